@@ -1,0 +1,1 @@
+"""The node agent: topology, device plugin and observation."""

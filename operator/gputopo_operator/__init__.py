@@ -1,0 +1,1 @@
+"""The operator: GPUJob and GPUProfile life cycle."""

@@ -1,0 +1,1 @@
+"""GPU placement for Kubernetes: the pure core."""

@@ -1,0 +1,50 @@
+"""The closed sets of words of the API, in CamelCase as Kubernetes writes them."""
+
+from enum import StrEnum
+
+
+class PatternKind(StrEnum):
+    """How the GPUs of one job talk to each other (MAPA, section 3.1)."""
+
+    RING = "Ring"
+    ALL_TO_ALL = "AllToAll"
+    CUSTOM = "Custom"
+
+
+class Sensitivity(StrEnum):
+    """Whether a job gains from bandwidth between its GPUs (MAPA, section 2.3)."""
+
+    SENSITIVE = "Sensitive"
+    INSENSITIVE = "Insensitive"
+    AUTO = "Auto"
+
+
+class PolicyName(StrEnum):
+    """Which rule chooses among the GPU sets of a node (MAPA, section 4)."""
+
+    BASELINE = "Baseline"
+    GREEDY = "Greedy"
+    PRESERVE = "Preserve"
+
+
+class LinkKind(StrEnum):
+    """What carries the traffic of a pair of GPUs: the best link between them."""
+
+    NVLINK = "NVLink"
+    NVSWITCH = "NVSwitch"
+    PCIE = "PCIe"
+
+
+class Ancestor(StrEnum):
+    """Nearest common ancestor of two GPUs on PCIe, as ``nvidia-smi topo -m`` names it.
+
+    INTERNAL is one board; PIX one switch; PXB several switches; PHB one host
+    bridge; NODE one NUMA node; SYS crosses sockets.
+    """
+
+    INTERNAL = "INTERNAL"
+    PIX = "PIX"
+    PXB = "PXB"
+    PHB = "PHB"
+    NODE = "NODE"
+    SYS = "SYS"

@@ -1,0 +1,27 @@
+"""The names that users, manifests and every component share."""
+
+from typing import Final
+
+GROUP: Final = "gputopo.io"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+
+RESOURCE: Final = "gputopo.io/gpu"
+"""The extended resource, unless it is configured otherwise."""
+
+SCHEDULER_NAME: Final = "gputopo"
+
+JOB_LABEL: Final = "gputopo.io/job"
+"""On a child Job and its Pods: the name of their GPUJob."""
+
+# Said by the user on a pod (or by the operator for a GPUJob).
+PATTERN_ANNOTATION: Final = "gputopo.io/pattern"
+EDGES_ANNOTATION: Final = "gputopo.io/edges"
+SENSITIVITY_ANNOTATION: Final = "gputopo.io/bandwidth-sensitivity"
+POLICY_ANNOTATION: Final = "gputopo.io/policy"
+
+# Written by the extender, in the Binding.
+GPUS_ANNOTATION: Final = "gputopo.io/gpus"
+PLACEMENT_ANNOTATION: Final = "gputopo.io/placement"
+
+MAX_GPUS_PER_POD: Final = 16

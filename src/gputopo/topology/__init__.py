@@ -1,0 +1,1 @@
+"""What a node's GPUs are and how they are linked."""

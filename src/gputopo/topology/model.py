@@ -1,0 +1,156 @@
+"""The node topology: an immutable, complete graph of one node's GPUs.
+
+Everything above works on these values. A GPU has two names that must never be
+mixed: its index (a small number, the bit of a mask) and its UUID (the device ID
+that kubelet and CUDA know).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import NewType
+
+from gputopo.api.enums import Ancestor, LinkKind
+
+GpuIndex = NewType("GpuIndex", int)
+GpuUuid = NewType("GpuUuid", str)
+GpuMask = NewType("GpuMask", int)
+"""A set of GPUs of one node: bit i stands for the GPU of index i."""
+
+MAX_INDEX = 63
+
+
+class TopologyError(ValueError):
+    """A topology that contradicts itself; the message names the field and the value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One physical GPU.
+
+    Attributes:
+        index: NVML's number of it; unique in the node, not necessarily without gaps.
+        minor: the N of ``/dev/nvidiaN``.
+        numa_node: NUMA node whose memory is nearest, None where the platform does not say.
+    """
+
+    index: GpuIndex
+    uuid: GpuUuid
+    minor: int
+    pci_bus_id: str
+    model: str
+    memory_bytes: int
+    numa_node: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The best connection between two GPUs, ``a < b``.
+
+    Attributes:
+        version: NVLink generation, or PCIe generation for ``LinkKind.PCIE``.
+        count: parallel NVLinks, or PCIe lanes.
+        bandwidth_mb_per_s: peak of one direction, in 10^6 bytes per second (MAPA, table 1).
+    """
+
+    a: GpuIndex
+    b: GpuIndex
+    kind: LinkKind
+    version: int
+    count: int
+    ancestor: Ancestor
+    bandwidth_mb_per_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class NumaNode:
+    """CPUs (hardware threads) and memory of one NUMA node of the host."""
+
+    id: int
+    cpus: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True)
+class NodeTopology:
+    """The GPUs of one node and exactly one link for each pair of them.
+
+    Raises:
+        TopologyError: on a repeated index or UUID, a missing, doubled or
+            self-referring link, or a number out of range.
+    """
+
+    gpus: tuple[Gpu, ...]
+    links: tuple[Link, ...]
+    numa_nodes: tuple[NumaNode, ...] = ()
+
+    def __post_init__(self) -> None:
+        _require_unique("gpus[].index", [gpu.index for gpu in self.gpus])
+        _require_unique("gpus[].uuid", [gpu.uuid for gpu in self.gpus])
+        for gpu in self.gpus:
+            if not 0 <= gpu.index <= MAX_INDEX:
+                raise TopologyError(f"gpus[].index: {gpu.index} is not in 0..{MAX_INDEX}")
+        _require_complete(self)
+
+    @cached_property
+    def mask(self) -> GpuMask:
+        """All GPUs of the node."""
+        return mask_of(gpu.index for gpu in self.gpus)
+
+    @cached_property
+    def link_of(self) -> Mapping[tuple[GpuIndex, GpuIndex], Link]:
+        """The link of each pair, under both orders of the pair."""
+        table: dict[tuple[GpuIndex, GpuIndex], Link] = {}
+        for link in self.links:
+            table[link.a, link.b] = table[link.b, link.a] = link
+        return table
+
+    @cached_property
+    def index_of(self) -> Mapping[GpuUuid, GpuIndex]:
+        """Index of each GPU by its UUID."""
+        return {gpu.uuid: gpu.index for gpu in self.gpus}
+
+    @cached_property
+    def uuid_of(self) -> Mapping[GpuIndex, GpuUuid]:
+        """UUID of each GPU by its index."""
+        return {gpu.index: gpu.uuid for gpu in self.gpus}
+
+
+def mask_of(indices: Iterable[GpuIndex]) -> GpuMask:
+    """Return the set of these GPUs as a bit mask."""
+    mask = 0
+    for index in indices:
+        mask |= 1 << index
+    return GpuMask(mask)
+
+
+def indices_of(mask: GpuMask) -> tuple[GpuIndex, ...]:
+    """Return the GPUs of a bit mask in ascending order.
+
+    >>> indices_of(GpuMask(0b1101))
+    (0, 2, 3)
+    """
+    return tuple(GpuIndex(bit) for bit in range(mask.bit_length()) if mask >> bit & 1)
+
+
+def _require_unique(field: str, values: Sequence[object]) -> None:
+    repeated = [value for value in values if values.count(value) > 1]
+    if repeated:
+        raise TopologyError(f"{field}: {repeated[0]} occurs more than once")
+
+
+def _require_complete(topology: NodeTopology) -> None:
+    wanted = set(combinations(sorted(gpu.index for gpu in topology.gpus), 2))
+    seen: set[tuple[GpuIndex, GpuIndex]] = set()
+    for link in topology.links:
+        pair = (link.a, link.b)
+        if pair not in wanted:
+            raise TopologyError(f"links[]: {pair} is not an ascending pair of this node's GPUs")
+        if pair in seen:
+            raise TopologyError(f"links[]: {pair} occurs more than once")
+        if link.bandwidth_mb_per_s <= 0:
+            raise TopologyError(f"links[]: {pair} has bandwidth {link.bandwidth_mb_per_s} MB/s")
+        seen.add(pair)
+    if missing := wanted - seen:
+        raise TopologyError(f"links[]: {min(missing)} is missing")

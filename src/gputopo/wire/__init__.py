@@ -1,0 +1,1 @@
+"""The bodies that kube-scheduler and the extender exchange."""

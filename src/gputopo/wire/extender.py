@@ -1,0 +1,100 @@
+"""kube-scheduler's extender protocol (``k8s.io/kube-scheduler/extender/v1``).
+
+The Go types carry no JSON tags, hence PascalCase keys on the wire; Go decodes
+them in any case, so either case is taken here. Input is validated; replies are
+plain dicts, since building models for thousands of nodes costs milliseconds.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+
+MAX_SCORE = 10
+"""kube-scheduler's MaxExtenderPriority; it multiplies by the extender's weight."""
+
+
+def _either(name: str) -> AliasChoices:
+    return AliasChoices(name, name[0].lower() + name[1:], name.lower())
+
+
+class ExtenderArgs(BaseModel):
+    """Body of filter and prioritize: the pod and the nodes that fit so far.
+
+    With ``nodeCacheCapable: true`` only ``NodeNames`` is set, else only ``Nodes``.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    pod: dict[str, Any] = Field(validation_alias=_either("Pod"))
+    nodes: dict[str, Any] | None = Field(default=None, validation_alias=_either("Nodes"))
+    node_names: list[str] | None = Field(default=None, validation_alias=_either("NodeNames"))
+
+    def candidates(self) -> list[str]:
+        """Return the names of the nodes to look at, in either mode."""
+        if self.node_names is not None:
+            return self.node_names
+        items = (self.nodes or {}).get("items") or []
+        return [item["metadata"]["name"] for item in items]
+
+
+class ExtenderBindingArgs(BaseModel):
+    """Body of bind; it carries no pod object."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    pod_name: str = Field(validation_alias=_either("PodName"))
+    pod_namespace: str = Field(validation_alias=_either("PodNamespace"))
+    pod_uid: str = Field(validation_alias=_either("PodUID"))
+    node: str = Field(validation_alias=_either("Node"))
+
+
+def filter_result(
+    args: ExtenderArgs,
+    fitting: Iterable[str],
+    *,
+    failed: Mapping[str, str],
+    unresolvable: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return the reply of filter in the mode of the request.
+
+    ``failed`` nodes may fit after preemption, ``unresolvable`` ones never.
+    """
+    names = list(fitting)
+    result: dict[str, Any] = {
+        "Nodes": None,
+        "NodeNames": names,
+        "FailedNodes": dict(failed),
+        "FailedAndUnresolvableNodes": dict(unresolvable),
+        "Error": "",
+    }
+    if args.node_names is None:
+        kept = set(names)
+        items = (args.nodes or {}).get("items") or []
+        result["Nodes"] = {
+            **(args.nodes or {}),
+            "items": [item for item in items if item["metadata"]["name"] in kept],
+        }
+        result["NodeNames"] = None
+    return result
+
+
+def filter_error(message: str) -> dict[str, Any]:
+    """Return the reply of a filter that could not decide at all."""
+    return {
+        "Nodes": None,
+        "NodeNames": None,
+        "FailedNodes": {},
+        "FailedAndUnresolvableNodes": {},
+        "Error": message,
+    }
+
+
+def priorities(scores: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Return the reply of prioritize: scores of 0..``MAX_SCORE``."""
+    return [{"Host": host, "Score": score} for host, score in scores.items()]
+
+
+def bind_result(error: str = "") -> dict[str, str]:
+    """Return the reply of bind; an empty error means bound."""
+    return {"Error": error}
