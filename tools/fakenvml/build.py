@@ -1,0 +1,27 @@
+"""Compile the stand-in for ``libnvidia-ml.so.1``."""
+
+import subprocess
+from pathlib import Path
+from typing import Final
+
+SONAME: Final = "libnvidia-ml.so.1"
+SOURCE: Final = Path(__file__).with_name("fakenvml.c")
+_FLAGS: Final = (
+    *("-std=c11", "-Wall", "-Wextra", "-Werror", "-O2"),
+    *("-fPIC", "-shared", "-pthread", f"-Wl,-soname,{SONAME}"),
+)
+
+
+def build_library(directory: Path) -> Path:
+    """Compile the library into ``directory`` and return its path.
+
+    Raises:
+        RuntimeError: with the compiler's words, where it fails.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    library = directory / SONAME
+    command = ["cc", *_FLAGS, "-o", str(library), str(SOURCE)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return library
