@@ -12,6 +12,7 @@ from itertools import combinations
 from typing import NewType
 
 from gputopo.api.enums import Ancestor, LinkKind
+from gputopo.topology.fingerprint import fingerprint
 
 GpuIndex = NewType("GpuIndex", int)
 GpuUuid = NewType("GpuUuid", str)
@@ -97,6 +98,11 @@ class NodeTopology:
     def mask(self) -> GpuMask:
         """All GPUs of the node."""
         return mask_of(gpu.index for gpu in self.gpus)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Name of the node's structure, the key of every table that equal nodes share."""
+        return fingerprint(self)
 
     @cached_property
     def link_of(self) -> Mapping[tuple[GpuIndex, GpuIndex], Link]:

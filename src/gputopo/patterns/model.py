@@ -1,0 +1,122 @@
+"""Application graphs: vertices are the ranks of a job's GPUs, edges their communication.
+
+MAPA, section 3.1. Weights are ours: MAPA's edges all count alike.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from gputopo.api.enums import PatternKind
+from gputopo.api.names import MAX_GPUS_PER_POD
+from gputopo.api.v1alpha1 import Edge
+
+
+class PatternError(ValueError):
+    """A pattern that cannot be; the message names the field and the value."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PatternEdge:
+    """Traffic between two ranks, in proportion to ``weight``; ``a < b`` within a pattern."""
+
+    a: int
+    b: int
+    weight: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """What talks to what among the ranks ``0..size-1`` of one job; hashable.
+
+    Made by :func:`ring`, :func:`all_to_all`, :func:`custom` or :func:`build`.
+    """
+
+    kind: PatternKind
+    size: int
+    edges: tuple[PatternEdge, ...]
+
+
+def ring(size: int) -> Pattern:
+    """Return NCCL's ring; one GPU has no edge, and two use their link once each way.
+
+    The doubled edge of a ring of two is how MAPA's released program counts it, and
+    what makes its figures come out.
+
+    Raises:
+        PatternError: on a size out of range.
+    """
+    _require_size(size)
+    edges = [_edge(rank, (rank + 1) % size) for rank in range(size)] if size > 1 else []
+    return Pattern(PatternKind.RING, size, tuple(edges))
+
+
+def all_to_all(size: int) -> Pattern:
+    """Return the complete graph: each pair once.
+
+    Raises:
+        PatternError: on a size out of range.
+    """
+    _require_size(size)
+    edges = tuple(PatternEdge(a, b) for a, b in combinations(range(size), 2))
+    return Pattern(PatternKind.ALL_TO_ALL, size, edges)
+
+
+def custom(size: int, edges: Iterable[PatternEdge]) -> Pattern:
+    """Return the graph of these edges; a pair named twice has the sum of its weights.
+
+    Ranks without an edge are allowed: their GPU may be any.
+
+    Raises:
+        PatternError: on a size out of range, no edge, an edge from a rank to itself,
+            a rank that is not there, or a weight below 1.
+    """
+    _require_size(size)
+    weights: Counter[tuple[int, int]] = Counter()
+    for position, edge in enumerate(edges):
+        _require_edge(f"edges[{position}]", edge, size)
+        weights[min(edge.a, edge.b), max(edge.a, edge.b)] += edge.weight
+    if not weights:
+        raise PatternError("edges: a Custom pattern has at least one")
+    merged = tuple(PatternEdge(a, b, weight) for (a, b), weight in sorted(weights.items()))
+    return Pattern(PatternKind.CUSTOM, size, merged)
+
+
+def build(kind: PatternKind, size: int, edges: Sequence[Edge] = ()) -> Pattern:
+    """Return the pattern that a job asks for.
+
+    Args:
+        kind: its word for it.
+        size: GPUs of the job, 1..16.
+        edges: with ``Custom`` only.
+
+    Raises:
+        PatternError: as of the three builders, and on edges with another kind.
+    """
+    if kind is PatternKind.CUSTOM:
+        return custom(size, [PatternEdge(edge.from_, edge.to, edge.weight) for edge in edges])
+    if edges:
+        raise PatternError(f"edges: allowed with Custom only, not with {kind}")
+    return ring(size) if kind is PatternKind.RING else all_to_all(size)
+
+
+def _edge(a: int, b: int) -> PatternEdge:
+    return PatternEdge(min(a, b), max(a, b))
+
+
+def _require_size(size: int) -> None:
+    if not 1 <= size <= MAX_GPUS_PER_POD:
+        raise PatternError(f"gpus: {size} is not in 1..{MAX_GPUS_PER_POD}")
+
+
+def _require_edge(field: str, edge: PatternEdge, size: int) -> None:
+    for end, rank in (("from", edge.a), ("to", edge.b)):
+        if not 0 <= rank < size:
+            raise PatternError(
+                f"{field}.{end}: {rank} is not a rank of {size} GPUs (0..{size - 1})"
+            )
+    if edge.a == edge.b:
+        raise PatternError(f"{field}: joins rank {edge.a} to itself")
+    if edge.weight < 1:
+        raise PatternError(f"{field}.weight: {edge.weight} is below 1")

@@ -1,0 +1,48 @@
+"""What is asked of a node, and what it answers."""
+
+from dataclasses import dataclass
+
+from gputopo.patterns.model import Pattern
+from gputopo.topology.model import GpuIndex
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementRequest:
+    """One job's need: its pattern (whose size is its GPUs) and whether links matter to it."""
+
+    pattern: Pattern
+    sensitive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The GPUs that a policy chose on a node, and what they are worth.
+
+    Attributes:
+        gpus: in rank order of the best embedding.
+        aggregate_mb_per_s: MAPA, equation 1; 0 for one GPU.
+        effective_mb_per_s: by ``model``; None for one GPU, which has no link.
+        model: ``eq2`` or ``aggregate``; None for one GPU.
+        preserved_mb_per_s: MAPA, equation 3, of the GPUs left free.
+        exact: False where a better rank order of the same GPUs may exist (Custom
+            patterns on big nodes).
+    """
+
+    gpus: tuple[GpuIndex, ...]
+    aggregate_mb_per_s: int
+    effective_mb_per_s: int | None
+    model: str | None
+    preserved_mb_per_s: int
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class NoFit:
+    """Why no GPUs of this node will do.
+
+    Attributes:
+        permanent: the job would not fit on the idle node either.
+    """
+
+    reason: str
+    permanent: bool

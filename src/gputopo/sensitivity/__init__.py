@@ -1,0 +1,1 @@
+"""Whether a job gains from bandwidth between its GPUs."""

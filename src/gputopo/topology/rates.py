@@ -1,0 +1,48 @@
+"""What one link can carry, from what it is: the only place that knows link speeds."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from gputopo.api.enums import LinkKind
+from gputopo.topology.model import TopologyError
+
+NVLINK_MB_PER_S: Final[Mapping[int, int]] = MappingProxyType(
+    {1: 20_000, 2: 25_000, 3: 25_000, 4: 25_000, 5: 50_000}
+)
+"""One NVLink, one direction, by generation (1 and 2: MAPA, table 1)."""
+
+PCIE_X16_MB_PER_S: Final[Mapping[int, int]] = MappingProxyType(
+    {1: 3_000, 2: 6_000, 3: 12_000, 4: 24_000, 5: 48_000, 6: 96_000}
+)
+"""Sixteen PCIe lanes, one direction, by generation.
+
+Generation 3 is MAPA's table 1; each generation doubles the one before it.
+"""
+
+PCIE_LANES: Final = 16
+
+
+def link_rate_mb_per_s(kind: LinkKind, version: int, count: int) -> int:
+    """Return the peak of one direction of a link, in 10^6 bytes per second.
+
+    Args:
+        kind: what carries the traffic; NVSwitch is NVLink with a switch between.
+        version: generation of NVLink (1..5, not NVML's own numbering) or PCIe (1..6).
+        count: parallel NVLinks, or PCIe lanes; at least 1.
+
+    >>> link_rate_mb_per_s(LinkKind.NVLINK, 2, 2)
+    50000
+
+    Raises:
+        TopologyError: on a generation that is not known, or no link at all.
+    """
+    if count < 1:
+        raise TopologyError(f"count: {kind} with {count} links carries nothing")
+    rates = PCIE_X16_MB_PER_S if kind is LinkKind.PCIE else NVLINK_MB_PER_S
+    if version not in rates:
+        known = ", ".join(str(known) for known in rates)
+        raise TopologyError(f"version: {kind} generation {version} is not one of {known}")
+    if kind is LinkKind.PCIE:
+        return rates[version] * count // PCIE_LANES
+    return rates[version] * count
