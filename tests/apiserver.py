@@ -1,0 +1,253 @@
+"""A real API server, without nodes, for tests of what only the server can judge.
+
+etcd and kube-apiserver run on free ports of the loopback address, with RBAC on, and
+any user can be impersonated. The binaries are those of the local cluster.
+"""
+
+import json
+import os
+import secrets
+import socket
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+START_SECONDS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Whom a request is made as."""
+
+    name: str
+    groups: Sequence[str] = ("system:authenticated",)
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+    def headers(self) -> dict[str, str]:
+        """Return the impersonation headers; one group only, urllib cannot repeat a header."""
+        headers = {"Impersonate-User": self.name, "Impersonate-Group": self.groups[0]}
+        for key, value in self.extra.items():
+            headers[f"Impersonate-Extra-{quote(key, safe='')}"] = value
+        return headers
+
+
+ADMIN = User("admin", ("system:masters",))
+
+
+def service_account(name: str, node: str = "", namespace: str = "gputopo-system") -> User:
+    """Return a service account; ``node`` is where the pod that holds its token runs."""
+    extra = {"authentication.kubernetes.io/node-name": node} if node else {}
+    return User(f"system:serviceaccount:{namespace}:{name}", extra=extra)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the server said."""
+
+    status: int
+    body: dict[str, Any]
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the server did what was asked."""
+        return self.status < 300  # noqa: PLR2004 - the class of success
+
+    @property
+    def message(self) -> str:
+        """Why it was refused."""
+        return str(self.body.get("message", ""))
+
+
+class ApiServer:
+    """A running API server and how to talk to it."""
+
+    def __init__(self, url: str, token: str, certificate: Path, kubeconfig: Path) -> None:
+        self.kubeconfig = kubeconfig
+        self._url = url
+        self._token = token
+        # The address is this machine's own: a proxy from the environment has no part in it.
+        self._opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}),
+            urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=certificate)),
+        )
+
+    def request(  # noqa: PLR0913 - the parts of one HTTP request
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        user: User = ADMIN,
+        content_type: str = "application/json",
+    ) -> Answer:
+        """Send one request as ``user`` and return what the server said."""
+        request = urllib.request.Request(  # noqa: S310 - https, written above
+            self._url + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={
+                "Authorization": f"Bearer {self._token}",
+                "Content-Type": content_type,
+                "Accept": "application/json",
+                **user.headers(),
+            },
+        )
+        try:
+            with self._opener.open(request, timeout=30) as response:
+                return Answer(response.status, _decode(response.read()))
+        except urllib.error.HTTPError as error:
+            with error:
+                return Answer(error.code, _decode(error.read()))
+
+    def create(self, path: str, body: object, user: User = ADMIN) -> Answer:
+        """Create an object with strict field validation, as kubectl does."""
+        return self.request("POST", f"{path}?fieldValidation=Strict", body, user=user)
+
+    def merge(self, path: str, body: object, user: User = ADMIN) -> Answer:
+        """Change an object by a JSON merge patch."""
+        content_type = "application/merge-patch+json"
+        return self.request("PATCH", path, body, user=user, content_type=content_type)
+
+    def get(self, path: str, user: User = ADMIN) -> Answer:
+        """Read an object."""
+        return self.request("GET", path, user=user)
+
+    def delete(self, path: str, user: User = ADMIN) -> Answer:
+        """Delete an object at once."""
+        return self.request("DELETE", path, {"gracePeriodSeconds": 0}, user=user)
+
+
+@contextmanager
+def running(binaries: Path, folder: Path) -> Iterator[ApiServer]:
+    """Start etcd and the API server with their data in ``folder``; end them afterwards."""
+    etcd_port, peer_port, port = _free_ports(3)
+    token = secrets.token_urlsafe()
+    _write_credentials(folder, token, port)
+    with (
+        _process(_etcd(folder, etcd_port, peer_port), folder / "etcd.log"),
+        _process(_api_server(binaries, folder, etcd_port, port), folder / "apiserver.log") as process,
+    ):
+        deadline = time.monotonic() + START_SECONDS
+        while not _is_ready(folder, port, token):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError((folder / "apiserver.log").read_text()[-3000:])
+            time.sleep(0.2)
+        yield _client(folder, port, token)
+
+
+def _client(folder: Path, port: int, token: str) -> ApiServer:
+    url = f"https://127.0.0.1:{port}"
+    return ApiServer(url, token, folder / "apiserver.crt", folder / "kubeconfig")
+
+
+def _is_ready(folder: Path, port: int, token: str) -> bool:
+    if not (folder / "apiserver.crt").exists():
+        return False
+    try:
+        client = _client(folder, port, token)
+        return client.get("/readyz").accepted
+    except (urllib.error.URLError, ConnectionError, ssl.SSLError):
+        return False
+
+
+@contextmanager
+def _process(argv: Sequence[str], log: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    with log.open("wb") as output, subprocess.Popen(argv, stdout=output, stderr=output) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _etcd(folder: Path, port: int, peer_port: int) -> list[str]:
+    client, peer = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer_port}"
+    return [
+        "etcd",
+        "--name=test",
+        f"--data-dir={folder / 'etcd'}",
+        "--unsafe-no-fsync",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=test={peer}",
+    ]
+
+
+def _api_server(binaries: Path, folder: Path, etcd_port: int, port: int) -> list[str]:
+    return [
+        str(binaries / "kube-apiserver"),
+        "--bind-address=127.0.0.1",
+        f"--secure-port={port}",
+        f"--cert-dir={folder}",
+        f"--etcd-servers=http://127.0.0.1:{etcd_port}",
+        f"--token-auth-file={folder / 'tokens.csv'}",
+        "--authorization-mode=Node,RBAC",
+        "--enable-admission-plugins=NodeRestriction",
+        # Nothing here makes the service account "default" of a new namespace.
+        "--disable-admission-plugins=ServiceAccount",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={folder / 'accounts.pub'}",
+        f"--service-account-signing-key-file={folder / 'accounts.key'}",
+        "--service-cluster-ip-range=10.96.0.0/16",
+    ]
+
+
+def _write_credentials(folder: Path, token: str, port: int) -> None:
+    (folder / "tokens.csv").write_text(f'{token},admin,admin,"system:masters"\n')
+    key, public = str(folder / "accounts.key"), str(folder / "accounts.pub")
+    curve = ["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    for words in (["genpkey", *curve, "-out", key], ["pkey", "-in", key, "-pubout", "-out", public]):
+        subprocess.run(["openssl", *words], check=True, capture_output=True)
+    kubeconfig = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}],
+        "clusters": [
+            {
+                "name": "test",
+                "cluster": {
+                    "server": f"https://127.0.0.1:{port}",
+                    "certificate-authority": str(folder / "apiserver.crt"),
+                },
+            }
+        ],
+        "users": [{"name": "admin", "user": {"token": token}}],
+    }
+    path = folder / "kubeconfig"
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(kubeconfig))
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [server.getsockname()[1] for server in sockets]
+    for server in sockets:
+        server.close()
+    return ports
+
+
+def _decode(body: bytes) -> dict[str, Any]:
+    try:
+        document: dict[str, Any] = json.loads(body)
+    except ValueError:
+        return {"message": body.decode(errors="replace")}
+    return document
+
+
+def environment(server: ApiServer) -> dict[str, str]:
+    """Return the environment in which kubectl and helm talk to this server."""
+    return {**os.environ, "KUBECONFIG": str(server.kubeconfig)}
