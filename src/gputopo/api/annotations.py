@@ -150,7 +150,7 @@ def _edges(annotations: Mapping[str, str], pattern: PatternKind) -> tuple[Edge, 
     if text is None:
         raise AnnotationError(f"{EDGES_ANNOTATION}: required with {PATTERN_ANNOTATION}=Custom")
     try:
-        edges = tuple(_EDGES.validate_json(text))
+        edges = tuple(_EDGES.validate_json(text, strict=True))
     except ValidationError as error:
         raise AnnotationError(
             f"{EDGES_ANNOTATION}: {_first(error)}; allowed is a JSON list of "

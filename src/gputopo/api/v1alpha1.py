@@ -181,12 +181,18 @@ class JobFailures(_Model):
 
 
 class GPUJobStatus(_Model):
-    """``GPUJob.status``: conditions first, phase derived from them."""
+    """``GPUJob.status``: conditions first, phase derived from them.
+
+    Attributes:
+        failed_pod_uids: the pods that ``failures`` counts and that still exist, so that
+            none is counted twice.
+    """
 
     observed_generation: int | None = None
     phase: str | None = None
     conditions: list[Condition] = []
     failures: JobFailures = JobFailures()
+    failed_pod_uids: Annotated[list[str], Field(alias="failedPodUIDs")] = []
     placements: list[JobPlacement] = []
 
 

@@ -38,7 +38,7 @@ def default_model(topology: NodeTopology, pattern: Pattern) -> tuple[str, Effect
     return aggregate.NAME, aggregate.effective_mb_per_s
 
 
-@shared_by_equal_nodes(maxsize=128)
+@shared_by_equal_nodes(maxsize=64)
 def effective_table(topology: NodeTopology, pattern: Pattern) -> EffectiveTable:
     """Return the effective bandwidth of the best embedding into every set.
 

@@ -27,7 +27,7 @@ class EmbeddingError(ValueError):
     """A node that is too big for tables over all its GPU sets."""
 
 
-@shared_by_equal_nodes(maxsize=128)
+@shared_by_equal_nodes(maxsize=64)
 def embeddings(topology: NodeTopology, pattern: Pattern) -> Mapping[GpuMask, Embedding]:
     """Return the best embedding of ``pattern`` into every set of ``pattern.size`` GPUs.
 

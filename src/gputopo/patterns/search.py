@@ -17,7 +17,9 @@ for a proof on every node of up to 8 GPUs: 8 GPUs in any order are 109,600 steps
 """
 
 
-def searched_embeddings(weights: LinkWeights, pattern: Pattern) -> dict[GpuMask, Embedding]:
+def searched_embeddings(
+    weights: LinkWeights, pattern: Pattern, budget: int = NODE_BUDGET
+) -> dict[GpuMask, Embedding]:
     """Return an embedding of ``pattern`` into every GPU set of its size.
 
     Never worse than the greedy one; where the budget ran out first, marked not exact.
@@ -26,7 +28,7 @@ def searched_embeddings(weights: LinkWeights, pattern: Pattern) -> dict[GpuMask,
     plan = _Plan.of(pattern)
     found: dict[GpuMask, Embedding] = {}
     for positions in sets:
-        search = _Search(plan, weights.mb_per_s, positions, NODE_BUDGET // len(sets))
+        search = _Search(plan, weights.mb_per_s, positions, budget // len(sets))
         order, total = search.run()
         found[weights.mask(positions)] = Embedding(weights.gpus(order), total, search.exact)
     return found

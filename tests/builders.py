@@ -1,0 +1,79 @@
+"""Small node topologies and GPU sets, for the tests of every part."""
+
+from collections.abc import Callable, Mapping
+from itertools import combinations
+
+from gputopo.api.enums import Ancestor, LinkKind
+from gputopo.topology.model import (
+    Gpu,
+    GpuIndex,
+    GpuMask,
+    GpuUuid,
+    Link,
+    NodeTopology,
+    NumaNode,
+    mask_of,
+)
+from gputopo.topology.rates import link_rate_mb_per_s
+
+Sort = tuple[LinkKind, int, int]
+"""Kind, version and count of a link."""
+
+DOUBLE: Sort = (LinkKind.NVLINK, 2, 2)
+SINGLE: Sort = (LinkKind.NVLINK, 2, 1)
+PCIE: Sort = (LinkKind.PCIE, 3, 16)
+
+
+def gpu(index: int, *, node: str = "n") -> Gpu:
+    return Gpu(
+        index=GpuIndex(index),
+        uuid=GpuUuid(f"GPU-{node}-{index}"),
+        minor=index,
+        pci_bus_id=f"00000000:{index:02X}:00.0",
+        model="Tesla V100-SXM2-32GB",
+        memory_bytes=2**35,
+        numa_node=0,
+    )
+
+
+def link(a: int, b: int, sort: Sort = PCIE, *, mb_per_s: int | None = None) -> Link:
+    kind, version, count = sort
+    return Link(
+        a=GpuIndex(a),
+        b=GpuIndex(b),
+        kind=kind,
+        version=version,
+        count=count,
+        ancestor=Ancestor.SYS,
+        bandwidth_mb_per_s=link_rate_mb_per_s(*sort) if mb_per_s is None else mb_per_s,
+    )
+
+
+def node(
+    *indices: int, links: Mapping[tuple[int, int], Sort] | None = None, name: str = "n"
+) -> NodeTopology:
+    """Return a node of these GPUs; pairs that ``links`` does not name are on PCIe 3 x16."""
+    sorts = links or {}
+    return NodeTopology(
+        gpus=tuple(gpu(index, node=name) for index in indices),
+        links=tuple(
+            link(a, b, sorts.get((a, b), PCIE)) for a, b in combinations(sorted(indices), 2)
+        ),
+        numa_nodes=(NumaNode(0, 8, 2**36),),
+    )
+
+
+def relabelled(topology: NodeTopology, new: Callable[[int], int]) -> NodeTopology:
+    """Return the same machine with its GPUs numbered otherwise."""
+    indices = [new(gpu.index) for gpu in topology.gpus]
+    sorts = {
+        (min(ends), max(ends)): (one.kind, one.version, one.count)
+        for one in topology.links
+        for ends in [(new(one.a), new(one.b))]
+    }
+    return node(*indices, links=sorts)
+
+
+def gpus(*indices: int) -> GpuMask:
+    """Return a set of GPUs."""
+    return mask_of(GpuIndex(index) for index in indices)

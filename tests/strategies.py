@@ -1,0 +1,50 @@
+"""Random node topologies, busy sets and patterns for the property tests."""
+
+from hypothesis import strategies as st
+
+from builders import DOUBLE, PCIE, SINGLE, Sort, node
+from gputopo.api.enums import LinkKind
+from gputopo.patterns.model import PatternEdge
+from gputopo.topology.model import GpuMask, NodeTopology, indices_of, mask_of
+
+V100_LINKS: tuple[Sort, ...] = (DOUBLE, SINGLE, PCIE)
+OTHER_LINKS: tuple[Sort, ...] = (
+    (LinkKind.NVLINK, 1, 1),
+    (LinkKind.NVLINK, 3, 4),
+    (LinkKind.NVSWITCH, 4, 18),
+    (LinkKind.PCIE, 4, 8),
+    (LinkKind.PCIE, 3, 8),
+)
+
+
+@st.composite
+def topologies(
+    draw: st.DrawFn,
+    *,
+    min_gpus: int = 1,
+    max_gpus: int = 7,
+    sorts: tuple[Sort, ...] = V100_LINKS + OTHER_LINKS,
+) -> NodeTopology:
+    """Draw a node whose indices may have gaps and come in any order."""
+    highest = 63
+    indices = draw(
+        st.lists(st.integers(0, highest), min_size=min_gpus, max_size=max_gpus, unique=True)
+    )
+    pairs = [(a, b) for a in indices for b in indices if a < b]
+    return node(*indices, links={pair: draw(st.sampled_from(sorts)) for pair in pairs})
+
+
+@st.composite
+def free_sets(draw: st.DrawFn, topology: NodeTopology) -> GpuMask:
+    """Draw the free GPUs of a node."""
+    everything = indices_of(topology.mask)
+    return mask_of(index for index in everything if draw(st.booleans()))
+
+
+@st.composite
+def custom_edges(draw: st.DrawFn, size: int) -> list[PatternEdge]:
+    """Draw edges among ranks, in either direction and perhaps repeated."""
+    edge = st.builds(
+        PatternEdge, st.integers(0, size - 1), st.integers(0, size - 1), st.integers(1, 5)
+    )
+    return draw(st.lists(edge.filter(lambda it: it.a != it.b), min_size=1, max_size=8))

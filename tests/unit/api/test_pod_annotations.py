@@ -1,0 +1,185 @@
+"""What users say on a pod, and what the extender answers there."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gputopo.api.annotations import (
+    AnnotationError,
+    GpusAnnotation,
+    PlacementAnnotation,
+    PodRequest,
+    format_request,
+    parse_gpus,
+    parse_placement,
+    parse_request,
+)
+from gputopo.api.enums import PatternKind, PolicyName, Sensitivity
+from gputopo.api.v1alpha1 import Edge
+
+GPUS = {
+    "v": 1,
+    "uid": "u",
+    "node": "n1",
+    "generation": 7,
+    "containers": {"main": ["GPU-b", "GPU-a"]},
+}
+PLACEMENT = {
+    "v": 1,
+    "policy": "Preserve",
+    "pattern": "Ring",
+    "sensitive": True,
+    "reason": "Declared",
+    "model": "eq2",
+    "effectiveMBps": 57858,
+    "aggregateMBps": 125000,
+    "preservedMBps": 311000,
+}
+
+
+def custom(edges: Any) -> dict[str, str]:
+    return {"gputopo.io/pattern": "Custom", "gputopo.io/edges": json.dumps(edges)}
+
+
+def test_a_pod_that_says_nothing_has_a_ring_and_the_default_policy() -> None:
+    assert parse_request({"other": "annotation"}) == PodRequest(
+        PatternKind.RING, (), Sensitivity.AUTO, None
+    )
+
+
+def test_a_pod_may_say_everything() -> None:
+    asked = custom([{"from": 0, "to": 2, "weight": 3}, {"from": 1, "to": 2}]) | {
+        "gputopo.io/bandwidth-sensitivity": "Insensitive",
+        "gputopo.io/policy": "Greedy",
+    }
+    assert parse_request(asked) == PodRequest(
+        PatternKind.CUSTOM,
+        (Edge(from_=0, to=2, weight=3), Edge(from_=1, to=2)),
+        Sensitivity.INSENSITIVE,
+        PolicyName.GREEDY,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed"),
+    [
+        ("gputopo.io/pattern", "Ring, AllToAll, Custom"),
+        ("gputopo.io/bandwidth-sensitivity", "Sensitive, Insensitive, Auto"),
+        ("gputopo.io/policy", "Baseline, Greedy, Preserve"),
+    ],
+)
+@pytest.mark.parametrize("value", ["ring", "", "Sometimes"])
+def test_a_word_that_is_not_allowed_is_refused_with_those_that_are(
+    name: str, allowed: str, value: str
+) -> None:
+    with pytest.raises(AnnotationError) as refused:
+        parse_request({name: value})
+    assert str(refused.value) == f"{name}: {value!r} is not one of {allowed}"
+
+
+@pytest.mark.parametrize(
+    ("edges", "part"),
+    [
+        ({"from": 0, "to": 1}, "valid array"),
+        ([{"from": 0}], "0.to: Field required"),
+        ([{"from": -1, "to": 1}], "0.from: .*greater than or equal to 0 .*got '-1'"),
+        ([{"from": 0, "to": 16}], "0.to: .*less than 16 .*got '16'"),
+        ([{"from": 0, "to": 1, "weight": 0}], "0.weight"),
+        ([{"from": 0, "to": 1, "weight": 1001}], "0.weight"),
+        ([{"from": "0", "to": 1}], "0.from"),
+        ([{"from": 0, "to": True}], "0.to"),
+        ([], "has no edge"),
+    ],
+)
+def test_malformed_edges_are_refused_by_place_and_value(edges: Any, part: str) -> None:
+    with pytest.raises(AnnotationError, match=rf"gputopo\.io/edges: .*{part}"):
+        parse_request(custom(edges))
+
+
+def test_edges_that_are_no_json_are_refused() -> None:
+    broken = {"gputopo.io/pattern": "Custom", "gputopo.io/edges": "0-1,1-2"}
+    with pytest.raises(AnnotationError, match=r"gputopo\.io/edges: .*JSON list of"):
+        parse_request(broken)
+
+
+def test_custom_without_edges_is_refused() -> None:
+    with pytest.raises(AnnotationError, match=r"gputopo\.io/edges: required with"):
+        parse_request({"gputopo.io/pattern": "Custom"})
+
+
+def test_edges_without_custom_are_refused() -> None:
+    with pytest.raises(
+        AnnotationError, match=r"allowed with gputopo\.io/pattern=Custom only, not Ring"
+    ):
+        parse_request({"gputopo.io/edges": "[]"})
+
+
+def test_the_exact_gpus_are_read_in_rank_order() -> None:
+    read = parse_gpus({"gputopo.io/gpus": json.dumps(GPUS)})
+    assert read == GpusAnnotation(
+        uid="u", node="n1", generation=7, containers={"main": ["GPU-b", "GPU-a"]}
+    )
+    assert read is not None
+    assert json.loads(read.dump()) == GPUS
+
+
+def test_the_figures_are_read_and_written_alike() -> None:
+    read = parse_placement({"gputopo.io/placement": json.dumps(PLACEMENT)})
+    assert read is not None
+    assert json.loads(read.dump()) == PLACEMENT
+
+
+def test_one_gpu_has_no_effective_bandwidth_to_write() -> None:
+    single = PlacementAnnotation(
+        policy=PolicyName.PRESERVE,
+        pattern=PatternKind.RING,
+        sensitive=False,
+        reason="SingleGpu",
+        aggregate_mbps=0,
+        preserved_mbps=5,
+    )
+    assert "effectiveMBps" not in json.loads(single.dump())
+    assert parse_placement({"gputopo.io/placement": single.dump()}) == single
+
+
+def test_where_the_extender_has_not_spoken_there_is_nothing() -> None:
+    assert parse_gpus({}) is None
+    assert parse_placement({}) is None
+
+
+def test_unknown_keys_are_ignored_so_that_a_roll_back_works() -> None:
+    assert parse_gpus({"gputopo.io/gpus": json.dumps(GPUS | {"later": [1]})}) is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ({"v": 2}, "v: "),
+        ({"uid": ""}, "uid: "),
+        ({"node": None}, "node: "),
+        ({"generation": -1}, "generation: "),
+        ({"containers": {"main": []}}, "containers.main: "),
+        ({"containers": {"main": [""]}}, "containers.main.0: "),
+        ({"containers": {"main": ["G" * 64]}}, "containers.main.0: "),
+        ({"containers": ["GPU-a"]}, "containers: "),
+    ],
+)
+def test_gpus_with_a_wrong_value_are_refused_by_field(change: dict[str, Any], part: str) -> None:
+    with pytest.raises(AnnotationError) as refused:
+        parse_gpus({"gputopo.io/gpus": json.dumps(GPUS | change)})
+    assert str(refused.value).startswith(f"gputopo.io/gpus: {part}")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null"])
+def test_gpus_that_are_no_json_object_are_refused(text: str) -> None:
+    with pytest.raises(AnnotationError, match=r"gputopo\.io/gpus: value: "):
+        parse_gpus({"gputopo.io/gpus": text})
+
+
+def test_what_is_written_for_a_request_says_the_policy_only_where_there_is_one() -> None:
+    assert format_request(PodRequest()) == {
+        "gputopo.io/pattern": "Ring",
+        "gputopo.io/bandwidth-sensitivity": "Auto",
+    }
+    assert format_request(PodRequest(policy=PolicyName.BASELINE))["gputopo.io/policy"] == "Baseline"

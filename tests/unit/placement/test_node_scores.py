@@ -1,0 +1,96 @@
+"""Which node the scheduler is led to."""
+
+from builders import gpus
+from gputopo.api.enums import PolicyName
+from gputopo.bandwidth.preserved import preserved_mb_per_s
+from gputopo.patterns.model import ring
+from gputopo.placement.model import Match, PlacementRequest
+from gputopo.placement.place import place
+from gputopo.placement.score import Candidate, score_nodes
+from gputopo.topology.catalogue import named
+from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology
+
+DGX1 = named("dgx1-v100")
+
+
+def candidate(
+    *, effective: int = 0, aggregate: int = 0, lost: int = 0, left: int = 0, model: str = "eq2"
+) -> Candidate:
+    pair = (GpuIndex(0), GpuIndex(1))
+    return Candidate(Match(pair, aggregate, effective, model, left), lost)
+
+
+def placed(topology: NodeTopology, free: GpuMask, *, size: int, sensitive: bool) -> Candidate:
+    request = PlacementRequest(ring(size), sensitive=sensitive)
+    match = place(topology, free, request, PolicyName.PRESERVE)
+    assert isinstance(match, Match)
+    before = preserved_mb_per_s(topology, free)
+    return Candidate(match, before - match.preserved_mb_per_s)
+
+
+def test_no_node_has_no_score() -> None:
+    assert score_nodes({}, sensitive=True) == {}
+
+
+def test_a_sensitive_job_goes_where_its_bandwidth_is_best() -> None:
+    nodes = {"slow": candidate(effective=10), "fast": candidate(effective=50, lost=99)}
+    assert score_nodes(nodes, sensitive=True) == {"fast": 10, "slow": 9}
+
+
+def test_equal_bandwidth_goes_where_less_is_lost() -> None:
+    nodes = {"dear": candidate(effective=50, lost=9), "cheap": candidate(effective=50, lost=1)}
+    assert score_nodes(nodes, sensitive=True) == {"cheap": 10, "dear": 9}
+
+
+def test_two_models_do_not_compare_so_the_aggregate_decides() -> None:
+    nodes = {
+        "fitted": candidate(effective=58, aggregate=125, model="eq2"),
+        "plain": candidate(effective=36, aggregate=36, model="aggregate"),
+        "switch": candidate(effective=900, aggregate=900, model="aggregate"),
+    }
+    assert score_nodes(nodes, sensitive=True) == {"switch": 10, "fitted": 9, "plain": 8}
+
+
+def test_one_model_on_all_nodes_decides_by_itself() -> None:
+    nodes = {
+        "most links": candidate(effective=30, aggregate=112),
+        "best links": candidate(effective=44, aggregate=100),
+    }
+    assert score_nodes(nodes, sensitive=True) == {"best links": 10, "most links": 9}
+
+
+def test_an_insensitive_job_goes_where_least_is_lost() -> None:
+    nodes = {"dear": candidate(effective=50, lost=9), "cheap": candidate(effective=1, lost=1)}
+    assert score_nodes(nodes, sensitive=False) == {"cheap": 10, "dear": 9}
+
+
+def test_equal_losses_go_to_the_fuller_node() -> None:
+    nodes = {"whole": candidate(lost=5, left=300), "nearly full": candidate(lost=5, left=12)}
+    assert score_nodes(nodes, sensitive=False) == {"nearly full": 10, "whole": 9}
+
+
+def test_whole_nodes_stay_whole() -> None:
+    nodes = {
+        "idle": placed(DGX1, DGX1.mask, size=2, sensitive=False),
+        "half": placed(DGX1, gpus(0, 1, 2, 3), size=2, sensitive=False),
+    }
+    assert score_nodes(nodes, sensitive=False) == {"half": 10, "idle": 9}
+
+
+def test_a_sensitive_job_of_one_gpu_has_no_links_and_keeps_whole_nodes_whole() -> None:
+    nodes = {
+        "idle": placed(DGX1, DGX1.mask, size=1, sensitive=True),
+        "half": placed(DGX1, gpus(0, 1, 2, 3), size=1, sensitive=True),
+    }
+    assert score_nodes(nodes, sensitive=True) == {"half": 10, "idle": 9}
+
+
+def test_equal_nodes_score_alike() -> None:
+    nodes = {name: candidate(effective=5, lost=1) for name in ("a", "b")}
+    assert score_nodes(nodes, sensitive=True) == {"a": 10, "b": 10}
+
+
+def test_ranks_from_the_eleventh_on_have_nothing() -> None:
+    nodes = {str(rank): candidate(lost=10**rank) for rank in range(13)}
+    scores = score_nodes(nodes, sensitive=False)
+    assert list(scores.values()) == [10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0, 0]

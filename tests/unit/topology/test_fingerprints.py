@@ -1,0 +1,66 @@
+"""Nodes built alike have one fingerprint, and share their tables."""
+
+from dataclasses import replace
+
+from builders import DOUBLE, SINGLE, link, node
+from gputopo.api.enums import Ancestor
+from gputopo.topology.catalogue import named, names
+from gputopo.topology.fingerprint import fingerprint
+from gputopo.topology.model import NodeTopology
+from gputopo.topology.shared import shared_by_equal_nodes
+
+
+def test_uuids_do_not_count() -> None:
+    assert fingerprint(node(0, 1, name="a")) == fingerprint(node(0, 1, name="b"))
+
+
+def test_the_order_of_gpus_and_links_does_not_count() -> None:
+    there = node(0, 1, 2, links={(0, 1): DOUBLE})
+    back = NodeTopology(there.gpus[::-1], there.links[::-1])
+    assert fingerprint(back) == fingerprint(there)
+
+
+def test_indices_kinds_ancestors_and_bandwidths_count() -> None:
+    one = node(0, 1).links[0]
+    variants = [
+        node(0, 1),
+        node(0, 2),
+        node(0),
+        node(0, 1, links={(0, 1): SINGLE}),
+        node(0, 1, links={(0, 1): DOUBLE}),
+        NodeTopology(node(0, 1).gpus, (replace(one, ancestor=Ancestor.PIX),)),
+        NodeTopology(node(0, 1).gpus, (link(0, 1, mb_per_s=11_000),)),
+    ]
+    assert len({fingerprint(variant) for variant in variants}) == len(variants)
+
+
+def test_it_is_the_same_in_every_process_and_release() -> None:
+    assert fingerprint(named("dgx1-v100")) == "592a617d241fbee20fe149be3277783b"
+
+
+def test_every_server_of_the_catalogue_has_its_own() -> None:
+    assert len({named(name).fingerprint for name in names()}) == len(names())
+
+
+def test_a_table_is_built_once_for_equal_nodes() -> None:
+    built: list[tuple[NodeTopology, int]] = []
+
+    @shared_by_equal_nodes(maxsize=8)
+    def table(topology: NodeTopology, size: int) -> int:
+        built.append((topology, size))
+        return len(built)
+
+    assert table(node(0, 1, name="a"), 2) == table(node(0, 1, name="b"), 2) == 1
+    assert table(node(0, 1), 3) == 2
+    assert table(node(0, 2), 2) == 3
+
+
+def test_only_the_last_tables_are_kept() -> None:
+    built: list[NodeTopology] = []
+
+    @shared_by_equal_nodes(maxsize=1)
+    def table(topology: NodeTopology) -> int:
+        built.append(topology)
+        return len(built)
+
+    assert [table(node(0)), table(node(0)), table(node(1)), table(node(0))] == [1, 1, 2, 3]

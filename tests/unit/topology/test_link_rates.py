@@ -1,0 +1,47 @@
+"""Speeds of links by kind, generation and count."""
+
+import pytest
+
+from gputopo.api.enums import LinkKind
+from gputopo.topology.model import TopologyError
+from gputopo.topology.rates import link_rate_mb_per_s
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "count", "gb_per_s"),
+    [
+        (LinkKind.NVLINK, 1, 1, 20),
+        (LinkKind.NVLINK, 2, 1, 25),
+        (LinkKind.NVLINK, 2, 2, 50),
+        (LinkKind.NVLINK, 3, 4, 100),
+        (LinkKind.NVSWITCH, 3, 12, 300),
+        (LinkKind.NVSWITCH, 4, 18, 450),
+        (LinkKind.NVSWITCH, 5, 18, 900),
+        (LinkKind.PCIE, 3, 16, 12),
+        (LinkKind.PCIE, 3, 8, 6),
+        (LinkKind.PCIE, 4, 16, 24),
+        (LinkKind.PCIE, 5, 16, 48),
+    ],
+)
+def test_a_link_is_as_fast_as_its_maker_says(
+    kind: LinkKind, version: int, count: int, gb_per_s: int
+) -> None:
+    assert link_rate_mb_per_s(kind, version, count) == gb_per_s * 1000
+
+
+def test_one_lane_of_the_first_pcie_still_carries_something() -> None:
+    assert link_rate_mb_per_s(LinkKind.PCIE, 1, 1) == 187
+
+
+@pytest.mark.parametrize("kind", list(LinkKind))
+def test_an_unknown_generation_is_refused_with_those_that_are_known(kind: LinkKind) -> None:
+    with pytest.raises(
+        TopologyError, match=rf"version: {kind} generation 99 is not one of 1, 2, 3"
+    ):
+        link_rate_mb_per_s(kind, 99, 1)
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_no_link_at_all_is_refused(count: int) -> None:
+    with pytest.raises(TopologyError, match=rf"count: PCIe with {count} links"):
+        link_rate_mb_per_s(LinkKind.PCIE, 3, count)
