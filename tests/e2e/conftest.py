@@ -1,0 +1,88 @@
+"""The cluster that the end-to-end tests run on, and a namespace for each of them.
+
+Any cluster will do: with ``GPUTOPO_E2E_KUBECONFIG`` and ``GPUTOPO_E2E_IMAGE`` set
+the tests take it as it is, gputopo and fake GPUs installed; otherwise they start
+the local one, install the chart, and take it down at the end unless it was there
+before. Tests that reach into a node ask for ``local_nodes``.
+"""
+
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from faults import LocalNodes
+from sandbox import Sandbox
+from showcase import install
+from showcase.kubectl import Kubectl
+
+
+@pytest.fixture(scope="session")
+def installed() -> Iterator[install.Installed]:
+    """A cluster with gputopo on it."""
+    if kubeconfig := os.environ.get("GPUTOPO_E2E_KUBECONFIG"):
+        binary = shutil.which("kubectl")
+        assert binary, "kubectl is not on the PATH"
+        yield install.Installed(
+            Kubectl(Path(binary), Path(kubeconfig)), os.environ["GPUTOPO_E2E_IMAGE"], local=False
+        )
+        return
+    was_running = install.cluster_is_running()
+    yield install.on_local_cluster(print)
+    if not was_running:
+        install.remove_local_cluster()
+
+
+@pytest.fixture(scope="session")
+def kubectl(installed: install.Installed) -> Kubectl:
+    return installed.kubectl
+
+
+@pytest.fixture
+def local_nodes(installed: install.Installed) -> Iterator[LocalNodes]:
+    """Reach into the nodes' files and processes; what a test broke is mended after it."""
+    assert installed.local, "this test reaches into the nodes of the local cluster"
+    nodes = LocalNodes()
+    yield nodes
+    nodes.mend()
+
+
+@pytest.fixture
+def sandbox(installed: install.Installed, request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    name = re.sub("[^a-z0-9]+", "-", request.node.name.lower())[:40].strip("-")
+    namespace = f"{name}-{uuid.uuid4().hex[:6]}"
+    installed.kubectl.run("create", "namespace", namespace)
+    installed.kubectl.run("wait", "--for=create", "sa/default", "-n", namespace)
+    box = Sandbox(installed.kubectl, namespace, installed.workload_image)
+    yield box
+    box.remove()
+
+
+def _node_with(kubectl: Kubectl, fits: Callable[[set[str]], bool]) -> str:
+    for topology in kubectl.list("gputopologies"):
+        kinds = {f"{link['kind']}{link['count']}" for link in topology["spec"]["links"]}
+        if fits(kinds):
+            return str(topology["metadata"]["name"])
+    raise AssertionError("no node with the links that this test needs")
+
+
+@pytest.fixture(scope="session")
+def dgx1(kubectl: Kubectl) -> str:
+    """Name of the node with single and double NVLinks."""
+    return _node_with(kubectl, {"NVLink1", "NVLink2"}.issubset)
+
+
+@pytest.fixture(scope="session")
+def nvswitch(kubectl: Kubectl) -> str:
+    """Name of the node whose GPUs hang on NVSwitches."""
+    return _node_with(kubectl, lambda kinds: any(kind.startswith("NVSwitch") for kind in kinds))
+
+
+@pytest.fixture(scope="session")
+def pcie(kubectl: Kubectl) -> str:
+    """Name of the node without any NVLink."""
+    return _node_with(kubectl, lambda kinds: all(kind.startswith("PCIe") for kind in kinds))

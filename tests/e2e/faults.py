@@ -1,0 +1,59 @@
+"""Breaking things on the nodes of the local cluster, on purpose and only there."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+_CLUSTER = Path(__file__).resolve().parents[2] / "tools" / "cluster"
+_TOPOLOGY = "/run/nvidia/driver/lib/topology.conf"
+
+
+class LocalNodes:
+    """The nodes of the local cluster, and what was broken on them."""
+
+    def __init__(self) -> None:
+        self._broken: set[str] = set()
+
+    def run(self, node: str, *command: str) -> str:
+        """Return what a command prints inside a node's namespaces."""
+        done = subprocess.run(
+            [str(_CLUSTER), "in", node, *command], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def break_gpu(self, node: str, index: int, nvml_error: int) -> None:
+        """Let NVML answer with an error for one GPU."""
+        if node not in self._broken:
+            self.run(node, "cp", _TOPOLOGY, f"{_TOPOLOGY}.whole")
+            self._broken.add(node)
+        self.run(node, "sh", "-c", f"echo fault {index} {nvml_error} >> {_TOPOLOGY}")
+
+    def mend(self) -> None:
+        """Undo every fault."""
+        for node in sorted(self._broken):
+            self.run(node, "mv", f"{_TOPOLOGY}.whole", _TOPOLOGY)
+        self._broken.clear()
+
+    def kill(self, program: str) -> int:
+        """SIGKILL every process of the nodes whose command line names the program."""
+        victims = [pid for pid in _pids() if program in _read(pid, "cmdline") and _on_node(pid)]
+        for pid in victims:
+            os.kill(pid, signal.SIGKILL)
+        return len(victims)
+
+
+def _pids() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _on_node(pid: int) -> bool:
+    return "/gputopo-n" in _read(pid, "cgroup")
+
+
+def _read(pid: int, name: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes().decode(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+        return ""

@@ -1,0 +1,109 @@
+"""A namespace of its own for each test, and the steps that most tests share."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import workloads
+from gputopo.api.names import JOB_LABEL, POLICY_ANNOTATION
+from showcase.kubectl import Kubectl, KubectlError, Object, wait_for
+from showcase.truth import Holder, holders
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """A namespace on the cluster; what happens in it ends with the test."""
+
+    kubectl: Kubectl
+    namespace: str
+    image: str
+
+    def create(self, *manifests: Object) -> None:
+        self.kubectl.create(*(self.placed(manifest) for manifest in manifests))
+
+    def placed(self, manifest: Object) -> Object:
+        """Return the manifest with this sandbox as its namespace."""
+        return {**manifest, "metadata": {**manifest["metadata"], "namespace": self.namespace}}
+
+    def pods(self) -> Sequence[Object]:
+        return self.kubectl.list("pods", self.namespace)
+
+    def gpus_of(self, pod: str) -> tuple[str, ...]:
+        return workloads.uuids(self.kubectl.get("pod", pod, self.namespace))
+
+    def run_pod(self, name: str, gpus: int, *, node: str | None, policy: str) -> str:
+        """Create a pod, wait until it runs, and return its name."""
+        annotations = {POLICY_ANNOTATION: policy}
+        self.create(
+            workloads.gpu_pod(name, gpus, image=self.image, node=node, annotations=annotations)
+        )
+        self.wait_running(1, only=name)
+        return name
+
+    def run_job(self, name: str, gpus: int, *, node: str | None = None, **spec: Any) -> Object:
+        """Create a GPUJob, wait until it runs as observed, and return its placement."""
+        self.create(workloads.gpu_job(name, gpus, image=self.image, node=node, **spec))
+
+        def observed() -> Object | None:
+            status = self.kubectl.get("gpujob", name, self.namespace).get("status", {})
+            for placement in status.get("placements", []):
+                if sorted(placement.get("observed", [])) == sorted(placement["intended"]) != []:
+                    return placement  # type: ignore[no-any-return]
+            return None
+
+        placement = wait_for(f"GPUJob {name} runs and its GPUs are observed", observed)
+        self.assert_books_agree(selector=f"{JOB_LABEL}={name}")
+        return placement
+
+    def wait_running(
+        self, count: int, *, only: str | None = None, timeout_s: float = 90
+    ) -> Sequence[Object]:
+        """Return the pods once ``count`` of them run."""
+
+        def running() -> Sequence[Object] | None:
+            pods = [
+                pod
+                for pod in self.pods()
+                if workloads.phase(pod) == "Running" and only in (None, pod["metadata"]["name"])
+            ]
+            return pods if len(pods) >= count else None
+
+        return wait_for(f"{count} pods run in {self.namespace}", running, timeout_s=timeout_s)
+
+    def delete_pods(self, names: Iterable[str]) -> None:
+        """Delete pods and wait until they are gone."""
+        doomed = list(names)
+        if doomed:
+            self.kubectl.run("delete", "pod", "-n", self.namespace, "--wait=true", *doomed)
+
+    def assert_books_agree(self, *, selector: str = "") -> list[Holder]:
+        """Check annotation = environment = device nodes = podresources = checkpoint."""
+        pods = [
+            pod
+            for pod in self.kubectl.list("pods", self.namespace, selector=selector)
+            if workloads.phase(pod) == "Running"
+        ]
+        found = holders(self.kubectl, pods)
+        assert found, f"no running GPU container in {self.namespace} {selector}"
+        assert [holder for holder in found if not holder.agrees] == []
+        return found
+
+    def scheduling_message(self, pod: str) -> str:
+        """Return the newest FailedScheduling message on a pod, empty where there is none."""
+        events = [
+            event
+            for event in self.kubectl.list("events", self.namespace)
+            if event["involvedObject"].get("name") == pod and event["reason"] == "FailedScheduling"
+        ]
+        return str(events[-1].get("message", "")) if events else ""
+
+    def remove(self) -> None:
+        """Delete the namespace and wait until nothing of it is left."""
+        self.kubectl.run(
+            "delete", "gpujobs,jobs,pods", "--all", "-n", self.namespace, "--wait=true"
+        )
+        try:
+            self.kubectl.run("delete", "namespace", self.namespace, "--wait=false")
+        except KubectlError as error:
+            if "NotFound" not in str(error):
+                raise

@@ -1,0 +1,85 @@
+"""A GPUJob from its creation to its end, as its status and events tell it."""
+
+import pytest
+
+import workloads
+from sandbox import Sandbox
+from showcase.kubectl import Object, wait_for
+
+pytestmark = pytest.mark.e2e
+
+
+def _wait_phase(sandbox: Sandbox, name: str, phase: str) -> Object:
+    def reached() -> Object | None:
+        job = sandbox.kubectl.get("gpujob", name, sandbox.namespace)
+        return job if job.get("status", {}).get("phase") == phase else None
+
+    return wait_for(f"GPUJob {name} is {phase}", reached)
+
+
+def _reasons(sandbox: Sandbox, name: str) -> set[str]:
+    events = sandbox.kubectl.list("events", sandbox.namespace)
+    return {event["reason"] for event in events if event["involvedObject"].get("name") == name}
+
+
+def _free_gpus(sandbox: Sandbox, node: str) -> int:
+    gpus = sandbox.kubectl.get("gputopology", node)["status"]["gpus"]
+    return sum(1 for gpu in gpus if "podUID" not in gpu)
+
+
+def test_finished_job_succeeds_and_gives_its_gpus_back(sandbox: Sandbox, dgx1: str) -> None:
+    sandbox.create(
+        workloads.gpu_job(
+            "short", 8, image=sandbox.image, node=dgx1, command=["sh", "-c", "sleep 1"]
+        )
+    )
+    job = _wait_phase(sandbox, "short", "Succeeded")
+    assert job["status"]["observedGeneration"] == job["metadata"]["generation"]
+    wait_for("all GPUs are free again", lambda: _free_gpus(sandbox, dgx1) == 8)
+    sandbox.run_job("next", 8, node=dgx1)
+
+
+def test_failing_job_ends_after_its_backoff_limit(sandbox: Sandbox) -> None:
+    sandbox.create(
+        workloads.gpu_job(
+            "broken",
+            1,
+            image=sandbox.image,
+            command=["sh", "-c", "exit 3"],
+            limits={"backoffLimit": 0},
+        )
+    )
+    job = _wait_phase(sandbox, "broken", "Failed")
+    assert job["status"]["failures"] == {"application": 1, "admission": 0}
+    assert "Failed" in _reasons(sandbox, "broken")
+
+
+def test_suspended_job_waits_and_runs_when_it_is_resumed(sandbox: Sandbox) -> None:
+    sandbox.create(workloads.gpu_job("later", 1, image=sandbox.image, suspend=True))
+    _wait_phase(sandbox, "later", "Suspended")
+    assert sandbox.pods() == []
+    patch = '{"spec":{"suspend":false}}'
+    sandbox.kubectl.run(
+        *("patch", "gpujob", "later", "-n", sandbox.namespace, "--type=merge", "-p", patch)
+    )
+    _wait_phase(sandbox, "later", "Running")
+
+
+def test_deleting_a_job_deletes_its_pods(sandbox: Sandbox) -> None:
+    sandbox.run_job("doomed", 2)
+    sandbox.kubectl.run("delete", "gpujob", "doomed", "-n", sandbox.namespace)
+    wait_for("no pod is left", lambda: not sandbox.pods())
+
+
+def test_job_that_does_not_fit_says_why(sandbox: Sandbox) -> None:
+    sandbox.create(workloads.gpu_job("huge", 16, image=sandbox.image))
+
+    def reason() -> str | None:
+        status = sandbox.kubectl.get("gpujob", "huge", sandbox.namespace).get("status", {})
+        for condition in status.get("conditions", []):
+            if condition["type"] == "Placed" and "gputopo.io/gpu" in condition["message"]:
+                return str(condition["message"])
+        return None
+
+    message = wait_for("the condition Placed tells the scheduler's reason", reason)
+    assert "0/" in message, message

@@ -1,0 +1,58 @@
+"""No GPU is ever given twice, however many pods come at once and whatever dies."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import pytest
+
+import workloads
+from faults import LocalNodes
+from sandbox import Sandbox
+from showcase.kubectl import Object, wait_for
+
+pytestmark = pytest.mark.e2e
+
+
+def _burst(sandbox: Sandbox, count: int) -> None:
+    sandbox.create(*(workloads.gpu_pod(f"burst-{n}", 1, image=sandbox.image) for n in range(count)))
+
+
+def _assert_no_gpu_twice(pods: Sequence[Object]) -> None:
+    held = Counter(uuid for pod in pods for uuid in workloads.uuids(pod))
+    assert [uuid for uuid, times in held.items() if times > 1] == []
+    assert sum(held.values()) == len(pods)
+
+
+def test_24_pods_at_once_fill_three_nodes_of_eight(
+    sandbox: Sandbox, record_property: Callable[[str, object], None]
+) -> None:
+    began = time.monotonic()
+    _burst(sandbox, 24)
+    pods = sandbox.wait_running(24)
+    seconds = round(time.monotonic() - began, 1)
+    record_property("seconds", seconds)
+    print(f"24 one-GPU pods created at once: all running after {seconds} s")
+    _assert_no_gpu_twice(pods)
+    assert len({holder.annotated for holder in sandbox.assert_books_agree()}) == 24
+
+
+def test_extender_killed_while_24_pods_are_placed_loses_nothing(
+    sandbox: Sandbox, local_nodes: LocalNodes
+) -> None:
+    _burst(sandbox, 24)
+
+    def some_bound() -> int | None:
+        bound = sum(1 for pod in sandbox.pods() if pod["spec"].get("nodeName"))
+        return bound if bound >= 4 else None
+
+    bound = wait_for("at least 4 pods are bound", some_bound, interval_s=0.05)
+    killed = local_nodes.kill("gputopo-extender")
+    began = time.monotonic()
+    print(f"{killed} extender process killed with {bound} of 24 pods bound")
+    assert killed == 1
+    assert bound < 24, "the burst was over before the kill"
+    pods = sandbox.wait_running(24, timeout_s=180)
+    print(f"all 24 running {time.monotonic() - began:.1f} s after the kill")
+    _assert_no_gpu_twice(pods)
+    sandbox.assert_books_agree()

@@ -1,0 +1,49 @@
+"""What the nodes publish is what NVML says, also when a GPU breaks."""
+
+import pytest
+
+from faults import LocalNodes
+from gputopo.api.names import RESOURCE
+from gputopo.api.v1alpha1 import GPUTopologySpec
+from gputopo.topology import catalogue
+from gputopo.topology.fingerprint import fingerprint
+from gputopo.topology.published import from_spec
+from sandbox import Sandbox
+from showcase.kubectl import Kubectl, Object, wait_for
+
+pytestmark = pytest.mark.e2e
+
+GPU_IS_LOST = 15
+
+
+def test_published_topologies_equal_the_catalogue(
+    kubectl: Kubectl, dgx1: str, nvswitch: str, pcie: str
+) -> None:
+    names = {dgx1: "dgx1-v100", nvswitch: "dgx-a100", pcie: "pcie-8gpu"}
+    for node, name in names.items():
+        spec = GPUTopologySpec.model_validate(kubectl.get("gputopology", node)["spec"])
+        assert fingerprint(from_spec(spec)) == fingerprint(catalogue.named(name))
+
+
+def _gpu(kubectl: Kubectl, node: str, uuid: str) -> Object:
+    gpus = kubectl.get("gputopology", node)["status"]["gpus"]
+    return next(gpu for gpu in gpus if gpu["uuid"] == uuid)
+
+
+def _allocatable(kubectl: Kubectl, node: str) -> int:
+    return int(kubectl.get("node", node)["status"]["allocatable"][RESOURCE])
+
+
+def test_gpu_that_nvml_loses_is_unhealthy_and_the_rest_work(
+    sandbox: Sandbox, pcie: str, local_nodes: LocalNodes
+) -> None:
+    kubectl = sandbox.kubectl
+    lost = kubectl.get("gputopology", pcie)["spec"]["gpus"][5]["uuid"]
+    local_nodes.break_gpu(pcie, 5, GPU_IS_LOST)
+    wait_for("the lost GPU is unhealthy", lambda: not _gpu(kubectl, pcie, lost)["healthy"])
+    wait_for("kubelet counts 7 GPUs", lambda: _allocatable(kubectl, pcie) == 7)
+    placement = sandbox.run_job("rest", 7, node=pcie)
+    assert lost not in placement["intended"]
+    local_nodes.mend()
+    wait_for("the GPU is healthy again", lambda: _gpu(kubectl, pcie, lost)["healthy"])
+    wait_for("kubelet counts 8 GPUs", lambda: _allocatable(kubectl, pcie) == 8)

@@ -1,0 +1,158 @@
+"""The demo: jobs on a real cluster, and which GPUs their containers really got."""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gputopo.api.names import JOB_LABEL
+from localcluster.settings import CLONE, current_paths
+from showcase import install
+from showcase.kubectl import Kubectl, Object, wait_for
+from showcase.truth import Holder, holders
+
+NAMESPACE = "gputopo-demo"
+JOBS = ("gpujob-ring.yaml", "gpujob-insensitive.yaml", "gpujob-custom-edges.yaml")
+
+
+@dataclass(slots=True)
+class Stages:
+    """Seconds of each stage of the work, told while it goes on."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Tell that a stage begins, and how long it took."""
+        print(f"==> {name}", file=sys.stderr, flush=True)
+        began = time.monotonic()
+        yield
+        self.seconds[name] = round(time.monotonic() - began, 1)
+        print(f"    {name}: {self.seconds[name]} s", file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Run the demo and leave the cluster up to look around in."""
+    arguments = _parser().parse_args()
+    stages = Stages()
+    with stages.stage("cluster"):
+        install.start_cluster()
+    with stages.stage("chart"):
+        installed = install.install_chart()
+    with stages.stage("jobs"):
+        names = _run_jobs(installed)
+    with stages.stage("reading back"):
+        rows = [_row(installed.kubectl, name) for name in names]
+    if arguments.output == "json":
+        print(json.dumps({"jobs": rows, "seconds": stages.seconds}, indent=2))
+    else:
+        print("\n".join(_table(rows)))
+        print(_what_next(stages))
+    if not all(row["agrees"] for row in rows):
+        sys.exit("the books of a container differ: see the table")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tools/demo", description=__doc__)
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    return parser
+
+
+def _run_jobs(installed: install.Installed) -> list[str]:
+    """Create the example jobs afresh, wait until all run, and return their names."""
+    kubectl = installed.kubectl
+    kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    kubectl.run("delete", "gpujobs", "--all", "-n", NAMESPACE, "--wait=true")
+    wait_for("no pod of an earlier demo is left", lambda: not kubectl.list("pods", NAMESPACE))
+    jobs = [_with_image(_example(file), installed.workload_image) for file in JOBS]
+    kubectl.create(*jobs)
+    names = [str(job["metadata"]["name"]) for job in jobs]
+    for name in names:
+        wait_for(f"GPUJob {name} runs", lambda name=name: _observed(kubectl, name))  # type: ignore[misc]
+    return names
+
+
+def _example(file: str) -> Object:
+    document: Object = yaml.safe_load((CLONE / "examples" / file).read_text())
+    return document
+
+
+def _with_image(job: Object, image: str) -> Object:
+    for container in job["spec"]["template"]["spec"]["containers"]:
+        container["image"] = image
+    job["metadata"]["namespace"] = NAMESPACE
+    return job
+
+
+def _observed(kubectl: Kubectl, name: str) -> bool:
+    placements = kubectl.get("gpujob", name, NAMESPACE).get("status", {}).get("placements", [])
+    return any(placement.get("observed") for placement in placements)
+
+
+def _row(kubectl: Kubectl, name: str) -> dict[str, Any]:
+    """Return one job: what was decided, and what its container and kubelet say."""
+    (placement,) = kubectl.get("gpujob", name, NAMESPACE)["status"]["placements"]
+    (held,) = holders(kubectl, kubectl.list("pods", NAMESPACE, selector=f"{JOB_LABEL}={name}"))
+    return {
+        "job": name,
+        "node": held.node,
+        "gpus": list(held.visible),
+        "aggregateGBps": placement["aggregateMBps"] / 1000,
+        "effectiveGBps": _gb(placement.get("effectiveMBps")),
+        "model": placement.get("model"),
+        "agrees": held.agrees,
+        "books": _books(held),
+    }
+
+
+def _books(held: Holder) -> dict[str, Any]:
+    books = asdict(held)
+    return {
+        key: sorted(value) if isinstance(value, frozenset) else value
+        for key, value in books.items()
+    }
+
+
+def _gb(mb: int | None) -> float | None:
+    return None if mb is None else mb / 1000
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    yield ""
+    line = "{:<20} {:<5} {:>9} {:>9}  {:<10} {:<8} {}"
+    yield line.format(
+        "GPUJOB", "NODE", "AGG GB/s", "EFF GB/s", "MODEL", "KUBELET", "GPUs IN RANK ORDER"
+    )
+    for row in rows:
+        figures = (row["aggregateGBps"], row["effectiveGBps"] or "-", row["model"] or "-")
+        books = "agrees" if row["agrees"] else "DIFFERS"
+        first, *rest = row["gpus"]
+        yield line.format(row["job"], row["node"], *figures, books, first)
+        yield from (line.format(*[""] * 6, uuid) for uuid in rest)
+
+
+def _what_next(stages: Stages) -> str:
+    binaries, kubeconfig = current_paths().binaries, current_paths().kubeconfig
+    took = ", ".join(f"{name} {seconds} s" for name, seconds in stages.seconds.items())
+    return f"""
+The GPUs are what CUDA_VISIBLE_DEVICES says inside each container. "agrees" means that the
+extender's annotation, the container's device nodes, kubelet's podresources API and kubelet's
+checkpoint file all say the same. Stages: {took}.
+
+Look around:
+  export KUBECONFIG={kubeconfig} PATH={binaries}:$PATH
+  kubectl get gputopologies,gpujobs,pods -A -o wide
+  kubectl get gpujob -n {NAMESPACE} -o yaml
+Remove everything:
+  {Path("tools") / "cluster"} down"""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""A thin typed face of kubectl: the client every reader of the code can repeat by hand."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+Object = dict[str, Any]
+Value = TypeVar("Value")
+
+
+class KubectlError(RuntimeError):
+    """kubectl ended with a failure; the message is what it printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kubectl:
+    """kubectl of one cluster.
+
+    Attributes:
+        binary: the program.
+        kubeconfig: None takes what the environment says.
+    """
+
+    binary: Path
+    kubeconfig: Path | None = None
+
+    def run(self, *arguments: str, stdin: str | None = None, timeout_s: float = 120) -> str:
+        """Return what the command prints.
+
+        Raises:
+            KubectlError: when it fails.
+        """
+        environment = dict(os.environ)
+        if self.kubeconfig is not None:
+            environment["KUBECONFIG"] = str(self.kubeconfig)
+        done = subprocess.run(
+            [str(self.binary), *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=timeout_s,
+            check=False,
+        )
+        if done.returncode:
+            raise KubectlError(done.stderr.strip() or done.stdout.strip())
+        return done.stdout
+
+    def get(self, kind: str, name: str, namespace: str | None = None) -> Object:
+        """Return one object."""
+        return self._json("get", kind, name, *_in(namespace))
+
+    def list(
+        self, kind: str, namespace: str | None = None, *, selector: str = ""
+    ) -> Sequence[Object]:
+        """Return the objects of a kind, of every namespace when none is named."""
+        where = _in(namespace) if namespace else ("--all-namespaces",)
+        listed = self._json("get", kind, *where, *(("-l", selector) if selector else ()))
+        return listed["items"]  # type: ignore[no-any-return]
+
+    def apply(self, *manifests: Mapping[str, Any]) -> None:
+        """Create or update objects, with strict field validation."""
+        items = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
+        self.run("apply", "-f", "-", stdin=json.dumps(items))
+
+    def create(self, *manifests: Mapping[str, Any]) -> None:
+        """Create objects; one that exists is an error."""
+        items = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
+        self.run("create", "-f", "-", stdin=json.dumps(items))
+
+    def refusal(self, *arguments: str, stdin: str | None = None) -> str:
+        """Return the message with which the API server refuses the command.
+
+        Raises:
+            AssertionError: when it does not refuse.
+        """
+        try:
+            printed = self.run(*arguments, stdin=stdin)
+        except KubectlError as error:
+            return str(error)
+        raise AssertionError(f"kubectl {' '.join(arguments)} was not refused: {printed}")
+
+    def execute(self, pod: str, namespace: str, *command: str, container: str = "") -> str:
+        """Return what a command prints inside a container."""
+        chosen = ("-c", container) if container else ()
+        return self.run("exec", "-n", namespace, pod, *chosen, "--", *command)
+
+    def _json(self, *arguments: str) -> Object:
+        return json.loads(self.run(*arguments, "-o", "json"))  # type: ignore[no-any-return]
+
+
+def wait_for(
+    what: str,
+    look: Callable[[], Value | None],
+    *,
+    timeout_s: float = 60,
+    interval_s: float = 0.3,
+) -> Value:
+    """Return the first true value that ``look`` sees.
+
+    Raises:
+        TimeoutError: when none comes; the message says what was waited for.
+    """
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if value := look():
+            return value
+        time.sleep(interval_s)
+    raise TimeoutError(f"not within {timeout_s:g} s: {what}")
+
+
+def _in(namespace: str | None) -> tuple[str, ...]:
+    return ("-n", namespace) if namespace else ()

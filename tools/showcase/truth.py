@@ -1,0 +1,151 @@
+"""The four books that must say the same of every container that holds GPUs.
+
+Intended: the extender's annotation. Seen: environment and device nodes inside the
+container. Kubelet's: podresources, and the checkpoint file it restarts from.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gputopo.api.annotations import parse_gpus
+from gputopo.api.names import RESOURCE
+from showcase.kubectl import Kubectl, Object
+
+_AGENT = "app.kubernetes.io/component=deviceplugin"
+
+_INSIDE = 'echo "$CUDA_VISIBLE_DEVICES"; stat -c "%n %t %T" /dev/nvidia[0-9]* 2>/dev/null; true'
+
+# Runs in the node agent's container, which mounts both of kubelet's books.
+_BOOKS = """
+import json, grpc
+from gputopo_deviceplugin.podresources import api_pb2, api_pb2_grpc
+with grpc.insecure_channel(
+    "unix:///var/lib/kubelet/pod-resources/kubelet.sock",
+    options=[("grpc.default_authority", "localhost")],
+) as channel:
+    listed = api_pb2_grpc.PodResourcesListerStub(channel).List(api_pb2.ListPodResourcesRequest())
+resources = [
+    [pod.namespace, pod.name, container.name, list(devices.device_ids)]
+    for pod in listed.pod_resources
+    for container in pod.containers
+    for devices in container.devices
+    if devices.resource_name == RESOURCE
+]
+with open("/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint") as file:
+    data = json.load(file)["Data"]
+checkpoint = [
+    [entry["PodUID"], entry["ContainerName"], sum(entry["DeviceIDs"].values(), [])]
+    for entry in data["PodDeviceEntries"] or []
+    if entry["ResourceName"] == RESOURCE
+]
+print(json.dumps({"podresources": resources, "checkpoint": checkpoint}))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """One running container and its GPUs by every book; UUIDs.
+
+    Attributes:
+        annotated: ``gputopo.io/gpus``, in rank order.
+        visible: ``CUDA_VISIBLE_DEVICES`` inside the container, in order.
+        device_nodes: the GPUs whose ``/dev/nvidiaN`` the container has, by its major:minor.
+        podresources: what kubelet's podresources API says.
+        checkpoint: what kubelet's checkpoint file says.
+    """
+
+    namespace: str
+    pod: str
+    container: str
+    node: str
+    annotated: tuple[str, ...]
+    visible: tuple[str, ...]
+    device_nodes: frozenset[str]
+    podresources: frozenset[str]
+    checkpoint: frozenset[str]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether all books say the same, rank order included."""
+        return (
+            self.annotated == self.visible
+            and set(self.annotated) == self.device_nodes == self.podresources == self.checkpoint
+            and len(self.annotated) > 0
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Books:
+    podresources: Mapping[tuple[str, str, str], frozenset[str]]
+    checkpoint: Mapping[tuple[str, str], frozenset[str]]
+
+
+def holders(kubectl: Kubectl, pods: Sequence[Object]) -> list[Holder]:
+    """Return what every book says of the GPU containers of these running pods."""
+    nodes = {pod["spec"]["nodeName"] for pod in pods}
+    books = {node: _books(kubectl, node) for node in nodes}
+    uuids = {node: _uuid_of_minor(kubectl, node) for node in nodes}
+    return [
+        _holder(kubectl, pod, container["name"], books, uuids)
+        for pod in pods
+        for container in pod["spec"]["containers"]
+        if RESOURCE in container.get("resources", {}).get("limits", {})
+    ]
+
+
+def _holder(
+    kubectl: Kubectl,
+    pod: Object,
+    container: str,
+    books: Mapping[str, _Books],
+    uuids: Mapping[str, Mapping[int, str]],
+) -> Holder:
+    metadata, node = pod["metadata"], pod["spec"]["nodeName"]
+    namespace, name = metadata["namespace"], metadata["name"]
+    gpus = parse_gpus(metadata.get("annotations", {}))
+    inside = kubectl.execute(name, namespace, "sh", "-c", _INSIDE, container=container)
+    visible, *stats = inside.splitlines()
+    return Holder(
+        namespace=namespace,
+        pod=name,
+        container=container,
+        node=node,
+        annotated=tuple(gpus.containers.get(container, ())) if gpus else (),
+        visible=tuple(visible.split(",")) if visible else (),
+        device_nodes=frozenset(uuids[node].get(_minor(line), line) for line in stats),
+        podresources=books[node].podresources.get((namespace, name, container), frozenset()),
+        checkpoint=books[node].checkpoint.get((metadata["uid"], container), frozenset()),
+    )
+
+
+def _minor(line: str) -> int:
+    """Return the minor number of a ``stat`` line; the kernel's, not the file name's."""
+    _, major, minor = line.split()
+    return int(minor, 16) if int(major, 16) == _NVIDIA_MAJOR else -1
+
+
+_NVIDIA_MAJOR = 195
+
+
+def _uuid_of_minor(kubectl: Kubectl, node: str) -> dict[int, str]:
+    spec = kubectl.get("gputopology", node)["spec"]
+    return {gpu["minor"]: gpu["uuid"] for gpu in spec["gpus"]}
+
+
+def _books(kubectl: Kubectl, node: str) -> _Books:
+    agent = next(
+        pod["metadata"]
+        for pod in kubectl.list("pods", selector=_AGENT)
+        if pod["spec"].get("nodeName") == node and pod["status"]["phase"] == "Running"
+    )
+    program = f"RESOURCE = {RESOURCE!r}{_BOOKS}"
+    read = json.loads(kubectl.execute(agent["name"], agent["namespace"], "python3", "-c", program))
+    podresources: dict[tuple[str, str, str], frozenset[str]] = {}
+    for namespace, pod, container, ids in read["podresources"]:
+        key = (namespace, pod, container)
+        podresources[key] = podresources.get(key, frozenset()) | set(ids)
+    return _Books(
+        podresources=podresources,
+        checkpoint={(uid, name): frozenset(ids) for uid, name, ids in read["checkpoint"]},
+    )
