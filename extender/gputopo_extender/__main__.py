@@ -1,0 +1,45 @@
+"""Runs the extender until it is told to stop."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from typing import Final
+
+import httpx2
+from lightkube import AsyncClient
+
+from gputopo_extender.log import configure
+from gputopo_extender.server import running
+from gputopo_extender.settings import Settings, SettingsError
+
+_LIST_TIMEOUT_SECONDS: Final = 30.0
+"""For one page of a list; calls that a scheduler waits for have a shorter one of their own."""
+
+_log = logging.getLogger(__name__)
+
+
+def main() -> None:
+    """Run the extender; exit status 1 and a message on a wrong setting."""
+    try:
+        settings = Settings.load(sys.argv[1:], os.environ)
+    except SettingsError as error:
+        sys.exit(f"gputopo-extender: {error}")
+    configure(settings.log_level)
+    asyncio.run(_run_until_told(settings))
+
+
+async def _run_until_told(settings: Settings) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    client = AsyncClient(timeout=httpx2.Timeout(_LIST_TIMEOUT_SECONDS))
+    async with client, running(settings, client):
+        await stop.wait()
+    _log.info("stopped")
+
+
+if __name__ == "__main__":
+    main()

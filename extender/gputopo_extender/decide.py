@@ -1,0 +1,78 @@
+"""The decision that bind takes: exact GPUs on one node, and the annotations that say so."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gputopo.api.annotations import GpusAnnotation, PlacementAnnotation
+from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
+from gputopo.placement.model import Match
+from gputopo.topology.model import GpuMask, GpuUuid, NodeTopology, mask_of
+from gputopo_extender.request import Ask
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A pod, its node and its GPUs, before and after the Binding was written.
+
+    Attributes:
+        generation: of the topology it was taken on.
+        gpus: the GPUs as a set, by index.
+        uuids: the same in rank order.
+        annotations: what the Binding carries.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    generation: int
+    match: Match
+    gpus: GpuMask
+    uuids: tuple[GpuUuid, ...]
+    annotations: Mapping[str, str]
+
+
+def decide(
+    ask: Ask, match: Match, *, node: str, generation: int, topology: NodeTopology
+) -> Decision:
+    """Return the decision that gives ``ask`` the GPUs of ``match``."""
+    uuids = tuple(topology.uuid_of[index] for index in match.gpus)
+    gpus = GpusAnnotation(
+        uid=ask.uid, node=node, generation=generation, containers=_dealt(ask, uuids)
+    )
+    return Decision(
+        uid=ask.uid,
+        namespace=ask.namespace,
+        name=ask.name,
+        node=node,
+        generation=generation,
+        match=match,
+        gpus=mask_of(match.gpus),
+        uuids=uuids,
+        annotations={
+            GPUS_ANNOTATION: gpus.dump(),
+            PLACEMENT_ANNOTATION: _figures(ask, match).dump(),
+        },
+    )
+
+
+def _dealt(ask: Ask, uuids: tuple[GpuUuid, ...]) -> dict[str, list[str]]:
+    """Deal ranks out to the containers, in the order of the pod's spec."""
+    remaining = iter(uuids)
+    return {
+        container.name: [next(remaining) for _ in range(container.gpus)]
+        for container in ask.containers
+    }
+
+
+def _figures(ask: Ask, match: Match) -> PlacementAnnotation:
+    return PlacementAnnotation(
+        policy=ask.policy,
+        pattern=ask.request.pattern.kind,
+        sensitive=ask.request.sensitive,
+        reason=ask.sensitivity_reason,
+        model=match.model,
+        effective_mbps=match.effective_mb_per_s,
+        aggregate_mbps=match.aggregate_mb_per_s,
+        preserved_mbps=match.preserved_mb_per_s,
+    )

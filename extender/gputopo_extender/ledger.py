@@ -1,0 +1,168 @@
+"""The ledger: topologies, pods and reservations folded into a book per node.
+
+It is rebuilt from lists and kept by events; books are derived, so both ways give equal ones.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from gputopo_extender.book import Book, book_of
+from gputopo_extender.decide import Decision
+from gputopo_extender.pods import PodRecord
+from gputopo_extender.topologies import NodeRecord, Unreadable
+
+
+class Progress(Enum):
+    """How far the Binding of a reservation has come."""
+
+    WRITING = "writing"
+    UNKNOWN = "unknown"
+    BOUND = "bound"
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """GPUs held for a pod from before its Binding is written until the pod shows it.
+
+    Attributes:
+        written_at: when the Binding was last sent, in seconds of a monotonic clock.
+        epoch: number of pod lists begun before it was made.
+    """
+
+    decision: Decision
+    progress: Progress
+    written_at: float
+    epoch: int
+
+
+class Ledger:
+    """Mutable book-keeping of one process; no method waits, so each call is atomic."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, NodeRecord | Unreadable] = {}
+        self._pods: dict[str, PodRecord] = {}
+        self._pods_on: defaultdict[str, set[str]] = defaultdict(set)
+        self._reservations: dict[str, Reservation] = {}
+        self._books: dict[str, Book | Unreadable | None] = {}
+        self._epoch = 0
+
+    def book(self, node: str) -> Book | Unreadable | None:
+        """Return the node's book; None where no topology is published for it."""
+        if node not in self._nodes:
+            return None
+        if node not in self._books:
+            self._books[node] = self._derive(node)
+        return self._books[node]
+
+    def books(self) -> Iterator[Book | Unreadable]:
+        """Return the books of all nodes with a topology."""
+        for node in self._nodes:
+            book = self.book(node)
+            if book is not None:
+                yield book
+
+    def pod(self, uid: str) -> PodRecord | None:
+        """Return the pod as the watch showed it last, None where it is unknown or gone."""
+        return self._pods.get(uid)
+
+    def reservation(self, uid: str) -> Reservation | None:
+        """Return the reservation of a pod that does not show its Binding yet."""
+        return self._reservations.get(uid)
+
+    def reservations(self) -> tuple[Reservation, ...]:
+        """Return all reservations."""
+        return tuple(self._reservations.values())
+
+    def replace_topologies(self, nodes: Iterable[NodeRecord | Unreadable]) -> None:
+        """Take a list of topologies as the whole truth."""
+        self._nodes = {node.node: node for node in nodes}
+        self._books.clear()
+
+    def put_topology(self, node: NodeRecord | Unreadable) -> None:
+        """Take a topology that was added or modified."""
+        self._nodes[node.node] = node
+        self._books.pop(node.node, None)
+
+    def drop_topology(self, name: str) -> None:
+        """Forget the topology of a node."""
+        self._nodes.pop(name, None)
+        self._books.pop(name, None)
+
+    def begin_pod_list(self) -> int:
+        """Note that a list of pods is about to be asked for; return its number."""
+        self._epoch += 1
+        return self._epoch
+
+    def replace_pods(self, pods: Iterable[PodRecord], *, epoch: int) -> None:
+        """Take the list of number ``epoch`` as the whole truth about pods.
+
+        A pod that was reserved for before the list was asked for, and is not in it, is gone.
+        """
+        self._pods.clear()
+        self._pods_on.clear()
+        self._books.clear()
+        for pod in pods:
+            self.put_pod(pod)
+        for uid, reservation in list(self._reservations.items()):
+            if reservation.epoch < epoch and uid not in self._pods:
+                self.release(uid)
+
+    def put_pod(self, pod: PodRecord) -> None:
+        """Take a pod that was added or modified.
+
+        Its reservation ends when the pod shows a node, which the annotations came with, or its end.
+        """
+        self._forget(pod.uid)
+        self._pods[pod.uid] = pod
+        if pod.node is not None:
+            self._pods_on[pod.node].add(pod.uid)
+            self._books.pop(pod.node, None)
+        if pod.node is not None or not pod.live:
+            self.release(pod.uid)
+
+    def drop_pod(self, uid: str) -> None:
+        """Forget a deleted pod; a UID never returns, so whatever was reserved for it is free."""
+        self._forget(uid)
+        self.release(uid)
+
+    def reserve(self, decision: Decision, *, now: float) -> None:
+        """Hold the GPUs of a decision whose Binding is sent now, for the first time or again."""
+        known = self._reservations.get(decision.uid)
+        epoch = self._epoch if known is None else known.epoch
+        self._reservations[decision.uid] = Reservation(decision, Progress.WRITING, now, epoch)
+        self._books.pop(decision.node, None)
+
+    def mark(self, uid: str, progress: Progress) -> None:
+        """Note how far the Binding has come; nothing where the pod has shown it meanwhile."""
+        known = self._reservations.get(uid)
+        if known is not None:
+            self._reservations[uid] = replace(known, progress=progress)
+
+    def release(self, uid: str) -> None:
+        """Give up the reservation of a pod, if there is one."""
+        known = self._reservations.pop(uid, None)
+        if known is not None:
+            self._books.pop(known.decision.node, None)
+
+    def _forget(self, uid: str) -> None:
+        known = self._pods.pop(uid, None)
+        if known is not None and known.node is not None:
+            self._pods_on[known.node].discard(uid)
+            self._books.pop(known.node, None)
+
+    def _derive(self, name: str) -> Book | Unreadable:
+        node = self._nodes[name]
+        if isinstance(node, Unreadable):
+            return node
+        bound = (self._pods[uid] for uid in sorted(self._pods_on.get(name, ())))
+        return book_of(
+            node,
+            [pod for pod in bound if pod.live],
+            [
+                reservation.decision.gpus
+                for reservation in self._reservations.values()
+                if reservation.decision.node == name
+            ],
+        )

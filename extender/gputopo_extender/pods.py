@@ -1,0 +1,173 @@
+"""A pod, trimmed to what the extender needs; pods that ask for none of our GPUs have no record.
+
+A pod object of the API is thousands of bytes, and the extender sees all of them.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from gputopo.api.names import GROUP
+from gputopo.topology.model import MAX_INDEX
+
+_COUNT = re.compile(r"\d{1,4}")
+_WHOLE_NODE = MAX_INDEX + 1
+
+
+class PodError(ValueError):
+    """A pod object without the fields that every pod has."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerAsk:
+    """The GPUs that one application container asks for, at least one."""
+
+    name: str
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class PodRecord:
+    """A pod that asks for our GPUs.
+
+    Attributes:
+        node: where it is bound, None before.
+        live: False once its phase is Succeeded or Failed.
+        asks: application containers that ask for GPUs, in the order of the spec.
+        most_gpus: the most GPUs it can hold at one time, init containers included.
+        refusal: why it cannot be placed, None where it can.
+        annotations: its ``gputopo.io/*`` annotations.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    node: str | None
+    live: bool
+    asks: tuple[ContainerAsk, ...]
+    most_gpus: int
+    refusal: str | None
+    annotations: Mapping[str, str]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, extra="ignore", frozen=True)
+
+
+class _Resources(_Part):
+    requests: dict[str, Any] | None = None
+    limits: dict[str, Any] | None = None
+
+
+class _Container(_Part):
+    name: str
+    resources: _Resources | None = None
+    restart_policy: str | None = None
+
+
+class _Metadata(_Part):
+    uid: Annotated[str, Field(min_length=1)]
+    name: Annotated[str, Field(min_length=1)]
+    namespace: Annotated[str, Field(min_length=1)]
+    annotations: dict[str, str] | None = None
+
+
+class _Spec(_Part):
+    node_name: str | None = None
+    containers: list[_Container]
+    init_containers: list[_Container] | None = None
+
+
+class _Status(_Part):
+    phase: str | None = None
+
+
+class _Pod(_Part):
+    metadata: _Metadata
+    spec: _Spec
+    status: _Status | None = None
+
+
+def record_of(document: Mapping[str, Any], resource: str) -> PodRecord | None:
+    """Return the record of a pod object, None where it asks for none of ``resource``.
+
+    Raises:
+        PodError: where the object is no pod; the message names the field.
+    """
+    try:
+        pod = _Pod.model_validate(document)
+    except ValidationError as error:
+        detail = error.errors()[0]
+        field = ".".join(str(part) for part in detail["loc"])
+        raise PodError(f"pod {field}: {detail['msg']}") from None
+    apps = _asked(pod.spec.containers, resource)
+    inits = _asked(pod.spec.init_containers or [], resource)
+    if not apps and not inits:
+        return None
+    return _record(pod, apps, inits, resource)
+
+
+def _record(
+    pod: _Pod,
+    apps: list[tuple[_Container, int | None]],
+    inits: list[tuple[_Container, int | None]],
+    resource: str,
+) -> PodRecord:
+    annotations = pod.metadata.annotations or {}
+    return PodRecord(
+        uid=pod.metadata.uid,
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        node=pod.spec.node_name or None,
+        live=pod.status is None or pod.status.phase not in {"Succeeded", "Failed"},
+        asks=tuple(ContainerAsk(app.name, count) for app, count in apps if count is not None),
+        most_gpus=_most(apps, inits),
+        refusal=_refusal(apps, inits, resource),
+        annotations={
+            key: value for key, value in annotations.items() if key.startswith(f"{GROUP}/")
+        },
+    )
+
+
+def _asked(containers: list[_Container], resource: str) -> list[tuple[_Container, int | None]]:
+    """Return the containers that ask, with their count; None for one that cannot be read."""
+    found: list[tuple[_Container, int | None]] = []
+    for container in containers:
+        resources = container.resources or _Resources()
+        # The API server copies a limit to the request where only the limit was given.
+        value = (resources.requests or {}).get(resource, (resources.limits or {}).get(resource))
+        if value is None:
+            continue
+        count = int(str(value)) if _COUNT.fullmatch(str(value)) else None
+        if count != 0:
+            found.append((container, count))
+    return found
+
+
+def _most(
+    apps: list[tuple[_Container, int | None]], inits: list[tuple[_Container, int | None]]
+) -> int:
+    counts = [count for _, count in (*apps, *inits)]
+    if None in counts:
+        return _WHOLE_NODE
+    sidecars = sum(count or 0 for init, count in inits if init.restart_policy == "Always")
+    largest_init = max((count or 0 for _, count in inits), default=0)
+    return sidecars + max(sum(count or 0 for _, count in apps), largest_init)
+
+
+def _refusal(
+    apps: list[tuple[_Container, int | None]],
+    inits: list[tuple[_Container, int | None]],
+    resource: str,
+) -> str | None:
+    for init, _ in inits:
+        kind = "sidecar" if init.restart_policy == "Always" else "init container"
+        return f"{resource} in {kind} {init.name!r}: not yet supported"
+    for app, count in apps:
+        if count is None:
+            return f"{resource} in container {app.name!r}: not a whole number"
+    return None

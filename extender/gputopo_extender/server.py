@@ -1,0 +1,108 @@
+"""Puts the parts together and runs them."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+from lightkube import AsyncClient
+
+from gputopo_extender.app import KEEPALIVE_SECONDS, probes_app, verbs_app
+from gputopo_extender.binder import Binder
+from gputopo_extender.cluster import Cluster, watched_pods, watched_topologies
+from gputopo_extender.ledger import Ledger
+from gputopo_extender.log import fields
+from gputopo_extender.metrics import Metrics
+from gputopo_extender.settings import Settings
+from gputopo_extender.verbs import Gate, Verbs
+from gputopo_extender.watch import Follower, pod_reflector, topology_reflector
+
+_SETTLE_EVERY_SECONDS: Final = 2.0
+_SHUTDOWN_SECONDS: Final = 10.0
+"""What requests under way get: more than one bind may take."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where the extender listens, as URLs."""
+
+    verbs: str
+    probes: str
+
+
+@asynccontextmanager
+async def running(settings: Settings, client: AsyncClient) -> AsyncIterator[Addresses]:
+    """Run the extender while the block runs; a failure of any part ends the block."""
+    ledger = Ledger()
+    silence = settings.relist_after_silence_seconds
+    caches: list[Follower] = [
+        topology_reflector(watched_topologies(client), ledger, silence),
+        pod_reflector(watched_pods(client, settings.resource), ledger, silence),
+    ]
+    gate = Gate(caches, settings.stale_after_seconds)
+    metrics = Metrics(ledger, caches)
+    binder = Binder(
+        ledger,
+        Cluster(client, settings.resource, settings.api_timeout_seconds),
+        resource=settings.resource,
+        default_policy=settings.default_policy,
+        settle_after_seconds=settings.settle_after_seconds,
+        on_bound=metrics.bound,
+    )
+    verbs = Verbs(
+        ledger,
+        binder,
+        metrics,
+        resource=settings.resource,
+        default_policy=settings.default_policy,
+    )
+    async with (
+        _background(caches, binder),
+        _serving(
+            verbs_app(verbs, gate, metrics), settings.verbs_host, settings.verbs_port
+        ) as front,
+        _serving(probes_app(gate, metrics), settings.probes_host, settings.probes_port) as back,
+    ):
+        _log.info("serving %s", fields(verbs=front, probes=back))
+        yield Addresses(verbs=front, probes=back)
+
+
+@asynccontextmanager
+async def _background(caches: Sequence[Follower], binder: Binder) -> AsyncIterator[None]:
+    async with asyncio.TaskGroup() as tasks:
+        running_tasks = [tasks.create_task(cache.run()) for cache in caches]
+        running_tasks.append(tasks.create_task(_settle_for_ever(binder)))
+        try:
+            yield
+        finally:
+            for task in running_tasks:
+                task.cancel()
+
+
+async def _settle_for_ever(binder: Binder) -> None:
+    while True:
+        await asyncio.sleep(_SETTLE_EVERY_SECONDS)
+        await binder.settle_open()
+
+
+@asynccontextmanager
+async def _serving(app: web.Application, host: str, port: int) -> AsyncIterator[str]:
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        keepalive_timeout=KEEPALIVE_SECONDS,
+        shutdown_timeout=_SHUTDOWN_SECONDS,
+    )
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port)
+        await site.start()
+        bound_host, bound_port = runner.addresses[0][:2]
+        yield f"http://{bound_host}:{bound_port}"
+    finally:
+        await runner.cleanup()

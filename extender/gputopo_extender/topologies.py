@@ -1,0 +1,92 @@
+"""A GPUTopology object as the ledger keeps it: readable, or the reason why not."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus, ObservedGpu
+from gputopo.topology.fingerprint import fingerprint
+from gputopo.topology.model import GpuIndex, GpuMask, GpuUuid, NodeTopology, TopologyError, mask_of
+from gputopo.topology.published import from_spec
+
+_LONGEST_REASON = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a GPU by kubelet's books; ``uid`` is None where the agent could not tell."""
+
+    gpu: GpuIndex
+    uid: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """A node's GPUs as published.
+
+    Attributes:
+        generation: of the spec, hence of the topology.
+        healthy: GPUs that the agent calls healthy; a GPU it does not mention is not.
+        holders: the observed allocations.
+    """
+
+    node: str
+    generation: int
+    topology: NodeTopology
+    fingerprint: str
+    healthy: GpuMask
+    holders: tuple[Holder, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A node whose topology cannot be used, and why."""
+
+    node: str
+    reason: str
+
+
+def node_of(document: Mapping[str, Any]) -> NodeRecord | Unreadable:
+    """Return what a GPUTopology object says of its node; it never raises on its content."""
+    metadata = document["metadata"]
+    node = str(metadata["name"])
+    try:
+        topology = from_spec(GPUTopologySpec.model_validate(document.get("spec") or {}))
+        status = GPUTopologyStatus.model_validate(document.get("status") or {})
+    except ValidationError as error:
+        return Unreadable(node, _shorten(_first(error)))
+    except TopologyError as error:
+        return Unreadable(node, _shorten(str(error)))
+    return NodeRecord(
+        node=node,
+        generation=int(metadata.get("generation") or 0),
+        topology=topology,
+        fingerprint=fingerprint(topology),
+        healthy=mask_of(_indices(topology, [gpu for gpu in status.gpus if gpu.healthy])),
+        holders=_holders(topology, status.gpus),
+    )
+
+
+def _indices(topology: NodeTopology, gpus: list[ObservedGpu]) -> list[GpuIndex]:
+    known = topology.index_of
+    return [known[GpuUuid(gpu.uuid)] for gpu in gpus if GpuUuid(gpu.uuid) in known]
+
+
+def _holders(topology: NodeTopology, gpus: list[ObservedGpu]) -> tuple[Holder, ...]:
+    held = [gpu for gpu in gpus if gpu.pod_uid or gpu.pod]
+    known = topology.index_of
+    return tuple(
+        Holder(known[GpuUuid(gpu.uuid)], gpu.pod_uid) for gpu in held if GpuUuid(gpu.uuid) in known
+    )
+
+
+def _first(error: ValidationError) -> str:
+    detail = error.errors()[0]
+    field = ".".join(str(part) for part in detail["loc"])
+    return f"{field}: {detail['msg']}"
+
+
+def _shorten(reason: str) -> str:
+    return reason if len(reason) <= _LONGEST_REASON else reason[: _LONGEST_REASON - 3] + "..."
