@@ -1,0 +1,152 @@
+"""Command line: `tools/cluster COMMAND`."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from localcluster import binaries, fakegpus, images
+from localcluster.cluster import Cluster, Status
+from localcluster.errors import ClusterError
+from localcluster.progress import Progress
+from localcluster.settings import current_paths
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command; return the exit status."""
+    options = _parser().parse_args(arguments)
+    command: Callable[[argparse.Namespace], None] = options.command
+    try:
+        command(options)
+    except ClusterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\ninterrupted; `tools/cluster down` removes what was made", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tools/cluster", description=_DESCRIPTION)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(
+        name: str, run: Callable[[argparse.Namespace], None], text: str
+    ) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text, description=text)
+        command.set_defaults(command=run)
+        return command
+
+    up = add("up", _up, "start the cluster, or complete it, or find it running")
+    up.add_argument(
+        *("--gpus", "-g"),
+        action="append",
+        default=[],
+        metavar="NODE=SERVER",
+        help="which server of the catalogue a node plays, or `none`; by default "
+        + ", ".join(f"{node}={server}" for node, server in fakegpus.DEFAULT_SERVERS.items()),
+    )
+    add("down", _down, "remove the cluster and all its traces on this machine")
+    add("status", _status, "show what runs").add_argument("-o", choices=["text", "json"])
+    add("env", _env, 'print settings for a shell: eval "$(tools/cluster env)"')
+    add("images", _images, "build the images and print their names").add_argument(
+        "-o", choices=["text", "json"]
+    )
+    for name, run, text in (
+        ("node-off", _node_off, "pull a node's plug"),
+        ("node-on", _node_on, "switch a node on again"),
+        ("kubelet-stop", _kubelet_stop, "stop a node's kubelet; its containers go on"),
+        ("kubelet-start", _kubelet_start, "start a node's kubelet again"),
+    ):
+        add(name, run, text).add_argument("node", help="n1, n2, ...")
+    inside = add("in", _in, "run a command inside a node")
+    inside.add_argument("node", help="n1, n2, ...")
+    inside.add_argument("words", nargs=argparse.REMAINDER, metavar="CMD...")
+    return parser
+
+
+_DESCRIPTION = "A Kubernetes cluster with simulated GPUs on this machine; needs root."
+
+
+def _cluster() -> Cluster:
+    return Cluster(current_paths(), Progress())
+
+
+def _up(options: argparse.Namespace) -> None:
+    _cluster().up(fakegpus.parse_servers(options.gpus))
+
+
+def _down(_: argparse.Namespace) -> None:
+    _cluster().down()
+
+
+def _status(options: argparse.Namespace) -> None:
+    status = _cluster().status()
+    print(_status_json(status) if options.o == "json" else _status_text(status))
+
+
+def _env(_: argparse.Namespace) -> None:
+    _cluster().record()
+    paths = current_paths()
+    print(f'export KUBECONFIG="{paths.kubeconfig}"')
+    print(f'export KUBECACHEDIR="{paths.state}/kubectl-cache"')
+    print(f'export PATH="{paths.binaries}:$PATH"')
+
+
+def _images(options: argparse.Namespace) -> None:
+    paths, progress = current_paths(), Progress()
+    built = images.ensure(paths, binaries.ensure(paths, progress), progress)
+    references = {image.name: image.reference for image in built}
+    if options.o == "json":
+        print(json.dumps(references, indent=1))
+    else:
+        print("\n".join(references.values()))
+
+
+def _node_off(options: argparse.Namespace) -> None:
+    _cluster().node_off(options.node)
+
+
+def _node_on(options: argparse.Namespace) -> None:
+    _cluster().node_on(options.node)
+
+
+def _kubelet_stop(options: argparse.Namespace) -> None:
+    _cluster().set_kubelet(options.node, on=False)
+
+
+def _kubelet_start(options: argparse.Namespace) -> None:
+    _cluster().set_kubelet(options.node, on=True)
+
+
+def _in(options: argparse.Namespace) -> None:
+    command = _cluster().inside(options.node, options.words or ["bash"])
+    os.execvp(command[0], command)  # noqa: S606 - the command takes this process's place
+
+
+def _status_json(status: Status) -> str:
+    nodes = {
+        summary.name: {"ready": summary.ready, "resources": summary.resources}
+        for summary in status.nodes
+    }
+    return json.dumps({"parts": status.parts, "services": status.services, "nodes": nodes})
+
+
+def _status_text(status: Status) -> str:
+    ready = {summary.name: "Ready" if summary.ready else "NotReady" for summary in status.nodes}
+    resources = {
+        summary.name: " ".join(f"{name}={count}" for name, count in summary.resources.items())
+        for summary in status.nodes
+    }
+    lines = [f"{part:<24} {'runs' if runs else 'is off'}" for part, runs in status.parts.items()]
+    for name, services in status.services.items():
+        what = "is off" if services is None else f"runs {' '.join(services)}"
+        said = f"{ready.get(name, 'unknown to the API server')} {resources.get(name, '')}"
+        lines.append(f"{name:<24} {what}; {said}".rstrip())
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,178 @@
+"""Build Kubernetes and Helm from their Go modules, once, into the cache."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from localcluster import files
+from localcluster.commands import failure_text, run
+from localcluster.errors import ClusterError
+from localcluster.progress import Progress
+from localcluster.settings import CLONE, Paths
+
+# Go 1.27 made another JSON library the default, with which Kubernetes 1.36 serves a broken
+# OpenAPI document: every `kubectl apply` would fail.
+GO_SERIES = "go1.26"
+MODULES = CLONE / "tools" / "binaries"
+_MODULE_FILES = ("go.mod", "go.sum")
+_KEPT_BUILDS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryGroup:
+    """Programs built from one Go module under tools/binaries.
+
+    Attributes:
+        name: folder of the module.
+        module: the dependency that holds the programs; its version is theirs.
+        packages: what to build.
+        version_variables: Go variables that get the version; without them programs say v0.0.0.
+    """
+
+    name: str
+    module: str
+    packages: tuple[str, ...]
+    version_variables: tuple[str, ...]
+
+
+GROUPS = (
+    BinaryGroup(
+        "kubernetes",
+        "k8s.io/kubernetes",
+        tuple(
+            f"k8s.io/kubernetes/cmd/{program}"
+            for program in (
+                "kube-apiserver",
+                "kube-controller-manager",
+                "kube-scheduler",
+                "kubelet",
+                "kube-proxy",
+                "kubectl",
+            )
+        ),
+        ("k8s.io/component-base/version.gitVersion", "k8s.io/client-go/pkg/version.gitVersion"),
+    ),
+    BinaryGroup(
+        "helm",
+        "helm.sh/helm/v4",
+        ("helm.sh/helm/v4/cmd/helm",),
+        ("helm.sh/helm/v4/internal/version.version",),
+    ),
+)
+
+
+def required_version(go_mod: str, module: str) -> str:
+    """The version at which a go.mod requires a module.
+
+    Raises:
+        ClusterError: it does not require it.
+    """
+    found = re.search(rf"^(?:require )?\s*{re.escape(module)} (v\S+)", go_mod, re.MULTILINE)
+    if found is None:
+        raise ClusterError(f"go.mod does not require {module}")
+    return found.group(1)
+
+
+def kubernetes_version() -> str:
+    """The version that tools/binaries/kubernetes builds, as v1.36.2."""
+    go_mod = (MODULES / "kubernetes" / "go.mod").read_text()
+    return required_version(go_mod, "k8s.io/kubernetes")
+
+
+def linker_flags(group: BinaryGroup, version: str) -> str:
+    """No debug information; every version variable set, with the parts Kubernetes splits off."""
+    values = [f"{variable}={version}" for variable in group.version_variables]
+    if group.name == "kubernetes":
+        major, minor, _ = version.removeprefix("v").split(".", 2)
+        values += [
+            f"k8s.io/component-base/version.gitMajor={major}",
+            f"k8s.io/component-base/version.gitMinor={minor}",
+        ]
+    return " ".join(["-s -w", *(f"-X {value}" for value in values)])
+
+
+def build_command(go: Path, group: BinaryGroup, version: str, target: Path) -> list[str]:
+    """The `go build` that writes the group's programs into a folder."""
+    flags = ["-v", "-trimpath", "-buildvcs=false", "-mod=readonly"]
+    linking = f"-ldflags={linker_flags(group, version)}"
+    return [str(go), "build", *flags, linking, "-o", f"{target}/", *group.packages]
+
+
+def find_go(cache: Path) -> Path:
+    """A Go of the right series: the machine's own, or the one tools/setup has put in the cache.
+
+    Raises:
+        ClusterError: there is none.
+    """
+    own = shutil.which("go")
+    for candidate in ([Path(own)] if own else []) + [cache / "toolchain" / "bin" / "go"]:
+        if candidate.exists() and f"{GO_SERIES}." in run([candidate, "version"], env=_go_env()):
+            return candidate
+    raise ClusterError(f"no {GO_SERIES} found; run tools/setup first")
+
+
+def ensure(paths: Paths, progress: Progress) -> Path:
+    """The folder that holds all programs, built now if it is not there yet.
+
+    Raises:
+        ClusterError: no Go of the right series, or the build failed.
+    """
+    go = find_go(paths.cache)
+    folder = paths.cache / "binaries"
+    target = folder / _key(go)
+    if not target.is_dir():
+        with files.locked(folder):
+            if not target.is_dir():
+                _build(go, target, progress)
+            files.keep_newest(folder, "[0-9a-f]*", _KEPT_BUILDS)
+    files.mark_used(target)
+    return target
+
+
+def _key(go: Path) -> str:
+    parts = {"go": run([go, "version"], env=_go_env()).encode()}
+    for group in GROUPS:
+        module = MODULES / group.name
+        go_mod = (module / "go.mod").read_text()
+        version = required_version(go_mod, group.module)
+        command = build_command(Path("go"), group, version, Path("target"))
+        parts[f"{group.name}/command"] = " ".join(command).encode()
+        parts |= {f"{group.name}/{file}": (module / file).read_bytes() for file in _MODULE_FILES}
+    return files.content_key(parts)
+
+
+def _build(go: Path, target: Path, progress: Progress) -> None:
+    unfinished = target.parent / "unfinished"
+    files.remove(unfinished)
+    unfinished.mkdir(parents=True)
+    for group in GROUPS:
+        version = required_version((MODULES / group.name / "go.mod").read_text(), group.module)
+        command = build_command(go, group, version, unfinished)
+        _build_group(f"Build {group.name} {version}", command, MODULES / group.name, progress)
+    unfinished.rename(target)
+
+
+def _build_group(what: str, command: Sequence[str], module: Path, progress: Progress) -> None:
+    compiled: list[str] = []
+
+    def detail() -> str:
+        return f"{len(compiled)} packages, {compiled[-1]}" if compiled else ""
+
+    with (
+        progress.stage(what, detail),
+        subprocess.Popen(
+            command, cwd=module, env=_go_env(), stderr=subprocess.PIPE, text=True
+        ) as build,
+    ):
+        if build.stderr is not None:
+            compiled.extend(line.rstrip() for line in build.stderr)
+    if build.returncode != 0:
+        raise ClusterError(failure_text(command, build.returncode, "\n".join(compiled)))
+
+
+def _go_env() -> dict[str, str]:
+    return {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "", "CGO_ENABLED": "0"}

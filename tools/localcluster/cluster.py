@@ -1,0 +1,198 @@
+"""Start, inspect and remove the whole cluster."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from localcluster import (
+    binaries,
+    controlplane,
+    fakegpus,
+    files,
+    hostchanges,
+    images,
+    network,
+    node,
+    nodeimages,
+    pki,
+    preflight,
+    state,
+)
+from localcluster.api import ApiClient, NodeSummary, wait_until
+from localcluster.errors import ClusterError
+from localcluster.images import Image
+from localcluster.processes import ProcessFiles
+from localcluster.progress import Progress
+from localcluster.settings import CLONE, Node, Paths
+from localcluster.state import Record
+
+_READY_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What runs at this moment.
+
+    Attributes:
+        parts: each process of the control plane, and whether it runs.
+        services: the running programs of each node; None for a node that is off.
+        nodes: what the API server says.
+    """
+
+    parts: dict[str, bool]
+    services: dict[str, list[str] | None]
+    nodes: list[NodeSummary]
+
+
+class Cluster:
+    """The one cluster of a state folder."""
+
+    def __init__(self, paths: Paths, progress: Progress) -> None:
+        self._paths = paths
+        self._progress = progress
+        self._files = ProcessFiles(paths.state / "processes")
+
+    def up(self, servers: dict[str, str]) -> None:
+        """Bring the cluster up, from nothing, from half-way, or by finding that it is.
+
+        Raises:
+            ClusterError: the machine is not fit, another cluster runs, or a part did not start.
+        """
+        preflight.require_root()
+        state.claim(self._paths)
+        preflight.check(self._paths)
+        programs = binaries.ensure(self._paths, self._progress)
+        built = images.ensure(self._paths, programs, self._progress)
+        with files.locked(self._lock):
+            record = state.read(self._paths)
+            if record is None:
+                record = self._prepare(programs, servers, built)
+            elif reason := state.difference(record, programs, servers):
+                raise ClusterError(state.refusal(record, reason))
+            self._start(record, built)
+
+    def down(self) -> None:
+        """Remove the cluster and everything it changed; nothing to do is fine too."""
+        preflight.require_root()
+        if not self._paths.state.exists():
+            return
+        with files.locked(self._lock), self._progress.stage("Remove the cluster"):
+            record = state.read(self._paths)
+            for target in record.nodes if record else []:
+                node.switch_off(target, self._files)
+            controlplane.stop(self._files)
+            network.remove_bridge()
+            if record:
+                hostchanges.restore_sysctls(record.sysctls)
+                hostchanges.remove_folders([Path(folder) for folder in record.folders])
+            files.remove(self._paths.state)
+
+    def status(self) -> Status:
+        """What runs. Raises a ClusterError when there is no cluster."""
+        record = self.record()
+        return Status(
+            {part: self._files.recall(part) is not None for part in controlplane.PARTS},
+            {
+                target.name: node.running_services(target, self._paths)
+                if self._files.recall(target.name)
+                else None
+                for target in record.nodes
+            },
+            ApiClient(self._paths).nodes(),
+        )
+
+    def record(self) -> Record:
+        """The running cluster's record. Raises a ClusterError when there is none."""
+        record = state.read(self._paths)
+        if record is None:
+            raise ClusterError("no cluster is up; start one with `tools/cluster up`")
+        return record
+
+    def node_off(self, name: str) -> None:
+        """Pull a node's plug."""
+        with files.locked(self._lock):
+            node.switch_off(self._node(name), self._files)
+
+    def node_on(self, name: str) -> None:
+        """Switch a node on again, with the disks it had."""
+        with files.locked(self._lock):
+            self._switch_on(self._node(name), self.record())
+
+    def set_kubelet(self, name: str, *, on: bool) -> None:
+        """Stop or start a node's kubelet, while its containers go on."""
+        node.set_kubelet(self._node(name), self._paths, self._files, on=on)
+
+    def inside(self, name: str, command: Sequence[str]) -> list[str]:
+        """The command line that runs a command in a node."""
+        return [str(word) for word in node.inside(self._node(name), self._files, command)]
+
+    @property
+    def _lock(self) -> Path:
+        # Not the folder itself, which `down` removes while it holds the lock.
+        return self._paths.state.parent
+
+    def _node(self, name: str) -> Node:
+        for target in self.record().nodes:
+            if target.name == name:
+                return target
+        raise ClusterError(f"node {name!r}: not one of {', '.join(sorted(self.record().servers))}")
+
+    def _prepare(self, programs: Path, servers: dict[str, str], built: Sequence[Image]) -> Record:
+        mount_points = list(hostchanges.MOUNT_POINTS.values())
+        made = hostchanges.missing_folders(mount_points)
+        record = Record(
+            clone=str(CLONE),
+            binaries=str(programs),
+            servers=servers,
+            sysctls=hostchanges.read_sysctls(),
+            folders=[str(folder) for folder in made],
+        )
+        network.check_addresses()
+        template = nodeimages.ensure_template(built, self._paths, self._progress)
+        with self._progress.stage("Prepare the nodes' disks, certificates and GPUs"):
+            state.write(self._paths, record)
+            for folder in mount_points:
+                folder.mkdir(parents=True, exist_ok=True)
+            self._paths.logs.mkdir(exist_ok=True)
+            pki.create(self._paths.pki, record.nodes)
+            for target in record.nodes:
+                self._install_node(target, servers, template)
+            self._paths.binaries.symlink_to(programs)
+        return record
+
+    def _install_node(self, target: Node, servers: dict[str, str], template: Path) -> None:
+        folder = self._paths.node(target.name)
+        node.install(target, self._paths)
+        nodeimages.install(template, folder / "containerd")
+        fakegpus.install(servers, target.name, folder / "gpus")
+
+    def _start(self, record: Record, built: Sequence[Image]) -> None:
+        with self._progress.stage("Start the control plane and the nodes"):
+            network.create_bridge()
+            with ThreadPoolExecutor() as pool:
+                starting = [
+                    pool.submit(
+                        controlplane.start, self._paths, Path(record.binaries), self._files
+                    ),
+                    *(pool.submit(self._switch_on, target, record) for target in record.nodes),
+                ]
+            for started in starting:
+                started.result()
+            for target in record.nodes:
+                nodeimages.load_missing(built, target, self._paths, self._files)
+            self._wait_until_usable(record)
+
+    def _switch_on(self, target: Node, record: Record) -> None:
+        others = [other for other in record.nodes if other != target]
+        node.switch_on(target, others, self._paths, Path(record.binaries), self._files)
+
+    def _wait_until_usable(self, record: Record) -> None:
+        api = ApiClient(self._paths)
+        wanted = {target.name for target in record.nodes}
+
+        def all_ready() -> bool:
+            return wanted <= {summary.name for summary in api.nodes() if summary.ready}
+
+        wait_until(all_ready, f"nodes {', '.join(sorted(wanted))} to be Ready", _READY_SECONDS)
+        wait_until(api.has_default_account, "the default service account", _READY_SECONDS)

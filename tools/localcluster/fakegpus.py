@@ -1,0 +1,57 @@
+"""Give a node GPUs: a stand-in for NVIDIA's library, what it says, and device files."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from fakenvml.build import build_library
+from fakenvml.render import render
+from gputopo.topology.catalogue import named, names
+from gputopo.topology.model import NodeTopology
+from localcluster import settings
+from localcluster.errors import ClusterError
+
+NO_GPUS = "none"
+DEFAULT_SERVERS = {"n1": "dgx1-v100", "n2": "dgx-a100", "n3": "pcie-8gpu"}
+
+# Major 195 is NVIDIA's. The real nvidia-uvm has a major that the kernel hands out; here it might be
+# another driver's, so the stand-in takes a number of NVIDIA's that no driver uses.
+_NVIDIA_MAJOR = 195
+_CONTROL_DEVICES = (("nvidiactl", _NVIDIA_MAJOR, 255), ("nvidia-uvm", _NVIDIA_MAJOR, 253))
+
+
+def parse_servers(words: Sequence[str]) -> dict[str, str]:
+    """Which server each node plays, from words such as `n1=dgx1-v100`; the rest by default.
+
+    A word for n4 to n9 adds that node.
+
+    Raises:
+        ClusterError: a word of another form, or a server that the catalogue does not have.
+    """
+    servers = dict(DEFAULT_SERVERS)
+    for word in words:
+        node, separator, server = word.partition("=")
+        if not separator:
+            raise ClusterError(f"--gpus {word!r}: must be NODE=SERVER, as n1=dgx1-v100")
+        settings.node_of_name(node)
+        if server not in (*names(), NO_GPUS):
+            allowed = ", ".join([*names(), NO_GPUS])
+            raise ClusterError(f"--gpus {word!r}: {server!r} is not one of {allowed}")
+        servers[node] = server
+    return servers
+
+
+def device_lines(topology: NodeTopology) -> list[str]:
+    """One line `NAME MAJOR MINOR` for each device file of the node."""
+    gpus = [(f"nvidia{gpu.minor}", _NVIDIA_MAJOR, gpu.minor) for gpu in topology.gpus]
+    return [f"{name} {major} {minor}" for name, major, minor in (*gpus, *_CONTROL_DEVICES)]
+
+
+def install(servers: Mapping[str, str], node: str, folder: Path) -> None:
+    """Write what `nodeinit` makes a node's driver of; nothing for a node without GPUs."""
+    server = servers.get(node, NO_GPUS)
+    if server == NO_GPUS:
+        return
+    topology = named(server, node=node)
+    library = build_library(folder / "lib")
+    library.with_name("topology.conf").write_text(render(topology))
+    (folder / "devices").write_text("\n".join(device_lines(topology)) + "\n")

@@ -1,0 +1,96 @@
+"""The bridge, the nodes' cables and the routes between them."""
+
+import ipaddress
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from localcluster import settings
+from localcluster.commands import run, succeeds
+from localcluster.errors import ClusterError
+from localcluster.settings import Node
+
+
+def overlapping_routes(routes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Which of the machine's routes lead somewhere else than the cluster's networks would.
+
+    Args:
+        routes: as `ip -json route` lists them.
+    """
+    ours = [
+        ipaddress.ip_network(network)
+        for network in (settings.NODE_NETWORK, settings.POD_NETWORK, settings.SERVICE_NETWORK)
+    ]
+    return [
+        f"{route['dst']} dev {route.get('dev', '?')}"
+        for route in routes
+        if route["dst"] != "default"
+        and route.get("dev") != settings.BRIDGE
+        and any(ipaddress.ip_network(route["dst"], strict=False).overlaps(net) for net in ours)
+    ]
+
+
+def check_addresses() -> None:
+    """See that the cluster's networks are free.
+
+    Raises:
+        ClusterError: the machine already uses these addresses for something else.
+    """
+    conflicts = overlapping_routes(json.loads(run(["ip", "-4", "-json", "route"])))
+    if conflicts:
+        raise ClusterError(
+            f"the cluster needs {settings.NODE_NETWORK}, {settings.POD_NETWORK} and"
+            f" {settings.SERVICE_NETWORK}, but this machine has a route for {conflicts[0]}"
+        )
+
+
+def create_bridge() -> None:
+    """Make the bridge with the control plane's address, unless it is there."""
+    if succeeds(["ip", "link", "show", settings.BRIDGE]):
+        return
+    run(["ip", "link", "add", settings.BRIDGE, "type", "bridge"])
+    run(["ip", "address", "add", f"{settings.CONTROL_PLANE_ADDRESS}/24", "dev", settings.BRIDGE])
+    run(["ip", "link", "set", settings.BRIDGE, "up"])
+
+
+def connect(node: Node, init: int, others: Iterable[Node], *, serves_services: bool) -> None:
+    """Plug a running node in and give it its routes.
+
+    Args:
+        node: the node.
+        init: its first process, whose network namespace gets the cable's other end.
+        others: the rest of the nodes.
+        serves_services: whether this machine reaches the services' addresses through this node.
+    """
+    disconnect(node)
+    cable, bridge = node.host_interface, settings.BRIDGE
+    run(["ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", str(init)])
+    run(["ip", "link", "set", cable, "master", bridge, "up"])
+    run(["ip", "route", "replace", node.pod_network, "via", node.address])
+    if serves_services:
+        run(["ip", "route", "replace", settings.SERVICE_NETWORK, "via", node.address])
+    batch = [
+        "link set lo up",
+        f"address add {node.address}/24 dev eth0",
+        "link set eth0 up",
+        f"route add default via {settings.CONTROL_PLANE_ADDRESS}",
+        *(f"route add {other.pod_network} via {other.address}" for other in others),
+    ]
+    run(["nsenter", "-t", str(init), "-n", "ip", "-batch", "-"], stdin="\n".join(batch))
+    run(["nsenter", "-t", str(init), "-n", "sysctl", "-qw", "net.ipv4.ip_forward=1"])
+
+
+def disconnect(node: Node) -> None:
+    """Remove the node's cable, and with it its routes."""
+    # The far end may linger in a dead namespace that half-closed sockets still hold.
+    if succeeds(["ip", "link", "show", node.host_interface]):
+        run(["ip", "link", "delete", node.host_interface])
+    if succeeds(["ip", "link", "show", settings.BRIDGE]):
+        for network in (node.pod_network, settings.SERVICE_NETWORK):
+            succeeds(["ip", "route", "delete", network, "via", node.address])
+
+
+def remove_bridge() -> None:
+    """Remove the bridge, if it is there."""
+    if succeeds(["ip", "link", "show", settings.BRIDGE]):
+        run(["ip", "link", "delete", settings.BRIDGE])

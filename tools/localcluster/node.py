@@ -1,0 +1,128 @@
+"""A node seen from outside: switch it on and off, and reach into it."""
+
+import os
+import resource
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from localcluster import hostchanges, network, nodeconfig, processes, settings
+from localcluster.api import wait_until
+from localcluster.errors import ClusterError
+from localcluster.processes import ProcessFiles
+from localcluster.settings import Node, Paths
+
+_NAMESPACES = ("--mount", "--net", "--uts", "--ipc", "--pid")
+_START_SECONDS = 60.0
+
+
+def install(node: Node, paths: Paths) -> None:
+    """Make the node's disks and configuration."""
+    folder = paths.node(node.name)
+    for disk in hostchanges.MOUNT_POINTS:
+        (folder / disk).mkdir(parents=True, exist_ok=True)
+    open_files_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    nodeconfig.write(node, folder / "config", paths.pki, open_files_limit)
+
+
+def switch_on(
+    node: Node, others: Iterable[Node], paths: Paths, binaries: Path, files: ProcessFiles
+) -> None:
+    """Start the node's first process, plug its cable in, and wait until containerd runs.
+
+    Raises:
+        ClusterError: the node did not come up.
+    """
+    if files.recall(node.name) is not None:
+        return
+    folder, log = paths.node(node.name), paths.logs / f"{node.name}.log"
+    (folder / "running").unlink(missing_ok=True)
+    (folder / "kubelet-off").unlink(missing_ok=True)
+    hostchanges.create_cgroups(node.cgroup)
+    init = _start_init(node, folder, binaries, log)
+    files.remember(node.name, init)
+    network.connect(node, init.pid, others, serves_services=node.number == 1)
+
+    def containerd_runs() -> bool:
+        if not processes.is_running(init):
+            raise ClusterError(f"node {node.name} has ended:\n{_end_of(log)}")
+        return "containerd" in running_services(node, paths)
+
+    wait_until(containerd_runs, f"containerd of node {node.name}", _START_SECONDS)
+
+
+def switch_off(node: Node, files: ProcessFiles) -> None:
+    """Pull the plug: no process of the node gets a chance to say goodbye. Its disks stay."""
+    files.end(node.name, patience_seconds=0)
+    network.disconnect(node)
+    hostchanges.remove_cgroups(node.cgroup)
+
+
+def set_kubelet(node: Node, paths: Paths, files: ProcessFiles, *, on: bool) -> None:
+    """Stop or start the node's kubelet, and wait until that is done."""
+    require_running(node, files)
+    switch = paths.node(node.name) / "kubelet-off"
+    if on:
+        switch.unlink(missing_ok=True)
+    else:
+        switch.touch()
+    wait_until(
+        lambda: ("kubelet" in running_services(node, paths)) is on,
+        f"the kubelet of {node.name} to {'start' if on else 'stop'}",
+        _START_SECONDS,
+    )
+
+
+def running_services(node: Node, paths: Paths) -> list[str]:
+    """Names of the node's programs that run."""
+    try:
+        return (paths.node(node.name) / "running").read_text().split()
+    except FileNotFoundError:
+        return []
+
+
+def inside(node: Node, files: ProcessFiles, command: Sequence[str | Path]) -> list[str | Path]:
+    """The command line that runs a command in the node's namespaces.
+
+    Raises:
+        ClusterError: the node is off.
+    """
+    init = require_running(node, files)
+    return ["nsenter", "-t", str(init), "-m", "-n", "-u", "-i", "-p", "--", *command]
+
+
+def require_running(node: Node, files: ProcessFiles) -> int:
+    """Process number of the node's first process.
+
+    Raises:
+        ClusterError: the node is off.
+    """
+    identity = files.recall(node.name)
+    if identity is None:
+        raise ClusterError(f"node {node.name} is not running")
+    return identity.pid
+
+
+def _start_init(node: Node, folder: Path, binaries: Path, log: Path) -> processes.ProcessIdentity:
+    unshare = ["unshare", *_NAMESPACES, "--fork", "--kill-child", "--mount-proc"]
+    program: list[str | Path] = [sys.executable, "-m", "localcluster.nodeinit", folder, binaries]
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(settings.CLONE / "tools"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    outer = processes.start([*unshare, "--propagation=private", *program], log, environment)
+    wait_until(
+        lambda: not processes.is_running(outer) or processes.first_child(outer.pid) is not None,
+        f"the first process of node {node.name}",
+        _START_SECONDS,
+    )
+    child = processes.first_child(outer.pid) if processes.is_running(outer) else None
+    identity = processes.identify(child) if child is not None else None
+    if identity is None:
+        raise ClusterError(f"node {node.name} did not start:\n{_end_of(log)}")
+    return identity
+
+
+def _end_of(log: Path) -> str:
+    return "\n".join(f"    {line}" for line in log.read_text().splitlines()[-15:])

@@ -1,0 +1,132 @@
+"""What a node's programs are told: containerd, kubelet, kube-proxy and the pod network."""
+
+import json
+from pathlib import Path
+
+from localcluster import settings
+from localcluster.settings import Node
+
+KUBELET_DISK = "/var/lib/kubelet"
+
+
+def containerd_config() -> str:
+    """Configuration of containerd 1.x (2.x converts it by itself)."""
+    return f"""\
+version = 2
+[plugins."io.containerd.internal.v1.opt"]
+  path = "/var/lib/containerd/opt"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{settings.PAUSE_IMAGE}"
+  # Lowering a process's OOM score needs CAP_SYS_RESOURCE, which root may lack in a container or VM.
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "{settings.CNI_PLUGINS}"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+"""
+
+
+def importing_containerd_config(root: Path, run_folder: Path) -> str:
+    """Configuration of a containerd that only imports images and serves no kubelet."""
+    return f"""\
+version = 2
+root = "{root}"
+state = "{run_folder}/state"
+disabled_plugins = ["io.containerd.grpc.v1.cri"]
+[grpc]
+  address = "{run_folder}/socket"
+[plugins."io.containerd.internal.v1.opt"]
+  path = "{run_folder}/opt"
+"""
+
+
+def cni_config(node: Node) -> str:
+    """Pods get point-to-point cables; the node routes between them. No bridge, no NAT."""
+    routes = [{"dst": "0.0.0.0/0"}]
+    address_manager = {
+        "type": "host-local",
+        "ranges": [[{"subnet": node.pod_network}]],
+        "routes": routes,
+    }
+    plugins = [
+        {"type": "ptp", "ipMasq": False, "ipam": address_manager},
+        {"type": "portmap", "capabilities": {"portMappings": True}},
+    ]
+    return json.dumps({"cniVersion": "1.0.0", "name": "gputopo", "plugins": plugins}, indent=1)
+
+
+def kubelet_config(node: Node, pki: Path, config: Path, open_files_limit: int) -> str:
+    """A KubeletConfiguration (JSON, which is YAML too).
+
+    Args:
+        node: the node.
+        pki: folder of keys and certificates.
+        config: the node's folder of configuration files.
+        open_files_limit: kubelet may not ask for more than this process is allowed.
+    """
+    document = {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": f"{pki}/ca.crt"},
+        },
+        "authorization": {"mode": "Webhook"},
+        "tlsCertFile": f"{pki}/{node.name}.crt",
+        "tlsPrivateKeyFile": f"{pki}/{node.name}.key",
+        "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+        "volumePluginDir": f"{KUBELET_DISK}/volume-plugins",
+        "cgroupDriver": "cgroupfs",
+        "cgroupRoot": f"/{node.cgroup}",
+        "enforceNodeAllocatable": ["pods"],
+        "failCgroupV1": False,
+        "failSwapOn": False,
+        "maxOpenFiles": open_files_limit,
+        "clusterDomain": "cluster.local",
+        # Nothing answers there: names are not served, and asking fails at once.
+        "clusterDNS": [settings.CONTROL_PLANE_ADDRESS],
+        "resolvConf": f"{config}/resolv.conf",
+        "evictionHard": {
+            "memory.available": "50Mi",
+            "nodefs.available": "1%",
+            "imagefs.available": "1%",
+            "nodefs.inodesFree": "1%",
+        },
+        # There is no registry to fetch a collected image from again.
+        "imageGCHighThresholdPercent": 100,
+        "nodeStatusUpdateFrequency": "5s",
+        "nodeLeaseDurationSeconds": 16,
+    }
+    return json.dumps(document, indent=1)
+
+
+def kube_proxy_config(node: Node, pki: Path) -> str:
+    """A KubeProxyConfiguration (JSON, which is YAML too)."""
+    document = {
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+        "kind": "KubeProxyConfiguration",
+        "clientConnection": {"kubeconfig": f"{pki}/proxy.kubeconfig"},
+        "mode": "iptables",
+        "clusterCIDR": settings.POD_NETWORK,
+        "hostnameOverride": node.name,
+        # These limits belong to the machine, and only its first network namespace may set them.
+        "conntrack": {
+            "maxPerCore": 0,
+            "min": 0,
+            "tcpEstablishedTimeout": "0s",
+            "tcpCloseWaitTimeout": "0s",
+        },
+    }
+    return json.dumps(document, indent=1)
+
+
+def write(node: Node, folder: Path, pki: Path, open_files_limit: int) -> None:
+    """Write every file of the node's configuration."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "containerd.toml").write_text(containerd_config())
+    (folder / "kubelet.json").write_text(kubelet_config(node, pki, folder, open_files_limit))
+    (folder / "kube-proxy.json").write_text(kube_proxy_config(node, pki))
+    (folder / "resolv.conf").write_text("")
+    (folder / "cni").mkdir(exist_ok=True)
+    (folder / "cni" / "10-gputopo.conflist").write_text(cni_config(node))

@@ -1,0 +1,83 @@
+"""Bring images to the nodes quickly: import them once, then give every node links to the result.
+
+Importing an archive unpacks it, which takes seconds per node. So a template of containerd's
+folder, with all images imported, is kept in the cache. A node gets a copy in which the images'
+files, which nothing ever changes, are hard links, and containerd's own databases real copies.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from localcluster import files, node, nodeconfig, processes
+from localcluster.api import wait_until
+from localcluster.commands import run, succeeds
+from localcluster.images import Image
+from localcluster.processes import ProcessFiles
+from localcluster.progress import Progress
+from localcluster.settings import Node, Paths
+
+_NAMESPACE = ["--namespace=k8s.io"]
+_KEPT_TEMPLATES = 2
+_START_SECONDS = 60.0
+
+
+def ensure_template(images: Sequence[Image], paths: Paths, progress: Progress) -> Path:
+    """The containerd folder with exactly these images, made now if it is not in the cache."""
+    parts = {image.name: image.archive(paths).name.encode() for image in images}
+    parts["containerd"] = run(["containerd", "--version"]).encode()
+    folder = paths.cache / "node-images"
+    template = folder / files.content_key(parts)
+    with files.locked(folder):
+        if not template.is_dir():
+            with progress.stage("Unpack the images"):
+                _make_template(template, images, paths)
+        files.mark_used(template)
+        files.keep_newest(folder, "[0-9a-f]*", _KEPT_TEMPLATES)
+    return template
+
+
+def install(template: Path, node_disk: Path) -> None:
+    """Fill a node's empty containerd folder from the template."""
+    # Links cannot cross file systems; a copy does the same, slower.
+    linking: list[str | Path] = ["cp", "--archive", "--link", f"{template}/.", node_disk]
+    if not succeeds(linking):
+        run(["cp", "--archive", "--remove-destination", f"{template}/.", node_disk])
+    for database in template.rglob("*.db"):
+        own = node_disk / database.relative_to(template)
+        own.unlink()
+        shutil.copy2(database, own)
+
+
+def load_missing(
+    images: Sequence[Image], target: Node, paths: Paths, processes_of: ProcessFiles
+) -> None:
+    """Import the images that a running node lacks."""
+    ctr: list[str | Path] = ["ctr", *_NAMESPACE, "images"]
+    present = run(node.inside(target, processes_of, [*ctr, "ls", "--quiet"])).split()
+    for image in images:
+        if image.reference not in present:
+            run(node.inside(target, processes_of, [*ctr, "import", image.archive(paths)]))
+
+
+def _make_template(template: Path, images: Sequence[Image], paths: Paths) -> None:
+    unfinished = template.parent / "unfinished"
+    files.remove(unfinished)
+    unfinished.mkdir(parents=True)
+    with tempfile.TemporaryDirectory(prefix="gputopo-containerd-") as folder:
+        run_folder = Path(folder)
+        socket = run_folder / "socket"
+        config = run_folder / "config.toml"
+        config.write_text(nodeconfig.importing_containerd_config(unfinished, run_folder))
+        log = paths.cache / "node-images" / "containerd.log"
+        containerd = processes.start(["containerd", f"--config={config}"], log, os.environ)
+        try:
+            ctr = ["ctr", f"--address={socket}", *_NAMESPACE]
+            wait_until(lambda: succeeds([*ctr, "version"]), "containerd", _START_SECONDS)
+            for image in images:
+                run([*ctr, "images", "import", image.archive(paths)])
+        finally:
+            processes.end(containerd, patience_seconds=10)
+    unfinished.rename(template)

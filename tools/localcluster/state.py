@@ -1,0 +1,85 @@
+"""What is written down about the running cluster, before the first change is made."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from localcluster.errors import ClusterError
+from localcluster.settings import CLONE, Node, Paths, node_of_name
+
+_FILE = "cluster.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One cluster, from the start of its `up` to the end of its `down`.
+
+    Attributes:
+        clone: the working copy whose tools made it.
+        binaries: folder of its programs.
+        servers: which server of the catalogue each node plays.
+        sysctls: the machine's own settings before.
+        folders: mount points that were made on the machine for it.
+    """
+
+    clone: str
+    binaries: str
+    servers: dict[str, str]
+    sysctls: dict[str, str]
+    folders: list[str]
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes, by number."""
+        return [node_of_name(name) for name in sorted(self.servers)]
+
+
+def read(paths: Paths) -> Record | None:
+    """The cluster that is up, or half up; None when there is none.
+
+    Raises:
+        ClusterError: the file was not written by this version of the tool.
+    """
+    file = paths.state / _FILE
+    try:
+        return Record(**json.loads(file.read_text()))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (ValueError, TypeError) as error:
+        raise ClusterError(f"{file}: not a cluster's record: {error}") from error
+
+
+def write(paths: Paths, record: Record) -> None:
+    """Write the record, wholly or not at all."""
+    unfinished = paths.state / f"{_FILE}.unfinished"
+    unfinished.write_text(json.dumps(asdict(record), indent=1))
+    unfinished.replace(paths.state / _FILE)
+
+
+def claim(paths: Paths) -> None:
+    """Make the folder of the cluster's state, for root alone.
+
+    Raises:
+        ClusterError: somebody else's folder is in its place.
+    """
+    paths.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = paths.state.lstat()
+    if paths.state.is_symlink() or status.st_uid != 0 or status.st_mode & 0o077:
+        raise ClusterError(f"{paths.state}: must be a folder of root's with mode 0700")
+
+
+def difference(running: Record, binaries: Path, servers: dict[str, str]) -> str:
+    """Why a running cluster is not the wanted one; empty when it is."""
+    if running.binaries != str(binaries):
+        return f"its programs are {running.binaries}, wanted are {binaries}"
+    if running.servers != servers:
+        return f"its nodes play {running.servers}, wanted are {servers}"
+    return ""
+
+
+def refusal(running: Record, reason: str) -> str:
+    """What to tell somebody who asks for another cluster than the one that runs."""
+    whose = "this clone" if running.clone == str(CLONE) else f"the clone {running.clone}"
+    return (
+        f"a cluster started from {whose} is running, and {reason}; `tools/cluster down` removes it"
+    )
