@@ -1,0 +1,104 @@
+"""Wires the operator: settings, API client, queue, kopf, metrics."""
+
+import asyncio
+import logging
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import kopf
+from kubernetes import client, config
+from prometheus_client import start_http_server
+
+from gputopo_operator.cluster import Cluster
+from gputopo_operator.handlers import registry_for
+from gputopo_operator.metrics import Metrics
+from gputopo_operator.model import Key, Rules
+from gputopo_operator.reconcile import Reconciler
+from gputopo_operator.settings import Settings, SettingsError
+from gputopo_operator.workqueue import WorkQueue
+
+logger = logging.getLogger(__name__)
+
+
+async def operate(
+    settings: Settings, api: client.ApiClient, metrics: Metrics, stop: asyncio.Event | None = None
+) -> None:
+    """Run the operator until it is told to stop, by ``stop`` or by a signal."""
+    loop = asyncio.get_running_loop()
+    cluster = Cluster(api, settings.api_timeout_seconds)
+    rules = Rules(settings.resource, settings.scheduler_name)
+    reconciler = Reconciler(cluster, rules, metrics)
+    # The client blocks, so it works in threads, as many as GPUJobs may be worked on at once.
+    threads = ThreadPoolExecutor(settings.workers, thread_name_prefix="reconcile")
+
+    async def work(key: Key) -> float | None:
+        return await loop.run_in_executor(threads, reconciler.timed, key)
+
+    queue = WorkQueue(work)
+    metrics.watch_queue(queue.__len__)
+    with threads:
+        async with asyncio.TaskGroup() as group:
+            working = group.create_task(queue.run(settings.workers))
+            resyncing = group.create_task(_resync(cluster, settings, queue))
+            # kopf ends every task of the loop that is younger than itself.
+            await asyncio.sleep(0)
+            await kopf.operator(
+                registry=registry_for(queue.add),
+                standalone=True,
+                clusterwide=not settings.namespace_names,
+                namespaces=settings.namespace_names,
+                liveness_endpoint=f"http://{settings.probes_host}:{settings.health_port}/healthz",
+                stop_flag=stop,
+            )
+            working.cancel()
+            resyncing.cancel()
+
+
+async def _resync(cluster: Cluster, settings: Settings, queue: WorkQueue[Key]) -> None:
+    """Have every GPUJob looked at now and then: a watch may lose an event."""
+    while True:
+        await asyncio.sleep(settings.resync_seconds)
+        for namespace in settings.namespace_names or (None,):
+            try:
+                keys = await asyncio.to_thread(cluster.gpu_job_keys, namespace)
+            except Exception:
+                logger.exception("resync failed: namespace=%s", namespace)
+                continue
+            for key in keys:
+                queue.add(key)
+
+
+def main() -> None:
+    """Run the operator of this process's flags and environment."""
+    try:
+        settings = Settings.load(sys.argv[1:], os.environ)
+    except SettingsError as error:
+        sys.exit(f"gputopo-operator: {error}")
+    _configure_logging(settings)
+    logger.info("settings: %s", settings.model_dump_json())
+    _load_credentials()
+    metrics = Metrics()
+    start_http_server(settings.metrics_port, settings.probes_host, metrics.registry)
+    with client.ApiClient() as api:
+        asyncio.run(operate(settings, api, metrics))
+
+
+def _load_credentials() -> None:
+    """Find the API server where kopf does: in the Pod, else by the kubeconfig."""
+    try:
+        config.load_incluster_config()  # type: ignore[no-untyped-call]
+    except config.ConfigException:
+        config.load_kube_config()  # type: ignore[no-untyped-call]
+
+
+def _configure_logging(settings: Settings) -> None:
+    log_format = kopf.LogFormat.JSON if settings.log_format == "json" else kopf.LogFormat.FULL
+    kopf.configure(log_format=log_format)
+    logging.getLogger().setLevel(settings.log_level.upper())
+    # kopf says at level info that it has called a handler, for every event of every object.
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""The operator's metrics, in a registry of its own."""
+
+import threading
+from collections.abc import Callable
+from importlib.metadata import version
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+
+from gputopo_operator.model import FailureKind, Key
+
+PHASES = ("Pending", "Suspended", "Placed", "Running", "Succeeded", "Failed")
+
+
+class Metrics:
+    """What is counted, and the registry that serves it. Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._lock = threading.Lock()
+        self._phase_of: dict[Key, str] = {}
+        self.reconcile_seconds = Histogram(
+            "gputopo_operator_reconcile_duration_seconds",
+            "Time of one reconciliation of one GPUJob.",
+            ["outcome"],
+            registry=self.registry,
+        )
+        self._pod_failures = Counter(
+            "gputopo_operator_pod_failures_total",
+            "Failed pods of GPUJobs, by whose failure it was.",
+            ["kind"],
+            registry=self.registry,
+        )
+        for kind in FailureKind:
+            self._pod_failures.labels(kind)
+        self._jobs = Gauge(
+            "gputopo_operator_gpujobs", "GPUJobs by phase.", ["phase"], registry=self.registry
+        )
+        for phase in PHASES:
+            self._jobs.labels(phase)
+        build = Info("gputopo_operator_build", "Version of gputopo.", registry=self.registry)
+        build.info({"version": version("gputopo")})
+
+    def watch_queue(self, length: Callable[[], int]) -> None:
+        """Serve what ``length`` returns as the number of GPUJobs that wait for a worker."""
+        name, words = "gputopo_operator_queue_length", "GPUJobs that wait for a worker."
+        Gauge(name, words, registry=self.registry).set_function(length)
+
+    def count_failure(self, kind: FailureKind) -> None:
+        """Count one failed pod."""
+        self._pod_failures.labels(kind).inc()
+
+    def set_phase(self, key: Key, phase: str | None) -> None:
+        """Note the phase of a GPUJob, None where it is gone."""
+        with self._lock:
+            old = self._phase_of.pop(key, None)
+            if old is not None:
+                self._jobs.labels(old).dec()
+            if phase is not None:
+                self._phase_of[key] = phase
+                self._jobs.labels(phase).inc()
