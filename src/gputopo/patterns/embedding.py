@@ -43,10 +43,8 @@ def embeddings(topology: NodeTopology, pattern: Pattern) -> Mapping[GpuMask, Emb
             f"the node has {len(topology.gpus)} GPUs, at most {MAX_NODE_GPUS} are supported"
         )
     weights = LinkWeights.of(topology)
-    match pattern.kind:
-        case PatternKind.RING:
-            return ring_embeddings(weights, pattern.size)
-        case PatternKind.ALL_TO_ALL:
-            return complete_embeddings(weights, pattern.size)
-        case PatternKind.CUSTOM:
-            return searched_embeddings(weights, pattern)
+    if pattern.kind is PatternKind.RING:
+        return ring_embeddings(weights, pattern.size)
+    if pattern.kind is PatternKind.ALL_TO_ALL:
+        return complete_embeddings(weights, pattern.size)
+    return searched_embeddings(weights, pattern)

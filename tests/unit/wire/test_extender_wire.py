@@ -106,3 +106,18 @@ def test_scores_are_told_by_host() -> None:
 def test_bound_is_no_error() -> None:
     assert bind_result() == {"Error": ""}
     assert bind_result("gone") == {"Error": "gone"}
+
+
+@pytest.mark.parametrize("items", ["n1", [None], [{}], [{"metadata": {}}], [{"metadata": "n1"}]])
+def test_nodes_without_names_are_refused_before_anybody_reads_them(items: object) -> None:
+    with pytest.raises(ValidationError, match=r"metadata\.name"):
+        ExtenderArgs.model_validate({"Pod": POD, "Nodes": {"items": items}})
+
+
+@pytest.mark.parametrize(
+    "items", [7, ["n1"], [{}], [{"metadata": None}], [{"metadata": {"name": 1}}]]
+)
+def test_nodes_without_names_are_refused(items: object) -> None:
+    body = {"Pod": POD, "Nodes": {"items": items}}
+    with pytest.raises(ValidationError, match=r"metadata\.name"):
+        ExtenderArgs.model_validate(body)

@@ -1,0 +1,168 @@
+"""Whatever the node, the busy GPUs, the pattern and the policy."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import relabelled
+from gputopo.api.enums import PatternKind, PolicyName
+from gputopo.bandwidth.preserved import preserved_mb_per_s
+from gputopo.patterns.model import Pattern, all_to_all, custom, ring
+from gputopo.placement.model import Match, NoFit, PlacementRequest
+from gputopo.placement.place import place
+from gputopo.placement.score import Candidate, score_nodes
+from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology, indices_of, mask_of
+from oracle import Exhaustive, ring_edges
+from strategies import V100_LINKS, custom_edges, free_sets, topologies
+
+policies = st.sampled_from(list(PolicyName))
+
+
+@st.composite
+def patterns(draw: st.DrawFn) -> Pattern:
+    kind = draw(st.sampled_from(list(PatternKind)))
+    size = draw(st.integers(1, 6))
+    if kind is PatternKind.CUSTOM and size > 1:
+        return custom(size, draw(custom_edges(size)))
+    return all_to_all(size) if kind is PatternKind.ALL_TO_ALL else ring(size)
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> tuple[NodeTopology, GpuMask, PlacementRequest, PolicyName]:
+    topology = draw(topologies())
+    request = PlacementRequest(draw(patterns()), draw(st.booleans()))
+    return topology, draw(free_sets(topology)), request, draw(policies)
+
+
+@given(questions())
+def test_a_match_has_the_size_asked_for_and_no_gpu_that_is_taken(
+    question: tuple[NodeTopology, GpuMask, PlacementRequest, PolicyName],
+) -> None:
+    topology, free, request, policy = question
+    match place(topology, free, request, policy):
+        case NoFit(permanent=permanent):
+            assert free.bit_count() < request.pattern.size
+            assert permanent == (len(topology.gpus) < request.pattern.size)
+        case Match(gpus=chosen):
+            used = mask_of(chosen)
+            assert len(chosen) == used.bit_count() == request.pattern.size
+            assert used & ~free == 0
+
+
+@given(questions())
+def test_used_and_left_are_all_that_was_free_and_the_figures_are_theirs(
+    question: tuple[NodeTopology, GpuMask, PlacementRequest, PolicyName],
+) -> None:
+    topology, free, request, policy = question
+    found = place(topology, free, request, policy)
+    if isinstance(found, NoFit):
+        return
+    used = mask_of(found.gpus)
+    left = GpuMask(free & ~used)
+    assert used | left == free
+    assert found.preserved_mb_per_s == preserved_mb_per_s(topology, left)
+    assert found.aggregate_mb_per_s == sum(
+        edge.weight * topology.link_of[found.gpus[edge.a], found.gpus[edge.b]].bandwidth_mb_per_s
+        for edge in request.pattern.edges
+    )
+    assert (found.effective_mb_per_s is None) == (found.model is None) == (len(found.gpus) == 1)
+
+
+@given(questions())
+def test_the_same_question_has_the_same_answer(
+    question: tuple[NodeTopology, GpuMask, PlacementRequest, PolicyName],
+) -> None:
+    topology, free, request, policy = question
+    again = NodeTopology(topology.gpus[::-1], topology.links[::-1], topology.numa_nodes)
+    assert place(again, free, request, policy) == place(topology, free, request, policy)
+
+
+@given(questions(), st.data())
+def test_what_a_job_gets_does_not_depend_on_how_gpus_are_numbered(
+    question: tuple[NodeTopology, GpuMask, PlacementRequest, PolicyName], data: st.DataObject
+) -> None:
+    topology, free, request, policy = question
+    if policy is PolicyName.BASELINE:
+        return  # it goes by the numbers
+    old = indices_of(topology.mask)
+    new = dict(zip(old, data.draw(st.permutations(old)), strict=True))
+    renamed = relabelled(topology, lambda index: new[GpuIndex(index)])
+    moved = mask_of(new[index] for index in indices_of(free))
+    assert figures(place(renamed, moved, request, policy), request, policy) == figures(
+        place(topology, free, request, policy), request, policy
+    )
+
+
+def figures(
+    answer: Match | NoFit, request: PlacementRequest, policy: PolicyName
+) -> tuple[int | None, ...] | NoFit:
+    """Return what the policy maximises; the rest may differ among equals."""
+    if isinstance(answer, NoFit):
+        return answer
+    if policy is PolicyName.GREEDY:
+        return (answer.aggregate_mb_per_s,)
+    if request.sensitive:
+        return answer.effective_mb_per_s, answer.preserved_mb_per_s
+    return answer.preserved_mb_per_s, answer.aggregate_mb_per_s
+
+
+@given(st.data(), topologies(min_gpus=2, max_gpus=6, sorts=V100_LINKS))
+def test_every_policy_chooses_as_exhaustive_search_does(
+    data: st.DataObject, topology: NodeTopology
+) -> None:
+    sensitive = data.draw(st.booleans())
+    size = data.draw(st.integers(2, min(5, len(topology.gpus))))
+    free = data.draw(free_sets(topology).filter(lambda mask: mask.bit_count() >= size))
+    request = PlacementRequest(ring(size), sensitive)
+    answers = {policy: place(topology, free, request, policy) for policy in PolicyName}
+    models = {answer.model for answer in answers.values() if isinstance(answer, Match)}
+    search = Exhaustive(topology, ring_edges(size), size, by_eq2=models == {"eq2"})
+    chosen = {
+        policy: tuple(sorted(answer.gpus))
+        for policy, answer in answers.items()
+        if isinstance(answer, Match)
+    }
+    members = indices_of(free)
+    assert chosen == {
+        PolicyName.BASELINE: search.baseline(members),
+        PolicyName.GREEDY: search.greedy(members),
+        PolicyName.PRESERVE: search.preserve(members, sensitive=sensitive),
+    }
+
+
+candidates = st.builds(
+    lambda effective, aggregate, left, lost, model: Candidate(
+        Match((GpuIndex(0), GpuIndex(1)), aggregate, effective, model, left), lost
+    ),
+    st.integers(1, 5),
+    st.integers(1, 5),
+    st.integers(0, 3),
+    st.integers(0, 3),
+    st.sampled_from(["eq2", "aggregate"]),
+)
+
+
+@given(st.dictionaries(st.text(min_size=1), candidates, max_size=15), st.data())
+def test_scores_are_monotone_and_the_best_node_has_the_most(
+    nodes: dict[str, Candidate], data: st.DataObject
+) -> None:
+    sensitive = data.draw(st.booleans())
+    scores = score_nodes(nodes, sensitive=sensitive)
+    assert set(scores) == set(nodes)
+    assert all(0 <= score <= 10 for score in scores.values())
+    assert not nodes or max(scores.values()) == 10
+    one_model = {it.match.model for it in nodes.values()} == {"eq2"}
+    for name, one in nodes.items():
+        for other_name, other in nodes.items():
+            if better(one, other, sensitive=sensitive, one_model=one_model):
+                assert scores[name] >= scores[other_name]
+                assert scores[name] > scores[other_name] or scores[name] == 0
+
+
+def better(one: Candidate, other: Candidate, *, sensitive: bool, one_model: bool) -> bool:
+    if not sensitive:
+        return one.lost_mb_per_s < other.lost_mb_per_s
+    if one_model:
+        assert one.match.effective_mb_per_s is not None
+        assert other.match.effective_mb_per_s is not None
+        return one.match.effective_mb_per_s > other.match.effective_mb_per_s
+    return one.match.aggregate_mb_per_s > other.match.aggregate_mb_per_s

@@ -1,0 +1,89 @@
+"""What is written is read back alike."""
+
+import string
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gputopo.api.annotations import (
+    GpusAnnotation,
+    PlacementAnnotation,
+    PodRequest,
+    format_request,
+    parse_gpus,
+    parse_placement,
+    parse_request,
+)
+from gputopo.api.enums import PatternKind, PolicyName, Sensitivity
+from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
+from gputopo.api.v1alpha1 import Edge, GPUTopologySpec
+from gputopo.topology.model import NodeTopology
+from gputopo.topology.published import from_spec, to_spec
+from gputopo.topology.quantity import format_bytes, parse_bytes
+from strategies import topologies
+
+ranks = st.integers(0, 15)
+edges = st.builds(Edge, from_=ranks, to=ranks, weight=st.integers(1, 1000))
+policies = st.sampled_from(list(PolicyName))
+sensitivities = st.sampled_from(list(Sensitivity))
+names = st.text(string.ascii_lowercase + string.digits + "-.", min_size=1, max_size=63)
+bandwidths = st.integers(0, 10**9)
+
+requests = st.builds(
+    PodRequest,
+    pattern=st.sampled_from([PatternKind.RING, PatternKind.ALL_TO_ALL]),
+    sensitivity=sensitivities,
+    policy=st.none() | policies,
+) | st.builds(
+    PodRequest,
+    pattern=st.just(PatternKind.CUSTOM),
+    edges=st.lists(edges, min_size=1, max_size=120).map(tuple),
+    sensitivity=sensitivities,
+    policy=st.none() | policies,
+)
+
+
+@given(topologies())
+def test_a_topology_is_published_and_read_back(topology: NodeTopology) -> None:
+    text = to_spec(topology).model_dump_json(by_alias=True, exclude_none=True)
+    assert from_spec(GPUTopologySpec.model_validate_json(text)) == topology
+
+
+@given(st.integers(0, 2**60))
+def test_bytes_are_written_and_read_back(count: int) -> None:
+    assert parse_bytes(format_bytes(count)) == count
+
+
+@given(requests)
+def test_a_request_is_annotated_and_read_back(request: PodRequest) -> None:
+    assert parse_request(format_request(request)) == request
+
+
+@given(
+    st.builds(
+        GpusAnnotation,
+        uid=names,
+        node=names,
+        generation=st.integers(0, 2**31),
+        containers=st.dictionaries(names, st.lists(names, min_size=1, max_size=16), max_size=3),
+    )
+)
+def test_the_exact_gpus_are_annotated_and_read_back(gpus: GpusAnnotation) -> None:
+    assert parse_gpus({GPUS_ANNOTATION: gpus.dump()}) == gpus
+
+
+@given(
+    st.builds(
+        PlacementAnnotation,
+        policy=policies,
+        pattern=st.sampled_from(list(PatternKind)),
+        sensitive=st.booleans(),
+        reason=st.text(),
+        model=st.none() | names,
+        effective_mbps=st.none() | bandwidths,
+        aggregate_mbps=bandwidths,
+        preserved_mbps=bandwidths,
+    )
+)
+def test_the_figures_are_annotated_and_read_back(placement: PlacementAnnotation) -> None:
+    assert parse_placement({PLACEMENT_ANNOTATION: placement.dump()}) == placement
