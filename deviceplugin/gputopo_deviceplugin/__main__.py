@@ -1,0 +1,47 @@
+"""Runs the node agent until it is told to stop."""
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import closing
+
+import httpx2
+from lightkube import AsyncClient
+
+from gputopo_deviceplugin.agent import Agent
+from gputopo_deviceplugin.log import configure
+from gputopo_deviceplugin.metrics import Metrics
+from gputopo_deviceplugin.probes import Probes, Pulse
+from gputopo_deviceplugin.settings import Settings, SettingsError
+
+
+def main() -> None:
+    """Run the agent; exit status 1 and a message on a wrong setting."""
+    try:
+        settings = Settings.load(sys.argv[1:], os.environ)
+    except SettingsError as error:
+        sys.exit(f"gputopo-deviceplugin: {error}")
+    configure(settings.log_level)
+    asyncio.run(_run_until_told(settings))
+
+
+async def _run_until_told(settings: Settings) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    client = AsyncClient(timeout=httpx2.Timeout(settings.api_timeout_seconds))
+    metrics, pulse = Metrics(), Pulse()
+    probes = Probes(settings.probes_host, settings.probes_port, pulse, metrics.registry)
+    async with client, asyncio.TaskGroup() as tasks:
+        with closing(probes):
+            agent = tasks.create_task(Agent(settings, client, metrics, pulse).run())
+            told = tasks.create_task(stop.wait())
+            await asyncio.wait({agent, told}, return_when=asyncio.FIRST_COMPLETED)
+            agent.cancel()
+            told.cancel()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+"""Answers kubelet while it admits a container: reads what the decision needs, then decides.
+
+One call at a time, under one lock. Kubelet's list is read inside the preference and never
+inside Allocate: there it could make kubelet forget the GPUs in flight.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.allocate import Grant, Holder, grant_of, preferred, verify
+from gputopo_deviceplugin.identify import (
+    Identified,
+    ListedPod,
+    Question,
+    Refusal,
+    identify,
+    unsettled,
+)
+from gputopo_deviceplugin.kube import ApiServerError
+from gputopo_deviceplugin.lister import ListError
+from gputopo_deviceplugin.log import fields
+from gputopo_deviceplugin.podbook import PodBook
+from gputopo_deviceplugin.pods import PodKey
+from gputopo_deviceplugin.state import Current
+
+_LIST_SECONDS = 1.0
+_IN_FLIGHT_SECONDS = 2.0
+_RECORDING_SECONDS = 0.2
+
+_log = logging.getLogger(__name__)
+
+
+class PodLister(Protocol):
+    """Kubelet's books."""
+
+    async def list(self, timeout_seconds: float) -> list[ListedPod]:
+        """Return every pod that kubelet knows."""
+        ...
+
+
+class Admission:
+    """The agent's side of kubelet's admission of containers."""
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        pods: PodBook,
+        lister: PodLister,
+        current: Current,
+        controls: Callable[[], Sequence[str]],
+        timeout_seconds: float,
+        on_refusal: Callable[[Refusal], None],
+        on_grant: Callable[[Identified], None],
+    ) -> None:
+        """Decide for ``node``; ``controls`` names the control devices that the host has."""
+        self._node = node
+        self._pods = pods
+        self._lister = lister
+        self._current = current
+        self._controls = controls
+        self._timeout_seconds = timeout_seconds
+        self._on_refusal = on_refusal
+        self._on_grant = on_grant
+        self._lock = asyncio.Lock()
+        self._expected: Identified | Refusal | None = None
+        self._refused: set[str] = set()
+        self._granted: dict[GpuUuid, Holder] = {}
+        self._listed: dict[GpuUuid, Holder] = {}
+        self._busy_until = 0.0
+
+    async def prefer(self, question: Question) -> tuple[GpuUuid, ...] | Refusal:
+        """Return the GPUs that kubelet should take, or why none."""
+        async with self._lock:
+            outcome = await self._identify(question)
+            self._expected = outcome
+            self._busy_until = _now() + _IN_FLIGHT_SECONDS
+            answer = preferred(question, outcome)
+            if isinstance(answer, Refusal):
+                self._expected = None
+                self._refuse(answer)
+            return answer
+
+    async def allocate(self, gpus: Sequence[GpuUuid]) -> Grant | Refusal:
+        """Return what the container with these GPUs gets, or why it must not have them."""
+        async with self._lock:
+            expected, self._expected = self._expected, None
+            await self._forget_gone(gpus, expected)
+            outcome = self._verify(gpus, expected)
+            if expected is None and isinstance(outcome, Refusal):
+                await self._relist_pods()
+                outcome = self._verify(gpus, None)
+            self._busy_until = _now() + _RECORDING_SECONDS
+            if isinstance(outcome, Refusal):
+                self._refuse(outcome)
+                return outcome
+            holder = Holder(outcome.pod.key, outcome.container, outcome.pod.uid)
+            self._granted |= dict.fromkeys(outcome.gpus, holder)
+            self._on_grant(outcome)
+            hardware = self._current.hardware
+            return grant_of(outcome, hardware.gpus if hardware else {}, self._controls())
+
+    async def observe(self) -> list[ListedPod]:
+        """Read kubelet's books while no container is in flight, and keep them as ours.
+
+        Raises:
+            ListError: where kubelet does not answer.
+        """
+        while True:
+            await asyncio.sleep(max(0.0, self._busy_until - _now()))
+            async with self._lock:
+                if self._busy_until <= _now():
+                    listed = await self._lister.list(self._timeout_seconds)
+                    self._keep(listed)
+                    return listed
+
+    def forget_in_flight(self) -> None:
+        """Expect nothing any more: kubelet started anew."""
+        self._expected = None
+
+    async def _identify(self, question: Question) -> Identified | Refusal:
+        try:
+            listed = await self._lister.list(_LIST_SECONDS)
+        except ListError as error:
+            return Refusal(str(error))
+        self._keep(listed)
+        unknown, _ = unsettled(listed, self._pods)
+        await self._pods.refresh(unknown, self._timeout_seconds)
+        outcome = self._judge(question, listed)
+        if isinstance(outcome, Refusal):
+            # The watch may be behind kubelet: ask once before failing a pod for good.
+            _, known = unsettled(listed, self._pods)
+            holding = {
+                holder.key for gpu, holder in self._listed.items() if gpu in question.available
+            }
+            await self._pods.refresh({*known, *holding}, self._timeout_seconds)
+            outcome = self._judge(question, listed)
+        return outcome
+
+    def _judge(self, question: Question, listed: list[ListedPod]) -> Identified | Refusal:
+        # Kubelets before 1.34 go on listing pods that have ended.
+        active = [pod for pod in listed if pod.key not in self._pods or self._pods[pod.key].live]
+        return identify(question, active, self._pods, node=self._node, refused=self._refused)
+
+    def _verify(
+        self, gpus: Sequence[GpuUuid], expected: Identified | Refusal | None
+    ) -> Identified | Refusal:
+        hardware = self._current.hardware
+        return verify(
+            gpus,
+            expected,
+            list(self._pods.values()),
+            node=self._node,
+            holders={**self._listed, **self._granted},
+            health=hardware.health if hardware else {},
+        )
+
+    async def _forget_gone(
+        self, gpus: Sequence[GpuUuid], expected: Identified | Refusal | None
+    ) -> None:
+        """Drop holders of these GPUs that ended since kubelet's books were read."""
+        own = expected.pod.key if isinstance(expected, Identified) else None
+        holders = [
+            book[gpu] for book in (self._listed, self._granted) for gpu in gpus if gpu in book
+        ]
+        others = {holder.key for holder in holders if holder.key != own}
+        if not others:
+            return
+        await self._pods.refresh(others, self._timeout_seconds)
+        for book in (self._listed, self._granted):
+            for gpu in gpus:
+                if gpu in book and not self._lives(book[gpu]):
+                    del book[gpu]
+
+    async def _relist_pods(self) -> None:
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                await self._pods.relist()
+        except (TimeoutError, ApiServerError) as error:
+            _log.warning("pods not listed %s", fields(reason=str(error) or "timeout"))
+
+    def _keep(self, listed: list[ListedPod]) -> None:
+        """Take kubelet's books over; a grant that it has not recorded yet stays ours."""
+        self._listed = {
+            gpu: Holder(pod.key, container, self._uid(pod.key))
+            for pod in listed
+            for container, held in pod.containers.items()
+            for gpu in held
+        }
+        self._granted = {
+            gpu: holder
+            for gpu, holder in self._granted.items()
+            if gpu not in self._listed and self._lives(holder)
+        }
+        self._refused &= {pod.uid for pod in self._pods.values()}
+
+    def _lives(self, holder: Holder) -> bool:
+        pod = self._pods.get(holder.key)
+        return pod is not None and pod.live and holder.uid in {None, pod.uid}
+
+    def _uid(self, key: PodKey) -> str | None:
+        pod = self._pods.get(key)
+        return None if pod is None else pod.uid
+
+    def _refuse(self, refusal: Refusal) -> None:
+        if refusal.pod is not None:
+            self._refused.add(refusal.pod.uid)
+        self._on_refusal(refusal)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,53 @@
+"""Kubernetes events of the agent: what happened to a pod or to this node. Pure."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gputopo_deviceplugin.pods import PodRecord
+
+COMPONENT: Final = "gputopo-deviceplugin"
+_LONGEST_MESSAGE: Final = 1024
+
+
+def refused(pod: PodRecord, node: str, reason: str, now: str) -> dict[str, Any]:
+    """Return the event of a pod that was refused its GPUs."""
+    about = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": pod.key.name,
+        "namespace": pod.key.namespace,
+        "uid": pod.uid,
+    }
+    return _event(about, node, "GPUsRefused", reason, now, kind="Warning")
+
+
+def health_changed(
+    node: Mapping[str, Any], uuid: str, fault: str | None, now: str
+) -> dict[str, Any]:
+    """Return the event of a GPU of this node that became unhealthy or healthy."""
+    metadata = node["metadata"]
+    about = {"apiVersion": "v1", "kind": "Node", "name": metadata["name"], "uid": metadata["uid"]}
+    if fault is None:
+        return _event(
+            about, metadata["name"], "GPUHealthy", f"{uuid} is healthy again", now, kind="Normal"
+        )
+    return _event(about, metadata["name"], "GPUUnhealthy", f"{uuid}: {fault}", now, kind="Warning")
+
+
+def _event(
+    about: dict[str, Any], node: str, reason: str, message: str, now: str, *, kind: str
+) -> dict[str, Any]:
+    namespace = about.get("namespace", "default")
+    return {
+        "metadata": {"generateName": f"{about['name']}.", "namespace": namespace},
+        "involvedObject": about,
+        "reason": reason,
+        "message": message[:_LONGEST_MESSAGE],
+        "type": kind,
+        "source": {"component": COMPONENT, "host": node},
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+        "reportingComponent": COMPONENT,
+        "reportingInstance": node,
+    }

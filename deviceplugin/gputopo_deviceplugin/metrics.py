@@ -1,0 +1,51 @@
+"""What Prometheus is told."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from gputopo_deviceplugin.observe import Serving
+from gputopo_deviceplugin.state import Hardware
+
+
+class Metrics:
+    """The agent's metrics, in a registry of their own."""
+
+    def __init__(self) -> None:
+        """Start all at zero."""
+        self.registry = CollectorRegistry()
+        self._gpus = Gauge(
+            "gputopo_agent_gpus", "GPUs of this node", ["state"], registry=self.registry
+        )
+        self._ready = Gauge(
+            "gputopo_agent_serving", "1 while kubelet is served", registry=self.registry
+        )
+        self._allocations = Counter(
+            "gputopo_agent_allocations",
+            "Containers that asked for GPUs",
+            ["result"],
+            registry=self.registry,
+        )
+        self._failures = Counter(
+            "gputopo_agent_failures",
+            "Readings and writes that failed and are tried again",
+            ["of"],
+            registry=self.registry,
+        )
+        for state in ("healthy", "unhealthy"):
+            self._gpus.labels(state)
+        for result in ("granted", "refused"):
+            self._allocations.labels(result)
+
+    def show(self, hardware: Hardware, serving: Serving) -> None:
+        """Take over the state as it is now."""
+        healthy = sum(fault is None for fault in hardware.health.values())
+        self._gpus.labels("healthy").set(healthy)
+        self._gpus.labels("unhealthy").set(len(hardware.health) - healthy)
+        self._ready.set(serving.ready)
+
+    def count_allocation(self, *, granted: bool) -> None:
+        """Count a container that got its GPUs, or was refused."""
+        self._allocations.labels("granted" if granted else "refused").inc()
+
+    def count_failure(self, of: str) -> None:
+        """Count something that failed and is tried again."""
+        self._failures.labels(of).inc()

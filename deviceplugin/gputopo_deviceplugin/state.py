@@ -1,0 +1,46 @@
+"""What the agent knows of its node's GPUs, and who wants to be told of changes."""
+
+import asyncio
+from dataclasses import dataclass
+
+from gputopo.topology.model import Gpu, GpuUuid, NodeTopology
+from gputopo_deviceplugin.health import Health
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """The node's GPUs and their health.
+
+    Attributes:
+        topology: None where the node never had GPUs that the agent knows of.
+        fault: why NVML as a whole does not answer, None where it does.
+    """
+
+    topology: NodeTopology | None
+    health: Health
+    fault: str | None
+
+    @property
+    def gpus(self) -> dict[GpuUuid, Gpu]:
+        """The GPUs by UUID."""
+        return {gpu.uuid: gpu for gpu in self.topology.gpus} if self.topology else {}
+
+
+class Current:
+    """The hardware as it is now; waiters wake at every change."""
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self.hardware: Hardware | None = None
+        self._changed = asyncio.Event()
+
+    def set(self, hardware: Hardware) -> None:
+        """Replace what is known; waiters wake if it differs."""
+        if hardware != self.hardware:
+            self.hardware = hardware
+            self._changed.set()
+            self._changed = asyncio.Event()
+
+    async def change(self) -> None:
+        """Return at the next change."""
+        await self._changed.wait()
