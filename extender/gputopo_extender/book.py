@@ -24,7 +24,6 @@ class Book:
     node: str
     generation: int
     topology: NodeTopology
-    fingerprint: str
     healthy: GpuMask
     used: GpuMask
     unknown: int
@@ -63,7 +62,6 @@ def book_of(node: NodeRecord, pods: Iterable[PodRecord], reserved: Iterable[GpuM
         node=node.node,
         generation=node.generation,
         topology=node.topology,
-        fingerprint=node.fingerprint,
         healthy=node.healthy,
         used=GpuMask(used),
         unknown=sum(each.unknown for each in held),

@@ -134,7 +134,7 @@ def _offer(
     if isinstance(usable, Misfit):
         return usable
     # Nodes of equal structure with equal GPUs free get equal answers.
-    key = (usable.fingerprint, usable.free)
+    key = (usable.topology.fingerprint, usable.free)
     if key not in offers:
         offers[key] = _candidate(usable, ask)
     offer = offers[key]

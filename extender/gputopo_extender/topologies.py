@@ -7,7 +7,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus, ObservedGpu
-from gputopo.topology.fingerprint import fingerprint
 from gputopo.topology.model import GpuIndex, GpuMask, GpuUuid, NodeTopology, TopologyError, mask_of
 from gputopo.topology.published import from_spec
 
@@ -35,7 +34,6 @@ class NodeRecord:
     node: str
     generation: int
     topology: NodeTopology
-    fingerprint: str
     healthy: GpuMask
     holders: tuple[Holder, ...]
 
@@ -63,7 +61,6 @@ def node_of(document: Mapping[str, Any]) -> NodeRecord | Unreadable:
         node=node,
         generation=int(metadata.get("generation") or 0),
         topology=topology,
-        fingerprint=fingerprint(topology),
         healthy=mask_of(_indices(topology, [gpu for gpu in status.gpus if gpu.healthy])),
         holders=_holders(topology, status.gpus),
     )

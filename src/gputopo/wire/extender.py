@@ -8,7 +8,7 @@ plain dicts, since building models for thousands of nodes costs milliseconds.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
 
 MAX_SCORE = 10
 """kube-scheduler's MaxExtenderPriority; it multiplies by the extender's weight."""
@@ -16,6 +16,11 @@ MAX_SCORE = 10
 
 def _either(name: str) -> AliasChoices:
     return AliasChoices(name, name[0].lower() + name[1:], name.lower())
+
+
+def _has_name(item: object) -> bool:
+    metadata = item.get("metadata") if isinstance(item, dict) else None
+    return isinstance(metadata, dict) and isinstance(metadata.get("name"), str)
 
 
 class ExtenderArgs(BaseModel):
@@ -29,6 +34,15 @@ class ExtenderArgs(BaseModel):
     pod: dict[str, Any] = Field(validation_alias=_either("Pod"))
     nodes: dict[str, Any] | None = Field(default=None, validation_alias=_either("Nodes"))
     node_names: list[str] | None = Field(default=None, validation_alias=_either("NodeNames"))
+
+    @field_validator("nodes")
+    @classmethod
+    def _named(cls, nodes: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Refuse items without a name, which ``candidates`` is going to read."""
+        items = (nodes or {}).get("items") or []
+        if not isinstance(items, list) or not all(map(_has_name, items)):
+            raise ValueError("items is no list of objects with metadata.name")
+        return nodes
 
     def candidates(self) -> list[str]:
         """Return the names of the nodes to look at, in either mode."""

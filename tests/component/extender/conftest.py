@@ -1,0 +1,44 @@
+"""The real extender on real ports, before a small API server in the same process."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import ClientSession
+
+from extender_world import QUICK, Extender, Start
+from gputopo.topology.catalogue import named
+from gputopo_extender.server import running
+from gputopo_extender.settings import Settings
+from objects import topology_object
+from small_api import TOPOLOGIES, SmallApi, serving
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[SmallApi]:
+    """Return an API server with two nodes: n1 of NVLinks, n2 of PCIe only."""
+    small = SmallApi()
+    await small.put(TOPOLOGIES, topology_object("n1", named("dgx1-v100", node="n1")))
+    await small.put(TOPOLOGIES, topology_object("n2", named("pcie-8gpu", node="n2")))
+    async with serving(small):
+        yield small
+
+
+@pytest.fixture
+def start(api: SmallApi) -> Start:
+    """Return what starts an extender; settings may be overridden by keyword."""
+
+    @asynccontextmanager
+    async def starting(*, wait: bool = True, **overridden: object) -> AsyncIterator[Extender]:
+        settings = Settings.model_validate({**QUICK, **overridden})
+        async with (
+            api.client() as client,
+            ClientSession() as http,
+            running(settings, client) as addresses,
+        ):
+            extender = Extender(api, addresses, http)
+            if wait:
+                await extender.ready()
+            yield extender
+
+    return starting

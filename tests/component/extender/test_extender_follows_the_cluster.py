@@ -1,0 +1,122 @@
+"""List and watch: what is lost is listed again, and what cannot be trusted is not served."""
+
+import asyncio
+
+from extender_world import Extender, Start, until
+from gputopo.topology.catalogue import named
+from objects import pod, topology_object
+from small_api import PODS, TOPOLOGIES, SmallApi
+
+USED = 'gputopo_ledger_gpus{state="used"}'
+
+
+async def _used(extender: Extender, wanted: int) -> bool:
+    return await extender.metric(USED) == wanted
+
+
+async def _lists_are(api: SmallApi, kind: str, least: int) -> bool:
+    return api.lists[kind] >= least
+
+
+async def test_changes_that_happened_while_the_watch_was_broken_are_found_by_listing_again(
+    start: Start, api: SmallApi
+) -> None:
+    await api.put(PODS, pod("a", 4))
+    async with start() as extender:
+        assert await extender.scheduler().bind(pod("a", 4), "n1") == ""
+        await until(lambda: _used(extender, 4))
+        api.mute = True
+        await api.delete(PODS, "default/a")
+        await api.break_watches(compact=True)
+        api.mute = False
+        await until(lambda: _used(extender, 0))
+        await until(lambda: _lists_are(api, PODS, 2))
+
+
+async def test_silence_ends_in_a_new_list_since_a_dead_connection_says_nothing(
+    start: Start, api: SmallApi
+) -> None:
+    await api.put(PODS, pod("a", 4))
+    async with start(relist_after_silence_seconds=0.3) as extender:
+        assert await extender.scheduler().bind(pod("a", 4), "n1") == ""
+        await until(lambda: _used(extender, 4))
+        api.mute = True
+        await api.delete(PODS, "default/a")
+        await until(lambda: _used(extender, 0))
+
+
+async def test_a_cache_that_went_stale_closes_the_verbs_until_it_is_listed_again(
+    start: Start, api: SmallApi
+) -> None:
+    async with start(relist_after_silence_seconds=0.2, stale_after_seconds=0.6) as extender:
+        api.refuse_everything = True
+
+        async def closed() -> bool:
+            return (await extender.readiness())[0] == 503
+
+        await until(closed)
+        assert "were last heard of" in (await extender.readiness())[1]
+        async with extender.http.post(f"{extender.addresses.verbs}/filter", json={}) as response:
+            assert response.status == 503
+        assert await extender.metric('gputopo_cache_age_seconds{kind="pods"}') > 0.6
+        api.refuse_everything = False
+        await extender.ready()
+
+
+async def test_topologies_come_change_and_go(start: Start, api: SmallApi) -> None:
+    async with start() as extender:
+        scheduler = extender.scheduler()
+        assert (await scheduler.filter(pod("a"), ["n3"])).fits == []
+        await api.put(TOPOLOGIES, topology_object("n3", named("summit", node="n3")))
+
+        async def fits(size: int) -> bool:
+            return (await scheduler.filter(pod("a", size), ["n3"])).fits == ["n3"]
+
+        async def unfit(size: int) -> bool:
+            return not await fits(size)
+
+        await until(lambda: fits(6))
+        await api.put(TOPOLOGIES, topology_object("n3", named("summit", node="n3"), unhealthy=[5]))
+        await until(lambda: unfit(6))
+        assert await fits(5)
+        await api.delete(TOPOLOGIES, "n3")
+        await until(lambda: unfit(1))
+
+
+async def test_lists_in_pages_are_read_to_the_end(start: Start, api: SmallApi) -> None:
+    api.page_size = 2
+    for number in range(7):
+        await api.put(PODS, pod(f"p{number}", node="n1"))
+    async with start() as extender:
+        answer = await extender.scheduler().filter(pod("next", 2), ["n1"])
+    assert "other schedulers" in answer.failed["n1"]
+
+
+async def test_observed_allocations_count_as_soon_as_the_agent_reports_them(
+    start: Start, api: SmallApi
+) -> None:
+    await api.put(PODS, pod("foreign", 2, node="n1"))
+    async with start() as extender:
+        scheduler = extender.scheduler()
+        assert (await scheduler.filter(pod("a", 6), ["n1"])).fits == ["n1"]
+        assert "unobserved" in (await scheduler.filter(pod("a", 7), ["n1"])).failed["n1"]
+        seen = topology_object(
+            "n1", named("dgx1-v100", node="n1"), held={0: "uid-foreign", 3: "uid-foreign"}
+        )
+        await api.put(TOPOLOGIES, seen)
+        await until(lambda: _used(extender, 2))
+        assert (await scheduler.filter(pod("a", 7), ["n1"])).failed == {"n1": "too few free GPUs"}
+
+
+async def test_the_extender_stops_cleanly_while_watches_are_open(
+    start: Start, api: SmallApi
+) -> None:
+    before = len(asyncio.all_tasks())
+    async with start():
+        await asyncio.sleep(0.1)
+    await api.break_watches()
+
+    async def quiet() -> bool:
+        return len(asyncio.all_tasks()) <= before
+
+    await until(quiet)

@@ -1,0 +1,226 @@
+"""The extender as kube-scheduler sees it."""
+
+import json
+from io import BytesIO
+
+import pytest
+
+from extender_world import Start, uuids_of
+from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
+from gputopo.topology.catalogue import named
+from objects import container, pod, topology_object
+from small_api import PODS, TOPOLOGIES, SmallApi
+
+NODES = ["n1", "n2"]
+
+
+async def test_every_verb_answers_503_until_pods_and_topologies_are_listed(
+    start: Start, api: SmallApi
+) -> None:
+    api.refuse_everything = True
+    async with start(wait=False) as extender:
+        for verb in ("filter", "prioritize", "bind"):
+            url = f"{extender.addresses.verbs}/{verb}"
+            async with extender.http.post(url, json={}) as response:
+                assert response.status == 503
+                assert "not listed yet" in await response.text()
+        assert (await extender.readiness())[0] == 503
+        async with extender.http.get(f"{extender.addresses.probes}/livez") as response:
+            assert response.status == 200
+        api.refuse_everything = False
+        await extender.ready()
+        assert (await extender.scheduler().filter(pod("a"), NODES)).fits == NODES
+
+
+@pytest.mark.parametrize("cached", [True, False])
+async def test_a_sensitive_ring_goes_to_the_node_of_nvlinks_and_gets_its_best_three(
+    start: Start, api: SmallApi, *, cached: bool
+) -> None:
+    ring = pod("ring", 3)
+    await api.put(PODS, ring)
+    async with start() as extender:
+        scheduler = extender.scheduler(cached=cached)
+        assert (await scheduler.filter(ring, NODES)).fits == NODES
+        scores = await scheduler.prioritize(ring, NODES)
+        assert scores["n1"] > scores["n2"]
+        assert await scheduler.bind(ring, "n1") == ""
+    bound = api.pod("ring")
+    assert bound["spec"]["nodeName"] == "n1"
+    figures = json.loads(bound["metadata"]["annotations"][PLACEMENT_ANNOTATION])
+    assert figures["aggregateMBps"] == 125_000
+    assert (figures["sensitive"], figures["reason"]) == (True, "SensitivityUnknown")
+    assert (figures["policy"], figures["pattern"]) == ("Preserve", "Ring")
+    assert len(set(uuids_of(bound))) == 3
+
+
+async def test_the_annotation_names_pod_node_generation_and_each_containers_gpus(
+    start: Start, api: SmallApi
+) -> None:
+    await api.put(TOPOLOGIES, topology_object("n1", named("dgx1-v100", node="n1"), generation=7))
+    two = pod("two", containers=[container("a", 2), container("log"), container("b", 1)])
+    await api.put(PODS, two)
+    async with start() as extender:
+        assert await extender.scheduler().bind(two, "n1") == ""
+    binding = api.bindings[0]
+    assert binding["metadata"]["uid"] == "uid-two"
+    assert binding["target"]["name"] == "n1"
+    gpus = json.loads(binding["metadata"]["annotations"][GPUS_ANNOTATION])
+    assert (gpus["v"], gpus["uid"], gpus["node"], gpus["generation"]) == (1, "uid-two", "n1", 7)
+    assert {name: len(uuids) for name, uuids in gpus["containers"].items()} == {"a": 2, "b": 1}
+    assert list(gpus["containers"]) == ["a", "b"]
+
+
+async def test_the_only_feasible_node_is_bound_without_prioritize(
+    start: Start, api: SmallApi
+) -> None:
+    await api.put(PODS, pod("alone", 2))
+    async with start() as extender:
+        scheduler = extender.scheduler()
+        assert (await scheduler.filter(pod("alone", 2), ["n2"])).fits == ["n2"]
+        assert await scheduler.bind(pod("alone", 2), "n2") == ""
+        count = 'gputopo_extender_request_duration_seconds_count{outcome="ok",verb="%s"}'
+        assert await extender.metric(count % "bind") == 1
+        assert await extender.metric('gputopo_extender_binds_total{outcome="bound"}') == 1
+
+
+async def test_why_a_node_is_unfit_is_said_in_the_class_that_preemption_reads(
+    start: Start, api: SmallApi
+) -> None:
+    broken = topology_object("broken", named("dgx1-v100", node="broken"))
+    broken["spec"]["links"][0]["b"] = "GPU-nobody"
+    await api.put(TOPOLOGIES, broken)
+    await api.put(TOPOLOGIES, topology_object("small", named("summit", node="small")))
+    await api.put(
+        TOPOLOGIES, topology_object("sick", named("dgx1-v100", node="sick"), unhealthy=[0, 1])
+    )
+    await api.put(PODS, pod("holder", 4))
+    async with start() as extender:
+        scheduler = extender.scheduler()
+        assert await scheduler.bind(pod("holder", 4), "n2") == ""
+        answer = await scheduler.filter(
+            pod("big", 8), ["n1", "n2", "small", "sick", "broken", "bare"]
+        )
+        reason = 'gputopo_extender_filtered_nodes_total{reason="%s"}'
+        assert await extender.metric(reason % "unreadable") == 1
+        assert await extender.metric('gputopo_ledger_nodes{state="unreadable"}') == 1
+    assert answer.fits == ["n1"]
+    assert answer.failed == {"n2": "too few free GPUs"}
+    assert answer.unresolvable["small"] == "too few GPUs"
+    assert answer.unresolvable["sick"] == "too few healthy GPUs"
+    assert answer.unresolvable["bare"] == "no GPUTopology"
+    assert "GPU-nobody" in answer.unresolvable["broken"]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "words"),
+    [
+        ({"gputopo.io/pattern": "Star"}, ["gputopo.io/pattern", "'Star'", "Ring, AllToAll"]),
+        (
+            {"gputopo.io/bandwidth-sensitivity": "very"},
+            ["gputopo.io/bandwidth-sensitivity", "'very'", "Sensitive"],
+        ),
+        ({"gputopo.io/policy": "best"}, ["gputopo.io/policy", "'best'", "Preserve"]),
+        ({"gputopo.io/edges": "[]"}, ["gputopo.io/edges", "Custom only"]),
+        (
+            {"gputopo.io/pattern": "Custom", "gputopo.io/edges": '[{"from":0,"to":7}]'},
+            ["gputopo.io/edges", "7"],
+        ),
+        (
+            {"gputopo.io/pattern": "Custom", "gputopo.io/edges": '{"from":0}'},
+            ["gputopo.io/edges", "JSON list"],
+        ),
+    ],
+)
+async def test_a_malformed_annotation_is_refused_on_every_node_by_name_and_remedy(
+    start: Start, api: SmallApi, annotations: dict[str, str], words: list[str]
+) -> None:
+    wrong = pod("wrong", 2, annotations=annotations)
+    await api.put(PODS, wrong)
+    async with start() as extender:
+        scheduler = extender.scheduler()
+        answer = await scheduler.filter(wrong, NODES)
+        assert (answer.fits, answer.failed, answer.error) == ([], {}, "")
+        assert set(answer.unresolvable) == set(NODES)
+        for word in words:
+            assert word in answer.unresolvable["n1"]
+        assert words[0] in await scheduler.bind(wrong, "n1")
+    assert api.bindings == []
+
+
+async def test_gpus_of_init_containers_and_sidecars_are_not_yet_supported(start: Start) -> None:
+    sidecar = {**container("side", 1), "restartPolicy": "Always"}
+    async with start() as extender:
+        scheduler = extender.scheduler()
+        for wrong in (
+            pod("i", init_containers=[container("fetch", 1)]),
+            pod("s", init_containers=[sidecar]),
+        ):
+            answer = await scheduler.filter(wrong, NODES)
+            assert "not yet supported" in answer.unresolvable["n1"]
+        answer = await scheduler.filter(pod("many", 17), NODES)
+        assert "17" in answer.unresolvable["n1"]
+        assert "1..16" in answer.unresolvable["n1"]
+
+
+async def test_a_pod_without_our_resource_is_told_what_to_configure(start: Start) -> None:
+    async with start() as extender:
+        plain = pod("plain", containers=[container("main")])
+        answer = await extender.scheduler().filter(plain, NODES)
+        assert "managedResources" in answer.error
+        assert "no pod default/plain" in await extender.scheduler().bind(plain, "n1")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'{"Pod": 7, "NodeNames": ["n1"]}',
+        b'{"Pod": {}, "NodeNames": ["n1"]}',
+        b'{"Pod": {"metadata": {"name": "a", "namespace": "b", "uid": "c"}}, "NodeNames": []}',
+        b'{"Pod": {"metadata": {}}, "NodeNames": [1]}',
+        b'{"Pod": {}, "Nodes": {"items": [{}]}}',
+        b'{"Pod": {}, "Nodes": {"items": "n1"}}',
+        b"[" * 10_000,
+        b"\xff\xfe",
+    ],
+)
+async def test_a_body_that_is_none_gets_400_and_a_sentence_never_a_traceback(
+    start: Start, body: bytes
+) -> None:
+    async with start() as extender:
+        for verb in ("filter", "prioritize", "bind"):
+            url = f"{extender.addresses.verbs}/{verb}"
+            async with extender.http.post(url, data=body) as response:
+                text = await response.text()
+                assert response.status == 400, (verb, text)
+                assert 0 < len(text) < 400
+                assert "Traceback" not in text
+
+
+async def test_whole_nodes_of_a_large_cluster_pass(start: Start) -> None:
+    names = [f"x{number}" for number in range(3000)]
+    items = [
+        {"metadata": {"name": name}, "status": {"images": ["i" * 700]}} for name in [*names, "n1"]
+    ]
+    body = json.dumps({"Pod": pod("a"), "Nodes": {"items": items}, "NodeNames": None}).encode()
+    assert len(body) > 2 * 1024 * 1024
+    async with start() as extender:
+        url = f"{extender.addresses.verbs}/filter"
+        async with extender.http.post(url, data=BytesIO(body)) as response:
+            assert response.status == 200
+            reply = await response.json()
+    assert [item["metadata"]["name"] for item in reply["Nodes"]["items"]] == ["n1"]
+    assert len(reply["FailedAndUnresolvableNodes"]) == 3000
+
+
+async def test_prioritize_gives_0_to_a_node_that_has_ceased_to_fit(
+    start: Start, api: SmallApi
+) -> None:
+    await api.put(PODS, pod("holder", 8))
+    async with start() as extender:
+        scheduler = extender.scheduler()
+        assert await scheduler.bind(pod("holder", 8), "n1") == ""
+        assert await scheduler.prioritize(pod("next", 2), NODES) == {"n1": 0, "n2": 10}

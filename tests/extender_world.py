@@ -1,0 +1,82 @@
+"""A running extender and its world, for the component tests."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+from aiohttp import ClientSession
+
+from gputopo.api.names import GPUS_ANNOTATION
+from gputopo_extender.server import Addresses
+from objects import Document
+from scheduler import Scheduler
+from small_api import SmallApi
+
+QUICK = {
+    "verbs_port": 0,
+    "probes_host": "127.0.0.1",
+    "probes_port": 0,
+    "api_timeout_seconds": 0.3,
+    "settle_after_seconds": 0.5,
+}
+
+
+@dataclass(slots=True)
+class Extender:
+    """A running extender and its world."""
+
+    api: SmallApi
+    addresses: Addresses
+    http: ClientSession
+
+    def scheduler(self, *, cached: bool = True) -> Scheduler:
+        """Return a scheduler that asks this extender."""
+        return Scheduler(self.http, self.addresses.verbs, cached)
+
+    async def readiness(self) -> tuple[int, str]:
+        """Return status and text of /readyz."""
+        async with self.http.get(f"{self.addresses.probes}/readyz") as response:
+            return response.status, await response.text()
+
+    async def metric(self, line: str) -> float:
+        """Return the value of the series that starts with ``line``."""
+        async with self.http.get(f"{self.addresses.probes}/metrics") as response:
+            text = await response.text()
+        values = [row.split()[-1] for row in text.splitlines() if row.startswith(line)]
+        assert values, f"{line} not in\n{text}"
+        return float(values[0])
+
+    async def ready(self) -> None:
+        """Wait until the ledger was built."""
+        await until(self._is_ready)
+
+    async def _is_ready(self) -> bool:
+        return (await self.readiness())[0] == 200
+
+
+Start = Callable[..., AbstractAsyncContextManager[Extender]]
+
+
+async def until(holds: Callable[[], Awaitable[bool]], seconds: float = 8.0) -> None:
+    """Wait until something holds."""
+    async with asyncio.timeout(seconds):
+        while not await holds():  # noqa: ASYNC110 - what is waited for is in another part
+            await asyncio.sleep(0.02)
+
+
+def twice(pods: Iterable[Document]) -> list[str]:
+    """Return the UUIDs that more than one of these live pods was given."""
+    live = [pod for pod in pods if pod["status"]["phase"] not in {"Succeeded", "Failed"}]
+    counted = Counter(uuid for pod in live for uuid in uuids_of(pod))
+    return [uuid for uuid, count in counted.items() if count > 1]
+
+
+def uuids_of(pod: Document) -> list[str]:
+    """Return the annotated UUIDs of a pod, of all its containers."""
+    text = pod["metadata"]["annotations"].get(GPUS_ANNOTATION)
+    if text is None:
+        return []
+    return [uuid for uuids in json.loads(text)["containers"].values() for uuid in uuids]

@@ -1,0 +1,76 @@
+"""Pods and GPUTopology objects as the API server has them, for tests of components."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gputopo.api.names import API_VERSION, RESOURCE, SCHEDULER_NAME
+from gputopo.topology.model import NodeTopology
+from gputopo.topology.published import to_spec
+
+Document = dict[str, Any]
+
+
+def container(name: str, gpus: int | str = 0) -> Document:
+    """Return a container that asks for GPUs."""
+    if not gpus:
+        return {"name": name, "image": "busybox"}
+    asked = {RESOURCE: str(gpus)}
+    return {"name": name, "image": "busybox", "resources": {"requests": asked, "limits": asked}}
+
+
+def pod(
+    name: str,
+    gpus: int = 1,
+    *,
+    uid: str = "",
+    node: str | None = None,
+    phase: str = "Pending",
+    annotations: Mapping[str, str] | None = None,
+    containers: Iterable[Document] = (),
+    init_containers: Iterable[Document] = (),
+) -> Document:
+    """Return a pod of the namespace ``default``; its UID is ``uid-<name>`` unless given."""
+    document: Document = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": uid or f"uid-{name}",
+            "annotations": dict(annotations or {}),
+        },
+        "spec": {
+            "schedulerName": SCHEDULER_NAME,
+            "containers": list(containers) or [container("main", gpus)],
+            "initContainers": list(init_containers),
+        },
+        "status": {"phase": phase},
+    }
+    if node is not None:
+        document["spec"]["nodeName"] = node
+    return document
+
+
+def topology_object(
+    name: str,
+    topology: NodeTopology,
+    *,
+    generation: int = 1,
+    unhealthy: Iterable[int] = (),
+    held: Mapping[int, str] | None = None,
+) -> Document:
+    """Return a GPUTopology; ``held`` says which GPU index which pod UID holds by observation."""
+    sick, holders = set(unhealthy), held or {}
+    gpus: list[Document] = []
+    for gpu in topology.gpus:
+        seen: Document = {"uuid": gpu.uuid, "healthy": gpu.index not in sick}
+        if gpu.index in holders:
+            seen |= {"podUID": holders[gpu.index], "pod": holders[gpu.index], "container": "main"}
+        gpus.append(seen)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "GPUTopology",
+        "metadata": {"name": name, "generation": generation, "uid": f"topology-{name}"},
+        "spec": to_spec(topology).to_json(),
+        "status": {"observedGeneration": generation, "gpus": gpus},
+    }

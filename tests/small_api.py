@@ -1,0 +1,273 @@
+"""A small Kubernetes API in this process: pods, GPU topologies, Bindings, and faults on demand.
+
+It keeps what the real server promises and components lean on: growing resource versions, lists
+in pages, watches from a version, 410 for versions that were compacted, and the preconditions of
+a Binding. Whether the real server does the same is for the end-to-end tests to say.
+"""
+
+import asyncio
+import copy
+import json
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any
+
+from aiohttp import web
+from lightkube import AsyncClient, KubeConfig
+from lightkube.config.models import Cluster, User
+
+Document = dict[str, Any]
+
+PODS = "pods"
+TOPOLOGIES = "gputopologies"
+_DELETED = "DELETED"
+
+
+class Fault(Enum):
+    """What goes wrong with one Binding."""
+
+    SILENT_AFTER = auto()
+    """Carried out, but the answer never comes."""
+    SILENT_BEFORE = auto()
+    """Neither carried out nor answered."""
+    LATE = auto()
+    """Answered by nothing, carried out when the test says so."""
+    DROPPED = auto()
+    """The connection is closed without an answer, nothing carried out."""
+    ERROR = auto()
+    """500, nothing carried out."""
+    FORBIDDEN = auto()
+    """403, nothing carried out."""
+
+
+@dataclass(slots=True)
+class _Change:
+    version: int
+    kind: str
+    type: str
+    document: Document
+
+
+@dataclass(slots=True)
+class SmallApi:
+    """The state of the server; tests change it directly.
+
+    Attributes:
+        binding_faults: what happens to the next Bindings, in order; none: all is well.
+        bindings: bodies of the Bindings that were carried out, in order.
+        late: Bindings of ``Fault.LATE``, to be carried out by ``carry_out_late``.
+        refuse_everything: answer 503 to all.
+        lists: how often each kind was listed (first pages).
+        most_watchers: the most watches ever open at one time.
+    """
+
+    objects: dict[str, dict[str, Document]] = field(
+        default_factory=lambda: {PODS: {}, TOPOLOGIES: {}}
+    )
+    binding_faults: deque[Fault] = field(default_factory=deque)
+    bindings: list[Document] = field(default_factory=list)
+    late: list[Document] = field(default_factory=list)
+    refuse_everything: bool = False
+    lists: dict[str, int] = field(default_factory=lambda: {PODS: 0, TOPOLOGIES: 0})
+    version: int = 100
+    oldest: int = 0
+    page_size: int = 500
+    mute: bool = False
+    _log: list[_Change] = field(default_factory=list)
+    _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+    _generation: int = 0
+    url: str = ""
+
+    async def put(self, kind: str, document: Document) -> None:
+        """Create or replace an object."""
+        key = _key(document)
+        known = key in self.objects[kind]
+        await self._note(kind, "MODIFIED" if known else "ADDED", document)
+
+    async def delete(self, kind: str, key: str) -> None:
+        """Delete an object; pods by ``namespace/name``."""
+        await self._note(kind, _DELETED, self.objects[kind][key])
+
+    async def break_watches(self, *, compact: bool = False) -> None:
+        """Close all watches; ``compact``: their versions are gone as well."""
+        self._generation += 1
+        if compact:
+            self.oldest = self.version
+        await self._wake()
+
+    async def carry_out_late(self) -> None:
+        """Carry out the Bindings that got stuck."""
+        for body in self.late:
+            await self._carry_out(body)
+        self.late.clear()
+
+    def client(self) -> AsyncClient:
+        """Return a lightkube client of this server."""
+        config = KubeConfig.from_one(cluster=Cluster(server=self.url), user=User())
+        return AsyncClient(config=config)
+
+    def pod(self, name: str) -> Document:
+        """Return a pod of the namespace ``default``."""
+        return self.objects[PODS][f"default/{name}"]
+
+    async def _note(self, kind: str, change: str, document: Document) -> None:
+        self.version += 1
+        document = copy.deepcopy(document)
+        document["metadata"]["resourceVersion"] = str(self.version)
+        if change == _DELETED:
+            self.objects[kind].pop(_key(document))
+        else:
+            self.objects[kind][_key(document)] = document
+        self._log.append(_Change(self.version, kind, change, document))
+        await self._wake()
+
+    async def _wake(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def list(self, request: web.Request) -> web.StreamResponse:
+        """List or watch a kind."""
+        kind = request.match_info["kind"]
+        if self.refuse_everything:
+            return _status(503, "ServiceUnavailable", "the server is going away")
+        if request.query.get("watch") == "true":
+            return await self._watch(request, kind)
+        limit = min(int(request.query.get("limit", 500)), self.page_size)
+        start = int(request.query.get("continue") or 0)
+        if start == 0:
+            self.lists[kind] += 1
+        items = sorted(self.objects[kind].values(), key=_key)
+        metadata = {"resourceVersion": str(self.version)}
+        if start + limit < len(items):
+            metadata["continue"] = str(start + limit)
+        return web.json_response(
+            {"kind": "List", "metadata": metadata, "items": items[start : start + limit]}
+        )
+
+    async def _watch(self, request: web.Request, kind: str) -> web.StreamResponse:
+        seen = int(request.query["resourceVersion"])
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        generation = self._generation
+        if seen < self.oldest:
+            status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
+            await _line(response, "ERROR", status)
+            return response
+        while generation == self._generation:
+            for change in [] if self.mute else self._log:
+                if change.kind == kind and change.version > seen:
+                    await _line(response, change.type, change.document)
+                    seen = change.version
+            async with self._changed:
+                await self._changed.wait_for(
+                    lambda seen=seen: self._news(kind, seen, generation)  # type: ignore[misc]
+                )
+        return response
+
+    def _news(self, kind: str, seen: int, generation: int) -> bool:
+        if generation != self._generation:
+            return True
+        return not self.mute and any(
+            change.kind == kind and change.version > seen for change in reversed(self._log)
+        )
+
+    async def get_pod(self, request: web.Request) -> web.Response:
+        """Return one pod."""
+        if self.refuse_everything:
+            return _status(503, "ServiceUnavailable", "the server is going away")
+        pod = self.objects[PODS].get(_path_key(request))
+        return web.json_response(pod) if pod else _status(404, "NotFound", "pod not found")
+
+    async def bind(self, request: web.Request) -> web.Response:
+        """Carry a Binding out, or fail as the test wants."""
+        body = await request.json()
+        fault = self.binding_faults.popleft() if self.binding_faults else None
+        if fault is Fault.ERROR or self.refuse_everything:
+            return _status(500, "InternalError", "etcd has no leader")
+        if fault is Fault.FORBIDDEN:
+            return _status(403, "Forbidden", "pods/binding is forbidden")
+        if fault is Fault.LATE:
+            self.late.append(body)
+        if fault is Fault.SILENT_AFTER:
+            await self._carry_out(body)
+        if fault in {Fault.LATE, Fault.SILENT_AFTER, Fault.SILENT_BEFORE}:
+            await asyncio.sleep(60)
+        if fault is Fault.DROPPED:
+            assert request.transport is not None
+            request.transport.close()
+            return web.Response()
+        return await self._carry_out(body)
+
+    async def _carry_out(self, body: Document) -> web.Response:
+        wanted = body["metadata"]
+        pod = self.objects[PODS].get(f"{wanted['namespace']}/{wanted['name']}")
+        if pod is None:
+            return _status(404, "NotFound", "pod not found")
+        if wanted.get("uid") not in {None, pod["metadata"]["uid"]}:
+            return _status(409, "Conflict", "the UID in the precondition differs")
+        if pod["spec"].get("nodeName"):
+            return _status(409, "Conflict", f"already assigned to {pod['spec']['nodeName']}")
+        if pod["metadata"].get("deletionTimestamp"):
+            return _status(409, "Conflict", "the pod is being deleted")
+        bound = copy.deepcopy(pod)
+        bound["spec"]["nodeName"] = body["target"]["name"]
+        bound["metadata"].setdefault("annotations", {}).update(wanted.get("annotations") or {})
+        self.bindings.append(body)
+        await self.put(PODS, bound)
+        return _status(201, "", "")
+
+    async def api(self) -> web.Application:
+        """Return the HTTP application."""
+        app = web.Application()
+        app.router.add_get("/api/v1/{kind:pods}", self.list)
+        app.router.add_get("/apis/gputopo.io/v1alpha1/{kind:gputopologies}", self.list)
+        app.router.add_get("/api/v1/namespaces/{namespace}/pods/{name}", self.get_pod)
+        app.router.add_post("/api/v1/namespaces/{namespace}/pods/{name}/binding", self.bind)
+        return app
+
+
+@asynccontextmanager
+async def serving(api: SmallApi) -> AsyncIterator[SmallApi]:
+    """Serve ``api`` on a free port; open watches end with the block."""
+    runner = web.AppRunner(await api.api(), shutdown_timeout=0.1, handler_cancellation=True)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    api.url = f"http://{host}:{port}"
+    try:
+        yield api
+    finally:
+        await api.break_watches()
+        await runner.cleanup()
+
+
+def _key(document: Document) -> str:
+    metadata = document["metadata"]
+    namespace = metadata.get("namespace")
+    return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
+
+
+def _path_key(request: web.Request) -> str:
+    return f"{request.match_info['namespace']}/{request.match_info['name']}"
+
+
+async def _line(response: web.StreamResponse, change: str, document: Document) -> None:
+    await response.write(json.dumps({"type": change, "object": document}).encode() + b"\n")
+
+
+def _status(code: int, reason: str, message: str) -> web.Response:
+    word = "Success" if code < 300 else "Failure"
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": word,
+        "code": code,
+        "reason": reason,
+        "message": message,
+    }
+    return web.json_response(body, status=code)
