@@ -66,10 +66,16 @@ class Cluster:
         built = images.ensure(self._paths, programs, self._progress)
         with files.locked(self._lock):
             record = state.read(self._paths)
+            if record is not None and not self._paths.binaries.is_symlink():
+                self._progress.note("an earlier start did not get far; its remains are removed")
+                self._remove(record)
+                record = None
             if record is None:
                 record = self._prepare(programs, servers, built)
             elif reason := state.difference(record, programs, servers):
                 raise ClusterError(state.refusal(record, reason))
+            else:
+                self._progress.note(f"a cluster is there, started from {record.clone}; taking it")
             self._start(record, built)
 
     def down(self) -> None:
@@ -79,13 +85,8 @@ class Cluster:
             return
         with files.locked(self._lock), self._progress.stage("Remove the cluster"):
             record = state.read(self._paths)
-            for target in record.nodes if record else []:
-                node.switch_off(target, self._files)
-            controlplane.stop(self._files)
-            network.remove_bridge()
-            if record:
-                hostchanges.restore_sysctls(record.sysctls)
-                hostchanges.remove_folders([Path(folder) for folder in record.folders])
+            if record is not None:
+                self._remove(record)
             files.remove(self._paths.state)
 
     def status(self) -> Status:
@@ -138,6 +139,16 @@ class Cluster:
                 return target
         raise ClusterError(f"node {name!r}: not one of {', '.join(sorted(self.record().servers))}")
 
+    def _remove(self, record: Record) -> None:
+        for target in record.nodes:
+            node.switch_off(target, self._files)
+        controlplane.stop(self._files)
+        network.remove_bridge()
+        hostchanges.restore_sysctls(record.sysctls)
+        hostchanges.remove_folders([Path(folder) for folder in record.folders])
+        for entry in self._paths.state.iterdir():
+            files.remove(entry)
+
     def _prepare(self, programs: Path, servers: dict[str, str], built: Sequence[Image]) -> Record:
         mount_points = list(hostchanges.MOUNT_POINTS.values())
         made = hostchanges.missing_folders(mount_points)
@@ -158,6 +169,7 @@ class Cluster:
             pki.create(self._paths.pki, record.nodes)
             for target in record.nodes:
                 self._install_node(target, servers, template)
+            # Last: where this link is, everything above is.
             self._paths.binaries.symlink_to(programs)
         return record
 

@@ -43,7 +43,7 @@ class Paths:
 
     @property
     def binaries(self) -> Path:
-        """The running cluster's programs, kubectl and helm among them; a link into the cache."""
+        """The cluster's programs, kubectl and helm among them; a link into the cache."""
         return self.state / "bin"
 
     @property
