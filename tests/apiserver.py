@@ -5,7 +5,6 @@ any user can be impersonated. The binaries are those of the local cluster.
 """
 
 import json
-import os
 import secrets
 import socket
 import ssl
@@ -21,6 +20,12 @@ from typing import Any
 from urllib.parse import quote
 
 START_SECONDS = 120
+
+PODS = "/api/v1/namespaces/default/pods"
+TOPOLOGIES = "/apis/gputopo.io/v1alpha1/gputopologies"
+JOBS = "/apis/gputopo.io/v1alpha1/namespaces/default/gpujobs"
+PROFILES = "/apis/gputopo.io/v1alpha1/namespaces/default/gpuprofiles"
+ONE_GPU = {"limits": {"gputopo.io/gpu": "1"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,7 @@ class ApiServer:
         *,
         user: User = ADMIN,
         content_type: str = "application/json",
+        accept: str = "application/json",
     ) -> Answer:
         """Send one request as ``user`` and return what the server said."""
         request = urllib.request.Request(  # noqa: S310 - https, written above
@@ -96,7 +102,7 @@ class ApiServer:
             headers={
                 "Authorization": f"Bearer {self._token}",
                 "Content-Type": content_type,
-                "Accept": "application/json",
+                "Accept": accept,
                 **user.headers(),
             },
         )
@@ -120,9 +126,40 @@ class ApiServer:
         """Read an object."""
         return self.request("GET", path, user=user)
 
+    def table(self, path: str) -> dict[str, Any]:
+        """Read what kubectl shows of an object."""
+        table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+        return self.request("GET", path, accept=table).body
+
     def delete(self, path: str, user: User = ADMIN) -> Answer:
         """Delete an object at once."""
         return self.request("DELETE", path, {"gracePeriodSeconds": 0}, user=user)
+
+
+def wait_for_policies(server: ApiServer) -> None:
+    """Wait until the policies of the chart are enforced: the server compiles them on its own time."""
+    container = {"name": "main", "image": "busybox"}
+    forged = {"name": "probe", "annotations": {"gputopo.io/gpus": "x"}}
+    agent = service_account("gputopo-deviceplugin", "other")
+    topology = {"apiVersion": "gputopo.io/v1alpha1", "kind": "GPUTopology", "spec": {}}
+    probes = [
+        (PODS, {"metadata": forged, "spec": {"containers": [container]}}, ADMIN),
+        (
+            PODS,
+            {
+                "metadata": {"name": "probe"},
+                "spec": {"containers": [{**container, "resources": ONE_GPU}]},
+            },
+            ADMIN,
+        ),
+        (TOPOLOGIES, {**topology, "metadata": {"name": "probe"}}, agent),
+    ]
+    deadline = time.monotonic() + START_SECONDS
+    for path, body, user in probes:
+        while server.request("POST", f"{path}?dryRun=All", body, user=user).accepted:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"no policy refuses {body}")
+            time.sleep(0.2)
 
 
 @contextmanager
@@ -246,8 +283,3 @@ def _decode(body: bytes) -> dict[str, Any]:
     except ValueError:
         return {"message": body.decode(errors="replace")}
     return document
-
-
-def environment(server: ApiServer) -> dict[str, str]:
-    """Return the environment in which kubectl and helm talk to this server."""
-    return {**os.environ, "KUBECONFIG": str(server.kubeconfig)}

@@ -1,0 +1,39 @@
+"""Helm, and a real API server with the chart on it: built once, cached outside the clone."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import apiserver
+from apiserver import ApiServer
+from helmchart import Helm
+from localcluster import binaries
+from localcluster.progress import Progress
+from localcluster.settings import current_paths
+
+
+@pytest.fixture(scope="session")
+def kubernetes_binaries() -> Path:
+    return binaries.ensure(current_paths(), Progress())
+
+
+@pytest.fixture(scope="session")
+def helm(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    return Helm(kubernetes_binaries / "helm", tmp_path_factory.mktemp("helm"))
+
+
+@pytest.fixture(scope="session")
+def bare_server(
+    kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ApiServer]:
+    with apiserver.running(kubernetes_binaries, tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def server(bare_server: ApiServer, helm: Helm) -> ApiServer:
+    """The API server with the chart installed and its policies at work."""
+    helm.install(bare_server.kubeconfig)
+    apiserver.wait_for_policies(bare_server)
+    return bare_server

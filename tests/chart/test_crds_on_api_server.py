@@ -1,0 +1,293 @@
+"""What the API server accepts of the three kinds, and what it says to the rest."""
+
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from apiserver import JOBS, PROFILES, TOPOLOGIES, ApiServer
+from gputopo.api.v1alpha1 import GPUJobSpec
+from gputopo.topology.catalogue import named, names
+from gputopo.topology.published import to_spec
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TEMPLATE = {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}
+_number = itertools.count()
+
+
+def gpu_job(spec: Mapping[str, Any], name: str = "") -> dict[str, Any]:
+    return {
+        "apiVersion": "gputopo.io/v1alpha1",
+        "kind": "GPUJob",
+        "metadata": {"name": name or f"job-{next(_number)}", "namespace": "default"},
+        "spec": {"gpusPerReplica": 3, "template": TEMPLATE, **spec},
+    }
+
+
+def custom(*edges: tuple[int, int]) -> dict[str, Any]:
+    listed = [{"from": start, "to": end} for start, end in edges]
+    return {"communication": {"pattern": "Custom", "edges": listed}}
+
+
+REFUSED = {
+    "no GPU": ({"gpusPerReplica": 0}, "spec.gpusPerReplica: Invalid value: 0"),
+    "99 GPUs": ({"gpusPerReplica": 99}, "spec.gpusPerReplica: Invalid value: 99"),
+    "half a GPU": ({"gpusPerReplica": 0.5}, "spec.gpusPerReplica"),
+    "an unknown pattern": (
+        {"communication": {"pattern": "Star"}},
+        'spec.communication.pattern: Unsupported value: "Star": '
+        'supported values: "Ring", "AllToAll", "Custom"',
+    ),
+    "an unknown policy": (
+        {"placement": {"policy": "Random"}},
+        'spec.placement.policy: Unsupported value: "Random"',
+    ),
+    "an unknown sensitivity": (
+        {"communication": {"bandwidthSensitivity": "Very"}},
+        'spec.communication.bandwidthSensitivity: Unsupported value: "Very"',
+    ),
+    "a vertex that is not there": (
+        custom((0, 1), (1, 7)),
+        "communication.edges: {from: 1, to: 7} names a vertex that is not there; "
+        "with gpusPerReplica 3 the vertices are 0 to 2",
+    ),
+    "an edge from a vertex that is not there": (
+        custom((3, 0)),
+        "communication.edges: {from: 3, to: 0} names a vertex that is not there",
+    ),
+    "a negative vertex": (custom((0, -1)), "spec.communication.edges[0].to: Invalid value: -1"),
+    "an edge from a vertex to itself": (custom((1, 1)), "edges: vertex 1 is joined with itself"),
+    "an edge in both directions": (custom((0, 1), (1, 0)), "listed in both directions"),
+    "an edge twice": (custom((0, 1), (0, 1)), "spec.communication.edges[1]: Duplicate value"),
+    "Custom without edges": (
+        {"communication": {"pattern": "Custom"}},
+        "communication.edges: required with pattern Custom",
+    ),
+    "edges without Custom": (
+        {"communication": {"pattern": "AllToAll", "edges": [{"from": 0, "to": 1}]}},
+        "communication.edges: allowed with pattern Custom only, not with pattern AllToAll",
+    ),
+    "no retries allowed below zero": (
+        {"limits": {"maxAdmissionRetries": -1}},
+        "spec.limits.maxAdmissionRetries: Invalid value: -1",
+    ),
+    "a profile with a capital": (
+        {"workload": {"profile": "ResNet"}},
+        'spec.workload.profile: Invalid value: "ResNet"',
+    ),
+    "a field that does not exist": ({"gpus": 3}, 'unknown field "spec.gpus"'),
+    "no template": ({"template": None}, "spec.template: Required value"),
+    "two replicas": ({"replicas": 2}, "replicas: not yet supported other than 1"),
+    "a mode to come": (
+        {"resources": {"mode": "Proportional"}},
+        'spec.resources.mode: Invalid value: "Proportional": '
+        "resources.mode: not yet supported other than Fixed",
+    ),
+    "a least amount": (
+        {"resources": {"min": {"cpu": 1}}},
+        "resources.min: not yet supported",
+    ),
+    "a largest amount": (
+        {"resources": {"max": {"memory": "1Gi"}}},
+        "resources.max: not yet supported",
+    ),
+    "an expectation": ({"expected": {"durationSeconds": 60}}, "expected: not yet supported"),
+    "profiling": ({"profiling": {"maxSeconds": 60}}, "profiling: not yet supported"),
+}
+
+
+@pytest.mark.parametrize(("spec", "message"), REFUSED.values(), ids=REFUSED.keys())
+def test_a_wrong_gpujob_is_refused_with_field_and_value(
+    server: ApiServer, spec: dict[str, Any], message: str
+) -> None:
+    answer = server.create(JOBS, gpu_job(spec))
+    assert not answer.accepted
+    assert message in answer.message
+
+
+def test_a_name_that_no_label_can_hold_is_refused(server: ApiServer) -> None:
+    answer = server.create(JOBS, gpu_job({}, name="x" * 64))
+    assert f"metadata.name: {'x' * 64} has 64 characters; at most 63" in answer.message
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("gpujob-*.yaml")), ids=lambda path: path.stem)
+def test_every_example_of_a_gpujob_is_accepted(server: ApiServer, path: Path) -> None:
+    answer = server.create(JOBS, yaml.safe_load(path.read_text()))
+    assert answer.accepted, answer.message
+
+
+def test_a_gpujob_with_the_least_said_gets_the_defaults_of_the_models(server: ApiServer) -> None:
+    answer = server.create(JOBS, gpu_job({}))
+    assert answer.accepted, answer.message
+    assert GPUJobSpec.model_validate(answer.body["spec"]) == GPUJobSpec(
+        gpus_per_replica=3, template=TEMPLATE
+    )
+    assert answer.body["spec"]["communication"] == {
+        "pattern": "Ring",
+        "bandwidthSensitivity": "Auto",
+    }
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "gpusPerReplica": {"gpusPerReplica": 2},
+    "workload": {"workload": {"profile": "other"}},
+    "communication": {"communication": {"pattern": "AllToAll"}},
+    "placement": {"placement": {"policy": "Greedy"}},
+    "resources": {"resources": {"container": "main"}},
+    "limits": {"limits": {"activeDeadlineSeconds": 60}},
+    "template": {"template": {"spec": {"nodeSelector": {"a": "b"}}}},
+    "priorityClassName": {"priorityClassName": "high"},
+}
+
+
+@pytest.mark.parametrize("field", CHANGES)
+def test_a_field_of_the_spec_cannot_be_changed_or_added(server: ApiServer, field: str) -> None:
+    created = server.create(JOBS, gpu_job({}))
+    path = f"{JOBS}/{created.body['metadata']['name']}"
+    answer = server.merge(path, {"spec": CHANGES[field]})
+    assert answer.status == 422, answer.body
+    assert f"spec.{field}" in answer.message
+    assert "delete the GPUJob and create it again" in answer.message
+
+
+@pytest.mark.parametrize("field", ["workload", "placement", "resources", "limits"])
+def test_a_field_of_the_spec_cannot_be_removed(server: ApiServer, field: str) -> None:
+    said = {
+        "workload": {"profile": "resnet"},
+        "placement": {"policy": "Greedy"},
+        "resources": {"container": "main"},
+        "limits": {"activeDeadlineSeconds": 60},
+    }
+    created = server.create(JOBS, gpu_job(said))
+    answer = server.merge(
+        f"{JOBS}/{created.body['metadata']['name']}", {"spec": {field: None}}
+    )
+    assert answer.status == 422, answer.body
+    assert f"spec.{field}" in answer.message
+
+
+def test_a_job_is_suspended_and_resumed(server: ApiServer) -> None:
+    path = f"{JOBS}/{server.create(JOBS, gpu_job({})).body['metadata']['name']}"
+    for suspend in (True, False):
+        answer = server.merge(path, {"spec": {"suspend": suspend}})
+        assert answer.accepted, answer.message
+        assert answer.body["spec"]["suspend"] is suspend
+
+
+STATUS = {
+    "phase": "Running",
+    "failures": {"application": 1, "admission": 2},
+    "failedPodUIDs": ["u0"],
+    "placements": [
+        {
+            "pod": "ring-x",
+            "podUID": "u1",
+            "node": "n1",
+            "intended": ["GPU-a", "GPU-b"],
+            "observed": ["GPU-a", "GPU-b"],
+            "model": "eq2",
+            "effectiveMBps": 57857,
+            "aggregateMBps": 125000,
+        }
+    ],
+}
+
+
+def test_status_is_written_apart_from_the_spec(server: ApiServer) -> None:
+    path = f"{JOBS}/{server.create(JOBS, gpu_job({})).body['metadata']['name']}"
+    both = {"spec": {"suspend": True}, "status": STATUS}
+
+    by_main = server.merge(path, both).body
+    assert "status" not in by_main
+    assert by_main["spec"]["suspend"] is True
+
+    by_status = server.merge(f"{path}/status", {"spec": {"suspend": False}, "status": STATUS}).body
+    assert by_status["spec"]["suspend"] is True
+    assert by_status["status"] == STATUS
+
+
+def test_a_table_of_jobs_shows_node_and_bandwidth(server: ApiServer) -> None:
+    name = server.create(JOBS, gpu_job({})).body["metadata"]["name"]
+    server.merge(f"{JOBS}/{name}/status", {"status": STATUS})
+    table = server.table(f"{JOBS}/{name}")
+    shown = [column["name"] for column in table["columnDefinitions"] if column["priority"] == 0]
+    assert shown == ["Name", "Phase", "GPUs", "Node", "EffectiveMBps", "Age"]
+    assert table["rows"][0]["cells"][1:5] == ["Running", 3, "n1", 57857]
+
+
+def test_short_names_and_the_category_find_the_kinds(server: ApiServer) -> None:
+    resources = server.get("/apis/gputopo.io/v1alpha1").body["resources"]
+    found = {each["name"]: each for each in resources if "/" not in each["name"]}
+    assert {name: each["shortNames"] for name, each in found.items()} == {
+        "gpujobs": ["gj"],
+        "gpuprofiles": ["gprof"],
+        "gputopologies": ["gtopo"],
+    }
+    assert all(each["categories"] == ["gputopo"] for each in found.values())
+    assert [name for name, each in found.items() if not each["namespaced"]] == ["gputopologies"]
+
+
+def topology_object(spec: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "gputopo.io/v1alpha1",
+        "kind": "GPUTopology",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_topology_of_the_catalogue_is_accepted(server: ApiServer, name: str) -> None:
+    spec = to_spec(named(name, node=name)).to_json()
+    answer = server.create(TOPOLOGIES, topology_object(spec, name))
+    assert answer.accepted, answer.message
+    assert answer.body["spec"] == spec
+
+
+def test_a_topology_that_contradicts_itself_is_refused(server: ApiServer) -> None:
+    good = to_spec(named("dgx-a100", node="n1")).to_json()
+    gpus, links = good["gpus"], good["links"]
+    doubled = {"gpus": [gpus[0], {**gpus[1], "index": 0}]}
+    answer = server.create(TOPOLOGIES, topology_object(doubled, "doubled"))
+    assert "gpus: an index occurs twice" in answer.message
+    answer = server.create(TOPOLOGIES, topology_object({"gpus": gpus[:1], "links": links}, "lost"))
+    assert "links: a or b is the UUID of no GPU in gpus" in answer.message
+    alone = {"gpus": gpus, "links": [{**links[0], "b": links[0]["a"]}]}
+    answer = server.create(TOPOLOGIES, topology_object(alone, "alone"))
+    assert "links: a link joins a GPU with itself" in answer.message
+
+
+def profile(spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "gputopo.io/v1alpha1",
+        "kind": "GPUProfile",
+        "metadata": {"name": f"profile-{next(_number)}", "namespace": "default"},
+        "spec": spec,
+    }
+
+
+def test_a_profile_may_say_nothing_and_be_changed_later(server: ApiServer) -> None:
+    created = server.create(PROFILES, profile({}))
+    assert created.accepted, created.message
+    path = f"{PROFILES}/{created.body['metadata']['name']}"
+    assert server.merge(path, {"spec": {"bandwidthSensitivityPercent": 80}}).accepted
+    answer = server.merge(path, {"spec": {"bandwidthSensitivityPercent": 101}})
+    assert "spec.bandwidthSensitivityPercent: Invalid value: 101" in answer.message
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("communication", {"pattern": "Ring"}),
+        ("memoryFloor", "4Gi"),
+        ("dataset", {"size": "150Gi"}),
+    ],
+)
+def test_what_a_profile_cannot_say_yet_is_refused(
+    server: ApiServer, field: str, value: object
+) -> None:
+    answer = server.create(PROFILES, profile({field: value}))
+    assert f"{field}: not yet supported" in answer.message

@@ -1,0 +1,283 @@
+"""Who may say which GPUs a pod has, who may ask for them, and who may describe a node."""
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from apiserver import ADMIN, ONE_GPU, PODS, TOPOLOGIES, Answer, ApiServer, User, service_account
+from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
+
+ALICE = User("alice")
+EXTENDER = service_account("gputopo-extender")
+KUBELET = User("system:node:n1", ("system:nodes",))
+COLLECTOR = service_account("generic-garbage-collector", namespace="kube-system")
+AGENT = service_account("gputopo-deviceplugin", node="n1")
+
+GPUS = json.dumps({"v": 1, "uid": "u", "node": "n1", "containers": {"main": ["GPU-a"]}})
+_number = itertools.count()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def people(server: ApiServer) -> None:
+    """A node, and a user who may do everything with pods."""
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+    assert server.create("/api/v1/nodes", node).accepted
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "all-of-pods"},
+        "rules": [{"apiGroups": [""], "resources": ["pods", "pods/*", "bindings"], "verbs": ["*"]}],
+    }
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "all-of-pods"},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": "all-of-pods",
+        },
+        "subjects": [{"kind": "User", "name": "alice", "apiGroup": "rbac.authorization.k8s.io"}],
+    }
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    assert server.create(f"{rbac}/clusterroles", role).accepted
+    assert server.create(f"{rbac}/clusterrolebindings", binding).accepted
+
+
+def pod(*, annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"pod-{next(_number)}", "annotations": annotations or {}},
+        "spec": {
+            "schedulerName": "gputopo",
+            "containers": [{"name": "main", "image": "busybox", "resources": ONE_GPU}],
+            **spec,
+        },
+    }
+
+
+def binding(name: str, annotations: dict[str, str]) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": name, "annotations": annotations},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
+    }
+
+
+@pytest.fixture
+def waiting(server: ApiServer) -> Iterator[str]:
+    """Name of a pod that waits for its GPUs."""
+    answer = server.create(PODS, pod(), user=ALICE)
+    assert answer.accepted, answer.message
+    name = str(answer.body["metadata"]["name"])
+    yield name
+    server.delete(f"{PODS}/{name}")
+
+
+@pytest.fixture
+def placed(server: ApiServer, waiting: str) -> str:
+    """Name of a pod that the extender has bound."""
+    annotations = {GPUS_ANNOTATION: GPUS, PLACEMENT_ANNOTATION: "{}"}
+    answer = server.create(f"{PODS}/{waiting}/binding", binding(waiting, annotations), EXTENDER)
+    assert answer.accepted, answer.message
+    return waiting
+
+
+def refused_for_the_extender_alone(answer: Answer) -> bool:
+    return (
+        answer.status == 403
+        and "only system:serviceaccount:gputopo-system:gputopo-extender says which GPUs"
+        in answer.message
+    )
+
+
+def test_the_extender_says_it_in_the_binding(server: ApiServer, placed: str) -> None:
+    bound = server.get(f"{PODS}/{placed}").body
+    assert bound["spec"]["nodeName"] == "n1"
+    assert bound["metadata"]["annotations"][GPUS_ANNOTATION] == GPUS
+
+
+@pytest.mark.parametrize("user", [ALICE, ADMIN], ids=["user", "administrator"])
+@pytest.mark.parametrize("annotation", [GPUS_ANNOTATION, PLACEMENT_ANNOTATION])
+def test_a_copied_manifest_is_refused(server: ApiServer, user: User, annotation: str) -> None:
+    answer = server.create(PODS, pod(annotations={annotation: GPUS}), user)
+    assert refused_for_the_extender_alone(answer), answer.body
+    assert f"metadata.annotations[{annotation}]: {GPUS} may not replace (nothing)" in answer.message
+    assert "leave this annotation out" in answer.message
+
+
+@pytest.mark.parametrize("subresource", ["", "/status"])
+@pytest.mark.parametrize("value", ["other", "", None], ids=["change", "empty", "remove"])
+@pytest.mark.parametrize("user", [ALICE, ADMIN, KUBELET], ids=["user", "administrator", "kubelet"])
+def test_nobody_else_changes_the_gpus_of_a_running_pod(
+    server: ApiServer, placed: str, subresource: str, value: str | None, user: User
+) -> None:
+    change = {"metadata": {"annotations": {GPUS_ANNOTATION: value}}}
+    answer = server.merge(f"{PODS}/{placed}{subresource}", change, user)
+    if user is KUBELET and not subresource:
+        assert answer.status == 403  # kubelets have no right to the main resource at all
+    else:
+        assert refused_for_the_extender_alone(answer), answer.body
+        assert "leave this annotation as it is" in answer.message
+    annotations = server.get(f"{PODS}/{placed}").body["metadata"]["annotations"]
+    assert annotations[GPUS_ANNOTATION] == GPUS
+
+
+@pytest.mark.parametrize("subresource", ["", "/status"])
+def test_nobody_else_gives_gpus_to_a_waiting_pod(
+    server: ApiServer, waiting: str, subresource: str
+) -> None:
+    change = {"metadata": {"annotations": {GPUS_ANNOTATION: GPUS}}}
+    answer = server.merge(f"{PODS}/{waiting}{subresource}", change, ALICE)
+    assert refused_for_the_extender_alone(answer), answer.body
+
+
+@pytest.mark.parametrize("subresource", ["resize", "ephemeralcontainers"])
+def test_no_other_subresource_lets_the_annotation_through(
+    server: ApiServer, placed: str, subresource: str
+) -> None:
+    whole = server.get(f"{PODS}/{placed}").body
+    whole["metadata"]["annotations"][GPUS_ANNOTATION] = "other"
+    answer = server.request("PUT", f"{PODS}/{placed}/{subresource}", whole, user=ALICE)
+    assert server.get(f"{PODS}/{placed}").body["metadata"]["annotations"][GPUS_ANNOTATION] == GPUS
+    assert not answer.accepted or answer.body["metadata"]["annotations"][GPUS_ANNOTATION] == GPUS
+
+
+@pytest.mark.parametrize("path", ["{pods}/{name}/binding", "{namespace}/bindings"])
+def test_nobody_else_says_it_in_a_binding(server: ApiServer, waiting: str, path: str) -> None:
+    path = path.format(pods=PODS, name=waiting, namespace=PODS.removesuffix("/pods"))
+    for user in (ALICE, ADMIN):
+        answer = server.create(path, binding(waiting, {GPUS_ANNOTATION: GPUS}), user)
+        assert refused_for_the_extender_alone(answer), answer.body
+    assert "nodeName" not in server.get(f"{PODS}/{waiting}").body["spec"]
+
+
+def test_work_that_leaves_the_annotations_alone_goes_on(server: ApiServer, placed: str) -> None:
+    path = f"{PODS}/{placed}"
+    assert server.merge(path, {"metadata": {"labels": {"a": "b"}}}, ALICE).accepted
+    assert server.merge(path, {"metadata": {"annotations": {"note": "x"}}}, ALICE).accepted
+    status = {"status": {"phase": "Running"}}
+    answer = server.merge(f"{path}/status", status, KUBELET)
+    assert answer.accepted, answer.message
+    resize = {"spec": {"containers": [{"name": "main", "image": "busybox", "resources": ONE_GPU}]}}
+    answer = server.merge(f"{path}/resize", resize, ALICE)
+    assert answer.accepted, answer.message
+    answer = server.delete(path, COLLECTOR)
+    assert answer.accepted, answer.message
+
+
+INIT = [{"name": "warm", "image": "busybox", "resources": ONE_GPU}]
+SIDECAR = [{**INIT[0], "restartPolicy": "Always"}]
+CPU_ONLY = [{"name": "main", "image": "busybox"}]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"schedulerName": "default-scheduler"},
+        {"schedulerName": "default-scheduler", "containers": CPU_ONLY, "initContainers": INIT},
+        {"schedulerName": "default-scheduler", "containers": CPU_ONLY, "initContainers": SIDECAR},
+        {"schedulerName": "default-scheduler", "containers": [*CPU_ONLY, *INIT]},
+    ],
+    ids=["main container", "init container", "sidecar", "second container"],
+)
+@pytest.mark.parametrize("user", [ALICE, ADMIN], ids=["user", "administrator"])
+def test_a_pod_of_another_scheduler_that_asks_for_gpus_is_refused(
+    server: ApiServer, user: User, spec: dict[str, Any]
+) -> None:
+    answer = server.create(PODS, pod(**spec), user)
+    assert answer.status == 422, answer.body
+    assert (
+        "spec.schedulerName: 'default-scheduler' cannot choose GPUs for gputopo.io/gpu; "
+        "set spec.schedulerName to 'gputopo'" in answer.message
+    )
+
+
+def test_a_pod_without_gpus_chooses_its_scheduler(server: ApiServer) -> None:
+    answer = server.create(PODS, pod(schedulerName="default-scheduler", containers=CPU_ONLY), ALICE)
+    assert answer.accepted, answer.message
+
+
+def test_a_pod_that_names_its_node_and_asks_for_gpus_is_refused(server: ApiServer) -> None:
+    answer = server.create(PODS, pod(nodeName="n1"), ALICE)
+    assert answer.status == 422, answer.body
+    assert "spec.nodeName: 'n1' bypasses the scheduler" in answer.message
+    assert "nodeSelector {kubernetes.io/hostname: n1}" in answer.message
+
+
+def mirror_pod(server: ApiServer) -> dict[str, Any]:
+    node = server.get("/api/v1/nodes/n1").body
+    mirror = pod(
+        annotations={"kubernetes.io/config.mirror": "hash"},
+        nodeName="n1",
+        schedulerName="default-scheduler",
+        automountServiceAccountToken=False,
+    )
+    mirror["metadata"]["ownerReferences"] = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "name": "n1",
+            "uid": node["metadata"]["uid"],
+            "controller": True,
+        }
+    ]
+    return mirror
+
+
+def test_a_kubelet_shows_its_static_pods_whatever_they_ask_for(server: ApiServer) -> None:
+    answer = server.create(PODS, mirror_pod(server), KUBELET)
+    assert answer.accepted, answer.message
+
+
+def test_a_user_cannot_pass_a_pod_off_as_a_mirror_pod(server: ApiServer) -> None:
+    assert server.create(PODS, mirror_pod(server), ALICE).status == 422
+
+
+def topology(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "gputopo.io/v1alpha1",
+        "kind": "GPUTopology",
+        "metadata": {"name": name},
+        "spec": {"gpus": []},
+    }
+
+
+def test_an_agent_writes_the_topology_of_its_own_node(server: ApiServer) -> None:
+    answer = server.create(TOPOLOGIES, topology("n1"), AGENT)
+    assert answer.accepted, answer.message
+    path = f"{TOPOLOGIES}/n1"
+    assert server.merge(path, {"spec": {"numaNodes": []}}, AGENT).accepted
+    assert server.merge(f"{path}/status", {"status": {"fingerprint": "f"}}, AGENT).accepted
+    assert server.delete(path, COLLECTOR).accepted
+
+
+@pytest.mark.parametrize("subresource", ["", "/status"])
+@pytest.mark.parametrize(
+    ("agent", "whose"),
+    [
+        (AGENT, "is not the node of this agent, n1;"),
+        (service_account("gputopo-deviceplugin"), "is not the node of this agent, whose token"),
+    ],
+    ids=["agent of another node", "token without a node"],
+)
+def test_no_other_agent_writes_it(
+    server: ApiServer, agent: User, whose: str, subresource: str
+) -> None:
+    name = f"far-{next(_number)}"
+    assert server.create(TOPOLOGIES, topology(name), ADMIN).accepted
+    body = {"status": {"fingerprint": "f"}} if subresource else {"spec": {"numaNodes": []}}
+    answer = server.merge(f"{TOPOLOGIES}/{name}{subresource}", body, agent)
+    assert answer.status == 403
+    assert f"metadata.name: {name} {whose}" in answer.message
+    assert server.create(TOPOLOGIES, topology(f"{name}-new"), agent).status == 403
+
+
+def test_a_user_without_a_role_for_it_writes_no_topology(server: ApiServer) -> None:
+    assert server.create(TOPOLOGIES, topology("n9"), ALICE).status == 403
+    assert server.create(TOPOLOGIES, topology("n9"), KUBELET).status == 403

@@ -1,0 +1,87 @@
+"""The chart as Helm renders it, in Kubernetes objects."""
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+CHART = Path(__file__).parents[1] / "charts" / "gputopo"
+
+Object = dict[str, Any]
+Values = Mapping[str, Any]
+
+
+class HelmError(Exception):
+    """Helm refused; the text is what it said."""
+
+
+class Helm:
+    """The chart, with one helm binary."""
+
+    def __init__(self, binary: Path, folder: Path) -> None:
+        """Keep values files and Helm's own caches in ``folder``."""
+        self._binary = binary
+        self._folder = folder
+
+    def render(self, values: Values | None = None, *, kubernetes: str = "v1.36.2") -> list[Object]:
+        """Return the objects of a release ``gputopo`` in namespace ``gputopo-system``.
+
+        Raises:
+            HelmError: on values that the chart does not take.
+        """
+        text = self.run("template", "gputopo", *self._common(values), "--kube-version", kubernetes)
+        return [document for document in yaml.safe_load_all(text) if document]
+
+    def notes(self, values: Values | None = None) -> str:
+        """Return what the installer is told."""
+        dry = ("--dry-run=client", "--kube-version", "v1.36.2")
+        return self.run("install", "gputopo", *self._common(values), *dry)
+
+    def install(self, kubeconfig: Path, values: Values | None = None) -> None:
+        """Install the chart on a cluster, and wait for nothing."""
+        access = ("--kubeconfig", str(kubeconfig), "--create-namespace")
+        self.run("upgrade", "--install", "gputopo", *self._common(values), *access)
+
+    def uninstall(self, kubeconfig: Path) -> None:
+        """Remove the release."""
+        self.run("uninstall", "gputopo", "-n", "gputopo-system", "--kubeconfig", str(kubeconfig))
+
+    def run(self, *words: str) -> str:
+        """Run helm and return its output."""
+        environment = {"HOME": str(self._folder), "PATH": "/usr/bin:/bin"}
+        done = subprocess.run(
+            [self._binary, *words], env=environment, capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise HelmError(done.stderr)
+        return done.stdout
+
+    def _common(self, values: Values | None) -> Sequence[str]:
+        path = self._folder / "values.json"
+        path.write_text(json.dumps(values or {}))
+        return (str(CHART), "--namespace", "gputopo-system", "--values", str(path))
+
+
+def find(objects: Sequence[Object], kind: str, name: str) -> Object:
+    """Return the one object of this kind and name."""
+    (found,) = [
+        candidate
+        for candidate in objects
+        if candidate["kind"] == kind and candidate["metadata"]["name"] == name
+    ]
+    return found
+
+
+def pod_of(workload: Object) -> Object:
+    """Return the pod spec of a Deployment or DaemonSet."""
+    pod: Object = workload["spec"]["template"]["spec"]
+    return pod
+
+
+def container(workload: Object, name: str) -> Object:
+    """Return a container of a Deployment or DaemonSet."""
+    (found,) = [each for each in pod_of(workload)["containers"] if each["name"] == name]
+    return dict(found)
