@@ -13,6 +13,7 @@ from gputopo.patterns.ring import ring_embeddings
 from gputopo.patterns.search import NODE_BUDGET, searched_embeddings
 from gputopo.topology.catalogue import named
 from gputopo.topology.model import GpuIndex
+from oracle import Edges, clique_edges
 
 SIXTEEN = node(*range(16), links={(a, a + 1): DOUBLE for a in range(0, 15, 2)} | {(0, 15): SINGLE})
 
@@ -118,3 +119,11 @@ def test_eight_gpus_take_no_time() -> None:
     start = time.process_time()
     ring_embeddings(LinkWeights.of(named("dgx1-v100")), 8)
     assert time.process_time() - start < 0.05
+
+
+@pytest.mark.parametrize("edges", [clique_edges(8), [(0, leaf, 1) for leaf in range(1, 8)]])
+def test_ranks_that_are_alike_are_tried_in_one_order_only(edges: Edges) -> None:
+    pattern = custom(8, [PatternEdge(*edge) for edge in edges])
+    topology = named("dgx1-v100")
+    # All orders of 8 ranks are 109,600 steps.
+    assert searched_embeddings(LinkWeights.of(topology), pattern, 1100)[topology.mask].exact
