@@ -10,7 +10,7 @@ import kopf
 from kubernetes import client, config
 from prometheus_client import start_http_server
 
-from gputopo_operator.cluster import Cluster
+from gputopo_operator.cluster import ApiError, Cluster
 from gputopo_operator.handlers import registry_for
 from gputopo_operator.metrics import Metrics
 from gputopo_operator.model import Key, Rules
@@ -35,7 +35,7 @@ async def operate(
     async def work(key: Key) -> float | None:
         return await loop.run_in_executor(threads, reconciler.timed, key)
 
-    queue = WorkQueue(work)
+    queue = WorkQueue(work, expected=ApiError)
     metrics.watch_queue(queue.__len__)
     with threads:
         async with asyncio.TaskGroup() as group:
@@ -62,8 +62,8 @@ async def _resync(cluster: Cluster, settings: Settings, queue: WorkQueue[Key]) -
         for namespace in settings.namespace_names or (None,):
             try:
                 keys = await asyncio.to_thread(cluster.gpu_job_keys, namespace)
-            except Exception:
-                logger.exception("resync failed: namespace=%s", namespace)
+            except ApiError as error:
+                logger.warning("resync failed, namespace=%s: %s", namespace, error)
                 continue
             for key in keys:
                 queue.add(key)
@@ -81,6 +81,7 @@ def main() -> None:
     metrics = Metrics()
     start_http_server(settings.metrics_port, settings.probes_host, metrics.registry)
     with client.ApiClient() as api:
+        api.user_agent = "gputopo-operator"
         asyncio.run(operate(settings, api, metrics))
 
 
@@ -96,8 +97,9 @@ def _configure_logging(settings: Settings) -> None:
     log_format = kopf.LogFormat.JSON if settings.log_format == "json" else kopf.LogFormat.FULL
     kopf.configure(log_format=log_format)
     logging.getLogger().setLevel(settings.log_level.upper())
-    # kopf says at level info that it has called a handler, for every event of every object.
-    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+    # At level info kopf tells every call of a handler, and aiohttp every probe.
+    for name in ("kopf.objects", "aiohttp.access"):
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 if __name__ == "__main__":

@@ -1,35 +1,43 @@
-"""The reads and writes of the operator, on the official client.
+"""The reads and writes of the operator, on the transport of the official client.
 
-Answers are taken raw: the client's typed models cost several times the time and memory, and
-would refuse objects of a newer API server.
+Only its ``ApiClient`` is used: credentials, TLS, connections. Its generated classes cost
+70 MB and a second of CPU at start, and their typed models refuse objects of newer servers.
 """
 
 import json
 import secrets
 import socket
-from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
+from urllib.parse import quote
 
 from kubernetes import client
-from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
 
 from gputopo.api.names import API_VERSION, GROUP, JOB_LABEL, VERSION
 from gputopo_operator.model import Event, Key, Object, Refusal
 
-_GPUJOBS: Final = (GROUP, VERSION, "gpujobs")
-_PROFILES: Final = (GROUP, VERSION, "gpuprofiles")
-_JOBS: Final = ("batch", "v1", "jobs")
-_EVENTS: Final = ("events.k8s.io", "v1", "events")
-
-_MERGE_PATCH: Final = "application/merge-patch+json"
+_OURS: Final = f"/apis/{GROUP}/{VERSION}"
 _PAGE: Final = 500
-
+_HTTP_OK: Final = range(200, 300)
 _PERMANENT: Final = {
     HTTPStatus.BAD_REQUEST,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     HTTPStatus.UNPROCESSABLE_ENTITY,
 }
+
+
+class ApiError(Exception):
+    """An answer of the API server that is no success; status 0 where there was none."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}")
+        self.status = status
+        self.message = message
+
+
+class ConflictError(ApiError):
+    """An object changed, appeared or went away since it was read."""
 
 
 class JobRefusedError(Exception):
@@ -40,114 +48,91 @@ class JobRefusedError(Exception):
         self.refusal = refusal
 
 
-class ConflictError(Exception):
-    """An object changed, appeared or went away since it was read."""
-
-
 class Cluster:
-    """What the operator does at the API server. Methods may be called from any thread."""
+    """What the operator does at the API server. Methods may be called from any thread.
+
+    Reads return None for what is not there. Every method raises ``ApiError`` where the
+    server refuses or fails, writes its ``ConflictError`` where the object is not the one
+    that was read any more.
+    """
 
     def __init__(self, api: client.ApiClient, timeout_s: float) -> None:
-        # Any: raw answers are not what the signatures of the client say.
-        self._objects: Any = client.CustomObjectsApi(api)
-        self._core: Any = client.CoreV1Api(api)
-        self._options: dict[str, Any] = {"_preload_content": False, "_request_timeout": timeout_s}
+        self._api = api
+        self._timeout_s = timeout_s
 
     def gpu_job(self, key: Key) -> Object | None:
-        """Return the GPUJob, None where there is none."""
-        return self._get(_GPUJOBS, key)
+        """Return the GPUJob."""
+        return self._read(_gpu_job_path(key))
 
     def job(self, key: Key) -> Object | None:
         """Return the batch/v1 Job of this name."""
-        return self._get(_JOBS, key)
+        return self._read(f"{_jobs_path(key)}/{key.name}")
 
     def profile(self, key: Key) -> Object | None:
         """Return the GPUProfile of this name."""
-        return self._get(_PROFILES, key)
+        return self._read(f"{_profiles_path(key)}/{quote(key.name, safe='')}")
 
     def topology(self, node: str) -> Object | None:
         """Return the GPUTopology of a node."""
-        get = self._objects.get_cluster_custom_object
-        return _found(lambda: get(GROUP, VERSION, "gputopologies", node, **self._options))
+        return self._read(f"{_OURS}/gputopologies/{node}")
 
     def pods(self, key: Key) -> list[Object]:
         """Return the pods that carry the GPUJob's label, straight from the store."""
-        selector = f"{JOB_LABEL}={key.name}"
-        answer = self._core.list_namespaced_pod(
-            key.namespace, label_selector=selector, **self._options
-        )
-        pods: list[Object] = json.loads(answer.data)["items"]
+        path = f"/api/v1/namespaces/{key.namespace}/pods"
+        answer = self._request("GET", path, query={"labelSelector": f"{JOB_LABEL}={key.name}"})
+        pods: list[Object] = answer["items"]
         return pods
 
     def gpu_job_keys(self, namespace: str | None) -> list[Key]:
         """Return every GPUJob of a namespace, or of the cluster; read page by page."""
+        scope = "" if namespace is None else f"/namespaces/{namespace}"
         keys: list[Key] = []
-        token: str | None = ""
-        while token is not None:
-            page = self._gpu_job_page(namespace, token)
+        query = {"limit": str(_PAGE)}
+        while True:
+            page = self._request("GET", f"{_OURS}{scope}/gpujobs", query=query)
             metadatas = [item["metadata"] for item in page["items"]]
             keys += [Key(metadata["namespace"], metadata["name"]) for metadata in metadatas]
-            token = page["metadata"].get("continue") or None
-        return keys
+            if not page["metadata"].get("continue"):
+                return keys
+            query["continue"] = page["metadata"]["continue"]
 
     def create_job(self, key: Key, manifest: Object) -> None:
         """Create the child Job; unknown and doubled fields are errors.
 
         Raises:
             JobRefusedError: where the API server says that the Job is wrong or forbidden.
-            ConflictError: where a Job of this name is there.
         """
+        query = {"fieldValidation": "Strict"}
         try:
-            self._create(_JOBS, key, manifest, field_validation="Strict")
-        except ApiException as error:
+            self._request("POST", _jobs_path(key), manifest, query=query)
+        except ApiError as error:
             if error.status in _PERMANENT or error.status == HTTPStatus.FORBIDDEN:
                 permanent = error.status in _PERMANENT
-                raise JobRefusedError(Refusal(_message(error), permanent)) from None
+                raise JobRefusedError(Refusal(error.message, permanent)) from None
             raise
 
     def patch_job(self, key: Key, patch: Object) -> None:
-        """Change the child Job.
-
-        Raises:
-            ConflictError: where it is not the one that was read any more.
-        """
-        patch_object = self._objects.patch_namespaced_custom_object
-        _unless_changed(lambda: patch_object(*self._where(_JOBS, key), patch, **self._merge))
+        """Change the child Job by a merge patch."""
+        self._request("PATCH", f"{_jobs_path(key)}/{key.name}", patch)
 
     def patch_status(self, key: Key, patch: Object) -> None:
-        """Change the status of the GPUJob.
-
-        Raises:
-            ConflictError: where it is not the one that was read any more.
-        """
-        patch_status = self._objects.patch_namespaced_custom_object_status
-        _unless_changed(lambda: patch_status(*self._where(_GPUJOBS, key), patch, **self._merge))
+        """Change the status of the GPUJob by a merge patch."""
+        self._request("PATCH", f"{_gpu_job_path(key)}/status", patch)
 
     def create_profile(self, key: Key) -> None:
-        """Create an empty GPUProfile.
-
-        Raises:
-            ConflictError: where it is there.
-        """
-        manifest = {
-            "apiVersion": API_VERSION,
-            "kind": "GPUProfile",
-            "metadata": {"name": key.name, "namespace": key.namespace},
-            "spec": {},
-        }
-        self._create(_PROFILES, key, manifest)
+        """Create an empty GPUProfile."""
+        metadata = {"name": key.name, "namespace": key.namespace}
+        manifest = {"apiVersion": API_VERSION, "kind": "GPUProfile", "metadata": metadata}
+        self._request("POST", _profiles_path(key), manifest)
 
     def create_event(self, gpu_job: Object, event: Event, now: str) -> None:
         """Tell something on a GPUJob."""
         metadata = gpu_job["metadata"]
-        key = Key(metadata["namespace"], metadata["name"])
+        namespace, name = metadata["namespace"], metadata["name"]
         manifest = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {
-                "name": f"{key.name}.{secrets.token_hex(8)}",
-                "namespace": key.namespace,
-            },
+            "metadata": {"name": f"{name}.{secrets.token_hex(8)}", "namespace": namespace},
             "eventTime": now.removesuffix("Z") + ".000000Z",
             "reportingController": f"{GROUP}/operator",
             "reportingInstance": socket.gethostname(),
@@ -158,70 +143,69 @@ class Cluster:
             "regarding": {
                 "apiVersion": API_VERSION,
                 "kind": "GPUJob",
-                "name": key.name,
-                "namespace": key.namespace,
+                "name": name,
+                "namespace": namespace,
                 "uid": metadata["uid"],
                 "resourceVersion": metadata["resourceVersion"],
             },
         }
-        self._create(_EVENTS, key, manifest)
+        self._request("POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", manifest)
 
-    @property
-    def _merge(self) -> dict[str, Any]:
-        return {**self._options, "_content_type": _MERGE_PATCH}
+    def _read(self, path: str) -> Object | None:
+        try:
+            return self._request("GET", path)
+        except ApiError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise
 
-    def _where(self, kind: tuple[str, str, str], key: Key) -> tuple[str, str, str, str, str]:
-        group, version, plural = kind
-        return group, version, key.namespace, plural, key.name
+    def _request(
+        self,
+        method: str,
+        path: str,
+        body: Object | None = None,
+        query: dict[str, str] | None = None,
+    ) -> Object:
+        content = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        request = self._api.param_serialize(
+            method,
+            path,
+            query_params=list((query or {}).items()),
+            header_params={"Accept": "application/json", "Content-Type": content},
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        try:
+            answer = self._api.call_api(*request, _request_timeout=self._timeout_s)
+            document = _decoded(answer.read())  # type: ignore[no-untyped-call]
+        except (HTTPError, client.ApiException) as error:
+            raise ApiError(0, f"{method} {path}: no answer: {error}") from error
+        if answer.status in _HTTP_OK:
+            return document
+        error_type = ApiError
+        if answer.status == HTTPStatus.CONFLICT or (
+            method != "GET" and answer.status == HTTPStatus.NOT_FOUND
+        ):
+            error_type = ConflictError
+        raise error_type(answer.status, str(document.get("message", answer.reason)))
 
-    def _get(self, kind: tuple[str, str, str], key: Key) -> Object | None:
-        get = self._objects.get_namespaced_custom_object
-        return _found(lambda: get(*self._where(kind, key), **self._options))
 
-    def _create(
-        self, kind: tuple[str, str, str], key: Key, manifest: Object, **options: str
-    ) -> None:
-        group, version, plural = kind
-        create = self._objects.create_namespaced_custom_object
-        where = (group, version, key.namespace, plural)
-        _unless_changed(lambda: create(*where, manifest, **options, **self._options))
-
-    def _gpu_job_page(self, namespace: str | None, token: str) -> Object:
-        options = {**self._options, "limit": _PAGE, "_continue": token}
-        if namespace is None:
-            answer = self._objects.list_cluster_custom_object(*_GPUJOBS, **options)
-        else:
-            group, version, plural = _GPUJOBS
-            answer = self._objects.list_namespaced_custom_object(
-                group, version, namespace, plural, **options
-            )
-        page: Object = json.loads(answer.data)
-        return page
-
-
-def _found(call: Callable[[], Any]) -> Object | None:
+def _decoded(data: bytes) -> Object:
+    """Return the object; what stands between may answer with other than JSON."""
     try:
-        answer = call()
-    except ApiException as error:
-        if error.status == HTTPStatus.NOT_FOUND:
-            return None
-        raise
-    document: Object = json.loads(answer.data)
+        document: Object = json.loads(data)
+    except ValueError:
+        return {"message": data.decode(errors="replace")[:1000]}
     return document
 
 
-def _unless_changed(call: Callable[[], Any]) -> None:
-    try:
-        call()
-    except ApiException as error:
-        if error.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
-            raise ConflictError(_message(error)) from None
-        raise
+def _gpu_job_path(key: Key) -> str:
+    return f"{_OURS}/namespaces/{key.namespace}/gpujobs/{key.name}"
 
 
-def _message(error: ApiException) -> str:
-    """Return what the API server said, without the headers that the client adds."""
-    try:
-        return str(json.loads(error.body or "")["message"])
-    except (TypeError, ValueError, KeyError):
-        return f"{error.status} {error.reason}"
+def _jobs_path(key: Key) -> str:
+    return f"/apis/batch/v1/namespaces/{key.namespace}/jobs"
+
+
+def _profiles_path(key: Key) -> str:
+    return f"{_OURS}/namespaces/{key.namespace}/gpuprofiles"

@@ -19,6 +19,9 @@ class Key(NamedTuple):
     namespace: str
     name: str
 
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:

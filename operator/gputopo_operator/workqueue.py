@@ -18,11 +18,17 @@ class WorkQueue(Generic[KeyType]):
 
     A key that waits already is not added twice; one that is being worked on is worked on
     once more afterwards. ``work`` returns after how many seconds it wants to see the key
-    again, or None. After an error the key comes again later and later.
+    again, or None. After an error the key comes again later and later; errors of the type
+    ``expected`` are told without a stack trace.
     """
 
-    def __init__(self, work: Callable[[KeyType], Awaitable[float | None]]) -> None:
+    def __init__(
+        self,
+        work: Callable[[KeyType], Awaitable[float | None]],
+        expected: type[Exception] = OSError,
+    ) -> None:
         self._work = work
+        self._expected = expected
         self._ready: asyncio.Queue[KeyType] = asyncio.Queue()
         self._waiting: set[KeyType] = set()
         self._running: set[KeyType] = set()
@@ -68,10 +74,16 @@ class WorkQueue(Generic[KeyType]):
     async def _attempt(self, key: KeyType) -> float | None:
         try:
             delay_s = await self._work(key)
-        except Exception:
+        except Exception as error:
             errors = self._errors[key] = self._errors.get(key, 0) + 1
             backoff_s = min(FIRST_DELAY_S * 2.0 ** (errors - 1), LONGEST_DELAY_S)
-            logger.exception("key=%s failed, attempt=%d, again in %.1f s", key, errors, backoff_s)
+            logger.warning(
+                "key=%s failed, again in %.1f s: %s",
+                key,
+                backoff_s,
+                error,
+                exc_info=not isinstance(error, self._expected),
+            )
             return backoff_s
         self._errors.pop(key, None)
         return delay_s

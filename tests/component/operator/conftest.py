@@ -1,0 +1,31 @@
+"""Operators for the tests of this folder."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from object_api import ObjectApi, serving
+from operator_process import Operator
+
+
+@pytest.fixture(scope="session")
+def operator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """One operator for all tests that do not disturb it; each test has its own GPUJobs."""
+    with serving(ObjectApi()) as api:
+        yield from _running(Operator(api, tmp_path_factory.mktemp("operator")))
+
+
+@pytest.fixture
+def own_operator(tmp_path: Path) -> Iterator[Operator]:
+    """An operator that a test may disturb; it looks at everything again every second."""
+    with serving(ObjectApi()) as api:
+        yield from _running(Operator(api, tmp_path, resync_seconds=1.0))
+
+
+def _running(operator: Operator) -> Iterator[Operator]:
+    operator.start()
+    yield operator
+    assert operator.stop() == 0, operator.log
+    # An error of the API server is a line in the log; a stack trace is a fault of the operator.
+    assert "Traceback" not in operator.log, operator.log

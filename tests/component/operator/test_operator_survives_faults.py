@@ -1,0 +1,96 @@
+"""Lost events, failing writes and sudden ends lose nothing and double nothing."""
+
+import pytest
+
+from gpujobs import exited, gpu_job, job_pod
+from object_api import Fault
+from operator_process import Operator
+
+
+def _created_jobs(operator: Operator) -> int:
+    return sum(method == "POST" and path.endswith("/jobs") for method, path in operator.api.writes)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault("POST", "/jobs", 500),
+        Fault("POST", "/jobs", 0),
+        Fault("POST", "/jobs", 0, done=True),
+        Fault("POST", "/jobs", 504, done=True),
+        Fault("PATCH", "/status", 409),
+        Fault("PATCH", "/status", 500),
+        Fault("PATCH", "/status", 0, done=True),
+        Fault("GET", "/gpujobs/train", 500),
+        Fault("GET", "/jobs/train", 429),
+        Fault("GET", "/pods", 503),
+    ],
+    ids=str,
+)
+def test_failing_request_is_made_good(own_operator: Operator, fault: Fault) -> None:
+    own_operator.api.faults.append(fault)
+    own_operator.api.create("gpujobs", gpu_job("train"))
+    own_operator.wait_phase("train", "Pending")
+    own_operator.settle()
+    assert fault not in own_operator.api.faults
+    assert _created_jobs(own_operator) == 1
+
+
+def test_job_that_a_quota_forbids_is_tried_again_later(own_operator: Operator) -> None:
+    text = "exceeded quota: jobs"
+    own_operator.api.faults.append(Fault("POST", "/jobs", 403, text))
+    own_operator.api.create("gpujobs", gpu_job("train"))
+    refused = own_operator.wait_condition("train", "Accepted", "JobForbidden")
+    assert text in refused["message"]
+    own_operator.wait_child("train")
+    own_operator.wait_condition("train", "Accepted", "JobCreated")
+
+
+def test_events_that_a_watch_loses_are_made_good_by_looking_again(own_operator: Operator) -> None:
+    own_operator.api.create("gpujobs", gpu_job("first"))
+    own_operator.wait_phase("first", "Pending")
+    own_operator.api.deaf = True
+    own_operator.api.create("gpujobs", gpu_job("second"))
+    own_operator.wait_phase("second", "Pending")
+
+
+def test_failures_are_counted_once_over_a_sudden_end(own_operator: Operator) -> None:
+    own_operator.api.create("gpujobs", gpu_job("train"))
+    child = own_operator.wait_child("train")
+    own_operator.api.create("pods", job_pod(child, "train-1", **exited(1)))
+    own_operator.wait_event("train", "PodFailed")
+    own_operator.kill()
+    own_operator.api.create("pods", job_pod(child, "train-2", **exited(1)))
+    own_operator.start()
+    own_operator.wait_event("train", "PodFailed", 2)
+    own_operator.api.delete("pods", "train-1")
+    own_operator.settle()
+    job = own_operator.api.get("gpujobs", "train")
+    assert job is not None
+    assert job["status"]["failures"] == {"application": 2, "admission": 0}
+    assert len(own_operator.wait_event("train", "PodFailed")) == 2
+
+
+def test_sudden_end_between_job_and_status_leaves_one_job(own_operator: Operator) -> None:
+    api = own_operator.api
+    # The status cannot be written until the operator has been killed.
+    api.faults += [Fault("PATCH", "/status", 500)] * 100
+    api.create("gpujobs", gpu_job("train"))
+    own_operator.wait_child("train")
+    own_operator.kill()
+    api.faults.clear()
+    own_operator.start()
+    own_operator.wait_phase("train", "Pending")
+    own_operator.settle()
+    assert _created_jobs(own_operator) == 1
+
+
+def test_hundred_jobs_at_once_each_get_one_child(own_operator: Operator) -> None:
+    names = [f"job-{number}" for number in range(100)]
+    for name in names:
+        own_operator.api.create("gpujobs", gpu_job(name))
+    for name in names:
+        own_operator.wait_phase(name, "Pending")
+    own_operator.settle()
+    assert sorted(job["metadata"]["name"] for job in own_operator.api.all("jobs")) == sorted(names)
+    assert _created_jobs(own_operator) == 100

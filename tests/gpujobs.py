@@ -1,0 +1,136 @@
+"""GPUJobs, and the Jobs and pods that the cluster makes of them, for tests of the operator."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gputopo.api.annotations import GpusAnnotation, PlacementAnnotation
+from gputopo.api.enums import PatternKind, PolicyName
+from gputopo.api.names import (
+    API_VERSION,
+    GPUS_ANNOTATION,
+    JOB_LABEL,
+    PLACEMENT_ANNOTATION,
+    RESOURCE,
+    SCHEDULER_NAME,
+)
+
+Document = dict[str, Any]
+
+GPUS = ("GPU-4", "GPU-5", "GPU-7")
+
+
+def gpu_job(
+    name: str = "train", *, labels: Mapping[str, str] | None = None, **spec: Any
+) -> Document:
+    """Return a GPUJob for three GPUs; ``spec`` adds or replaces fields."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "GPUJob",
+        "metadata": {"name": name, "namespace": "default", "labels": dict(labels or {})},
+        "spec": {"gpusPerReplica": 3, "template": template(), **spec},
+    }
+
+
+def template(*containers: Document, **pod: Any) -> Document:
+    """Return a pod template of these containers, else of one called main."""
+    return {"spec": {"containers": list(containers) or [container("main")], **pod}}
+
+
+def container(name: str, **fields: Any) -> Document:
+    """Return a container."""
+    return {"name": name, "image": "trainer:1", **fields}
+
+
+def job_pod(
+    job: Document,
+    name: str = "train-1",
+    *,
+    node: str | None = None,
+    phase: str = "Pending",
+    created: str = "2026-01-01T01:00:00Z",
+    gpus: Sequence[str] = (),
+    **status: Any,
+) -> Document:
+    """Return a pod as the Job controller makes it, bound with ``gpus`` where there is a node."""
+    document: Document = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": f"uid-{name}",
+            "creationTimestamp": created,
+            "labels": {JOB_LABEL: job["metadata"]["name"]},
+            "annotations": {},
+            "ownerReferences": [
+                {
+                    "apiVersion": "batch/v1",
+                    "kind": "Job",
+                    "name": job["metadata"]["name"],
+                    "uid": job["metadata"]["uid"],
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {"schedulerName": SCHEDULER_NAME, "containers": [container("main")]},
+        "status": {"phase": phase, **status},
+    }
+    if node is not None:
+        bind(document, node, gpus)
+    return document
+
+
+def bind(pod: Document, node: str, gpus: Sequence[str]) -> None:
+    """Do to a pod what the extender's Binding does."""
+    pod["spec"]["nodeName"] = node
+    if not gpus:
+        return
+    uid = pod["metadata"]["uid"]
+    chosen = GpusAnnotation(uid=uid, node=node, generation=7, containers={"main": list(gpus)})
+    figures = PlacementAnnotation(
+        policy=PolicyName.PRESERVE,
+        pattern=PatternKind.RING,
+        sensitive=True,
+        reason="Declared",
+        model="eq2",
+        effective_mbps=44100,
+        aggregate_mbps=100000,
+        preserved_mbps=12000,
+    )
+    pod["metadata"]["annotations"] = {
+        GPUS_ANNOTATION: chosen.dump(),
+        PLACEMENT_ANNOTATION: figures.dump(),
+    }
+
+
+def exited(code: int) -> Document:
+    """Return the status of a pod whose container ended with this code."""
+    state = {"terminated": {"exitCode": code, "reason": "Error" if code else "Completed"}}
+    statuses = [{"name": "main", "state": state}]
+    return {"phase": "Failed" if code else "Succeeded", "containerStatuses": statuses}
+
+
+def refused_by_kubelet(message: str = "Allocate failed") -> Document:
+    """Return the status of a pod that kubelet did not admit."""
+    return {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": message}
+
+
+def holding(node: str, held: Mapping[str, str]) -> Document:
+    """Return a GPUTopology whose status says which GPU which pod UID holds."""
+    gpus = [{"uuid": uuid, "healthy": True, "podUID": uid} for uuid, uid in held.items()]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "GPUTopology",
+        "metadata": {"name": node},
+        "spec": {},
+        "status": {"observedGeneration": 7, "gpus": gpus},
+    }
+
+
+def requested_gpus(job: Document) -> dict[str, str | None]:
+    """Return the GPUs that each container of a Job asks for."""
+    containers = job["spec"]["template"]["spec"]["containers"]
+    return {
+        entry["name"]: entry.get("resources", {}).get("limits", {}).get(RESOURCE)
+        for entry in containers
+    }

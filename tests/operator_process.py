@@ -1,0 +1,140 @@
+"""The installed operator as a process of its own, before a small API server in this one."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from object_api import Document, ObjectApi
+
+T = TypeVar("T")
+
+PATIENCE_S = 20.0
+
+
+def eventually(what: str, look: Callable[[], T | None]) -> T:
+    """Return what ``look`` returns as soon as it is neither None nor false."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        if found := look():
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"not within {PATIENCE_S} s: {what}")
+
+
+class Operator:
+    """The process, and what a user sees of its work."""
+
+    def __init__(self, api: ObjectApi, folder: Path, resync_seconds: float = 300.0) -> None:
+        self.api = api
+        self.metrics_port, self.health_port = _free_port(), _free_port()
+        self._log = folder / "operator.log"
+        self._argv = [
+            *(sys.executable, "-W", "error", "-m", "gputopo_operator"),
+            *("--probes-host", "127.0.0.1", "--resync-seconds", str(resync_seconds)),
+            *("--health-port", str(self.health_port), "--metrics-port", str(self.metrics_port)),
+            *("--log-level", "debug"),
+        ]
+        self._environment = {**os.environ, "KUBECONFIG": str(_kubeconfig(folder, api.url))}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._argv, env=self._environment, stdout=log, stderr=log
+            )
+
+    def kill(self) -> None:
+        """End it as a power failure does."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> int:
+        """Ask it to end and return its exit status."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(30)
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def condition(self, name: str, type_: str) -> Document:
+        """Return a condition of a GPUJob, empty while it is not there."""
+        job = self.api.get("gpujobs", name) or {}
+        conditions = job.get("status", {}).get("conditions", [])
+        found: list[Document] = [each for each in conditions if each["type"] == type_]
+        return found[0] if found else {}
+
+    def wait_condition(self, name: str, type_: str, reason: str) -> Document:
+        """Wait until a condition of a GPUJob has this reason."""
+
+        def look() -> Document | None:
+            condition = self.condition(name, type_)
+            return condition if condition.get("reason") == reason else None
+
+        return eventually(f"{name}: {type_} because of {reason}", look)
+
+    def wait_phase(self, name: str, phase: str) -> Document:
+        """Wait until a GPUJob is in this phase and return it."""
+
+        def look() -> Document | None:
+            job = self.api.get("gpujobs", name) or {}
+            return job if job.get("status", {}).get("phase") == phase else None
+
+        return eventually(f"{name} is {phase}", look)
+
+    def wait_child(self, name: str) -> Document:
+        """Wait for the child Job of a GPUJob."""
+        return eventually(f"Job {name}", lambda: self.api.get("jobs", name))
+
+    def events(self, name: str) -> list[tuple[str, str]]:
+        """Return reason and note of the events of a GPUJob."""
+        return [
+            (event["reason"], event["note"])
+            for event in self.api.all("events")
+            if event["regarding"]["name"] == name
+        ]
+
+    def wait_event(self, name: str, reason: str, count: int = 1) -> list[str]:
+        """Wait for so many events of this reason and return their notes."""
+
+        def look() -> list[str] | None:
+            notes = [note for each, note in self.events(name) if each == reason]
+            return notes if len(notes) >= count else None
+
+        return eventually(f"{count} events {reason}", look)
+
+    def settle(self) -> None:
+        """Wait until the operator has nothing to do any more."""
+        before = -1
+        while before != len(self.api.writes):
+            before = len(self.api.writes)
+            time.sleep(0.4)
+
+
+def _kubeconfig(folder: Path, url: str) -> Path:
+    path = folder / "kubeconfig"
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+        "clusters": [{"name": "test", "cluster": {"server": url}}],
+        "users": [{"name": "test", "user": {"token": "secret"}}],
+    }
+    path.write_text(json.dumps(document))
+    return path
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
