@@ -127,16 +127,18 @@ class Admission:
         except ListError as error:
             return Refusal(str(error))
         self._keep(listed)
-        unknown, _ = unsettled(listed, self._pods)
+        unknown, known = unsettled(listed, self._pods)
         await self._pods.refresh(unknown, self._timeout_seconds)
         outcome = self._judge(question, listed)
-        if isinstance(outcome, Refusal):
-            # The watch may be behind kubelet: ask once before failing a pod for good.
-            _, known = unsettled(listed, self._pods)
-            holding = {
-                holder.key for gpu, holder in self._listed.items() if gpu in question.available
-            }
-            await self._pods.refresh({*known, *holding}, self._timeout_seconds)
+        # The watch may be behind kubelet: the pod of old under a name that is taken anew, a pod
+        # that ended. What the outcome rests on is asked for once before it becomes final.
+        if isinstance(outcome, Identified):
+            doubtful = {outcome.pod.key}
+        else:
+            holders = {self._listed[gpu].key for gpu in question.available & self._listed.keys()}
+            doubtful = {*known, *holders}
+        if not doubtful <= set(unknown):
+            await self._pods.refresh(doubtful - set(unknown), self._timeout_seconds)
             outcome = self._judge(question, listed)
         return outcome
 
@@ -152,7 +154,7 @@ class Admission:
         return verify(
             gpus,
             expected,
-            list(self._pods.values()),
+            [pod for pod in self._pods.values() if pod.uid not in self._refused],
             node=self._node,
             holders={**self._listed, **self._granted},
             health=hardware.health if hardware else {},

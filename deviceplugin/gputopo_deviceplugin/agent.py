@@ -72,6 +72,12 @@ class Agent:
 
     async def run(self) -> None:
         """Run until cancelled."""
+        try:
+            await self._run_loops()
+        finally:
+            await self._lister.close()
+
+    async def _run_loops(self) -> None:
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._beat())
             known = await self._first_contact()

@@ -289,6 +289,10 @@ static nvmlReturn_t give(char *buffer, unsigned length, const char *text) {
 nvmlReturn_t nvmlInitWithFlags(unsigned flags) {
     (void)flags;
     pthread_mutex_lock(&mutex);
+    if (!users) { /* a new session knows nothing of the last one */
+        memset(&now, 0, sizeof now);
+        memset(&read_of, 0, sizeof read_of);
+    }
     if (!refresh())
         return leave(DRIVER_NOT_LOADED);
     for (unsigned i = 0; i < MAX_GPUS; i++)

@@ -1,0 +1,202 @@
+"""A node for the agent: fake GPUs under the real NVML binding, a kubelet, an API server."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fake_kubelet import FakeKubelet, running_kubelet
+from fakenvml.render import render
+from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
+from gputopo.topology.catalogue import named
+from gputopo.topology.model import NodeTopology
+from gputopo_deviceplugin.agent import Agent
+from gputopo_deviceplugin.metrics import Metrics
+from gputopo_deviceplugin.probes import Pulse
+from gputopo_deviceplugin.settings import Settings
+from gputopo_deviceplugin.v1beta1.api_pb2 import ContainerAllocateResponse
+from node_api import NodeApi, serving
+
+NODE = "n1"
+NODE_PATH = f"/api/v1/nodes/{NODE}"
+TOPOLOGY_PATH = f"/apis/gputopo.io/v1alpha1/gputopologies/{NODE}"
+PATIENCE_SECONDS = 10.0
+
+Document = dict[str, Any]
+
+
+def pod_path(name: str) -> str:
+    return f"/api/v1/namespaces/default/pods/{name}"
+
+
+def pod_document(
+    name: str,
+    asks: Mapping[str, int],
+    *,
+    uid: str | None = None,
+    annotation: str | None = None,
+    init: Mapping[str, int] | None = None,
+    node: str = NODE,
+) -> Document:
+    """Return a bound pod; container ``name`` asks for so many GPUs."""
+    annotations = {} if annotation is None else {GPUS_ANNOTATION: annotation}
+    metadata = {"name": name, "namespace": "default", "uid": uid or f"uid-{name}"}
+    return {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": {**metadata, "annotations": annotations},
+        "spec": {
+            "nodeName": node,
+            "containers": [_container(*ask) for ask in asks.items()],
+            "initContainers": [_container(*ask) for ask in (init or {}).items()],
+        },
+        "status": {"phase": "Pending"},
+    }
+
+
+def annotation_of(
+    name: str, containers: Mapping[str, Sequence[str]], *, uid: str | None = None, node: str = NODE
+) -> str:
+    """Return what the extender writes for a pod."""
+    placed = {key: list(uuids) for key, uuids in containers.items()}
+    return json.dumps(
+        {"v": 1, "uid": uid or f"uid-{name}", "node": node, "generation": 1, "containers": placed}
+    )
+
+
+def _container(name: str, gpus: int) -> Document:
+    amount = {"limits": {RESOURCE: str(gpus)}, "requests": {RESOURCE: str(gpus)}}
+    return {"name": name, "resources": amount if gpus else {}}
+
+
+@dataclass(slots=True)
+class AgentWorld:
+    """Everything around one agent."""
+
+    topology: NodeTopology
+    kubelet: FakeKubelet
+    api: NodeApi
+    settings: Settings
+    conf: Path
+    pulse: Pulse
+    metrics: Metrics
+
+    @property
+    def uuids(self) -> list[str]:
+        """The GPUs by index."""
+        return [gpu.uuid for gpu in self.topology.gpus]
+
+    @property
+    def status(self) -> Document:
+        """The published status."""
+        return dict(self.api.objects.get(TOPOLOGY_PATH, {}).get("status") or {})
+
+    def condition(self, kind: str) -> Document:
+        """Return a published condition."""
+        found = [entry for entry in self.status.get("conditions", []) if entry["type"] == kind]
+        return dict(found[0]) if found else {}
+
+    def events(self, reason: str) -> list[str]:
+        """Return the messages of the events for this reason."""
+        events = [doc for path, doc in self.api.objects.items() if "/events/" in path]
+        return [event["message"] for event in events if event["reason"] == reason]
+
+    async def place(self, name: str, containers: Mapping[str, Sequence[int]]) -> None:
+        """Bind a pod with these GPUs, as the extender does."""
+        gpus = {
+            key: [self.uuids[index] for index in value]
+            for key, value in containers.items()
+            if value
+        }
+        asks = {key: len(value) for key, value in containers.items()}
+        document = pod_document(name, asks, annotation=annotation_of(name, gpus))
+        await self.api.put(pod_path(name), document)
+
+    async def run(
+        self, name: str, containers: Mapping[str, Sequence[int]]
+    ) -> dict[str, ContainerAllocateResponse]:
+        """Place a pod and let kubelet admit it."""
+        await self.place(name, containers)
+        asks = {key: len(value) for key, value in containers.items()}
+        return await self.kubelet.admit(("default", name), asks)
+
+    async def set_phase(self, name: str, phase: str) -> None:
+        """Change the phase of a pod."""
+        pod = self.api.objects[pod_path(name)]
+        await self.api.put(pod_path(name), {**pod, "status": {"phase": phase}})
+
+    def break_gpus(self, *lines: str) -> None:
+        """Write the topology file anew with these lines at its end."""
+        new = self.conf.with_suffix(".new")
+        new.write_text(render(self.topology) + "".join(f"{line}\n" for line in lines))
+        new.rename(self.conf)
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        """Return when ``holds``; fail when it does not in time."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not holds():  # noqa: ASYNC110 - what it looks at is another program's
+                await asyncio.sleep(0.02)
+
+    async def served(self) -> None:
+        """Return when kubelet has all GPUs."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await self.kubelet.wait_for_devices(dict.fromkeys(self.uuids, "Healthy"))
+
+    @asynccontextmanager
+    async def agent(self) -> AsyncIterator[Agent]:
+        """Run the agent; an error of its own fails the test."""
+        async with self.api.client() as client:
+            agent = Agent(self.settings, client, self.metrics, self.pulse)
+            task = asyncio.create_task(agent.run())
+            try:
+                yield agent
+            finally:
+                task.cancel()
+                [outcome] = await asyncio.gather(task, return_exceptions=True)
+                if not isinstance(outcome, asyncio.CancelledError):
+                    raise AssertionError("the agent ended by itself") from outcome  # noqa: TRY004
+
+
+@asynccontextmanager
+async def agent_world(
+    directory: Path, library_dir: Path, name: str = "dgx1-v100", **settings: Any
+) -> AsyncIterator[AgentWorld]:
+    """Make a node whose folder of sockets is ``directory``."""
+    topology = named(name, node=NODE)
+    conf = directory / "topology.conf"
+    conf.write_text(render(topology))
+    os.environ["FAKE_NVML_TOPOLOGY"] = str(conf)
+    devices = directory / "dev"
+    devices.mkdir()
+    for control in ("nvidiactl", "nvidia-uvm"):
+        (devices / control).touch()
+    api = NodeApi()
+    await api.put(NODE_PATH, {"kind": "Node", "metadata": {"name": NODE, "uid": "uid-node"}})
+    async with serving(api), running_kubelet(directory, RESOURCE) as kubelet:
+        configured = {
+            "node": NODE,
+            "library_dir": library_dir,
+            "device_dir": devices,
+            "system_dir": directory / "sys",
+            "plugin_dir": kubelet.plugin_dir,
+            "pod_resources_socket": kubelet.socket,
+            "health_seconds": 0.2,
+            "retry_seconds": 0.2,
+            "observe_seconds": 0.2,
+            "resync_seconds": 0.3,
+            "xid_quiet_seconds": 0.7,
+            **settings,
+        }
+        yield AgentWorld(
+            topology=topology,
+            kubelet=kubelet,
+            api=api,
+            settings=Settings.model_validate(configured),
+            conf=conf,
+            pulse=Pulse(),
+            metrics=Metrics(),
+        )

@@ -1,0 +1,159 @@
+"""The GPUTopology object: hardware, health, and what kubelet gave."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from agent_world import NODE_PATH, TOPOLOGY_PATH, AgentWorld, agent_world
+from gputopo.api.v1alpha1 import GPUTopologySpec
+from gputopo.topology.catalogue import names
+from gputopo.topology.published import from_spec
+
+
+@pytest.mark.parametrize("name", names())
+async def test_every_server_of_the_catalogue_is_published_as_it_is(
+    short_directory: Path, library_dir: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("FAKE_NVML_TOPOLOGY", "")
+    async with agent_world(short_directory, library_dir, name) as world:
+        for numa in world.topology.numa_nodes:
+            folder = short_directory / f"sys/devices/system/node/node{numa.id}"
+            folder.mkdir(parents=True)
+            (folder / "cpulist").write_text(f"0-{numa.cpus - 2},{numa.cpus + 7}\n")
+            total = f"Node {numa.id} MemTotal:       {numa.memory_bytes // 1024} kB\n"
+            (folder / "meminfo").write_text(total)
+        async with world.agent():
+            await world.until(lambda: world.condition("Ready").get("status") == "True")
+        published = world.api.objects[TOPOLOGY_PATH]
+        spec = GPUTopologySpec.model_validate(published["spec"])
+        assert from_spec(spec) == world.topology
+        assert published["status"]["fingerprint"] == world.topology.fingerprint
+        assert published["status"]["observedGeneration"] == published["metadata"]["generation"]
+        [owner] = published["metadata"]["ownerReferences"]
+        assert owner == {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "uid-node"}
+
+
+async def test_holders_appear_and_disappear_and_nothing_is_written_in_between(
+    world: AgentWorld,
+) -> None:
+    async with world.agent():
+        await world.served()
+        await world.run("a", {"main": [0, 7]})
+        await world.until(lambda: "podUID" in world.status["gpus"][7])
+        held = {"podUID": "uid-a", "namespace": "default", "pod": "a", "container": "main"}
+        for index in (0, 7):
+            assert world.status["gpus"][index] == {
+                "uuid": world.uuids[index],
+                "healthy": True,
+                **held,
+            }
+        await world.until(lambda: world.condition("Ready")["status"] == "True")
+        writes = len(world.api.writes)
+        await asyncio.sleep(1)
+        assert len(world.api.writes) == writes
+        world.kubelet.end(("default", "a"))
+        await world.until(lambda: all("pod" not in gpu for gpu in world.status["gpus"]))
+
+
+async def test_a_faulty_gpu_is_unhealthy_everywhere_and_the_rest_work(world: AgentWorld) -> None:
+    async with world.agent():
+        await world.served()
+        generation = world.api.objects[TOPOLOGY_PATH]["metadata"]["generation"]
+        world.break_gpus("fault 2 15")
+        await world.until(lambda: world.kubelet.devices[world.uuids[2]] == "Unhealthy")
+        await world.until(lambda: not world.status["gpus"][2]["healthy"])
+        assert world.status["gpus"][2]["reason"] == "NVML: GPU is lost"
+        assert world.condition("GPUsHealthy")["status"] == "False"
+        assert world.condition("Ready")["status"] == "True"
+        assert world.api.objects[TOPOLOGY_PATH]["metadata"]["generation"] == generation
+        given = await world.run("a", {"main": [3]})
+        assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[3]
+        world.break_gpus()
+        await world.served()
+        await world.until(lambda: world.condition("GPUsHealthy")["status"] == "True")
+        await world.until(lambda: len(world.events("GPUHealthy")) == 1)
+        assert world.events("GPUUnhealthy") == [f"{world.uuids[2]}: NVML: GPU is lost"]
+
+
+async def test_a_gpu_that_is_faulty_from_the_start_is_known_from_the_published_object(
+    world: AgentWorld,
+) -> None:
+    async with world.agent():
+        await world.until(lambda: TOPOLOGY_PATH in world.api.objects)
+    spec = world.api.objects[TOPOLOGY_PATH]["spec"]
+    world.break_gpus("fault 4 15", "fault 5 15")
+    async with world.agent():
+        await world.until(lambda: not world.status["gpus"][4]["healthy"])
+        await world.until(lambda: world.kubelet.devices.get(world.uuids[4]) == "Unhealthy")
+        assert world.kubelet.devices[world.uuids[3]] == "Healthy"
+    assert world.api.objects[TOPOLOGY_PATH]["spec"] == spec
+
+
+async def test_a_critical_xid_makes_a_gpu_unhealthy_until_it_was_quiet_for_a_while(
+    world: AgentWorld,
+) -> None:
+    async with world.agent():
+        await world.served()
+        world.break_gpus("xid 6 79")
+        await world.until(lambda: world.kubelet.devices[world.uuids[6]] == "Unhealthy")
+        await world.until(lambda: world.status["gpus"][6].get("reason") == "XID 79")
+        await world.served()
+
+
+async def test_an_application_xid_changes_nothing(world: AgentWorld) -> None:
+    async with world.agent():
+        await world.served()
+        world.break_gpus("xid 5 31", "xid 6 48")
+        await world.until(lambda: world.kubelet.devices[world.uuids[6]] == "Unhealthy")
+        assert world.kubelet.devices[world.uuids[5]] == "Healthy"
+        await world.served()
+    unhealthy = world.events("GPUUnhealthy")
+    assert unhealthy == [f"{world.uuids[6]}: XID 48"]
+
+
+async def test_mig_is_not_yet_supported(world: AgentWorld) -> None:
+    world.break_gpus("mig 1")
+    async with world.agent():
+        await world.until(lambda: world.status.get("gpus"))
+        assert world.status["gpus"][1]["reason"] == "MIG mode is on: not yet supported"
+
+
+async def test_lost_links_are_new_hardware(world: AgentWorld) -> None:
+    async with world.agent():
+        await world.served()
+        kept = [
+            line for line in world.conf.read_text().splitlines() if not line.startswith("nvlink 0")
+        ]
+        new = world.conf.with_suffix(".new")
+        new.write_text("\n".join(kept) + "\n")
+        new.rename(world.conf)
+        await world.until(lambda: world.api.objects[TOPOLOGY_PATH]["metadata"]["generation"] == 2)
+        await world.until(lambda: world.status["observedGeneration"] == 2)
+        links = world.api.objects[TOPOLOGY_PATH]["spec"]["links"]
+        mine = [link for link in links if world.uuids[0] in (link["a"], link["b"])]
+        assert {link["kind"] for link in mine} == {"PCIe"}
+
+
+async def test_an_object_deleted_or_changed_by_hand_is_restored(world: AgentWorld) -> None:
+    async with world.agent():
+        await world.until(lambda: world.condition("Ready").get("status") == "True")
+        spec = world.api.objects[TOPOLOGY_PATH]["spec"]
+        await world.api.delete(TOPOLOGY_PATH)
+        await world.until(lambda: world.condition("Ready").get("status") == "True")
+        broken = {**world.api.objects[TOPOLOGY_PATH], "spec": {"gpus": [{"uuid": "x"}]}}
+        await world.api.put(TOPOLOGY_PATH, broken)
+        await world.until(lambda: world.api.objects[TOPOLOGY_PATH]["spec"] == spec)
+
+
+async def test_a_node_made_anew_owns_the_object(world: AgentWorld) -> None:
+    async with world.agent():
+        await world.until(lambda: TOPOLOGY_PATH in world.api.objects)
+        node = {"kind": "Node", "metadata": {"name": "n1", "uid": "uid-later"}}
+        await world.api.put(NODE_PATH, node)
+
+        def owner() -> str:
+            [reference] = world.api.objects[TOPOLOGY_PATH]["metadata"]["ownerReferences"]
+            return str(reference["uid"])
+
+        await world.until(lambda: owner() == "uid-later")

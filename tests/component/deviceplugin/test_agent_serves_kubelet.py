@@ -1,0 +1,210 @@
+"""The agent against a kubelet and an API server: who gets which GPUs."""
+
+import pytest
+
+from agent_world import AgentWorld, annotation_of, pod_document, pod_path
+from fake_kubelet import AdmissionRefusedError
+
+
+async def test_a_container_gets_its_gpus_in_rank_order(world: AgentWorld) -> None:
+    async with world.agent():
+        await world.served()
+        given = await world.run("a", {"main": [6, 2, 5]})
+    chosen = [world.uuids[index] for index in (6, 2, 5)]
+    assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == ",".join(chosen)
+    assert given["main"].envs["NVIDIA_VISIBLE_DEVICES"] == ",".join(chosen)
+    assert world.kubelet.books.pods["default", "a"]["main"] == set(chosen)
+    names = ["nvidia6", "nvidia2", "nvidia5", "nvidiactl", "nvidia-uvm"]
+    assert [spec.container_path for spec in given["main"].devices] == [
+        f"/dev/{name}" for name in names
+    ]
+    assert [spec.host_path for spec in given["main"].devices] == [
+        str(world.settings.device_dir / name) for name in names
+    ]
+
+
+async def test_pods_admitted_one_after_the_other_each_get_their_own(world: AgentWorld) -> None:
+    async with world.agent():
+        await world.served()
+        # Placed in one order and admitted in another, all of one size.
+        for name, gpu in (("a", 0), ("b", 1), ("c", 2)):
+            await world.place(name, {"main": [gpu]})
+        for name, gpu in (("c", 2), ("a", 0), ("b", 1)):
+            given = await world.kubelet.admit(("default", name), {"main": 1})
+            assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[gpu]
+    assert world.kubelet.books.lists_inside_allocate == 0
+
+
+async def test_several_containers_of_a_pod_get_what_each_was_given(world: AgentWorld) -> None:
+    async with world.agent():
+        await world.served()
+        given = await world.run("a", {"first": [3, 0], "idle": [], "second": [7, 5]})
+    seen = {name: reply.envs["CUDA_VISIBLE_DEVICES"] for name, reply in given.items()}
+    assert seen == {
+        "first": f"{world.uuids[3]},{world.uuids[0]}",
+        "second": f"{world.uuids[7]},{world.uuids[5]}",
+    }
+
+
+async def test_a_pod_that_the_watch_has_not_told_yet_is_asked_for(world: AgentWorld) -> None:
+    async with world.agent():
+        await world.served()
+        world.api.mute = True
+        given = await world.run("a", {"main": [1]})
+    assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]
+
+
+async def test_a_recreated_pod_of_the_same_name_gets_the_new_ones_gpus(world: AgentWorld) -> None:
+    async with world.agent():
+        await world.served()
+        await world.run("set-0", {"main": [1]})
+        world.kubelet.end(("default", "set-0"))
+        world.api.mute = True  # the watch still shows the pod of old
+        gpus = {"main": [world.uuids[4]]}
+        annotation = annotation_of("set-0", gpus, uid="uid-new")
+        document = pod_document("set-0", {"main": 1}, uid="uid-new", annotation=annotation)
+        await world.api.put(pod_path("set-0"), document)
+        given = await world.kubelet.admit(("default", "set-0"), {"main": 1})
+    assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[4]
+
+
+async def test_gpus_of_an_ended_pod_are_given_to_the_next_at_once(world: AgentWorld) -> None:
+    async with world.agent():
+        await world.served()
+        await world.run("a", {"main": [1, 2]})
+        world.api.mute = True
+        await world.set_phase("a", "Succeeded")
+        world.kubelet.end(("default", "a"))
+        given = await world.run("b", {"main": [2, 1]})
+    assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == f"{world.uuids[2]},{world.uuids[1]}"
+
+
+async def test_without_a_preference_the_gpus_themselves_tell_the_pod(world: AgentWorld) -> None:
+    async with world.agent():
+        await world.served()
+        await world.place("other", {"main": [3, 4]})
+        world.kubelet.ask_preference = False
+        world.kubelet.ignore_preference = {world.uuids[6], world.uuids[2]}
+        given = await world.run("a", {"main": [6, 2]})
+    assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == f"{world.uuids[6]},{world.uuids[2]}"
+
+
+async def test_kubelet_taking_other_gpus_than_chosen_is_refused(world: AgentWorld) -> None:
+    async with world.agent():
+        await world.served()
+        world.kubelet.ignore_preference = {world.uuids[0], world.uuids[1]}
+        with pytest.raises(AdmissionRefusedError, match=r"kubelet took .* but container main was"):
+            await world.run("a", {"main": [6, 2]})
+        assert world.kubelet.books.allocated == set()
+        await world.until(lambda: world.events("GPUsRefused"))
+
+
+async def test_a_swap_with_another_waiting_pod_is_refused(world: AgentWorld) -> None:
+    async with world.agent():
+        await world.served()
+        await world.place("b", {"main": [4]})
+        world.kubelet.ignore_preference = {world.uuids[4]}
+        with pytest.raises(AdmissionRefusedError, match=f"took {world.uuids[4]}"):
+            await world.run("a", {"main": [3]})
+
+
+async def test_a_gpu_that_a_live_container_holds_is_not_given_twice(world: AgentWorld) -> None:
+    async with world.agent():
+        await world.served()
+        await world.run("a", {"main": [1]})
+        world.kubelet.books.allocated.clear()  # kubelet forgot what it gave
+        with pytest.raises(AdmissionRefusedError, match="is held by pod default/a"):
+            await world.run("b", {"main": [1]})
+        world.kubelet.books.allocated.clear()
+        world.kubelet.ask_preference = False
+        world.kubelet.ignore_preference = {world.uuids[1]}
+        with pytest.raises(AdmissionRefusedError, match="several pods: default/a, default/c"):
+            await world.run("c", {"main": [1]})
+
+
+@pytest.mark.parametrize(
+    ("annotation", "told"),
+    [
+        (None, "was not placed by gputopo: set schedulerName: gputopo"),
+        ("{", "annotation gputopo.io/gpus: value: Invalid JSON"),
+        ('{"v":2}', "annotation gputopo.io/gpus: v: Input should be 1"),
+        (annotation_of("a", {"main": ["GPU-1"]}, uid="uid-b"), "uid: uid-b is not the pod's own"),
+        (annotation_of("a", {"main": ["GPU-1"]}, node="n9"), "node: n9 is not the pod's own n1"),
+        (annotation_of("a", {"other": ["GPU-1"]}), "asks for 1 GPUs and was given 0"),
+        (annotation_of("a", {"main": ["GPU-1", "GPU-2"]}), "asks for 1 GPUs and was given 2"),
+        (annotation_of("a", {"main": ["GPU-1"]}), "GPU-1 is not available on this node now"),
+    ],
+)
+async def test_a_pod_without_a_placement_of_its_own_is_refused_with_the_reason(
+    world: AgentWorld, annotation: str | None, told: str
+) -> None:
+    async with world.agent():
+        await world.served()
+        document = pod_document("a", {"main": 1}, annotation=annotation)
+        await world.api.put(pod_path("a"), document)
+        with pytest.raises(AdmissionRefusedError) as refused:
+            await world.kubelet.admit(("default", "a"), {"main": 1})
+        assert str(refused.value).startswith("pod default/a")
+        assert told in str(refused.value)
+        await world.until(lambda: world.events("GPUsRefused") == [str(refused.value)])
+
+
+async def test_a_gpu_in_an_init_container_is_not_yet_supported(world: AgentWorld) -> None:
+    async with world.agent():
+        await world.served()
+        annotation = annotation_of("a", {"main": [world.uuids[0]]})
+        document = pod_document("a", {"main": 1}, init={"warm": 1}, annotation=annotation)
+        await world.api.put(pod_path("a"), document)
+        with pytest.raises(
+            AdmissionRefusedError, match=r"init container warm .* not yet supported"
+        ):
+            await world.kubelet.admit(("default", "a"), {"main": 1})
+
+
+async def test_two_pods_that_could_both_be_meant_are_not_guessed_between(
+    world: AgentWorld,
+) -> None:
+    async with world.agent():
+        await world.served()
+        await world.place("a", {"main": [0]})
+        world.kubelet.books.pods["default", "a"] = {"main": set()}
+        with pytest.raises(AdmissionRefusedError, match="several pods wait for 1 GPUs"):
+            await world.run("b", {"main": [1]})
+
+
+async def test_a_container_may_get_its_own_gpus_again(world: AgentWorld) -> None:
+    async with world.agent():
+        await world.served()
+        await world.run("a", {"main": [1]})
+        world.kubelet.end(("default", "a"))  # kubelet lost its record of a running container
+        world.kubelet.ask_preference = False
+        world.kubelet.ignore_preference = {world.uuids[1]}
+        given = await world.kubelet.admit(("default", "a"), {"main": 1})
+    assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]
+
+
+async def test_a_pod_being_deleted_is_not_taken_for_the_one_in_admission(
+    world: AgentWorld,
+) -> None:
+    async with world.agent():
+        await world.served()
+        await world.place("a", {"main": [0]})
+        leaving = world.api.objects[pod_path("a")]
+        leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        world.kubelet.books.pods["default", "a"] = {"main": set()}
+        given = await world.run("b", {"main": [1]})
+    assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]
+
+
+async def test_known_pods_are_served_while_the_api_server_is_away(world: AgentWorld) -> None:
+    async with world.agent() as agent:
+        await world.served()
+        await world.place("a", {"main": [5]})
+        await world.until(lambda: len(agent._pods) == 1)
+        world.api.down = True
+        given = await world.kubelet.admit(("default", "a"), {"main": 1})
+        assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[5]
+        with pytest.raises(AdmissionRefusedError, match="no pod of this node waits for 1 GPUs"):
+            await world.kubelet.admit(("default", "unknown"), {"main": 1})
+        world.api.down = False
+        await world.until(lambda: world.status["gpus"][5].get("podUID") == "uid-a")

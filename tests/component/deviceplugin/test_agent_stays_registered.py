@@ -1,0 +1,87 @@
+"""Registration with kubelet: first, again, and not at all."""
+
+from agent_world import NODE_PATH, TOPOLOGY_PATH, AgentWorld
+
+
+async def test_a_new_kubelet_gets_the_gpus_again_and_running_pods_keep_theirs(
+    world: AgentWorld,
+) -> None:
+    async with world.agent():
+        await world.served()
+        await world.run("a", {"main": [0, 1]})
+        await world.kubelet.stop()
+        await world.kubelet.start()
+        await world.served()
+        assert world.kubelet.registrations == 2
+        given = await world.run("b", {"main": [3]})
+        assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[3]
+        await world.until(lambda: world.status["gpus"][0].get("podUID") == "uid-a")
+
+
+async def test_a_wiped_socket_is_made_anew(world: AgentWorld) -> None:
+    async with world.agent():
+        await world.served()
+        (world.kubelet.plugin_dir / "gputopo.io-gpu.sock").unlink()
+        await world.until(lambda: world.kubelet.registrations == 2)
+        await world.served()
+
+
+async def test_the_agent_waits_for_a_kubelet_that_is_not_there_yet(world: AgentWorld) -> None:
+    await world.kubelet.stop()
+    async with world.agent():
+        await world.until(lambda: world.condition("Ready").get("reason") == "NotRegistered")
+        assert not world.pulse.ready
+        await world.kubelet.start()
+        await world.served()
+        await world.until(lambda: world.condition("Ready").get("status") == "True")
+        await world.until(lambda: world.pulse.ready)
+
+
+async def test_a_second_agent_takes_over_from_the_first(world: AgentWorld) -> None:
+    async with world.agent():
+        await world.served()
+        await world.run("a", {"main": [2]})
+    async with world.agent():
+        await world.until(lambda: world.kubelet.registrations == 2)
+        await world.served()
+        given = await world.run("b", {"main": [4]})
+    assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[4]
+
+
+async def test_gpus_that_another_plugin_serves_are_not_served(world: AgentWorld) -> None:
+    node = world.api.objects[NODE_PATH]
+    await world.api.put(NODE_PATH, {**node, "status": {"allocatable": {"nvidia.com/gpu": "8"}}})
+    async with world.agent():
+        await world.until(lambda: world.condition("Ready").get("reason") == "CompetingPlugin")
+        assert "the node offers 8 nvidia.com/gpu" in world.condition("Ready")["message"]
+        assert world.kubelet.registrations == 0
+        await world.api.put(NODE_PATH, {**node, "status": {"allocatable": {"nvidia.com/gpu": "0"}}})
+        await world.served()
+        await world.api.put(NODE_PATH, {**node, "status": {"allocatable": {"nvidia.com/gpu": "1"}}})
+        await world.until(lambda: set(world.kubelet.devices.values()) == {"Unhealthy"})
+
+
+async def test_a_node_without_the_driver_idles_and_serves_when_it_comes(world: AgentWorld) -> None:
+    away = world.conf.with_name("away.conf")
+    world.conf.rename(away)
+    async with world.agent():
+        await world.until(lambda: world.pulse.ready)
+        assert world.kubelet.registrations == 0
+        assert TOPOLOGY_PATH not in world.api.objects
+        away.rename(world.conf)
+        await world.served()
+        await world.until(lambda: world.condition("Ready").get("status") == "True")
+
+
+async def test_a_node_without_gpus_idles(world: AgentWorld) -> None:
+    world.conf.write_text("driver 550.54.15\n")
+    async with world.agent():
+        await world.until(lambda: world.pulse.ready)
+        assert world.kubelet.registrations == 0
+        assert TOPOLOGY_PATH not in world.api.objects
+
+
+async def test_no_socket_is_left_behind(world: AgentWorld) -> None:
+    async with world.agent():
+        await world.served()
+    assert not (world.kubelet.plugin_dir / "gputopo.io-gpu.sock").exists()

@@ -1,0 +1,184 @@
+"""The part of a Kubernetes API that a node agent uses, over HTTP in this process.
+
+Objects of any kind by path, merge patches, generations, the status subresource and watches of
+pods. Whether the real server does the same is for the end-to-end tests to say.
+"""
+
+import asyncio
+import copy
+import itertools
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+from lightkube import AsyncClient, KubeConfig
+from lightkube.config.models import Cluster, User
+
+Document = dict[str, Any]
+PODS = "/api/v1/pods"
+_RESOURCES = "/{prefix:api/v1|apis/gputopo.io/v1alpha1}"
+
+
+class NodeApi:
+    """The server's objects; tests read and change them directly.
+
+    Attributes:
+        objects: by path, ``/api/v1/namespaces/default/pods/a``.
+        down: answer 503 to all and end the watches.
+        mute: watches tell nothing for the time being.
+        writes: method and path of everything that was written.
+    """
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Document] = {}
+        self.writes: list[tuple[str, str]] = []
+        self.down = False
+        self.mute = False
+        self.url = ""
+        self._log: list[tuple[int, str, Document]] = []
+        self._versions = itertools.count(100)
+        self._changed = asyncio.Condition()
+
+    def client(self) -> AsyncClient:
+        """Return a client of this server."""
+        config = KubeConfig.from_one(cluster=Cluster(server=self.url), user=User())
+        return AsyncClient(config=config)
+
+    async def put(self, path: str, document: Document) -> Document:
+        """Create or replace an object."""
+        document = copy.deepcopy(document)
+        version = next(self._versions)
+        document["metadata"]["resourceVersion"] = str(version)
+        kind = "MODIFIED" if path in self.objects else "ADDED"
+        self.objects[path] = document
+        self._log.append((version, kind, document))
+        await self.wake()
+        return document
+
+    async def delete(self, path: str) -> None:
+        """Delete an object."""
+        document = self.objects.pop(path)
+        self._log.append((next(self._versions), "DELETED", document))
+        await self.wake()
+
+    async def wake(self) -> None:
+        """Let the watches look again."""
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def list_pods(self, request: web.Request) -> web.StreamResponse:
+        """List or watch the pods of one node."""
+        field, _, node = request.query["fieldSelector"].partition("=")
+        assert field == "spec.nodeName"
+        if request.query.get("watch") == "true":
+            return await self._watch(request, node)
+        pods = [doc for doc in self.objects.values() if _is_pod_of(doc, node)]
+        version = str(next(self._versions))
+        return web.json_response(
+            {"kind": "PodList", "metadata": {"resourceVersion": version}, "items": pods}
+        )
+
+    async def _watch(self, request: web.Request, node: str) -> web.StreamResponse:
+        seen = int(request.query["resourceVersion"])
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        while not self.down:
+            for version, kind, document in [] if self.mute else list(self._log):
+                if version > seen and _is_pod_of(document, node):
+                    line = json.dumps({"type": kind, "object": document}) + "\n"
+                    await response.write(line.encode())
+                    seen = version
+            async with self._changed:
+                await self._changed.wait()
+        return response
+
+    async def get(self, request: web.Request) -> web.Response:
+        """Return one object."""
+        document = self.objects.get(request.path)
+        return web.json_response(document) if document else _failure(404, "not found")
+
+    async def create(self, request: web.Request) -> web.Response:
+        """Create an object."""
+        document = await request.json()
+        metadata = document["metadata"]
+        if "generateName" in metadata:
+            metadata["name"] = f"{metadata['generateName']}{next(self._versions)}"
+        path = f"{request.path}/{metadata['name']}"
+        if path in self.objects:
+            return _failure(409, "already exists")
+        metadata["generation"] = 1
+        self.writes.append(("POST", path))
+        return web.json_response(await self.put(path, document), status=201)
+
+    async def patch(self, request: web.Request) -> web.Response:
+        """Merge a patch in; the status only through its subresource."""
+        assert request.content_type == "application/merge-patch+json"
+        path = request.path.removesuffix("/status")
+        old = self.objects.get(path)
+        if old is None:
+            return _failure(404, "not found")
+        body = await request.json()
+        part = {"status"} if path != request.path else {"spec", "metadata"}
+        new = _merged(old, {key: value for key, value in body.items() if key in part})
+        if new.get("spec") != old.get("spec"):
+            new["metadata"]["generation"] += 1
+        self.writes.append(("PATCH", request.path))
+        return web.json_response(await self.put(path, new))
+
+    @web.middleware
+    async def refuse_when_down(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        """Answer 503 while down."""
+        if self.down:
+            return _failure(503, "the server is going away")
+        response: web.StreamResponse = await handler(request)
+        return response
+
+    def application(self) -> web.Application:
+        """Return the HTTP application."""
+        app = web.Application(middlewares=[self.refuse_when_down])
+        app.router.add_get(PODS, self.list_pods)
+        for path in ("/{plural}", "/namespaces/{namespace}/{plural}"):
+            app.router.add_post(_RESOURCES + path, self.create)
+            app.router.add_get(_RESOURCES + path + "/{name}", self.get)
+            app.router.add_patch(_RESOURCES + path + "/{name}", self.patch)
+            app.router.add_patch(_RESOURCES + path + "/{name}/status", self.patch)
+        return app
+
+
+@asynccontextmanager
+async def serving(api: NodeApi) -> AsyncIterator[NodeApi]:
+    """Serve ``api`` on a free port."""
+    runner = web.AppRunner(api.application(), shutdown_timeout=0.1, handler_cancellation=True)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    api.url = f"http://{host}:{port}"
+    try:
+        yield api
+    finally:
+        api.down = True
+        await api.wake()
+        await runner.cleanup()
+
+
+def _is_pod_of(document: Document, node: str) -> bool:
+    return document.get("kind") == "Pod" and document["spec"].get("nodeName") == node
+
+
+def _merged(old: Any, patch: Any) -> Any:
+    if not isinstance(patch, dict):
+        return copy.deepcopy(patch)
+    new = copy.deepcopy(old) if isinstance(old, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            new.pop(key, None)
+        else:
+            new[key] = _merged(new.get(key), value)
+    return new
+
+
+def _failure(code: int, message: str) -> web.Response:
+    body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "code": code, "message": message}
+    return web.json_response({**body, "status": "Failure"}, status=code)
