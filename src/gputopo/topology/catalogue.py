@@ -1,7 +1,7 @@
 """Well-known servers as node topologies, for tests, fake nodes and trying policies.
 
 Link counts of dgx1-v100, dgx1-p100 and summit are those of MAPA's released program
-(GPU numbers from 0 here); the PCIe tree beneath is what ``nvidia-smi topo -m`` prints there.
+(GPU numbers from 0 here); the PCIe trees beneath follow the usual build of each server.
 """
 
 from collections.abc import Iterator, Mapping
