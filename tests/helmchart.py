@@ -37,17 +37,12 @@ class Helm:
 
     def notes(self, values: Values | None = None) -> str:
         """Return what the installer is told."""
-        dry = ("--dry-run=client", "--kube-version", "v1.36.2")
-        return self.run("install", "gputopo", *self._common(values), *dry)
+        return self.run("install", "gputopo", *self._common(values), "--dry-run=client")
 
     def install(self, kubeconfig: Path, values: Values | None = None) -> None:
         """Install the chart on a cluster, and wait for nothing."""
         access = ("--kubeconfig", str(kubeconfig), "--create-namespace")
         self.run("upgrade", "--install", "gputopo", *self._common(values), *access)
-
-    def uninstall(self, kubeconfig: Path) -> None:
-        """Remove the release."""
-        self.run("uninstall", "gputopo", "-n", "gputopo-system", "--kubeconfig", str(kubeconfig))
 
     def run(self, *words: str) -> str:
         """Run helm and return its output."""
@@ -59,10 +54,14 @@ class Helm:
             raise HelmError(done.stderr)
         return done.stdout
 
-    def _common(self, values: Values | None) -> Sequence[str]:
+    def write(self, values: Values | None) -> Path:
+        """Return a values file."""
         path = self._folder / "values.json"
         path.write_text(json.dumps(values or {}))
-        return (str(CHART), "--namespace", "gputopo-system", "--values", str(path))
+        return path
+
+    def _common(self, values: Values | None) -> Sequence[str]:
+        return (str(CHART), "--namespace", "gputopo-system", "--values", str(self.write(values)))
 
 
 def find(objects: Sequence[Object], kind: str, name: str) -> Object:

@@ -1,0 +1,354 @@
+"""The objects that the chart renders, with default and with other values."""
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from helmchart import CHART, Helm, HelmError, Object, container, find, pod_of
+
+EVERYTHING: dict[str, Any] = {
+    "resourceName": "example.com/gpu",
+    "schedulerName": "links",
+    "imagePullSecrets": [{"name": "registry"}],
+    "admissionPolicies": {"allowedSchedulers": ["kueue-links"]},
+    "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    "networkPolicy": {"enabled": True},
+    "operator": {"image": {"tag": "v2"}, "podAnnotations": {"a": "b"}},
+    "scheduler": {
+        "image": {"repository": "localhost/kube-scheduler", "tag": "v9.9.9"},
+        "extenderWeight": 7,
+        "nodeSelector": {"role": "control"},
+        "affinity": {"nodeAffinity": {}},
+        "podAnnotations": {"a": "b"},
+    },
+    "extender": {"defaultPolicy": "Greedy", "logLevel": "debug"},
+    "devicePlugin": {
+        "driver": {"libraryDir": "/run/nvidia/driver/lib", "deviceDir": "/run/nvidia/driver/dev"},
+        "kubeletDir": "/data/kubelet",
+        "competingResources": ["nvidia.com/gpu", "amd.com/gpu"],
+        "runtimeClassName": "nvidia",
+        "privileged": True,
+    },
+}
+COMPONENTS = {
+    "operator": ("Deployment", "gputopo-operator"),
+    "scheduler": ("Deployment", "gputopo-scheduler"),
+    "deviceplugin": ("DaemonSet", "gputopo-deviceplugin"),
+}
+
+
+@pytest.fixture(scope="module")
+def objects(helm: Helm) -> list[Object]:
+    return helm.render()
+
+
+@pytest.fixture(scope="module")
+def everything(helm: Helm) -> list[Object]:
+    return helm.render(EVERYTHING)
+
+
+def configuration(objects: list[Object], release: str = "gputopo") -> Object:
+    text = find(objects, "ConfigMap", f"{release}-scheduler")["data"]["config.yaml"]
+    document: Object = yaml.safe_load(text)
+    return document
+
+
+def workloads(objects: list[Object]) -> list[Object]:
+    return [find(objects, kind, name) for kind, name in COMPONENTS.values()]
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "everything"])
+def test_lint_finds_nothing(helm: Helm, values: dict[str, Any]) -> None:
+    sets = ("--values", str(helm.write(values)))
+    assert "0 chart(s) failed" in helm.run("lint", "--strict", str(CHART), *sets)
+
+
+def test_no_object_is_rendered_twice(everything: list[Object]) -> None:
+    names = [
+        (each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"])
+        for each in everything
+    ]
+    assert len(names) == len(set(names))
+
+
+def test_every_object_but_the_crds_is_labelled(everything: list[Object]) -> None:
+    for each in everything:
+        if each["kind"] != "CustomResourceDefinition":
+            labels = each["metadata"]["labels"]
+            assert labels["app.kubernetes.io/part-of"] == "gputopo", each
+            assert labels["app.kubernetes.io/instance"] == "gputopo"
+            assert labels["app.kubernetes.io/managed-by"] == "Helm"
+
+
+def test_selectors_find_the_pods_of_their_own_component_only(objects: list[Object]) -> None:
+    for workload in workloads(objects):
+        selector = workload["spec"]["selector"]["matchLabels"]
+        matching = [
+            each["metadata"]["name"]
+            for each in workloads(objects)
+            if selector.items() <= each["spec"]["template"]["metadata"]["labels"].items()
+        ]
+        assert matching == [workload["metadata"]["name"]]
+        assert "app.kubernetes.io/version" not in selector, "an upgrade could not change it"
+
+
+def test_crds_come_with_the_chart_and_stay_without_it(helm: Helm, objects: list[Object]) -> None:
+    definitions = [each for each in objects if each["kind"] == "CustomResourceDefinition"]
+    files = {path.name: yaml.safe_load(path.read_text()) for path in (CHART / "../../crds").iterdir()}
+    assert {f"{each['metadata']['name']}.yaml": each for each in definitions} == files
+    for each in definitions:
+        assert each["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    without = helm.render({"crds": {"install": False}})
+    assert "CustomResourceDefinition" not in {each["kind"] for each in without}
+
+
+def test_a_package_of_the_chart_has_the_crds_in_it(helm: Helm, tmp_path: Any) -> None:
+    helm.run("package", str(CHART), "--destination", str(tmp_path))
+    (package,) = tmp_path.iterdir()
+    rendered = helm.run("template", "gputopo", str(package), "--kube-version", "v1.36.2")
+    assert rendered.count("kind: CustomResourceDefinition\n") == 3
+
+
+def test_one_writer_never_runs_beside_its_successor(objects: list[Object]) -> None:
+    for name in ("gputopo-operator", "gputopo-scheduler"):
+        spec = find(objects, "Deployment", name)["spec"]
+        assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+
+
+def test_no_container_has_a_capability_or_a_writable_root(objects: list[Object]) -> None:
+    for workload in workloads(objects):
+        for each in pod_of(workload)["containers"]:
+            assert each["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+        assert pod_of(workload)["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+
+
+def test_only_the_agent_is_root_and_sees_the_host(objects: list[Object]) -> None:
+    for workload in workloads(objects):
+        pod = pod_of(workload)
+        host = [volume["hostPath"]["path"] for volume in pod.get("volumes", []) if "hostPath" in volume]
+        if workload["kind"] == "DaemonSet":
+            assert pod["securityContext"]["runAsUser"] == 0
+            assert len(host) == 4
+        else:
+            assert pod["securityContext"]["runAsNonRoot"] is True
+            assert host == []
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+
+
+def test_the_agent_writes_to_one_folder_of_the_host(everything: list[Object]) -> None:
+    agent = find(everything, "DaemonSet", "gputopo-deviceplugin")
+    mounts = {mount["name"]: mount for mount in container(agent, "deviceplugin")["volumeMounts"]}
+    assert [name for name, mount in mounts.items() if not mount.get("readOnly")] == [
+        "device-plugins"
+    ]
+    paths = {volume["name"]: volume["hostPath"]["path"] for volume in pod_of(agent)["volumes"]}
+    assert paths == {
+        "device-plugins": "/data/kubelet/device-plugins",
+        "pod-resources": "/data/kubelet/pod-resources",
+        "driver-libraries": "/run/nvidia/driver/lib",
+        "driver-devices": "/run/nvidia/driver/dev",
+    }
+
+
+def test_the_agent_runs_on_every_tainted_node_first(objects: list[Object]) -> None:
+    pod = pod_of(find(objects, "DaemonSet", "gputopo-deviceplugin"))
+    assert pod["tolerations"] == [{"operator": "Exists"}]
+    assert pod["priorityClassName"] == "system-node-critical"
+
+
+def test_every_container_is_probed_and_bounded(everything: list[Object]) -> None:
+    for workload in workloads(everything):
+        for each in pod_of(workload)["containers"]:
+            ports = {port["name"] for port in each["ports"]}
+            for probe in ("livenessProbe", "readinessProbe"):
+                assert each[probe]["httpGet"]["port"] in ports
+            assert {"cpu", "memory"} == each["resources"]["requests"].keys()
+            assert "memory" in each["resources"]["limits"]
+
+
+def test_privileged_is_the_agents_alone_and_asked_for(everything: list[Object]) -> None:
+    agent = find(everything, "DaemonSet", "gputopo-deviceplugin")
+    assert container(agent, "deviceplugin")["securityContext"]["privileged"] is True
+    assert pod_of(agent)["runtimeClassName"] == "nvidia"
+    scheduler = find(everything, "Deployment", "gputopo-scheduler")
+    assert "privileged" not in container(scheduler, "extender")["securityContext"]
+
+
+def test_resource_and_scheduler_name_reach_everything_that_needs_them(
+    everything: list[Object],
+) -> None:
+    operator = container(find(everything, "Deployment", "gputopo-operator"), "operator")
+    extender = container(find(everything, "Deployment", "gputopo-scheduler"), "extender")
+    agent = container(find(everything, "DaemonSet", "gputopo-deviceplugin"), "deviceplugin")
+    for each in (operator, extender, agent):
+        assert "--resource=example.com/gpu" in each["args"]
+    assert "--scheduler-name=links" in operator["args"]
+    assert "--default-policy=Greedy" in extender["args"]
+    assert "--competing-resources=nvidia.com/gpu,amd.com/gpu" in agent["args"]
+
+    scheduler = configuration(everything)
+    assert scheduler["profiles"][0]["schedulerName"] == "links"
+    assert scheduler["extenders"][0]["managedResources"] == [
+        {"name": "example.com/gpu", "ignoredByScheduler": False}
+    ]
+    policy = str(find(everything, "ValidatingAdmissionPolicy", "gputopo-scheduler-name")["spec"])
+    assert "gputopo.io/gpu" not in policy
+    assert "example.com/gpu" in policy
+    assert "['links','kueue-links']" in policy
+
+
+def test_the_scheduler_asks_the_extender_and_trusts_no_failure(objects: list[Object]) -> None:
+    (extender,) = configuration(objects)["extenders"]
+    assert extender == {
+        "urlPrefix": "http://127.0.0.1:8888",
+        "filterVerb": "filter",
+        "prioritizeVerb": "prioritize",
+        "bindVerb": "bind",
+        "weight": 20,
+        "httpTimeout": "5s",
+        "nodeCacheCapable": True,
+        "ignorable": False,
+        "managedResources": [{"name": "gputopo.io/gpu", "ignoredByScheduler": False}],
+    }
+
+
+def test_one_step_of_the_extender_outweighs_what_the_profile_leaves_of_its_own(
+    objects: list[Object],
+) -> None:
+    scheduler = configuration(objects)
+    # MostAllocated on our resource is the one built-in score that speaks without the pod's asking:
+    # weight 1, 0 to 100. A step of the extender is 10 times its weight.
+    most_allocated_at_most = 100
+    assert scheduler["extenders"][0]["weight"] * 10 > most_allocated_at_most
+    profile = scheduler["profiles"][0]
+    assert {each["name"] for each in profile["plugins"]["score"]["disabled"]} == {
+        "NodeResourcesBalancedAllocation",
+        "ImageLocality",
+    }
+    arguments = {each["name"]: each["args"] for each in profile["pluginConfig"]}
+    assert arguments["NodeResourcesFit"]["scoringStrategy"]["type"] == "MostAllocated"
+    assert arguments["PodTopologySpread"] == {"defaultingType": "List", "defaultConstraints": []}
+    assert scheduler["percentageOfNodesToScore"] == 100
+
+
+def test_the_scheduler_has_a_lease_of_its_own(objects: list[Object]) -> None:
+    election = configuration(objects)["leaderElection"]
+    assert election == {
+        "leaderElect": True,
+        "resourceName": "gputopo-scheduler",
+        "resourceNamespace": "gputopo-system",
+    }
+    rules = find(objects, "Role", "gputopo-scheduler-lease")["rules"]
+    assert rules[1]["resourceNames"] == ["gputopo-scheduler"]
+
+
+def test_a_changed_configuration_restarts_the_scheduler(helm: Helm, objects: list[Object]) -> None:
+    def checksum(rendered: list[Object]) -> str:
+        template = find(rendered, "Deployment", "gputopo-scheduler")["spec"]["template"]
+        return str(template["metadata"]["annotations"]["checksum/config"])
+
+    assert checksum(helm.render()) == checksum(objects)
+    assert checksum(helm.render({"scheduler": {"extenderWeight": 30}})) != checksum(objects)
+
+
+@pytest.mark.parametrize(
+    ("kubernetes", "tag"), [("v1.36.2", "v1.36.2"), ("v1.33.4-gke.1055000", "v1.33.4")]
+)
+def test_kube_scheduler_is_of_the_clusters_version(helm: Helm, kubernetes: str, tag: str) -> None:
+    rendered = helm.render(kubernetes=kubernetes)
+    scheduler = container(find(rendered, "Deployment", "gputopo-scheduler"), "kube-scheduler")
+    assert scheduler["image"] == f"registry.k8s.io/kube-scheduler:{tag}"
+
+
+def test_a_cluster_that_is_too_old_is_refused(helm: Helm) -> None:
+    with pytest.raises(HelmError, match=re.escape("requires kubeVersion: >=1.31.0-0")):
+        helm.render(kubernetes="v1.30.9")
+
+
+def test_images_are_as_the_values_say(everything: list[Object], objects: list[Object]) -> None:
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+    operator = ("Deployment", "gputopo-operator")
+    assert container(find(objects, *operator), "operator")["image"] == (
+        f"localhost/gputopo-operator:{version}"
+    )
+    assert container(find(everything, *operator), "operator")["image"].endswith(":v2")
+    scheduler = find(everything, "Deployment", "gputopo-scheduler")
+    assert container(scheduler, "kube-scheduler")["image"] == "localhost/kube-scheduler:v9.9.9"
+    assert pod_of(scheduler)["imagePullSecrets"] == [{"name": "registry"}]
+    assert pod_of(scheduler)["nodeSelector"] == {"role": "control", "kubernetes.io/os": "linux"}
+
+
+def test_no_rule_says_everything(everything: list[Object]) -> None:
+    roles = [each for each in everything if each["kind"] in {"ClusterRole", "Role"}]
+    assert len(roles) == 6
+    for role in roles:
+        for rule in role["rules"]:
+            for words in (rule["apiGroups"], rule["resources"], rule["verbs"]):
+                assert "*" not in words, role["metadata"]["name"]
+            assert not {"escalate", "bind", "impersonate"} & set(rule["verbs"])
+            assert "secrets" not in rule["resources"]
+
+
+def test_only_the_extender_binds_and_nobody_writes_pods(everything: list[Object]) -> None:
+    writing = {"create", "update", "patch", "delete", "deletecollection"}
+    writers = {
+        (role["metadata"]["name"], resource)
+        for role in everything
+        if role["kind"] == "ClusterRole"
+        for rule in role["rules"]
+        for resource in rule["resources"]
+        if resource.startswith("pods") and writing & set(rule["verbs"])
+    }
+    assert writers == {("gputopo-extender", "pods/binding")}
+
+
+def test_monitors_and_network_policies_come_when_asked_for(
+    objects: list[Object], everything: list[Object]
+) -> None:
+    kinds = {"PodMonitor", "NetworkPolicy"}
+    assert not kinds & {each["kind"] for each in objects}
+    for kind in kinds:
+        names = [each["metadata"]["name"] for each in everything if each["kind"] == kind]
+        assert sorted(names) == ["gputopo-deviceplugin", "gputopo-operator", "gputopo-scheduler"]
+    for component, (workload_kind, name) in COMPONENTS.items():
+        monitor = find(everything, "PodMonitor", name)
+        assert monitor["metadata"]["labels"]["release"] == "prometheus"
+        workload = find(everything, workload_kind, name)
+        labels = workload["spec"]["template"]["metadata"]["labels"]
+        assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items(), component
+        opened = {
+            port["port"]
+            for rule in find(everything, "NetworkPolicy", name)["spec"]["ingress"]
+            for port in rule["ports"]
+        }
+        served = {
+            port["containerPort"] for each in pod_of(workload)["containers"] for port in each["ports"]
+        }
+        assert opened == served
+
+
+def test_policies_and_user_roles_can_be_left_out_and_the_installer_is_warned(helm: Helm) -> None:
+    values = {"admissionPolicies": {"enabled": False}, "rbac": {"aggregate": False}}
+    rendered = helm.render(values)
+    assert not any("AdmissionPolicy" in each["kind"] for each in rendered)
+    assert not any(each["metadata"]["name"].endswith(("-view", "-edit")) for each in rendered)
+    assert "WARNING: the admission policies are off" in helm.notes(values)
+    assert "WARNING" not in helm.notes()
+
+
+def test_a_release_of_another_name_names_its_objects_and_accounts_after_it(helm: Helm) -> None:
+    rendered = helm.render({"fullnameOverride": "links"})
+    policy = find(rendered, "ValidatingAdmissionPolicy", "links-placement-annotations")
+    account = "system:serviceaccount:gputopo-system:links-extender"
+    assert account in policy["spec"]["matchConditions"][0]["expression"]
+    assert pod_of(find(rendered, "Deployment", "links-scheduler"))["serviceAccountName"] == (
+        "links-extender"
+    )
+    election = configuration(rendered, "links")["leaderElection"]
+    assert election["resourceName"] == "links-scheduler"
