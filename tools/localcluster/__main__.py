@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 
@@ -15,6 +16,8 @@ from localcluster.settings import current_paths
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command; return the exit status."""
+    # A reader such as `head` may leave early; end quietly then, as other programs do.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     options = _parser().parse_args(arguments)
     command: Callable[[argparse.Namespace], None] = options.command
     try:

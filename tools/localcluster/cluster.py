@@ -159,7 +159,7 @@ class Cluster:
             sysctls=hostchanges.read_sysctls(),
             folders=[str(folder) for folder in made],
         )
-        network.check_addresses()
+        network.check_free()
         template = nodeimages.ensure_template(built, self._paths, self._progress)
         with self._progress.stage("Prepare the nodes' disks, certificates and GPUs"):
             state.write(self._paths, record)
@@ -191,9 +191,8 @@ class Cluster:
                 ]
             for started in starting:
                 started.result()
-            for target in record.nodes:
-                nodeimages.load_missing(built, target, self._paths, self._files)
             self._wait_until_usable(record)
+        nodeimages.load_missing(built, record.nodes, self._paths, self._files, self._progress)
 
     def _switch_on(self, target: Node, record: Record) -> None:
         others = [other for other in record.nodes if other != target]

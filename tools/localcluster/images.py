@@ -28,7 +28,7 @@ _BASE_PACKAGES = (
 )
 _BASE_WITHOUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*")
 _CERTIFICATES = "/etc/ssl/certs"
-_KEPT_ARCHIVES = 3
+_KEPT_ARCHIVES = 2
 _KEPT_LAYERS = 40
 
 

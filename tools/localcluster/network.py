@@ -30,12 +30,17 @@ def overlapping_routes(routes: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def check_addresses() -> None:
-    """See that the cluster's networks are free.
+def check_free() -> None:
+    """See that the cluster's bridge and networks are free.
 
     Raises:
-        ClusterError: the machine already uses these addresses for something else.
+        ClusterError: another cluster runs, or the addresses are in use for something else.
     """
+    if succeeds(["ip", "link", "show", settings.BRIDGE]):
+        raise ClusterError(
+            f"another cluster runs on this machine, with another GPUTOPO_STATE: it has the bridge"
+            f" {settings.BRIDGE}"
+        )
     conflicts = overlapping_routes(json.loads(run(["ip", "-4", "-json", "route"])))
     if conflicts:
         raise ClusterError(

@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from localcluster import files, node, nodeconfig, processes
@@ -52,14 +53,30 @@ def install(template: Path, node_disk: Path) -> None:
 
 
 def load_missing(
-    images: Sequence[Image], target: Node, paths: Paths, processes_of: ProcessFiles
+    images: Sequence[Image],
+    nodes: Sequence[Node],
+    paths: Paths,
+    process_files: ProcessFiles,
+    progress: Progress,
 ) -> None:
-    """Import the images that a running node lacks."""
-    ctr: list[str | Path] = ["ctr", *_NAMESPACE, "images"]
-    present = run(node.inside(target, processes_of, [*ctr, "ls", "--quiet"])).split()
-    for image in images:
-        if image.reference not in present:
-            run(node.inside(target, processes_of, [*ctr, "import", image.archive(paths)]))
+    """Import the images that running nodes lack, into all nodes at once."""
+
+    def ctr(target: Node, *words: str | Path) -> str:
+        return run(node.inside(target, process_files, ["ctr", *_NAMESPACE, "images", *words]))
+
+    lacking = {
+        target: [image for image in images if image.reference not in present]
+        for target in nodes
+        for present in [ctr(target, "ls", "--quiet").split()]
+    }
+
+    def load(target: Node) -> None:
+        for image in lacking[target]:
+            ctr(target, "import", image.archive(paths))
+
+    if any(lacking.values()):
+        with progress.stage("Bring changed images to the nodes"), ThreadPoolExecutor() as pool:
+            list(pool.map(load, nodes))
 
 
 def _make_template(template: Path, images: Sequence[Image], paths: Paths) -> None:

@@ -68,6 +68,8 @@ def start(argv: Sequence[str | Path], log: Path, env: Mapping[str, str]) -> Proc
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ],
         setsid=True,
+        # Python ignores this signal; its children are not to inherit that.
+        setsigdef=[signal.SIGPIPE],
     )
     identity = identify(pid)
     if identity is None:
