@@ -21,7 +21,6 @@ class Book:
             ours to cause, so worth an alarm.
     """
 
-    node: str
     generation: int
     topology: NodeTopology
     healthy: GpuMask
@@ -59,7 +58,6 @@ def book_of(node: NodeRecord, pods: Iterable[PodRecord], reserved: Iterable[GpuM
     # Kubelet's books may name a holder that no agent could find in the API: never give that away.
     used |= mask_of(holder.gpu for holder in node.holders if holder.uid is None)
     return Book(
-        node=node.node,
         generation=node.generation,
         topology=node.topology,
         healthy=node.healthy,

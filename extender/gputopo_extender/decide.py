@@ -17,7 +17,6 @@ class Decision:
     Attributes:
         generation: of the topology it was taken on.
         gpus: the GPUs as a set, by index.
-        uuids: the same in rank order.
         annotations: what the Binding carries.
     """
 
@@ -28,7 +27,6 @@ class Decision:
     generation: int
     match: Match
     gpus: GpuMask
-    uuids: tuple[GpuUuid, ...]
     annotations: Mapping[str, str]
 
 
@@ -48,7 +46,6 @@ def decide(
         generation=generation,
         match=match,
         gpus=mask_of(match.gpus),
-        uuids=uuids,
         annotations={
             GPUS_ANNOTATION: gpus.dump(),
             PLACEMENT_ANNOTATION: _figures(ask, match).dump(),

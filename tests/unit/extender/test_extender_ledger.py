@@ -1,0 +1,205 @@
+"""Books of nodes: who holds what, and what is not known."""
+
+import json
+
+from gputopo.api.annotations import GpusAnnotation
+from gputopo.api.enums import PolicyName
+from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
+from gputopo.topology.catalogue import named
+from gputopo_extender.book import Book
+from gputopo_extender.decide import Decision, decide
+from gputopo_extender.evaluate import Misfit, evaluate, match_on
+from gputopo_extender.ledger import Ledger, Progress
+from gputopo_extender.pods import PodRecord, record_of
+from gputopo_extender.request import Ask, read
+from gputopo_extender.topologies import Unreadable, node_of
+from objects import Document, pod, topology_object
+
+DGX = named("dgx1-v100", node="n1")
+UUIDS = [gpu.uuid for gpu in DGX.gpus]
+
+
+def ledger_with(*pods: Document, **topology: object) -> Ledger:
+    ledger = Ledger()
+    ledger.put_topology(node_of(topology_object("n1", DGX, **topology)))  # type: ignore[arg-type]
+    for each in pods:
+        ledger.put_pod(record(each))
+    return ledger
+
+
+def record(document: Document) -> PodRecord:
+    found = record_of(document, RESOURCE)
+    assert found is not None
+    return found
+
+
+def ask_of(document: Document) -> Ask:
+    found = read(record(document), resource=RESOURCE, default_policy=PolicyName.PRESERVE)
+    assert isinstance(found, Ask)
+    return found
+
+
+def book(ledger: Ledger) -> Book:
+    found = ledger.book("n1")
+    assert isinstance(found, Book)
+    return found
+
+
+def decision_for(document: Document, ledger: Ledger) -> Decision:
+    ask, here = ask_of(document), book(ledger)
+    match = match_on(here, ask)
+    assert not isinstance(match, Misfit)
+    return decide(ask, match, node="n1", generation=here.generation, topology=here.topology)
+
+
+def bound(name: str, *gpus: int, uid: str = "", node: str = "n1") -> Document:
+    """Return a pod bound to n1; its annotation may be another pod's or another node's."""
+    annotation = GpusAnnotation(
+        uid=uid or f"uid-{name}",
+        node=node,
+        generation=1,
+        containers={"main": [UUIDS[gpu] for gpu in gpus]},
+    )
+    return pod(name, len(gpus), node="n1", annotations={GPUS_ANNOTATION: annotation.dump()})
+
+
+def test_annotated_and_observed_gpus_are_both_used() -> None:
+    here = book(ledger_with(bound("a", 0, 3), held={5: "uid-a"}))
+    assert here.used == 0b101001
+    assert (here.unknown, here.blocked) == (0, None)
+
+
+def test_an_observation_of_a_pod_that_is_gone_holds_nothing() -> None:
+    assert book(ledger_with(held={5: "uid-gone"})).used == 0
+
+
+def test_an_observed_holder_that_no_agent_could_name_is_never_given_away() -> None:
+    document = topology_object("n1", DGX)
+    document["status"]["gpus"][2]["pod"] = "nameless"
+    ledger = Ledger()
+    ledger.put_topology(node_of(document))
+    assert book(ledger).used == 0b100
+
+
+def test_an_unreadable_annotation_blocks_the_node_until_its_gpus_are_observed() -> None:
+    torn = pod("a", 2, node="n1", annotations={GPUS_ANNOTATION: '{"v":1,'})
+    ledger = ledger_with(torn)
+    assert "default/a" in str(book(ledger).blocked)
+    asked = evaluate(["n1"], ledger.book, ask_of(pod("b", 1)))
+    assert "default/a" in asked.unresolvable()["n1"]
+    half = ledger_with(torn, held={0: "uid-a"})
+    assert book(half).blocked is not None
+    seen = ledger_with(torn, held={0: "uid-a", 1: "uid-a"})
+    assert (book(seen).blocked, book(seen).used) == (None, 0b11)
+
+
+def test_a_copied_annotation_is_worthless_and_its_pod_counts_by_number() -> None:
+    for copied in (bound("a", 0, 1, uid="uid-other"), bound("a", 0, 1, node="n9")):
+        here = book(ledger_with(copied))
+        assert (here.used, here.unknown) == (0, 2)
+
+
+def test_a_foreign_pod_counts_by_number_only_as_far_as_it_is_not_observed() -> None:
+    foreign = pod("a", 3, node="n1")
+    assert book(ledger_with(foreign)).unknown == 3
+    half = book(ledger_with(foreign, held={4: "uid-a"}))
+    assert (half.used, half.unknown) == (0b10000, 2)
+    ended = pod("a", 3, node="n1", phase="Failed")
+    assert book(ledger_with(ended)).unknown == 0
+
+
+def test_an_annotated_gpu_that_left_the_node_is_forgotten() -> None:
+    lost = bound("a", 0)
+    annotation = json.loads(lost["metadata"]["annotations"][GPUS_ANNOTATION])
+    annotation["containers"]["main"].append("GPU-replaced")
+    lost["metadata"]["annotations"][GPUS_ANNOTATION] = json.dumps(annotation)
+    assert book(ledger_with(lost)).used == 0b1
+
+
+def test_two_live_pods_on_one_gpu_are_told() -> None:
+    assert book(ledger_with(bound("a", 0, 1), bound("b", 1, 2))).shared == 0b10
+
+
+def test_gpus_that_the_agent_does_not_mention_are_not_healthy() -> None:
+    document = topology_object("n1", DGX, unhealthy=[0])
+    del document["status"]["gpus"][7]
+    ledger = Ledger()
+    ledger.put_topology(node_of(document))
+    assert book(ledger).healthy == 0b01111110
+
+
+def test_a_topology_that_contradicts_itself_is_unreadable_with_field_and_value() -> None:
+    twice = topology_object("n1", DGX)
+    twice["spec"]["gpus"][1]["uuid"] = twice["spec"]["gpus"][0]["uuid"]
+    wrong = topology_object("n1", DGX)
+    wrong["spec"]["links"][0]["kind"] = "Rope"
+    for document, words in ((twice, "gpus[].uuid"), (wrong, "links.0.kind")):
+        found = node_of(document)
+        assert isinstance(found, Unreadable)
+        assert words in found.reason
+
+
+def test_a_reservation_lasts_until_the_pod_shows_its_node_not_just_any_event() -> None:
+    document = pod("a", 2)
+    ledger = ledger_with(document)
+    ledger.reserve(decision_for(document, ledger), now=0.0)
+    reserved = book(ledger).used
+    assert reserved.bit_count() == 2
+    ledger.put_pod(record(document))
+    ledger.mark("uid-a", Progress.BOUND)
+    assert book(ledger).used == reserved
+    ledger.put_pod(record(bound("a", 6, 7)))
+    assert ledger.reservation("uid-a") is None
+    assert book(ledger).used == 0b11000000
+
+
+def test_a_deleted_or_ended_pod_ends_its_reservation() -> None:
+    for end in (
+        lambda ledger: ledger.drop_pod("uid-a"),
+        lambda ledger: ledger.put_pod(record(pod("a", 2, phase="Failed"))),
+    ):
+        ledger = ledger_with(pod("a", 2))
+        ledger.reserve(decision_for(pod("a", 2), ledger), now=0.0)
+        end(ledger)  # type: ignore[no-untyped-call]
+        ledger.mark("uid-a", Progress.BOUND)
+        assert ledger.reservations() == ()
+        assert book(ledger).used == 0
+
+
+def test_a_list_asked_for_before_a_reservation_does_not_end_it_but_the_next_one_does() -> None:
+    ledger = ledger_with()
+    early = ledger.begin_pod_list()
+    ledger.reserve(decision_for(pod("a", 2), ledger), now=0.0)
+    ledger.replace_pods([], epoch=early)
+    assert ledger.reservation("uid-a") is not None
+    ledger.replace_pods([], epoch=ledger.begin_pod_list())
+    assert ledger.reservation("uid-a") is None
+    assert book(ledger).used == 0
+
+
+def test_an_ended_pod_frees_its_gpus_by_event_as_by_list() -> None:
+    ended = bound("a", 0, 1)
+    ended["status"]["phase"] = "Succeeded"
+    ledger = ledger_with(bound("a", 0, 1))
+    assert book(ledger).used == 0b11
+    ledger.put_pod(record(ended))
+    assert book(ledger).used == 0
+
+
+def test_a_pod_whose_binding_is_under_way_fits_nowhere_else() -> None:
+    document = pod("a", 2)
+    ledger = ledger_with(document)
+    ledger.put_topology(node_of(topology_object("n2", named("dgx1-v100", node="n2"))))
+    ledger.reserve(decision_for(document, ledger), now=0.0)
+    found = evaluate(["n1", "n2"], ledger.book, ask_of(document), ledger.reservation("uid-a"))
+    assert list(found.fits) == ["n1"]
+    assert list(found.failed()) == ["n2"]
+
+
+def test_nodes_of_equal_structure_get_equal_answers_with_their_own_uuids() -> None:
+    ledger = ledger_with()
+    ledger.put_topology(node_of(topology_object("n2", named("dgx1-v100", node="n2"))))
+    found = evaluate(["n1", "n2"], ledger.book, ask_of(pod("a", 3)))
+    assert found.fits["n1"] == found.fits["n2"]
+    written = decision_for(pod("a", 3), ledger).annotations[GPUS_ANNOTATION]
+    assert set(json.loads(written)["containers"]["main"]) <= set(UUIDS)

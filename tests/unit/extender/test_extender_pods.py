@@ -1,0 +1,101 @@
+"""Pods trimmed to records, and what they ask for."""
+
+import pytest
+
+from gputopo.api.enums import PatternKind, PolicyName
+from gputopo.api.names import RESOURCE
+from gputopo_extender.pods import ContainerAsk, PodError, PodRecord, record_of
+from gputopo_extender.request import Ask, Refusal, read
+from objects import Document, container, pod
+
+
+def record(document: Document) -> PodRecord:
+    found = record_of(document, RESOURCE)
+    assert found is not None
+    return found
+
+
+def answer(document: Document) -> Ask | Refusal:
+    return read(record(document), resource=RESOURCE, default_policy=PolicyName.PRESERVE)
+
+
+def test_a_pod_that_asks_for_no_gpu_has_no_record() -> None:
+    assert record_of(pod("a", containers=[container("main")]), RESOURCE) is None
+    zero = {"name": "main", "resources": {"requests": {RESOURCE: "0"}}}
+    assert record_of(pod("a", containers=[zero]), RESOURCE) is None
+
+
+def test_a_record_keeps_our_annotations_alone() -> None:
+    document = pod("a", annotations={"gputopo.io/pattern": "Ring", "big": "x" * 100_000})
+    assert record(document).annotations == {"gputopo.io/pattern": "Ring"}
+
+
+def test_a_limit_without_a_request_counts() -> None:
+    only_limit = {"name": "main", "resources": {"limits": {RESOURCE: "3"}}}
+    assert record(pod("a", containers=[only_limit])).asks == (ContainerAsk("main", 3),)
+
+
+def test_absent_and_null_lists_are_empty() -> None:
+    document = pod("a", 2)
+    document["spec"]["initContainers"] = None
+    del document["metadata"]["annotations"]
+    del document["status"]
+    assert record(document).live
+    assert record(document).most_gpus == 2
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_an_ended_pod_is_not_live(phase: str) -> None:
+    assert not record(pod("a", phase=phase)).live
+
+
+def test_the_most_a_pod_can_hold_counts_sidecars_and_the_largest_init_container() -> None:
+    side = {**container("side", 1), "restartPolicy": "Always"}
+    inits = [container("one", 2), side, container("two", 4)]
+    assert record(pod("a", 3, init_containers=inits)).most_gpus == 1 + 4
+
+
+def test_a_count_that_cannot_be_read_holds_a_whole_node_and_is_refused() -> None:
+    found = record(pod("a", containers=[container("main", "1e3k")]))
+    assert found.most_gpus == 64
+    refused = read(found, resource=RESOURCE, default_policy=PolicyName.PRESERVE)
+    assert refused == Refusal(f"{RESOURCE} in container 'main': not a whole number")
+
+
+@pytest.mark.parametrize("missing", ["uid", "name", "namespace"])
+def test_a_pod_without_its_names_is_refused_by_field(missing: str) -> None:
+    document = pod("a")
+    del document["metadata"][missing]
+    with pytest.raises(PodError, match=f"metadata.{missing}"):
+        record_of(document, RESOURCE)
+
+
+def test_several_containers_are_one_match_dealt_out_in_the_order_of_the_spec() -> None:
+    two = pod("a", containers=[container("x", 1), container("log"), container("y", 2)])
+    ask = answer(two)
+    assert isinstance(ask, Ask)
+    assert ask.containers == (ContainerAsk("x", 1), ContainerAsk("y", 2))
+    assert (ask.size, ask.request.pattern.kind) == (3, PatternKind.RING)
+
+
+def test_the_pods_policy_wins_over_the_configured_one() -> None:
+    ask = answer(pod("a", 2, annotations={"gputopo.io/policy": "Greedy"}))
+    assert isinstance(ask, Ask)
+    assert ask.policy is PolicyName.GREEDY
+
+
+@pytest.mark.parametrize(
+    ("declared", "gpus", "sensitive", "reason"),
+    [
+        ("Auto", 1, False, "SingleGpu"),
+        ("Auto", 2, True, "SensitivityUnknown"),
+        ("Insensitive", 2, False, "Declared"),
+        ("Sensitive", 2, True, "Declared"),
+    ],
+)
+def test_sensitivity_is_declared_or_assumed_for_several_gpus(
+    declared: str, gpus: int, *, sensitive: bool, reason: str
+) -> None:
+    ask = answer(pod("a", gpus, annotations={"gputopo.io/bandwidth-sensitivity": declared}))
+    assert isinstance(ask, Ask)
+    assert (ask.request.sensitive, ask.sensitivity_reason) == (sensitive, reason)
