@@ -16,8 +16,6 @@ from localcluster.settings import current_paths
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command; return the exit status."""
-    # A reader such as `head` may leave early; end quietly then, as other programs do.
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     options = _parser().parse_args(arguments)
     command: Callable[[argparse.Namespace], None] = options.command
     try:
@@ -152,4 +150,6 @@ def _status_text(status: Status) -> str:
 
 
 if __name__ == "__main__":
+    # A reader such as `head` may leave early; end quietly then, as other programs do.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sys.exit(main(sys.argv[1:]))
