@@ -58,7 +58,7 @@ class ObjectApi:
     """The state of the server. Tests read and change it directly.
 
     Attributes:
-        writes: method and path of every request that changed something, in order.
+        writes: method and object of every request that changed something, in order.
         deaf: watches tell nothing.
     """
 
@@ -285,7 +285,8 @@ class _Handler(BaseHTTPRequestHandler):
         if created is None:
             self._answer(409, {"message": f"{body['metadata']['name']} already exists"})
             return
-        self.state.writes.append(("POST", urlsplit(self.path).path))
+        path = f"{urlsplit(self.path).path}/{body['metadata']['name']}"
+        self.state.writes.append(("POST", path))
         self._answer(201, created)
 
     def _patch(self, match: Any, body: Document) -> None:

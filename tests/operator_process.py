@@ -33,12 +33,14 @@ class Operator:
 
     def __init__(self, api: ObjectApi, folder: Path, resync_seconds: float = 300.0) -> None:
         self.api = api
-        self.metrics_port, self.health_port = _free_port(), _free_port()
+        metrics_port, health_port = _free_port(), _free_port()
+        self.metrics_url = f"http://127.0.0.1:{metrics_port}/metrics"
+        self.health_url = f"http://127.0.0.1:{health_port}/healthz"
         self._log = folder / "operator.log"
         self._argv = [
             *(sys.executable, "-W", "error", "-m", "gputopo_operator"),
             *("--probes-host", "127.0.0.1", "--resync-seconds", str(resync_seconds)),
-            *("--health-port", str(self.health_port), "--metrics-port", str(self.metrics_port)),
+            *("--health-port", str(health_port), "--metrics-port", str(metrics_port)),
             *("--log-level", "debug"),
         ]
         self._environment = {**os.environ, "KUBECONFIG": str(_kubeconfig(folder, api.url))}

@@ -18,9 +18,9 @@ def operator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
 
 @pytest.fixture
 def own_operator(tmp_path: Path) -> Iterator[Operator]:
-    """An operator that a test may disturb; it looks at everything again every second."""
+    """An operator that a test may disturb; it looks at everything again every two seconds."""
     with serving(ObjectApi()) as api:
-        yield from _running(Operator(api, tmp_path, resync_seconds=1.0))
+        yield from _running(Operator(api, tmp_path, resync_seconds=2.0))
 
 
 def _running(operator: Operator) -> Iterator[Operator]:

@@ -1,6 +1,7 @@
 """The way of a GPUJob, as the objects of the cluster tell it."""
 
 import urllib.request
+from typing import Any
 
 from gpujobs import (
     GPUS,
@@ -18,7 +19,7 @@ from object_api import Fault
 from operator_process import Operator, eventually
 
 
-def _create(operator: Operator, name: str, **spec: object) -> Document:
+def _create(operator: Operator, name: str, **spec: Any) -> Document:
     created = operator.api.create("gpujobs", gpu_job(name, **spec))
     assert created is not None
     return created
@@ -28,6 +29,12 @@ def _finish(operator: Operator, name: str, type_: str, reason: str) -> None:
     condition = {"type": type_, "status": "True", "reason": reason, "message": "so it is"}
     status = {"conditions": [condition]}
     operator.api.change("jobs", name, lambda job: job.update(status=status))
+
+
+def _touch(operator: Operator, plural: str, name: str, number: int) -> None:
+    """Change an object in a way that means nothing to the operator."""
+    annotations = {"example.org/number": str(number)}
+    operator.api.change(plural, name, lambda found: found.update(annotations=annotations))
 
 
 def test_job_runs_on_its_gpus_and_succeeds(operator: Operator) -> None:
@@ -47,7 +54,11 @@ def test_job_runs_on_its_gpus_and_succeeds(operator: Operator) -> None:
     waiting = operator.wait_condition("way", "Placed", "Unschedulable")
     assert "Insufficient gputopo.io/gpu" in waiting["message"]
 
-    api.change("pods", "way-1", lambda pod: (bind(pod, "n1", GPUS), pod.update(status={}))[0])
+    def bound(pod: Document) -> None:
+        bind(pod, "n1", GPUS)
+        pod["status"] = {"phase": "Pending"}
+
+    api.change("pods", "way-1", bound)
     job = operator.wait_phase("way", "Placed")
     (place,) = job["status"]["placements"]
     assert (place["node"], place["intended"]) == ("n1", list(GPUS))
@@ -226,10 +237,8 @@ def test_nothing_is_written_while_nothing_changes(operator: Operator) -> None:
     operator.settle()
     before = list(operator.api.writes)
     for number in range(5):
-        operator.api.change(
-            "gpujobs", "quiet", lambda job, n=number: job["metadata"]["labels"].update(n=str(n))
-        )
-        operator.api.change("jobs", "quiet", lambda job, n=number: job.update(status={"ready": n}))
+        _touch(operator, "gpujobs", "quiet", number)
+        _touch(operator, "jobs", "quiet", number)
     operator.settle()
     assert operator.api.writes == before
 
@@ -247,10 +256,9 @@ def test_objects_bear_no_state_of_the_framework(operator: Operator) -> None:
 def test_probes_and_metrics_answer(operator: Operator) -> None:
     _create(operator, "measured")
     operator.wait_phase("measured", "Pending")
-    base = "http://127.0.0.1"
-    with urllib.request.urlopen(f"{base}:{operator.health_port}/healthz") as answer:
+    with urllib.request.urlopen(operator.health_url) as answer:  # noqa: S310 - http, of its own
         assert answer.status == 200
-    with urllib.request.urlopen(f"{base}:{operator.metrics_port}/metrics") as answer:
+    with urllib.request.urlopen(operator.metrics_url) as answer:  # noqa: S310 - likewise
         text = answer.read().decode()
     assert 'gputopo_operator_gpujobs{phase="Pending"}' in text
     assert 'gputopo_operator_build_info{version="' in text

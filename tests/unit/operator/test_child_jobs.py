@@ -1,0 +1,154 @@
+"""The Job that a GPUJob becomes, and what of its template is refused."""
+
+from typing import Any
+
+import pytest
+
+from gpujobs import container, gpu_job, requested_gpus, template
+from gputopo.api.annotations import parse_request
+from gputopo.api.enums import PatternKind, PolicyName, Sensitivity
+from gputopo.api.v1alpha1 import GPUProfileSpec
+from gputopo_operator.childjob import SpecError, child_job
+from gputopo_operator.model import Object, Rules
+from gputopo_operator.reading import QUEUE_LABEL, read_gpu_job
+
+
+def _child(
+    profile: GPUProfileSpec | None = None, rules: Rules | None = None, **fields: Any
+) -> Object:
+    raw = gpu_job(**fields)
+    raw["metadata"] |= {"uid": "uid-train"}
+    job = read_gpu_job(raw)
+    assert job.spec is not None, job.spec_error
+    return child_job(job, job.spec, profile, rules or Rules())
+
+
+def test_annotations_say_what_the_job_says() -> None:
+    communication = {"pattern": "Custom", "edges": [{"from": 0, "to": 2, "weight": 5}]}
+    child = _child(communication=communication, placement={"policy": "Greedy"})
+    request = parse_request(child["spec"]["template"]["metadata"]["annotations"])
+    assert (request.pattern, request.policy) == (PatternKind.CUSTOM, PolicyName.GREEDY)
+    assert [(edge.from_, edge.to, edge.weight) for edge in request.edges] == [(0, 2, 5)]
+
+
+@pytest.mark.parametrize(
+    ("declared", "percent", "stated"),
+    [
+        ("Sensitive", 0, Sensitivity.SENSITIVE),
+        ("Insensitive", 90, Sensitivity.INSENSITIVE),
+        ("Auto", 90, Sensitivity.SENSITIVE),
+        ("Auto", 9, Sensitivity.INSENSITIVE),
+        ("Auto", None, Sensitivity.AUTO),
+    ],
+)
+def test_word_of_the_user_goes_before_that_of_the_profile(
+    declared: str, percent: int | None, stated: Sensitivity
+) -> None:
+    profile = GPUProfileSpec(bandwidth_sensitivity_percent=percent)
+    child = _child(profile, communication={"bandwidthSensitivity": declared})
+    request = parse_request(child["spec"]["template"]["metadata"]["annotations"])
+    assert request.sensitivity is stated
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        ({}, {"main": "3", "logger": None}),
+        ({"container": "logger"}, {"main": None, "logger": "3"}),
+    ],
+)
+def test_gpus_go_to_the_first_container_unless_one_is_named(
+    resources: dict[str, str], expected: dict[str, str | None]
+) -> None:
+    two = template(container("main"), container("logger"))
+    assert requested_gpus(_child(template=two, resources=resources)) == expected
+
+
+def test_names_that_the_installation_chose_are_used() -> None:
+    rules = Rules(resource="example.org/gpu", scheduler_name="mine")
+    pod = _child(rules=rules)["spec"]["template"]["spec"]
+    assert pod["schedulerName"] == "mine"
+    assert pod["containers"][0]["resources"]["requests"] == {"example.org/gpu": "3"}
+
+
+def test_rest_of_the_template_is_left_as_it_is() -> None:
+    mine = template(container("main", resources={"limits": {"cpu": "4"}}), nodeSelector={"a": "b"})
+    mine["metadata"] = {"labels": {"team": "vision"}, "annotations": {"note": "x"}}
+    child = _child(template=mine)["spec"]["template"]
+    assert child["spec"]["nodeSelector"] == {"a": "b"}
+    assert child["spec"]["containers"][0]["resources"]["limits"]["cpu"] == "4"
+    assert child["metadata"]["labels"]["team"] == "vision"
+    assert child["metadata"]["annotations"]["note"] == "x"
+
+
+def test_limits_and_priority_reach_the_job() -> None:
+    limits = {"backoffLimit": 2, "maxAdmissionRetries": 5, "activeDeadlineSeconds": 60}
+    child = _child(limits=limits, priorityClassName="high")
+    assert child["spec"]["activeDeadlineSeconds"] == 60
+    assert child["spec"]["backoffLimit"] > 2 + 5
+    assert child["spec"]["template"]["spec"]["priorityClassName"] == "high"
+
+
+def test_job_of_a_queue_starts_suspended_with_the_labels_of_kueue() -> None:
+    labels = {QUEUE_LABEL: "research", "kueue.x-k8s.io/priority-class": "low", "team": "vision"}
+    child = _child(labels=labels)
+    assert child["spec"]["suspend"] is True
+    assert child["metadata"]["labels"][QUEUE_LABEL] == "research"
+    assert child["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] == "low"
+    assert "team" not in child["metadata"]["labels"]
+
+
+def _with_limits(kind: str) -> dict[str, Any]:
+    return {"template": template(container("main", resources={kind: {"gputopo.io/gpu": 2}}))}
+
+
+def _with_metadata(field: str, name: str) -> dict[str, Any]:
+    return {"template": {**template(), "metadata": {field: {name: "x"}}}}
+
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "spec.template.spec.containers[0].resources.limits[gputopo.io/gpu]: 2": _with_limits("limits"),
+    "spec.template.spec.containers[0].resources.requests[gputopo.io/gpu]: 2": _with_limits(
+        "requests"
+    ),
+    "spec.template.spec.initContainers[0].resources.limits[gputopo.io/gpu]": {
+        "template": template(
+            initContainers=[container("setup", resources={"limits": {"gputopo.io/gpu": 1}})]
+        )
+    },
+    "spec.template.spec.schedulerName: 'other'": {"template": template(schedulerName="other")},
+    "spec.template.spec.restartPolicy: 'OnFailure' is not yet supported": {
+        "template": template(restartPolicy="OnFailure")
+    },
+    "spec.template.spec.nodeName: 'n1'": {"template": template(nodeName="n1")},
+    "spec.template.spec.priorityClassName: 'low'": {
+        "template": template(priorityClassName="low"),
+        "priorityClassName": "high",
+    },
+    "spec.template.metadata.annotations[gputopo.io/gpus]": _with_metadata(
+        "annotations", "gputopo.io/gpus"
+    ),
+    "spec.template.metadata.labels[gputopo.io/job]": _with_metadata("labels", "gputopo.io/job"),
+    "spec.resources.container: 'sidecar' is not a container of the template, which has main": {
+        "resources": {"container": "sidecar"}
+    },
+    "spec.resources.mode: 'Auto' is not yet supported": {"resources": {"mode": "Auto"}},
+    "spec.template.spec.containers: [] has no container": {"template": {"spec": {}}},
+    "spec.template.spec.containers: 'main' is not a list": {
+        "template": {"spec": {"containers": "main"}}
+    },
+    "spec.template.spec.containers[0]: 'main' is not an object": {
+        "template": {"spec": {"containers": ["main"]}}
+    },
+    "spec.template.spec: 5 is not an object": {"template": {"spec": 5}},
+    "spec.template.spec.containers[0].resources: 5 is not an object": {
+        "template": template(container("main", resources=5))
+    },
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_template_is_refused_with_field_and_value(message: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        _child(**REFUSED[message])
+    assert message in str(refused.value)

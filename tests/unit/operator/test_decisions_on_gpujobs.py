@@ -1,0 +1,395 @@
+"""What the operator decides: a table of situations, and what follows from each."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpujobs import (
+    GPUS,
+    exited,
+    refused_by_kubelet,
+    template,
+)
+from gputopo_operator.model import Plan, Refusal
+from gputopo_operator.reading import QUEUE_LABEL
+from situations import START, Situation
+
+LATER = "2026-01-01T00:05:00Z"
+
+
+def started(**spec: Any) -> Situation:
+    """Return a GPUJob whose child Job has been made."""
+    situation = Situation(**spec)
+    situation.settle()
+    return situation
+
+
+def running(**spec: Any) -> Situation:
+    """Return a GPUJob whose pod runs on its GPUs."""
+    situation = started(**spec).pod(node="n1", gpus=GPUS, phase="Running")
+    situation.observed = {"uid-train-1": GPUS}
+    situation.settle()
+    return situation
+
+
+def _suspended_by_hand() -> Situation:
+    situation = running()
+    situation.job["spec"]["suspend"] = True
+    return situation
+
+
+def _failed(times: int, **limits: int) -> Situation:
+    situation = started(limits={"backoffLimit": 1, **limits})
+    for number in range(times):
+        situation.pod(f"train-{number}", **exited(1))
+    return situation
+
+
+def _refused(times: int) -> Situation:
+    situation = started(limits={"backoffLimit": 0, "maxAdmissionRetries": 1})
+    for number in range(times):
+        situation.pod(f"train-{number}", node="n1", **refused_by_kubelet())
+    return situation
+
+
+def _disrupted() -> Situation:
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    situation = started(limits={"backoffLimit": 0})
+    return situation.pod(node="n1", **exited(137), conditions=[condition])
+
+
+def _deleted_pod() -> Situation:
+    situation = started(limits={"backoffLimit": 0}).pod(node="n1", **exited(137))
+    situation.pods[0]["metadata"]["deletionTimestamp"] = LATER
+    return situation
+
+
+def _queued(*, suspended: bool) -> Situation:
+    situation = Situation(labels={QUEUE_LABEL: "research"})
+    situation.settle()
+    assert situation.child is not None
+    situation.child["spec"]["suspend"] = suspended
+    return situation
+
+
+def _foreign() -> Situation:
+    situation = started()
+    assert situation.child is not None
+    situation.job["metadata"]["uid"] = "uid-another"
+    situation.job.pop("status")
+    return situation
+
+
+def _child_lost(situation: Situation) -> Situation:
+    situation.child, situation.pods = None, []
+    return situation
+
+
+Expected = Mapping[str, tuple[str, str]]
+
+TABLE: dict[str, tuple[Callable[[], Situation], str, Expected]] = {
+    "a new job has its child made and waits": (
+        Situation,
+        "Pending",
+        {"Accepted": ("True", "JobCreated"), "Placed": ("False", "NoPod")},
+    ),
+    "a pod without a node waits for the scheduler": (
+        lambda: started().pod(),
+        "Pending",
+        {"Placed": ("False", "NotYetScheduled"), "Running": ("False", "NotPlaced")},
+    ),
+    "a bound pod has its place before kubelet tells": (
+        lambda: started().pod(node="n1", gpus=GPUS),
+        "Placed",
+        {"Placed": ("True", "Bound"), "Running": ("False", "Starting")},
+    ),
+    "a bound pod without chosen GPUs has no place": (
+        lambda: started().pod(node="n1"),
+        "Pending",
+        {"Placed": ("False", "NoGpusChosen")},
+    ),
+    "a running pod on the GPUs that were chosen": (
+        running,
+        "Running",
+        {"Placed": ("True", "Observed"), "Running": ("True", "PodRunning")},
+    ),
+    "a suspended job": (
+        lambda: Situation(suspend=True),
+        "Suspended",
+        {"Suspended": ("True", "SuspendedByUser")},
+    ),
+    "a running job that is suspended": (
+        _suspended_by_hand,
+        "Suspended",
+        {"Suspended": ("True", "SuspendedByUser")},
+    ),
+    "a completed job": (
+        lambda: running().job_ended("Complete", "CompletionsReached"),
+        "Succeeded",
+        {"Complete": ("True", "CompletionsReached"), "Running": ("False", "Finished")},
+    ),
+    "failures of the program below the limit": (
+        lambda: _failed(1),
+        "Pending",
+        {"Failed": ("False", "WithinLimits")},
+    ),
+    "one failure of the program too many": (
+        lambda: _failed(2),
+        "Failed",
+        {"Failed": ("True", "BackoffLimitExceeded"), "Complete": ("False", "Failed")},
+    ),
+    "refusals of kubelet below their own limit": (
+        lambda: _refused(1),
+        "Pending",
+        {"Failed": ("False", "WithinLimits")},
+    ),
+    "one refusal of kubelet too many": (
+        lambda: _refused(2),
+        "Failed",
+        {"Failed": ("True", "AdmissionRetriesExceeded")},
+    ),
+    "a pod that the cluster took away did not fail": (
+        _disrupted,
+        "Pending",
+        {"Failed": ("False", "WithinLimits")},
+    ),
+    "a pod that somebody deleted did not fail": (
+        _deleted_pod,
+        "Pending",
+        {"Failed": ("False", "WithinLimits")},
+    ),
+    "a deadline that the Job controller enforces": (
+        lambda: running().job_ended("Failed", "DeadlineExceeded"),
+        "Failed",
+        {"Failed": ("True", "DeadlineExceeded")},
+    ),
+    "a job that its queue holds back": (
+        lambda: _queued(suspended=True),
+        "Suspended",
+        {"Suspended": ("True", "SuspendedByQueue")},
+    ),
+    "a job that its queue admitted": (
+        lambda: _queued(suspended=False),
+        "Pending",
+        {"Suspended": ("False", "AdmittedByQueue")},
+    ),
+    "a Job of the same name that belongs to somebody else": (
+        _foreign,
+        "Pending",
+        {"Accepted": ("False", "JobNameTaken"), "Placed": ("False", "NotAccepted")},
+    ),
+    "a completed job whose child was cleaned away stays completed": (
+        lambda: _child_lost(_settled(running().job_ended("Complete", "CompletionsReached"))),
+        "Succeeded",
+        {"Complete": ("True", "CompletionsReached")},
+    ),
+    "a mode that is not yet supported": (
+        lambda: Situation(resources={"mode": "Auto"}),
+        "Pending",
+        {"Accepted": ("False", "SpecRefused")},
+    ),
+    "a template that contradicts the job": (
+        lambda: Situation(template=template(schedulerName="other")),
+        "Pending",
+        {"Accepted": ("False", "SpecRefused")},
+    ),
+    "a spec that cannot be read": (
+        lambda: Situation(gpusPerReplica=99),
+        "Pending",
+        {"Accepted": ("False", "SpecInvalid")},
+    ),
+}
+
+
+def _settled(situation: Situation) -> Situation:
+    situation.settle()
+    return situation
+
+
+@pytest.mark.parametrize("situation", TABLE)
+def test_situation_leads_to_phase_and_conditions_and_comes_to_rest(situation: str) -> None:
+    build, phase, conditions = TABLE[situation]
+    case = build()
+    case.settle()
+    assert case.status.phase == phase
+    assert {type_: case.said(type_) for type_ in conditions} == conditions
+    assert {each.observed_generation for each in case.status.conditions} == {1}
+
+
+def test_child_job_deleted_by_hand_is_made_again() -> None:
+    case = _child_lost(running())
+    plan = case.plan()
+    assert plan.create_job is not None
+    assert [event.reason for event in plan.events] == ["JobCreated"]
+
+
+def test_finished_job_is_not_made_again_even_under_a_foreign_name() -> None:
+    case = _settled(running().job_ended("Complete", "CompletionsReached"))
+    assert case.child is not None
+    case.child["metadata"] |= {"uid": "uid-foreign", "ownerReferences": []}
+    assert case.plan() == Plan()
+
+
+def test_deleted_gpujob_is_left_to_the_garbage_collector() -> None:
+    case = Situation()
+    case.job["metadata"]["deletionTimestamp"] = LATER
+    assert case.plan() == Plan()
+
+
+def test_refusal_of_the_api_server_holds_until_the_spec_changes() -> None:
+    case = Situation()
+    case.refusal = Refusal("unknown field", permanent=True)
+    case.settle()
+    assert case.said("Accepted") == ("False", "JobRefused")
+    assert case.plan().create_job is None
+    case.job["metadata"]["generation"] = 2
+    assert case.plan().create_job is not None
+
+
+def test_forbidden_job_is_tried_again_after_a_while() -> None:
+    case = Situation()
+    case.refusal = Refusal("exceeded quota", permanent=False)
+    plan = case.plan()
+    case.carry_out(replace(plan, create_job=None))
+    case.refusal = None
+    assert plan.recheck_after_s is not None
+    assert case.said("Accepted") == ("False", "JobForbidden")
+    assert case.plan().create_job is not None
+
+
+def test_transition_time_changes_with_the_status_only() -> None:
+    case = started()
+    case.now = LATER
+    case.pod()
+    case.settle()
+    times = {each.type: each.last_transition_time for each in case.status.conditions}
+    assert set(times.values()) == {START}
+    case.pod(node="n1", gpus=GPUS)
+    case.settle()
+    times = {each.type: each.last_transition_time for each in case.status.conditions}
+    assert times.pop("Placed") == LATER
+    assert set(times.values()) == {START}
+
+
+def test_failed_pod_is_counted_once_and_not_forgotten_when_it_is_deleted() -> None:
+    case = started().pod(**exited(1))
+    case.settle()
+    assert case.status.failed_pod_uids == ["uid-train-1"]
+    case.pods = []
+    case.settle()
+    assert case.status.failures.application == 1
+    assert case.status.failed_pod_uids == []
+
+
+def test_failures_of_a_former_child_job_stay_counted_but_its_pods_do_not_count_again() -> None:
+    case = started().pod(**exited(1))
+    case.settle()
+    case.child = None
+    case.settle()
+    assert case.children == 2
+    assert case.status.failures.application == 1
+
+
+def test_pod_of_another_job_that_bears_the_label_is_none_of_ours() -> None:
+    case = started().pod(**exited(1))
+    case.pods[0]["metadata"]["ownerReferences"] = []
+    case.settle()
+    assert case.status.failures.application == 0
+
+
+def test_job_whose_limit_is_exceeded_is_ended_by_its_own_limit() -> None:
+    case = _failed(2)
+    assert case.plan().job_patch == {
+        "metadata": {"uid": "uid-job-1", "resourceVersion": "6"},
+        "spec": {"backoffLimit": 0},
+    }
+
+
+def test_failures_that_are_nobodys_raise_the_limit_of_the_child_job() -> None:
+    case = started(limits={"backoffLimit": 2, "maxAdmissionRetries": 3})
+    assert case.child is not None
+    before = case.child["spec"]["backoffLimit"]
+    case.child["status"] = {"failed": 4}
+    case.pod(**exited(1))
+    patch = case.plan().job_patch
+    assert patch is not None
+    assert patch["spec"] == {"backoffLimit": before + 3}
+
+
+def test_suspension_under_a_queue_says_that_the_queue_decides() -> None:
+    case = _queued(suspended=False)
+    case.job["spec"]["suspend"] = True
+    plan = case.plan()
+    assert plan.job_patch is None
+    case.settle()
+    (said,) = [each for each in case.status.conditions if each.type == "Suspended"]
+    assert "spec.suspend has no effect" in said.message
+
+
+def test_observed_gpus_are_told_in_rank_order_and_stay_after_the_end() -> None:
+    case = running()
+    case.observed = {"uid-train-1": tuple(reversed(GPUS))}
+    case.settle()
+    assert case.status.placements[0].observed == list(GPUS)
+    case.observed = {}
+    case.job_ended("Complete", "CompletionsReached").settle()
+    assert case.status.placements[0].observed == list(GPUS)
+
+
+def test_gpus_of_one_container_only_are_no_difference() -> None:
+    case = running()
+    case.observed = {"uid-train-1": GPUS[:1]}
+    assert case.settle().events == ()
+    assert case.said("Placed") == ("True", "Bound")
+
+
+def test_other_gpus_than_chosen_are_told_once() -> None:
+    case = running()
+    case.observed = {"uid-train-1": ("GPU-4", "GPU-5", "GPU-6")}
+    (event,) = case.settle().events
+    assert (event.type, event.reason) == ("Warning", "ObservedDiffers")
+    assert "GPU-6" in event.note
+    assert case.said("Placed") == ("True", "ObservedDiffers")
+
+
+def test_placement_says_node_gpus_and_bandwidths() -> None:
+    plan = started().pod(node="n1", gpus=GPUS).settle()
+    (event,) = plan.events
+    assert event.reason == "Placed"
+    assert event.note == (
+        "pod train-1 on node n1: GPUs GPU-4, GPU-5, GPU-7; effective 44.1 GB/s (eq2); "
+        "aggregate 100 GB/s"
+    )
+
+
+def test_annotation_of_another_pod_is_worth_nothing() -> None:
+    case = started().pod(node="n1", gpus=GPUS)
+    case.pods[0]["metadata"]["uid"] = "uid-copy"
+    case.settle()
+    assert case.status.placements == []
+
+
+def test_long_message_of_the_scheduler_is_cut() -> None:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    case = started().pod(conditions=[{**condition, "message": "x" * 5000}])
+    case.settle()
+    (said,) = [each for each in case.status.conditions if each.type == "Placed"]
+    assert len(said.message) == 1024
+
+
+def test_condition_of_somebody_else_is_kept() -> None:
+    case = Situation()
+    foreign = {"type": "Audited", "status": "True", "reason": "Seen", "message": ""}
+    case.job["status"] = {"conditions": [{**foreign, "lastTransitionTime": START}]}
+    case.settle()
+    assert case.said("Audited") == ("True", "Seen")
+
+
+def test_profile_that_is_missing_is_made_with_the_job_only() -> None:
+    case = Situation(workload={"profile": "resnet50"})
+    assert case.plan().create_profile == "resnet50"
+    case.settle()
+    case.profile = None
+    assert case.plan().create_profile is None

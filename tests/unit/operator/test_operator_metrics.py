@@ -1,0 +1,34 @@
+"""What Prometheus reads of the operator."""
+
+from gputopo_operator.metrics import Metrics
+from gputopo_operator.model import FailureKind, Key
+
+
+def _jobs(metrics: Metrics, phase: str) -> float | None:
+    return metrics.registry.get_sample_value("gputopo_operator_gpujobs", {"phase": phase})
+
+
+def test_gpujob_counts_in_one_phase_until_it_is_gone() -> None:
+    metrics, key = Metrics(), Key("default", "train")
+    metrics.set_phase(key, "Pending")
+    metrics.set_phase(key, "Pending")
+    metrics.set_phase(key, "Running")
+    assert (_jobs(metrics, "Pending"), _jobs(metrics, "Running")) == (0, 1)
+    metrics.set_phase(key, None)
+    metrics.set_phase(key, None)
+    assert _jobs(metrics, "Running") == 0
+
+
+def test_failures_are_counted_by_whose_they_are() -> None:
+    metrics = Metrics()
+    metrics.count_failure(FailureKind.ADMISSION)
+    name = "gputopo_operator_pod_failures_total"
+    assert metrics.registry.get_sample_value(name, {"kind": "admission"}) == 1
+    assert metrics.registry.get_sample_value(name, {"kind": "application"}) == 0
+
+
+def test_length_of_the_queue_is_read_when_it_is_asked_for() -> None:
+    metrics, waiting = Metrics(), ["a"]
+    metrics.watch_queue(lambda: len(waiting))
+    waiting.append("b")
+    assert metrics.registry.get_sample_value("gputopo_operator_queue_length") == 2

@@ -1,0 +1,140 @@
+"""One key, one worker at a time; nothing lost, nothing hurried after an error."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from itertools import pairwise
+
+import pytest
+
+from gputopo_operator import workqueue
+from gputopo_operator.workqueue import WorkQueue
+
+Work = Callable[[str], Awaitable[float | None]]
+
+
+@asynccontextmanager
+async def working(work: Work, workers: int = 3) -> AsyncIterator[WorkQueue[str]]:
+    queue = WorkQueue(work)
+    task = asyncio.create_task(queue.run(workers))
+    try:
+        yield queue
+    finally:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def test_key_that_waits_is_worked_on_once() -> None:
+    seen: list[str] = []
+
+    async def work(key: str) -> None:
+        seen.append(key)
+
+    async with working(work) as queue:
+        for _ in range(5):
+            queue.add("a")
+        assert len(queue) == 1
+        await asyncio.sleep(0.01)
+    assert seen == ["a"]
+
+
+async def test_key_added_while_it_is_worked_on_is_worked_on_once_more_afterwards() -> None:
+    running: Counter[str] = Counter()
+    done: Counter[str] = Counter()
+
+    async def work(key: str) -> None:
+        running[key] += 1
+        assert running[key] == 1
+        await asyncio.sleep(0.01)
+        running[key] -= 1
+        done[key] += 1
+
+    async with working(work) as queue:
+        queue.add("a")
+        await asyncio.sleep(0.005)
+        for _ in range(5):
+            queue.add("a")
+        await asyncio.sleep(0.05)
+    assert done == {"a": 2}
+
+
+async def test_different_keys_are_worked_on_together() -> None:
+    together, met = asyncio.Barrier(3), asyncio.Event()
+
+    async def work(_: str) -> None:
+        await together.wait()
+        met.set()
+
+    async with working(work, workers=3) as queue:
+        for key in "abc":
+            queue.add(key)
+        await asyncio.wait_for(met.wait(), 1)
+
+
+async def test_key_that_fails_comes_again_later_and_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workqueue, "FIRST_DELAY_S", 0.01)
+    times: list[float] = []
+    done = asyncio.Event()
+
+    async def work(_: str) -> None:
+        times.append(asyncio.get_running_loop().time())
+        if len(times) < 4:
+            raise OSError("the API server is away")
+        done.set()
+
+    async with working(work) as queue:
+        queue.add("a")
+        await asyncio.wait_for(done.wait(), 2)
+    pauses = [late - early for early, late in pairwise(times)]
+    assert pauses == sorted(pauses)
+    assert pauses[0] >= 0.01
+
+
+async def test_news_does_not_hurry_a_key_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workqueue, "FIRST_DELAY_S", 10.0)
+    attempts = 0
+
+    async def work(_: str) -> None:
+        nonlocal attempts
+        attempts += 1
+        await asyncio.sleep(0.005)
+        raise OSError("the API server is away")
+
+    async with working(work) as queue:
+        queue.add("a")
+        await asyncio.sleep(0.002)
+        queue.add("a")
+        await asyncio.sleep(0.03)
+    assert attempts == 1
+
+
+async def test_key_comes_again_when_its_work_asks_for_it() -> None:
+    attempts = 0
+
+    async def work(_: str) -> float | None:
+        nonlocal attempts
+        attempts += 1
+        return 0.01 if attempts == 1 else None
+
+    async with working(work) as queue:
+        queue.add("a")
+        await asyncio.sleep(0.05)
+    assert attempts == 2
+
+
+async def test_unexpected_error_is_told_with_its_trace_and_an_expected_one_without(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    errors = {"a": OSError("away"), "b": KeyError("oops")}
+
+    async def work(key: str) -> None:
+        raise errors[key]
+
+    async with working(work) as queue:
+        queue.add("a")
+        queue.add("b")
+        await asyncio.sleep(0.01)
+    traced = {record.getMessage()[:5]: bool(record.exc_info) for record in caplog.records}
+    assert traced == {"key=a": False, "key=b": True}
