@@ -1,0 +1,129 @@
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from builders import node
+from gputopo.api.names import GPUS_ANNOTATION
+from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.allocate import Grant, Holder, grant_of, preferred, verify
+from gputopo_deviceplugin.health import Health
+from gputopo_deviceplugin.identify import Identified, Question, Refusal
+from gputopo_deviceplugin.pods import Ask, PodKey, PodRecord
+
+TOPOLOGY = node(0, 1, 2, 3)
+ALL = [gpu.uuid for gpu in TOPOLOGY.gpus]
+HEALTHY: Health = dict.fromkeys(ALL)
+
+
+def pod(name: str, *indices: int, uid: str | None = None) -> PodRecord:
+    uid = uid or f"uid-{name}"
+    placed = {"main": [ALL[index] for index in indices]}
+    annotation = {"uid": uid, "node": "n1", "generation": 1, "containers": placed}
+    return PodRecord(
+        uid=uid,
+        key=PodKey("default", name),
+        node="n1",
+        live=True,
+        leaving=False,
+        asks=(Ask("main", len(indices)),),
+        init_asks=(),
+        annotations={GPUS_ANNOTATION: json.dumps(annotation)},
+    )
+
+
+def identified(record: PodRecord, *indices: int) -> Identified:
+    return Identified(record, "main", tuple(ALL[index] for index in indices))
+
+
+def check(
+    taken: Sequence[int],
+    expected: Identified | Refusal | None,
+    *pods: PodRecord,
+    holders: Mapping[GpuUuid, Holder] | None = None,
+    health: Health = HEALTHY,
+) -> Identified | Refusal:
+    gpus = [ALL[index] for index in taken]
+    return verify(gpus, expected, pods, node="n1", holders=holders or {}, health=health)
+
+
+def reason(outcome: Identified | Refusal) -> str:
+    assert isinstance(outcome, Refusal)
+    return outcome.reason
+
+
+def test_the_preference_is_the_chosen_gpus() -> None:
+    question = Question(frozenset(ALL), frozenset(), 2)
+    assert preferred(question, identified(pod("a", 3, 1), 3, 1)) == (ALL[3], ALL[1])
+
+
+def test_a_refusal_is_told_at_once_unless_kubelet_has_taken_gpus_already() -> None:
+    refusal = Refusal("no")
+    assert preferred(Question(frozenset(ALL), frozenset(), 2), refusal) == refusal
+    taken = Question(frozenset(ALL), frozenset([ALL[2]]), 3)
+    assert preferred(taken, refusal) == (ALL[2], ALL[0], ALL[1])
+
+
+def test_the_order_in_which_kubelet_names_gpus_does_not_matter() -> None:
+    expected = identified(pod("a", 3, 1), 3, 1)
+    assert check([1, 3], expected) == expected
+
+
+def test_other_gpus_than_chosen_are_refused() -> None:
+    told = reason(check([0, 1], identified(pod("a", 3, 1), 3, 1)))
+    assert told == (
+        f"pod default/a: kubelet took {ALL[0]} {ALL[1]}, but container main was given "
+        f"{ALL[1]} {ALL[3]}"
+    )
+
+
+def test_what_was_refused_before_stays_refused() -> None:
+    assert reason(check([0], Refusal("the reason"), pod("a", 0))) == "the reason"
+
+
+def test_unhealthy_unknown_and_held_gpus_are_refused() -> None:
+    a = identified(pod("a", 0), 0)
+    faulty = {**HEALTHY, ALL[0]: "XID 79"}
+    assert reason(check([0], a, health=faulty)) == f"pod default/a: {ALL[0]} is unhealthy: XID 79"
+    assert reason(check([0], a, health={})) == f"pod default/a: this node has no {ALL[0]}"
+    other = {ALL[0]: Holder(PodKey("default", "b"), "main", "uid-b")}
+    assert (
+        reason(check([0], a, holders=other)) == f"pod default/a: {ALL[0]} is held by pod default/b"
+    )
+
+
+def test_a_container_may_hold_its_own_gpus_but_not_those_of_a_former_pod_of_its_name() -> None:
+    a = identified(pod("a", 0), 0)
+    own = {ALL[0]: Holder(a.pod.key, "main", "uid-a")}
+    assert check([0], a, holders=own) == a
+    former = {ALL[0]: Holder(a.pod.key, "main", "uid-before")}
+    assert "is held by pod default/a" in reason(check([0], a, holders=former))
+
+
+def test_without_a_preference_the_set_tells_the_container() -> None:
+    a, b = pod("a", 0, 1), pod("b", 3, 2)
+    assert check([2, 3], None, a, b) == identified(b, 3, 2)
+    assert reason(check([1, 2], None, a, b)).startswith("no pod of this node was given exactly")
+    twins = reason(check([0, 1], None, a, pod("c", 1, 0)))
+    assert twins.endswith("were given to several pods: default/a, default/c")
+
+
+def test_without_a_preference_only_placements_that_count_are_looked_at() -> None:
+    a = pod("a", 0)
+    for worthless in (
+        replace(a, live=False),
+        replace(a, leaving=True),
+        replace(a, uid="uid-copy"),
+        replace(a, annotations={}),
+        replace(a, init_asks=(Ask("warm", 1),)),
+    ):
+        assert reason(check([0], None, worthless)).startswith("no pod of this node was given")
+
+
+def test_environment_and_devices_are_in_rank_order() -> None:
+    gpus = {gpu.uuid: replace(gpu, minor=gpu.minor + 4) for gpu in TOPOLOGY.gpus}
+    grant = grant_of(identified(pod("a", 2, 0), 2, 0), gpus, ["nvidiactl"])
+    both = f"{ALL[2]},{ALL[0]}"
+    assert grant == Grant(
+        {"CUDA_VISIBLE_DEVICES": both, "NVIDIA_VISIBLE_DEVICES": both},
+        ("nvidia6", "nvidia4", "nvidiactl"),
+    )

@@ -1,0 +1,151 @@
+import json
+from collections.abc import Mapping, Sequence
+
+from gputopo.api.names import GPUS_ANNOTATION
+from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.identify import (
+    Identified,
+    ListedPod,
+    Question,
+    Refusal,
+    identify,
+    unsettled,
+)
+from gputopo_deviceplugin.pods import Ask, PodKey, PodRecord
+
+NODE = "n1"
+ALL = [GpuUuid(f"GPU-{index}") for index in range(8)]
+
+
+def uuids(*indices: int) -> frozenset[GpuUuid]:
+    return frozenset(ALL[index] for index in indices)
+
+
+def pod(
+    name: str,
+    containers: Mapping[str, Sequence[int]],
+    *,
+    live: bool = True,
+    leaving: bool = False,
+    init: tuple[Ask, ...] = (),
+) -> PodRecord:
+    placed = {key: [ALL[index] for index in indices] for key, indices in containers.items()}
+    annotation = {"uid": f"uid-{name}", "node": NODE, "generation": 1, "containers": placed}
+    return PodRecord(
+        uid=f"uid-{name}",
+        key=PodKey("default", name),
+        node=NODE,
+        live=live,
+        leaving=leaving,
+        asks=tuple(Ask(key, len(indices)) for key, indices in containers.items()),
+        init_asks=init,
+        annotations={GPUS_ANNOTATION: json.dumps(annotation)},
+    )
+
+
+def listed(name: str, **containers: frozenset[GpuUuid]) -> ListedPod:
+    return ListedPod(PodKey("default", name), containers)
+
+
+def ask(
+    size: int,
+    books: Sequence[ListedPod],
+    *pods: PodRecord,
+    must: frozenset[GpuUuid] = frozenset(),
+    refused: Sequence[str] = (),
+) -> Identified | Refusal:
+    held = frozenset().union(*(gpus for entry in books for gpus in entry.containers.values()))
+    question = Question(frozenset(ALL) - held, must, size)
+    known = {record.key: record for record in pods}
+    return identify(question, books, known, node=NODE, refused=refused)
+
+
+def reason(outcome: Identified | Refusal) -> str:
+    assert isinstance(outcome, Refusal)
+    return outcome.reason
+
+
+def test_the_only_pod_without_its_gpus_is_the_one() -> None:
+    a, b = pod("a", {"main": [0]}), pod("b", {"main": [2, 1]})
+    books = [listed("a", main=uuids(0)), listed("b", main=uuids())]
+    assert ask(2, books, a, b) == Identified(b, "main", (ALL[2], ALL[1]))
+
+
+def test_pods_that_want_no_gpu_do_not_matter() -> None:
+    a, web = pod("a", {"main": [0]}), pod("web", {})
+    books = [listed("web", main=uuids()), listed("a", main=uuids())]
+    assert ask(1, books, a, web) == Identified(a, "main", (ALL[0],))
+
+
+def test_containers_are_served_in_the_order_of_the_spec() -> None:
+    a = pod("a", {"first": [0], "second": [1]})
+    books = [listed("a", second=uuids(), first=uuids(), log=uuids())]
+    assert ask(1, books, a) == Identified(a, "first", (ALL[0],))
+    books = [listed("a", second=uuids(), first=uuids(0), log=uuids())]
+    assert ask(1, books, a) == Identified(a, "second", (ALL[1],))
+
+
+def test_a_pod_whose_next_container_has_another_size_is_not_meant() -> None:
+    a, b = pod("a", {"first": [0, 1], "second": [2]}), pod("b", {"main": [3]})
+    books = [listed("a", first=uuids(), second=uuids()), listed("b", main=uuids())]
+    assert ask(1, books, a, b) == Identified(b, "main", (ALL[3],))
+
+
+def test_ended_leaving_and_refused_pods_are_not_meant() -> None:
+    b = pod("b", {"main": [3]})
+    books = [listed("a", main=uuids()), listed("b", main=uuids())]
+    wanted = Identified(b, "main", (ALL[3],))
+    assert ask(1, books, pod("a", {"main": [0]}, live=False), b) == wanted
+    assert ask(1, books, pod("a", {"main": [0]}, leaving=True), b) == wanted
+    assert ask(1, books, pod("a", {"main": [0]}), b, refused=["uid-a"]) == wanted
+
+
+def test_nobody_waiting_is_said_with_who_waits_for_what() -> None:
+    books = [listed("a", main=uuids()), listed("unknown", main=uuids())]
+    told = reason(ask(1, books, pod("a", {"main": [0, 1]})))
+    assert told == (
+        "no pod of this node waits for 1 GPUs in its next container (waiting: default/a for 2)"
+    )
+
+
+def test_several_are_not_guessed_between() -> None:
+    books = [listed("a", main=uuids()), listed("b", main=uuids())]
+    told = reason(ask(1, books, pod("a", {"main": [0]}), pod("b", {"main": [1]})))
+    assert told.endswith("kubelet does not say whom it means: default/a, default/b")
+
+
+def test_gpus_that_kubelet_lists_with_another_pod_are_refused() -> None:
+    books = [listed("b", main=uuids(0)), listed("a", main=uuids())]
+    told = reason(ask(1, books, pod("a", {"main": [0]}), pod("b", {"main": [0]})))
+    assert told == "pod default/a: GPU-0 is held by pod default/b"
+
+
+def test_gpus_that_kubelet_insists_on_must_be_the_pods_own() -> None:
+    a, books = pod("a", {"main": [0, 1]}), [listed("a", main=uuids())]
+    assert ask(2, books, a, must=uuids(1)) == Identified(a, "main", (ALL[0], ALL[1]))
+    told = reason(ask(2, books, a, must=uuids(5)))
+    assert "kubelet insists on GPU-5" in told
+    assert "topology manager policy" in told
+
+
+def test_a_gpu_given_twice_to_one_container_is_refused() -> None:
+    told = reason(ask(2, [listed("a", main=uuids())], pod("a", {"main": [0, 0]})))
+    assert told == "pod default/a: container main asks for 2 GPUs and was given 1"
+
+
+def test_init_containers_with_gpus_are_not_yet_supported() -> None:
+    a = pod("a", {"main": [0]}, init=(Ask("warm", 1),))
+    told = reason(ask(1, [listed("a", main=uuids())], a))
+    assert told == "pod default/a: init container warm asks for GPUs: not yet supported"
+
+
+def test_only_pods_that_may_wait_are_asked_for() -> None:
+    books = [
+        listed("holding", main=uuids(0)),
+        listed("half", first=uuids(1), second=uuids()),
+        listed("web", main=uuids()),
+        listed("unknown", main=uuids()),
+    ]
+    pods = [pod("holding", {"main": [0]}), pod("half", {"first": [1]}), pod("web", {})]
+    unknown, known = unsettled(books, {record.key: record for record in pods})
+    assert (unknown, known) == ([PodKey("default", "unknown")], [PodKey("default", "half")])
