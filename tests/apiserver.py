@@ -63,7 +63,7 @@ class Answer:
     @property
     def accepted(self) -> bool:
         """Whether the server did what was asked."""
-        return self.status < 300  # noqa: PLR2004 - the class of success
+        return self.status < 300
 
     @property
     def message(self) -> str:
@@ -84,7 +84,7 @@ class ApiServer:
             urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=certificate)),
         )
 
-    def request(  # noqa: PLR0913 - the parts of one HTTP request
+    def request(
         self,
         method: str,
         path: str,
@@ -137,7 +137,7 @@ class ApiServer:
 
 
 def wait_for_policies(server: ApiServer) -> None:
-    """Wait until the policies of the chart are enforced: the server compiles them on its own time."""
+    """Wait until the chart's policies are enforced: the server compiles them when it likes."""
     container = {"name": "main", "image": "busybox"}
     forged = {"name": "probe", "annotations": {"gputopo.io/gpus": "x"}}
     agent = service_account("gputopo-deviceplugin", "other")
@@ -170,7 +170,9 @@ def running(binaries: Path, folder: Path) -> Iterator[ApiServer]:
     _write_credentials(folder, token, port)
     with (
         _process(_etcd(folder, etcd_port, peer_port), folder / "etcd.log"),
-        _process(_api_server(binaries, folder, etcd_port, port), folder / "apiserver.log") as process,
+        _process(
+            _api_server(binaries, folder, etcd_port, port), folder / "apiserver.log"
+        ) as process,
     ):
         deadline = time.monotonic() + START_SECONDS
         while not _is_ready(folder, port, token):
@@ -246,7 +248,10 @@ def _write_credentials(folder: Path, token: str, port: int) -> None:
     (folder / "tokens.csv").write_text(f'{token},admin,admin,"system:masters"\n')
     key, public = str(folder / "accounts.key"), str(folder / "accounts.pub")
     curve = ["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"]
-    for words in (["genpkey", *curve, "-out", key], ["pkey", "-in", key, "-pubout", "-out", public]):
+    for words in (
+        ["genpkey", *curve, "-out", key],
+        ["pkey", "-in", key, "-pubout", "-out", public],
+    ):
         subprocess.run(["openssl", *words], check=True, capture_output=True)
     kubeconfig = {
         "apiVersion": "v1",

@@ -96,7 +96,9 @@ def test_selectors_find_the_pods_of_their_own_component_only(objects: list[Objec
 
 def test_crds_come_with_the_chart_and_stay_without_it(helm: Helm, objects: list[Object]) -> None:
     definitions = [each for each in objects if each["kind"] == "CustomResourceDefinition"]
-    files = {path.name: yaml.safe_load(path.read_text()) for path in (CHART / "../../crds").iterdir()}
+    files = {
+        path.name: yaml.safe_load(path.read_text()) for path in (CHART / "../../crds").iterdir()
+    }
     assert {f"{each['metadata']['name']}.yaml": each for each in definitions} == files
     for each in definitions:
         assert each["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
@@ -131,7 +133,9 @@ def test_no_container_has_a_capability_or_a_writable_root(objects: list[Object])
 def test_only_the_agent_is_root_and_sees_the_host(objects: list[Object]) -> None:
     for workload in workloads(objects):
         pod = pod_of(workload)
-        host = [volume["hostPath"]["path"] for volume in pod.get("volumes", []) if "hostPath" in volume]
+        host = [
+            volume["hostPath"]["path"] for volume in pod.get("volumes", []) if "hostPath" in volume
+        ]
         if workload["kind"] == "DaemonSet":
             assert pod["securityContext"]["runAsUser"] == 0
             assert len(host) == 4
@@ -328,7 +332,9 @@ def test_monitors_and_network_policies_come_when_asked_for(
             for port in rule["ports"]
         }
         served = {
-            port["containerPort"] for each in pod_of(workload)["containers"] for port in each["ports"]
+            port["containerPort"]
+            for each in pod_of(workload)["containers"]
+            for port in each["ports"]
         }
         assert opened == served
 

@@ -38,8 +38,10 @@ REFUSED = {
     "half a GPU": ({"gpusPerReplica": 0.5}, "spec.gpusPerReplica"),
     "an unknown pattern": (
         {"communication": {"pattern": "Star"}},
-        'spec.communication.pattern: Unsupported value: "Star": '
-        'supported values: "Ring", "AllToAll", "Custom"',
+        (
+            'spec.communication.pattern: Unsupported value: "Star": '
+            'supported values: "Ring", "AllToAll", "Custom"'
+        ),
     ),
     "an unknown policy": (
         {"placement": {"policy": "Random"}},
@@ -51,8 +53,10 @@ REFUSED = {
     ),
     "a vertex that is not there": (
         custom((0, 1), (1, 7)),
-        "communication.edges: {from: 1, to: 7} names a vertex that is not there; "
-        "with gpusPerReplica 3 the vertices are 0 to 2",
+        (
+            "communication.edges: {from: 1, to: 7} names a vertex that is not there; "
+            "with gpusPerReplica 3 the vertices are 0 to 2"
+        ),
     ),
     "an edge from a vertex that is not there": (
         custom((3, 0)),
@@ -83,8 +87,10 @@ REFUSED = {
     "two replicas": ({"replicas": 2}, "replicas: not yet supported other than 1"),
     "a mode to come": (
         {"resources": {"mode": "Proportional"}},
-        'spec.resources.mode: Invalid value: "Proportional": '
-        "resources.mode: not yet supported other than Fixed",
+        (
+            'spec.resources.mode: Invalid value: "Proportional": '
+            "resources.mode: not yet supported other than Fixed"
+        ),
     ),
     "a least amount": (
         {"resources": {"min": {"cpu": 1}}},
@@ -162,9 +168,7 @@ def test_a_field_of_the_spec_cannot_be_removed(server: ApiServer, field: str) ->
         "limits": {"activeDeadlineSeconds": 60},
     }
     created = server.create(JOBS, gpu_job(said))
-    answer = server.merge(
-        f"{JOBS}/{created.body['metadata']['name']}", {"spec": {field: None}}
-    )
+    answer = server.merge(f"{JOBS}/{created.body['metadata']['name']}", {"spec": {field: None}})
     assert answer.status == 422, answer.body
     assert f"spec.{field}" in answer.message
 

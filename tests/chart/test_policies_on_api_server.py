@@ -273,7 +273,7 @@ def test_no_other_agent_writes_it(
 ) -> None:
     name = f"far-{next(_number)}"
     assert server.create(TOPOLOGIES, topology(name), ADMIN).accepted
-    body = {"status": {"fingerprint": "f"}} if subresource else {"spec": {"numaNodes": []}}
+    body: dict[str, Any] = {"spec": {"numaNodes": []}, "status": {"fingerprint": "f"}}
     answer = server.merge(f"{TOPOLOGIES}/{name}{subresource}", body, agent)
     assert answer.status == 403
     assert f"metadata.name: {name} {whose}" in answer.message

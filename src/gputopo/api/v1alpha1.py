@@ -5,7 +5,7 @@ Only what the components read or write is typed here. Bytes enter through
 ignored, so that a component can be rolled back under newer objects.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -27,17 +27,30 @@ class _Model(BaseModel):
 Uuid = Annotated[str, Field(min_length=1, max_length=63)]
 """A GPU's UUID; kubelet's device IDs hold at most 63 characters."""
 
+Memory = Annotated[str, Field(max_length=32, pattern=r"^[0-9]+(Ki|Mi|Gi|Ti|k|M|G|T)?$")]
+"""A whole number of bytes as a Kubernetes quantity."""
+
+_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+
+Generation = Annotated[int, Field(ge=0)]
+NumaNodeId = Annotated[int, Field(ge=0, le=1023)]
+ObjectName = Annotated[str, Field(min_length=1, max_length=253)]
+ContainerName = Annotated[str, Field(min_length=1, max_length=63)]
+PodUid = Annotated[str, Field(min_length=1, max_length=64)]
+MegabytesPerSecond = Annotated[int, Field(ge=0)]
+ConditionStatus = Literal["True", "False", "Unknown"]
+
 
 class TopologyGpu(_Model):
     """``GPUTopology.spec.gpus[]``."""
 
     uuid: Uuid
     index: Annotated[int, Field(ge=0, le=63)]
-    minor: Annotated[int, Field(ge=0)]
-    pci_bus_id: Annotated[str, Field(alias="pciBusID")]
-    model: str
-    memory: str
-    numa_node: int | None = None
+    minor: Annotated[int, Field(ge=0, le=1048575)]
+    pci_bus_id: Annotated[str, Field(alias="pciBusID", max_length=32)]
+    model: Annotated[str, Field(max_length=128)]
+    memory: Memory
+    numa_node: NumaNodeId | None = None
 
 
 class TopologyLink(_Model):
@@ -46,8 +59,8 @@ class TopologyLink(_Model):
     a: Uuid
     b: Uuid
     kind: LinkKind
-    version: Annotated[int, Field(ge=0)]
-    count: Annotated[int, Field(ge=0)]
+    version: Annotated[int, Field(ge=0, le=99)]
+    count: Annotated[int, Field(ge=0, le=99)]
     ancestor: Ancestor
     bandwidth_mbps: Annotated[int, Field(alias="bandwidthMBps", gt=0)]
 
@@ -55,17 +68,17 @@ class TopologyLink(_Model):
 class TopologyNumaNode(_Model):
     """``GPUTopology.spec.numaNodes[]``."""
 
-    id: Annotated[int, Field(ge=0)]
+    id: NumaNodeId
     cpus: Annotated[int, Field(ge=0)]
-    memory: str
+    memory: Memory
 
 
 class GPUTopologySpec(_Model):
     """``GPUTopology.spec``: hardware only."""
 
-    gpus: list[TopologyGpu] = []
-    links: list[TopologyLink] = []
-    numa_nodes: list[TopologyNumaNode] = []
+    gpus: Annotated[list[TopologyGpu], Field(max_length=64)] = []
+    links: Annotated[list[TopologyLink], Field(max_length=2016)] = []
+    numa_nodes: Annotated[list[TopologyNumaNode], Field(max_length=64)] = []
 
 
 class ObservedGpu(_Model):
@@ -73,31 +86,34 @@ class ObservedGpu(_Model):
 
     uuid: Uuid
     healthy: bool
-    reason: str | None = None
-    pod_uid: Annotated[str | None, Field(alias="podUID")] = None
-    namespace: str | None = None
-    pod: str | None = None
-    container: str | None = None
+    reason: Annotated[str, Field(max_length=1024)] | None = None
+    pod_uid: Annotated[PodUid | None, Field(alias="podUID")] = None
+    namespace: ContainerName | None = None
+    pod: ObjectName | None = None
+    container: ContainerName | None = None
 
 
 class Condition(_Model):
     """A Kubernetes condition."""
 
-    type: str
-    status: str
-    reason: str
-    message: str
+    type: Annotated[str, Field(min_length=1, max_length=64)]
+    status: ConditionStatus
+    reason: Annotated[str, Field(min_length=1, max_length=128)]
+    message: Annotated[str, Field(max_length=4096)]
     last_transition_time: str
-    observed_generation: int | None = None
+    observed_generation: Generation | None = None
+
+
+Conditions = Annotated[list[Condition], Field(max_length=16)]
 
 
 class GPUTopologyStatus(_Model):
     """``GPUTopology.status``: what the agent sees now."""
 
-    observed_generation: int | None = None
-    fingerprint: str | None = None
-    conditions: list[Condition] = []
-    gpus: list[ObservedGpu] = []
+    observed_generation: Generation | None = None
+    fingerprint: Annotated[str, Field(max_length=128)] | None = None
+    conditions: Conditions = []
+    gpus: Annotated[list[ObservedGpu], Field(max_length=64)] = []
 
 
 class Edge(_Model):
@@ -125,22 +141,22 @@ class PlacementSpec(_Model):
 class Workload(_Model):
     """``GPUJob.spec.workload``."""
 
-    profile: str | None = None
+    profile: Annotated[ObjectName, Field(pattern=_SUBDOMAIN)] | None = None
 
 
 class Resources(_Model):
     """``GPUJob.spec.resources``: which container of the template gets the GPUs."""
 
-    mode: str = "Fixed"
-    container: str | None = None
+    mode: Literal["Fixed", "Proportional", "Auto"] = "Fixed"
+    container: ContainerName | None = None
 
 
 class Limits(_Model):
     """``GPUJob.spec.limits``."""
 
-    backoff_limit: Annotated[int, Field(ge=0)] = 6
-    max_admission_retries: Annotated[int, Field(ge=0)] = 20
-    active_deadline_seconds: Annotated[int | None, Field(ge=1)] = None
+    backoff_limit: Annotated[int, Field(ge=0, le=1000)] = 6
+    max_admission_retries: Annotated[int, Field(ge=0, le=1000)] = 20
+    active_deadline_seconds: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
 
 
 class GPUJobSpec(_Model):
@@ -149,7 +165,7 @@ class GPUJobSpec(_Model):
     suspend: bool = False
     replicas: Annotated[int, Field(ge=1, le=1)] = 1
     gpus_per_replica: Annotated[int, Field(ge=1, le=MAX_GPUS_PER_POD)]
-    priority_class_name: str | None = None
+    priority_class_name: ObjectName | None = None
     workload: Workload = Workload()
     communication: Communication = Communication()
     placement: PlacementSpec = PlacementSpec()
@@ -161,23 +177,23 @@ class GPUJobSpec(_Model):
 class JobPlacement(_Model):
     """``GPUJob.status.placements[]``: one pod, as annotated and as observed."""
 
-    pod: str
-    pod_uid: Annotated[str, Field(alias="podUID")]
-    node: str
-    topology_generation: int | None = None
-    intended: list[str] = []
-    observed: list[str] = []
-    model: str | None = None
-    effective_mbps: Annotated[int | None, Field(alias="effectiveMBps")] = None
-    aggregate_mbps: Annotated[int | None, Field(alias="aggregateMBps")] = None
-    preserved_mbps: Annotated[int | None, Field(alias="preservedMBps")] = None
+    pod: ObjectName
+    pod_uid: Annotated[PodUid, Field(alias="podUID")]
+    node: ObjectName
+    topology_generation: Generation | None = None
+    intended: Annotated[list[Uuid], Field(max_length=MAX_GPUS_PER_POD)] = []
+    observed: Annotated[list[Uuid], Field(max_length=MAX_GPUS_PER_POD)] = []
+    model: Annotated[str, Field(max_length=32)] | None = None
+    effective_mbps: Annotated[MegabytesPerSecond | None, Field(alias="effectiveMBps")] = None
+    aggregate_mbps: Annotated[MegabytesPerSecond | None, Field(alias="aggregateMBps")] = None
+    preserved_mbps: Annotated[MegabytesPerSecond | None, Field(alias="preservedMBps")] = None
 
 
 class JobFailures(_Model):
     """``GPUJob.status.failures``: the user's own, and kubelet's admission rejections."""
 
-    application: int = 0
-    admission: int = 0
+    application: Annotated[int, Field(ge=0)] = 0
+    admission: Annotated[int, Field(ge=0)] = 0
 
 
 class GPUJobStatus(_Model):
@@ -188,16 +204,15 @@ class GPUJobStatus(_Model):
             none is counted twice.
     """
 
-    observed_generation: int | None = None
-    phase: str | None = None
-    conditions: list[Condition] = []
+    observed_generation: Generation | None = None
+    phase: Annotated[str, Field(max_length=32)] | None = None
+    conditions: Conditions = []
     failures: JobFailures = JobFailures()
-    failed_pod_uids: Annotated[list[str], Field(alias="failedPodUIDs")] = []
-    placements: list[JobPlacement] = []
+    failed_pod_uids: Annotated[list[PodUid], Field(alias="failedPodUIDs", max_length=2048)] = []
+    placements: Annotated[list[JobPlacement], Field(max_length=16)] = []
 
 
 class GPUProfileSpec(_Model):
     """``GPUProfile.spec``: the user's word on a workload."""
 
-    communication: Communication | None = None
-    bandwidth_sensitivity_percent: Annotated[int | None, Field(ge=0, le=100)] = None
+    bandwidth_sensitivity_percent: Annotated[int, Field(ge=0, le=100)] | None = None

@@ -1,0 +1,108 @@
+"""What the roles of the chart let each component do, as the API server sees it."""
+
+import pytest
+
+from apiserver import ApiServer, service_account
+
+OPERATOR = "gputopo-operator"
+EXTENDER = "gputopo-extender"
+AGENT = "gputopo-deviceplugin"
+
+ALLOWED = {
+    OPERATOR: [
+        "list gputopo.io gpujobs",
+        "watch gputopo.io gpujobs",
+        "patch gputopo.io gpujobs/status",
+        "create gputopo.io gpuprofiles",
+        "get gputopo.io gputopologies",
+        "create batch jobs",
+        "patch batch jobs",
+        "watch core pods",
+        "create events.k8s.io events",
+    ],
+    EXTENDER: [
+        "list gputopo.io gputopologies",
+        "watch gputopo.io gputopologies",
+        "get core pods",
+        "watch core pods",
+        "create core pods/binding",
+        "patch core pods/status",
+        "list core nodes",
+        "list storage.k8s.io csinodes",
+        "create events.k8s.io events",
+        "create coordination.k8s.io leases",
+        "update coordination.k8s.io leases gputopo-scheduler",
+        "get core configmaps extension-apiserver-authentication kube-system",
+    ],
+    AGENT: [
+        "create gputopo.io gputopologies",
+        "patch gputopo.io gputopologies",
+        "patch gputopo.io gputopologies/status",
+        "get core nodes",
+        "watch core pods",
+        "create core events",
+    ],
+}
+FORBIDDEN = {
+    OPERATOR: [
+        "create core pods",
+        "patch core pods",
+        "delete batch jobs",
+        "patch gputopo.io gpujobs",
+        "patch gputopo.io gputopologies",
+        "get core secrets",
+        "create core pods/binding",
+    ],
+    EXTENDER: [
+        "patch gputopo.io gputopologies",
+        "patch core pods",
+        "create core pods",
+        "get core secrets",
+        "update coordination.k8s.io leases kube-scheduler",
+    ],
+    AGENT: [
+        "patch core nodes",
+        "patch core pods",
+        "delete core pods",
+        "create core pods/binding",
+        "delete gputopo.io gputopologies",
+        "get core secrets",
+        "list core nodes",
+    ],
+}
+
+
+def is_allowed(server: ApiServer, account: str, right: str) -> bool:
+    verb, group, resource, *rest = right.split()
+    name, namespace = [*rest, "", ""][:2]
+    resource, _, subresource = resource.partition("/")
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": service_account(account).name,
+            "groups": ["system:serviceaccounts", "system:authenticated"],
+            "resourceAttributes": {
+                "verb": verb,
+                "group": "" if group == "core" else group,
+                "resource": resource,
+                "subresource": subresource,
+                "name": name,
+                "namespace": namespace or "gputopo-system",
+            },
+        },
+    }
+    answer = server.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+    return bool(answer.body["status"]["allowed"])
+
+
+@pytest.mark.parametrize("account", ALLOWED)
+def test_a_component_may_do_what_its_code_does(server: ApiServer, account: str) -> None:
+    missing = [right for right in ALLOWED[account] if not is_allowed(server, account, right)]
+    assert missing == []
+
+
+@pytest.mark.parametrize("account", FORBIDDEN)
+def test_a_component_may_do_nothing_that_it_does_not_need(server: ApiServer, account: str) -> None:
+    spare = [right for right in FORBIDDEN[account] if is_allowed(server, account, right)]
+    assert spare == []
