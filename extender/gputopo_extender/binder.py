@@ -229,4 +229,5 @@ def _figures(decision: Decision) -> dict[str, object]:
         "effective_mb_per_s": match.effective_mb_per_s,
         "aggregate_mb_per_s": match.aggregate_mb_per_s,
         "preserved_mb_per_s": match.preserved_mb_per_s,
+        "reason": decision.reason,
     }

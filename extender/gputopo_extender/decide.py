@@ -17,6 +17,7 @@ class Decision:
     Attributes:
         generation: of the topology it was taken on.
         gpus: the GPUs as a set, by index.
+        reason: by which rule they were chosen, for the log.
         annotations: what the Binding carries.
     """
 
@@ -27,6 +28,7 @@ class Decision:
     generation: int
     match: Match
     gpus: GpuMask
+    reason: str
     annotations: Mapping[str, str]
 
 
@@ -46,6 +48,7 @@ def decide(
         generation=generation,
         match=match,
         gpus=mask_of(match.gpus),
+        reason=f"{ask.policy} {_kind(ask)} ({ask.sensitivity_reason})",
         annotations={
             GPUS_ANNOTATION: gpus.dump(),
             PLACEMENT_ANNOTATION: _figures(ask, match).dump(),
@@ -60,6 +63,11 @@ def _dealt(ask: Ask, uuids: tuple[GpuUuid, ...]) -> dict[str, list[str]]:
         container.name: [next(remaining) for _ in range(container.gpus)]
         for container in ask.containers
     }
+
+
+def _kind(ask: Ask) -> str:
+    word = "sensitive" if ask.request.sensitive else "insensitive"
+    return f"{word} {ask.request.pattern.kind} of {ask.size}"
 
 
 def _figures(ask: Ask, match: Match) -> PlacementAnnotation:

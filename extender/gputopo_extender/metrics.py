@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, Info
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from gputopo_extender.binder import Outcome
@@ -134,7 +134,7 @@ class _State(Collector):
         synced = GaugeMetricFamily(
             "gputopo_cache_synced", "1 once a kind was listed in full.", labels=["kind"]
         )
-        lists = GaugeMetricFamily(
+        lists = CounterMetricFamily(
             "gputopo_cache_lists", "Full lists of a kind since the start.", labels=["kind"]
         )
         for cache in self._caches:
