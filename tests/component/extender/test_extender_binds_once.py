@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from extender_world import Start, twice, until, uuids_of
+from extender_world import IMPATIENT, Start, twice, until, uuids_of
 from gputopo.topology.catalogue import named
 from objects import Document, pod, topology_object
 from small_api import PODS, TOPOLOGIES, Fault, SmallApi
@@ -85,7 +85,7 @@ async def test_a_binding_that_was_carried_out_but_not_answered_is_a_success(
 ) -> None:
     await api.put(PODS, pod("a", 2))
     api.binding_faults.append(Fault.SILENT_AFTER)
-    async with start() as extender:
+    async with start(**IMPATIENT) as extender:
         assert await extender.scheduler().bind(pod("a", 2), "n1") == ""
         await until(lambda: _is(extender.metric(RESERVED % "unknown"), 0))
         assert await extender.metric(USED) == 2
@@ -99,7 +99,7 @@ async def test_gpus_of_a_binding_without_known_result_stay_reserved_for_that_pod
     await api.put(PODS, pod("a", 8))
     await api.put(PODS, pod("b", 8))
     api.binding_faults.append(fault)
-    async with start(settle_after_seconds=60) as extender:
+    async with start(settle_after_seconds=60, **IMPATIENT) as extender:
         scheduler = extender.scheduler()
         assert "no known result" in await scheduler.bind(pod("a", 8), "n1")
         assert await extender.metric(RESERVED % "unknown") == 1
@@ -118,7 +118,7 @@ async def test_a_binding_carried_out_long_after_its_time_out_was_never_given_to_
     await api.put(PODS, pod("late", 8))
     await api.put(PODS, pod("next", 8))
     api.binding_faults.append(Fault.LATE)
-    async with start(settle_after_seconds=60) as extender:
+    async with start(settle_after_seconds=60, **IMPATIENT) as extender:
         scheduler = extender.scheduler()
         assert "no known result" in await scheduler.bind(pod("late", 8), "n1")
         assert "too few free" in await scheduler.bind(pod("next", 8), "n1")
@@ -135,7 +135,7 @@ async def test_an_unanswered_binding_is_given_up_once_it_can_no_longer_happen(
     await api.put(PODS, pod("a", 8))
     await api.put(PODS, pod("b", 8))
     api.binding_faults.append(Fault.SILENT_BEFORE)
-    async with start(settle_after_seconds=0.5) as extender:
+    async with start(settle_after_seconds=0.5, **IMPATIENT) as extender:
         scheduler = extender.scheduler()
         assert "no known result" in await scheduler.bind(pod("a", 8), "n1")
         await until(lambda: _is(extender.metric(RESERVED % "unknown"), 0))
