@@ -58,7 +58,6 @@ FORBIDDEN = {
         "patch core pods",
         "create core pods",
         "get core secrets",
-        "update coordination.k8s.io leases kube-scheduler",
     ],
     AGENT: [
         "patch core nodes",
