@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -21,10 +22,8 @@ from gputopo_operator.workqueue import WorkQueue
 logger = logging.getLogger(__name__)
 
 
-async def operate(
-    settings: Settings, api: client.ApiClient, metrics: Metrics, stop: asyncio.Event | None = None
-) -> None:
-    """Run the operator until it is told to stop, by ``stop`` or by a signal."""
+async def operate(settings: Settings, api: client.ApiClient, metrics: Metrics) -> None:
+    """Run the operator until a signal tells it to stop."""
     loop = asyncio.get_running_loop()
     cluster = Cluster(api, settings.api_timeout_seconds)
     rules = Rules(settings.resource, settings.scheduler_name)
@@ -49,7 +48,6 @@ async def operate(
                 clusterwide=not settings.namespace_names,
                 namespaces=settings.namespace_names,
                 liveness_endpoint=f"http://{settings.probes_host}:{settings.health_port}/healthz",
-                stop_flag=stop,
             )
             working.cancel()
             resyncing.cancel()
@@ -77,6 +75,8 @@ def main() -> None:
         sys.exit(f"gputopo-operator: {error}")
     _configure_logging(settings)
     logger.info("settings: %s", settings.model_dump_json())
+    # Else kopf asks for the name of the user, and that of the image has none.
+    os.environ.setdefault("POD_ID", socket.gethostname())
     _load_credentials()
     metrics = Metrics()
     start_http_server(settings.metrics_port, settings.probes_host, metrics.registry)
