@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
-from localcluster import binaries, fakegpus, images
+from localcluster import fakegpus
 from localcluster.cluster import Cluster, Status
 from localcluster.errors import ClusterError
 from localcluster.progress import Progress
@@ -52,9 +52,9 @@ def _parser() -> argparse.ArgumentParser:
     add("down", _down, "remove the cluster and all its traces on this machine")
     add("status", _status, "show what runs").add_argument("-o", choices=["text", "json"])
     add("env", _env, 'print settings for a shell: eval "$(tools/cluster env)"')
-    add("images", _images, "build the images and print their names").add_argument(
-        "-o", choices=["text", "json"]
-    )
+    add(
+        "images", _images, "build the images, bring them to the nodes, print their names"
+    ).add_argument("-o", choices=["text", "json"])
     for name, run, text in (
         ("node-off", _node_off, "pull a node's plug"),
         ("node-on", _node_on, "switch a node on again"),
@@ -97,9 +97,7 @@ def _env(_: argparse.Namespace) -> None:
 
 
 def _images(options: argparse.Namespace) -> None:
-    paths, progress = current_paths(), Progress()
-    built = images.ensure(paths, binaries.ensure(paths, progress), progress)
-    references = {image.name: image.reference for image in built}
+    references = {image.name: image.reference for image in _cluster().images()}
     if options.o == "json":
         print(json.dumps(references, indent=1))
     else:

@@ -110,6 +110,17 @@ class Cluster:
             raise ClusterError("no cluster is up; start one with `tools/cluster up`")
         return record
 
+    def images(self) -> list[Image]:
+        """Build the images; bring those that are new to the nodes, if the cluster is up."""
+        preflight.require_root()
+        programs = binaries.ensure(self._paths, self._progress)
+        built = images.ensure(self._paths, programs, self._progress)
+        record = state.read(self._paths)
+        if record is not None:
+            with files.locked(self._lock):
+                self._load_missing(record, built)
+        return built
+
     def node_off(self, name: str) -> None:
         """Pull a node's plug."""
         with files.locked(self._lock):
@@ -192,11 +203,15 @@ class Cluster:
             for started in starting:
                 started.result()
             self._wait_until_usable(record)
-        nodeimages.load_missing(built, record.nodes, self._paths, self._files, self._progress)
+        self._load_missing(record, built)
 
     def _switch_on(self, target: Node, record: Record) -> None:
         others = [other for other in record.nodes if other != target]
         node.switch_on(target, others, self._paths, Path(record.binaries), self._files)
+
+    def _load_missing(self, record: Record, built: Sequence[Image]) -> None:
+        running = [target for target in record.nodes if self._files.recall(target.name)]
+        nodeimages.load_missing(built, running, self._paths, self._files, self._progress)
 
     def _wait_until_usable(self, record: Record) -> None:
         api = ApiClient(self._paths)
