@@ -41,7 +41,9 @@ class HardwareWatch:
         """Read every ``health_seconds``; without NVML try every ``retry_seconds``."""
         self._current = current
         self._library_dir = library_dir
-        self._system_dir = system_dir
+        # Read once: on virtual machines with a balloon the memory goes up and down, and each
+        # change of the spec would be a new generation of the topology.
+        self._numa_nodes = numa_nodes(system_dir)
         self._health_seconds = health_seconds
         self._retry_seconds = retry_seconds
         self._xid_quiet_seconds = xid_quiet_seconds
@@ -91,7 +93,7 @@ class HardwareWatch:
                 self._nvml = Nvml(self._library_dir)
             readings = self._nvml.read()
             self._listen_to(readings)
-            topology = discover(readings, numa_nodes(self._system_dir), known)
+            topology = discover(readings, self._numa_nodes, known)
         except (NvmlError, TopologyError) as error:
             self._close()
             fault = str(error)

@@ -135,6 +135,21 @@ async def test_lost_links_are_new_hardware(world: AgentWorld) -> None:
         assert {link["kind"] for link in mine} == {"PCIe"}
 
 
+async def test_memory_that_comes_and_goes_is_not_new_hardware(world: AgentWorld) -> None:
+    folder = world.settings.system_dir / "devices/system/node/node0"
+    folder.mkdir(parents=True)
+    (folder / "cpulist").write_text("0-3\n")
+    (folder / "meminfo").write_text("Node 0 MemTotal: 2048 kB\n")
+    async with world.agent():
+        await world.until(lambda: world.status)
+        (folder / "meminfo").write_text("Node 0 MemTotal: 1024 kB\n")
+        world.break_gpus("fault 0 15")
+        await world.until(lambda: not world.status["gpus"][0]["healthy"])
+        published = world.api.objects[TOPOLOGY_PATH]
+    assert published["spec"]["numaNodes"] == [{"id": 0, "cpus": 4, "memory": "2Mi"}]
+    assert published["metadata"]["generation"] == 1
+
+
 async def test_an_object_deleted_or_changed_by_hand_is_restored(world: AgentWorld) -> None:
     async with world.agent():
         await world.until(lambda: world.condition("Ready").get("status") == "True")
