@@ -95,6 +95,11 @@ class AgentWorld:
         """The published status."""
         return dict(self.api.objects.get(TOPOLOGY_PATH, {}).get("status") or {})
 
+    def observed(self, index: int) -> Document:
+        """Return what the status says of a GPU, nothing before the first status."""
+        gpus = self.status.get("gpus")
+        return dict(gpus[index]) if gpus else {}
+
     def condition(self, kind: str) -> Document:
         """Return a published condition."""
         found = [entry for entry in self.status.get("conditions", []) if entry["type"] == kind]
@@ -142,9 +147,11 @@ class AgentWorld:
                 await asyncio.sleep(0.02)
 
     async def served(self) -> None:
-        """Return when kubelet has all GPUs."""
+        """Return when kubelet has all GPUs and the object says so."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             await self.kubelet.wait_for_devices(dict.fromkeys(self.uuids, "Healthy"))
+        await self.until(lambda: self.condition("Ready").get("status") == "True")
+        await self.until(lambda: self.condition("GPUsHealthy").get("status") == "True")
 
     @asynccontextmanager
     async def agent(self) -> AsyncIterator[Agent]:

@@ -18,7 +18,7 @@ from gputopo_deviceplugin.nvml import Nvml, NvmlError, XidEvents
 from gputopo_deviceplugin.readings import Readings, Xid
 from gputopo_deviceplugin.state import Current, Hardware
 
-_LISTEN_MILLISECONDS: Final = 500
+_LISTEN_MILLISECONDS: Final = 250
 
 _log = logging.getLogger(__name__)
 

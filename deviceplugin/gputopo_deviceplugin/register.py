@@ -21,9 +21,9 @@ from gputopo_deviceplugin.v1beta1.api_pb2_grpc import (
 )
 
 API_VERSION: Final = "v1beta1"
-_LOOK_SECONDS: Final = 0.5
+_LOOK_SECONDS: Final = 0.2
 _REGISTER_SECONDS: Final = 5.0
-_UNWATCHED_LOOKS: Final = 20
+_UNWATCHED_LOOKS: Final = 50
 """Kubelet listens to ListAndWatch right after a registration; one that stopped has dropped us."""
 
 _log = logging.getLogger(__name__)

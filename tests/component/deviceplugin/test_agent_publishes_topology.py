@@ -40,10 +40,10 @@ async def test_holders_appear_and_disappear_and_nothing_is_written_in_between(
     async with world.agent():
         await world.served()
         await world.run("a", {"main": [0, 7]})
-        await world.until(lambda: "podUID" in world.status["gpus"][7])
+        await world.until(lambda: "podUID" in world.observed(7))
         held = {"podUID": "uid-a", "namespace": "default", "pod": "a", "container": "main"}
         for index in (0, 7):
-            assert world.status["gpus"][index] == {
+            assert world.observed(index) == {
                 "uuid": world.uuids[index],
                 "healthy": True,
                 **held,
@@ -62,8 +62,8 @@ async def test_a_faulty_gpu_is_unhealthy_everywhere_and_the_rest_work(world: Age
         generation = world.api.objects[TOPOLOGY_PATH]["metadata"]["generation"]
         world.break_gpus("fault 2 15")
         await world.until(lambda: world.kubelet.devices[world.uuids[2]] == "Unhealthy")
-        await world.until(lambda: not world.status["gpus"][2]["healthy"])
-        assert world.status["gpus"][2]["reason"] == "NVML: GPU is lost"
+        await world.until(lambda: world.observed(2).get("healthy") is False)
+        assert world.observed(2)["reason"] == "NVML: GPU is lost"
         assert world.condition("GPUsHealthy")["status"] == "False"
         assert world.condition("Ready")["status"] == "True"
         assert world.api.objects[TOPOLOGY_PATH]["metadata"]["generation"] == generation
@@ -84,7 +84,7 @@ async def test_a_gpu_that_is_faulty_from_the_start_is_known_from_the_published_o
     spec = world.api.objects[TOPOLOGY_PATH]["spec"]
     world.break_gpus("fault 4 15", "fault 5 15")
     async with world.agent():
-        await world.until(lambda: not world.status["gpus"][4]["healthy"])
+        await world.until(lambda: world.observed(4).get("healthy") is False)
         await world.until(lambda: world.kubelet.devices.get(world.uuids[4]) == "Unhealthy")
         assert world.kubelet.devices[world.uuids[3]] == "Healthy"
     assert world.api.objects[TOPOLOGY_PATH]["spec"] == spec
@@ -97,7 +97,7 @@ async def test_a_critical_xid_makes_a_gpu_unhealthy_until_it_was_quiet_for_a_whi
         await world.served()
         world.break_gpus("xid 6 79")
         await world.until(lambda: world.kubelet.devices[world.uuids[6]] == "Unhealthy")
-        await world.until(lambda: world.status["gpus"][6].get("reason") == "XID 79")
+        await world.until(lambda: world.observed(6).get("reason") == "XID 79")
         await world.served()
 
 
@@ -116,7 +116,7 @@ async def test_mig_is_not_yet_supported(world: AgentWorld) -> None:
     world.break_gpus("mig 1")
     async with world.agent():
         await world.until(lambda: world.status.get("gpus"))
-        assert world.status["gpus"][1]["reason"] == "MIG mode is on: not yet supported"
+        assert world.observed(1)["reason"] == "MIG mode is on: not yet supported"
 
 
 async def test_lost_links_are_new_hardware(world: AgentWorld) -> None:
@@ -144,7 +144,7 @@ async def test_memory_that_comes_and_goes_is_not_new_hardware(world: AgentWorld)
         await world.until(lambda: world.status)
         (folder / "meminfo").write_text("Node 0 MemTotal: 1024 kB\n")
         world.break_gpus("fault 0 15")
-        await world.until(lambda: not world.status["gpus"][0]["healthy"])
+        await world.until(lambda: world.observed(0).get("healthy") is False)
         published = world.api.objects[TOPOLOGY_PATH]
     assert published["spec"]["numaNodes"] == [{"id": 0, "cpus": 4, "memory": "2Mi"}]
     assert published["metadata"]["generation"] == 1

@@ -207,4 +207,4 @@ async def test_known_pods_are_served_while_the_api_server_is_away(world: AgentWo
         with pytest.raises(AdmissionRefusedError, match="no pod of this node waits for 1 GPUs"):
             await world.kubelet.admit(("default", "unknown"), {"main": 1})
         world.api.down = False
-        await world.until(lambda: world.status["gpus"][5].get("podUID") == "uid-a")
+        await world.until(lambda: world.observed(5).get("podUID") == "uid-a")

@@ -15,7 +15,7 @@ async def test_a_new_kubelet_gets_the_gpus_again_and_running_pods_keep_theirs(
         assert world.kubelet.registrations == 2
         given = await world.run("b", {"main": [3]})
         assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[3]
-        await world.until(lambda: world.status["gpus"][0].get("podUID") == "uid-a")
+        await world.until(lambda: world.observed(0).get("podUID") == "uid-a")
 
 
 async def test_a_wiped_socket_is_made_anew(world: AgentWorld) -> None:
