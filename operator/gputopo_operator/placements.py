@@ -15,7 +15,7 @@ def current_pod(pods: Sequence[Pod], *, over: bool) -> Pod | None:
     candidates = [pod for pod in pods if over or pod.phase != "Failed"]
     return max(
         candidates,
-        key=lambda pod: (not pod.over, not pod.deleting, pod.created, pod.name),
+        key=lambda pod: (not pod.over, pod.created, pod.name),
         default=None,
     )
 

@@ -232,6 +232,33 @@ def test_finished_job_is_not_made_again_even_under_a_foreign_name() -> None:
     assert case.plan() == Plan()
 
 
+def test_failures_after_the_end_are_not_counted() -> None:
+    case = _settled(running().job_ended("Complete", "CompletionsReached"))
+    case.pod("train-2", **exited(1))
+    assert case.settle().failed_pods == ()
+    assert case.status.failures.application == 0
+
+
+def test_job_that_has_ended_is_not_patched() -> None:
+    case = running().job_ended("Complete", "CompletionsReached")
+    case.job["spec"]["suspend"] = True
+    assert case.plan().job_patch is None
+
+
+def test_job_whose_pod_is_gone_is_not_placed_any_more() -> None:
+    case = running()
+    case.pods = []
+    case.settle()
+    assert case.said("Placed") == ("False", "NoPod")
+    assert case.status.placements == []
+
+
+def test_pod_that_replaces_a_failed_one_stands_for_the_job() -> None:
+    case = running().pod(**exited(1)).pod("train-0", node="n2", gpus=GPUS, phase="Running")
+    case.settle()
+    assert [place.pod for place in case.status.placements] == ["train-0"]
+
+
 def test_deleted_gpujob_is_left_to_the_garbage_collector() -> None:
     case = Situation()
     case.job["metadata"]["deletionTimestamp"] = LATER
