@@ -9,15 +9,10 @@ from gputopo_operator.model import Pod
 def current_pod(pods: Sequence[Pod], *, over: bool) -> Pod | None:
     """Return the pod that stands for the job now.
 
-    It is the newest that has not ended. A pod that succeeded stands until the job is
-    made again, one that failed only when the job is over: else another follows it.
+    It is the newest; one that failed only when the job is over: else another follows it.
     """
     candidates = [pod for pod in pods if over or pod.phase != "Failed"]
-    return max(
-        candidates,
-        key=lambda pod: (not pod.over, pod.created, pod.name),
-        default=None,
-    )
+    return max(candidates, key=lambda pod: (pod.created, pod.name), default=None)
 
 
 def placement(

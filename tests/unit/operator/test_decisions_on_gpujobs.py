@@ -253,6 +253,24 @@ def test_job_whose_pod_is_gone_is_not_placed_any_more() -> None:
     assert case.status.placements == []
 
 
+def test_failed_pod_has_no_place_while_another_is_to_follow() -> None:
+    case = running(limits={"backoffLimit": 1}).pod(node="n1", gpus=GPUS, **exited(1))
+    case.settle()
+    assert case.said("Placed") == ("False", "NoPod")
+    case.pod("train-2", node="n2", gpus=GPUS, created="2026-01-01T02:00:00Z", **exited(1))
+    case.settle()
+    assert case.status.phase == "Failed"
+    assert [place.pod for place in case.status.placements] == ["train-2"]
+
+
+def test_child_job_that_is_being_deleted_is_not_patched() -> None:
+    case = running()
+    assert case.child is not None
+    case.child["metadata"]["deletionTimestamp"] = LATER
+    case.job["spec"]["suspend"] = True
+    assert case.plan().job_patch is None
+
+
 def test_pod_that_replaces_a_failed_one_stands_for_the_job() -> None:
     case = running().pod(**exited(1)).pod("train-0", node="n2", gpus=GPUS, phase="Running")
     case.settle()
