@@ -257,10 +257,10 @@ def test_failed_pod_has_no_place_while_another_is_to_follow() -> None:
     case = running(limits={"backoffLimit": 1}).pod(node="n1", gpus=GPUS, **exited(1))
     case.settle()
     assert case.said("Placed") == ("False", "NoPod")
-    case.pod("train-2", node="n2", gpus=GPUS, created="2026-01-01T02:00:00Z", **exited(1))
+    case.pod("train-0", node="n2", gpus=GPUS, created="2026-01-01T02:00:00Z", **exited(1))
     case.settle()
     assert case.status.phase == "Failed"
-    assert [place.pod for place in case.status.placements] == ["train-2"]
+    assert [place.pod for place in case.status.placements] == ["train-0"]
 
 
 def test_child_job_that_is_being_deleted_is_not_patched() -> None:
