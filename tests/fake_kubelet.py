@@ -60,6 +60,8 @@ class FakeKubelet:
         self.registrations = 0
         self.ignore_preference: set[str] | None = None
         self.ask_preference = True
+        self.insists_on: set[str] = set()
+        self.refused_by = ""
         self._resource = resource
         self._random = random.Random(seed)  # noqa: S311 - repeatable disorder
         self._servers: list[grpc.aio.Server] = []
@@ -175,6 +177,7 @@ class FakeKubelet:
             reply = await self._stub.Allocate(request)
         except grpc.aio.AioRpcError as error:
             self._rebuild()
+            self.refused_by = "Allocate"
             raise AdmissionRefusedError(str(error.details())) from error
         finally:
             self.books.allocating = False
@@ -187,13 +190,14 @@ class FakeKubelet:
             assert self._stub is not None
             one = {
                 "available_deviceIDs": self._shuffled(available),
-                "must_include_deviceIDs": [],
+                "must_include_deviceIDs": sorted(self.insists_on),
                 "allocation_size": size,
             }
             request = api.PreferredAllocationRequest(container_requests=[one])
             try:
                 reply = await self._stub.GetPreferredAllocation(request)
             except grpc.aio.AioRpcError as error:
+                self.refused_by = "GetPreferredAllocation"
                 raise AdmissionRefusedError(str(error.details())) from error
             preferred = list(reply.container_responses[0].deviceIDs)
         if self.ignore_preference is not None:

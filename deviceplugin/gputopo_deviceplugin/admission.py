@@ -81,6 +81,7 @@ class Admission:
             answer = preferred(question, outcome)
             if isinstance(answer, Refusal):
                 self._expected = None
+                self._busy_until = _now()
                 self._refuse(answer)
             return answer
 
@@ -88,10 +89,11 @@ class Admission:
         """Return what the container with these GPUs gets, or why it must not have them."""
         async with self._lock:
             expected, self._expected = self._expected, None
-            await self._forget_gone(gpus, expected)
+            deadline = _now() + self._timeout_seconds
+            await self._forget_gone(gpus, expected, deadline)
             outcome = self._verify(gpus, expected)
             if expected is None and isinstance(outcome, Refusal):
-                await self._relist_pods()
+                await self._relist_pods(deadline)
                 outcome = self._verify(gpus, None)
             self._busy_until = _now() + _RECORDING_SECONDS
             if isinstance(outcome, Refusal):
@@ -127,8 +129,9 @@ class Admission:
         except ListError as error:
             return Refusal(str(error))
         self._keep(listed)
+        deadline = _now() + self._timeout_seconds
         unknown, known = unsettled(listed, self._pods)
-        await self._pods.refresh(unknown, self._timeout_seconds)
+        await self._pods.refresh(unknown, deadline - _now())
         outcome = self._judge(question, listed)
         # The watch may be behind kubelet: the pod of old under a name that is taken anew, a pod
         # that ended. What the outcome rests on is asked for once before it becomes final.
@@ -138,7 +141,7 @@ class Admission:
             holders = {self._listed[gpu].key for gpu in question.available & self._listed.keys()}
             doubtful = {*known, *holders}
         if not doubtful <= set(unknown):
-            await self._pods.refresh(doubtful - set(unknown), self._timeout_seconds)
+            await self._pods.refresh(doubtful - set(unknown), deadline - _now())
             outcome = self._judge(question, listed)
         return outcome
 
@@ -161,7 +164,7 @@ class Admission:
         )
 
     async def _forget_gone(
-        self, gpus: Sequence[GpuUuid], expected: Identified | Refusal | None
+        self, gpus: Sequence[GpuUuid], expected: Identified | Refusal | None, deadline: float
     ) -> None:
         """Drop holders of these GPUs that ended since kubelet's books were read."""
         own = expected.pod.key if isinstance(expected, Identified) else None
@@ -171,15 +174,15 @@ class Admission:
         others = {holder.key for holder in holders if holder.key != own}
         if not others:
             return
-        await self._pods.refresh(others, self._timeout_seconds)
+        await self._pods.refresh(others, deadline - _now())
         for book in (self._listed, self._granted):
             for gpu in gpus:
                 if gpu in book and not self._lives(book[gpu]):
                     del book[gpu]
 
-    async def _relist_pods(self) -> None:
+    async def _relist_pods(self, deadline: float) -> None:
         try:
-            async with asyncio.timeout(self._timeout_seconds):
+            async with asyncio.timeout_at(deadline):
                 await self._pods.relist()
         except (TimeoutError, ApiServerError) as error:
             _log.warning("pods not listed %s", fields(reason=str(error) or "timeout"))

@@ -77,11 +77,15 @@ class PodBook(Mapping[PodKey, PodRecord]):
         try:
             async with asyncio.timeout(timeout_seconds):
                 await asyncio.gather(*(self._refresh(key) for key in keys))
-        except (TimeoutError, ApiServerError) as error:
-            _log.warning("pods not read %s", fields(reason=str(error) or "timeout"))
+        except TimeoutError:
+            _log.warning("pods not read %s", fields(reason="timeout"))
 
     async def _refresh(self, key: PodKey) -> None:
-        record = await self._source.pod(key)
+        try:
+            record = await self._source.pod(key)
+        except ApiServerError as error:
+            _log.warning("pod not read %s", fields(pod=key, reason=error))
+            return
         if record is None:
             self._pods.pop(key, None)
         else:

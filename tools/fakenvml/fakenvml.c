@@ -267,24 +267,18 @@ static nvmlReturn_t give(char *buffer, unsigned length, const char *text) {
     return SUCCESS;
 }
 
-/* Define a call on one GPU: `body` runs with `gpu` set and the mutex held. */
-#define GPU_CALL(name, parameters, body)                                                           \
+/* Define a call on one GPU, or on one of its links: `body` runs where the GPU answers. */
+#define CALL(name, parameters, enter, body)                                                        \
     nvmlReturn_t name parameters {                                                                 \
         struct gpu *gpu;                                                                           \
-        nvmlReturn_t result = enter_gpu(device, &gpu);                                             \
+        nvmlReturn_t result = enter;                                                               \
         if (result == SUCCESS)                                                                     \
             body;                                                                                  \
         return leave(result);                                                                      \
     }
-
+#define GPU_CALL(name, parameters, body) CALL(name, parameters, enter_gpu(device, &gpu), body)
 #define LINK_CALL(name, parameters, body)                                                          \
-    nvmlReturn_t name parameters {                                                                 \
-        struct gpu *gpu;                                                                           \
-        nvmlReturn_t result = enter_link(device, link, &gpu);                                      \
-        if (result == SUCCESS)                                                                     \
-            body;                                                                                  \
-        return leave(result);                                                                      \
-    }
+    CALL(name, parameters, enter_link(device, link, &gpu), body)
 
 nvmlReturn_t nvmlInitWithFlags(unsigned flags) {
     (void)flags;
@@ -315,11 +309,6 @@ const char *nvmlErrorString(nvmlReturn_t code) {
 nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned length) {
     nvmlReturn_t result = enter();
     return leave(result == SUCCESS ? give(version, length, now.driver) : result);
-}
-
-nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned length) {
-    nvmlReturn_t result = enter();
-    return leave(result == SUCCESS ? give(version, length, "12.550.54.15") : result);
 }
 
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count) {
@@ -362,21 +351,20 @@ static void fill_pci(nvmlPciInfo_t *pci, const char *bus_id) {
 GPU_CALL(nvmlDeviceGetPciInfo_v3, (nvmlDevice_t device, nvmlPciInfo_t *pci),
          fill_pci(pci, gpu->bus_id))
 
-nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned words,
-                                         unsigned long *nodes, unsigned scope) {
-    struct gpu *gpu;
-    nvmlReturn_t result = enter_gpu(device, &gpu);
-    (void)scope;
-    if (result == SUCCESS && gpu->numa_node < 0)
-        result = NOT_SUPPORTED;
-    if (result == SUCCESS && words == 0)
-        result = INSUFFICIENT_SIZE;
-    if (result == SUCCESS) {
-        memset(nodes, 0, words * sizeof *nodes);
-        nodes[0] = 1UL << gpu->numa_node;
-    }
-    return leave(result);
+static nvmlReturn_t give_nodes(unsigned long *nodes, unsigned words, int numa_node) {
+    if (numa_node < 0)
+        return NOT_SUPPORTED;
+    if (words == 0)
+        return INSUFFICIENT_SIZE;
+    memset(nodes, 0, words * sizeof *nodes);
+    nodes[0] = 1UL << numa_node;
+    return SUCCESS;
 }
+
+GPU_CALL(nvmlDeviceGetMemoryAffinity,
+         (nvmlDevice_t device, unsigned words, unsigned long *nodes,
+          __attribute__((unused)) unsigned scope),
+         result = give_nodes(nodes, words, gpu->numa_node))
 
 nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t device, nvmlDevice_t other,
                                                  unsigned *level) {
@@ -403,29 +391,25 @@ static unsigned nvlink_version(unsigned generation) {
 LINK_CALL(nvmlDeviceGetNvLinkVersion, (nvmlDevice_t device, unsigned link, unsigned *version),
           *version = nvlink_version(gpu->nvlink_generation))
 
-nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned link,
-                                                 nvmlPciInfo_t *pci) {
-    struct gpu *gpu;
-    nvmlReturn_t result = enter_link(device, link, &gpu);
-    if (result == SUCCESS && gpu->link[link] == TO_NOTHING)
-        result = NOT_SUPPORTED;
-    if (result == SUCCESS) {
-        int peer = gpu->link[link];
-        fill_pci(pci, peer == TO_SWITCH ? "0000FFFF:00:00.0" : now.gpu[peer].bus_id);
-    }
-    return leave(result);
+static nvmlReturn_t give_peer(int peer, nvmlPciInfo_t *pci) {
+    if (peer == TO_NOTHING)
+        return NOT_SUPPORTED;
+    fill_pci(pci, peer == TO_SWITCH ? "0000FFFF:00:00.0" : now.gpu[peer].bus_id);
+    return SUCCESS;
 }
 
-nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsigned link,
-                                                 unsigned *type) {
-    struct gpu *gpu;
-    nvmlReturn_t result = enter_link(device, link, &gpu);
-    if (result == SUCCESS && gpu->link[link] == TO_NOTHING)
-        result = NOT_SUPPORTED;
-    if (result == SUCCESS)
-        *type = gpu->link[link] == TO_SWITCH ? TYPE_SWITCH : TYPE_GPU;
-    return leave(result);
+LINK_CALL(nvmlDeviceGetNvLinkRemotePciInfo_v2,
+          (nvmlDevice_t device, unsigned link, nvmlPciInfo_t *pci),
+          result = give_peer(gpu->link[link], pci))
+
+static nvmlReturn_t give_type(int peer, unsigned *type) {
+    *type = peer == TO_SWITCH ? TYPE_SWITCH : TYPE_GPU;
+    return peer == TO_NOTHING ? NOT_SUPPORTED : SUCCESS;
 }
+
+LINK_CALL(nvmlDeviceGetNvLinkRemoteDeviceType,
+          (nvmlDevice_t device, unsigned link, unsigned *type),
+          result = give_type(gpu->link[link], type))
 
 nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set) {
     nvmlReturn_t result = enter();

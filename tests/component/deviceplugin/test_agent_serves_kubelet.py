@@ -108,6 +108,18 @@ async def test_a_swap_with_another_waiting_pod_is_refused(world: AgentWorld) -> 
             await world.run("a", {"main": [3]})
 
 
+async def test_gpus_that_kubelet_insists_on_are_refused_only_when_it_has_taken_them(
+    world: AgentWorld,
+) -> None:
+    async with world.agent():
+        await world.served()
+        world.kubelet.insists_on = {world.uuids[0]}
+        # An error in the preference would leave GPU 0 marked as taken in kubelet's books.
+        with pytest.raises(AdmissionRefusedError, match=f"kubelet insists on {world.uuids[0]}"):
+            await world.run("a", {"main": [6, 2]})
+        assert world.kubelet.refused_by == "Allocate"
+
+
 async def test_a_gpu_that_a_live_container_holds_is_not_given_twice(world: AgentWorld) -> None:
     async with world.agent():
         await world.served()
