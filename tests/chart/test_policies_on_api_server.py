@@ -3,9 +3,11 @@
 import itertools
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from apiserver import ADMIN, ONE_GPU, PODS, TOPOLOGIES, Answer, ApiServer, User, service_account
 from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
@@ -202,6 +204,14 @@ def test_a_pod_of_another_scheduler_that_asks_for_gpus_is_refused(
 
 def test_a_pod_without_gpus_chooses_its_scheduler(server: ApiServer) -> None:
     answer = server.create(PODS, pod(schedulerName="default-scheduler", containers=CPU_ONLY), ALICE)
+    assert answer.accepted, answer.message
+
+
+def test_the_example_of_other_pods_is_let_in(server: ApiServer) -> None:
+    path = Path(__file__).parents[2] / "examples" / "deployment-with-annotations.yaml"
+    template = yaml.safe_load(path.read_text())["spec"]["template"]
+    template["metadata"]["name"] = "inference"
+    answer = server.create(PODS, {"apiVersion": "v1", "kind": "Pod", **template}, ALICE)
     assert answer.accepted, answer.message
 
 
