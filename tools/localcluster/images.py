@@ -29,7 +29,7 @@ _BASE_PACKAGES = (
 _BASE_WITHOUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*")
 _CERTIFICATES = "/etc/ssl/certs"
 _KEPT_ARCHIVES = 2
-_KEPT_LAYERS = 40
+_KEPT_STEPS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +166,8 @@ class _Builder:
         self._paths = paths
         store = paths.cache / "buildah"
         self._buildah = [
+            # What a build mounts, and leaves mounted when it is interrupted, goes with this.
+            *("unshare", "--mount", "--propagation=private"),
             *("buildah", "--storage-driver=overlay"),
             *(f"--root={store}/images", f"--runroot={store}/run"),
         ]
@@ -213,14 +215,15 @@ class _Builder:
         unfinished.rename(archive)
 
     def prune(self, current: list[Image]) -> None:
-        """Forget replaced images; drop all cached layers once there are very many."""
+        """Forget replaced images and failed builds; once very many, also the cached steps."""
+        run([*self._buildah, "rm", "--all"])
         listed = run([*self._buildah, "images", "--format", "{{.Name}}:{{.Tag}}"]).split()
         wanted = {image.reference for image in current}
         for reference in listed:
             if reference not in wanted and not reference.startswith("<none>"):
                 run([*self._buildah, "rmi", reference])
-        layers = run([*self._buildah, "images", "--all", "--quiet"]).split()
-        if len(layers) > _KEPT_LAYERS:
+        steps = run([*self._buildah, "images", "--all", "--quiet"]).split()
+        if len(steps) > _KEPT_STEPS:
             run([*self._buildah, "rmi", "--prune"])
 
 
