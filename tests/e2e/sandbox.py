@@ -46,7 +46,9 @@ class Sandbox:
 
         def observed() -> Object | None:
             status = self.kubectl.get("gpujob", name, self.namespace).get("status", {})
-            for placement in status.get("placements", []):
+            if status.get("phase") != "Running":
+                return None
+            for placement in status["placements"]:
                 if sorted(placement.get("observed", [])) == sorted(placement["intended"]) != []:
                     return placement  # type: ignore[no-any-return]
             return None

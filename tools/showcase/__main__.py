@@ -92,8 +92,10 @@ def _with_image(job: Object, image: str) -> Object:
 
 
 def _observed(kubectl: Kubectl, name: str) -> bool:
-    placements = kubectl.get("gpujob", name, NAMESPACE).get("status", {}).get("placements", [])
-    return any(placement.get("observed") for placement in placements)
+    """Whether the job runs and the node has told which GPUs kubelet gave it."""
+    status = kubectl.get("gpujob", name, NAMESPACE).get("status", {})
+    placements = status.get("placements", [])
+    return status.get("phase") == "Running" and any(one.get("observed") for one in placements)
 
 
 def _row(kubectl: Kubectl, name: str) -> dict[str, Any]:
