@@ -60,23 +60,21 @@ class Cluster:
             ClusterError: the machine is not fit, another cluster runs, or a part did not start.
         """
         preflight.require_root()
-        state.claim(self._paths)
-        preflight.check(self._paths)
-        programs = binaries.ensure(self._paths, self._progress)
-        built = images.ensure(self._paths, programs, self._progress)
         with files.locked(self._lock):
+            state.claim(self._paths)
+            preflight.check(self._paths)
+            programs = binaries.ensure(self._paths, self._progress)
             record = state.read(self._paths)
             if record is not None and not self._paths.binaries.is_symlink():
                 self._progress.note("an earlier start did not get far; its remains are removed")
                 self._remove(record)
                 record = None
-            if record is None:
-                record = self._prepare(programs, servers, built)
-            elif reason := state.difference(record, programs, servers):
-                raise ClusterError(state.refusal(record, reason))
-            else:
+            if record is not None:
+                if reason := state.difference(record, programs, servers):
+                    raise ClusterError(state.refusal(record, reason))
                 self._progress.note(f"a cluster is there, started from {record.clone}; taking it")
-            self._start(record, built)
+            built = images.ensure(self._paths, programs, self._progress)
+            self._start(record or self._prepare(programs, servers, built), built)
 
     def down(self) -> None:
         """Remove the cluster and everything it changed; nothing to do is fine too."""

@@ -87,9 +87,8 @@ def connect(node: Node, init: int, others: Iterable[Node], *, serves_services: b
 
 def disconnect(node: Node) -> None:
     """Remove the node's cable, and with it its routes."""
-    # The far end may linger in a dead namespace that half-closed sockets still hold.
-    if succeeds(["ip", "link", "show", node.host_interface]):
-        run(["ip", "link", "delete", node.host_interface])
+    # It goes with the node's namespace, but half-closed sockets may hold that for a while yet.
+    _delete_link(node.host_interface)
     if succeeds(["ip", "link", "show", settings.BRIDGE]):
         for network in (node.pod_network, settings.SERVICE_NETWORK):
             succeeds(["ip", "route", "delete", network, "via", node.address])
@@ -97,5 +96,10 @@ def disconnect(node: Node) -> None:
 
 def remove_bridge() -> None:
     """Remove the bridge, if it is there."""
-    if succeeds(["ip", "link", "show", settings.BRIDGE]):
-        run(["ip", "link", "delete", settings.BRIDGE])
+    _delete_link(settings.BRIDGE)
+
+
+def _delete_link(name: str) -> None:
+    # The kernel may be deleting it at the same moment; only one that stays is an error.
+    if not succeeds(["ip", "link", "delete", name]) and succeeds(["ip", "link", "show", name]):
+        raise ClusterError(f"the network interface {name} cannot be deleted")
