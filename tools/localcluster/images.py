@@ -21,7 +21,6 @@ from localcluster.settings import CLONE, PAUSE_IMAGE, Paths
 
 RECIPES = CLONE / "tools" / "images"
 _DEBIAN = "bookworm"
-_MIRROR = "http://deb.debian.org/debian"
 _BASE_PACKAGES = (
     *("base-files", "ca-certificates", "coreutils", "dash", "libc-bin"),
     *("libstdc++6", "python3", "python3-venv"),
@@ -183,7 +182,7 @@ class _Builder:
             run(
                 ["mmdebstrap", "--variant=extract", f"--include={','.join(_BASE_PACKAGES)}"]
                 + [f"--dpkgopt=path-exclude={pattern}" for pattern in _BASE_WITHOUT]
-                + [_DEBIAN, str(rootfs), _MIRROR]
+                + [_DEBIAN, str(rootfs)]
             )
             with_rootfs = {**base.added, "rootfs.tar": rootfs}
             self._build(base, with_rootfs, [])
