@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from gputopo.api.enums import LinkKind
 from gputopo.api.names import JOB_LABEL
 from localcluster.settings import CLONE, current_paths
 from showcase import install
@@ -20,6 +21,7 @@ from showcase.truth import Holder, holders
 
 NAMESPACE = "gputopo-demo"
 JOBS = ("gpujob-ring.yaml", "gpujob-insensitive.yaml", "gpujob-custom-edges.yaml")
+JOBS_ON_THE_MESH = ("gpujob-ring.yaml", "gpujob-insensitive.yaml")
 
 
 @dataclass(slots=True)
@@ -71,7 +73,11 @@ def _run_jobs(installed: install.Installed) -> list[str]:
     kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     kubectl.run("delete", "gpujobs", "--all", "-n", NAMESPACE, "--wait=true")
     wait_for("no pod of an earlier demo is left", lambda: not kubectl.list("pods", NAMESPACE))
-    jobs = [_with_image(_example(file), installed.workload_image) for file in JOBS]
+    jobs = [_placed(_example(file), installed.workload_image) for file in JOBS]
+    jobs += [
+        _placed(_example(file), installed.workload_image, node=_mesh_node(kubectl))
+        for file in JOBS_ON_THE_MESH
+    ]
     kubectl.create(*jobs)
     names = [str(job["metadata"]["name"]) for job in jobs]
     for name in names:
@@ -84,11 +90,25 @@ def _example(file: str) -> Object:
     return document
 
 
-def _with_image(job: Object, image: str) -> Object:
-    for container in job["spec"]["template"]["spec"]["containers"]:
+def _placed(job: Object, image: str, *, node: str | None = None) -> Object:
+    """Return the example in the demo's namespace, with an image that the nodes have."""
+    spec = job["spec"]["template"]["spec"]
+    for container in spec["containers"]:
         container["image"] = image
+    if node is not None:
+        spec["nodeSelector"] = {"kubernetes.io/hostname": node}
+        job["metadata"]["name"] += f"-on-{node}"
     job["metadata"]["namespace"] = NAMESPACE
     return job
+
+
+def _mesh_node(kubectl: Kubectl) -> str:
+    """Return the node whose GPUs are linked pair by pair, so that the choice matters most."""
+    return next(
+        str(topology["metadata"]["name"])
+        for topology in kubectl.list("gputopologies")
+        if any(link["kind"] == LinkKind.NVLINK for link in topology["spec"]["links"])
+    )
 
 
 def _observed(kubectl: Kubectl, name: str) -> bool:
