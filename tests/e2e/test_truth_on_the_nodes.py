@@ -6,7 +6,6 @@ from faults import LocalNodes
 from gputopo.api.names import RESOURCE
 from gputopo.api.v1alpha1 import GPUTopologySpec
 from gputopo.topology import catalogue
-from gputopo.topology.fingerprint import fingerprint
 from gputopo.topology.published import from_spec
 from sandbox import Sandbox
 from showcase.kubectl import Kubectl, Object, wait_for
@@ -22,7 +21,7 @@ def test_published_topologies_equal_the_catalogue(
     names = {dgx1: "dgx1-v100", nvswitch: "dgx-a100", pcie: "pcie-8gpu"}
     for node, name in names.items():
         spec = GPUTopologySpec.model_validate(kubectl.get("gputopology", node)["spec"])
-        assert fingerprint(from_spec(spec)) == fingerprint(catalogue.named(name))
+        assert from_spec(spec).fingerprint == catalogue.named(name).fingerprint
 
 
 def _gpu(kubectl: Kubectl, node: str, uuid: str) -> Object:

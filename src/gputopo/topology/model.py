@@ -8,11 +8,11 @@ that kubelet and CUDA know).
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from itertools import combinations
 from typing import NewType
 
 from gputopo.api.enums import Ancestor, LinkKind
-from gputopo.topology.fingerprint import fingerprint
 
 GpuIndex = NewType("GpuIndex", int)
 GpuUuid = NewType("GpuUuid", str)
@@ -101,8 +101,20 @@ class NodeTopology:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Name of the node's structure, the key of every table that equal nodes share."""
-        return fingerprint(self)
+        """32 hexadecimal digits that are equal exactly for equal structure.
+
+        Structure is the set of GPU indices and what links them. UUIDs, bus ids, minor
+        numbers, models, memory and NUMA nodes do not count, nor does the order in which
+        GPUs and links are listed. The value is the same in every process and release.
+        """
+        indices = sorted(gpu.index for gpu in self.gpus)
+        links = sorted(
+            f"{link.a}-{link.b} {link.kind} {link.version} {link.count}"
+            f" {link.ancestor} {link.bandwidth_mb_per_s}"
+            for link in self.links
+        )
+        text = "\n".join([" ".join(map(str, indices)), *links])
+        return sha256(text.encode()).hexdigest()[:32]
 
     @cached_property
     def link_of(self) -> Mapping[tuple[GpuIndex, GpuIndex], Link]:

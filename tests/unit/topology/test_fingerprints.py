@@ -5,19 +5,18 @@ from dataclasses import replace
 from builders import DOUBLE, SINGLE, link, node
 from gputopo.api.enums import Ancestor
 from gputopo.topology.catalogue import named, names
-from gputopo.topology.fingerprint import fingerprint
 from gputopo.topology.model import NodeTopology
 from gputopo.topology.shared import shared_by_equal_nodes
 
 
 def test_uuids_do_not_count() -> None:
-    assert fingerprint(node(0, 1, name="a")) == fingerprint(node(0, 1, name="b"))
+    assert node(0, 1, name="a").fingerprint == node(0, 1, name="b").fingerprint
 
 
 def test_the_order_of_gpus_and_links_does_not_count() -> None:
     there = node(0, 1, 2, links={(0, 1): DOUBLE})
     back = NodeTopology(there.gpus[::-1], there.links[::-1])
-    assert fingerprint(back) == fingerprint(there)
+    assert back.fingerprint == there.fingerprint
 
 
 def test_indices_kinds_ancestors_and_bandwidths_count() -> None:
@@ -31,11 +30,11 @@ def test_indices_kinds_ancestors_and_bandwidths_count() -> None:
         NodeTopology(node(0, 1).gpus, (replace(one, ancestor=Ancestor.PIX),)),
         NodeTopology(node(0, 1).gpus, (link(0, 1, mb_per_s=11_000),)),
     ]
-    assert len({fingerprint(variant) for variant in variants}) == len(variants)
+    assert len({variant.fingerprint for variant in variants}) == len(variants)
 
 
 def test_it_is_the_same_in_every_process_and_release() -> None:
-    assert fingerprint(named("dgx1-v100")) == "592a617d241fbee20fe149be3277783b"
+    assert named("dgx1-v100").fingerprint == "592a617d241fbee20fe149be3277783b"
 
 
 def test_every_server_of_the_catalogue_has_its_own() -> None:
