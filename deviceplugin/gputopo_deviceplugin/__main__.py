@@ -9,11 +9,12 @@ from contextlib import closing
 import httpx2
 from lightkube import AsyncClient
 
+from gputopo.runtime.log import configure
+from gputopo.runtime.settings import SettingsError
 from gputopo_deviceplugin.agent import Agent
-from gputopo_deviceplugin.log import configure
 from gputopo_deviceplugin.metrics import Metrics
 from gputopo_deviceplugin.probes import Probes, Pulse
-from gputopo_deviceplugin.settings import Settings, SettingsError
+from gputopo_deviceplugin.settings import Settings
 
 
 def main() -> None:
@@ -21,8 +22,8 @@ def main() -> None:
     try:
         settings = Settings.load(sys.argv[1:], os.environ)
     except SettingsError as error:
-        sys.exit(f"gputopo-deviceplugin: {error}")
-    configure(settings.log_level)
+        sys.exit(f"{Settings.program}: {error}")
+    configure(settings.log_level, quiet=("httpx2", "httpcore2"))
     asyncio.run(_run_until_told(settings))
 
 

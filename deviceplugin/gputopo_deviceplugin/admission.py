@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from gputopo.runtime.log import fields
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.allocate import Grant, Holder, grant_of, preferred, verify
 from gputopo_deviceplugin.identify import (
@@ -21,7 +22,6 @@ from gputopo_deviceplugin.identify import (
 )
 from gputopo_deviceplugin.kube import ApiServerError
 from gputopo_deviceplugin.lister import ListError
-from gputopo_deviceplugin.log import fields
 from gputopo_deviceplugin.podbook import PodBook
 from gputopo_deviceplugin.pods import PodKey
 from gputopo_deviceplugin.state import Current

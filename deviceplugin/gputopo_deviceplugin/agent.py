@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from lightkube import AsyncClient
 
+from gputopo.runtime.log import fields
 from gputopo.topology.model import NodeTopology
 from gputopo_deviceplugin import events
 from gputopo_deviceplugin.admission import Admission
@@ -17,7 +18,6 @@ from gputopo_deviceplugin.health import Health
 from gputopo_deviceplugin.identify import Identified, ListedPod, Refusal
 from gputopo_deviceplugin.kube import ApiServer, ApiServerError, Document
 from gputopo_deviceplugin.lister import Lister, ListError
-from gputopo_deviceplugin.log import fields
 from gputopo_deviceplugin.metrics import Metrics
 from gputopo_deviceplugin.observe import competitor_of, observed_gpus, serving_of
 from gputopo_deviceplugin.podbook import PodBook

@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
+from gputopo.runtime.log import fields
 from gputopo.topology.model import GpuUuid, NodeTopology, TopologyError
 from gputopo_deviceplugin.discover import discover
 from gputopo_deviceplugin.health import XidMark, all_unhealthy, health_of, is_critical
 from gputopo_deviceplugin.host import numa_nodes
-from gputopo_deviceplugin.log import fields
 from gputopo_deviceplugin.nvml import Nvml, NvmlError, XidEvents
 from gputopo_deviceplugin.readings import Readings, Xid
 from gputopo_deviceplugin.state import Current, Hardware

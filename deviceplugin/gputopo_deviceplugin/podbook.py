@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from typing import Protocol
 
+from gputopo.runtime.log import fields
 from gputopo_deviceplugin.kube import ApiServerError, PodChange
-from gputopo_deviceplugin.log import fields
 from gputopo_deviceplugin.pods import PodKey, PodRecord
 
 _RETRY_SECONDS = 1.0

@@ -11,8 +11,8 @@ from typing import Final
 
 import grpc.aio
 
+from gputopo.runtime.log import fields
 from gputopo_deviceplugin.lister import CHANNEL_OPTIONS
-from gputopo_deviceplugin.log import fields
 from gputopo_deviceplugin.server import OPTIONS, Servicer
 from gputopo_deviceplugin.v1beta1 import api_pb2 as api
 from gputopo_deviceplugin.v1beta1.api_pb2_grpc import (

@@ -1,31 +1,19 @@
 """What the node agent can be told, from flags and environment; flags win."""
 
-import argparse
-import re
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from gputopo.api.names import RESOURCE
-
-ENVIRONMENT_PREFIX = "GPUTOPO_DEVICEPLUGIN_"
-
-# Kubernetes sets these in every container beside a Service called gputopo-deviceplugin.
-_SERVICE_LINK = re.compile(r"SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?")
-
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+from gputopo.runtime.settings import Port, ProgramSettings, Seconds
 
 
-class SettingsError(ValueError):
-    """A setting that does not exist or has a wrong value; the message names both."""
-
-
-class Settings(BaseModel):
+class Settings(ProgramSettings):
     """Every setting with its default; ``node`` alone has none. Port 0 takes any free port."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    program: ClassVar = "gputopo-deviceplugin"
+    purpose: ClassVar = "Publishes this node's GPU topology and serves its GPUs to kubelet."
 
     node: Annotated[str, Field(min_length=1, description="name of this node")]
     resource: Annotated[
@@ -56,9 +44,7 @@ class Settings(BaseModel):
     probes_host: Annotated[str, Field(description="address of livez, readyz and metrics")] = (
         "0.0.0.0"  # noqa: S104 - kubelet and Prometheus come from outside the Pod
     )
-    probes_port: Annotated[
-        int, Field(ge=0, le=65535, description="port of livez, readyz and metrics")
-    ] = 8890
+    probes_port: Annotated[Port, Field(description="port of livez, readyz and metrics")] = 8890
     health_seconds: Annotated[Seconds, Field(description="pause between two readings of NVML")] = (
         5.0
     )
@@ -82,67 +68,9 @@ class Settings(BaseModel):
         Seconds,
         Field(description="longest wait for the API server while kubelet waits for an answer"),
     ] = 1.5
-    log_level: Annotated[
-        Literal["debug", "info", "warning", "error"], Field(description="least level logged")
-    ] = "info"
 
     @property
     def competitors(self) -> frozenset[str]:
         """Resources whose presence on the node forbids to serve."""
         names = {name.strip() for name in self.competing_resources.split(",")}
         return frozenset(names - {"", self.resource})
-
-    @classmethod
-    def load(cls, arguments: Sequence[str], environment: Mapping[str, str]) -> Self:
-        """Return the settings of these flags and environment variables.
-
-        Raises:
-            SettingsError: on an unknown variable or a wrong value.
-            SystemExit: on an unknown flag, as argparse does.
-        """
-        given = {**_from_environment(environment), **_from_flags(arguments, cls)}
-        try:
-            return cls.model_validate(given)
-        except ValidationError as error:
-            raise SettingsError(_message(error)) from None
-
-
-def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    names = {
-        name.removeprefix(ENVIRONMENT_PREFIX): value
-        for name, value in environment.items()
-        if name.startswith(ENVIRONMENT_PREFIX)
-    }
-    return {
-        name.lower(): value for name, value in names.items() if not _SERVICE_LINK.fullmatch(name)
-    }
-
-
-def _from_flags(arguments: Sequence[str], model: type[BaseModel]) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(
-        prog="gputopo-deviceplugin",
-        description="Publishes this node's GPU topology and serves its GPUs to kubelet.",
-        epilog=f"Each flag can be given as {ENVIRONMENT_PREFIX}<NAME> too; the flag wins.",
-        allow_abbrev=False,
-    )
-    for name, field in model.model_fields.items():
-        default = "required" if field.is_required() else f"default {field.default}"
-        parser.add_argument(
-            "--" + name.replace("_", "-"),
-            default=argparse.SUPPRESS,
-            metavar="VALUE",
-            help=f"{field.description} ({default})",
-        )
-    return vars(parser.parse_args(arguments))
-
-
-def _message(error: ValidationError) -> str:
-    detail = error.errors()[0]
-    name = str(detail["loc"][0])
-    variable = f"{ENVIRONMENT_PREFIX}{name.upper()}"
-    if detail["type"] == "extra_forbidden":
-        return f"{variable}: there is no such setting"
-    flag = "--" + name.replace("_", "-")
-    if detail["type"] == "missing":
-        return f"{flag} ({variable}): required"
-    return f"{flag} ({variable}): {detail['input']!r}: {detail['msg']}"

@@ -10,9 +10,10 @@ from typing import Final
 import httpx2
 from lightkube import AsyncClient
 
-from gputopo_extender.log import configure
+from gputopo.runtime.log import configure
+from gputopo.runtime.settings import SettingsError
 from gputopo_extender.server import running
-from gputopo_extender.settings import Settings, SettingsError
+from gputopo_extender.settings import Settings
 
 _LIST_TIMEOUT_SECONDS: Final = 30.0
 """For one page of a list; calls that a scheduler waits for have a shorter one of their own."""
@@ -25,8 +26,8 @@ def main() -> None:
     try:
         settings = Settings.load(sys.argv[1:], os.environ)
     except SettingsError as error:
-        sys.exit(f"gputopo-extender: {error}")
-    configure(settings.log_level)
+        sys.exit(f"{Settings.program}: {error}")
+    configure(settings.log_level, quiet=("aiohttp", "httpx2", "httpcore2"))
     asyncio.run(_run_until_told(settings))
 
 

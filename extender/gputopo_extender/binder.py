@@ -17,12 +17,12 @@ from typing import Protocol
 
 from gputopo.api.enums import PolicyName
 from gputopo.api.names import GPUS_ANNOTATION
+from gputopo.runtime.log import fields
 from gputopo.wire.extender import ExtenderBindingArgs
 from gputopo_extender.cluster import RefusedError, UnansweredError
 from gputopo_extender.decide import Decision, decide
 from gputopo_extender.evaluate import Misfit, match_on, usable_book
 from gputopo_extender.ledger import Ledger, Progress, Reservation
-from gputopo_extender.log import fields
 from gputopo_extender.pods import PodError, PodRecord
 from gputopo_extender.request import Refusal, read
 

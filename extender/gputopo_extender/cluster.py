@@ -31,8 +31,8 @@ from lightkube.generic_resource import (
 )
 
 from gputopo.api.names import GROUP, VERSION
+from gputopo.runtime.log import fields
 from gputopo_extender.decide import Decision
-from gputopo_extender.log import fields
 from gputopo_extender.pods import PodError, PodRecord, record_of
 from gputopo_extender.topologies import NodeRecord, Unreadable, node_of
 

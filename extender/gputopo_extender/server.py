@@ -10,11 +10,11 @@ from typing import Final
 from aiohttp import web
 from lightkube import AsyncClient
 
+from gputopo.runtime.log import fields
 from gputopo_extender.app import KEEPALIVE_SECONDS, probes_app, verbs_app
 from gputopo_extender.binder import Binder
 from gputopo_extender.cluster import Cluster, watched_pods, watched_topologies
 from gputopo_extender.ledger import Ledger
-from gputopo_extender.log import fields
 from gputopo_extender.metrics import Metrics
 from gputopo_extender.settings import Settings
 from gputopo_extender.verbs import Gate, Verbs

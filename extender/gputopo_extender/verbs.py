@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gputopo.api.enums import PolicyName
+from gputopo.runtime.log import fields
 from gputopo.wire.extender import (
     ExtenderArgs,
     ExtenderBindingArgs,
@@ -16,7 +17,6 @@ from gputopo.wire.extender import (
 from gputopo_extender.binder import Binder, Result
 from gputopo_extender.evaluate import Evaluation, evaluate, refuse, scores
 from gputopo_extender.ledger import Ledger
-from gputopo_extender.log import fields
 from gputopo_extender.metrics import Metrics
 from gputopo_extender.pods import PodRecord, record_of
 from gputopo_extender.request import Ask, Refusal, read

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Generic, Protocol, TypeVar
 
+from gputopo.runtime.log import fields
 from gputopo_extender.cluster import (
     Event,
     Listing,
@@ -16,7 +17,6 @@ from gputopo_extender.cluster import (
     Watched,
 )
 from gputopo_extender.ledger import Ledger
-from gputopo_extender.log import fields
 from gputopo_extender.pods import PodRecord
 from gputopo_extender.topologies import NodeRecord, Unreadable
 

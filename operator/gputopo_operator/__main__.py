@@ -11,12 +11,14 @@ import kopf
 from kubernetes import client, config
 from prometheus_client import start_http_server
 
+from gputopo.runtime.log import configure, fields
+from gputopo.runtime.settings import SettingsError
 from gputopo_operator.cluster import ApiError, Cluster
 from gputopo_operator.handlers import registry_for
 from gputopo_operator.metrics import Metrics
 from gputopo_operator.model import Key, Rules
 from gputopo_operator.reconcile import Reconciler
-from gputopo_operator.settings import Settings, SettingsError
+from gputopo_operator.settings import Settings
 from gputopo_operator.workqueue import WorkQueue
 
 logger = logging.getLogger(__name__)
@@ -61,7 +63,7 @@ async def _resync(cluster: Cluster, settings: Settings, queue: WorkQueue[Key]) -
             try:
                 keys = await asyncio.to_thread(cluster.gpu_job_keys, namespace)
             except ApiError as error:
-                logger.warning("resync failed, namespace=%s: %s", namespace, error)
+                logger.warning("resync failed %s", fields(namespace=namespace, reason=error))
                 continue
             for key in keys:
                 queue.add(key)
@@ -72,9 +74,10 @@ def main() -> None:
     try:
         settings = Settings.load(sys.argv[1:], os.environ)
     except SettingsError as error:
-        sys.exit(f"gputopo-operator: {error}")
-    _configure_logging(settings)
-    logger.info("settings: %s", settings.model_dump_json())
+        sys.exit(f"{Settings.program}: {error}")
+    # At level info kopf tells every call of a handler, and aiohttp every probe.
+    configure(settings.log_level, quiet=("kopf.objects", "aiohttp"))
+    logger.info("settings %s", fields(**settings.model_dump()))
     # Else kopf asks for the name of the user, and that of the image has none.
     os.environ.setdefault("POD_ID", socket.gethostname())
     _load_credentials()
@@ -91,15 +94,6 @@ def _load_credentials() -> None:
         config.load_incluster_config()  # type: ignore[no-untyped-call]
     except config.ConfigException:
         config.load_kube_config()  # type: ignore[no-untyped-call]
-
-
-def _configure_logging(settings: Settings) -> None:
-    log_format = kopf.LogFormat.JSON if settings.log_format == "json" else kopf.LogFormat.FULL
-    kopf.configure(log_format=log_format)
-    logging.getLogger().setLevel(settings.log_level.upper())
-    # At level info kopf tells every call of a handler, and aiohttp every probe.
-    for name in ("kopf.objects", "aiohttp.access"):
-        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from gputopo.runtime.log import fields
 from gputopo_operator.cluster import Cluster, ConflictError, JobRefusedError
 from gputopo_operator.decide import decide
 from gputopo_operator.metrics import Metrics
@@ -66,7 +67,7 @@ class Reconciler:
         try:
             return self._bring_about(raw)
         except ConflictError as error:
-            logger.debug("key=%s changed meanwhile: %s", key, error)
+            logger.debug("changed meanwhile %s", fields(gpujob=key, reason=error))
             return CONFLICT_DELAY_S
 
     def _bring_about(self, raw: Object) -> float | None:
@@ -77,7 +78,7 @@ class Reconciler:
             identity = {"uid": job.uid, "resourceVersion": raw["metadata"]["resourceVersion"]}
             patch = {"metadata": identity, "status": plan.status.to_json()}
             self._cluster.patch_status(job.key, patch)
-            logger.info("key=%s phase=%s", job.key, plan.status.phase)
+            logger.info("status written %s", fields(gpujob=job.key, phase=plan.status.phase))
         self._metrics.set_phase(job.key, (plan.status or job.status).phase or "Pending")
         # Only now is it certain that this is news: a repeated attempt tells nothing twice.
         for failed in plan.failed_pods:
@@ -115,15 +116,15 @@ class Reconciler:
         key = seen.job.key
         if plan.create_profile is not None:
             self._cluster.create_profile(Key(key.namespace, plan.create_profile))
-            logger.info("key=%s made GPUProfile %s", key, plan.create_profile)
+            logger.info("profile made %s", fields(gpujob=key, profile=plan.create_profile))
         if plan.create_job is not None:
             try:
                 self._cluster.create_job(key, plan.create_job)
             except JobRefusedError as error:
-                logger.info("key=%s job refused: %s", key, error)
+                logger.info("job refused %s", fields(gpujob=key, reason=error))
                 return decide(replace(seen, refusal=error.refusal), self._rules)
-            logger.info("key=%s made Job", key)
+            logger.info("job made %s", fields(gpujob=key))
         if plan.job_patch is not None:
             self._cluster.patch_job(key, plan.job_patch)
-            logger.info("key=%s patched Job: %s", key, plan.job_patch["spec"])
+            logger.info("job patched %s", fields(gpujob=key, spec=plan.job_patch["spec"]))
         return plan

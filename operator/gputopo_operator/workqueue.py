@@ -5,6 +5,8 @@ import logging
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, Generic, TypeVar
 
+from gputopo.runtime.log import fields
+
 KeyType = TypeVar("KeyType", bound=Hashable)
 
 FIRST_DELAY_S: Final = 0.5
@@ -78,10 +80,8 @@ class WorkQueue(Generic[KeyType]):
             errors = self._errors[key] = self._errors.get(key, 0) + 1
             backoff_s = min(FIRST_DELAY_S * 2.0 ** (errors - 1), LONGEST_DELAY_S)
             logger.warning(
-                "key=%s failed, again in %.1f s: %s",
-                key,
-                backoff_s,
-                error,
+                "failed, trying again %s",
+                fields(key=key, after_seconds=backoff_s, reason=error),
                 exc_info=not isinstance(error, self._expected),
             )
             return backoff_s

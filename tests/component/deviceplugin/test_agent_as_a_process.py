@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx2
 
 from agent_world import AgentWorld
-from gputopo_deviceplugin.settings import ENVIRONMENT_PREFIX
+from gputopo_deviceplugin.settings import Settings
 
 
 def free_port() -> int:
@@ -44,7 +44,7 @@ async def program(
         "probes_host": "127.0.0.1",
         "probes_port": port,
     }
-    settings = {f"{ENVIRONMENT_PREFIX}{name.upper()}": str(value) for name, value in given.items()}
+    settings = {Settings.variable(name): str(value) for name, value in given.items()}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -101,7 +101,7 @@ async def test_it_lives_but_is_not_ready_while_the_api_server_is_away(
 
 
 async def test_a_wrong_setting_ends_it_with_a_message() -> None:
-    environment = {**os.environ, f"{ENVIRONMENT_PREFIX}HEALTH_SECONDS": "0"}
+    environment = {**os.environ, Settings.variable("health_seconds"): "0"}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",

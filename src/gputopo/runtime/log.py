@@ -4,6 +4,7 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Iterable
 
 
 class _Line(logging.Formatter):
@@ -12,19 +13,19 @@ class _Line(logging.Formatter):
     default_msec_format = "%s.%03dZ"
 
 
-def configure(level: str) -> None:
-    """Write everything from ``level`` up to stderr; quieter libraries only warn."""
+def configure(level: str, quiet: Iterable[str]) -> None:
+    """Write everything from ``level`` up to stderr; loggers named in ``quiet`` only warn."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Line("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    for library in ("httpx2", "httpcore2"):
-        logging.getLogger(library).setLevel(logging.WARNING)
+    for name in quiet:
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def fields(**values: object) -> str:
     """Return the values as ``key=value`` fields; what has blanks or quotes is quoted.
 
-    >>> fields(pod="default/a", gpus="0,3", reason="no such pod")
+    >>> fields(pod="default/a", gpus="0,3", reason="no such pod", node=None)
     'pod=default/a gpus=0,3 reason="no such pod"'
     """
     return " ".join(f"{key}={_plain(value)}" for key, value in values.items() if value is not None)

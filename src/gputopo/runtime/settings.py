@@ -1,0 +1,100 @@
+"""What a program can be told, from flags and environment; flags win."""
+
+import argparse
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+# Kubernetes sets these, after our prefix, in every container beside a Service named as the program.
+_SERVICE_LINK = re.compile(r"SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?")
+
+Port = Annotated[int, Field(ge=0, le=65535)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class SettingsError(ValueError):
+    """A setting that is missing, does not exist or has a wrong value; the message names it."""
+
+
+class ProgramSettings(BaseModel):
+    """Base of a program's settings: each field is a setting, with its description and default.
+
+    Attributes:
+        program: name of the program. The field ``some_name`` of ``gputopo-x`` is the flag
+            ``--some-name`` and the variable ``GPUTOPO_X_SOME_NAME``.
+        purpose: what the program is for, in a sentence.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    program: ClassVar[str]
+    purpose: ClassVar[str]
+
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], Field(description="least level logged")
+    ] = "info"
+
+    @classmethod
+    def load(cls, arguments: Sequence[str], environment: Mapping[str, str]) -> Self:
+        """Return the settings of these flags and environment variables.
+
+        Raises:
+            SettingsError: on an unknown variable, a missing setting or a wrong value.
+            SystemExit: on an unknown flag, as argparse does.
+        """
+        flags = vars(cls._parser().parse_args(arguments))
+        try:
+            return cls.model_validate({**cls._variables(environment), **flags})
+        except ValidationError as error:
+            raise SettingsError(cls._message(error)) from None
+
+    @classmethod
+    def variable(cls, name: str) -> str:
+        """Return the environment variable of a setting."""
+        return f"{cls.program}_{name}".upper().replace("-", "_")
+
+    @classmethod
+    def _variables(cls, environment: Mapping[str, str]) -> dict[str, str]:
+        settings = {cls.variable(name): name for name in cls.model_fields}
+        prefix = cls.variable("")
+        for variable in environment:
+            if (
+                variable.startswith(prefix)
+                and variable not in settings
+                and not _SERVICE_LINK.fullmatch(variable.removeprefix(prefix))
+            ):
+                raise SettingsError(f"{variable}: there is no such setting")
+        return {settings[name]: value for name, value in environment.items() if name in settings}
+
+    @classmethod
+    def _parser(cls) -> argparse.ArgumentParser:
+        parser = argparse.ArgumentParser(
+            prog=cls.program,
+            description=cls.purpose,
+            epilog=f"Each flag can be given as {cls.variable('<NAME>')} too; the flag wins.",
+            allow_abbrev=False,
+        )
+        for name, field in cls.model_fields.items():
+            default = f"default {str(field.default) or 'empty'}"
+            parser.add_argument(
+                _flag(name),
+                default=argparse.SUPPRESS,
+                metavar="VALUE",
+                help=f"{field.description} ({'required' if field.is_required() else default})",
+            )
+        return parser
+
+    @classmethod
+    def _message(cls, error: ValidationError) -> str:
+        detail = error.errors()[0]
+        name = str(detail["loc"][0])
+        setting = f"{_flag(name)} ({cls.variable(name)})"
+        if detail["type"] == "missing":
+            return f"{setting}: required"
+        return f"{setting}: {detail['input']!r}: {detail['msg']}"
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
