@@ -9,6 +9,7 @@ from gputopo.api.names import GPUS_ANNOTATION, GROUP, SCHEDULER_NAME
 from gputopo.topology.model import GpuUuid
 
 _TERMINAL = frozenset({"Succeeded", "Failed"})
+_MORE_THAN_ANY_NODE_HAS = 1000
 
 
 class PodKey(NamedTuple):
@@ -106,9 +107,11 @@ def _asks(containers: list[Mapping[str, Any]] | None, resource: str) -> tuple[As
 
 
 def _count(container: Mapping[str, Any], resource: str) -> int:
-    # The API server admits whole numbers only, and limits equal to requests.
+    # The API server admits whole numbers only, and limits equal to requests. It writes 1000 and
+    # more with a suffix ("1k"); kubelet refuses such a pod, which its node's API still shows.
     resources = container.get("resources") or {}
     for kind in ("requests", "limits"):
         if (quantity := (resources.get(kind) or {}).get(resource)) is not None:
-            return int(quantity)
+            text = str(quantity)
+            return int(text) if text.isdecimal() else _MORE_THAN_ANY_NODE_HAS
     return 0
