@@ -10,6 +10,8 @@ from typing import ClassVar
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 LATE_SECONDS = 30.0
+SILENCE_SECONDS = 10.0
+"""A client that says nothing for so long loses its connection: each one holds a thread."""
 
 
 class Pulse:
@@ -34,10 +36,18 @@ class Pulse:
 class Probes:
     """The HTTP server."""
 
-    def __init__(self, host: str, port: int, pulse: Pulse, registry: CollectorRegistry) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        pulse: Pulse,
+        registry: CollectorRegistry,
+        silence_seconds: float = SILENCE_SECONDS,
+    ) -> None:
         """Listen at once; port 0 takes any free port."""
 
         class Handler(_Handler):
+            timeout = silence_seconds
             answers: ClassVar = {
                 "/livez": lambda: _yes_or_no(holds=pulse.alive),
                 "/readyz": lambda: _yes_or_no(holds=pulse.ready),
