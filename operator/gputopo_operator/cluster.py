@@ -52,8 +52,8 @@ class Cluster:
     """What the operator does at the API server. Methods may be called from any thread.
 
     Reads return None for what is not there. Every method raises ``ApiError`` where the
-    server refuses or fails, writes its ``ConflictError`` where the object is not the one
-    that was read any more.
+    server refuses or fails, ``ConflictError`` where what is written to is not what was read
+    any more: patched meanwhile, gone, or made by somebody else.
     """
 
     def __init__(self, api: client.ApiClient, timeout_s: float) -> None:
@@ -183,9 +183,9 @@ class Cluster:
         if answer.status in _HTTP_OK:
             return document
         error_type = ApiError
-        if answer.status == HTTPStatus.CONFLICT or (
-            method != "GET" and answer.status == HTTPStatus.NOT_FOUND
-        ):
+        # A POST that finds nothing has no kind or namespace to go to: reading again cures nothing.
+        gone = method == "PATCH" and answer.status == HTTPStatus.NOT_FOUND
+        if answer.status == HTTPStatus.CONFLICT or gone:
             error_type = ConflictError
         raise error_type(answer.status, str(document.get("message", answer.reason)))
 

@@ -1,5 +1,7 @@
 """Lost events, failing writes and sudden ends lose nothing and double nothing."""
 
+import time
+
 import pytest
 
 from gpujobs import exited, gpu_job, job_pod
@@ -52,6 +54,19 @@ def test_job_that_a_quota_forbids_is_tried_again_later(own_operator: Operator) -
     assert text in refused["message"]
     own_operator.wait_child("train")
     own_operator.wait_condition("train", "Accepted", "JobCreated")
+
+
+def test_a_place_to_write_to_that_is_not_there_is_tried_less_and_less_often(
+    own_operator: Operator,
+) -> None:
+    faults = own_operator.api.faults
+    faults += [Fault("POST", "/jobs", 404, "namespaces default not found")] * 100
+    own_operator.api.create("gpujobs", gpu_job("train"))
+    time.sleep(4.0)
+    # After 0.5, 1, 2, ... seconds, where a conflict would come again five times a second.
+    assert 95 <= len(faults) < 100
+    faults.clear()
+    own_operator.wait_child("train")
 
 
 def test_events_that_a_watch_loses_are_made_good_by_looking_again(own_operator: Operator) -> None:
