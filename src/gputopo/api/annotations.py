@@ -77,6 +77,7 @@ class PlacementAnnotation(_Document):
 
 
 _EDGES = TypeAdapter(list[Edge])
+_LONGEST_SHOWN = 80
 _Word = TypeVar("_Word", bound=StrEnum)
 _Text = TypeVar("_Text", bound=_Document)
 
@@ -136,7 +137,7 @@ def _word(annotations: Mapping[str, str], name: str, words: type[_Word]) -> _Wor
         return words(value)
     except ValueError:
         allowed = ", ".join(words)
-        raise AnnotationError(f"{name}: {value!r} is not one of {allowed}") from None
+        raise AnnotationError(f"{name}: {_shown(value)} is not one of {allowed}") from None
 
 
 def _edges(annotations: Mapping[str, str], pattern: PatternKind) -> tuple[Edge, ...]:
@@ -174,4 +175,10 @@ def _document(annotations: Mapping[str, str], name: str, model: type[_Text]) -> 
 def _first(error: ValidationError) -> str:
     detail = error.errors()[0]
     where = ".".join(str(part) for part in detail["loc"])
-    return f"{where or 'value'}: {detail['msg']} (got {str(detail['input'])[:80]!r})"
+    return f"{where or 'value'}: {detail['msg']} (got {_shown(detail['input'])})"
+
+
+def _shown(value: object) -> str:
+    """Return a value as a message shows it: short enough to leave room for what is allowed."""
+    text = str(value)
+    return repr(text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "...")

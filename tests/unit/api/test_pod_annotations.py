@@ -78,6 +78,15 @@ def test_a_word_that_is_not_allowed_is_refused_with_those_that_are(
     assert str(refused.value) == f"{name}: {value!r} is not one of {allowed}"
 
 
+def test_a_long_word_leaves_room_for_those_that_are_allowed() -> None:
+    with pytest.raises(AnnotationError) as refused:
+        parse_request({"gputopo.io/pattern": "R" * 100_000})
+    shown = "R" * 80
+    assert str(refused.value) == (
+        f"gputopo.io/pattern: '{shown}...' is not one of Ring, AllToAll, Custom"
+    )
+
+
 @pytest.mark.parametrize(
     ("edges", "part"),
     [
