@@ -64,6 +64,7 @@ def suspended(spec: GPUJobSpec, child: Child, queue: str, ending: Ending | None)
 
 
 def placed(
+    job: str,
     pod: Pod | None,
     place: JobPlacement | None,
     previous: Sequence[Condition],
@@ -74,7 +75,9 @@ def placed(
         before = find(previous, PLACED)
         if ending is not None and before is not None:
             return Claim(PLACED, before.status == "True", before.reason, before.message)
-        return Claim(PLACED, False, "NoPod", "there is no pod to be placed")
+        # Why the Job controller makes none (quota, admission, no such class) its Job's events tell.
+        message = f"there is no pod yet; kubectl describe job {job} tells why none is made"
+        return Claim(PLACED, False, "NoPod", message)
     if not pod.node:
         reason, message = pod.unscheduled
         waits = f"pod {pod.name} waits for the scheduler"

@@ -85,7 +85,7 @@ def _with_child(seen: Snapshot, spec: GPUJobSpec, child: Child) -> Plan:
     queue = child.queue or seen.job.labels.get(QUEUE_LABEL, "")
     claimed = [
         claims.accepted(spec, child),
-        claims.placed(pod, place, before.conditions, ending),
+        claims.placed(seen.job.key.name, pod, place, before.conditions, ending),
         claims.running(pod, ending),
         *claims.ended(ending, counts.failures, spec),
         claims.suspended(spec, child, queue, ending),

@@ -51,6 +51,8 @@ def differs(place: JobPlacement) -> bool:
 def in_words(place: JobPlacement) -> str:
     """Return the placement for people, bandwidths in GB/s."""
     words = f"pod {place.pod} on node {place.node}: GPUs {', '.join(place.intended)}"
+    if len(place.intended) == 1:
+        return words  # one GPU talks to none: "0 GB/s" would read like a fault
     if place.effective_mbps is not None:
         words += f"; effective {place.effective_mbps / 1000:g} GB/s ({place.model})"
     if place.aggregate_mbps is not None:

@@ -253,6 +253,15 @@ def test_job_whose_pod_is_gone_is_not_placed_any_more() -> None:
     assert case.status.placements == []
 
 
+def test_job_without_a_pod_says_where_the_cause_is_told() -> None:
+    case = started()
+    case.settle()
+    (placed,) = (each for each in case.status.conditions if each.type == "Placed")
+    assert (
+        placed.message == "there is no pod yet; kubectl describe job train tells why none is made"
+    )
+
+
 def test_failed_pod_has_no_place_while_another_is_to_follow() -> None:
     case = running(limits={"backoffLimit": 1}).pod(node="n1", gpus=GPUS, **exited(1))
     case.settle()
@@ -407,6 +416,11 @@ def test_placement_says_node_gpus_and_bandwidths() -> None:
         "pod train-1 on node n1: GPUs GPU-4, GPU-5, GPU-7; effective 44.1 GB/s (eq2); "
         "aggregate 100 GB/s"
     )
+
+
+def test_placement_of_one_gpu_says_nothing_of_bandwidths() -> None:
+    (event,) = started().pod(node="n1", gpus=("GPU-4",)).settle().events
+    assert event.note == "pod train-1 on node n1: GPUs GPU-4"
 
 
 def test_annotation_of_another_pod_is_worth_nothing() -> None:
