@@ -76,3 +76,11 @@ def test_every_rule_says_what_is_wrong(plural: str) -> None:
     for path, schema in nodes(root_schema(plural)):
         for rule in schema.get("x-kubernetes-validations", []):
             assert {"message", "messageExpression"} & rule.keys(), path
+
+
+@every_kind
+def test_no_column_shows_the_first_of_many(plural: str) -> None:
+    # Of a path with several results the API server prints the first.
+    (version,) = crd(plural)["spec"]["versions"]
+    for column in version["additionalPrinterColumns"]:
+        assert "[*]" not in column["jsonPath"], column["name"]
