@@ -60,6 +60,7 @@ class SmallApi:
         bindings: bodies of the Bindings that were carried out, in order.
         late: Bindings of ``Fault.LATE``, to be carried out by ``carry_out_late``.
         refuse_everything: answer 503 to all.
+        refuse_watches: answer 503 to watches, while lists are answered.
         lists: how often each kind was listed (first pages).
         most_watchers: the most watches ever open at one time.
     """
@@ -71,6 +72,7 @@ class SmallApi:
     bindings: list[Document] = field(default_factory=list)
     late: list[Document] = field(default_factory=list)
     refuse_everything: bool = False
+    refuse_watches: bool = False
     lists: dict[str, int] = field(default_factory=lambda: {PODS: 0, TOPOLOGIES: 0})
     version: int = 100
     oldest: int = 0
@@ -131,9 +133,10 @@ class SmallApi:
     async def list(self, request: web.Request) -> web.StreamResponse:
         """List or watch a kind."""
         kind = request.match_info["kind"]
-        if self.refuse_everything:
+        watch = request.query.get("watch") == "true"
+        if self.refuse_everything or (watch and self.refuse_watches):
             return _status(503, "ServiceUnavailable", "the server is going away")
-        if request.query.get("watch") == "true":
+        if watch:
             return await self._watch(request, kind)
         limit = min(int(request.query.get("limit", 500)), self.page_size)
         start = int(request.query.get("continue") or 0)

@@ -77,6 +77,7 @@ class Reflector(Generic[Record]):
         self._silence_seconds = silence_seconds
         self._clock = clock
         self._heard_at: float | None = None
+        self._delay_seconds = _FIRST_DELAY_SECONDS
         self.lists = 0
 
     @property
@@ -90,20 +91,16 @@ class Reflector(Generic[Record]):
 
     async def run(self) -> None:
         """Follow the API server until cancelled."""
-        delay = _FIRST_DELAY_SECONDS
         while True:
-            lists = self.lists
             try:
                 await self._follow()
             except (RefusedError, UnansweredError) as error:
                 _log.warning(
                     "watch lost, listing again %s", fields(kind=self.name, reason=str(error))
                 )
-            if self.lists > lists:
-                delay = _FIRST_DELAY_SECONDS
             # Jitter, so that restarted components do not come in step.
-            await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311
-            delay = min(2 * delay, _LONGEST_DELAY_SECONDS)
+            await asyncio.sleep(self._delay_seconds * random.uniform(0.5, 1.0))  # noqa: S311
+            self._delay_seconds = min(2 * self._delay_seconds, _LONGEST_DELAY_SECONDS)
 
     async def _follow(self) -> None:
         refold = self._refold()
@@ -116,6 +113,10 @@ class Reflector(Generic[Record]):
             while (event := await self._next(events)) is not None:
                 self._fold(event)
                 self._heard_at = self._clock()
+                self._delay_seconds = _FIRST_DELAY_SECONDS
+        # Only a watch that worked ends the delays: a list of all pods for each that is refused
+        # would be a burden to a server in trouble.
+        self._delay_seconds = _FIRST_DELAY_SECONDS
 
     async def _next(self, events: AsyncGenerator[Event[Record], None]) -> Event[Record] | None:
         try:

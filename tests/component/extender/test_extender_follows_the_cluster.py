@@ -45,6 +45,20 @@ async def test_silence_ends_in_a_new_list_since_a_dead_connection_says_nothing(
         await until(lambda: _used(extender, 0))
 
 
+async def test_watches_that_are_refused_do_not_make_a_storm_of_lists(
+    start: Start, api: SmallApi
+) -> None:
+    api.refuse_watches = True
+    async with start() as extender:
+        await asyncio.sleep(3.0)
+        # After 0.2, 0.4, 0.8, ... seconds or half of that, where it could be twenty lists.
+        assert 2 <= api.lists[PODS] <= 7
+        api.refuse_watches = False
+        await api.put(PODS, pod("a", 4))
+        assert await extender.scheduler().bind(pod("a", 4), "n1") == ""
+        await until(lambda: _used(extender, 4))
+
+
 async def test_a_cache_that_went_stale_closes_the_verbs_until_it_is_listed_again(
     start: Start, api: SmallApi
 ) -> None:
