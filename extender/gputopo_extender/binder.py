@@ -8,12 +8,12 @@ by asking; its GPUs stay reserved until it is certain that it did not and cannot
 import asyncio
 import logging
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from gputopo.api.enums import PolicyName
 from gputopo.api.names import GPUS_ANNOTATION
@@ -86,11 +86,12 @@ class Binder:
         self._settle_after_seconds = settle_after_seconds
         self._on_bound = on_bound
         self._clock = clock
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        # A lock lives as long as somebody holds it or waits for it: nodes come and go.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def bind(self, wanted: ExtenderBindingArgs) -> Result:
         """Bind a pod to a node with exact GPUs; repeating it changes nothing."""
-        async with self._locks[wanted.node]:
+        async with self._lock_of(wanted.node):
             pod = await self._look_up(wanted)
             if isinstance(pod, Result):
                 return pod
@@ -105,13 +106,16 @@ class Binder:
         """Find out what became of the Bindings whose result is not known."""
         for reservation in self._ledger.reservations():
             uid = reservation.decision.uid
-            async with self._locks[reservation.decision.node]:
+            async with self._lock_of(reservation.decision.node):
                 # Under the lock nobody is writing: one that still says so was cancelled.
                 now = self._ledger.reservation(uid)
                 if now is None or now.progress is Progress.BOUND:
                     continue
                 dead = self._clock() - now.written_at >= self._settle_after_seconds
                 await self._settle(now.decision, impossible=dead)
+
+    def _lock_of(self, node: str) -> asyncio.Lock:
+        return self._locks.setdefault(node, asyncio.Lock())
 
     async def _look_up(self, wanted: ExtenderBindingArgs) -> PodRecord | Result:
         pod = self._ledger.pod(wanted.pod_uid)

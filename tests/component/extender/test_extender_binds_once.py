@@ -1,6 +1,7 @@
 """Bind under repetition, concurrency, faults of the API server and restarts."""
 
 import asyncio
+import gc
 import random
 
 import pytest
@@ -33,6 +34,20 @@ async def test_a_repeated_bind_to_the_same_node_succeeds_and_writes_nothing(
         assert "n1" in await scheduler.bind(pod("a", 2), "n2")
     assert len(api.bindings) == 1
     assert uuids_of(api.pod("a")) == first
+
+
+async def test_nodes_that_come_and_go_leave_no_locks_behind(start: Start, api: SmallApi) -> None:
+    def locks() -> int:
+        return sum(isinstance(each, asyncio.Lock) for each in gc.get_objects())
+
+    await api.put(PODS, pod("a"))
+    async with start() as extender:
+        scheduler = extender.scheduler()
+        assert "no GPUTopology" in await scheduler.bind(pod("a"), "gone")
+        before = locks()
+        for number in range(20):
+            assert "no GPUTopology" in await scheduler.bind(pod("a"), f"gone-{number}")
+        assert locks() < before + 20
 
 
 async def test_a_pod_of_the_same_name_but_another_uid_is_not_bound(
