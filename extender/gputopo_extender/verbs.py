@@ -53,8 +53,8 @@ class Verbs:
         pod = record_of(args.pod, self._resource)
         if pod is None:
             return filter_error(
-                f"the pod asks for no {self._resource}: "
-                "name it in managedResources of the scheduler's extender configuration"
+                f"{self._resource}: no container asks for it, or only for 0: leave it out; "
+                "and name it in managedResources of the scheduler's extender configuration"
             )
         ask = self._read(pod)
         nodes = args.candidates()

@@ -167,6 +167,8 @@ async def test_a_pod_without_our_resource_is_told_what_to_configure(start: Start
         plain = pod("plain", containers=[container("main")])
         answer = await extender.scheduler().filter(plain, NODES)
         assert "managedResources" in answer.error
+        none = pod("none", containers=[container("main", "0")])
+        assert "only for 0: leave it out" in (await extender.scheduler().filter(none, NODES)).error
         assert "no pod default/plain" in await extender.scheduler().bind(plain, "n1")
 
 
