@@ -58,6 +58,8 @@ class FakeKubelet:
         self.books = Books()
         self.devices: dict[str, str] = {}
         self.registrations = 0
+        self.registrations_refused = 0
+        self.refuses_registration = False
         self.ignore_preference: set[str] | None = None
         self.ask_preference = True
         self.insists_on: set[str] = set()
@@ -217,8 +219,11 @@ class _Registration(RegistrationServicer):
     async def Register(  # noqa: N802
         self,
         request: api.RegisterRequest,
-        context: grpc.aio.ServicerContext[api.RegisterRequest, api.Empty],  # noqa: ARG002
+        context: grpc.aio.ServicerContext[api.RegisterRequest, api.Empty],
     ) -> api.Empty:
+        if self._kubelet.refuses_registration:
+            self._kubelet.registrations_refused += 1
+            await context.abort(grpc.StatusCode.UNKNOWN, "the resource name is invalid")
         await self._kubelet.registered(request)
         return api.Empty()
 

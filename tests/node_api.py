@@ -28,6 +28,8 @@ class NodeApi:
         objects: by path, ``/api/v1/namespaces/default/pods/a``.
         down: answer 503 to all and end the watches.
         mute: watches tell nothing for the time being.
+        refuse_watches: answer 503 to watches, while lists are answered.
+        lists: how often the pods were listed.
         writes: method and path of everything that was written.
     """
 
@@ -36,6 +38,8 @@ class NodeApi:
         self.writes: list[tuple[str, str]] = []
         self.down = False
         self.mute = False
+        self.refuse_watches = False
+        self.lists = 0
         self.url = ""
         self._log: list[tuple[int, str, Document]] = []
         self._versions = itertools.count(100)
@@ -73,7 +77,10 @@ class NodeApi:
         field, _, node = request.query["fieldSelector"].partition("=")
         assert field == "spec.nodeName"
         if request.query.get("watch") == "true":
+            if self.refuse_watches:
+                return _failure(503, "the server is going away")
             return await self._watch(request, node)
+        self.lists += 1
         pods = [doc for doc in self.objects.values() if _is_pod_of(doc, node)]
         version = str(next(self._versions))
         return web.json_response(

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import random
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from typing import Protocol
@@ -10,7 +11,8 @@ from gputopo.runtime.log import fields
 from gputopo_deviceplugin.kube import ApiServerError, PodChange
 from gputopo_deviceplugin.pods import PodKey, PodRecord
 
-_RETRY_SECONDS = 1.0
+_FIRST_DELAY_SECONDS = 1.0
+_LONGEST_DELAY_SECONDS = 15.0
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +44,7 @@ class PodBook(Mapping[PodKey, PodRecord]):
         """
         self._source = source
         self._silence_seconds = silence_seconds
+        self._delay_seconds = _FIRST_DELAY_SECONDS
         self._pods: dict[PodKey, PodRecord] = {}
 
     def __getitem__(self, key: PodKey) -> PodRecord:
@@ -60,7 +63,9 @@ class PodBook(Mapping[PodKey, PodRecord]):
                 await self._follow()
             except ApiServerError as error:
                 _log.warning("pods not watched, listing again %s", fields(reason=error))
-                await asyncio.sleep(_RETRY_SECONDS)
+                # Jitter, so that the agents of all nodes do not come in step.
+                await asyncio.sleep(self._delay_seconds * random.uniform(0.5, 1.0))  # noqa: S311
+                self._delay_seconds = min(2 * self._delay_seconds, _LONGEST_DELAY_SECONDS)
 
     async def relist(self) -> str:
         """Read all pods anew and return the list's resource version.
@@ -99,7 +104,9 @@ class PodBook(Mapping[PodKey, PodRecord]):
                     async with asyncio.timeout(self._silence_seconds):
                         change = await anext(changes, None)
                 except TimeoutError:
-                    return
+                    change = None
+                # Only a watch that worked ends the delays, not each list before one is refused.
+                self._delay_seconds = _FIRST_DELAY_SECONDS
                 if change is None:
                     return
                 self._fold(change)

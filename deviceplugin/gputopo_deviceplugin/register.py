@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+import grpc
 import grpc.aio
 
 from gputopo.runtime.log import fields
@@ -23,6 +24,9 @@ from gputopo_deviceplugin.v1beta1.api_pb2_grpc import (
 API_VERSION: Final = "v1beta1"
 _LOOK_SECONDS: Final = 0.2
 _REGISTER_SECONDS: Final = 5.0
+_REFUSED_SECONDS: Final = 5.0
+"""Pause after a kubelet that is there has said no; one that is not there yet is awaited."""
+
 _UNWATCHED_LOOKS: Final = 50
 """Kubelet listens to ListAndWatch right after a registration; one that stopped has dropped us."""
 
@@ -56,6 +60,7 @@ class Registrar:
         self._server: grpc.aio.Server | None = None
         self._served: tuple[int, ...] | None = None
         self._unwatched = 0
+        self._failure: str | None = None
         self.registered = False
         self.registrations = 0
         self.refusal: str | None = "not known yet whether this node has GPUs to serve"
@@ -115,8 +120,13 @@ class Registrar:
             ) as channel:
                 await RegistrationStub(channel).Register(request, timeout=_REGISTER_SECONDS)
         except grpc.aio.AioRpcError as error:
-            _log.warning("not registered %s", fields(reason=error.details()))
+            if error.details() != self._failure:
+                self._failure = error.details()
+                _log.warning("not registered, trying again %s", fields(reason=self._failure))
+            if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                await asyncio.sleep(_REFUSED_SECONDS)
             return
+        self._failure = None
         self._served = identities
         self._unwatched = 0
         self.registered = True

@@ -1,5 +1,7 @@
 """Registration with kubelet: first, again, and not at all."""
 
+import asyncio
+
 from agent_world import NODE_PATH, TOPOLOGY_PATH, AgentWorld
 
 
@@ -35,6 +37,30 @@ async def test_the_agent_waits_for_a_kubelet_that_is_not_there_yet(world: AgentW
         await world.served()
         await world.until(lambda: world.condition("Ready").get("status") == "True")
         await world.until(lambda: world.pulse.ready)
+
+
+async def test_a_kubelet_that_refuses_the_agent_is_not_asked_without_pause(
+    world: AgentWorld,
+) -> None:
+    world.kubelet.refuses_registration = True
+    async with world.agent():
+        await world.until(lambda: world.kubelet.registrations_refused)
+        await asyncio.sleep(1.0)
+        assert world.kubelet.registrations_refused == 1
+        world.kubelet.refuses_registration = False
+        await world.served()
+
+
+async def test_watches_that_are_refused_do_not_make_a_list_of_pods_each_second(
+    world: AgentWorld,
+) -> None:
+    world.api.refuse_watches = True
+    async with world.agent():
+        await asyncio.sleep(6.0)
+        # After 1, 2 and 4 seconds or half of that: an outage finds every node's agent here.
+        assert 2 <= world.api.lists <= 4
+        world.api.refuse_watches = False
+        await world.run("a", {"main": [0]})
 
 
 async def test_a_second_agent_takes_over_from_the_first(world: AgentWorld) -> None:
