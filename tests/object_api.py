@@ -281,6 +281,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _post(self, match: Any, body: Document) -> None:
         body["metadata"].setdefault("namespace", match["namespace"])
+        if len(body.get("note", "").encode()) > 1024:
+            self._answer(422, {"message": "note: can have at most 1024 characters"})
+            return
         created = self.state.create(match["plural"], body)
         if created is None:
             self._answer(409, {"message": f"{body['metadata']['name']} already exists"})

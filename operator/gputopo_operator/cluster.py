@@ -19,6 +19,9 @@ from gputopo_operator.model import Event, Key, Object, Refusal
 
 _OURS: Final = f"/apis/{GROUP}/{VERSION}"
 _PAGE: Final = 500
+_NOTE_BYTES: Final = 1024
+"""What the API server takes of an event's note; it counts bytes, not characters."""
+
 _HTTP_OK: Final = range(200, 300)
 _PERMANENT: Final = {
     HTTPStatus.BAD_REQUEST,
@@ -138,7 +141,7 @@ class Cluster:
             "reportingInstance": socket.gethostname(),
             "action": "Reconcile",
             "reason": event.reason,
-            "note": event.note,
+            "note": event.note.encode()[:_NOTE_BYTES].decode(errors="ignore"),
             "type": event.type,
             "regarding": {
                 "apiVersion": API_VERSION,

@@ -13,6 +13,7 @@ from gpujobs import (
     job_pod,
     refused_by_kubelet,
     requested_gpus,
+    template,
 )
 from gputopo.api.names import JOB_LABEL, SENSITIVITY_ANNOTATION
 from object_api import Fault
@@ -251,6 +252,13 @@ def test_objects_bear_no_state_of_the_framework(operator: Operator) -> None:
         assert found is not None
         assert "finalizers" not in found["metadata"]
         assert not found["metadata"].get("annotations")
+
+
+def test_long_refusal_in_any_alphabet_is_told_in_an_event(operator: Operator) -> None:
+    name = "long-word"
+    operator.api.create("gpujobs", gpu_job(name, template=template(restartPolicy="ä" * 2000)))
+    [note] = operator.wait_event(name, "Refused")
+    assert note.startswith("spec.template.spec.restartPolicy: 'ää")
 
 
 def test_probes_and_metrics_answer(operator: Operator) -> None:
