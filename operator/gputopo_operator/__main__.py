@@ -41,7 +41,7 @@ async def operate(settings: Settings, api: client.ApiClient, metrics: Metrics) -
     with threads:
         async with asyncio.TaskGroup() as group:
             working = group.create_task(queue.run(settings.workers))
-            resyncing = group.create_task(_resync(cluster, settings, queue))
+            resyncing = group.create_task(_resync(cluster, settings, queue, metrics))
             # kopf ends every task of the loop that is younger than itself.
             await asyncio.sleep(0)
             await kopf.operator(
@@ -55,10 +55,15 @@ async def operate(settings: Settings, api: client.ApiClient, metrics: Metrics) -
             resyncing.cancel()
 
 
-async def _resync(cluster: Cluster, settings: Settings, queue: WorkQueue[Key]) -> None:
+async def _resync(
+    cluster: Cluster, settings: Settings, queue: WorkQueue[Key], metrics: Metrics
+) -> None:
     """Have every GPUJob looked at now and then: a watch may lose an event."""
     while True:
         await asyncio.sleep(settings.resync_seconds)
+        # A list does not show what is gone, and no watch tells it again.
+        for key in metrics.known():
+            queue.add(key)
         for namespace in settings.namespace_names or (None,):
             try:
                 keys = await asyncio.to_thread(cluster.gpu_job_keys, namespace)

@@ -49,6 +49,11 @@ class Metrics:
         """Count one failed pod."""
         self._pod_failures.labels(kind).inc()
 
+    def known(self) -> tuple[Key, ...]:
+        """Return the GPUJobs that are counted in a phase."""
+        with self._lock:
+            return tuple(self._phase_of)
+
     def set_phase(self, key: Key, phase: str | None) -> None:
         """Note the phase of a GPUJob, None where it is gone."""
         with self._lock:

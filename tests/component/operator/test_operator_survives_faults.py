@@ -1,12 +1,13 @@
 """Lost events, failing writes and sudden ends lose nothing and double nothing."""
 
 import time
+import urllib.request
 
 import pytest
 
 from gpujobs import exited, gpu_job, job_pod
 from object_api import Fault
-from operator_process import Operator
+from operator_process import Operator, eventually
 
 
 def _created_jobs(operator: Operator) -> list[str]:
@@ -75,6 +76,23 @@ def test_events_that_a_watch_loses_are_made_good_by_looking_again(own_operator: 
     own_operator.api.deaf = True
     own_operator.api.create("gpujobs", gpu_job("second"))
     own_operator.wait_phase("second", "Pending")
+
+
+def test_gpujob_whose_end_no_watch_told_is_not_counted_for_ever(own_operator: Operator) -> None:
+    own_operator.api.create("gpujobs", gpu_job("train"))
+    own_operator.wait_phase("train", "Pending")
+
+    def pending() -> float:
+        with urllib.request.urlopen(own_operator.metrics_url) as answer:  # noqa: S310 - our own
+            lines = answer.read().decode().splitlines()
+        [line] = [each for each in lines if each.startswith('gputopo_operator_gpujobs{phase="Pen')]
+        return float(line.split()[-1])
+
+    eventually("it is counted", lambda: pending() == 1)
+    own_operator.settle()
+    own_operator.api.deaf = True
+    own_operator.api.delete("gpujobs", "train")
+    eventually("it is not counted", lambda: pending() == 0)
 
 
 def test_failures_are_counted_once_over_a_sudden_end(own_operator: Operator) -> None:
