@@ -54,6 +54,7 @@ FORBIDDEN = {
         "create core pods/binding",
     ],
     EXTENDER: [
+        "get gputopo.io gputopologies",
         "patch gputopo.io gputopologies",
         "patch core pods",
         "create core pods",
