@@ -1,6 +1,8 @@
 """What Prometheus is told."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from importlib.metadata import version
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Info
 
 from gputopo_deviceplugin.observe import Serving
 from gputopo_deviceplugin.state import Hardware
@@ -30,6 +32,8 @@ class Metrics:
             ["of"],
             registry=self.registry,
         )
+        build = Info("gputopo_build", "Version of gputopo.", registry=self.registry)
+        build.info({"version": version("gputopo"), "component": "deviceplugin"})
         for state in ("healthy", "unhealthy"):
             self._gpus.labels(state)
         for result in ("granted", "refused"):

@@ -80,4 +80,5 @@ def _figures(ask: Ask, match: Match) -> PlacementAnnotation:
         effective_mbps=match.effective_mb_per_s,
         aggregate_mbps=match.aggregate_mb_per_s,
         preserved_mbps=match.preserved_mb_per_s,
+        exact=match.exact,
     )

@@ -33,9 +33,9 @@ class Settings(ProgramSettings):
         Seconds,
         Field(
             description="longest wait for one answer of the API server; "
-            "bind may need two within kube-scheduler's httpTimeout"
+            "bind may need three within kube-scheduler's httpTimeout"
         ),
-    ] = 2.0
+    ] = 1.5
     relist_after_silence_seconds: Annotated[
         Seconds, Field(description="a watch without events for so long is listed again")
     ] = 60.0

@@ -54,8 +54,9 @@ def phase(conditions: Sequence[Condition]) -> str:
     >>> phase([])
     'Pending'
     """
-    true = {condition.type for condition in conditions if condition.status == "True"}
-    return next((phase for type_, phase in _PHASES if type_ in true), "Pending")
+    status = {condition.type: condition.status for condition in conditions}
+    waiting = "Refused" if status.get(ACCEPTED) == "False" else "Pending"
+    return next((phase for type_, phase in _PHASES if status.get(type_) == "True"), waiting)
 
 
 def find(conditions: Sequence[Condition], type_: str) -> Condition | None:

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
 from gputopo_operator.model import FailureKind, Key
 
-PHASES = ("Pending", "Suspended", "Placed", "Running", "Succeeded", "Failed")
+PHASES = ("Refused", "Pending", "Suspended", "Placed", "Running", "Succeeded", "Failed")
 
 
 class Metrics:
@@ -37,8 +37,8 @@ class Metrics:
         )
         for phase in PHASES:
             self._jobs.labels(phase)
-        build = Info("gputopo_operator_build", "Version of gputopo.", registry=self.registry)
-        build.info({"version": version("gputopo")})
+        build = Info("gputopo_build", "Version of gputopo.", registry=self.registry)
+        build.info({"version": version("gputopo"), "component": "operator"})
 
     def watch_queue(self, length: Callable[[], int]) -> None:
         """Serve what ``length`` returns as the number of GPUJobs that wait for a worker."""

@@ -63,7 +63,10 @@ class GpusAnnotation(_Document):
 
 
 class PlacementAnnotation(_Document):
-    """``gputopo.io/placement``: the figures of the decision and why it was taken."""
+    """``gputopo.io/placement``: the figures of the decision and why it was taken.
+
+    ``exact`` is false where the search for the best embedding ran out of its budget.
+    """
 
     v: Literal[1] = 1
     policy: PolicyName
@@ -74,6 +77,7 @@ class PlacementAnnotation(_Document):
     effective_mbps: Annotated[int | None, Field(alias="effectiveMBps")] = None
     aggregate_mbps: Annotated[int, Field(alias="aggregateMBps")]
     preserved_mbps: Annotated[int, Field(alias="preservedMBps")]
+    exact: bool = True
 
 
 _EDGES = TypeAdapter(list[Edge])

@@ -269,5 +269,5 @@ def test_probes_and_metrics_answer(operator: Operator) -> None:
     with urllib.request.urlopen(operator.metrics_url) as answer:  # noqa: S310 - likewise
         text = answer.read().decode()
     assert 'gputopo_operator_gpujobs{phase="Pending"}' in text
-    assert 'gputopo_operator_build_info{version="' in text
+    assert 'gputopo_build_info{component="operator",version="' in text
     assert 'gputopo_operator_reconcile_duration_seconds_count{outcome="success"}' in text

@@ -26,6 +26,7 @@ GPUS = {
     "containers": {"main": ["GPU-b", "GPU-a"]},
 }
 PLACEMENT = {
+    "exact": True,
     "v": 1,
     "policy": "Preserve",
     "pattern": "Ring",

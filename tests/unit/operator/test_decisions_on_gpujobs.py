@@ -177,7 +177,7 @@ TABLE: dict[str, tuple[Callable[[], Situation], str, Expected]] = {
     ),
     "a Job of the same name that belongs to somebody else": (
         _foreign,
-        "Pending",
+        "Refused",
         {"Accepted": ("False", "JobNameTaken"), "Placed": ("False", "NotAccepted")},
     ),
     "a completed job whose child was cleaned away stays completed": (
@@ -187,17 +187,17 @@ TABLE: dict[str, tuple[Callable[[], Situation], str, Expected]] = {
     ),
     "a mode that is not yet supported": (
         lambda: Situation(resources={"mode": "Auto"}),
-        "Pending",
+        "Refused",
         {"Accepted": ("False", "SpecRefused")},
     ),
     "a template that contradicts the job": (
         lambda: Situation(template=template(schedulerName="other")),
-        "Pending",
+        "Refused",
         {"Accepted": ("False", "SpecRefused")},
     ),
     "a spec that cannot be read": (
         lambda: Situation(gpusPerReplica=99),
-        "Pending",
+        "Refused",
         {"Accepted": ("False", "SpecInvalid")},
     ),
 }
