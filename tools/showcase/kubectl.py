@@ -98,7 +98,7 @@ def wait_for(
     what: str,
     look: Callable[[], Value | None],
     *,
-    timeout_s: float = 60,
+    timeout_s: float = 120,
     interval_s: float = 0.3,
 ) -> Value:
     """Return the first true value that ``look`` sees.
