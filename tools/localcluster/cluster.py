@@ -77,11 +77,16 @@ class Cluster:
             self._start(record or self._prepare(programs, servers, built), built)
 
     def down(self) -> None:
-        """Remove the cluster and everything it changed; nothing to do is fine too."""
+        """Remove the cluster and everything it changed; nothing to do is fine too.
+
+        Raises:
+            ClusterError: the state folder holds something else than a cluster.
+        """
         preflight.require_root()
         if not self._paths.state.exists():
             return
         with files.locked(self._lock), self._progress.stage("Remove the cluster"):
+            state.claim(self._paths)
             record = state.read(self._paths)
             if record is not None:
                 self._remove(record)
@@ -102,7 +107,8 @@ class Cluster:
         )
 
     def record(self) -> Record:
-        """The running cluster's record. Raises a ClusterError when there is none."""
+        """The running cluster's record. A ClusterError when there is none, or without root."""
+        preflight.require_root()
         record = state.read(self._paths)
         if record is None:
             raise ClusterError("no cluster is up; start one with `tools/cluster up`")
@@ -155,8 +161,7 @@ class Cluster:
         network.remove_bridge()
         hostchanges.restore_sysctls(record.sysctls)
         hostchanges.remove_folders([Path(folder) for folder in record.folders])
-        for entry in self._paths.state.iterdir():
-            files.remove(entry)
+        state.clear(self._paths)
 
     def _prepare(self, programs: Path, servers: dict[str, str], built: Sequence[Image]) -> Record:
         mount_points = list(hostchanges.MOUNT_POINTS.values())

@@ -4,10 +4,12 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from localcluster import files
 from localcluster.errors import ClusterError
 from localcluster.settings import CLONE, Node, Paths, node_of_name
 
 _FILE = "cluster.json"
+_UNFINISHED = f"{_FILE}.unfinished"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +53,15 @@ def read(paths: Paths) -> Record | None:
 
 def write(paths: Paths, record: Record) -> None:
     """Write the record, wholly or not at all."""
-    unfinished = paths.state / f"{_FILE}.unfinished"
+    unfinished = paths.state / _UNFINISHED
     unfinished.write_text(json.dumps(asdict(record), indent=1))
     unfinished.replace(paths.state / _FILE)
 
 
 def claim(paths: Paths) -> None:
-    """Make the folder of the cluster's state, for root alone.
+    """Make the folder of the cluster's state, for root alone, or see that it is one.
+
+    `down` deletes all that is in it, so a folder with other things in it must never become one.
 
     Raises:
         ClusterError: somebody else's folder is in its place.
@@ -66,6 +70,17 @@ def claim(paths: Paths) -> None:
     status = paths.state.lstat()
     if paths.state.is_symlink() or status.st_uid != 0 or status.st_mode & 0o077:
         raise ClusterError(f"{paths.state}: must be a folder of root's with mode 0700")
+    if read(paths) is None and {entry.name for entry in paths.state.iterdir()} - {_UNFINISHED}:
+        raise ClusterError(
+            f"{paths.state}: holds files, but no cluster's; set GPUTOPO_STATE to a folder for"
+            " nothing else"
+        )
+
+
+def clear(paths: Paths) -> None:
+    """Empty the folder, the record last: without it nobody knows that the rest is ours."""
+    for entry in sorted(paths.state.iterdir(), key=lambda entry: entry.name == _FILE):
+        files.remove(entry)
 
 
 def difference(running: Record, binaries: Path, servers: dict[str, str]) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 from localcluster import files, hostchanges, network, state
 from localcluster.api import summarise_nodes, wait_until
+from localcluster.cluster import Cluster
 from localcluster.errors import ClusterError
 from localcluster.progress import Progress
 from localcluster.settings import CLONE, Paths
@@ -52,6 +53,33 @@ def test_a_link_in_place_of_the_state_folder_is_refused(paths: Paths, tmp_path: 
     link.symlink_to(paths.state)
     with pytest.raises(ClusterError, match="folder of root's"):
         state.claim(Paths(cache=paths.cache, state=link))
+
+
+def test_a_folder_with_other_things_is_neither_used_nor_removed(paths: Paths) -> None:
+    (paths.state / "thesis.tex").touch()
+    with pytest.raises(ClusterError, match="holds files, but no cluster's"):
+        state.claim(paths)
+    with pytest.raises(ClusterError, match="holds files, but no cluster's"):
+        Cluster(paths, Progress()).down()
+    assert (paths.state / "thesis.tex").exists()
+
+
+def test_the_folder_of_a_start_that_broke_off_at_once_is_removed(paths: Paths) -> None:
+    (paths.state / "cluster.json.unfinished").touch()
+    state.claim(paths)
+    Cluster(paths, Progress()).down()
+    assert not paths.state.exists()
+
+
+def test_clearing_ends_with_the_record(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    state.write(paths, RECORD)
+    for name in ("bin", "pki"):
+        (paths.state / name).touch()
+    removed: list[str] = []
+    monkeypatch.setattr(files, "remove", lambda path: removed.append(path.name))
+    state.clear(paths)
+    assert sorted(removed[:-1]) == ["bin", "pki"]
+    assert removed[-1] == "cluster.json"
 
 
 def test_a_running_cluster_is_taken_only_when_it_is_the_wanted_one() -> None:
