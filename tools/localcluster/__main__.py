@@ -92,7 +92,7 @@ def _env(_: argparse.Namespace) -> None:
     _cluster().record()
     paths = current_paths()
     print(f'export KUBECONFIG="{paths.kubeconfig}"')
-    print(f'export KUBECACHEDIR="{paths.state}/kubectl-cache"')
+    print(f'export KUBECACHEDIR="{paths.kubectl_cache}"')
     print(f'export PATH="{paths.binaries}:$PATH"')
 
 

@@ -51,6 +51,11 @@ class Paths:
         """The cluster administrator's kubeconfig."""
         return self.pki / "admin.kubeconfig"
 
+    @property
+    def kubectl_cache(self) -> Path:
+        """What kubectl and helm remember of the cluster, which goes with it."""
+        return self.state / "kubectl-cache"
+
     def node(self, name: str) -> Path:
         """A node's disks and configuration."""
         return self.state / "nodes" / name

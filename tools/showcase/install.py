@@ -11,7 +11,7 @@ from showcase.kubectl import Kubectl, KubectlError, wait_for
 
 NAMESPACE = "gputopo-system"
 NODES = 3
-_CLUSTER = CLONE / "tools" / "cluster"
+_CLUSTER = str(CLONE / "tools" / "cluster")
 _VALUES = Path(__file__).with_name("values.yaml")
 
 
@@ -65,12 +65,12 @@ def install_chart() -> Installed:
     subprocess.run(
         [
             *(str(helm), "upgrade", "--install", "gputopo", str(CLONE / "charts" / "gputopo")),
-            *("--kubeconfig", str(current_paths().kubeconfig)),
             *("--namespace", NAMESPACE, "--create-namespace", "--values", str(_VALUES)),
             *("--set", ",".join(settings), "--wait", "--timeout", "180s"),
         ],
         check=True,
         stdout=subprocess.DEVNULL,
+        env=kubectl.environment,
     )
     installed = Installed(kubectl, images["workload"], local=True)
     wait_for("every node publishes its GPUs", lambda: _all_published(kubectl), timeout_s=60)
@@ -86,7 +86,8 @@ def on_local_cluster(say: Callable[[str], None]) -> Installed:
 
 
 def _kubectl() -> Kubectl:
-    return Kubectl(current_paths().binaries / "kubectl", current_paths().kubeconfig)
+    paths = current_paths()
+    return Kubectl(paths.binaries / "kubectl", paths.kubeconfig, paths.kubectl_cache)
 
 
 def _all_published(kubectl: Kubectl) -> bool:

@@ -23,11 +23,19 @@ class Kubectl:
 
     Attributes:
         binary: the program.
-        kubeconfig: None takes what the environment says.
+        kubeconfig: the cluster and how to log in.
+        cache: where it remembers what the cluster serves; None for its own default.
     """
 
     binary: Path
-    kubeconfig: Path | None = None
+    kubeconfig: Path
+    cache: Path | None = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment for this and other programs that talk to the cluster."""
+        cache = {"KUBECACHEDIR": str(self.cache)} if self.cache else {}
+        return {**os.environ, "KUBECONFIG": str(self.kubeconfig), **cache}
 
     def run(self, *arguments: str, stdin: str | None = None, timeout_s: float = 120) -> str:
         """Return what the command prints.
@@ -35,15 +43,12 @@ class Kubectl:
         Raises:
             KubectlError: when it fails.
         """
-        environment = dict(os.environ)
-        if self.kubeconfig is not None:
-            environment["KUBECONFIG"] = str(self.kubeconfig)
         done = subprocess.run(
             [str(self.binary), *arguments],
             input=stdin,
             capture_output=True,
             text=True,
-            env=environment,
+            env=self.environment,
             timeout=timeout_s,
             check=False,
         )
