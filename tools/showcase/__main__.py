@@ -2,21 +2,21 @@
 
 import argparse
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from gputopo.api.enums import LinkKind
 from gputopo.api.names import JOB_LABEL
-from localcluster.settings import CLONE, current_paths
+from localcluster.settings import CLONE
 from showcase import install
-from showcase.kubectl import Kubectl, Object, wait_for
+from showcase.kubectl import Kubectl, KubectlError, Object, wait_for
 from showcase.truth import Holder, holders
 
 NAMESPACE = "gputopo-demo"
@@ -43,6 +43,15 @@ class Stages:
 def main() -> None:
     """Run the demo and leave the cluster up to look around in."""
     arguments = _parser().parse_args()
+    try:
+        _show(as_json=arguments.output == "json")
+    except (subprocess.CalledProcessError, KubectlError, TimeoutError) as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("\ninterrupted; `tools/cluster down` removes what was made")
+
+
+def _show(*, as_json: bool) -> None:
     stages = Stages()
     with stages.stage("cluster"):
         install.start_cluster()
@@ -52,7 +61,7 @@ def main() -> None:
         names = _run_jobs(installed)
     with stages.stage("reading back"):
         rows = [_row(installed.kubectl, name) for name in names]
-    if arguments.output == "json":
+    if as_json:
         print(json.dumps({"jobs": rows, "seconds": stages.seconds}, indent=2))
     else:
         print("\n".join(_table(rows)))
@@ -161,7 +170,6 @@ def _table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def _what_next(stages: Stages) -> str:
-    binaries, kubeconfig = current_paths().binaries, current_paths().kubeconfig
     took = ", ".join(f"{name} {seconds} s" for name, seconds in stages.seconds.items())
     return f"""
 The GPUs are what CUDA_VISIBLE_DEVICES says inside each container. "agrees" means that the
@@ -169,11 +177,11 @@ extender's annotation, the container's device nodes, kubelet's podresources API 
 checkpoint file all say the same. Stages: {took}.
 
 Look around:
-  export KUBECONFIG={kubeconfig} PATH={binaries}:$PATH
+  eval "$(tools/cluster env)"
   kubectl get gputopologies,gpujobs,pods -A -o wide
   kubectl get gpujob -n {NAMESPACE} -o yaml
 Remove everything:
-  {Path("tools") / "cluster"} down"""
+  tools/cluster down"""
 
 
 if __name__ == "__main__":
