@@ -27,9 +27,9 @@ def installed() -> Iterator[install.Installed]:
     if kubeconfig := os.environ.get("GPUTOPO_E2E_KUBECONFIG"):
         binary = shutil.which("kubectl")
         assert binary, "kubectl is not on the PATH"
-        yield install.Installed(
-            Kubectl(Path(binary), Path(kubeconfig)), os.environ["GPUTOPO_E2E_IMAGE"], local=False
-        )
+        image = os.environ.get("GPUTOPO_E2E_IMAGE")
+        assert image, "GPUTOPO_E2E_IMAGE must name an image for the tests' pods, as busybox"
+        yield install.Installed(Kubectl(Path(binary), Path(kubeconfig)), image, local=False)
         return
     was_running = install.cluster_is_running()
     yield install.on_local_cluster(print)
