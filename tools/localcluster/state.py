@@ -1,6 +1,7 @@
 """What is written down about the running cluster, before the first change is made."""
 
 import json
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -68,7 +69,7 @@ def claim(paths: Paths) -> None:
     """
     paths.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = paths.state.lstat()
-    if paths.state.is_symlink() or status.st_uid != 0 or status.st_mode & 0o077:
+    if paths.state.is_symlink() or status.st_uid != os.geteuid() or status.st_mode & 0o077:
         raise ClusterError(f"{paths.state}: must be a folder of root's with mode 0700")
     if read(paths) is None and {entry.name for entry in paths.state.iterdir()} - {_UNFINISHED}:
         raise ClusterError(

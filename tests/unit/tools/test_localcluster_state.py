@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from localcluster import files, hostchanges, network, state
+from localcluster import files, hostchanges, network, preflight, state
 from localcluster.api import summarise_nodes, wait_until
 from localcluster.cluster import Cluster
 from localcluster.errors import ClusterError
@@ -55,7 +55,10 @@ def test_a_link_in_place_of_the_state_folder_is_refused(paths: Paths, tmp_path: 
         state.claim(Paths(cache=paths.cache, state=link))
 
 
-def test_a_folder_with_other_things_is_neither_used_nor_removed(paths: Paths) -> None:
+def test_a_folder_with_other_things_is_neither_used_nor_removed(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "require_root", lambda: None)
     (paths.state / "thesis.tex").touch()
     with pytest.raises(ClusterError, match="holds files, but no cluster's"):
         state.claim(paths)
@@ -64,7 +67,10 @@ def test_a_folder_with_other_things_is_neither_used_nor_removed(paths: Paths) ->
     assert (paths.state / "thesis.tex").exists()
 
 
-def test_the_folder_of_a_start_that_broke_off_at_once_is_removed(paths: Paths) -> None:
+def test_the_folder_of_a_start_that_broke_off_at_once_is_removed(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "require_root", lambda: None)
     (paths.state / "cluster.json.unfinished").touch()
     state.claim(paths)
     Cluster(paths, Progress()).down()
