@@ -32,9 +32,11 @@ def installed() -> Iterator[install.Installed]:
         yield install.Installed(Kubectl(Path(binary), Path(kubeconfig)), image, local=False)
         return
     was_running = install.cluster_is_running()
-    yield install.on_local_cluster(print)
-    if not was_running:
-        install.remove_local_cluster()
+    try:
+        yield install.on_local_cluster(print)
+    finally:
+        if not was_running:
+            install.remove_local_cluster()
 
 
 @pytest.fixture(scope="session")
