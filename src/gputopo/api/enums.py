@@ -7,6 +7,10 @@ class PatternKind(StrEnum):
     """How the GPUs of one job talk to each other (MAPA, section 3.1)."""
 
     RING = "Ring"
+    TREE = "Tree"
+    RING_TREE = "RingTree"
+    CHAIN = "Chain"
+    STAR = "Star"
     ALL_TO_ALL = "AllToAll"
     CUSTOM = "Custom"
 
@@ -23,6 +27,7 @@ class PolicyName(StrEnum):
     """Which rule chooses among the GPU sets of a node (MAPA, section 4)."""
 
     BASELINE = "Baseline"
+    TOPO_AWARE = "TopoAware"
     GREEDY = "Greedy"
     PRESERVE = "Preserve"
 

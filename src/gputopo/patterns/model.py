@@ -4,9 +4,11 @@ MAPA, section 3.1. Weights are ours: MAPA's edges all count alike.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from types import MappingProxyType
+from typing import Final
 
 from gputopo.api.enums import PatternKind
 from gputopo.api.names import MAX_GPUS_PER_POD
@@ -30,7 +32,7 @@ class PatternEdge:
 class Pattern:
     """What talks to what among the ranks ``0..size-1`` of one job; hashable.
 
-    Made by :func:`ring`, :func:`all_to_all`, :func:`custom` or :func:`build`.
+    Made by :func:`build`, or by the function named like its kind.
     """
 
     kind: PatternKind
@@ -50,6 +52,50 @@ def ring(size: int) -> Pattern:
     _require_size(size)
     edges = [_edge(rank, (rank + 1) % size) for rank in range(size)] if size > 1 else []
     return Pattern(PatternKind.RING, size, tuple(edges))
+
+
+def tree(size: int) -> Pattern:
+    """Return the balanced binary tree: rank 0 is the root, ``r`` hangs beneath ``(r - 1) // 2``.
+
+    Raises:
+        PatternError: on a size out of range.
+    """
+    _require_size(size)
+    edges = tuple(_edge((rank - 1) // 2, rank) for rank in range(1, size))
+    return Pattern(PatternKind.TREE, size, edges)
+
+
+def ring_tree(size: int) -> Pattern:
+    """Return ring and tree over the same ranks (MAPA, figure 8); a pair in both counts once.
+
+    Raises:
+        PatternError: on a size out of range.
+    """
+    around = ring(size).edges
+    beneath = (edge for edge in tree(size).edges if edge not in around)
+    return Pattern(PatternKind.RING_TREE, size, (*around, *beneath))
+
+
+def chain(size: int) -> Pattern:
+    """Return the path 0 - 1 - ... : each rank hands on to the next, as pipeline stages do.
+
+    Raises:
+        PatternError: on a size out of range.
+    """
+    _require_size(size)
+    return Pattern(
+        PatternKind.CHAIN, size, tuple(_edge(rank, rank + 1) for rank in range(size - 1))
+    )
+
+
+def star(size: int) -> Pattern:
+    """Return rank 0 joined to each other rank, as a parameter server is.
+
+    Raises:
+        PatternError: on a size out of range.
+    """
+    _require_size(size)
+    return Pattern(PatternKind.STAR, size, tuple(_edge(0, rank) for rank in range(1, size)))
 
 
 def all_to_all(size: int) -> Pattern:
@@ -98,7 +144,19 @@ def build(kind: PatternKind, size: int, edges: Sequence[Edge] = ()) -> Pattern:
         return custom(size, [PatternEdge(edge.from_, edge.to, edge.weight) for edge in edges])
     if edges:
         raise PatternError(f"edges: allowed with Custom only, not with {kind}")
-    return ring(size) if kind is PatternKind.RING else all_to_all(size)
+    return _BUILDERS[kind](size)
+
+
+_BUILDERS: Final[Mapping[PatternKind, Callable[[int], Pattern]]] = MappingProxyType(
+    {
+        PatternKind.RING: ring,
+        PatternKind.TREE: tree,
+        PatternKind.RING_TREE: ring_tree,
+        PatternKind.CHAIN: chain,
+        PatternKind.STAR: star,
+        PatternKind.ALL_TO_ALL: all_to_all,
+    }
+)
 
 
 def _edge(a: int, b: int) -> PatternEdge:

@@ -1,0 +1,1 @@
+"""The ``gputopo`` command: topologies, placements, simulations and fits on the terminal."""

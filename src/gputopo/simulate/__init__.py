@@ -1,0 +1,1 @@
+"""Job lists run against nodes by the same policies that place pods."""
