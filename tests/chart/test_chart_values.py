@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gputopo.api.enums import PolicyName
 from helmchart import CHART, Helm, HelmError
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
@@ -60,6 +61,13 @@ def test_every_value_has_a_schema_and_every_schema_a_value() -> None:
     open_ended = re.compile(r"\.(affinity|resources)\.\w+")
     assert shown - known == set()
     assert {path for path in known - shown if not open_ended.search(path)} == set()
+
+
+def test_the_default_policy_may_be_any_that_the_extender_knows() -> None:
+    default_policy = schema_at(".extender.defaultPolicy")
+    assert default_policy["enum"] == list(PolicyName)
+    (comment,) = re.findall(r"# Policy of pods that name none: (.+)\.\n", TEXT)
+    assert re.split(r", | or ", comment) == list(PolicyName)
 
 
 def test_no_object_of_the_schema_takes_unknown_keys() -> None:

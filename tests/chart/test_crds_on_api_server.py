@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from apiserver import JOBS, PROFILES, TOPOLOGIES, ApiServer
+from gputopo.api.enums import PatternKind, PolicyName
 from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo.topology.catalogue import named, names
 from gputopo.topology.published import to_spec
@@ -37,10 +38,10 @@ REFUSED = {
     "99 GPUs": ({"gpusPerReplica": 99}, "spec.gpusPerReplica: Invalid value: 99"),
     "half a GPU": ({"gpusPerReplica": 0.5}, "spec.gpusPerReplica"),
     "an unknown pattern": (
-        {"communication": {"pattern": "Star"}},
+        {"communication": {"pattern": "Donut"}},
         (
-            'spec.communication.pattern: Unsupported value: "Star": '
-            'supported values: "Ring", "AllToAll", "Custom"'
+            'spec.communication.pattern: Unsupported value: "Donut": '
+            'supported values: "Ring", "Tree", "RingTree", "Chain", "Star", "AllToAll", "Custom"'
         ),
     ),
     "an unknown policy": (
@@ -61,6 +62,18 @@ REFUSED = {
     "an edge from a vertex that is not there": (
         custom((3, 0)),
         "communication.edges: {from: 3, to: 0} names a vertex that is not there",
+    ),
+    "an edge without weight": (
+        {"communication": {"pattern": "Custom", "edges": [{"from": 0, "to": 1, "weight": 0}]}},
+        "spec.communication.edges[0].weight: Invalid value: 0",
+    ),
+    "an edge that weighs too much": (
+        {"communication": {"pattern": "Custom", "edges": [{"from": 0, "to": 1, "weight": 1001}]}},
+        "spec.communication.edges[0].weight: Invalid value: 1001",
+    ),
+    "edges with a pattern that has its own": (
+        {"communication": {"pattern": "Star", "edges": [{"from": 0, "to": 1}]}},
+        "communication.edges: allowed with pattern Custom only, not with pattern Star",
     ),
     "a negative vertex": (custom((0, -1)), "spec.communication.edges[0].to: Invalid value: -1"),
     "an edge from a vertex to itself": (custom((1, 1)), "edges: vertex 1 is joined with itself"),
@@ -123,6 +136,26 @@ def test_a_name_that_no_label_can_hold_is_refused(server: ApiServer) -> None:
 def test_every_example_of_a_gpujob_is_accepted(server: ApiServer, path: Path) -> None:
     answer = server.create(JOBS, yaml.safe_load(path.read_text()))
     assert answer.accepted, answer.message
+
+
+@pytest.mark.parametrize("policy", list(PolicyName))
+@pytest.mark.parametrize("pattern", [kind for kind in PatternKind if kind != "Custom"])
+def test_every_pattern_and_policy_is_accepted(
+    server: ApiServer, pattern: PatternKind, policy: PolicyName
+) -> None:
+    spec = {"communication": {"pattern": pattern}, "placement": {"policy": policy}}
+    answer = server.create(JOBS, gpu_job(spec))
+    assert answer.accepted, answer.message
+    assert answer.body["spec"]["communication"]["pattern"] == pattern
+    assert answer.body["spec"]["placement"] == {"policy": policy}
+
+
+def test_weights_of_edges_are_kept_and_are_one_where_none_is_given(server: ApiServer) -> None:
+    edges = [{"from": 0, "to": 1, "weight": 1000}, {"from": 1, "to": 2}]
+    answer = server.create(JOBS, gpu_job({"communication": {"pattern": "Custom", "edges": edges}}))
+    assert answer.accepted, answer.message
+    kept = answer.body["spec"]["communication"]["edges"]
+    assert [edge["weight"] for edge in kept] == [1000, 1]
 
 
 def test_a_gpujob_with_the_least_said_gets_the_defaults_of_the_models(server: ApiServer) -> None:

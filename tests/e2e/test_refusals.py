@@ -108,5 +108,5 @@ def test_pod_with_a_malformed_annotation_stays_pending_with_the_reason(sandbox: 
     print(message)
     assert PATTERN_ANNOTATION in message
     assert "Donut" in message
-    assert "Ring, AllToAll, Custom" in message
+    assert "Ring, Tree, RingTree, Chain, Star, AllToAll, Custom" in message
     assert "nodeName" not in sandbox.kubectl.get("pod", "donut", sandbox.namespace)["spec"]

@@ -31,7 +31,7 @@ bandwidths = st.integers(0, 10**9)
 
 requests = st.builds(
     PodRequest,
-    pattern=st.sampled_from([PatternKind.RING, PatternKind.ALL_TO_ALL]),
+    pattern=st.sampled_from([kind for kind in PatternKind if kind is not PatternKind.CUSTOM]),
     sensitivity=sensitivities,
     policy=st.none() | policies,
 ) | st.builds(
@@ -83,6 +83,8 @@ def test_the_exact_gpus_are_annotated_and_read_back(gpus: GpusAnnotation) -> Non
         effective_mbps=st.none() | bandwidths,
         aggregate_mbps=bandwidths,
         preserved_mbps=bandwidths,
+        exact=st.booleans(),
+        aggregate_bound_mbps=st.none() | bandwidths,
     )
 )
 def test_the_figures_are_annotated_and_read_back(placement: PlacementAnnotation) -> None:

@@ -65,12 +65,14 @@ class GpusAnnotation(_Document):
 class PlacementAnnotation(_Document):
     """``gputopo.io/placement``: the figures of the decision and why it was taken.
 
-    ``exact`` is false where the search for the best embedding ran out of its budget.
+    ``exact`` is false where the search for the best embedding ran out of its budget; no
+    embedding into the chosen GPUs has more than ``aggregate_bound_mbps`` then. ``policy`` and
+    ``pattern`` are read as any words: a reader older than a word shall still get the figures.
     """
 
     v: Literal[1] = 1
-    policy: PolicyName
-    pattern: PatternKind
+    policy: str
+    pattern: str
     sensitive: bool
     reason: str
     model: str | None = None
@@ -78,6 +80,7 @@ class PlacementAnnotation(_Document):
     aggregate_mbps: Annotated[int, Field(alias="aggregateMBps")]
     preserved_mbps: Annotated[int, Field(alias="preservedMBps")]
     exact: bool = True
+    aggregate_bound_mbps: Annotated[int | None, Field(alias="aggregateBoundMBps")] = None
 
 
 _EDGES = TypeAdapter(list[Edge])

@@ -4,7 +4,12 @@ from enum import StrEnum
 
 
 class PatternKind(StrEnum):
-    """How the GPUs of one job talk to each other (MAPA, section 3.1)."""
+    """How the GPUs of one job talk to each other (MAPA, section 3.1).
+
+    RING joins each rank with the next and the last with the first; TREE is a balanced binary
+    tree; RING_TREE is both; CHAIN is a path, as of pipeline stages; STAR joins rank 0 with all
+    others, as a parameter server; ALL_TO_ALL joins all; CUSTOM joins what the user lists.
+    """
 
     RING = "Ring"
     TREE = "Tree"
@@ -24,7 +29,11 @@ class Sensitivity(StrEnum):
 
 
 class PolicyName(StrEnum):
-    """Which rule chooses among the GPU sets of a node (MAPA, section 4)."""
+    """Which rule chooses among the GPU sets of a node (MAPA, section 4).
+
+    BASELINE: lowest indices. TOPO_AWARE: nearest on PCIe. GREEDY: most aggregate bandwidth.
+    PRESERVE: best links for jobs that need them, kept whole by those that do not.
+    """
 
     BASELINE = "Baseline"
     TOPO_AWARE = "TopoAware"

@@ -114,12 +114,12 @@ async def test_why_a_node_is_unfit_is_said_in_the_class_that_preemption_reads(
 @pytest.mark.parametrize(
     ("annotations", "words"),
     [
-        ({"gputopo.io/pattern": "Star"}, ["gputopo.io/pattern", "'Star'", "Ring, AllToAll"]),
+        ({"gputopo.io/pattern": "Donut"}, ["gputopo.io/pattern", "'Donut'", "Star, AllToAll"]),
         (
             {"gputopo.io/bandwidth-sensitivity": "very"},
             ["gputopo.io/bandwidth-sensitivity", "'very'", "Sensitive"],
         ),
-        ({"gputopo.io/policy": "best"}, ["gputopo.io/policy", "'best'", "Preserve"]),
+        ({"gputopo.io/policy": "best"}, ["gputopo.io/policy", "'best'", "TopoAware, Greedy"]),
         ({"gputopo.io/edges": "[]"}, ["gputopo.io/edges", "Custom only"]),
         (
             {"gputopo.io/pattern": "Custom", "gputopo.io/edges": '[{"from":0,"to":7}]'},

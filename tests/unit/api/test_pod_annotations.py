@@ -18,6 +18,7 @@ from gputopo.api.annotations import (
 from gputopo.api.enums import PatternKind, PolicyName, Sensitivity
 from gputopo.api.v1alpha1 import Edge
 
+PATTERNS = "Ring, Tree, RingTree, Chain, Star, AllToAll, Custom"
 GPUS = {
     "v": 1,
     "uid": "u",
@@ -65,12 +66,12 @@ def test_a_pod_may_say_everything() -> None:
 @pytest.mark.parametrize(
     ("name", "allowed"),
     [
-        ("gputopo.io/pattern", "Ring, AllToAll, Custom"),
+        ("gputopo.io/pattern", PATTERNS),
         ("gputopo.io/bandwidth-sensitivity", "Sensitive, Insensitive, Auto"),
-        ("gputopo.io/policy", "Baseline, Greedy, Preserve"),
+        ("gputopo.io/policy", "Baseline, TopoAware, Greedy, Preserve"),
     ],
 )
-@pytest.mark.parametrize("value", ["ring", "", "Sometimes"])
+@pytest.mark.parametrize("value", ["ring", "ring-tree", "TOPOAWARE", "", "Sometimes"])
 def test_a_word_that_is_not_allowed_is_refused_with_those_that_are(
     name: str, allowed: str, value: str
 ) -> None:
@@ -83,9 +84,7 @@ def test_a_long_word_leaves_room_for_those_that_are_allowed() -> None:
     with pytest.raises(AnnotationError) as refused:
         parse_request({"gputopo.io/pattern": "R" * 100_000})
     shown = "R" * 80
-    assert str(refused.value) == (
-        f"gputopo.io/pattern: '{shown}...' is not one of Ring, AllToAll, Custom"
-    )
+    assert str(refused.value) == (f"gputopo.io/pattern: '{shown}...' is not one of {PATTERNS}")
 
 
 @pytest.mark.parametrize(
@@ -158,8 +157,45 @@ def test_where_the_extender_has_not_spoken_there_is_nothing() -> None:
     assert parse_placement({}) is None
 
 
+def test_a_search_cut_short_tells_how_far_the_figure_may_be_from_the_best() -> None:
+    cut_short = PLACEMENT | {"exact": False, "aggregateBoundMBps": 150000}
+    read = parse_placement({"gputopo.io/placement": json.dumps(cut_short)})
+    assert read is not None
+    assert (read.exact, read.aggregate_mbps, read.aggregate_bound_mbps) == (False, 125000, 150000)
+    assert json.loads(read.dump()) == cut_short
+
+
+def test_figures_of_an_extender_that_told_no_bound_are_read() -> None:
+    for older in (PLACEMENT, PLACEMENT | {"exact": False}):
+        read = parse_placement({"gputopo.io/placement": json.dumps(older)})
+        assert read is not None
+        assert read.aggregate_bound_mbps is None
+
+
 def test_unknown_keys_are_ignored_so_that_a_roll_back_works() -> None:
     assert parse_gpus({"gputopo.io/gpus": json.dumps(GPUS | {"later": [1]})}) is not None
+    later = PLACEMENT | {"later": {"a": 1}}
+    assert parse_placement({"gputopo.io/placement": json.dumps(later)}) == parse_placement(
+        {"gputopo.io/placement": json.dumps(PLACEMENT)}
+    )
+
+
+def test_figures_are_read_from_an_extender_that_knows_more_patterns_and_policies() -> None:
+    later = PLACEMENT | {"pattern": "Torus", "policy": "Oracle"}
+    read = parse_placement({"gputopo.io/placement": json.dumps(later)})
+    assert read is not None
+    assert (read.pattern, read.policy, read.aggregate_mbps) == ("Torus", "Oracle", 125000)
+
+
+@pytest.mark.parametrize("policy", list(PolicyName))
+@pytest.mark.parametrize("pattern", [kind for kind in PatternKind if kind != "Custom"])
+def test_every_pattern_and_policy_can_be_asked_for_by_its_word(
+    pattern: PatternKind, policy: PolicyName
+) -> None:
+    said = {"gputopo.io/pattern": pattern.value, "gputopo.io/policy": policy.value}
+    asked = parse_request(said)
+    assert (asked.pattern, asked.policy) == (pattern, policy)
+    assert format_request(asked).items() >= said.items()
 
 
 @pytest.mark.parametrize(
@@ -193,3 +229,13 @@ def test_what_is_written_for_a_request_says_the_policy_only_where_there_is_one()
         "gputopo.io/bandwidth-sensitivity": "Auto",
     }
     assert format_request(PodRequest(policy=PolicyName.BASELINE))["gputopo.io/policy"] == "Baseline"
+
+
+def test_the_weights_of_edges_are_written_and_read_back() -> None:
+    edges = (Edge(from_=0, to=2, weight=1000), Edge(from_=2, to=1))
+    written = format_request(PodRequest(pattern=PatternKind.CUSTOM, edges=edges))
+    assert json.loads(written["gputopo.io/edges"]) == [
+        {"from": 0, "to": 2, "weight": 1000},
+        {"from": 2, "to": 1, "weight": 1},
+    ]
+    assert parse_request(written).edges == edges

@@ -15,5 +15,10 @@ def test_defaults_listen_on_loopback_for_verbs_and_everywhere_for_probes() -> No
 
 def test_the_policy_is_preserve_where_none_is_given_and_an_unknown_one_is_refused() -> None:
     assert Settings.load([], {}).default_policy is PolicyName.PRESERVE
-    with pytest.raises(SettingsError, match=r"--default-policy .*'best'.*'Preserve'"):
+    with pytest.raises(SettingsError, match=r"--default-policy .*'best'.*'TopoAware'.*'Preserve'"):
         Settings.load([], {"GPUTOPO_EXTENDER_DEFAULT_POLICY": "best"})
+
+
+@pytest.mark.parametrize("policy", list(PolicyName))
+def test_every_policy_may_be_that_of_pods_that_name_none(policy: PolicyName) -> None:
+    assert Settings.load([f"--default-policy={policy}"], {}).default_policy is policy

@@ -24,11 +24,12 @@ def _child(
 
 
 def test_annotations_say_what_the_job_says() -> None:
-    communication = {"pattern": "Custom", "edges": [{"from": 0, "to": 2, "weight": 5}]}
+    edges = [{"from": 0, "to": 2, "weight": 5}, {"from": 2, "to": 1}]
+    communication = {"pattern": "Custom", "edges": edges}
     child = _child(communication=communication, placement={"policy": "Greedy"})
     request = parse_request(child["spec"]["template"]["metadata"]["annotations"])
     assert (request.pattern, request.policy) == (PatternKind.CUSTOM, PolicyName.GREEDY)
-    assert [(edge.from_, edge.to, edge.weight) for edge in request.edges] == [(0, 2, 5)]
+    assert [(edge.from_, edge.to, edge.weight) for edge in request.edges] == [(0, 2, 5), (2, 1, 1)]
 
 
 @pytest.mark.parametrize(
