@@ -4,8 +4,12 @@ Written from the paper's definitions alone, on the object that the cluster serve
 so that it shares no code with what it judges.
 """
 
+from collections.abc import Iterable, Mapping
 from itertools import combinations, permutations
 from typing import Any
+
+Edges = Mapping[tuple[int, int], int]
+"""Weights by pairs of ranks."""
 
 # Equation 2 as printed in MAPA, table 2, in full precision.
 _THETA = (
@@ -26,6 +30,28 @@ _THETA = (
 )
 
 
+# Where two GPUs meet on PCIe, from the nearest to the farthest.
+_ANCESTORS = ("INTERNAL", "PIX", "PXB", "PHB", "NODE", "SYS")
+
+
+def edges_of(pattern: str, size: int) -> Edges:
+    """Which of two or more ranks talk to each other; the lower rank of a pair first."""
+    if pattern == "RingTree":
+        return {**edges_of("Tree", size), **edges_of("Ring", size)}
+    if pattern == "Ring" and size == 2:
+        return {(0, 1): 2}
+    children = [(rank, child) for rank in range(size) for child in (2 * rank + 1, 2 * rank + 2)]
+    path = [(rank, rank + 1) for rank in range(size - 1)]
+    pairs = {
+        "Ring": [*path, (0, size - 1)],
+        "Chain": path,
+        "Tree": [(rank, child) for rank, child in children if child < size],
+        "Star": [(0, rank) for rank in range(1, size)],
+        "AllToAll": list(combinations(range(size), 2)),
+    }[pattern]
+    return dict.fromkeys(pairs, 1)
+
+
 class Oracle:
     """Bandwidths and best sets of one node, in GB/s, by the index of the GPUs."""
 
@@ -36,26 +62,41 @@ class Oracle:
             for link in spec["links"]
         }
 
-    def indices(self, uuids: tuple[str, ...]) -> tuple[int, ...]:
+    def indices(self, uuids: Iterable[str]) -> tuple[int, ...]:
         return tuple(self.index[uuid] for uuid in uuids)
 
-    def _ring(self, order: tuple[int, ...]) -> list[dict[str, Any]]:
-        following = order[1:] + order[:1]
-        return [self.links[frozenset(pair)] for pair in zip(order, following, strict=True)]
+    def aggregate(self, edges: Edges, order: tuple[int, ...]) -> int:
+        """Equation 1: the links beneath the edges, as often as they weigh."""
+        megabytes = sum(
+            weight * int(self.links[frozenset((order[a], order[b]))]["bandwidthMBps"])
+            for (a, b), weight in edges.items()
+        )
+        return megabytes // 1000
 
-    def ring_aggregate(self, order: tuple[int, ...]) -> int:
-        """Equation 1 of the ring in this order; a ring of two counts its link twice."""
-        return sum(int(link["bandwidthMBps"]) for link in self._ring(order)) // 1000
+    def most_aggregate(self, edges: Edges, gpus: tuple[int, ...]) -> int:
+        """What the best order of these GPUs is worth."""
+        return max(self.aggregate(edges, order) for order in permutations(gpus))
 
-    def best_ring(self, gpus: tuple[int, ...]) -> tuple[int, ...]:
-        return max(permutations(gpus), key=self.ring_aggregate)
+    def greedy(self, edges: Edges, free: set[int], size: int) -> tuple[int, ...]:
+        """The free GPUs of the most aggregate bandwidth, the lowest among equals."""
+        return max(_sets(free, size), key=lambda gpus: self.most_aggregate(edges, gpus))
 
     def effective(self, gpus: tuple[int, ...]) -> float:
-        """Equation 2 of the set's best ring."""
-        ring = self._ring(self.best_ring(gpus))
-        x = sum(link["kind"] == "NVLink" and link["count"] == 2 for link in ring)
-        y = sum(link["kind"] == "NVLink" and link["count"] == 1 for link in ring)
-        z = sum(link["kind"] == "PCIe" for link in ring)
+        """Equation 2 of the set's best ring; where several are best, of the most effective."""
+        ring = edges_of("Ring", len(gpus))
+        best = self.most_aggregate(ring, gpus)
+        orders = [order for order in permutations(gpus) if self.aggregate(ring, order) == best]
+        return max(self._equation_2(ring, order) for order in orders)
+
+    def _equation_2(self, edges: Edges, order: tuple[int, ...]) -> float:
+        links = [
+            self.links[frozenset((order[a], order[b]))]
+            for (a, b), weight in edges.items()
+            for _ in range(weight)
+        ]
+        x = sum(link["kind"] == "NVLink" and link["count"] == 2 for link in links)
+        y = sum(link["kind"] == "NVLink" and link["count"] == 1 for link in links)
+        z = sum(link["kind"] == "PCIe" for link in links)
         terms = (
             *(x, y, z, 1 / (x + 1), 1 / (y + 1), 1 / (z + 1)),
             *(x * y, y * z, z * x, 1 / (x * y + 1), 1 / (y * z + 1), 1 / (z * x + 1)),
@@ -68,14 +109,39 @@ class Oracle:
         pairs = combinations(sorted(left), 2)
         return sum(int(self.links[frozenset(pair)]["bandwidthMBps"]) for pair in pairs) // 1000
 
-    def greedy(self, free: set[int], size: int) -> int:
-        """Greatest aggregate bandwidth of any ring of free GPUs."""
-        return max(
-            self.ring_aggregate(self.best_ring(gpus)) for gpus in combinations(sorted(free), size)
-        )
-
     def most_effective(self, free: set[int], size: int) -> float:
-        return max(self.effective(gpus) for gpus in combinations(sorted(free), size))
+        return max(self.effective(gpus) for gpus in _sets(free, size))
 
     def most_preserved(self, free: set[int], size: int) -> int:
-        return max(self.preserved(free - set(gpus)) for gpus in combinations(sorted(free), size))
+        return max(self.preserved(free - set(gpus)) for gpus in _sets(free, size))
+
+    def nearest(self, free: set[int], size: int) -> tuple[int, ...]:
+        """The topology-aware choice: level by level from the root of the PCIe tree, the fewest
+        parts touched, then the parts with the fewest GPUs free; the lowest GPUs among equals."""
+
+        def cost(gpus: tuple[int, ...]) -> list[tuple[int, int]]:
+            costs = []
+            for level in reversed(range(len(_ANCESTORS))):
+                touched = {self._part(gpu, level) for gpu in gpus}
+                costs.append((len(touched), len(free & set().union(*touched))))
+            return costs
+
+        return min(_sets(free, size), key=cost)
+
+    def _part(self, gpu: int, level: int) -> frozenset[int]:
+        """The GPUs that meet this one at ``level`` or nearer, and those that meet them so."""
+        part, news = {gpu}, {gpu}
+        while news:
+            news = {
+                other
+                for pair, link in self.links.items()
+                if pair & news and _ANCESTORS.index(link["ancestor"]) <= level
+                for other in pair - part
+            }
+            part |= news
+        return frozenset(part)
+
+
+def _sets(free: set[int], size: int) -> Iterable[tuple[int, ...]]:
+    """Return the sets of this size, the lowest first."""
+    return combinations(sorted(free), size)

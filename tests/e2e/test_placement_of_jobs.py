@@ -1,10 +1,11 @@
 """A GPUJob gets the GPUs that MAPA chooses, on a real cluster."""
 
 from collections.abc import Callable
+from itertools import groupby
 
 import pytest
 
-from exhaustive import Oracle
+from exhaustive import Oracle, edges_of
 from sandbox import Sandbox
 
 pytestmark = pytest.mark.e2e
@@ -19,16 +20,18 @@ def oracle(sandbox: Sandbox, dgx1: str) -> Oracle:
 
 @pytest.fixture
 def take(sandbox: Sandbox, dgx1: str, oracle: Oracle) -> Callable[[set[int]], None]:
-    """Leave exactly these GPUs of the node taken, by pods of one GPU each."""
+    """Leave exactly these GPUs of the node taken, by pods of neighbouring GPUs."""
 
     def taker(wanted: set[int]) -> None:
-        pods = [
-            sandbox.run_pod(f"filler-{number}", 1, node=dgx1, policy="Baseline")
-            for number in range(8)
-        ]
-        holds = {pod: oracle.indices(sandbox.gpus_of(pod))[0] for pod in pods}
-        assert list(holds.values()) == list(range(8)), "baseline takes the lowest free GPU"
-        sandbox.delete_pods(pod for pod, gpu in holds.items() if gpu not in wanted)
+        pods_in_the_way = []
+        for stays, run in groupby(range(max(wanted) + 1), key=wanted.__contains__):
+            gpus = tuple(run)
+            pod = sandbox.run_pod(f"filler-{gpus[0]}", len(gpus), node=dgx1, policy="Baseline")
+            held = sorted(oracle.indices(sandbox.gpus_of(pod)))
+            assert held == list(gpus), "baseline takes the lowest free GPUs"
+            if not stays:
+                pods_in_the_way.append(pod)
+        sandbox.delete_pods(pods_in_the_way)
 
     return taker
 
@@ -37,9 +40,9 @@ def test_sensitive_ring_of_three_on_an_idle_dgx1_gets_the_ideal_triple(
     sandbox: Sandbox, dgx1: str, oracle: Oracle
 ) -> None:
     placement = sandbox.run_job("ring", 3, node=dgx1, communication=RING)
-    chosen = oracle.indices(tuple(placement["intended"]))
+    chosen = oracle.indices(placement["intended"])
     assert placement["aggregateMBps"] == 125_000
-    assert oracle.ring_aggregate(chosen) == 125
+    assert oracle.aggregate(edges_of("Ring", 3), chosen) == 125
     assert placement["model"] == "eq2"
     assert placement["effectiveMBps"] == pytest.approx(57_858, abs=10)
     assert oracle.effective(chosen) == pytest.approx(oracle.most_effective(set(range(8)), 3))
@@ -66,16 +69,16 @@ def test_policies_choose_as_the_paper_means_with_gpus_0_3_and_6_taken(
     placement = sandbox.run_job(
         "ring", 3, node=dgx1, communication=RING, placement={"policy": policy}
     )
-    chosen = oracle.indices(tuple(placement["intended"]))
+    chosen = oracle.indices(placement["intended"])
     free = {1, 2, 4, 5, 7}
     assert set(chosen) == gpus
     assert placement["aggregateMBps"] == aggregate
-    assert oracle.ring_aggregate(chosen) * 1000 == aggregate, "in rank order"
+    assert oracle.aggregate(edges_of("Ring", 3), chosen) * 1000 == aggregate, "in rank order"
     if policy == "Preserve":
         assert placement["effectiveMBps"] == pytest.approx(44_130, abs=10)
         assert oracle.effective(chosen) == pytest.approx(oracle.most_effective(free, 3))
     if policy == "Greedy":
-        assert oracle.ring_aggregate(chosen) == oracle.greedy(free, 3)
+        assert gpus == set(oracle.greedy(edges_of("Ring", 3), free, 3))
 
 
 @pytest.mark.parametrize("taken", [set(), {0, 3, 6}])
@@ -92,7 +95,7 @@ def test_insensitive_pair_leaves_the_most_bandwidth_for_others(
         "pair", 2, node=dgx1, communication={"bandwidthSensitivity": "Insensitive"}
     )
     free = set(range(8)) - taken
-    left = free - set(oracle.indices(tuple(placement["intended"])))
+    left = free - set(oracle.indices(placement["intended"]))
     assert oracle.preserved(left) == oracle.most_preserved(free, 2)
     assert placement["preservedMBps"] == oracle.preserved(left) * 1000
 
@@ -109,16 +112,58 @@ def test_insensitive_job_stays_away_from_the_good_links(sandbox: Sandbox, pcie: 
     assert placement["node"] == pcie
 
 
-def test_custom_edges_put_the_heavy_edge_on_a_double_link(
-    sandbox: Sandbox, dgx1: str, oracle: Oracle
+def test_topo_aware_fills_the_socket_in_use_whatever_links_there_are(
+    sandbox: Sandbox, dgx1: str, oracle: Oracle, take: Callable[[set[int]], None]
 ) -> None:
-    star = [{"from": 0, "to": rank, "weight": 1} for rank in (1, 2, 3)]
+    take({4, 6})
     placement = sandbox.run_job(
-        "star",
+        "pair", 2, node=dgx1, communication=RING, placement={"policy": "TopoAware"}
+    )
+    chosen = set(oracle.indices(placement["intended"]))
+    free = {0, 1, 2, 3, 5, 7}
+    assert chosen == {5, 7} == set(oracle.nearest(free, 2))
+    assert chosen != set(oracle.greedy(edges_of("Ring", 2), free, 2)), "a single link only"
+
+
+@pytest.mark.parametrize("patterns", [{"Tree": 5, "Chain": 3}, {"Star": 4, "RingTree": 4}])
+def test_each_pattern_gets_the_best_gpus_that_are_left_in_the_order_of_its_ranks(
+    sandbox: Sandbox, dgx1: str, oracle: Oracle, patterns: dict[str, int]
+) -> None:
+    free = set(range(8))
+    for pattern, size in patterns.items():
+        placement = sandbox.run_job(
+            pattern.lower(),
+            size,
+            node=dgx1,
+            communication={"pattern": pattern},
+            placement={"policy": "Greedy"},
+        )
+        chosen = oracle.indices(placement["intended"])
+        edges = edges_of(pattern, size)
+        best = oracle.greedy(edges, free, size)
+        assert set(chosen) == set(best)
+        assert oracle.aggregate(edges, chosen) == oracle.most_aggregate(edges, best)
+        assert placement["aggregateMBps"] == oracle.aggregate(edges, chosen) * 1000
+        free -= set(chosen)
+
+
+def test_a_heavy_edge_of_a_custom_pattern_draws_it_to_other_gpus(
+    sandbox: Sandbox, dgx1: str, oracle: Oracle, take: Callable[[set[int]], None]
+) -> None:
+    take({0, 3, 6})
+    edges = {(0, 1): 1, (0, 2): 9, (0, 3): 1, (1, 2): 1}
+    placement = sandbox.run_job(
+        "weighted",
         4,
         node=dgx1,
-        communication={"pattern": "Custom", "edges": star, "bandwidthSensitivity": "Sensitive"},
+        communication={
+            "pattern": "Custom",
+            "edges": [{"from": a, "to": b, "weight": weight} for (a, b), weight in edges.items()],
+        },
+        placement={"policy": "Greedy"},
     )
-    hub, *leaves = oracle.indices(tuple(placement["intended"]))
-    reached = sum(oracle.links[frozenset((hub, leaf))]["bandwidthMBps"] for leaf in leaves)
-    assert reached == placement["aggregateMBps"] == 125_000, "two double links and a single one"
+    chosen = oracle.indices(placement["intended"])
+    free = {1, 2, 4, 5, 7}
+    assert set(chosen) == {1, 2, 4, 5} == set(oracle.greedy(edges, free, 4))
+    assert placement["aggregateMBps"] == oracle.aggregate(edges, chosen) * 1000 == 537_000
+    assert oracle.greedy(dict.fromkeys(edges, 1), free, 4) == (1, 4, 5, 7), "were all alike"
