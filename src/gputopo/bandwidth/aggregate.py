@@ -1,17 +1,33 @@
 """Aggregate bandwidth as a model of effective bandwidth: valid for every pattern and link."""
 
+from dataclasses import dataclass
 from typing import Final
 
-from gputopo.patterns.graph import Embedding
+import numpy as np
+from numpy.typing import NDArray
+
 from gputopo.patterns.model import Pattern
+from gputopo.patterns.table import EmbeddingTable
 from gputopo.topology.model import NodeTopology
 
 NAME: Final = "aggregate"
 
 
-def effective_mb_per_s(_topology: NodeTopology, _pattern: Pattern, embedding: Embedding) -> int:
-    """Return the aggregate bandwidth of the embedding (MAPA, equation 1).
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """The aggregate bandwidth of the embedding (MAPA, equation 1).
 
     It ranks sets for one pattern; it is no estimate of what a job would measure.
     """
-    return embedding.aggregate_mb_per_s
+
+    name: str = NAME
+
+    def refusal(self, _topology: NodeTopology, _pattern: Pattern) -> str | None:
+        """Return None: it may be used everywhere."""
+        return None
+
+    def effective_mb_per_s(
+        self, _topology: NodeTopology, _pattern: Pattern, table: EmbeddingTable
+    ) -> NDArray[np.int64]:
+        """Return the aggregate of every row."""
+        return table.aggregate_mb_per_s

@@ -2,15 +2,19 @@
 
 The fit: 31 allocations of 2 to 5 GPUs on one DGX-1 V100, NCCL rings. It is not monotone;
 outside what it was fitted on its values run away (four double and three single NVLinks
-and three PCIe links would give -130 GB/s), hence :func:`applies`.
+and three PCIe links would give -130 GB/s), hence :meth:`Equation2.refusal`.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gputopo.api.enums import LinkKind, PatternKind
-from gputopo.patterns.graph import Embedding
 from gputopo.patterns.model import Pattern
-from gputopo.topology.model import Link, NodeTopology
+from gputopo.patterns.table import EmbeddingTable
+from gputopo.topology.model import MAX_INDEX, Link, NodeTopology
 from gputopo.topology.rates import PCIE_LANES
 
 NAME: Final = "eq2"
@@ -54,43 +58,64 @@ def predicted_gb_per_s(double_nvlinks: int, single_nvlinks: int, pcie_links: int
     return sum(map(float.__mul__, _COEFFICIENTS, map(float, features)))
 
 
-def applies(topology: NodeTopology, pattern: Pattern) -> bool:
-    """Return whether the model may be used: rings of 2..5 GPUs on a V100-class node.
-
-    V100-class: single and double NVLinks of generation 2, and PCIe 3 with 16 lanes
-    elsewhere. A node without any NVLink is none.
-    """
-    return (
-        pattern.kind is PatternKind.RING
-        and pattern.size in SIZES
-        and any(link.kind is LinkKind.NVLINK for link in topology.links)
-        and all(_was_fitted(link) for link in topology.links)
-    )
-
-
-def link_mix(
-    topology: NodeTopology, pattern: Pattern, embedding: Embedding
-) -> tuple[int, int, int]:
-    """Return how many of the pattern's edges lie on double NVLinks, single NVLinks and PCIe.
+def link_mixes(
+    topology: NodeTopology, pattern: Pattern, table: EmbeddingTable
+) -> NDArray[np.int64]:
+    """Return [rows, 3]: how many of the pattern's edges lie on double, single NVLinks, PCIe.
 
     The edges of the pattern count, not all links among its GPUs; only so do the paper's
     own figures come out.
     """
-    double = single = pcie = 0
+    sorts = np.zeros((MAX_INDEX + 1, MAX_INDEX + 1), dtype=np.uint8)
+    for link in topology.links:
+        sorts[link.a, link.b] = sorts[link.b, link.a] = _sort(link)
+    mixes = np.zeros((len(table.sets), 3), dtype=np.int64)
     for edge in pattern.edges:
-        link = topology.link_of[embedding.order[edge.a], embedding.order[edge.b]]
-        if link.kind is LinkKind.PCIE:
-            pcie += 1
-        elif link.count == 1:
-            single += 1
-        else:
-            double += 1
-    return double, single, pcie
+        beneath = sorts[table.orders[:, edge.a], table.orders[:, edge.b]]
+        mixes[np.arange(len(mixes)), beneath] += 1
+    return mixes
 
 
-def effective_mb_per_s(topology: NodeTopology, pattern: Pattern, embedding: Embedding) -> int:
-    """Return equation 2 for an embedding, to the nearest MB/s; only where it :func:`applies`."""
-    return round(1000 * predicted_gb_per_s(*link_mix(topology, pattern, embedding)))
+@dataclass(frozen=True, slots=True)
+class Equation2:
+    """Rings of 2..5 GPUs on a V100-class node.
+
+    V100-class: single and double NVLinks of generation 2, and PCIe 3 with 16 lanes
+    elsewhere. A node without any NVLink is none.
+    """
+
+    name: str = NAME
+
+    def refusal(self, topology: NodeTopology, pattern: Pattern) -> str | None:
+        """Return which part of its domain is left."""
+        if pattern.size == 1:
+            return None
+        if pattern.kind is not PatternKind.RING or pattern.size not in SIZES:
+            return f"it was fitted on rings of 2 to 5 GPUs, not {pattern.kind} of {pattern.size}"
+        if not any(link.kind is LinkKind.NVLINK for link in topology.links):
+            return "it was fitted on a node with NVLinks"
+        strange = next((link for link in topology.links if not _was_fitted(link)), None)
+        if strange is not None:
+            return (
+                "it was fitted on one or two NVLinks 2 and PCIe 3 x16,"
+                f" not {strange.kind} {strange.version} x{strange.count}"
+            )
+        return None
+
+    def effective_mb_per_s(
+        self, topology: NodeTopology, pattern: Pattern, table: EmbeddingTable
+    ) -> NDArray[np.int64]:
+        """Return equation 2 for every row, to the nearest MB/s."""
+        mixes = link_mixes(topology, pattern, table)
+        kinds, row_kinds = np.unique(mixes, axis=0, return_inverse=True)
+        values = [round(1000 * predicted_gb_per_s(*map(int, mix))) for mix in kinds]
+        return np.array(values, dtype=np.int64)[row_kinds]
+
+
+def _sort(link: Link) -> int:
+    if link.kind is LinkKind.PCIE:
+        return 2
+    return 1 if link.count == 1 else 0
 
 
 def _was_fitted(link: Link) -> bool:

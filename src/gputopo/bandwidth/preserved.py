@@ -1,8 +1,10 @@
 """What the GPUs left free are still worth (MAPA, equation 3)."""
 
-from collections.abc import Mapping
+import numpy as np
+from numpy.typing import NDArray
 
-from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology
+from gputopo.patterns.graph import link_weights
+from gputopo.topology.model import GpuMask, NodeTopology
 from gputopo.topology.shared import shared_by_equal_nodes
 
 
@@ -15,21 +17,18 @@ def preserved_mb_per_s(topology: NodeTopology, free: GpuMask) -> int:
     )
 
 
-@shared_by_equal_nodes(maxsize=64)
-def preserved_table(topology: NodeTopology) -> Mapping[GpuMask, int]:
-    """Return :func:`preserved_mb_per_s` of every subset of a node's GPUs.
+@shared_by_equal_nodes
+def preserved_table(topology: NodeTopology) -> NDArray[np.int64]:
+    """Return :func:`preserved_mb_per_s` of every subset, by its mask of positions.
 
     Built by doubling: each GPU adds, to every set of the GPUs before it, its links
     into that set. 2^n entries for n GPUs.
     """
-    masks, totals = [0], [0]
-    placed: list[GpuIndex] = []
-    for gpu in topology.gpus:
-        added = [0]
-        for other in placed:
-            bandwidth = topology.link_of[gpu.index, other].bandwidth_mb_per_s
-            added += [total + bandwidth for total in added]
-        placed.append(gpu.index)
-        masks += [mask | 1 << gpu.index for mask in masks]
-        totals += [total + more for total, more in zip(totals, added, strict=True)]
-    return {GpuMask(mask): total for mask, total in zip(masks, totals, strict=True)}
+    totals = np.zeros(1, dtype=np.int64)
+    for row in link_weights(topology):
+        added = np.zeros(1, dtype=np.int64)
+        for bandwidth in row[: len(totals).bit_length() - 1]:
+            added = np.concatenate([added, added + bandwidth])
+        totals = np.concatenate([totals, totals + added])
+    totals.setflags(write=False)
+    return totals

@@ -7,16 +7,18 @@ by its best embedding alone, since that is what a library such as NCCL looks for
 value of a set must not depend on the order in which its GPUs are named.
 """
 
-from collections.abc import Mapping
 from typing import Final
+
+import numpy as np
 
 from gputopo.api.enums import PatternKind
 from gputopo.patterns.complete import complete_embeddings
-from gputopo.patterns.graph import Embedding, LinkWeights
+from gputopo.patterns.graph import LinkWeights
 from gputopo.patterns.model import Pattern
 from gputopo.patterns.ring import ring_embeddings
 from gputopo.patterns.search import searched_embeddings
-from gputopo.topology.model import GpuMask, NodeTopology
+from gputopo.patterns.table import EmbeddingTable
+from gputopo.topology.model import NodeTopology
 from gputopo.topology.shared import shared_by_equal_nodes
 
 MAX_NODE_GPUS: Final = 16
@@ -27,13 +29,9 @@ class EmbeddingError(ValueError):
     """A node that is too big for tables over all its GPU sets."""
 
 
-@shared_by_equal_nodes(maxsize=64)
-def embeddings(topology: NodeTopology, pattern: Pattern) -> Mapping[GpuMask, Embedding]:
+@shared_by_equal_nodes
+def embeddings(topology: NodeTopology, pattern: Pattern) -> EmbeddingTable:
     """Return the best embedding of ``pattern`` into every set of ``pattern.size`` GPUs.
-
-    Cost grows with the GPUs n and the size k: for a ring n * k for each of the sets of up
-    to k GPUs (Held and Karp, 1962; exact); for all-to-all k^2 for each set of k GPUs; for
-    Custom at most ``search.NODE_BUDGET`` steps (exact up to 8 GPUs, else as it says).
 
     Raises:
         EmbeddingError: on a node of more than 16 GPUs.
@@ -44,7 +42,18 @@ def embeddings(topology: NodeTopology, pattern: Pattern) -> Mapping[GpuMask, Emb
         )
     weights = LinkWeights.of(topology)
     if pattern.kind is PatternKind.RING:
-        return ring_embeddings(weights, pattern.size)
-    if pattern.kind is PatternKind.ALL_TO_ALL:
-        return complete_embeddings(weights, pattern.size)
-    return searched_embeddings(weights, pattern)
+        found = ring_embeddings(weights, pattern.size)
+    elif pattern.kind is PatternKind.ALL_TO_ALL:
+        found = complete_embeddings(weights, pattern.size)
+    else:
+        found = searched_embeddings(weights, pattern)
+    totals = [one.aggregate_mb_per_s for one in found.values()]
+    unproved = 2**62
+    bounds = [one.aggregate_mb_per_s if one.exact else unproved for one in found.values()]
+    orders = [one.order for one in found.values()]
+    return EmbeddingTable(
+        np.array(list(found), dtype=np.uint64),
+        np.array(orders, dtype=np.uint8).reshape(len(found), pattern.size),
+        np.array(totals, dtype=np.int64),
+        np.array(bounds, dtype=np.int64),
+    )

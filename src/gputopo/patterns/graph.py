@@ -4,7 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology, mask_of
+import numpy as np
+from numpy.typing import NDArray
+
+from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology, indices_of, mask_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +59,14 @@ class LinkWeights:
     def mask(self, positions: Sequence[int]) -> GpuMask:
         """Return the set of the GPUs at these positions."""
         return mask_of(self.gpus(positions))
+
+
+def link_weights(topology: NodeTopology) -> NDArray[np.int64]:
+    """Return MB/s between the GPUs of a node, by positions in ascending index; 0 to itself."""
+    indices = indices_of(topology.mask)
+    place = {index: position for position, index in enumerate(indices)}
+    mb_per_s = np.zeros((len(indices), len(indices)), dtype=np.int64)
+    for link in topology.links:
+        a, b = place[link.a], place[link.b]
+        mb_per_s[a, b] = mb_per_s[b, a] = link.bandwidth_mb_per_s
+    return mb_per_s

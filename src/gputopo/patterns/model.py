@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from gputopo.api.enums import PatternKind
 from gputopo.api.names import MAX_GPUS_PER_POD
@@ -19,8 +19,7 @@ class PatternError(ValueError):
     """A pattern that cannot be; the message names the field and the value."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class PatternEdge:
+class PatternEdge(NamedTuple):
     """Traffic between two ranks, in proportion to ``weight``; ``a < b`` within a pattern."""
 
     a: int

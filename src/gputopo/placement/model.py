@@ -22,10 +22,9 @@ class Match:
         gpus: in rank order of the best embedding.
         aggregate_mb_per_s: MAPA, equation 1; 0 for one GPU.
         effective_mb_per_s: by ``model``; None for one GPU, which has no link.
-        model: ``eq2`` or ``aggregate``; None for one GPU.
+        model: name of the bandwidth model; None for one GPU.
         preserved_mb_per_s: MAPA, equation 3, of the GPUs left free.
-        exact: False where a better rank order of the same GPUs may exist (Custom
-            patterns on big nodes).
+        bound_mb_per_s: no rank order of the same GPUs has a higher aggregate.
     """
 
     gpus: tuple[GpuIndex, ...]
@@ -33,7 +32,12 @@ class Match:
     effective_mb_per_s: int | None
     model: str | None
     preserved_mb_per_s: int
-    exact: bool = True
+    bound_mb_per_s: int
+
+    @property
+    def exact(self) -> bool:
+        """Whether this rank order is proved to be the best of these GPUs."""
+        return self.bound_mb_per_s == self.aggregate_mb_per_s
 
 
 @dataclass(frozen=True, slots=True)

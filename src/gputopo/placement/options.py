@@ -1,57 +1,81 @@
 """The GPU sets that a policy may choose from, and their figures."""
 
-from collections.abc import Iterator
-from itertools import combinations
+from functools import cached_property
 
-from gputopo.bandwidth.effective import effective_table
+import numpy as np
+from numpy.typing import NDArray
+
+from gputopo.bandwidth.effective import EffectiveTable, effective_table
+from gputopo.bandwidth.model import BandwidthModel
 from gputopo.bandwidth.preserved import preserved_table
 from gputopo.patterns.embedding import embeddings
-from gputopo.patterns.graph import Embedding
+from gputopo.patterns.subsets import positions_of, subsets
 from gputopo.placement.model import Match, PlacementRequest
-from gputopo.topology.model import GpuMask, NodeTopology, indices_of
+from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology, indices_of
+
+Keys = tuple[NDArray[np.int64], ...]
+"""What a policy goes by: one value for each set on offer, higher is better, first key first."""
 
 
 class Options:
     """All sets of the asked size among a node's free GPUs; there is at least one.
 
+    All arrays run along the sets on offer, the lowest first.
+
     Attributes:
+        topology: the node.
         free: the GPUs to choose from.
         request: what is asked for.
+        sets: GpuMask of each set on offer.
     """
 
-    def __init__(self, topology: NodeTopology, free: GpuMask, request: PlacementRequest) -> None:
+    def __init__(
+        self,
+        topology: NodeTopology,
+        free: GpuMask,
+        request: PlacementRequest,
+        model: BandwidthModel | None = None,
+    ) -> None:
         """Look the tables of the node and the pattern up, or build them."""
+        self.topology = topology
         self.free = free
         self.request = request
+        self._model = model
         self._embeddings = embeddings(topology, request.pattern)
-        self._effective = effective_table(topology, request.pattern)
-        self._preserved = preserved_table(topology)
+        self._rows = np.flatnonzero((self._embeddings.sets & ~np.uint64(free)) == 0)
+        self.sets = self._embeddings.sets[self._rows]
 
-    def sets(self) -> Iterator[GpuMask]:
-        """Return the sets, lowest indices first: ``max`` over them settles ties so."""
-        bits = [1 << index for index in indices_of(self.free)]
-        return map(GpuMask, map(sum, combinations(bits, self.request.pattern.size)))
+    @cached_property
+    def aggregate_mb_per_s(self) -> NDArray[np.int64]:
+        """Aggregate bandwidth of each set's best embedding."""
+        return self._embeddings.aggregate_mb_per_s[self._rows]
 
-    def embedding(self, gpus: GpuMask) -> Embedding:
-        """Return the best embedding of the pattern into a set."""
-        return self._embeddings[gpus]
+    @cached_property
+    def effective_mb_per_s(self) -> NDArray[np.int64]:
+        """Effective bandwidth of each set; 0 for one GPU, so that all are equal."""
+        return self._effective.mb_per_s[self._rows]
 
-    def effective_mb_per_s(self, gpus: GpuMask) -> int:
-        """Return a set's effective bandwidth; 0 for one GPU, so that all are equal."""
-        return self._effective.mb_per_s.get(gpus, 0)
+    @cached_property
+    def preserved_mb_per_s(self) -> NDArray[np.int64]:
+        """What the GPUs left free are worth once a set is taken."""
+        indices = indices_of(self.topology.mask)
+        taken = subsets(len(indices), self.request.pattern.size).masks[self._rows]
+        left = np.uint32(positions_of(indices, self.free)) & ~taken
+        return preserved_table(self.topology).take(left)
 
-    def preserved_mb_per_s(self, gpus: GpuMask) -> int:
-        """Return what the GPUs left free are worth once ``gpus`` are taken."""
-        return self._preserved[GpuMask(self.free & ~gpus)]
-
-    def match(self, gpus: GpuMask) -> Match:
-        """Return the answer for a chosen set."""
-        embedding = self.embedding(gpus)
+    def match(self, choice: int) -> Match:
+        """Return the answer for the set at this place."""
+        row = self._rows[choice]
+        table, model = self._embeddings, self._effective.model
         return Match(
-            gpus=embedding.order,
-            aggregate_mb_per_s=embedding.aggregate_mb_per_s,
-            effective_mb_per_s=self._effective.mb_per_s.get(gpus),
-            model=self._effective.model,
-            preserved_mb_per_s=self.preserved_mb_per_s(gpus),
-            exact=embedding.exact,
+            gpus=tuple(GpuIndex(index) for index in table.orders[row].tolist()),
+            aggregate_mb_per_s=int(table.aggregate_mb_per_s[row]),
+            effective_mb_per_s=None if model is None else int(self._effective.mb_per_s[row]),
+            model=None if model is None else model.name,
+            preserved_mb_per_s=int(self.preserved_mb_per_s[choice]),
+            bound_mb_per_s=int(table.bound_mb_per_s[row]),
         )
+
+    @cached_property
+    def _effective(self) -> EffectiveTable:
+        return effective_table(self.topology, self.request.pattern, self._model)

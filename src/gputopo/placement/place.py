@@ -1,39 +1,113 @@
 """One job on one node: which of its free GPUs, if any."""
 
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
 from gputopo.api.enums import PolicyName
+from gputopo.bandwidth.model import BandwidthModel, require_usable
 from gputopo.patterns.embedding import MAX_NODE_GPUS
 from gputopo.placement.model import Match, NoFit, PlacementRequest
-from gputopo.placement.options import Options
+from gputopo.placement.options import Keys, Options
 from gputopo.placement.policies import POLICIES
 from gputopo.topology.model import GpuMask, NodeTopology
+from gputopo.topology.shared import Structure
+
+ANSWERS_KEPT: Final = 16_384
+"""Answers of :func:`place`; none takes more than 1 KB."""
 
 
 def place(
-    topology: NodeTopology, free: GpuMask, request: PlacementRequest, policy: PolicyName
+    topology: NodeTopology,
+    free: GpuMask,
+    request: PlacementRequest,
+    policy: PolicyName,
+    model: BandwidthModel | None = None,
 ) -> Match | NoFit:
     """Return the GPUs that ``policy`` chooses for ``request`` among ``free``, or why none.
 
-    The answer depends on the arguments alone. The first call for a node structure and a
-    pattern builds their tables (see :func:`gputopo.patterns.embedding.embeddings`).
+    The answer depends on the arguments alone, and of the node on its structure alone. The
+    first call for a node structure and a pattern builds their tables (see
+    :func:`gputopo.patterns.embedding.embeddings`); answers are kept.
+
+    Args:
+        topology: the node.
+        free: GPUs that may be chosen.
+        request: what the job needs.
+        policy: the rule.
+        model: of effective bandwidth; None for the default of node and pattern.
 
     Raises:
         ValueError: on a free GPU that the node does not have.
+        ModelError: where ``model`` may not be used.
     """
+    return _chosen(Structure(topology), free, request, policy, model)
+
+
+def ranking(
+    topology: NodeTopology,
+    free: GpuMask,
+    request: PlacementRequest,
+    policy: PolicyName,
+    model: BandwidthModel | None = None,
+    *,
+    most: int,
+) -> tuple[Match, ...]:
+    """Return up to ``most`` sets, best first by the policy's own keys.
+
+    The first is the answer of :func:`place`; there is none where that is a NoFit.
+
+    Raises:
+        ValueError: on a free GPU that the node does not have.
+        ModelError: where ``model`` may not be used.
+    """
+    if _no_fit(topology, free, request, model):
+        return ()
+    options = Options(topology, free, request, model)
+    best = _best_first(POLICIES[policy](options), len(options.sets))
+    return tuple(options.match(choice) for choice, _ in zip(best, range(most), strict=False))
+
+
+@lru_cache(ANSWERS_KEPT)
+def _chosen(
+    structure: Structure,
+    free: GpuMask,
+    request: PlacementRequest,
+    policy: PolicyName,
+    model: BandwidthModel | None,
+) -> Match | NoFit:
+    topology = structure.topology
+    if no_fit := _no_fit(topology, free, request, model):
+        return no_fit
+    return ranking(topology, free, request, policy, model, most=1)[0]
+
+
+def _best_first(keys: Keys, count: int) -> Iterator[int]:
+    """Return the places 0..count-1 by these keys, the first key first, higher is better.
+
+    One after the other: few are ever asked for, and one costs far less than a sort.
+    """
+    left = np.arange(count)
+    while len(left):
+        best = left
+        for key in keys:
+            worth = key[best]
+            best = best[worth == worth.max()]
+        yield int(best[0])
+        left = left[left != best[0]]
+
+
+def _no_fit(
+    topology: NodeTopology, free: GpuMask, request: PlacementRequest, model: BandwidthModel | None
+) -> NoFit | None:
     if strange := free & ~topology.mask:
         raise ValueError(f"free: GPU {strange.bit_length() - 1} is not one of this node")
-    return _no_fit(topology, free, request.pattern.size) or _choose(topology, free, request, policy)
-
-
-def _choose(
-    topology: NodeTopology, free: GpuMask, request: PlacementRequest, policy: PolicyName
-) -> Match:
-    options = Options(topology, free, request)
-    return options.match(POLICIES[policy](options))
-
-
-def _no_fit(topology: NodeTopology, free: GpuMask, size: int) -> NoFit | None:
+    if model is not None:
+        require_usable(model, topology, request.pattern)
+    size, here = request.pattern.size, len(topology.gpus)
     needs = f"needs {size} {'GPU' if size == 1 else 'GPUs'}"
-    here = len(topology.gpus)
     if here > MAX_NODE_GPUS:
         return NoFit(f"the node has {here} GPUs, at most {MAX_NODE_GPUS} supported", permanent=True)
     if size > here:

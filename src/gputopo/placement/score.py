@@ -1,11 +1,14 @@
 """Which node suits a job best, in the scheduler's small numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from gputopo.bandwidth import eq2
 from gputopo.placement.model import Match
 from gputopo.wire.extender import MAX_SCORE
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +23,10 @@ class Candidate:
     lost_mb_per_s: int
 
 
-def score_nodes(candidates: Mapping[str, Candidate], *, sensitive: bool) -> dict[str, int]:
+def score_nodes(candidates: Mapping[Key, Candidate], *, sensitive: bool) -> dict[Key, int]:
     """Return a score of 0..10 for each node; a better node never has a lower one.
+
+    A key may stand for many nodes alike: how many there are of a sort does not matter.
 
     Sensitive jobs of several GPUs: the node of the highest effective bandwidth, ties by
     the least preserved bandwidth lost. All others: the least lost, then the least left,
@@ -32,10 +37,12 @@ def score_nodes(candidates: Mapping[str, Candidate], *, sensitive: bool) -> dict
     """
     keys = _keys(candidates, sensitive=sensitive)
     ranks = {key: rank for rank, key in enumerate(sorted(set(keys.values()), reverse=True))}
-    return {node: max(0, MAX_SCORE - ranks[key]) for node, key in keys.items()}
+    return {node: max(0, MAX_SCORE - ranks[value]) for node, value in keys.items()}
 
 
-def _keys(candidates: Mapping[str, Candidate], *, sensitive: bool) -> dict[str, tuple[int, int]]:
+def _keys(
+    candidates: Mapping[Key, Candidate], *, sensitive: bool
+) -> dict[Key, tuple[int, int]]:
     """Return what each node is ranked by: the higher the better."""
     matches = [candidate.match for candidate in candidates.values()]
     if not sensitive or any(len(match.gpus) == 1 for match in matches):

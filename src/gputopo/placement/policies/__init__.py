@@ -5,22 +5,22 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from gputopo.api.enums import PolicyName
-from gputopo.placement.options import Options
-from gputopo.placement.policies import baseline, greedy, preserve
-from gputopo.topology.model import GpuMask
+from gputopo.placement.options import Keys, Options
+from gputopo.placement.policies import baseline, greedy, preserve, topo_aware
 
 
 class Policy(Protocol):
-    """Choose one of the sets on offer; the lowest indices among equals."""
+    """What the sets on offer are chosen by."""
 
-    def __call__(self, options: Options) -> GpuMask:
-        """Return the chosen set."""
+    def __call__(self, options: Options, /) -> Keys:
+        """Return the keys, the most important first; the lowest set wins among equals."""
 
 
 POLICIES: Final[Mapping[PolicyName, Policy]] = MappingProxyType(
     {
-        PolicyName.BASELINE: baseline.choose,
-        PolicyName.GREEDY: greedy.choose,
-        PolicyName.PRESERVE: preserve.choose,
+        PolicyName.BASELINE: baseline.keys,
+        PolicyName.TOPO_AWARE: topo_aware.keys,
+        PolicyName.GREEDY: greedy.keys,
+        PolicyName.PRESERVE: preserve.keys,
     }
 )

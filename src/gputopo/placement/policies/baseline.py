@@ -1,9 +1,8 @@
 """Baseline: the free GPUs of the lowest indices, whatever links them (MAPA, section 4)."""
 
-from gputopo.placement.options import Options
-from gputopo.topology.model import GpuMask
+from gputopo.placement.options import Keys, Options
 
 
-def choose(options: Options) -> GpuMask:
-    """Return the lowest set."""
-    return next(options.sets())
+def keys(_options: Options) -> Keys:
+    """Return no key: all sets are equal, so that the lowest is taken."""
+    return ()

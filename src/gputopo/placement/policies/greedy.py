@@ -1,9 +1,8 @@
 """Greedy: the most aggregate bandwidth for this job, sensitive or not (MAPA, section 4)."""
 
-from gputopo.placement.options import Options
-from gputopo.topology.model import GpuMask
+from gputopo.placement.options import Keys, Options
 
 
-def choose(options: Options) -> GpuMask:
-    """Return the set whose best embedding has the highest aggregate bandwidth."""
-    return max(options.sets(), key=lambda gpus: options.embedding(gpus).aggregate_mb_per_s)
+def keys(options: Options) -> Keys:
+    """Return the aggregate bandwidth of each set's best embedding."""
+    return (options.aggregate_mb_per_s,)

@@ -5,20 +5,14 @@ offer is always taken. (The authors' program compares orders of one set, and lea
 job waiting that no set gives more than an empty match's 12.34 GB/s.)
 """
 
-from gputopo.placement.options import Options
-from gputopo.topology.model import GpuMask
+from gputopo.placement.options import Keys, Options
 
 
-def choose(options: Options) -> GpuMask:
-    """Return the set of the highest effective bandwidth, or of the highest preserved.
+def keys(options: Options) -> Keys:
+    """Return what a sensitive job gets, then what is left; else what is left, then what it gets.
 
-    Sensitive: effective, ties by preserved. Insensitive: preserved, ties by aggregate.
+    What a sensitive job gets is effective bandwidth; for another the aggregate is enough.
     """
-
-    def for_itself(gpus: GpuMask) -> tuple[int, int]:
-        return options.effective_mb_per_s(gpus), options.preserved_mb_per_s(gpus)
-
-    def for_others(gpus: GpuMask) -> tuple[int, int]:
-        return options.preserved_mb_per_s(gpus), options.embedding(gpus).aggregate_mb_per_s
-
-    return max(options.sets(), key=for_itself if options.request.sensitive else for_others)
+    if options.request.sensitive:
+        return options.effective_mb_per_s, options.preserved_mb_per_s
+    return options.preserved_mb_per_s, options.aggregate_mb_per_s

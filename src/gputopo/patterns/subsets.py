@@ -1,0 +1,64 @@
+"""All subsets of ``count`` positions of one size, as arrays.
+
+A position is the place of a GPU among its node's GPUs in ascending index: masks of
+positions have no gaps, whatever the indices.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gputopo.topology.model import GpuIndex
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subsets:
+    """The subsets of one size, in lexicographic order of ascending positions.
+
+    Attributes:
+        masks: [rows] bit i stands for position i.
+        members: [rows, size] positions, ascending.
+    """
+
+    masks: NDArray[np.uint32]
+    members: NDArray[np.uint8]
+
+
+@lru_cache(maxsize=256)
+def subsets(count: int, size: int) -> Subsets:
+    """Return the subsets of ``size`` of ``count`` positions; all sizes of 16 take 1 MB."""
+    numbers = np.arange(1 << count, dtype=np.uint32)
+    # Read with position 0 as the highest bit, the first in lexicographic order is the largest.
+    backwards = numbers[np.bitwise_count(numbers) == size][::-1]
+    held = backwards[:, None] >> np.arange(count, dtype=np.uint32)[::-1] & 1
+    members = np.nonzero(held)[1].astype(np.uint8).reshape(len(backwards), size)
+    masks = (held << np.arange(count, dtype=np.uint32)).sum(axis=1, dtype=np.uint32)
+    masks.setflags(write=False)
+    members.setflags(write=False)
+    return Subsets(masks, members)
+
+
+@lru_cache(maxsize=32)
+def rows_by_mask(count: int) -> NDArray[np.int32]:
+    """Return the row of each mask among the subsets of its size."""
+    rows = np.empty(1 << count, dtype=np.int32)
+    for size in range(count + 1):
+        masks = subsets(count, size).masks
+        rows[masks] = np.arange(len(masks))
+    rows.setflags(write=False)
+    return rows
+
+
+def gpu_masks(indices: Sequence[GpuIndex], members: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Return the GpuMask of each row of positions."""
+    bits = np.array([1 << index for index in indices], dtype=np.uint64)
+    masks: NDArray[np.uint64] = bits[members].sum(axis=1, dtype=np.uint64)
+    return masks
+
+
+def positions_of(indices: Sequence[GpuIndex], gpus: int) -> int:
+    """Return a GpuMask as a mask of positions."""
+    return sum(1 << place for place, index in enumerate(indices) if gpus >> index & 1)

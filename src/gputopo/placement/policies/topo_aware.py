@@ -1,0 +1,39 @@
+"""Topo-aware: GPUs that are near each other on PCIe, whatever NVLinks join them.
+
+Recursive partition of the PCIe tree, as the topology-aware comparison of MAPA, section 4:
+level by level from the farthest common ancestor (sockets, then host bridges, then
+switches), the job goes into as few blocks as hold it, and among those into the ones
+with the fewest free GPUs, so that whole blocks stay whole.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gputopo.placement.options import Keys, Options
+from gputopo.topology.hierarchy import LEVELS, blocks
+from gputopo.topology.model import NodeTopology
+from gputopo.topology.shared import shared_by_equal_nodes
+
+
+def keys(options: Options) -> Keys:
+    """Return, for each level, minus the blocks touched, then minus the GPUs free in them."""
+    found: list[NDArray[np.int64]] = []
+    for level in _levels(options.topology):
+        touched = (options.sets[:, None] & level) != 0
+        free = np.bitwise_count(level & np.uint64(options.free)).astype(np.int64)
+        found += [-touched.sum(axis=1), -(touched @ free)]
+    return tuple(found)
+
+
+@shared_by_equal_nodes
+def _levels(topology: NodeTopology) -> NDArray[np.uint64]:
+    """Return [levels, blocks] masks, the farthest level first, rows filled up with zeros.
+
+    Levels that split no further than the one before, and the one where each GPU is alone,
+    tell no sets apart.
+    """
+    count = len(topology.gpus)
+    found = [blocks(topology, level) for level in reversed(LEVELS)]
+    telling = [level for level in dict.fromkeys(found) if 1 < len(level) < count]
+    filled = [[*level, *[0] * (count - len(level))] for level in telling]
+    return np.array(filled, dtype=np.uint64).reshape(len(telling), count)
