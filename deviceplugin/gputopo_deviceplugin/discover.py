@@ -103,7 +103,7 @@ def _nvlinks_between(a: GpuReading, b: GpuReading, ancestor: Ancestor) -> Iterat
         if count:
             reported = min(link.generation for end in ends for link in end)
             version = min(reported, max(NVLINK_MB_PER_S))
-            rate = link_rate_mb_per_s(kind, version, count)
+            rate = link_rate_mb_per_s(kind, version, count, a.model)
             yield Link(GpuIndex(a.index), GpuIndex(b.index), kind, version, count, ancestor, rate)
 
 

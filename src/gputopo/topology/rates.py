@@ -1,5 +1,6 @@
 """What one link can carry, from what it is: the only place that knows link speeds."""
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -12,6 +13,11 @@ NVLINK_MB_PER_S: Final[Mapping[int, int]] = MappingProxyType(
 )
 """One NVLink, one direction, by generation (1 and 2: MAPA, table 1)."""
 
+_SLOWER_NVLINKS: Final = re.compile(r"\b(RTX (3090|A6000|A5500|A5000|A4500)|A40)\b")
+_SLOWER_MB_PER_S: Final = 14_062
+"""Boards with the GA102 chip clock NVLink 3 lower, as ``nvidia-smi nvlink -s`` says on them:
+four links make the 112.5 GB/s of both directions that their data sheets give."""
+
 PCIE_X16_MB_PER_S: Final[Mapping[int, int]] = MappingProxyType(
     {1: 3_000, 2: 6_000, 3: 12_000, 4: 24_000, 5: 48_000, 6: 96_000}
 )
@@ -23,13 +29,14 @@ Generation 3 is MAPA's table 1; each generation doubles the one before it.
 PCIE_LANES: Final = 16
 
 
-def link_rate_mb_per_s(kind: LinkKind, version: int, count: int) -> int:
+def link_rate_mb_per_s(kind: LinkKind, version: int, count: int, model: str = "") -> int:
     """Return the peak of one direction of a link, in 10^6 bytes per second.
 
     Args:
         kind: what carries the traffic; NVSwitch is NVLink with a switch between.
         version: generation of NVLink (1..5, not NVML's own numbering) or PCIe (1..6).
         count: parallel NVLinks, or PCIe lanes; at least 1.
+        model: of the GPUs, as NVIDIA names it; some have slower NVLinks than their generation.
 
     >>> link_rate_mb_per_s(LinkKind.NVLINK, 2, 2)
     50000
@@ -45,4 +52,6 @@ def link_rate_mb_per_s(kind: LinkKind, version: int, count: int) -> int:
         raise TopologyError(f"version: {kind} generation {version} is not one of {known}")
     if kind is LinkKind.PCIE:
         return rates[version] * count // PCIE_LANES
+    if _SLOWER_NVLINKS.search(model):
+        return _SLOWER_MB_PER_S * count
     return rates[version] * count

@@ -5,15 +5,87 @@ from collections import Counter
 import pytest
 
 from gputopo.api.enums import Ancestor, LinkKind
-from gputopo.topology.catalogue import named, names
+from gputopo.topology.catalogue import describe, named, names
+from gputopo.topology.hierarchy import blocks
 from gputopo.topology.model import GpuIndex, TopologyError
 from oracle import mapa_rows
 
-MAPA_NAMES = {"dgx1-v100": "dgx-v", "dgx1-p100": "dgx-p", "summit": "summit"}
+MAPA_NAMES = {
+    "dgx1-v100": "dgx-v",
+    "dgx1-p100": "dgx-p",
+    "summit": "summit",
+    "torus-2d-16": "torus-2d",
+    "cubemesh-16": "cubeMesh-16_declared",
+}
+FURTHER_NAMES = [alias for name in names() for alias in describe(name).aliases]
+SOCKETS_SWITCHES = {
+    "dgx1-v100": (2, 4),
+    "dgx1-p100": (2, 4),
+    "summit": (2, 6),
+    "torus-2d-16": (2, 4),
+    "cubemesh-16": (2, 4),
+    "power8-minsky": (2, 4),
+    "ac922-4gpu": (2, 4),
+    "hgx-a100-4gpu": (4, 4),
+    "hgx-h100-4gpu": (4, 4),
+    "a100-pcie-4gpu": (2, 4),
+    "rtx-a6000-2gpu": (1, 2),
+    "dgx-2": (2, 4),
+    "dgx-a100": (2, 4),
+    "dgx-h100": (2, 8),
+    "hgx-b200": (2, 4),
+    "pcie-8gpu": (2, 4),
+    "pcie-8gpu-1socket": (1, 1),
+    "pcie-4gpu-1socket": (1, 4),
+    "pcie-8gpu-l40s": (2, 8),
+}
 
 
 def test_the_names_are_told() -> None:
-    assert names() == ("dgx1-v100", "dgx1-p100", "summit", "dgx-a100", "pcie-8gpu")
+    assert names() == tuple(SOCKETS_SWITCHES)
+
+
+def test_no_name_is_given_twice() -> None:
+    known = [*names(), *FURTHER_NAMES]
+    assert len(set(known)) == len(known)
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_server_is_described_in_one_line_with_its_gpus(name: str) -> None:
+    entry = describe(name)
+    assert entry.name == name
+    assert entry.gpus == len(named(name).gpus)
+    assert entry.description.splitlines() == [entry.description]
+    assert 20 <= len(entry.description) <= 80
+
+
+@pytest.mark.parametrize("alias", FURTHER_NAMES)
+def test_a_further_name_gives_the_same_server(alias: str) -> None:
+    entry = describe(alias)
+    assert alias in entry.aliases
+    assert named(alias, node="n1") == named(entry.name, node="n1")
+
+
+@pytest.mark.parametrize(("name", "counts"), SOCKETS_SWITCHES.items())
+def test_the_pcie_tree_has_the_sockets_and_switches_of_the_server(
+    name: str, counts: tuple[int, int]
+) -> None:
+    topology = named(name)
+    sockets = blocks(topology, Ancestor.NODE)
+    switches = blocks(topology, Ancestor.PXB)
+    assert (len(sockets), len(switches)) == counts
+    assert len({socket.bit_count() for socket in sockets}) == 1
+    assert [socket & -socket for socket in sockets] == sorted(s & -s for s in sockets)
+    for switch in switches:
+        assert any(switch & socket == switch for socket in sockets)
+
+
+@pytest.mark.parametrize("name", names())
+def test_gpus_of_one_numa_node_are_of_one_socket(name: str) -> None:
+    topology = named(name)
+    for link in topology.links:
+        ends = {gpu.numa_node for gpu in topology.gpus if gpu.index in (link.a, link.b)}
+        assert (len(ends) == 2) == (link.ancestor is Ancestor.SYS)
 
 
 @pytest.mark.parametrize("name", MAPA_NAMES)
@@ -37,20 +109,67 @@ def test_what_has_no_nvlink_is_on_pcie_of_12_gb_per_s(name: str) -> None:
     assert rates == {12_000}
 
 
-def test_every_gpu_of_a_dgx1_uses_all_its_nvlinks() -> None:
-    for name, links_of_a_gpu in (("dgx1-v100", 6), ("dgx1-p100", 4)):
-        used: Counter[GpuIndex] = Counter()
-        for link in named(name).links:
-            if link.kind is LinkKind.NVLINK:
-                used.update({link.a: link.count, link.b: link.count})
-        assert set(used.values()) == {links_of_a_gpu}
+@pytest.mark.parametrize(
+    ("name", "links_of_a_gpu"),
+    [
+        ("dgx1-v100", 6),
+        ("dgx1-p100", 4),
+        ("summit", 4),
+        ("power8-minsky", 2),
+        ("ac922-4gpu", 3),
+        ("hgx-a100-4gpu", 12),
+        ("hgx-h100-4gpu", 18),
+        ("a100-pcie-4gpu", 12),
+        ("rtx-a6000-2gpu", 4),
+    ],
+)
+def test_every_gpu_has_as_many_nvlinks_to_others(name: str, links_of_a_gpu: int) -> None:
+    used: Counter[GpuIndex] = Counter()
+    for link in named(name).links:
+        if link.kind is LinkKind.NVLINK:
+            used.update({link.a: link.count, link.b: link.count})
+    assert set(used.values()) == {links_of_a_gpu}
+    assert len(used) == len(named(name).gpus)
 
 
-def test_every_pair_of_a_dgx_a100_has_300_gb_per_s_through_the_switch() -> None:
-    links = named("dgx-a100").links
+def test_cubemesh_has_its_32_links_and_torus_the_31_of_the_released_program() -> None:
+    def nvlinks(name: str) -> int:
+        return sum(link.kind is LinkKind.NVLINK for link in named(name).links)
+
+    assert (nvlinks("cubemesh-16"), nvlinks("torus-2d-16")) == (32, 31)
+    assert named("torus-2d-16").link_of[GpuIndex(0), GpuIndex(4)].kind is LinkKind.PCIE
+
+
+def test_gpus_of_a_minsky_socket_have_40_gb_per_s() -> None:
+    rates = [
+        (link.a, link.b, link.bandwidth_mb_per_s)
+        for link in named("power8-minsky").links
+        if link.kind is LinkKind.NVLINK
+    ]
+    assert rates == [(0, 1, 40_000), (2, 3, 40_000)]
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "mb_per_s"),
+    [
+        ("dgx-2", 6, 150_000),
+        ("dgx-a100", 12, 300_000),
+        ("dgx-h100", 18, 450_000),
+        ("hgx-b200", 18, 900_000),
+    ],
+)
+def test_every_pair_of_a_switched_server_has_the_full_rate(
+    name: str, count: int, mb_per_s: int
+) -> None:
+    links = named(name).links
     assert {(one.kind, one.count, one.bandwidth_mb_per_s) for one in links} == {
-        (LinkKind.NVSWITCH, 12, 300_000)
+        (LinkKind.NVSWITCH, count, mb_per_s)
     }
+
+
+def test_bridged_workstation_boards_have_their_slower_nvlinks() -> None:
+    [link] = named("rtx-a6000-2gpu").links
+    assert (link.kind, link.count, link.bandwidth_mb_per_s) == (LinkKind.NVLINK, 4, 56_248)
 
 
 def test_the_pcie_server_has_switches_sockets_and_nothing_else() -> None:
@@ -84,5 +203,16 @@ def test_uuids_are_the_same_in_every_run_and_differ_between_nodes() -> None:
 
 
 def test_an_unknown_name_is_refused_with_those_that_are_known() -> None:
-    with pytest.raises(TopologyError, match="'dgx-9' is not one of dgx1-v100, dgx1-p100, summit"):
-        named("dgx-9")
+    with pytest.raises(
+        TopologyError, match=r"'abacus' is not one of dgx1-v100, .*, pcie-8gpu-l40s$"
+    ):
+        named("abacus")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("dgx-a10", "dgx-a100"), ("torus2d", "torus-2d"), ("p4d.24xlrge", "p4d.24xlarge")],
+)
+def test_a_misspelt_name_is_answered_with_the_nearest(typed: str, meant: str) -> None:
+    with pytest.raises(TopologyError, match=f"; did you mean {meant}\\?$"):
+        describe(typed)

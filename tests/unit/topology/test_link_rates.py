@@ -33,6 +33,20 @@ def test_one_lane_of_the_first_pcie_still_carries_something() -> None:
     assert link_rate_mb_per_s(LinkKind.PCIE, 1, 1) == 187
 
 
+@pytest.mark.parametrize("model", ["NVIDIA RTX A6000", "NVIDIA GeForce RTX 3090 Ti", "NVIDIA A40"])
+def test_a_bridge_between_workstation_boards_is_slower_than_its_generation(model: str) -> None:
+    assert link_rate_mb_per_s(LinkKind.NVLINK, 3, 4, model) == 56_248
+
+
+@pytest.mark.parametrize("model", ["NVIDIA A100-SXM4-40GB", "NVIDIA A400", ""])
+def test_other_boards_have_the_speed_of_their_generation(model: str) -> None:
+    assert link_rate_mb_per_s(LinkKind.NVLINK, 3, 4, model) == 100_000
+
+
+def test_the_model_does_not_slow_pcie() -> None:
+    assert link_rate_mb_per_s(LinkKind.PCIE, 4, 16, "NVIDIA RTX A6000") == 24_000
+
+
 @pytest.mark.parametrize("kind", list(LinkKind))
 def test_an_unknown_generation_is_refused_with_those_that_are_known(kind: LinkKind) -> None:
     with pytest.raises(

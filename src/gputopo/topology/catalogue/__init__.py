@@ -1,0 +1,114 @@
+"""Well-known servers as node topologies: for trying policies, fake nodes and tests.
+
+One module holds one family of servers and says where their structure comes from. A
+server's further names (cloud instances, MAPA's own words) give the same topology.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import combinations
+from types import MappingProxyType
+from typing import Final
+from uuid import NAMESPACE_DNS, uuid5
+
+from gputopo.topology.catalogue.mapa import MAPA_SERVERS
+from gputopo.topology.catalogue.nvlink import NVLINK_SERVERS
+from gputopo.topology.catalogue.nvswitch import NVSWITCH_SERVERS
+from gputopo.topology.catalogue.pcie import PCIE_SERVERS
+from gputopo.topology.catalogue.server import GIB, Server
+from gputopo.topology.model import Gpu, GpuIndex, GpuUuid, Link, NodeTopology, TopologyError
+from gputopo.topology.rates import link_rate_mb_per_s
+
+_NAMESPACE: Final = uuid5(NAMESPACE_DNS, "catalogue.gputopo.io")
+
+_SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
+    {**MAPA_SERVERS, **NVLINK_SERVERS, **NVSWITCH_SERVERS, **PCIE_SERVERS}
+)
+_NAME_OF: Final[Mapping[str, str]] = MappingProxyType(
+    {known: name for name, one in _SERVERS.items() for known in (name, *one.aliases)}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a list of the catalogue says of one server.
+
+    Attributes:
+        aliases: further names that :func:`named` takes for it.
+    """
+
+    name: str
+    description: str
+    gpus: int
+    aliases: tuple[str, ...]
+
+
+def names() -> tuple[str, ...]:
+    """Return the name of each server once, without its further names."""
+    return tuple(_SERVERS)
+
+
+def describe(name: str) -> Entry:
+    """Return what a list says of the server of this name or further name.
+
+    Raises:
+        TopologyError: on an unknown name.
+    """
+    known = _known(name)
+    server = _SERVERS[known]
+    return Entry(known, server.description, server.gpus, server.aliases)
+
+
+def named(name: str, *, node: str = "") -> NodeTopology:
+    """Return the topology of the server of this name or further name.
+
+    UUIDs depend on the server, ``node`` and index alone: the same in every run, and
+    different on two nodes of one kind.
+
+    Raises:
+        TopologyError: on an unknown name; it says those that are known and the nearest.
+    """
+    known = _known(name)
+    server = _SERVERS[known]
+    return NodeTopology(
+        gpus=tuple(_gpus(known, node, server)),
+        links=tuple(_links(server)),
+        numa_nodes=server.numa_nodes,
+    )
+
+
+def _known(name: str) -> str:
+    if name in _NAME_OF:
+        return _NAME_OF[name]
+    near = get_close_matches(name, _NAME_OF, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise TopologyError(f"topology: {name!r} is not one of {', '.join(_SERVERS)}{hint}")
+
+
+def _gpus(name: str, node: str, server: Server) -> Iterator[Gpu]:
+    for index, bus_id in enumerate(server.bus_ids.split()):
+        domain = "" if bus_id.count(":") > 1 else "0000:"
+        yield Gpu(
+            index=GpuIndex(index),
+            uuid=GpuUuid(f"GPU-{uuid5(_NAMESPACE, f'{name}/{node}/{index}')}"),
+            minor=index,
+            pci_bus_id=f"0000{domain}{bus_id}",
+            model=server.model,
+            memory_bytes=server.memory_gib * GIB,
+            numa_node=server.numa_node(index),
+        )
+
+
+def _links(server: Server) -> Iterator[Link]:
+    for a, b in combinations(range(server.gpus), 2):
+        kind, version, count = server.best_link(a, b)
+        yield Link(
+            a=GpuIndex(a),
+            b=GpuIndex(b),
+            kind=kind,
+            version=version,
+            count=count,
+            ancestor=server.ancestor(a, b),
+            bandwidth_mb_per_s=link_rate_mb_per_s(kind, version, count, server.model),
+        )

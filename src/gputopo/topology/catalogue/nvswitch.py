@@ -1,0 +1,72 @@
+"""Servers whose GPUs all meet in an NVSwitch at full rate.
+
+NVLinks of a GPU and their generation: NVIDIA's user guides of each system (DGX-2: 6 of
+generation 2, DGX A100: 12 of 3, DGX H100: 18 of 4, HGX B200: 18 of 5). PCIe trees: as
+``nvidia-smi topo -m`` shows them on such machines by the network cards beside the GPUs;
+``tests/data/topo`` holds what was recorded.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from gputopo.api.enums import Ancestor
+from gputopo.topology.catalogue.server import Server, two_numa_nodes
+
+_DGX_H100_BUS_IDS: Final = "1B:00.0 43:00.0 52:00.0 61:00.0 9D:00.0 C3:00.0 D1:00.0 DF:00.0"
+
+NVSWITCH_SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
+    {
+        "dgx-2": Server(
+            description="NVIDIA DGX-2: 16 V100 on NVSwitch, 6 NVLinks each",
+            model="Tesla V100-SXM3-32GB",
+            memory_gib=32,
+            bus_ids=(
+                "34:00.0 36:00.0 39:00.0 3B:00.0 57:00.0 59:00.0 5C:00.0 5E:00.0"
+                " B7:00.0 B9:00.0 BC:00.0 BE:00.0 E0:00.0 E2:00.0 E5:00.0 E7:00.0"
+            ),
+            together={Ancestor.PIX: 2, Ancestor.PXB: 4, Ancestor.NODE: 8},
+            numa_nodes=two_numa_nodes(48, 768),
+            pcie_version=3,
+            nvlink_version=2,
+            to_nvswitch=6,
+            aliases=("hgx-2",),
+        ),
+        "dgx-a100": Server(
+            description="NVIDIA DGX A100: 8 A100 on NVSwitch, 12 NVLinks each",
+            model="NVIDIA A100-SXM4-40GB",
+            memory_gib=40,
+            bus_ids="07:00.0 0F:00.0 47:00.0 4E:00.0 87:00.0 90:00.0 B7:00.0 BD:00.0",
+            together={Ancestor.PXB: 2, Ancestor.NODE: 4},
+            numa_nodes=two_numa_nodes(128, 512),
+            pcie_version=4,
+            nvlink_version=3,
+            to_nvswitch=12,
+            aliases=("hgx-a100-8gpu", "p4d.24xlarge", "p4de.24xlarge", "a2-highgpu-8g"),
+        ),
+        "dgx-h100": Server(
+            description="NVIDIA DGX H100: 8 H100 on NVSwitch, 18 NVLinks each; DGX H200 alike",
+            model="NVIDIA H100 80GB HBM3",
+            memory_gib=80,
+            bus_ids=_DGX_H100_BUS_IDS,
+            together={Ancestor.NODE: 4},
+            numa_nodes=two_numa_nodes(112, 1024),
+            pcie_version=5,
+            nvlink_version=4,
+            to_nvswitch=18,
+            aliases=("hgx-h100-8gpu", "dgx-h200", "p5.48xlarge", "p5e.48xlarge", "a3-highgpu-8g"),
+        ),
+        "hgx-b200": Server(
+            description="NVIDIA HGX B200: 8 B200 on NVSwitch, 18 NVLinks of generation 5 each",
+            model="NVIDIA B200",
+            memory_gib=180,
+            bus_ids=_DGX_H100_BUS_IDS,
+            together={Ancestor.PIX: 2, Ancestor.NODE: 4},
+            numa_nodes=two_numa_nodes(112, 1024),
+            pcie_version=5,
+            nvlink_version=5,
+            to_nvswitch=18,
+            aliases=("dgx-b200", "p6-b200.48xlarge"),
+        ),
+    }
+)

@@ -1,0 +1,59 @@
+"""Servers without NVLink: the PCIe tree is all there is.
+
+Each is one of the few ways in which such servers are built: two sockets with or without PCIe
+switches, or one socket, the GPUs at its root ports or all behind switches. A cloud instance
+that has such GPUs is listed as a further name for their number and PCIe generation; its own
+tree may differ, which ``nvidia-smi topo -m`` on it tells.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from gputopo.api.enums import Ancestor
+from gputopo.topology.catalogue.server import GIB, Server, two_numa_nodes
+from gputopo.topology.model import NumaNode
+
+PCIE_SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
+    {
+        "pcie-8gpu": Server(
+            description="8 T4 on PCIe 3: 2 sockets, 2 switches of 2 GPUs each",
+            model="Tesla T4",
+            memory_gib=16,
+            bus_ids="1A:00.0 1B:00.0 3D:00.0 3E:00.0 88:00.0 89:00.0 B1:00.0 B2:00.0",
+            together={Ancestor.PIX: 2, Ancestor.NODE: 4},
+            numa_nodes=two_numa_nodes(32, 192),
+            pcie_version=3,
+            aliases=("g4dn.metal",),
+        ),
+        "pcie-8gpu-1socket": Server(
+            description="8 P40 on PCIe 3, all at one socket behind 2 switches of 4 GPUs",
+            model="Tesla P40",
+            memory_gib=24,
+            bus_ids="04:00.0 05:00.0 06:00.0 07:00.0 0B:00.0 0C:00.0 0D:00.0 0E:00.0",
+            together={Ancestor.PIX: 4, Ancestor.PXB: 8},
+            numa_nodes=(NumaNode(0, 28, 256 * GIB),),
+            pcie_version=3,
+        ),
+        "pcie-4gpu-1socket": Server(
+            description="4 A10G on PCIe 4 at the root ports of one socket",
+            model="NVIDIA A10G",
+            memory_gib=24,
+            bus_ids="1B:00.0 1C:00.0 1D:00.0 1E:00.0",
+            together={Ancestor.PHB: 4},
+            numa_nodes=(NumaNode(0, 48, 192 * GIB),),
+            pcie_version=4,
+            aliases=("g5.12xlarge", "g5.24xlarge", "g6.12xlarge", "g6.24xlarge", "g6e.12xlarge"),
+        ),
+        "pcie-8gpu-l40s": Server(
+            description="8 L40S on PCIe 4: 2 sockets, every GPU at a root port of its own",
+            model="NVIDIA L40S",
+            memory_gib=48,
+            bus_ids="16:00.0 27:00.0 38:00.0 5A:00.0 98:00.0 A8:00.0 B8:00.0 D8:00.0",
+            together={Ancestor.NODE: 4},
+            numa_nodes=two_numa_nodes(96, 768),
+            pcie_version=4,
+            aliases=("g5.48xlarge", "g6.48xlarge", "g6e.48xlarge"),
+        ),
+    }
+)
