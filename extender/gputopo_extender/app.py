@@ -31,10 +31,10 @@ def verbs_app(verbs: Verbs, gate: Gate, metrics: Metrics) -> web.Application:
     """Return the application that kube-scheduler talks to."""
 
     async def answer_filter(request: web.Request) -> web.Response:
-        return _json(verbs.filter(await _body(request, ExtenderArgs)))
+        return _json(await verbs.filter(await _body(request, ExtenderArgs)))
 
     async def answer_prioritize(request: web.Request) -> web.Response:
-        return _json(verbs.prioritize(await _body(request, ExtenderArgs)))
+        return _json(await verbs.prioritize(await _body(request, ExtenderArgs)))
 
     async def answer_bind(request: web.Request) -> web.Response:
         return _json(await verbs.bind(await _body(request, ExtenderBindingArgs)))

@@ -19,12 +19,14 @@ from gputopo.api.enums import PolicyName
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.runtime.log import fields
 from gputopo.wire.extender import ExtenderBindingArgs
+from gputopo_extender.answers import Answers, NotReadyError
+from gputopo_extender.book import Book, State
 from gputopo_extender.cluster import RefusedError, UnansweredError
 from gputopo_extender.decide import Decision, decide
-from gputopo_extender.evaluate import Misfit, match_on, usable_book
+from gputopo_extender.evaluate import Misfit, match_on, missing
 from gputopo_extender.ledger import Ledger, Progress, Reservation
 from gputopo_extender.pods import PodError, PodRecord
-from gputopo_extender.request import Refusal, read
+from gputopo_extender.request import Ask, Refusal, read
 
 _log = logging.getLogger(__name__)
 
@@ -66,6 +68,7 @@ class Binder:
     def __init__(
         self,
         ledger: Ledger,
+        answers: Answers,
         bindings: Bindings,
         *,
         resource: str,
@@ -80,6 +83,7 @@ class Binder:
         than the API server grants any request.
         """
         self._ledger = ledger
+        self._answers = answers
         self._bindings = bindings
         self._resource = resource
         self._default_policy = default_policy
@@ -91,12 +95,19 @@ class Binder:
 
     async def bind(self, wanted: ExtenderBindingArgs) -> Result:
         """Bind a pod to a node with exact GPUs; repeating it changes nothing."""
+        pod = await self._look_up(wanted)
+        if isinstance(pod, Result):
+            return pod
+        ask = read(pod, resource=self._resource, default_policy=self._default_policy)
+        try:
+            await self._prepare(ask, wanted.node)
+        except NotReadyError as error:
+            return Result(Outcome.FAILED, str(error))
         async with self._lock_of(wanted.node):
-            pod = await self._look_up(wanted)
-            if isinstance(pod, Result):
-                return pod
+            # Meanwhile the watch may have shown the pod bound, or another bind reserved for it.
+            pod = self._ledger.pod(pod.uid) or pod
             open_before = self._ledger.reservation(pod.uid)
-            decision = self._choose(pod, wanted.node, open_before)
+            decision = self._choose(pod, ask, wanted.node, open_before)
             if isinstance(decision, Result):
                 return decision
             self._ledger.reserve(decision, now=self._clock())
@@ -134,8 +145,14 @@ class Binder:
             )
         return pod
 
+    async def _prepare(self, ask: Ask | Refusal, node: str) -> None:
+        """Have the tables built that deciding needs, so that deciding itself does not wait."""
+        state = self._ledger.states().get(node)
+        if isinstance(ask, Ask) and isinstance(state, State):
+            await self._answers.of({state}, ask.shape)
+
     def _choose(
-        self, pod: PodRecord, node: str, open_before: Reservation | None
+        self, pod: PodRecord, ask: Ask | Refusal, node: str, open_before: Reservation | None
     ) -> Decision | Result:
         """Return what to write, without waiting, so that check and reservation are one step."""
         target = pod.node or (open_before.decision.node if open_before else None)
@@ -146,19 +163,18 @@ class Binder:
         if not pod.live:
             return Result(Outcome.REFUSED, "the pod has ended")
         if open_before is None:
-            return self._decide(pod, node)
+            return self._decide(ask, node)
         if open_before.progress is Progress.BOUND:
             return Result(Outcome.REPEATED)
         return open_before.decision
 
-    def _decide(self, pod: PodRecord, node: str) -> Decision | Result:
-        ask = read(pod, resource=self._resource, default_policy=self._default_policy)
+    def _decide(self, ask: Ask | Refusal, node: str) -> Decision | Result:
         if isinstance(ask, Refusal):
             return Result(Outcome.REFUSED, ask.reason)
-        book = usable_book(self._ledger.book(node), ask)
-        if isinstance(book, Misfit):
-            return Result(Outcome.NO_FIT, f"{node}: {book.reason}")
-        match = match_on(book, ask)
+        book = self._ledger.book(node)
+        if not isinstance(book, Book):
+            return Result(Outcome.NO_FIT, f"{node}: {missing(book).reason}")
+        match = match_on(book.state, ask.shape)
         if isinstance(match, Misfit):
             return Result(Outcome.NO_FIT, f"{node}: {match.reason}")
         return decide(ask, match, node=node, generation=book.generation, topology=book.topology)

@@ -9,6 +9,25 @@ from gputopo_extender.pods import PodRecord
 from gputopo_extender.topologies import NodeRecord
 
 
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class State:
+    """What of a node decides which pods it can take, and with which GPUs.
+
+    A ledger keeps one State for all nodes that are alike, so that thousands of nodes are a few
+    hundred questions; it is known by its identity, which costs nothing to compare.
+
+    Attributes:
+        structure: the topology of one of the nodes; UUIDs and the like are not to be read here.
+        free: healthy GPUs that nobody is known to hold.
+    """
+
+    structure: NodeTopology
+    healthy: GpuMask
+    free: GpuMask
+    unknown: int
+    blocked: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Book:
     """A node's GPUs, and what live pods and reservations hold of them.
@@ -33,6 +52,11 @@ class Book:
     def free(self) -> GpuMask:
         """Healthy GPUs that nobody is known to hold."""
         return GpuMask(self.healthy & ~self.used)
+
+    @property
+    def state(self) -> State:
+        """What of the book decides."""
+        return State(self.topology, self.healthy, self.free, self.unknown, self.blocked)
 
 
 @dataclass(frozen=True, slots=True)

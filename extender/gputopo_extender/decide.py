@@ -48,7 +48,7 @@ def decide(
         generation=generation,
         match=match,
         gpus=mask_of(match.gpus),
-        reason=f"{ask.policy} {_kind(ask)} ({ask.sensitivity_reason})",
+        reason=f"{ask.shape.policy} {_kind(ask)} ({ask.sensitivity_reason})",
         annotations={
             GPUS_ANNOTATION: gpus.dump(),
             PLACEMENT_ANNOTATION: _figures(ask, match).dump(),
@@ -66,19 +66,20 @@ def _dealt(ask: Ask, uuids: tuple[GpuUuid, ...]) -> dict[str, list[str]]:
 
 
 def _kind(ask: Ask) -> str:
-    word = "sensitive" if ask.request.sensitive else "insensitive"
-    return f"{word} {ask.request.pattern.kind} of {ask.size}"
+    word = "sensitive" if ask.shape.request.sensitive else "insensitive"
+    return f"{word} {ask.shape.request.pattern.kind} of {ask.shape.size}"
 
 
 def _figures(ask: Ask, match: Match) -> PlacementAnnotation:
     return PlacementAnnotation(
-        policy=ask.policy,
-        pattern=ask.request.pattern.kind,
-        sensitive=ask.request.sensitive,
+        policy=ask.shape.policy,
+        pattern=ask.shape.request.pattern.kind,
+        sensitive=ask.shape.request.sensitive,
         reason=ask.sensitivity_reason,
         model=match.model,
         effective_mbps=match.effective_mb_per_s,
         aggregate_mbps=match.aggregate_mb_per_s,
         preserved_mbps=match.preserved_mb_per_s,
         exact=match.exact,
+        aggregate_bound_mbps=None if match.exact else match.bound_mb_per_s,
     )

@@ -4,21 +4,23 @@ Reasons are short and the same for all nodes of one class: kube-scheduler joins 
 event ("0/9 nodes are available: 7 too few free GPUs, 2 no GPUTopology").
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
+from itertools import compress
 
 from gputopo.bandwidth.preserved import preserved_mb_per_s
 from gputopo.placement.model import Match, NoFit
 from gputopo.placement.place import place
 from gputopo.placement.score import Candidate, score_nodes
-from gputopo.topology.model import GpuMask
-from gputopo_extender.book import Book
+from gputopo_extender.book import State
 from gputopo_extender.ledger import Reservation
-from gputopo_extender.request import Ask
+from gputopo_extender.request import Shape
 from gputopo_extender.topologies import Unreadable
 
-BookOf = Callable[[str], Book | Unreadable | None]
+Known = State | Unreadable | None
+"""What the ledger knows of a node; None where no topology is published for it."""
 
 
 class ReasonClass(StrEnum):
@@ -47,123 +49,124 @@ class Misfit:
     reason: str
 
 
-@dataclass(slots=True)
-class Evaluation:
-    """The answer for a set of nodes."""
+Answer = Candidate | Misfit
 
-    fits: dict[str, Candidate] = field(default_factory=dict)
-    misfits: dict[str, Misfit] = field(default_factory=dict)
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The answer for a set of nodes; nodes of one key have one answer.
+
+    Attributes:
+        keys: the key of each node, in the order of the nodes.
+        answers: for each key of ``keys``, and for no other.
+    """
+
+    nodes: Sequence[str]
+    keys: Sequence[Hashable]
+    answers: Mapping[Hashable, Answer]
+
+    def fits(self) -> list[str]:
+        """Return the nodes that can take the pod."""
+        fitting = self._candidates()
+        return list(compress(self.nodes, map(fitting.__contains__, self.keys)))
 
     def failed(self) -> dict[str, str]:
-        """Return the nodes that may fit after other pods have ended."""
-        return {node: m.reason for node, m in self.misfits.items() if m.kind in _PASSING}
+        """Return the nodes that may fit after other pods have ended, and why not now."""
+        return self._reasons(passing=True)
 
     def unresolvable(self) -> dict[str, str]:
-        """Return the nodes where ending other pods would not help."""
-        return {node: m.reason for node, m in self.misfits.items() if m.kind not in _PASSING}
+        """Return the nodes where ending other pods would not help, and why not."""
+        return self._reasons(passing=False)
+
+    def misfits(self) -> Counter[ReasonClass]:
+        """Return how many nodes were filtered out per class of reason."""
+        kinds = {key: it.kind for key, it in self.answers.items() if isinstance(it, Misfit)}
+        return Counter(kinds[key] for key in self.keys if key in kinds)
+
+    def scores(self, *, sensitive: bool) -> dict[str, int]:
+        """Return 0..10 for each node; 0 for one that has ceased to fit since it was filtered."""
+        known = dict.fromkeys(self.keys, 0) | score_nodes(self._candidates(), sensitive=sensitive)
+        return dict(zip(self.nodes, map(known.__getitem__, self.keys), strict=True))
+
+    def _candidates(self) -> dict[Hashable, Candidate]:
+        return {key: it for key, it in self.answers.items() if isinstance(it, Candidate)}
+
+    def _reasons(self, *, passing: bool) -> dict[str, str]:
+        reasons = {
+            key: answer.reason
+            for key, answer in self.answers.items()
+            if isinstance(answer, Misfit) and (answer.kind in _PASSING) is passing
+        }
+        unfit = zip(self.nodes, self.keys, strict=True) if reasons else ()
+        return {node: reasons[key] for node, key in unfit if key in reasons}
 
 
-def evaluate(
-    nodes: Iterable[str], book_of: BookOf, ask: Ask, reservation: Reservation | None = None
+def evaluation(
+    nodes: Sequence[str], keys: Sequence[Hashable], known: Mapping[Hashable, Answer]
 ) -> Evaluation:
-    """Return what each node can offer the pod.
-
-    A pod whose Binding is under way fits nowhere but where that Binding sends it.
-    """
-    evaluation = Evaluation()
-    offers: dict[tuple[str, GpuMask], Candidate | NoFit] = {}
-    for node in nodes:
-        if reservation is not None:
-            answer = _reserved(node, reservation)
-        else:
-            answer = _offer(book_of(node), ask, offers)
-        if isinstance(answer, Misfit):
-            evaluation.misfits[node] = answer
-        else:
-            evaluation.fits[node] = answer
-    return evaluation
+    """Return the evaluation of these nodes; ``known`` has the answer of each key, or more."""
+    return Evaluation(nodes, keys, {key: known[key] for key in set(keys)})
 
 
-def refuse(nodes: Iterable[str], reason: str) -> Evaluation:
+def refused(nodes: Sequence[str], reason: str) -> Evaluation:
     """Return the evaluation of a pod that no node can take."""
-    return Evaluation(misfits={node: Misfit(ReasonClass.REFUSED, reason) for node in nodes})
+    return evaluation(nodes, [None] * len(nodes), {None: Misfit(ReasonClass.REFUSED, reason)})
 
 
-def scores(nodes: Iterable[str], evaluation: Evaluation, *, sensitive: bool) -> dict[str, int]:
-    """Return 0..10 for each node; 0 for a node that has ceased to fit since it was filtered."""
-    known = score_nodes(evaluation.fits, sensitive=sensitive) if evaluation.fits else {}
-    return {node: known.get(node, 0) for node in nodes}
+def reserved(nodes: Sequence[str], reservation: Reservation) -> Evaluation:
+    """Return the evaluation of a pod whose Binding is under way: it fits only where that goes."""
+    decision = reservation.decision
+    elsewhere = Misfit(ReasonClass.RESERVED_ELSEWHERE, "the pod is being bound to another node")
+    return evaluation(
+        nodes,
+        [node == decision.node for node in nodes],
+        {True: Candidate(match=decision.match, lost_mb_per_s=0), False: elsewhere},
+    )
 
 
-def match_on(book: Book, ask: Ask) -> Match | Misfit:
-    """Return the match that the pod's policy chooses on a usable node now."""
-    chosen = place(book.topology, book.free, ask.request, ask.policy)
-    return _misfit(chosen) if isinstance(chosen, NoFit) else chosen
+def answers_of(states: Iterable[Known], shape: Shape) -> dict[Hashable, Answer]:
+    """Return what a node in each of these states can offer."""
+    return {state: _answer(state, shape) for state in states}
 
 
-def usable_book(book: Book | Unreadable | None, ask: Ask) -> Book | Misfit:
-    """Return the book where the counts allow the pod, else why they do not."""
-    if book is None:
+def match_on(state: State, shape: Shape) -> Match | Misfit:
+    """Return the match that the policy chooses on such a node now, or why there is none."""
+    if misfit := _shortage(state, shape.size):
+        return misfit
+    chosen = place(state.structure, state.free, shape.request, shape.policy)
+    if isinstance(chosen, NoFit):
+        kind = ReasonClass.TOO_SMALL if chosen.permanent else ReasonClass.BUSY
+        return Misfit(kind, chosen.reason)
+    return chosen
+
+
+def missing(topology: Unreadable | None) -> Misfit:
+    """Return why a node whose GPUs are not known takes no pod."""
+    if topology is None:
         return Misfit(ReasonClass.NO_TOPOLOGY, "no GPUTopology")
-    if isinstance(book, Unreadable):
-        return Misfit(ReasonClass.UNREADABLE, f"unreadable GPUTopology: {book.reason}")
-    if book.blocked is not None:
-        return Misfit(ReasonClass.BLOCKED, book.blocked)
-    return _shortage(book, ask.size) or book
+    return Misfit(ReasonClass.UNREADABLE, f"unreadable GPUTopology: {topology.reason}")
 
 
-def _shortage(book: Book, size: int) -> Misfit | None:
-    free = book.free.bit_count()
-    if len(book.topology.gpus) < size:
+def _answer(known: Known, shape: Shape) -> Answer:
+    if not isinstance(known, State):
+        return missing(known)
+    match = match_on(known, shape)
+    if isinstance(match, Misfit):
+        return match
+    before = preserved_mb_per_s(known.structure, known.free)
+    return Candidate(match=match, lost_mb_per_s=before - match.preserved_mb_per_s)
+
+
+def _shortage(state: State, size: int) -> Misfit | None:
+    if state.blocked is not None:
+        return Misfit(ReasonClass.BLOCKED, state.blocked)
+    free = state.free.bit_count()
+    if len(state.structure.gpus) < size:
         return Misfit(ReasonClass.TOO_SMALL, "too few GPUs")
-    if book.healthy.bit_count() < size:
+    if state.healthy.bit_count() < size:
         return Misfit(ReasonClass.UNHEALTHY, "too few healthy GPUs")
     if free < size:
         return Misfit(ReasonClass.BUSY, "too few free GPUs")
-    if free - book.unknown < size:
+    if free - state.unknown < size:
         return Misfit(ReasonClass.UNOBSERVED, "GPUs held by pods of other schedulers, unobserved")
     return None
-
-
-def _offer(
-    book: Book | Unreadable | None,
-    ask: Ask,
-    offers: dict[tuple[str, GpuMask], Candidate | NoFit],
-) -> Candidate | Misfit:
-    usable = usable_book(book, ask)
-    if isinstance(usable, Misfit):
-        return usable
-    # Nodes of equal structure with equal GPUs free get equal answers.
-    key = (usable.topology.fingerprint, usable.free)
-    if key not in offers:
-        offers[key] = _candidate(usable, ask)
-    offer = offers[key]
-    return _misfit(offer) if isinstance(offer, NoFit) else offer
-
-
-def _candidate(book: Book, ask: Ask) -> Candidate | NoFit:
-    chosen = place(book.topology, book.free, ask.request, ask.policy)
-    if isinstance(chosen, NoFit):
-        return chosen
-    before = preserved_mb_per_s(book.topology, book.free)
-    return Candidate(match=chosen, lost_mb_per_s=before - chosen.preserved_mb_per_s)
-
-
-def _reserved(node: str, reservation: Reservation) -> Candidate | Misfit:
-    decision = reservation.decision
-    if decision.node != node:
-        return Misfit(ReasonClass.RESERVED_ELSEWHERE, "the pod is being bound to another node")
-    return Candidate(match=decision.match, lost_mb_per_s=0)
-
-
-def _misfit(no_fit: NoFit) -> Misfit:
-    kind = ReasonClass.TOO_SMALL if no_fit.permanent else ReasonClass.BUSY
-    return Misfit(kind, no_fit.reason)
-
-
-def by_class(misfits: Mapping[str, Misfit]) -> dict[ReasonClass, int]:
-    """Return how many nodes were filtered out per class of reason."""
-    counts: dict[ReasonClass, int] = {}
-    for misfit in misfits.values():
-        counts[misfit.kind] = counts.get(misfit.kind, 0) + 1
-    return counts

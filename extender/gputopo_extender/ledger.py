@@ -4,11 +4,12 @@ It is rebuilt from lists and kept by events; books are derived, so both ways giv
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from weakref import WeakValueDictionary
 
-from gputopo_extender.book import Book, book_of
+from gputopo_extender.book import Book, State, book_of
 from gputopo_extender.decide import Decision
 from gputopo_extender.pods import PodRecord
 from gputopo_extender.topologies import NodeRecord, Unreadable
@@ -45,23 +46,26 @@ class Ledger:
         self._pods: dict[str, PodRecord] = {}
         self._pods_on: defaultdict[str, set[str]] = defaultdict(set)
         self._reservations: dict[str, Reservation] = {}
-        self._books: dict[str, Book | Unreadable | None] = {}
+        self._books: dict[str, Book | Unreadable] = {}
+        self._states: dict[str, State | Unreadable] = {}
+        self._shared_states: WeakValueDictionary[Hashable, State] = WeakValueDictionary()
+        self._outdated: set[str] = set()
         self._epoch = 0
 
     def book(self, node: str) -> Book | Unreadable | None:
         """Return the node's book; None where no topology is published for it."""
-        if node not in self._nodes:
-            return None
-        if node not in self._books:
-            self._books[node] = self._derive(node)
-        return self._books[node]
+        self._refresh()
+        return self._books.get(node)
 
-    def books(self) -> Iterator[Book | Unreadable]:
+    def books(self) -> Mapping[str, Book | Unreadable]:
         """Return the books of all nodes with a topology."""
-        for node in self._nodes:
-            book = self.book(node)
-            if book is not None:
-                yield book
+        self._refresh()
+        return self._books
+
+    def states(self) -> Mapping[str, State | Unreadable]:
+        """Return what each node with a topology can give away; nodes alike have one State."""
+        self._refresh()
+        return self._states
 
     def pod(self, uid: str) -> PodRecord | None:
         """Return the pod as the watch showed it last, None where it is unknown or gone."""
@@ -77,18 +81,19 @@ class Ledger:
 
     def replace_topologies(self, nodes: Iterable[NodeRecord | Unreadable]) -> None:
         """Take a list of topologies as the whole truth."""
+        self._outdated.update(self._nodes)
         self._nodes = {node.node: node for node in nodes}
-        self._books.clear()
+        self._outdated.update(self._nodes)
 
     def put_topology(self, node: NodeRecord | Unreadable) -> None:
         """Take a topology that was added or modified."""
         self._nodes[node.node] = node
-        self._books.pop(node.node, None)
+        self._outdated.add(node.node)
 
     def drop_topology(self, name: str) -> None:
         """Forget the topology of a node."""
         self._nodes.pop(name, None)
-        self._books.pop(name, None)
+        self._outdated.add(name)
 
     def begin_pod_list(self) -> int:
         """Note that a list of pods is about to be asked for; return its number."""
@@ -102,7 +107,7 @@ class Ledger:
         """
         self._pods.clear()
         self._pods_on.clear()
-        self._books.clear()
+        self._outdated.update(self._nodes)
         for pod in pods:
             self.put_pod(pod)
         for uid, reservation in list(self._reservations.items()):
@@ -118,7 +123,7 @@ class Ledger:
         self._pods[pod.uid] = pod
         if pod.node is not None:
             self._pods_on[pod.node].add(pod.uid)
-            self._books.pop(pod.node, None)
+            self._outdated.add(pod.node)
         if pod.node is not None or not pod.live:
             self.release(pod.uid)
 
@@ -132,7 +137,7 @@ class Ledger:
         known = self._reservations.get(decision.uid)
         epoch = self._epoch if known is None else known.epoch
         self._reservations[decision.uid] = Reservation(decision, Progress.WRITING, now, epoch)
-        self._books.pop(decision.node, None)
+        self._outdated.add(decision.node)
 
     def mark(self, uid: str, progress: Progress) -> None:
         """Note how far the Binding has come; nothing where the pod has shown it meanwhile."""
@@ -144,18 +149,38 @@ class Ledger:
         """Give up the reservation of a pod, if there is one."""
         known = self._reservations.pop(uid, None)
         if known is not None:
-            self._books.pop(known.decision.node, None)
+            self._outdated.add(known.decision.node)
 
     def _forget(self, uid: str) -> None:
         known = self._pods.pop(uid, None)
         if known is not None and known.node is not None:
             self._pods_on[known.node].discard(uid)
-            self._books.pop(known.node, None)
+            self._outdated.add(known.node)
 
-    def _derive(self, name: str) -> Book | Unreadable:
-        node = self._nodes[name]
-        if isinstance(node, Unreadable):
-            return node
+    def _refresh(self) -> None:
+        """Bring books and states up to date where something has changed."""
+        for name in self._outdated:
+            node = self._nodes.get(name)
+            if node is None:
+                self._books.pop(name, None)
+                self._states.pop(name, None)
+            elif isinstance(node, Unreadable):
+                self._books[name] = self._states[name] = node
+            else:
+                book = self._derive(name, node)
+                self._books[name] = book
+                self._states[name] = self._shared(book.state)
+        self._outdated.clear()
+
+    def _shared(self, state: State) -> State:
+        """Return the one object for all nodes in such a state."""
+        key = (
+            state.structure.fingerprint,
+            *(state.healthy, state.free, state.unknown, state.blocked),
+        )
+        return self._shared_states.setdefault(key, state)
+
+    def _derive(self, name: str, node: NodeRecord) -> Book:
         bound = (self._pods[uid] for uid in sorted(self._pods_on.get(name, ())))
         return book_of(
             node,

@@ -14,12 +14,28 @@ from prometheus_client.registry import Collector
 from gputopo_extender.binder import Outcome
 from gputopo_extender.book import Book
 from gputopo_extender.decide import Decision
-from gputopo_extender.evaluate import Evaluation, ReasonClass, by_class
+from gputopo_extender.evaluate import Evaluation, ReasonClass
 from gputopo_extender.ledger import Ledger, Progress
 from gputopo_extender.watch import Follower
 
 _BYTES_PER_MB: Final = 1_000_000
-_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+_SECONDS: Final = (
+    0.0001,
+    0.00025,
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+)
 _BYTES_PER_SECOND: Final = tuple(
     gb * 1_000_000_000 for gb in (5, 10, 12, 20, 25, 40, 50, 75, 100, 150, 200, 300, 600, 1200)
 )
@@ -35,6 +51,19 @@ class Metrics:
             "gputopo_extender_request_duration_seconds",
             "Time from a request's arrival to its answer.",
             ["verb", "outcome"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.decision_seconds = Histogram(
+            "gputopo_extender_decision_duration_seconds",
+            "Time that filter and prioritize take to decide, tables to wait for included.",
+            ["verb"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._worked_out = Histogram(
+            "gputopo_extender_work_duration_seconds",
+            "Time to work out what nodes in new states offer to a shape of pod, tables included.",
             buckets=_SECONDS,
             registry=self.registry,
         )
@@ -68,8 +97,12 @@ class Metrics:
 
     def filtered(self, evaluation: Evaluation) -> None:
         """Count the nodes that did not fit."""
-        for reason, nodes in by_class(evaluation.misfits).items():
+        for reason, nodes in evaluation.misfits().items():
             self._filtered.labels(reason).inc(nodes)
+
+    def worked_out(self, seconds: float) -> None:
+        """Note how long answers took that were not known."""
+        self._worked_out.observe(seconds)
 
     def bind_ended(self, outcome: Outcome) -> None:
         """Count a bind."""
@@ -114,7 +147,7 @@ class _State(Collector):
             "gputopo_ledger_shared_gpus",
             "GPUs annotated on more than one live pod; 0 if all is well.",
         )
-        all_books = list(self._ledger.books())
+        all_books = list(self._ledger.books().values())
         books = [book for book in all_books if isinstance(book, Book)]
         for state, count in _states(books).items():
             gpus.add_metric([state], count)

@@ -12,11 +12,24 @@ from gputopo_extender.pods import ContainerAsk, PodRecord
 
 
 @dataclass(frozen=True, slots=True)
+class Shape:
+    """What of an ask decides what a node can offer; pods alike have equal ones."""
+
+    request: PlacementRequest
+    policy: PolicyName
+
+    @property
+    def size(self) -> int:
+        """Number of GPUs asked for."""
+        return self.request.pattern.size
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """A pod's wish: all its containers' GPUs as one match on one node.
 
     Attributes:
-        policy: the pod's, else the configured one.
+        shape: pattern and sensitivity; and the pod's policy, else the configured one.
         sensitivity_reason: why the request counts as sensitive or not.
     """
 
@@ -24,14 +37,8 @@ class Ask:
     namespace: str
     name: str
     containers: tuple[ContainerAsk, ...]
-    request: PlacementRequest
-    policy: PolicyName
+    shape: Shape
     sensitivity_reason: str
-
-    @property
-    def size(self) -> int:
-        """Number of GPUs asked for."""
-        return self.request.pattern.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +66,10 @@ def read(pod: PodRecord, *, resource: str, default_policy: PolicyName) -> Ask | 
         namespace=pod.namespace,
         name=pod.name,
         containers=pod.asks,
-        request=PlacementRequest(pattern=pattern, sensitive=resolved.sensitive),
-        policy=wish.policy or default_policy,
+        shape=Shape(
+            request=PlacementRequest(pattern=pattern, sensitive=resolved.sensitive),
+            policy=wish.policy or default_policy,
+        ),
         sensitivity_reason=resolved.reason,
     )
 

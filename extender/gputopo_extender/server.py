@@ -2,22 +2,25 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import web
 from lightkube import AsyncClient
 
 from gputopo.runtime.log import fields
+from gputopo_extender.answers import Answers
 from gputopo_extender.app import KEEPALIVE_SECONDS, probes_app, verbs_app
 from gputopo_extender.binder import Binder
 from gputopo_extender.cluster import Cluster, watched_pods, watched_topologies
+from gputopo_extender.evaluate import answers_of
 from gputopo_extender.ledger import Ledger
 from gputopo_extender.metrics import Metrics
 from gputopo_extender.settings import Settings
 from gputopo_extender.verbs import Gate, Verbs
+from gputopo_extender.warmup import WarmUp
 from gputopo_extender.watch import Follower, pod_reflector, topology_reflector
 
 _SETTLE_EVERY_SECONDS: Final = 2.0
@@ -46,8 +49,14 @@ async def running(settings: Settings, client: AsyncClient) -> AsyncIterator[Addr
     ]
     gate = Gate(caches, settings.stale_after_seconds)
     metrics = Metrics(ledger, caches)
+    answers = Answers(
+        answers_of,
+        patience_seconds=settings.decision_timeout_seconds,
+        on_worked_out=metrics.worked_out,
+    )
     binder = Binder(
         ledger,
+        answers,
         Cluster(client, settings.resource, settings.api_timeout_seconds),
         resource=settings.resource,
         default_policy=settings.default_policy,
@@ -56,13 +65,18 @@ async def running(settings: Settings, client: AsyncClient) -> AsyncIterator[Addr
     )
     verbs = Verbs(
         ledger,
+        answers,
         binder,
         metrics,
         resource=settings.resource,
         default_policy=settings.default_policy,
     )
     async with (
-        _background(caches, binder),
+        _background(
+            *(cache.run() for cache in caches),
+            _settle_for_ever(binder),
+            WarmUp(ledger, answers, settings.default_policy).run(),
+        ),
         _serving(
             verbs_app(verbs, gate, metrics), settings.verbs_host, settings.verbs_port
         ) as front,
@@ -73,10 +87,9 @@ async def running(settings: Settings, client: AsyncClient) -> AsyncIterator[Addr
 
 
 @asynccontextmanager
-async def _background(caches: Sequence[Follower], binder: Binder) -> AsyncIterator[None]:
+async def _background(*parts: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     async with asyncio.TaskGroup() as tasks:
-        running_tasks = [tasks.create_task(cache.run()) for cache in caches]
-        running_tasks.append(tasks.create_task(_settle_for_ever(binder)))
+        running_tasks = [tasks.create_task(part) for part in parts]
         try:
             yield
         finally:

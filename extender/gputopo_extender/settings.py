@@ -36,6 +36,13 @@ class Settings(ProgramSettings):
             "bind may need three within kube-scheduler's httpTimeout"
         ),
     ] = 1.5
+    decision_timeout_seconds: Annotated[
+        Seconds,
+        Field(
+            description="longest wait for tables that are being built; "
+            "below kube-scheduler's httpTimeout"
+        ),
+    ] = 3.0
     relist_after_silence_seconds: Annotated[
         Seconds, Field(description="a watch without events for so long is listed again")
     ] = 60.0

@@ -14,8 +14,9 @@ from gputopo.wire.extender import (
     filter_result,
     priorities,
 )
+from gputopo_extender.answers import Answers, NotReadyError
 from gputopo_extender.binder import Binder, Result
-from gputopo_extender.evaluate import Evaluation, evaluate, refuse, scores
+from gputopo_extender.evaluate import Evaluation, evaluation, refused, reserved
 from gputopo_extender.ledger import Ledger
 from gputopo_extender.metrics import Metrics
 from gputopo_extender.pods import PodRecord, record_of
@@ -31,20 +32,22 @@ class Verbs:
     def __init__(
         self,
         ledger: Ledger,
+        answers: Answers,
         binder: Binder,
         metrics: Metrics,
         *,
         resource: str,
         default_policy: PolicyName,
     ) -> None:
-        """Answer from ``ledger``, bind through ``binder``."""
+        """Answer of the nodes in ``ledger``, bind through ``binder``."""
         self._ledger = ledger
+        self._answers = answers
         self._binder = binder
         self._metrics = metrics
         self._resource = resource
         self._default_policy = default_policy
 
-    def filter(self, args: ExtenderArgs) -> dict[str, Any]:
+    async def filter(self, args: ExtenderArgs) -> dict[str, Any]:
         """Return the nodes that can take the pod now, and why the others cannot.
 
         Raises:
@@ -56,19 +59,17 @@ class Verbs:
                 f"{self._resource}: no container asks for it, or only for 0: leave it out; "
                 "and name it in managedResources of the scheduler's extender configuration"
             )
-        ask = self._read(pod)
-        nodes = args.candidates()
-        evaluation = refuse(nodes, ask.reason) if isinstance(ask, Refusal) else self._on(nodes, ask)
-        self._metrics.filtered(evaluation)
-        _log.debug("filtered %s", fields(pod=_name(pod), fits=len(evaluation.fits), of=len(nodes)))
-        return filter_result(
-            args,
-            evaluation.fits,
-            failed=evaluation.failed(),
-            unresolvable=evaluation.unresolvable(),
-        )
+        try:
+            with self._metrics.decision_seconds.labels("filter").time():
+                found = await self._on(args.candidates(), self._read(pod))
+        except NotReadyError as error:
+            return filter_error(str(error))
+        self._metrics.filtered(found)
+        fits = found.fits()
+        _log.debug("filtered %s", fields(pod=_name(pod), fits=len(fits), of=len(found.nodes)))
+        return filter_result(args, fits, failed=found.failed(), unresolvable=found.unresolvable())
 
-    def prioritize(self, args: ExtenderArgs) -> list[dict[str, Any]]:
+    async def prioritize(self, args: ExtenderArgs) -> list[dict[str, Any]]:
         """Return a score per node; a pod that cannot be read has no preference.
 
         Raises:
@@ -79,8 +80,13 @@ class Verbs:
         ask = None if pod is None else self._read(pod)
         if not isinstance(ask, Ask):
             return priorities(dict.fromkeys(nodes, 0))
-        found = scores(nodes, self._on(nodes, ask), sensitive=ask.request.sensitive)
-        _log.debug("scored %s", fields(pod=f"{ask.namespace}/{ask.name}", scores=found))
+        try:
+            with self._metrics.decision_seconds.labels("prioritize").time():
+                found = (await self._on(nodes, ask)).scores(sensitive=ask.shape.request.sensitive)
+        except NotReadyError:
+            return priorities(dict.fromkeys(nodes, 0))
+        if _log.isEnabledFor(logging.DEBUG):
+            _log.debug("scored %s", fields(pod=f"{ask.namespace}/{ask.name}", scores=found))
         return priorities(found)
 
     async def bind(self, args: ExtenderBindingArgs) -> dict[str, str]:
@@ -98,8 +104,14 @@ class Verbs:
     def _read(self, pod: PodRecord) -> Ask | Refusal:
         return read(pod, resource=self._resource, default_policy=self._default_policy)
 
-    def _on(self, nodes: Sequence[str], ask: Ask) -> Evaluation:
-        return evaluate(nodes, self._ledger.book, ask, self._ledger.reservation(ask.uid))
+    async def _on(self, nodes: Sequence[str], ask: Ask | Refusal) -> Evaluation:
+        if isinstance(ask, Refusal):
+            return refused(nodes, ask.reason)
+        if reservation := self._ledger.reservation(ask.uid):
+            return reserved(nodes, reservation)
+        # What is asked of a state that another node reaches meanwhile is as true.
+        states = list(map(self._ledger.states().get, nodes))
+        return evaluation(nodes, states, await self._answers.of(set(states), ask.shape))
 
 
 class Gate:

@@ -18,7 +18,7 @@ from gputopo.api.enums import PolicyName
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo_extender.book import Book
 from gputopo_extender.decide import Decision, decide
-from gputopo_extender.evaluate import Misfit, evaluate, match_on, usable_book
+from gputopo_extender.evaluate import Misfit, answers_of, evaluation, match_on
 from gputopo_extender.ledger import Ledger, Progress
 from gputopo_extender.pods import PodRecord, record_of
 from gputopo_extender.request import Ask, read
@@ -219,14 +219,15 @@ class LedgerMachine(RuleBasedStateMachine):
             unsettled = held.decision.node == node_name and held.progress is not Progress.BOUND
             return held.decision if unsettled else None
         ask = asked(self.server.pods[uid])
-        answer = evaluate([node_name], self.ledger.book, ask)
-        book = usable_book(self.ledger.book(node_name), ask)
-        if isinstance(book, Misfit):
-            assert answer.fits == {}
+        state = self.ledger.states()[node_name]
+        told = evaluation([node_name], [state], answers_of([state], ask.shape))
+        book = self.ledger.book(node_name)
+        assert isinstance(book, Book)
+        match = match_on(book.state, ask.shape)
+        if isinstance(match, Misfit):
+            assert told.fits() == []
             return None
-        match = match_on(book, ask)
-        assert not isinstance(match, Misfit)
-        assert answer.fits[node_name].match == match
+        assert told.fits() == [node_name]
         return decide(ask, match, node=node_name, generation=1, topology=book.topology)
 
     def _built_from_lists(self) -> Ledger:

@@ -8,7 +8,7 @@ from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.topology.catalogue import named
 from gputopo_extender.book import Book
 from gputopo_extender.decide import Decision, decide
-from gputopo_extender.evaluate import Misfit, evaluate, match_on
+from gputopo_extender.evaluate import Evaluation, Misfit, answers_of, evaluation, match_on, reserved
 from gputopo_extender.ledger import Ledger, Progress
 from gputopo_extender.pods import PodRecord, record_of
 from gputopo_extender.request import Ask, read
@@ -47,9 +47,14 @@ def book(ledger: Ledger) -> Book:
 
 def decision_for(document: Document, ledger: Ledger) -> Decision:
     ask, here = ask_of(document), book(ledger)
-    match = match_on(here, ask)
+    match = match_on(here.state, ask.shape)
     assert not isinstance(match, Misfit)
     return decide(ask, match, node="n1", generation=here.generation, topology=here.topology)
+
+
+def asked(nodes: list[str], ledger: Ledger, document: Document) -> Evaluation:
+    states = [ledger.states().get(name) for name in nodes]
+    return evaluation(nodes, states, answers_of(states, ask_of(document).shape))
 
 
 def bound(name: str, *gpus: int, uid: str = "", node: str = "n1") -> Document:
@@ -85,8 +90,7 @@ def test_an_unreadable_annotation_blocks_the_node_until_its_gpus_are_observed() 
     torn = pod("a", 2, node="n1", annotations={GPUS_ANNOTATION: '{"v":1,'})
     ledger = ledger_with(torn)
     assert "default/a" in str(book(ledger).blocked)
-    asked = evaluate(["n1"], ledger.book, ask_of(pod("b", 1)))
-    assert "default/a" in asked.unresolvable()["n1"]
+    assert "default/a" in asked(["n1"], ledger, pod("b", 1)).unresolvable()["n1"]
     half = ledger_with(torn, held={0: "uid-a"})
     assert book(half).blocked is not None
     seen = ledger_with(torn, held={0: "uid-a", 1: "uid-a"})
@@ -114,6 +118,17 @@ def test_an_annotated_gpu_that_left_the_node_is_forgotten() -> None:
     annotation["containers"]["main"].append("GPU-replaced")
     lost["metadata"]["annotations"][GPUS_ANNOTATION] = json.dumps(annotation)
     assert book(ledger_with(lost)).used == 0b1
+
+
+def test_nodes_share_a_state_only_while_they_are_alike() -> None:
+    ledger = ledger_with()
+    ledger.put_topology(node_of(topology_object("n2", named("dgx1-v100", node="n2"))))
+    ledger.put_pod(record(bound("a", 0)))
+    assert ledger.states()["n1"] is not ledger.states()["n2"]
+    ledger.drop_pod("uid-a")
+    assert ledger.states()["n1"] is ledger.states()["n2"]
+    ledger.drop_topology("n2")
+    assert list(ledger.states()) == ["n1"]
 
 
 def test_two_live_pods_on_one_gpu_are_told() -> None:
@@ -191,15 +206,17 @@ def test_a_pod_whose_binding_is_under_way_fits_nowhere_else() -> None:
     ledger = ledger_with(document)
     ledger.put_topology(node_of(topology_object("n2", named("dgx1-v100", node="n2"))))
     ledger.reserve(decision_for(document, ledger), now=0.0)
-    found = evaluate(["n1", "n2"], ledger.book, ask_of(document), ledger.reservation("uid-a"))
-    assert list(found.fits) == ["n1"]
+    reservation = ledger.reservation("uid-a")
+    assert reservation is not None
+    found = reserved(["n1", "n2"], reservation)
+    assert found.fits() == ["n1"]
     assert list(found.failed()) == ["n2"]
 
 
 def test_nodes_of_equal_structure_get_equal_answers_with_their_own_uuids() -> None:
     ledger = ledger_with()
     ledger.put_topology(node_of(topology_object("n2", named("dgx1-v100", node="n2"))))
-    found = evaluate(["n1", "n2"], ledger.book, ask_of(pod("a", 3)))
-    assert found.fits["n1"] == found.fits["n2"]
+    assert ledger.states()["n1"] is ledger.states()["n2"]
+    assert asked(["n1", "n2"], ledger, pod("a", 3)).fits() == ["n1", "n2"]
     written = decision_for(pod("a", 3), ledger).annotations[GPUS_ANNOTATION]
     assert set(json.loads(written)["containers"]["main"]) <= set(UUIDS)

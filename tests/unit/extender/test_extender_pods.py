@@ -75,13 +75,13 @@ def test_several_containers_are_one_match_dealt_out_in_the_order_of_the_spec() -
     ask = answer(two)
     assert isinstance(ask, Ask)
     assert ask.containers == (ContainerAsk("x", 1), ContainerAsk("y", 2))
-    assert (ask.size, ask.request.pattern.kind) == (3, PatternKind.RING)
+    assert (ask.shape.size, ask.shape.request.pattern.kind) == (3, PatternKind.RING)
 
 
 def test_the_pods_policy_wins_over_the_configured_one() -> None:
     ask = answer(pod("a", 2, annotations={"gputopo.io/policy": "Greedy"}))
     assert isinstance(ask, Ask)
-    assert ask.policy is PolicyName.GREEDY
+    assert ask.shape.policy is PolicyName.GREEDY
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,4 @@ def test_sensitivity_is_declared_or_assumed_for_several_gpus(
 ) -> None:
     ask = answer(pod("a", gpus, annotations={"gputopo.io/bandwidth-sensitivity": declared}))
     assert isinstance(ask, Ask)
-    assert (ask.request.sensitive, ask.sensitivity_reason) == (sensitive, reason)
+    assert (ask.shape.request.sensitive, ask.sensitivity_reason) == (sensitive, reason)

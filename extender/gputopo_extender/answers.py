@@ -1,0 +1,90 @@
+"""What nodes offer to pods of one shape: worked out beside the event loop, and kept.
+
+An answer depends on the node's state and the pod's shape alone, so a kept one is never wrong.
+The first pod of a shape has tables built: milliseconds for 8 GPUs, seconds for some patterns
+on 16. Meanwhile everybody else is served.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Final
+from weakref import WeakValueDictionary
+
+from gputopo.patterns.model import Pattern
+from gputopo_extender.evaluate import Answer, Known
+from gputopo_extender.request import Shape
+
+_MOST_ANSWERS: Final = 100_000
+"""About 40 MB."""
+
+WorkOut = Callable[[AbstractSet[Known], Shape], dict[Hashable, Answer]]
+_Kept = dict[Hashable, Answer]
+
+
+class NotReadyError(Exception):
+    """Working the answers out takes longer than the caller may wait; it goes on."""
+
+
+class Answers:
+    """Answers by shape and state; the shapes asked for last are kept."""
+
+    def __init__(
+        self,
+        work_out: WorkOut,
+        *,
+        patience_seconds: float,
+        on_worked_out: Callable[[float], None],
+    ) -> None:
+        """Call ``work_out`` in threads; ``on_worked_out`` hears of the seconds of each call."""
+        self._work_out = work_out
+        self._patience_seconds = patience_seconds
+        self._on_worked_out = on_worked_out
+        self._kept: OrderedDict[Shape, _Kept] = OrderedDict()
+        # All shapes of a pattern share its tables: whoever is second finds them built.
+        self._locks = WeakValueDictionary[Pattern, asyncio.Lock]()
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    async def of(self, states: AbstractSet[Known], shape: Shape) -> Mapping[Hashable, Answer]:
+        """Return the answers of at least these states.
+
+        Raises:
+            NotReadyError: where they are not there in time; asking again finds them later.
+        """
+        kept = self._kept_of(shape)
+        if states <= kept.keys():
+            return kept
+        work = asyncio.create_task(self._learn(states, shape, kept))
+        self._under_way.add(work)
+        work.add_done_callback(self._under_way.discard)
+        try:
+            async with asyncio.timeout(self._patience_seconds):
+                await asyncio.shield(work)
+        except TimeoutError:
+            raise NotReadyError(
+                f"the tables for {shape.request.pattern.kind} of {shape.size} GPUs "
+                "are being built: try again"
+            ) from None
+        return kept
+
+    async def prepare(self, states: AbstractSet[Known], shape: Shape) -> None:
+        """Have the answers of these states worked out, however long it takes."""
+        await self._learn(states, shape, self._kept_of(shape))
+
+    def _kept_of(self, shape: Shape) -> _Kept:
+        kept = self._kept.setdefault(shape, {})
+        self._kept.move_to_end(shape)
+        return kept
+
+    async def _learn(self, states: AbstractSet[Known], shape: Shape, kept: _Kept) -> None:
+        async with self._locks.setdefault(shape.request.pattern, asyncio.Lock()):
+            unknown = states - kept.keys()
+            if not unknown:
+                return
+            began = time.perf_counter()
+            kept.update(await asyncio.to_thread(self._work_out, unknown, shape))
+            self._on_worked_out(time.perf_counter() - began)
+        while sum(map(len, self._kept.values())) > _MOST_ANSWERS:
+            self._kept.popitem(last=False)

@@ -1,0 +1,70 @@
+"""Has the tables of rings built before a pod asks for them: at the start, and for new structures.
+
+Rings are what nearly all jobs are; other patterns' tables are built when they are first asked for.
+"""
+
+import asyncio
+import logging
+import time
+from typing import Final
+
+from gputopo.api.enums import PatternKind, PolicyName
+from gputopo.api.names import MAX_GPUS_PER_POD
+from gputopo.patterns.model import build
+from gputopo.placement.model import PlacementRequest
+from gputopo.runtime.log import fields
+from gputopo.topology.model import NodeTopology
+from gputopo_extender.answers import Answers
+from gputopo_extender.book import State
+from gputopo_extender.ledger import Ledger
+from gputopo_extender.request import Shape
+
+_LOOK_EVERY_SECONDS: Final = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class WarmUp:
+    """Works in the background, one size at a time, so that pods go first."""
+
+    def __init__(self, ledger: Ledger, answers: Answers, policy: PolicyName) -> None:
+        """Prepare ``answers`` for the structures in ``ledger``, as pods without a policy ask."""
+        self._ledger = ledger
+        self._answers = answers
+        self._policy = policy
+        self._warm: set[str] = set()
+
+    async def run(self) -> None:
+        """Warm every structure that appears, until cancelled."""
+        while True:
+            for structure in self._cold():
+                self._warm.add(structure.fingerprint)
+                try:
+                    await self._build(structure)
+                except Exception:  # noqa: BLE001 - no tables are no reason to stop; pods tell theirs
+                    _log.exception("warm-up failed %s", _name(structure))
+            await asyncio.sleep(_LOOK_EVERY_SECONDS)
+
+    def _cold(self) -> list[NodeTopology]:
+        states = [it for it in set(self._ledger.states().values()) if isinstance(it, State)]
+        structures = {state.structure.fingerprint: state.structure for state in states}
+        return [structures[each] for each in sorted(structures.keys() - self._warm)]
+
+    async def _build(self, structure: NodeTopology) -> None:
+        idle = State(structure, structure.mask, structure.mask, unknown=0, blocked=None)
+        began = time.perf_counter()
+        sizes = min(len(structure.gpus), MAX_GPUS_PER_POD)
+        for size in range(1, sizes + 1):
+            ring = PlacementRequest(build(PatternKind.RING, size), sensitive=size > 1)
+            await self._answers.prepare({idle}, Shape(ring, self._policy))
+            seconds = f"{time.perf_counter() - began:.3f}"
+            _log.log(
+                logging.INFO if size == sizes else logging.DEBUG,
+                "rings are warm %s %s",
+                _name(structure),
+                fields(up_to=size, of=sizes, seconds=seconds),
+            )
+
+
+def _name(structure: NodeTopology) -> str:
+    return fields(structure=structure.fingerprint, gpus=len(structure.gpus))
