@@ -51,7 +51,7 @@ def test_every_example_of_a_gpujob_is_spoken_of_here() -> None:
 def test_an_example_asks_for_the_pattern_that_it_speaks_of(name: str) -> None:
     pattern, sensitive = MEANT[name]
     ask = asked(yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text()))
-    assert ask.request == PlacementRequest(pattern, sensitive)
+    assert ask.shape.request == PlacementRequest(pattern, sensitive)
 
 
 def test_every_weight_of_a_gpujob_is_in_the_pattern_that_is_placed() -> None:
@@ -62,5 +62,5 @@ def test_every_weight_of_a_gpujob_is_in_the_pattern_that_is_placed() -> None:
     ]
     job = yaml.safe_load((EXAMPLES / "gpujob-ring.yaml").read_text())
     job["spec"]["communication"] = {"pattern": "Custom", "edges": edges}
-    placed = asked(job).request.pattern
+    placed = asked(job).shape.request.pattern
     assert {(edge.a, edge.b): edge.weight for edge in placed.edges} == weights | {(0, 2): 1}
