@@ -1,8 +1,9 @@
 """Puts the parts together and runs them."""
 
 import asyncio
+import gc
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,6 +25,7 @@ from gputopo_extender.warmup import WarmUp
 from gputopo_extender.watch import Follower, pod_reflector, topology_reflector
 
 _SETTLE_EVERY_SECONDS: Final = 2.0
+_SPARE_EVERY_SECONDS: Final = 1.0
 _SHUTDOWN_SECONDS: Final = 10.0
 """What requests under way get: more than one bind may take."""
 
@@ -75,6 +77,7 @@ async def running(settings: Settings, client: AsyncClient) -> AsyncIterator[Addr
         _background(
             *(cache.run() for cache in caches),
             _settle_for_ever(binder),
+            _spare_collector(caches),
             WarmUp(ledger, answers, settings.default_policy).run(),
         ),
         _serving(
@@ -101,6 +104,25 @@ async def _settle_for_ever(binder: Binder) -> None:
     while True:
         await asyncio.sleep(_SETTLE_EVERY_SECONDS)
         await binder.settle_open()
+
+
+async def _spare_collector(caches: Sequence[Follower]) -> None:
+    """Take what lists have brought out of the garbage collector's rounds.
+
+    It stays for long and has no cycles, and looking through it takes 0.1 s for 5,000 nodes,
+    in which no verb is answered.
+    """
+    seen: list[int] = []
+    try:
+        while True:
+            lists = [cache.lists for cache in caches]
+            if all(lists) and lists != seen:
+                seen = lists
+                gc.collect()
+                gc.freeze()
+            await asyncio.sleep(_SPARE_EVERY_SECONDS)
+    finally:
+        gc.unfreeze()
 
 
 @asynccontextmanager

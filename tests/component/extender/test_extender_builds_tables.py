@@ -1,0 +1,86 @@
+"""A table that takes long is built beside the verbs: everybody else is served meanwhile."""
+
+import asyncio
+import gc
+from collections.abc import Hashable, Iterator
+from collections.abc import Set as AbstractSet
+from threading import Event
+
+import pytest
+
+from extender_world import Extender, Start, until
+from gputopo.api.enums import PatternKind
+from gputopo_extender import server
+from gputopo_extender.evaluate import Answer, Known, answers_of
+from gputopo_extender.request import Shape
+from objects import pod
+from small_api import PODS, SmallApi
+
+NODES = ["n1", "n2"]
+CUSTOM = {"gputopo.io/pattern": "Custom", "gputopo.io/edges": '[{"from":0,"to":1,"weight":1}]'}
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Event]:
+    """Return what tables of Custom patterns wait for."""
+    opened = Event()
+
+    def slow(states: AbstractSet[Known], shape: Shape) -> dict[Hashable, Answer]:
+        if shape.request.pattern.kind is PatternKind.CUSTOM:
+            opened.wait(60)
+        return answers_of(states, shape)
+
+    monkeypatch.setattr(server, "answers_of", slow)
+    yield opened
+    opened.set()
+
+
+async def test_probes_and_other_pods_are_answered_while_a_table_is_being_built(
+    start: Start, api: SmallApi, gate: Event
+) -> None:
+    custom = pod("custom", 2, annotations=CUSTOM)
+    await api.put(PODS, pod("ring", 2))
+    async with start(decision_timeout_seconds=60.0) as extender:
+        scheduler = extender.scheduler()
+        waiting = [
+            asyncio.create_task(scheduler.filter(custom, NODES)),
+            asyncio.create_task(scheduler.filter(custom, NODES)),
+        ]
+        async with extender.http.get(f"{extender.addresses.probes}/livez") as response:
+            assert response.status == 200
+        assert await scheduler.schedule(pod("ring", 2), NODES) == "n1"
+        assert not any(each.done() for each in waiting)
+        gate.set()
+        assert [(await each).fits for each in waiting] == [NODES, NODES]
+
+
+async def test_a_pod_whose_table_is_not_ready_in_time_is_to_be_tried_again(
+    start: Start, api: SmallApi, gate: Event
+) -> None:
+    custom = pod("custom", 2, annotations=CUSTOM)
+    await api.put(PODS, custom)
+    async with start(decision_timeout_seconds=0.05) as extender:
+        scheduler = extender.scheduler()
+        answer = await scheduler.filter(custom, NODES)
+        assert answer.error == "the tables for Custom of 2 GPUs are being built: try again"
+        assert (answer.failed, answer.unresolvable) == ({}, {})
+        assert await scheduler.prioritize(custom, NODES) == {"n1": 0, "n2": 0}
+        assert await scheduler.bind(custom, "n1") == answer.error
+        assert await extender.metric('gputopo_extender_binds_total{outcome="failed"}') == 1
+        gate.set()
+        await until(lambda: _is_bound(extender, "n1"))
+    assert len(api.bindings) == 1
+
+
+async def _is_bound(extender: Extender, node: str) -> bool:
+    return await extender.scheduler().bind(pod("custom", 2, annotations=CUSTOM), node) == ""
+
+
+async def test_what_lists_brought_is_kept_from_the_garbage_collector(start: Start) -> None:
+    async with start():
+        await until(_frozen)
+    assert gc.get_freeze_count() == 0
+
+
+async def _frozen() -> bool:
+    return gc.get_freeze_count() > 0

@@ -1,0 +1,205 @@
+"""Asking once for all nodes alike gives what asking each node for itself would give."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import DOUBLE, SINGLE, node
+from gputopo.api.annotations import GpusAnnotation
+from gputopo.api.enums import PolicyName
+from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
+from gputopo.placement.model import Match, NoFit
+from gputopo.placement.place import place
+from gputopo.placement.score import Candidate, score_nodes
+from gputopo.topology.model import GpuMask, NodeTopology, indices_of
+from gputopo.wire.extender import ExtenderArgs
+from gputopo_extender.answers import Answers
+from gputopo_extender.binder import Binder
+from gputopo_extender.book import Book
+from gputopo_extender.cluster import RefusedError
+from gputopo_extender.decide import Decision
+from gputopo_extender.evaluate import answers_of
+from gputopo_extender.ledger import Ledger
+from gputopo_extender.metrics import Metrics
+from gputopo_extender.pods import PodRecord, record_of
+from gputopo_extender.request import Ask, read
+from gputopo_extender.topologies import Unreadable, node_of
+from gputopo_extender.verbs import Verbs
+from objects import Document, pod, topology_object
+
+STRUCTURES = (
+    node(0, 1, 2, 3, links={(0, 1): DOUBLE, (2, 3): SINGLE}),
+    node(0, 1, 2, 5, links={(0, 5): DOUBLE}),
+    node(0, 1),
+)
+ANNOTATIONS: tuple[dict[str, str], ...] = (
+    {},
+    {"gputopo.io/bandwidth-sensitivity": "Insensitive"},
+    {"gputopo.io/pattern": "AllToAll", "gputopo.io/policy": "Greedy"},
+    {"gputopo.io/policy": "Baseline"},
+)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A node, and what happened to it."""
+
+    structure: int
+    sick: int
+    used: int
+    foreign: int
+    unreadable: bool
+    torn: bool
+
+
+machines = st.builds(
+    Machine,
+    structure=st.integers(0, len(STRUCTURES) - 1),
+    sick=st.sampled_from([0, 0, 0, 1, 3]),
+    used=st.integers(0, 15),
+    foreign=st.sampled_from([0, 0, 0, 1, 2]),
+    unreadable=st.sampled_from([False] * 7 + [True]),
+    torn=st.sampled_from([False] * 7 + [True]),
+)
+
+
+class NoApiServer:
+    """Bind is not asked here."""
+
+    async def pod(self, namespace: str, name: str) -> PodRecord | None:
+        raise RefusedError(404, f"no pod {namespace}/{name}")
+
+    async def bind(self, decision: Decision) -> None:
+        raise RefusedError(404, f"no pod {decision.name}")
+
+
+def trimmed(document: Document) -> PodRecord:
+    found = record_of(document, RESOURCE)
+    assert found is not None
+    return found
+
+
+def tell(ledger: Ledger, name: str, machine: Machine) -> None:
+    """Tell the ledger of a node and its pods, all of them known by their node's name."""
+    if machine.unreadable:
+        ledger.put_topology(Unreadable(name, "links[]: (0, 1) is missing"))
+        return
+    topology = STRUCTURES[machine.structure]
+    sick = [index for index in indices_of(topology.mask) if machine.sick >> index & 1]
+    ledger.put_topology(node_of(topology_object(name, topology, unhealthy=sick)))
+    for uid in (f"uid-{name}-foreign", f"uid-{name}-torn", f"uid-{name}-holder"):
+        ledger.drop_pod(uid)
+    if machine.foreign:
+        ledger.put_pod(trimmed(pod(f"{name}-foreign", machine.foreign, node=name)))
+    if machine.torn:
+        torn = {GPUS_ANNOTATION: "{"}
+        ledger.put_pod(trimmed(pod(f"{name}-torn", 1, node=name, annotations=torn)))
+    if used := indices_of(GpuMask(machine.used & topology.mask)):
+        ledger.put_pod(trimmed(holder(name, topology, used)))
+
+
+def holder(name: str, topology: NodeTopology, used: Sequence[int]) -> Document:
+    annotation = GpusAnnotation(
+        uid=f"uid-{name}-holder",
+        node=name,
+        generation=1,
+        containers={"main": [gpu.uuid for gpu in topology.gpus if gpu.index in used]},
+    )
+    return pod(
+        f"{name}-holder", len(used), node=name, annotations={GPUS_ANNOTATION: annotation.dump()}
+    )
+
+
+def plain(ledger: Ledger, name: str, ask: Ask) -> Match | str:
+    """Return the answer of one node by its book, or why it does not fit."""
+    book = ledger.book(name)
+    size = ask.shape.size
+    if book is None:
+        return "no GPUTopology"
+    if isinstance(book, Unreadable):
+        return f"unreadable GPUTopology: {book.reason}"
+    short = (
+        (book.blocked is not None, str(book.blocked)),
+        (len(book.topology.gpus) < size, "too few GPUs"),
+        (book.healthy.bit_count() < size, "too few healthy GPUs"),
+        (book.free.bit_count() < size, "too few free GPUs"),
+        (
+            book.free.bit_count() - book.unknown < size,
+            "GPUs held by pods of other schedulers, unobserved",
+        ),
+    )
+    for holds, reason in short:
+        if holds:
+            return reason
+    match = place(book.topology, book.free, ask.shape.request, ask.shape.policy)
+    assert not isinstance(match, NoFit)
+    return match
+
+
+def lost(book: Book, match: Match) -> int:
+    free = sum(
+        link.bandwidth_mb_per_s
+        for link in book.topology.links
+        if book.free >> link.a & 1 and book.free >> link.b & 1
+    )
+    return free - match.preserved_mb_per_s
+
+
+def verbs_on(ledger: Ledger) -> Verbs:
+    metrics = Metrics(ledger, [])
+    answers = Answers(answers_of, patience_seconds=60.0, on_worked_out=metrics.worked_out)
+    policy = PolicyName.PRESERVE
+    binder = Binder(
+        ledger,
+        answers,
+        NoApiServer(),
+        resource=RESOURCE,
+        default_policy=policy,
+        settle_after_seconds=1.0,
+        on_bound=metrics.bound,
+    )
+    return Verbs(ledger, answers, binder, metrics, resource=RESOURCE, default_policy=policy)
+
+
+@given(
+    before=st.lists(machines, min_size=1, max_size=8),
+    after=st.lists(machines, min_size=1, max_size=8),
+    gpus=st.integers(1, 4),
+    annotations=st.sampled_from(ANNOTATIONS),
+)
+def test_filter_and_prioritize_equal_asking_each_node_for_itself(
+    before: list[Machine], after: list[Machine], gpus: int, annotations: dict[str, str]
+) -> None:
+    """Also for answers kept from before the nodes changed."""
+    ledger = Ledger()
+    verbs = verbs_on(ledger)
+    document = pod("a", gpus, annotations=annotations)
+    ask = read(trimmed(document), resource=RESOURCE, default_policy=PolicyName.PRESERVE)
+    assert isinstance(ask, Ask)
+    for state in (before, after):
+        for number, machine in enumerate(state):
+            tell(ledger, f"n{number}", machine)
+        names = [f"n{number}" for number in reversed(range(9))]
+        args = ExtenderArgs(Pod=document, NodeNames=names)
+        filtered = asyncio.run(verbs.filter(args))
+        wanted = {name: plain(ledger, name, ask) for name in names}
+        reasons = {name: it for name, it in wanted.items() if isinstance(it, str)}
+        assert filtered["NodeNames"] == [name for name in names if name not in reasons]
+        assert filtered["FailedNodes"] | filtered["FailedAndUnresolvableNodes"] == reasons
+        assert not filtered["FailedNodes"].keys() & filtered["FailedAndUnresolvableNodes"].keys()
+        assert asyncio.run(verbs.prioritize(args)) == [
+            {"Host": name, "Score": score} for name, score in plain_scores(ledger, wanted, ask)
+        ]
+
+
+def plain_scores(ledger: Ledger, wanted: dict[str, Match | str], ask: Ask) -> list[tuple[str, int]]:
+    candidates: dict[str, Candidate] = {}
+    for name, match in wanted.items():
+        book = ledger.book(name)
+        if isinstance(match, Match) and isinstance(book, Book):
+            candidates[name] = Candidate(match, lost(book, match))
+    scores = score_nodes(candidates, sensitive=ask.shape.request.sensitive)
+    return [(name, scores.get(name, 0)) for name in wanted]

@@ -1,0 +1,95 @@
+"""Tables of rings are there before the first pod asks."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import Set as AbstractSet
+from contextlib import asynccontextmanager
+
+import pytest
+
+from extender_world import until
+from gputopo.api.enums import PolicyName
+from gputopo.topology.catalogue import named
+from gputopo_extender import warmup
+from gputopo_extender.answers import Answers
+from gputopo_extender.book import State
+from gputopo_extender.evaluate import Answer, Known, answers_of
+from gputopo_extender.ledger import Ledger
+from gputopo_extender.request import Shape
+from gputopo_extender.topologies import Unreadable, node_of
+from gputopo_extender.warmup import WarmUp
+from objects import topology_object
+
+
+class Recorder:
+    """Works out what is true, and notes sizes by the node's number of GPUs."""
+
+    def __init__(self) -> None:
+        self.built: list[tuple[int, int]] = []
+        self.broken_for = 0
+
+    def __call__(self, states: AbstractSet[Known], shape: Shape) -> dict[Hashable, Answer]:
+        gpus = [len(each.structure.gpus) for each in states if isinstance(each, State)]
+        self.built.append((gpus[0], shape.size))
+        if gpus[0] == self.broken_for:
+            raise ArithmeticError("no such table")
+        return answers_of(states, shape)
+
+    def has(self, gpus: int) -> bool:
+        return [size for there, size in self.built if there == gpus] == [*range(1, gpus + 1)]
+
+
+@asynccontextmanager
+async def warming(
+    ledger: Ledger, recorder: Callable[..., dict[Hashable, Answer]]
+) -> AsyncIterator[None]:
+    answers = Answers(recorder, patience_seconds=60.0, on_worked_out=lambda _: None)
+    task = asyncio.create_task(WarmUp(ledger, answers, PolicyName.PRESERVE).run())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warmup, "_LOOK_EVERY_SECONDS", 0.01)
+
+
+def put(ledger: Ledger, node: str, server: str) -> None:
+    ledger.put_topology(node_of(topology_object(node, named(server, node=node))))
+
+
+async def _holds(condition: Callable[[], bool]) -> bool:
+    return condition()
+
+
+async def test_each_structure_is_warmed_once_for_every_ring_also_when_it_appears_later(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    ledger, recorder = Ledger(), Recorder()
+    put(ledger, "n1", "dgx1-v100")
+    put(ledger, "n2", "dgx1-v100")
+    ledger.put_topology(Unreadable("n3", "broken"))
+    async with warming(ledger, recorder):
+        await until(lambda: _holds(lambda: recorder.has(8)))
+        put(ledger, "n4", "summit")
+        await until(lambda: _holds(lambda: recorder.has(6)))
+    assert "rings are warm" in caplog.text
+    assert "up_to=8 of=8" in caplog.text
+
+
+async def test_a_structure_whose_tables_cannot_be_built_does_not_stop_the_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ledger, recorder = Ledger(), Recorder()
+    recorder.broken_for = 8
+    put(ledger, "n1", "dgx1-v100")
+    async with warming(ledger, recorder):
+        await until(lambda: _holds(lambda: "warm-up failed" in caplog.text))
+        put(ledger, "n2", "summit")
+        await until(lambda: _holds(lambda: recorder.has(6)))
+    assert "no such table" in caplog.text
+    assert recorder.built.count((8, 1)) == 1
