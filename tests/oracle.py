@@ -5,12 +5,15 @@ from csv import DictReader
 from functools import cache
 from itertools import combinations, permutations
 from pathlib import Path
+from typing import TypeAlias
 
 import networkx as nx
 
-from gputopo.api.enums import LinkKind
+from gputopo.api.enums import Ancestor, LinkKind, PatternKind, PolicyName
+from gputopo.patterns.table import EmbeddingTable
 from gputopo.topology.model import NodeTopology
 
+Hardware: TypeAlias = "nx.Graph[int]"
 MAPA = Path(__file__).parent / "data" / "mapa"
 
 
@@ -29,7 +32,7 @@ def equation_2() -> dict[tuple[int, int, int], float]:
     }
 
 
-def hardware(topology: NodeTopology) -> "nx.Graph[int]":
+def hardware(topology: NodeTopology) -> Hardware:
     """Return the node as a weighted complete graph; ``sort`` is the place in (x, y, z)."""
     graph: nx.Graph[int] = nx.Graph()
     graph.add_nodes_from(gpu.index for gpu in topology.gpus)
@@ -39,35 +42,107 @@ def hardware(topology: NodeTopology) -> "nx.Graph[int]":
     return graph
 
 
-def ring_edges(size: int) -> list[tuple[int, int, int]]:
+Edges = list[tuple[int, int, int]]
+
+
+def ring_edges(size: int) -> Edges:
     """Return (rank, rank, weight) of a ring; a ring of two has its edge twice."""
     return [] if size == 1 else [(rank, (rank + 1) % size, 1) for rank in range(size)]
 
 
-def clique_edges(size: int) -> list[tuple[int, int, int]]:
-    """Return (rank, rank, weight) of all pairs."""
-    return [(a, b, 1) for a, b in nx.complete_graph(size).edges]
+def pattern_edges(kind: PatternKind, size: int) -> Edges:
+    """Return (rank, rank, weight) of a pattern by networkx's graph of that name.
+
+    Ring and tree of two are a ring of two. Custom is an uneven one: all pairs within three
+    ranks, with weights of their own.
+    """
+    if kind is PatternKind.RING:
+        return ring_edges(size)
+    if kind is PatternKind.CUSTOM:
+        pairs = [(a, b) for a, b in combinations(range(size), 2) if b - a <= 3]
+        return [(a, b, 1 + (2 * a + 5 * b) % 7) for a, b in pairs]
+    if kind is PatternKind.RING_TREE and size <= 2:
+        return ring_edges(size)
+    beneath = nx.full_rary_tree(2, size)
+    graph = {
+        PatternKind.TREE: beneath,
+        PatternKind.RING_TREE: nx.compose(nx.cycle_graph(size), beneath),
+        PatternKind.CHAIN: nx.path_graph(size),
+        PatternKind.STAR: nx.star_graph(size - 1),
+        PatternKind.ALL_TO_ALL: nx.complete_graph(size),
+    }[kind]
+    return [(a, b, 1) for a, b in graph.edges]
 
 
-Edges = list[tuple[int, int, int]]
 Order = tuple[int, ...]
+Speeds = dict[int, dict[int, int]]
 Rank = Callable[[Order], tuple[float, ...]]
 
 
-def total(graph: "nx.Graph[int]", edges: Edges, order: Order) -> int:
-    """Return the aggregate bandwidth of a pattern laid on GPUs in this order."""
-    return sum(weight * graph.edges[order[a], order[b]]["weight"] for a, b, weight in edges)
+def speeds(graph: Hardware) -> Speeds:
+    """Return MB/s by both ends."""
+    return {a: {b: int(data["weight"]) for b, data in graph[a].items()} for a in graph}
 
 
-def best(graph: "nx.Graph[int]", edges: Edges, members: Iterable[int]) -> tuple[int, Order]:
+def best(graph: Hardware, edges: Edges, members: Iterable[int]) -> tuple[int, Order]:
     """Return the highest aggregate over all orders, and the lowest order that has it."""
-    return max(
-        ((total(graph, edges, order), order) for order in permutations(sorted(members))),
-        key=lambda found: (found[0], [-gpu for gpu in found[1]]),
-    )
+    mb_per_s = speeds(graph)
+    most = -1
+    lowest: Order = ()
+    for order in permutations(sorted(members)):
+        total = 0
+        for a, b, weight in edges:
+            total += weight * mb_per_s[order[a]][order[b]]
+        if total > most:
+            most, lowest = total, order
+    return most, lowest
 
 
-def effective_by_equation_2(graph: "nx.Graph[int]", edges: Edges, order: Order) -> float:
+def longest_ring(graph: Hardware, members: Iterable[int]) -> int:
+    """Return the highest aggregate of a ring of three or more, by what is still to be visited."""
+    first, *others = sorted(members, reverse=True)
+    mb_per_s = speeds(graph)
+
+    @cache
+    def onward(here: int, left: frozenset[int]) -> int:
+        if not left:
+            return mb_per_s[here][first]
+        return max(mb_per_s[here][there] + onward(there, left - {there}) for there in left)
+
+    return onward(first, frozenset(others))
+
+
+def heaviest_tree(graph: Hardware, members: Iterable[int]) -> int:
+    """Return the highest aggregate of a balanced binary tree, by splitting it at its root."""
+    mb_per_s = speeds(graph)
+
+    @cache
+    def hung(above: int, members: frozenset[int]) -> int:
+        return max(mb_per_s[above][root] + rooted(root, members - {root}) for root in members)
+
+    @cache
+    def rooted(root: int, beneath: frozenset[int]) -> int:
+        if not beneath:
+            return 0
+        return max(
+            hung(root, frozenset(one)) + (hung(root, other) if other else 0)
+            for one in combinations(sorted(beneath), _left_half(len(beneath) + 1))
+            for other in [beneath - set(one)]
+        )
+
+    everyone = frozenset(members)
+    return max(rooted(root, everyone - {root}) for root in everyone)
+
+
+@cache
+def _left_half(size: int) -> int:
+    """Return how many ranks of a balanced tree are beneath the root on the left."""
+    beneath = nx.full_rary_tree(2, size)
+    beneath.remove_node(0)
+    return len(nx.node_connected_component(beneath, 1))
+
+
+def effective_by_equation_2(graph: Hardware, edges: Edges, order: Order) -> float:
     """Return equation 2 of the links beneath the pattern's edges, in GB/s."""
     mix = [0, 0, 0]
     for a, b, _ in edges:
@@ -75,50 +150,101 @@ def effective_by_equation_2(graph: "nx.Graph[int]", edges: Edges, order: Order) 
     return equation_2()[mix[0], mix[1], mix[2]]
 
 
-def preserved(graph: "nx.Graph[int]", free: Iterable[int]) -> int:
+def preserved(graph: Hardware, free: Iterable[int]) -> int:
     """Return the bandwidth of all links among these GPUs."""
     return int(graph.subgraph(free).size(weight="weight"))
 
 
+def row_of(table: EmbeddingTable, members: int) -> int:
+    """Return the row of a GPU set in a table."""
+    return int(table.sets.tolist().index(members))
+
+
 class Exhaustive:
-    """What each policy has to choose, by looking at every set and every order of it."""
+    """What each policy has to choose, by looking at every set on offer and every order of it."""
 
     def __init__(self, topology: NodeTopology, edges: Edges, size: int, *, by_eq2: bool) -> None:
         self.graph = hardware(topology)
+        self._topology = topology
         self._by_eq2 = by_eq2
         self._edges = edges
         self._size = size
-        self.found = {
-            members: best(self.graph, edges, members)
-            for members in combinations(sorted(self.graph), size)
+        self._found: dict[Order, tuple[int, Order]] = {}
+        self._preserved: dict[frozenset[int], int] = {}
+
+    def best(self, members: Order) -> tuple[int, Order]:
+        """Return the highest aggregate of a set, and the lowest order that has it."""
+        if members not in self._found:
+            self._found[members] = best(self.graph, self._edges, members)
+        return self._found[members]
+
+    def preserved(self, free: frozenset[int]) -> int:
+        """Return the bandwidth of all links among these GPUs."""
+        if free not in self._preserved:
+            self._preserved[free] = preserved(self.graph, free)
+        return self._preserved[free]
+
+    def effective(self, members: Order) -> float:
+        aggregate, order = self.best(members)
+        if self._by_eq2:
+            return effective_by_equation_2(self.graph, self._edges, order)
+        return aggregate / 1000
+
+    def choices(self, free: Iterable[int]) -> dict[tuple[PolicyName, bool], Order]:
+        """Return the set that each policy has to choose for sensitive jobs and for others."""
+        members = tuple(sorted(free))
+        return {
+            (policy, sensitive): choose
+            for policy, by_sensitivity in {
+                PolicyName.BASELINE: [self.baseline(members)] * 2,
+                PolicyName.TOPO_AWARE: [self.topo_aware(members)] * 2,
+                PolicyName.GREEDY: [self.greedy(members)] * 2,
+                PolicyName.PRESERVE: [
+                    self.preserve(members, sensitive=False),
+                    self.preserve(members, sensitive=True),
+                ],
+            }.items()
+            for sensitive, choose in zip((False, True), by_sensitivity, strict=True)
         }
 
     def baseline(self, free: Iterable[int]) -> Order:
         return tuple(sorted(free))[: self._size]
 
+    def topo_aware(self, free: Iterable[int]) -> Order:
+        return self._nearest(
+            list(combinations(sorted(free), self._size)), set(free), list(Ancestor)
+        )
+
     def greedy(self, free: Iterable[int]) -> Order:
-        return self._first_best(free, lambda members: (self.found[members][0],))
+        return self._first_best(free, lambda members: (self.best(members)[0],))
 
     def preserve(self, free: Iterable[int], *, sensitive: bool) -> Order:
-        left = set(free)
+        everyone = frozenset(free)
 
         def rank(members: Order) -> tuple[float, float]:
-            aggregate = self.found[members][0]
-            saved = preserved(self.graph, left - set(members))
-            return (self.effective(members), saved) if sensitive else (saved, aggregate)
+            saved = self.preserved(everyone.difference(members))
+            return (self.effective(members), saved) if sensitive else (saved, self.best(members)[0])
 
-        return self._first_best(left, rank)
+        return self._first_best(everyone, rank)
 
-    def effective(self, members: Order) -> float:
-        aggregate, order = self.found[members]
-        if self._by_eq2:
-            return effective_by_equation_2(self.graph, self._edges, order)
-        return aggregate / 1000
+    def _nearest(self, sets: list[Order], free: set[int], levels: list[Ancestor]) -> Order:
+        """Part the node at the farthest level, keep the sets that fit best, go on with the next."""
+        if not levels:
+            return sets[0]
+        parted: nx.Graph[int] = nx.Graph()
+        parted.add_nodes_from(self.graph)
+        parted.add_edges_from(
+            (link.a, link.b) for link in self._topology.links if link.ancestor in levels
+        )
+        blocks = list(nx.connected_components(parted))
+
+        def misfit(members: Order) -> tuple[int, int]:
+            touched = [block for block in blocks if block.intersection(members)]
+            return len(touched), sum(len(block & free) for block in touched)
+
+        fewest = min(map(misfit, sets))
+        fitting = [members for members in sets if misfit(members) == fewest]
+        return self._nearest(fitting, free, levels[:-1])
 
     def _first_best(self, free: Iterable[int], rank: Rank) -> Order:
-        winner: Order | None = None
-        for members in combinations(sorted(free), self._size):
-            if winner is None or rank(members) > rank(winner):
-                winner = members
-        assert winner is not None
-        return winner
+        return max(combinations(sorted(free), self._size), key=rank)

@@ -134,7 +134,7 @@ def _swap(orders: NDArray[np.intp], links: _Numbers, traffic: _Numbers) -> None:
         own = np.diagonal(moved, axis1=1, axis2=2)
         gains = moved + moved.transpose(0, 2, 1) - own[:, :, None] - own[:, None, :]
         gains += 2 * traffic * laid
-        pairs = gains.reshape(len(active), -1)
+        pairs = gains.reshape(len(active), size * size)
         chosen = pairs.argmax(axis=1)
         gaining = pairs[np.arange(len(active)), chosen] > 0
         active, chosen = active[gaining], chosen[gaining]
@@ -144,7 +144,9 @@ def _swap(orders: NDArray[np.intp], links: _Numbers, traffic: _Numbers) -> None:
 
 def _laid(orders: NDArray[np.intp], links: _Numbers) -> _Numbers:
     """Return [rows, size, size] MB/s between the ranks."""
-    size = orders.shape[1]
+    rows, size = orders.shape
     ends = orders[:, :, None] * size + orders[:, None, :]
-    flat = np.take_along_axis(links.reshape(len(links), -1), ends.reshape(len(links), -1), axis=1)
-    return flat.reshape(links.shape)
+    pairs = (rows, size * size)
+    return np.take_along_axis(links.reshape(pairs), ends.reshape(pairs), axis=1).reshape(
+        links.shape
+    )

@@ -6,7 +6,6 @@ from builders import DOUBLE, SINGLE, link, node
 from gputopo.api.enums import Ancestor
 from gputopo.topology.catalogue import named, names
 from gputopo.topology.model import NodeTopology
-from gputopo.topology.shared import shared_by_equal_nodes
 
 
 def test_uuids_do_not_count() -> None:
@@ -39,27 +38,3 @@ def test_it_is_the_same_in_every_process_and_release() -> None:
 
 def test_every_server_of_the_catalogue_has_its_own() -> None:
     assert len({named(name).fingerprint for name in names()}) == len(names())
-
-
-def test_a_table_is_built_once_for_equal_nodes() -> None:
-    built: list[tuple[NodeTopology, int]] = []
-
-    @shared_by_equal_nodes(maxsize=8)
-    def table(topology: NodeTopology, size: int) -> int:
-        built.append((topology, size))
-        return len(built)
-
-    assert table(node(0, 1, name="a"), 2) == table(node(0, 1, name="b"), 2) == 1
-    assert table(node(0, 1), 3) == 2
-    assert table(node(0, 2), 2) == 3
-
-
-def test_only_the_last_tables_are_kept() -> None:
-    built: list[NodeTopology] = []
-
-    @shared_by_equal_nodes(maxsize=1)
-    def table(topology: NodeTopology) -> int:
-        built.append(topology)
-        return len(built)
-
-    assert [table(node(0)), table(node(0)), table(node(1)), table(node(0))] == [1, 1, 2, 3]
