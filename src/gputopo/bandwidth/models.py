@@ -7,14 +7,16 @@ from typing import Final
 from gputopo.bandwidth.aggregate import Aggregate
 from gputopo.bandwidth.eq2 import Equation2
 from gputopo.bandwidth.model import BandwidthModel, ModelError
+from gputopo.bandwidth.physical import Physical
 from gputopo.patterns.model import Pattern
 from gputopo.topology.model import NodeTopology
 
 EQ2: Final = Equation2()
 AGGREGATE: Final = Aggregate()
+PHYSICAL: Final = Physical()
 
 MODELS: Final[Mapping[str, BandwidthModel]] = MappingProxyType(
-    {model.name: model for model in (EQ2, AGGREGATE)}
+    {model.name: model for model in (EQ2, AGGREGATE, PHYSICAL)}
 )
 
 
@@ -32,6 +34,8 @@ def named(name: str) -> BandwidthModel:
 def default_model(topology: NodeTopology, pattern: Pattern) -> BandwidthModel:
     """Return the model that ranks this node's sets for this pattern.
 
-    Equation 2 in its domain, the aggregate elsewhere: never both for one node and pattern.
+    Equation 2 in its domain, the physical model elsewhere: never both for one node and
+    pattern. Of the models that are valid everywhere the physical one ranks best what has
+    been measured (docs/bandwidth-models.md).
     """
-    return AGGREGATE if EQ2.refusal(topology, pattern) else EQ2
+    return PHYSICAL if EQ2.refusal(topology, pattern) else EQ2

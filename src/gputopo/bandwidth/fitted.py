@@ -1,0 +1,174 @@
+"""A model of a user's own: equation 2 with other coefficients, and the file that holds it."""
+
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic.alias_generators import to_camel
+
+from gputopo.api.enums import LinkKind, PatternKind
+from gputopo.api.names import MAX_GPUS_PER_POD
+from gputopo.bandwidth.fit import Errors, Fit
+from gputopo.bandwidth.link_mix import (
+    FEATURES,
+    LinkClass,
+    LinkClasses,
+    effective_mb_per_s,
+    link_mixes,
+    stranger,
+)
+from gputopo.bandwidth.model import ModelError
+from gputopo.patterns.model import Pattern
+from gputopo.patterns.table import EmbeddingTable
+from gputopo.topology.model import NodeTopology
+
+NAME: Final = "fitted"
+
+
+@dataclass(frozen=True, slots=True)
+class FittedModel:
+    """Rings of the sizes that samples had, on nodes with the links that they had.
+
+    Attributes:
+        coefficients: the 14 of equation 2, in the paper's order.
+        sizes: numbers of GPUs.
+        classes: what x, y and z stand for.
+    """
+
+    coefficients: tuple[float, ...]
+    sizes: tuple[int, ...]
+    classes: LinkClasses
+    name: str = NAME
+
+    def refusal(self, topology: NodeTopology, pattern: Pattern) -> str | None:
+        """Return which part of its domain is left."""
+        if pattern.size == 1:
+            return None
+        if pattern.kind is not PatternKind.RING or pattern.size not in self.sizes:
+            sizes = ", ".join(map(str, self.sizes))
+            return f"it was fitted on Ring of {sizes} GPUs, not {pattern.kind} of {pattern.size}"
+        if (link := stranger(self.classes, topology.links)) is not None:
+            return f"it was fitted on {self.classes}, not {LinkClass.of(link)}"
+        return None
+
+    def effective_mb_per_s(
+        self, topology: NodeTopology, pattern: Pattern, table: EmbeddingTable
+    ) -> NDArray[np.int64]:
+        """Return equation 2 with these coefficients for every row, to the nearest MB/s."""
+        mixes = link_mixes(topology, pattern, table, self.classes)
+        return effective_mb_per_s(self.coefficients, mixes)
+
+
+def to_document(result: Fit) -> str:
+    """Return a fit as the JSON file that :func:`from_document` reads."""
+    return _Document.of(result).model_dump_json(by_alias=True, indent=2) + "\n"
+
+
+def from_document(text: str | bytes) -> FittedModel:
+    """Return the model that a file holds.
+
+    Raises:
+        ModelError: naming the field and the value that is wrong.
+    """
+    try:
+        return _Document.model_validate_json(text).model()
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"])) or "file"
+        raise ModelError(f"model: {field}: {first['msg']} (found {first['input']!r:.80})") from None
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(
+        strict=True, extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True
+    )
+
+
+class _Link(_Part):
+    kind: Annotated[LinkKind, Field(strict=False)]
+    version: Annotated[int, Field(ge=1)]
+    count: Annotated[int, Field(ge=1)]
+    bandwidth_mb_per_s: Annotated[int, Field(ge=1, alias="bandwidthMBps")]
+
+    @classmethod
+    def of(cls, link: LinkClass | None) -> Self | None:
+        if link is None:
+            return None
+        return cls(
+            kind=link.kind,
+            version=link.version,
+            count=link.count,
+            bandwidth_mb_per_s=link.bandwidth_mb_per_s,
+        )
+
+    def link_class(self) -> LinkClass:
+        return LinkClass(self.kind, self.version, self.count, self.bandwidth_mb_per_s)
+
+
+class _Links(_Part):
+    double: _Link | None
+    single: _Link | None
+    pcie: _Link | None
+
+
+class _Errors(_Part):
+    relative: FiniteFloat
+    rmse_gb_per_s: Annotated[FiniteFloat, Field(alias="rmseGBps")]
+    mae_gb_per_s: Annotated[FiniteFloat, Field(alias="maeGBps")]
+
+    @classmethod
+    def of(cls, errors: Errors) -> Self:
+        return cls(
+            relative=errors.relative,
+            rmse_gb_per_s=errors.rmse_gb_per_s,
+            mae_gb_per_s=errors.mae_gb_per_s,
+        )
+
+
+_Size = Annotated[int, Field(ge=2, le=MAX_GPUS_PER_POD)]
+
+
+class _Document(_Part):
+    version: Literal[1]
+    equation: Literal["eq2"]
+    pattern: Literal["Ring"]
+    coefficients: Annotated[
+        tuple[FiniteFloat, ...], Field(min_length=FEATURES, max_length=FEATURES)
+    ]
+    sizes: Annotated[tuple[_Size, ...], Field(min_length=1)]
+    links: _Links
+    samples: Annotated[int, Field(ge=1)]
+    link_mixes: Annotated[int, Field(ge=1)]
+    in_sample: _Errors
+    cross_validated: _Errors | None
+    folds: Annotated[int, Field(ge=0)]
+    warnings: tuple[str, ...]
+
+    @classmethod
+    def of(cls, result: Fit) -> Self:
+        classes, unseen = result.classes, result.unseen
+        return cls(
+            version=1,
+            equation="eq2",
+            pattern="Ring",
+            coefficients=result.coefficients,
+            sizes=result.sizes,
+            links=_Links(
+                double=_Link.of(classes.double),
+                single=_Link.of(classes.single),
+                pcie=_Link.of(classes.pcie),
+            ),
+            samples=result.samples,
+            link_mixes=result.mixes,
+            in_sample=_Errors.of(result.within),
+            cross_validated=None if unseen is None else _Errors.of(unseen),
+            folds=result.folds,
+            warnings=result.warnings,
+        )
+
+    def model(self) -> FittedModel:
+        links = (self.links.double, self.links.single, self.links.pcie)
+        classes = LinkClasses(*(None if link is None else link.link_class() for link in links))
+        return FittedModel(self.coefficients, self.sizes, classes)

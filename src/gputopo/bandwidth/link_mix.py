@@ -1,0 +1,122 @@
+"""What MAPA's regression sees of a match: how many links of each class lie beneath its edges.
+
+The edges of the pattern count, not all links among its GPUs, and a ring of two counts its
+link twice; only so do the paper's own figures come out.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gputopo.api.enums import LinkKind
+from gputopo.patterns.model import Pattern
+from gputopo.patterns.table import EmbeddingTable
+from gputopo.topology.model import MAX_INDEX, Link, NodeTopology
+
+FEATURES: Final = 14
+"""Terms of equation 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkClass:
+    """Links that a regression takes for equal; fields as of :class:`Link`."""
+
+    kind: LinkKind
+    version: int
+    count: int
+    bandwidth_mb_per_s: int
+
+    @classmethod
+    def of(cls, link: Link) -> "LinkClass":
+        """Return the class of a link."""
+        return cls(link.kind, link.version, link.count, link.bandwidth_mb_per_s)
+
+    def __str__(self) -> str:
+        """Return it in words, such as ``NVLink 2 x1 (25 GB/s)``."""
+        return f"{self.kind} {self.version} x{self.count} ({self.bandwidth_mb_per_s / 1000:g} GB/s)"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkClasses:
+    """What x, y and z of equation 2 stand for; None for a class that no sample had."""
+
+    double: LinkClass | None
+    single: LinkClass | None
+    pcie: LinkClass | None
+
+    def __contains__(self, link: Link) -> bool:
+        """Return whether a link is of one of the classes."""
+        return LinkClass.of(link) in (self.double, self.single, self.pcie)
+
+    def __str__(self) -> str:
+        """Return them in words."""
+        return ", ".join(str(one) for one in (self.double, self.single, self.pcie) if one)
+
+
+DGX1_V100: Final = LinkClasses(
+    double=LinkClass(LinkKind.NVLINK, 2, 2, 50_000),
+    single=LinkClass(LinkKind.NVLINK, 2, 1, 25_000),
+    pcie=LinkClass(LinkKind.PCIE, 3, 16, 12_000),
+)
+"""MAPA's machine (table 1)."""
+
+
+def stranger(classes: LinkClasses, links: Iterable[Link]) -> Link | None:
+    """Return the first link that is in none of the classes, None if all are."""
+    return next((link for link in links if link not in classes), None)
+
+
+def link_mixes(
+    topology: NodeTopology, pattern: Pattern, table: EmbeddingTable, classes: LinkClasses
+) -> NDArray[np.int64]:
+    """Return [rows, 3]: the pattern's edges on links of class x, y and z.
+
+    Args:
+        topology: a node without a :func:`stranger`.
+        pattern: of ``table``.
+        table: its best embeddings.
+        classes: what x, y and z stand for.
+    """
+    order = (classes.double, classes.single, classes.pcie)
+    column = np.zeros((MAX_INDEX + 1, MAX_INDEX + 1), dtype=np.intp)
+    for link in topology.links:
+        column[link.a, link.b] = column[link.b, link.a] = order.index(LinkClass.of(link))
+    mixes = np.zeros((len(table.sets), len(order)), dtype=np.int64)
+    rows = np.arange(len(mixes))
+    for edge in pattern.edges:
+        mixes[rows, column[table.orders[:, edge.a], table.orders[:, edge.b]]] += 1
+    return mixes
+
+
+def features(mixes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return [rows, 14]: the terms of equation 2, in the paper's order, for [rows, 3]."""
+    x, y, z = mixes.astype(np.float64).T
+    plain = (x, y, z)
+    pairs = (x * y, y * z, z * x)
+    triple = x * y * z
+    terms = (
+        *plain,
+        *(1 / (one + 1) for one in plain),
+        *pairs,
+        *(1 / (one + 1) for one in pairs),
+        *(triple, 1 / (triple + 1)),
+    )
+    return np.column_stack(terms)
+
+
+def predicted_gb_per_s(
+    coefficients: tuple[float, ...], mixes: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return equation 2 with these 14 coefficients for [rows, 3] counts of links."""
+    gb_per_s: NDArray[np.float64] = features(mixes) @ np.array(coefficients)
+    return gb_per_s
+
+
+def effective_mb_per_s(
+    coefficients: tuple[float, ...], mixes: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return :func:`predicted_gb_per_s` to the nearest MB/s."""
+    return np.rint(1000 * predicted_gb_per_s(coefficients, mixes)).astype(np.int64)
