@@ -66,7 +66,7 @@ class FinishedJob:
     start: float
     end: float
     aggregate_mb_per_s: int
-    effective_mb_per_s: int | None
+    effective_mb_per_s: float | None
     model: str | None
 
     @property

@@ -44,7 +44,7 @@ class Curve:
     saturation_gb_per_s: float = 50.0
     worst: float = 3.0
 
-    def slowdown(self, effective_mb_per_s: int) -> float:
+    def slowdown(self, effective_mb_per_s: float) -> float:
         """Return execution time over that on saturated links, 1..``worst``.
 
         Equation 2 may give nothing or less than nothing: that is the worst.
@@ -85,7 +85,7 @@ class TimeLaw(Protocol):
     def name(self) -> str:
         """What the law is called in results."""
 
-    def execution_time(self, job: SimulatedJob, effective_mb_per_s: int | None) -> float:
+    def execution_time(self, job: SimulatedJob, effective_mb_per_s: float | None) -> float:
         """Return how long ``job`` holds its GPUs; None is the bandwidth of one GPU."""
 
 
@@ -98,7 +98,7 @@ class FixedService:
         """``fixed``."""
         return "fixed"
 
-    def execution_time(self, job: SimulatedJob, effective_mb_per_s: int | None) -> float:  # noqa: ARG002 - the law of no law
+    def execution_time(self, job: SimulatedJob, effective_mb_per_s: float | None) -> float:  # noqa: ARG002 - the law of no law
         """Return the service time."""
         return job.service
 
@@ -122,7 +122,7 @@ class ByBandwidth:
         """``bandwidth``."""
         return "bandwidth"
 
-    def execution_time(self, job: SimulatedJob, effective_mb_per_s: int | None) -> float:
+    def execution_time(self, job: SimulatedJob, effective_mb_per_s: float | None) -> float:
         """Return the service time, lengthened by the job's curve; one GPU is never slowed."""
         if effective_mb_per_s is None:
             return job.service

@@ -135,6 +135,6 @@ def _finished(job: SimulatedJob, server: Server, ring: Ring, now: int) -> Finish
         start=float(now),
         end=now + job.service,
         aggregate_mb_per_s=1000 * ring.aggregate_gb_per_s,
-        effective_mb_per_s=round(1000 * ring.effective_gb_per_s),
+        effective_mb_per_s=1000 * ring.effective_gb_per_s,
         model=MODEL,
     )
