@@ -1,0 +1,1 @@
+"""What the commands do: read the input, ask the core, write the answer."""

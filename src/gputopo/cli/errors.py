@@ -1,0 +1,32 @@
+"""What a user did wrong, from whichever layer it is told."""
+
+
+class InputError(Exception):
+    """A word on the command line, or what it names, is no good: ``field: value why``.
+
+    Not a ``ValueError``: the argument parser would wrap that in words of its own.
+    """
+
+
+def is_refusal(error: Exception) -> bool:
+    """Return whether an error is some layer's word on bad input, rather than a fault of ours.
+
+    Each layer has one, a ``ValueError`` whose message names field and value
+    (``TopologyError``, ``PatternError``, ``ModelError``, ...). They are told by where they are
+    defined: to import them all would make help wait for the engine.
+    """
+    ours = type(error).__module__.partition(".")[0] == __name__.partition(".")[0]
+    return isinstance(error, InputError) or (isinstance(error, ValueError) and ours)
+
+
+def shown(value: str) -> str:
+    """Return a value as an error names it: quoted, on one line, and not longer than one.
+
+    >>> shown("ring")
+    "'ring'"
+    """
+    text = repr(value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+
+
+_MOST_SHOWN = 80

@@ -1,0 +1,158 @@
+"""The program as a process: streams, statuses, broken pipes, and what it may load."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import gputopo.cli.__main__ as program
+from command_line import Command, process
+from gputopo.cli.app import app
+from gputopo.cli.errors import InputError, is_refusal
+from gputopo.topology.model import TopologyError
+
+PROGRAM = Path(sys.executable).with_name("gputopo")
+
+
+def test_help_is_for_people_and_costs_no_engine() -> None:
+    loaded = "import sys; from gputopo.cli.__main__ import run; run(['--help'], 'gputopo')"
+    heavy = "{'numpy', 'matplotlib', 'kubernetes', 'pydantic', 'rich'}"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{loaded}; print(sorted({heavy} & sys.modules.keys()))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("Usage: gputopo [OPTIONS] COMMAND [ARGS]...")
+    assert done.stdout.endswith("[]\n")
+
+
+@pytest.mark.parametrize("line", ["", "topology", "bandwidth"])
+def test_a_group_alone_shows_its_help(gputopo: Command, line: str) -> None:
+    done = gputopo(line)
+    assert (done.status, done.err) == (0, "")
+    assert done.out == gputopo(f"{line} --help").out
+
+
+def test_version_is_that_of_the_distribution(gputopo: Command) -> None:
+    assert gputopo("--version").out.split()[0] == "gputopo"
+
+
+def test_kubectl_calls_it_by_its_own_name(gputopo: Command) -> None:
+    assert "Usage: kubectl gputopo " in gputopo("--help", program="kubectl-gputopo").out
+    assert process("--help", program="kubectl-gputopo").out.startswith("Usage: kubectl gputopo ")
+
+
+def test_commands_run_in_typers_own_runner() -> None:
+    result = CliRunner().invoke(app, ["place", "--topology", "summit", "--gpus", "7"])
+    assert result.exit_code == 3
+    assert result.stdout == "nothing fits summit: needs 7 GPUs, the node has 6\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        ("place --topology summit --gpus 2 -o json", 0),
+        ("place --topology summit --gpus 2 --busy 9", 2),
+        ("place --topology summit --gpus 6 --busy 5", 3),
+        ("plase", 2),
+    ],
+)
+def test_process_leaves_with_the_status_and_uses_its_streams(line: str, status: int) -> None:
+    done = process(*line.split())
+    assert done.status == status
+    assert bool(done.out) is (status != 2)
+    assert done.err.count("\n") == (status == 2)
+    assert "Traceback" not in done.err
+
+
+def test_a_reader_that_leaves_is_no_trouble() -> None:
+    command = f"set -o pipefail; {PROGRAM} topology show dgx-2 | head -1; {PROGRAM} -h 2>&1 | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("dgx-2: 16 GPUs")
+    assert done.stderr == ""
+
+
+def test_a_closed_pipe_is_status_1_and_silence() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [PROGRAM, "topology", "list"], stdout=writer, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_a_full_disk_is_told_in_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [PROGRAM, "topology", "list"], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"gputopo: standard output: No space left on device\n"
+
+
+def test_ctrl_c_is_status_130_and_silence() -> None:
+    waiting = subprocess.Popen(
+        [PROGRAM, "topology", "show", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert waiting.stdin is not None
+    # A pipe's buffer holds 64 KiB: when all is written, the program is reading.
+    waiting.stdin.write(b" " * 2**17)
+    waiting.stdin.flush()
+    waiting.send_signal(signal.SIGINT)
+    out, err = waiting.communicate(timeout=60)
+    assert (waiting.returncode, out, err) == (130, b"", b"")
+
+
+def test_ctrl_c_before_the_commands_are_loaded_is_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(program, "_run", interrupted)
+    assert program.run([], "gputopo") == 130
+
+
+def test_without_its_extra_it_says_what_to_install() -> None:
+    script = (
+        "import sys; sys.modules['typer'] = None\n"
+        "from gputopo.cli.__main__ import run; sys.exit(run(['--help'], 'gputopo'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == "gputopo: typer is not installed: pip install 'gputopo[cli]'\n"
+
+
+def test_colours_are_for_terminals_only() -> None:
+    assert "\x1b[" not in process("topology", "show", "dgx1-v100").out
+    forced = process("topology", "show", "dgx1-v100", FORCE_COLOR="1").out
+    assert "\x1b[" in forced
+    plain = process("topology", "show", "dgx1-v100", FORCE_COLOR="1", NO_COLOR="1").out
+    assert "\x1b[3" not in plain
+
+
+def test_a_fault_of_ours_is_not_taken_for_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> int:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(program, "_run", broken)
+    with pytest.raises(ValueError, match="a bug"):
+        program.run([], "gputopo")
+
+
+def test_each_layers_error_is_a_refusal_and_others_are_not() -> None:
+    assert is_refusal(InputError("x"))
+    assert is_refusal(TopologyError("x"))
+    assert not is_refusal(ValueError("x"))
+    assert not is_refusal(KeyError("x"))
