@@ -3,8 +3,8 @@
 from hypothesis import strategies as st
 
 from builders import DOUBLE, PCIE, SINGLE, Sort, node
-from gputopo.api.enums import LinkKind
-from gputopo.patterns.model import PatternEdge
+from gputopo.api.enums import LinkKind, PatternKind
+from gputopo.patterns.model import Pattern, PatternEdge, build, custom
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of, mask_of
 
 V100_LINKS: tuple[Sort, ...] = (DOUBLE, SINGLE, PCIE)
@@ -48,3 +48,13 @@ def custom_edges(draw: st.DrawFn, size: int) -> list[PatternEdge]:
         PatternEdge, st.integers(0, size - 1), st.integers(0, size - 1), st.integers(1, 5)
     )
     return draw(st.lists(edge.filter(lambda it: it.a != it.b), min_size=1, max_size=8))
+
+
+@st.composite
+def patterns(draw: st.DrawFn, *, max_size: int = 6) -> Pattern:
+    """Draw a pattern of any kind; a Custom one has two ranks or more."""
+    kind = draw(st.sampled_from(list(PatternKind)))
+    size = draw(st.integers(1, max_size))
+    if kind is not PatternKind.CUSTOM:
+        return build(kind, size)
+    return build(PatternKind.RING, 1) if size == 1 else custom(size, draw(custom_edges(size)))

@@ -23,6 +23,8 @@ class Match:
         aggregate_mb_per_s: MAPA, equation 1; 0 for one GPU.
         effective_mb_per_s: by ``model``; None for one GPU, which has no link.
         model: name of the bandwidth model; None for one GPU.
+        common_mb_per_s: effective bandwidth by the model that is valid on every node, so
+            that nodes compare whose values are of different models; None for one GPU.
         preserved_mb_per_s: MAPA, equation 3, of the GPUs left free.
         bound_mb_per_s: no rank order of the same GPUs has a higher aggregate.
     """
@@ -31,6 +33,7 @@ class Match:
     aggregate_mb_per_s: int
     effective_mb_per_s: int | None
     model: str | None
+    common_mb_per_s: int | None
     preserved_mb_per_s: int
     bound_mb_per_s: int
 

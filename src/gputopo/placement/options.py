@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from gputopo.bandwidth.effective import EffectiveTable, effective_table
 from gputopo.bandwidth.model import BandwidthModel
+from gputopo.bandwidth.models import PHYSICAL
 from gputopo.bandwidth.preserved import preserved_table
 from gputopo.patterns.embedding import embeddings
 from gputopo.patterns.subsets import positions_of, subsets
@@ -67,11 +68,13 @@ class Options:
         """Return the answer for the set at this place."""
         row = self._rows[choice]
         table, model = self._embeddings, self._effective.model
+        common = effective_table(self.topology, self.request.pattern, PHYSICAL)
         return Match(
             gpus=tuple(GpuIndex(index) for index in table.orders[row].tolist()),
             aggregate_mb_per_s=int(table.aggregate_mb_per_s[row]),
             effective_mb_per_s=None if model is None else int(self._effective.mb_per_s[row]),
             model=None if model is None else model.name,
+            common_mb_per_s=None if model is None else int(common.mb_per_s[row]),
             preserved_mb_per_s=int(self.preserved_mb_per_s[choice]),
             bound_mb_per_s=int(table.bound_mb_per_s[row]),
         )

@@ -4,7 +4,6 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from gputopo.bandwidth import eq2
 from gputopo.placement.model import Match
 from gputopo.wire.extender import MAX_SCORE
 
@@ -40,25 +39,26 @@ def score_nodes(candidates: Mapping[Key, Candidate], *, sensitive: bool) -> dict
     return {node: max(0, MAX_SCORE - ranks[value]) for node, value in keys.items()}
 
 
-def _keys(
-    candidates: Mapping[Key, Candidate], *, sensitive: bool
-) -> dict[Key, tuple[int, int]]:
-    """Return what each node is ranked by: the higher the better."""
-    matches = [candidate.match for candidate in candidates.values()]
-    if not sensitive or any(len(match.gpus) == 1 for match in matches):
-        return {
-            node: (-candidate.lost_mb_per_s, -candidate.match.preserved_mb_per_s)
-            for node, candidate in candidates.items()
-        }
-    # Values of two models do not compare; the aggregate is there for every node.
-    by_eq2 = all(match.model == eq2.NAME for match in matches)
+def _keys(candidates: Mapping[Key, Candidate], *, sensitive: bool) -> dict[Key, tuple[int, int]]:
+    models = {candidate.match.model for candidate in candidates.values()}
+    one_model = len(models) == 1
     return {
-        node: (_bandwidth(candidate.match, by_eq2=by_eq2), -candidate.lost_mb_per_s)
-        for node, candidate in candidates.items()
+        key: rank_key(candidate, sensitive=sensitive, one_model=one_model)
+        for key, candidate in candidates.items()
     }
 
 
-def _bandwidth(match: Match, *, by_eq2: bool) -> int:
-    if by_eq2 and match.effective_mb_per_s is not None:
-        return match.effective_mb_per_s
-    return match.aggregate_mb_per_s
+def rank_key(candidate: Candidate, *, sensitive: bool, one_model: bool) -> tuple[int, int]:
+    """Return what a node is ranked by: the higher the better.
+
+    Args:
+        candidate: the node's answer.
+        sensitive: whether links matter to the job.
+        one_model: whether all nodes it is compared with are valued by one model. Values
+            of two do not compare; those of the model that is valid everywhere do.
+    """
+    match = candidate.match
+    bandwidth = match.effective_mb_per_s if one_model else match.common_mb_per_s
+    if not sensitive or bandwidth is None:
+        return -candidate.lost_mb_per_s, -match.preserved_mb_per_s
+    return bandwidth, -candidate.lost_mb_per_s

@@ -1,9 +1,12 @@
 """What the free GPUs are still worth."""
 
+import pytest
+
 from builders import DOUBLE, gpus, node
 from gputopo.bandwidth.preserved import preserved_mb_per_s, preserved_table
 from gputopo.topology.catalogue import named
 from gputopo.topology.model import GpuMask
+from oracle import mapa_rows
 
 
 def test_all_links_among_the_free_count_pcie_included() -> None:
@@ -22,8 +25,20 @@ def test_mapas_figure_10_leaves_286_gb_per_s() -> None:
     assert preserved_mb_per_s(topology, left) == 286_000
 
 
-def test_the_table_has_every_subset() -> None:
+def test_the_table_has_every_subset_by_its_mask_of_positions() -> None:
     topology = node(7, 0, 3, 1, links={(0, 7): DOUBLE, (1, 3): DOUBLE})
-    table = preserved_table(topology)
-    assert len(table) == 16
-    assert table == {free: preserved_mb_per_s(topology, free) for free in table}
+    indices = (0, 1, 3, 7)
+    subsets = [
+        gpus(*(index for place, index in enumerate(indices) if mask >> place & 1))
+        for mask in range(16)
+    ]
+    expected = [preserved_mb_per_s(topology, free) for free in subsets]
+    assert preserved_table(topology).tolist() == expected
+
+
+@pytest.mark.parametrize("row", mapa_rows("dgxv_allocations.csv"), ids=lambda row: row["set"])
+def test_mapas_values_come_out_for_every_set_of_a_dgx_1(row: dict[str, str]) -> None:
+    topology = named("dgx1-v100")
+    members = gpus(*(int(number) - 1 for number in row["set"].split("-")))
+    left = GpuMask(topology.mask & ~members)
+    assert preserved_mb_per_s(topology, left) == int(row["preserved_all12"]) * 1000

@@ -6,7 +6,7 @@ from gputopo.bandwidth.preserved import preserved_mb_per_s
 from gputopo.patterns.model import ring
 from gputopo.placement.model import Match, PlacementRequest
 from gputopo.placement.place import place
-from gputopo.placement.score import Candidate, score_nodes
+from gputopo.placement.score import Candidate, rank_key, score_nodes
 from gputopo.topology.catalogue import named
 from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology
 
@@ -14,10 +14,18 @@ DGX1 = named("dgx1-v100")
 
 
 def candidate(
-    *, effective: int = 0, aggregate: int = 0, lost: int = 0, left: int = 0, model: str = "eq2"
+    *, effective: int = 0, common: int = 0, lost: int = 0, left: int = 0, model: str = "eq2"
 ) -> Candidate:
-    pair = (GpuIndex(0), GpuIndex(1))
-    return Candidate(Match(pair, aggregate, effective, model, left), lost)
+    match = Match(
+        gpus=(GpuIndex(0), GpuIndex(1)),
+        aggregate_mb_per_s=100,
+        effective_mb_per_s=effective,
+        model=model,
+        common_mb_per_s=common,
+        preserved_mb_per_s=left,
+        bound_mb_per_s=100,
+    )
+    return Candidate(match, lost)
 
 
 def placed(topology: NodeTopology, free: GpuMask, *, size: int, sensitive: bool) -> Candidate:
@@ -42,19 +50,19 @@ def test_equal_bandwidth_goes_where_less_is_lost() -> None:
     assert score_nodes(nodes, sensitive=True) == {"cheap": 10, "dear": 9}
 
 
-def test_two_models_do_not_compare_so_the_aggregate_decides() -> None:
+def test_two_models_do_not_compare_so_the_one_valid_everywhere_decides() -> None:
     nodes = {
-        "fitted": candidate(effective=58, aggregate=125, model="eq2"),
-        "plain": candidate(effective=36, aggregate=36, model="aggregate"),
-        "switch": candidate(effective=900, aggregate=900, model="aggregate"),
+        "fitted": candidate(effective=58, common=45, model="eq2"),
+        "plain": candidate(effective=99, common=12, model="other"),
+        "switch": candidate(effective=20, common=300, model="other"),
     }
     assert score_nodes(nodes, sensitive=True) == {"switch": 10, "fitted": 9, "plain": 8}
 
 
 def test_one_model_on_all_nodes_decides_by_itself() -> None:
     nodes = {
-        "most links": candidate(effective=30, aggregate=112),
-        "best links": candidate(effective=44, aggregate=100),
+        "most links": candidate(effective=30, common=112),
+        "best links": candidate(effective=44, common=100),
     }
     assert score_nodes(nodes, sensitive=True) == {"best links": 10, "most links": 9}
 
@@ -94,3 +102,21 @@ def test_ranks_from_the_eleventh_on_have_nothing() -> None:
     nodes = {str(rank): candidate(lost=10**rank) for rank in range(13)}
     scores = score_nodes(nodes, sensitive=False)
     assert list(scores.values()) == [10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0, 0]
+
+
+def test_a_node_with_nvswitch_beats_a_v100_server_for_a_sensitive_ring() -> None:
+    """One is valued by equation 2, the other by the physical model."""
+    nvswitch = named("dgx-a100")
+    nodes = {
+        "dgx1": placed(DGX1, DGX1.mask, size=3, sensitive=True),
+        "a100": placed(nvswitch, nvswitch.mask, size=3, sensitive=True),
+    }
+    assert {it.match.model for it in nodes.values()} == {"eq2", "physical"}
+    assert score_nodes(nodes, sensitive=True) == {"a100": 10, "dgx1": 9}
+
+
+def test_a_single_candidate_can_be_ranked_by_itself() -> None:
+    fast = candidate(effective=50, common=40, lost=7, left=3)
+    assert rank_key(fast, sensitive=True, one_model=True) == (50, -7)
+    assert rank_key(fast, sensitive=True, one_model=False) == (40, -7)
+    assert rank_key(fast, sensitive=False, one_model=True) == (-7, -3)

@@ -2,63 +2,59 @@
 
 import pytest
 
-from builders import DOUBLE, gpus, node
+from builders import gpus, node
 from gputopo.api.enums import PolicyName
-from gputopo.patterns.model import PatternEdge, all_to_all, custom, ring
+from gputopo.bandwidth.model import ModelError
+from gputopo.bandwidth.models import AGGREGATE, EQ2, PHYSICAL
+from gputopo.patterns.model import all_to_all, ring, ring_tree
 from gputopo.placement.model import Match, NoFit, PlacementRequest
-from gputopo.placement.place import place
+from gputopo.placement.place import place, ranking
 from gputopo.topology.catalogue import named
-from gputopo.topology.model import GpuIndex, GpuMask
+from gputopo.topology.model import GpuMask
 
 DGX1 = named("dgx1-v100")
 WITHOUT_0_3_6 = GpuMask(DGX1.mask & ~gpus(0, 3, 6))
 SENSITIVE_RING_3 = PlacementRequest(ring(3), sensitive=True)
 
 
-def match(
-    *order: int, aggregate: int, effective: int | None, model: str | None, preserved: int
-) -> Match:
-    return Match(
-        gpus=tuple(GpuIndex(index) for index in order),
-        aggregate_mb_per_s=aggregate,
-        effective_mb_per_s=effective,
-        model=model,
-        preserved_mb_per_s=preserved,
+def figures(match: Match | NoFit) -> tuple[object, ...]:
+    """Return GPUs, aggregate, effective, model and preserved."""
+    assert isinstance(match, Match)
+    return (
+        match.gpus,
+        match.aggregate_mb_per_s,
+        match.effective_mb_per_s,
+        match.model,
+        match.preserved_mb_per_s,
     )
 
 
 def test_an_idle_server_gives_a_sensitive_ring_of_three_its_best_triple() -> None:
-    assert place(DGX1, DGX1.mask, SENSITIVE_RING_3, PolicyName.PRESERVE) == match(
-        0, 2, 3, aggregate=125_000, effective=57_858, model="eq2", preserved=311_000
-    )
+    found = place(DGX1, DGX1.mask, SENSITIVE_RING_3, PolicyName.PRESERVE)
+    assert figures(found) == ((0, 2, 3), 125_000, 57_858, "eq2", 311_000)
 
 
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
-        (
-            PolicyName.PRESERVE,
-            match(4, 5, 7, aggregate=100_000, effective=44_127, model="eq2", preserved=50_000),
-        ),
-        (
-            PolicyName.GREEDY,
-            match(1, 2, 5, aggregate=112_000, effective=30_004, model="eq2", preserved=50_000),
-        ),
-        (
-            PolicyName.BASELINE,
-            match(1, 2, 4, aggregate=74_000, effective=10_445, model="eq2", preserved=25_000),
-        ),
+        (PolicyName.PRESERVE, ((4, 5, 7), 100_000, 44_127, "eq2", 50_000)),
+        (PolicyName.GREEDY, ((1, 2, 5), 112_000, 30_004, "eq2", 50_000)),
+        (PolicyName.BASELINE, ((1, 2, 4), 74_000, 10_445, "eq2", 25_000)),
+        (PolicyName.TOPO_AWARE, ((4, 5, 7), 100_000, 44_127, "eq2", 50_000)),
     ],
 )
-def test_with_three_gpus_taken_the_policies_part(policy: PolicyName, expected: Match) -> None:
-    assert place(DGX1, WITHOUT_0_3_6, SENSITIVE_RING_3, policy) == expected
+def test_with_three_gpus_taken_the_policies_part(
+    policy: PolicyName, expected: tuple[object, ...]
+) -> None:
+    assert figures(place(DGX1, WITHOUT_0_3_6, SENSITIVE_RING_3, policy)) == expected
 
 
 def test_one_gpu_has_a_preserved_bandwidth_and_no_other() -> None:
     request = PlacementRequest(ring(1), sensitive=True)
-    assert place(DGX1, gpus(1, 2, 4), request, PolicyName.PRESERVE) == match(
-        4, aggregate=0, effective=None, model=None, preserved=50_000
-    )
+    found = place(DGX1, gpus(1, 2, 4), request, PolicyName.PRESERVE)
+    assert figures(found) == ((4,), 0, None, None, 50_000)
+    assert isinstance(found, Match)
+    assert found.common_mb_per_s is None
 
 
 def test_baseline_takes_the_lowest_and_still_orders_them_well() -> None:
@@ -67,20 +63,73 @@ def test_baseline_takes_the_lowest_and_still_orders_them_well() -> None:
     assert found.gpus == (0, 3, 2, 1, 4)
 
 
-def test_all_to_all_names_the_aggregate_model() -> None:
+def test_the_model_asked_for_is_used_and_named() -> None:
     request = PlacementRequest(all_to_all(4), sensitive=True)
-    found = place(DGX1, DGX1.mask, request, PolicyName.PRESERVE)
-    assert found == match(
-        0, 1, 2, 3, aggregate=225_000, effective=225_000, model="aggregate", preserved=225_000
-    )
+    found = place(DGX1, DGX1.mask, request, PolicyName.PRESERVE, AGGREGATE)
+    assert figures(found) == ((0, 1, 2, 3), 225_000, 225_000, "aggregate", 225_000)
+
+
+def test_a_ring_of_the_same_gpus_is_worth_something_else_by_another_model() -> None:
+    by_default = place(DGX1, WITHOUT_0_3_6, SENSITIVE_RING_3, PolicyName.PRESERVE)
+    by_aggregate = place(DGX1, WITHOUT_0_3_6, SENSITIVE_RING_3, PolicyName.PRESERVE, AGGREGATE)
+    assert figures(by_default)[0] == (4, 5, 7)
+    assert figures(by_aggregate) == ((1, 2, 5), 112_000, 112_000, "aggregate", 50_000)
+
+
+@pytest.mark.parametrize("free", [DGX1.mask, gpus(0)])
+def test_a_model_outside_its_domain_is_refused_even_where_nothing_fits(free: GpuMask) -> None:
+    request = PlacementRequest(ring(6), sensitive=True)
+    with pytest.raises(ModelError, match="eq2"):
+        place(DGX1, free, request, PolicyName.PRESERVE, EQ2)
+
+
+def test_the_value_that_compares_across_nodes_is_the_physical_one() -> None:
+    found = place(DGX1, DGX1.mask, SENSITIVE_RING_3, PolicyName.PRESERVE)
+    physical = place(DGX1, DGX1.mask, SENSITIVE_RING_3, PolicyName.PRESERVE, PHYSICAL)
+    assert isinstance(found, Match)
+    assert isinstance(physical, Match)
+    assert found.gpus == physical.gpus
+    assert found.common_mb_per_s == physical.common_mb_per_s == physical.effective_mb_per_s
 
 
 def test_a_search_that_was_cut_short_shows_in_the_match() -> None:
-    big = node(*range(16), links={(a, (a * 7 + 5) % 16): DOUBLE for a in range(5)})
-    uneven = custom(8, [PatternEdge(a, b, 1 + a + 3 * b) for b in range(8) for a in range(b)])
-    found = place(big, big.mask, PlacementRequest(uneven, sensitive=True), PolicyName.GREEDY)
+    big = named("cubemesh-16")
+    found = place(big, big.mask, PlacementRequest(ring_tree(15), sensitive=True), PolicyName.GREEDY)
     assert isinstance(found, Match)
+    assert found.bound_mb_per_s > found.aggregate_mb_per_s
     assert not found.exact
+
+
+def test_a_proved_match_is_its_own_bound() -> None:
+    found = place(DGX1, DGX1.mask, SENSITIVE_RING_3, PolicyName.GREEDY)
+    assert isinstance(found, Match)
+    assert found.bound_mb_per_s == found.aggregate_mb_per_s
+    assert found.exact
+
+
+def test_an_equal_question_is_answered_from_memory() -> None:
+    twin = named("dgx1-v100", node="other")
+    request = PlacementRequest(ring(3), sensitive=True)
+    assert place(twin, twin.mask, request, PolicyName.PRESERVE) is place(
+        DGX1, DGX1.mask, SENSITIVE_RING_3, PolicyName.PRESERVE
+    )
+
+
+def test_runners_up_come_best_first_after_the_answer() -> None:
+    best = ranking(DGX1, WITHOUT_0_3_6, SENSITIVE_RING_3, PolicyName.PRESERVE, most=10)
+    keys = [(it.effective_mb_per_s or 0, it.preserved_mb_per_s) for it in best]
+    assert best[0] == place(DGX1, WITHOUT_0_3_6, SENSITIVE_RING_3, PolicyName.PRESERVE)
+    assert keys == sorted(keys, reverse=True)
+    assert len({frozenset(it.gpus) for it in best}) == 10
+
+
+def test_there_are_no_more_runners_up_than_sets() -> None:
+    every = ranking(DGX1, gpus(0, 1, 2), PlacementRequest(ring(2), True), PolicyName.GREEDY, most=9)
+    assert [set(it.gpus) for it in every] == [{1, 2}, {0, 1}, {0, 2}]
+
+
+def test_where_nothing_fits_there_is_no_ranking() -> None:
+    assert ranking(DGX1, gpus(0), SENSITIVE_RING_3, PolicyName.GREEDY, most=3) == ()
 
 
 def test_too_few_free_gpus_may_change() -> None:

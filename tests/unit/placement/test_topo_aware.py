@@ -1,0 +1,49 @@
+"""Topo-aware goes by the PCIe tree alone: few blocks, and those that are fullest already."""
+
+import pytest
+
+from builders import gpus, node
+from gputopo.api.enums import PolicyName
+from gputopo.patterns.model import ring
+from gputopo.placement.model import Match, PlacementRequest
+from gputopo.placement.place import place
+from gputopo.topology.catalogue import named
+from gputopo.topology.model import GpuMask
+
+DGX1 = named("dgx1-v100")  # sockets 0-3 and 4-7, switches of two
+
+
+def chosen(free: GpuMask, size: int) -> set[int]:
+    request = PlacementRequest(ring(size), sensitive=True)
+    match = place(DGX1, free, request, PolicyName.TOPO_AWARE)
+    assert isinstance(match, Match)
+    return set(match.gpus)
+
+
+@pytest.mark.parametrize(
+    ("free", "size", "expected"),
+    [
+        (DGX1.mask, 2, {0, 1}),
+        (gpus(0, 2, 4, 5), 2, {4, 5}),  # one switch rather than two
+        (gpus(1, 4, 5, 6), 1, {1}),  # the socket with fewer GPUs free
+        (gpus(1, 2, 3, 4, 6), 2, {4, 6}),  # the socket with fewer free, though on two switches
+        (gpus(0, 1, 2, 4, 5, 6, 7), 4, {4, 5, 6, 7}),  # one socket rather than two
+        (gpus(0, 1, 2, 4, 5, 7), 3, {0, 1, 2}),
+        (gpus(0, 1, 3), 1, {3}),  # the switch that is half taken
+        (gpus(0, 3, 4, 7), 3, {0, 3, 4}),  # two sockets are needed: the lowest
+    ],
+)
+def test_it_takes_few_blocks_and_the_fullest(free: GpuMask, size: int, expected: set[int]) -> None:
+    assert chosen(free, size) == expected
+
+
+def test_nvlinks_do_not_count() -> None:
+    assert chosen(DGX1.mask, 3) == {0, 1, 2}
+
+
+def test_where_all_gpus_are_equally_near_it_takes_the_lowest() -> None:
+    flat = node(0, 3, 9, 40)
+    request = PlacementRequest(ring(2), sensitive=True)
+    match = place(flat, gpus(3, 9, 40), request, PolicyName.TOPO_AWARE)
+    assert isinstance(match, Match)
+    assert match.gpus == (3, 9)
