@@ -1,17 +1,16 @@
 """What a set's links can carry together: a model for any node, generation and pattern.
 
-Two things bound a job. The narrowest cut: what crosses between some half of its GPUs and the
-other is bounded by the links there. And the ports: what a GPU exchanges with all others is
-bounded by its own links. The value is the harmonic mean of both, which is to say that
-half of the time goes by the one and half by the other.
+Two things slow a job down. The narrowest cut: what crosses between some half of its GPUs and
+the other is bounded by the links there. And the ports: what a GPU exchanges with all others
+is bounded by its own links. The value is the harmonic mean of the bandwidth at the cut and
+that at the GPUs' ports, which is to say that half of the time goes by the one and half by
+the other.
 
 Ring, Tree and RingTree are NCCL's ways to do an all-reduce, and it chooses its own
 channels over whatever links there are, so their value belongs to the set and not to a rank
-order. In units of NCCL's "bus bandwidth": trees packed into the links (each used upwards to
-reduce and downwards to broadcast) carry at most the narrowest cut (Edmonds, 1973) and at
-most, over the partition into single GPUs, the sum of all ports over 2 (k - 1) (Tutte, 1961;
-Nash-Williams, 1961), both times 2 (k - 1) / k. The harmonic instead of the arithmetic mean
-of the ports keeps below the latter.
+order. In units of NCCL's "bus bandwidth", the sum of the rates of its rings: each ring
+crosses every cut at least once in each direction, so that their rates together are at most
+what the narrowest cut carries, as with spanning trees (Edmonds, 1973).
 
 In the other patterns every edge has to carry its own traffic, between the GPUs that the
 rank order gives: a cut serves the edges that cross it. Their unit is what the busiest GPU
@@ -20,7 +19,7 @@ sends at a time.
 Faster links and more of them never lower a value (of a rank order, where that matters):
 capacities are sums and minima of the links', and all else grows with them. That holds
 while PCIe is no faster than what came with an NVLink that is added, since a pair's NVLink
-hides its PCIe link (:func:`gputopo.bandwidth.capacity.pcie_tree`).
+hides its PCIe link (:mod:`gputopo.bandwidth.capacity`).
 """
 
 from dataclasses import dataclass
@@ -94,10 +93,8 @@ class _Demand:
             crossing += edge.weight * ((halves >> edge.a ^ halves >> edge.b) & 1)
         inside = np.bitwise_count(halves)
         alone = np.flatnonzero(((inside == 1) | (inside == size - 1)) & (crossing > 0))
-        if _is_collective(pattern):
-            cuts = np.full(len(halves), size / (2 * (size - 1)))
-            return cls(cuts, alone, np.ones(len(alone)))
-        return cls(crossing, alone, crossing[alone])
+        asked = np.ones_like(crossing) if _is_collective(pattern) else crossing
+        return cls(asked, alone, asked[alone])
 
 
 def _worth(mb_per_s: NDArray[np.int32], demand: _Demand) -> NDArray[np.float64]:
@@ -105,7 +102,7 @@ def _worth(mb_per_s: NDArray[np.int32], demand: _Demand) -> NDArray[np.float64]:
     # Sorted, so that sets with the same links have the same sum to the last bit.
     times = np.sort(demand.ports[:, None] / mb_per_s[demand.alone], axis=0)
     by_ports = times.sum(axis=0) / len(times)
-    by_cut = np.maximum((demand.cuts[:, None] / mb_per_s).max(axis=0), by_ports)
+    by_cut = (demand.cuts[:, None] / mb_per_s).max(axis=0)
     values: NDArray[np.float64] = np.rint(2 * demand.ports.max() / (by_cut + by_ports))
     return values
 

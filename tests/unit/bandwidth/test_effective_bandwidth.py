@@ -1,58 +1,68 @@
-"""One model for a node and a pattern, named; MAPA's own numbers for all sets of a DGX-1."""
+"""One model for a node and a pattern: by name, or the default."""
 
 import pytest
 
-from builders import gpus
-from gputopo.bandwidth import aggregate, eq2
-from gputopo.bandwidth.effective import default_model, effective_table
-from gputopo.bandwidth.preserved import preserved_mb_per_s
+from gputopo.bandwidth.effective import effective_table
+from gputopo.bandwidth.model import ModelError
+from gputopo.bandwidth.models import AGGREGATE, EQ2, MODELS, PHYSICAL, default_model, named
 from gputopo.patterns.embedding import embeddings
-from gputopo.patterns.model import Pattern, all_to_all, ring
-from gputopo.topology.catalogue import named
-from gputopo.topology.model import GpuMask
-from oracle import mapa_rows
+from gputopo.patterns.model import Pattern, all_to_all, chain, ring
+from gputopo.topology import catalogue
 
-DGX1 = named("dgx1-v100")
+DGX1 = catalogue.named("dgx1-v100")
+A100 = catalogue.named("dgx-a100")
 
 
-def test_one_gpu_has_no_model() -> None:
-    table = effective_table(DGX1, ring(1))
-    assert (table.model, table.mb_per_s) == (None, {})
+def test_one_gpu_has_no_model_and_no_value_whatever_is_asked_for() -> None:
+    for model in (None, *MODELS.values()):
+        table = effective_table(A100, ring(1), model)
+        assert table.model is None
+        assert table.mb_per_s.tolist() == [0] * 8
 
 
 @pytest.mark.parametrize(
     ("name", "pattern", "model"),
     [
-        ("dgx1-v100", ring(5), "eq2"),
-        ("dgx1-v100", ring(6), "aggregate"),
-        ("dgx1-v100", all_to_all(3), "aggregate"),
-        ("dgx-a100", ring(3), "aggregate"),
+        ("dgx1-v100", ring(5), EQ2),
+        ("dgx1-v100", ring(6), PHYSICAL),
+        ("dgx1-v100", all_to_all(3), PHYSICAL),
+        ("dgx1-p100", ring(3), PHYSICAL),
+        ("dgx-a100", ring(3), PHYSICAL),
+        ("pcie-8gpu", chain(4), PHYSICAL),
     ],
 )
-def test_equation_2_in_its_domain_and_the_aggregate_elsewhere(
-    name: str, pattern: Pattern, model: str
+def test_the_default_is_equation_2_in_its_domain_and_the_physical_model_elsewhere(
+    name: str, pattern: Pattern, model: object
 ) -> None:
-    assert effective_table(named(name), pattern).model == model
+    topology = catalogue.named(name)
+    assert default_model(topology, pattern) is model
+    assert effective_table(topology, pattern, None).model is model
 
 
-def test_the_aggregate_model_gives_the_aggregate() -> None:
-    table = effective_table(named("dgx-a100"), ring(3))
-    assert set(table.mb_per_s.values()) == {900_000}
+def test_a_model_that_is_asked_for_is_used() -> None:
+    table = effective_table(DGX1, ring(3), AGGREGATE)
+    assert table.model is AGGREGATE
+    assert table.mb_per_s.tolist() == embeddings(DGX1, ring(3)).aggregate_mb_per_s.tolist()
+    assert table.nbytes == 56 * 8
 
 
-def test_the_choice_of_the_model_is_the_functions_name_and_itself() -> None:
-    assert default_model(DGX1, ring(2)) == (eq2.NAME, eq2.effective_mb_per_s)
-    assert default_model(DGX1, ring(8)) == (aggregate.NAME, aggregate.effective_mb_per_s)
+def test_a_model_outside_its_domain_is_refused_with_the_reason() -> None:
+    with pytest.raises(ModelError, match="model: eq2 cannot be used here: it was fitted on Ring"):
+        effective_table(DGX1, ring(6), EQ2)
 
 
-@pytest.mark.parametrize("row", mapa_rows("dgxv_allocations.csv"), ids=lambda row: row["set"])
-def test_every_set_has_mapas_link_mix_and_bandwidths(row: dict[str, str]) -> None:
-    size = int(row["gpus"])
-    members = gpus(*(int(number) - 1 for number in row["set"].split("-")))
-    found = embeddings(DGX1, ring(size))[members]
-    mix = eq2.link_mix(DGX1, ring(size), found)
-    assert mix == (int(row["x"]), int(row["y"]), int(row["z"]))
-    assert found.aggregate_mb_per_s == int(row["aggbw12"]) * 1000
-    assert eq2.predicted_gb_per_s(*mix) == pytest.approx(float(row["effbw"]), abs=0.0001)
-    left = GpuMask(DGX1.mask & ~members)
-    assert preserved_mb_per_s(DGX1, left) == int(row["preserved_all12"]) * 1000
+@pytest.mark.parametrize("name", ["eq2", "aggregate", "physical"])
+def test_models_are_found_by_name(name: str) -> None:
+    assert named(name).name == name
+
+
+def test_an_unknown_model_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ModelError, match="model: 'nccl' is not one of eq2, aggregate, physical"):
+        named("nccl")
+
+
+@pytest.mark.parametrize("model", [AGGREGATE, PHYSICAL])
+def test_two_models_hold_everywhere(model: object) -> None:
+    assert model in MODELS.values()
+    for name in catalogue.names():
+        assert named(getattr(model, "name", "")).refusal(catalogue.named(name), chain(2)) is None

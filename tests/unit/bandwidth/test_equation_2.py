@@ -1,14 +1,34 @@
 """MAPA's fitted model: its printed values, and where it may be used."""
 
+from itertools import product
+
+import numpy as np
 import pytest
 
-from builders import DOUBLE, PCIE, SINGLE, Sort, gpus, node
+from builders import DOUBLE, PCIE, SINGLE, Sort, gpus, link, node
 from gputopo.api.enums import LinkKind
-from gputopo.bandwidth import eq2
+from gputopo.bandwidth.eq2 import COEFFICIENTS, SIZES
+from gputopo.bandwidth.link_mix import DGX1_V100, link_mixes, predicted_gb_per_s
+from gputopo.bandwidth.models import EQ2
 from gputopo.patterns.embedding import embeddings
-from gputopo.patterns.model import Pattern, PatternEdge, all_to_all, custom, ring
+from gputopo.patterns.model import Pattern, PatternEdge, all_to_all, chain, custom, ring
 from gputopo.topology.catalogue import named
-from oracle import equation_2
+from gputopo.topology.model import NodeTopology
+from oracle import equation_2, mapa_rows
+
+DGX1 = named("dgx1-v100")
+
+
+def value(*mix: int) -> float:
+    return float(predicted_gb_per_s(COEFFICIENTS, np.array([mix]))[0])
+
+
+def mix_of(topology: NodeTopology, *members: int) -> list[int]:
+    pattern = ring(len(members))
+    table = embeddings(topology, pattern)
+    mixes = link_mixes(topology, pattern, table, DGX1_V100)
+    found: list[int] = mixes[np.flatnonzero(table.sets == gpus(*members))[0]].tolist()
+    return found
 
 
 @pytest.mark.parametrize(
@@ -34,39 +54,61 @@ from oracle import equation_2
     ],
 )
 def test_the_papers_values_come_out(mix: tuple[int, int, int], gb_per_s: float) -> None:
-    assert eq2.predicted_gb_per_s(*mix) == pytest.approx(
-        gb_per_s, abs=0.05 if mix[2] == 3 else 0.006
-    )
+    assert value(*mix) == pytest.approx(gb_per_s, abs=0.05 if mix[2] == 3 else 0.006)
 
 
 def test_all_mixes_of_up_to_eight_links_come_out() -> None:
-    predicted = {mix: eq2.predicted_gb_per_s(*mix) for mix in equation_2()}
-    assert predicted == pytest.approx(equation_2(), abs=0.00006)
+    mixes = np.array(list(equation_2()))
+    predicted = predicted_gb_per_s(COEFFICIENTS, mixes)
+    assert predicted == pytest.approx(list(equation_2().values()), abs=0.00006)
 
 
-@pytest.mark.parametrize("name", ["dgx1-v100", "summit"])
-@pytest.mark.parametrize("size", range(2, 6))
-def test_it_applies_to_small_rings_on_v100_servers(name: str, size: int) -> None:
-    assert eq2.applies(named(name), ring(size))
+@pytest.mark.parametrize("row", mapa_rows("dgxv_allocations.csv"), ids=lambda row: row["set"])
+def test_every_set_of_a_dgx_1_has_mapas_link_mix_and_value(row: dict[str, str]) -> None:
+    members = [int(number) - 1 for number in row["set"].split("-")]
+    mix = mix_of(DGX1, *members)
+    assert mix == [int(row["x"]), int(row["y"]), int(row["z"])]
+    assert value(*mix) == pytest.approx(float(row["effbw"]), abs=0.0001)
+
+
+@pytest.mark.parametrize("name", ["dgx1-v100", "summit", "torus-2d-16", "cubemesh-16"])
+@pytest.mark.parametrize("size", range(1, 6))
+def test_it_may_be_used_for_small_rings_on_v100_servers(name: str, size: int) -> None:
+    assert EQ2.refusal(named(name), ring(size)) is None
 
 
 @pytest.mark.parametrize(
-    "pattern",
+    ("pattern", "word"),
     [
-        ring(1),
-        ring(6),
-        all_to_all(2),
-        all_to_all(3),
-        custom(3, [PatternEdge(0, 1), PatternEdge(1, 2), PatternEdge(0, 2)]),
+        (ring(6), "not Ring of 6"),
+        (all_to_all(2), "not AllToAll of 2"),
+        (chain(3), "not Chain of 3"),
+        (
+            custom(3, [PatternEdge(0, 1), PatternEdge(1, 2), PatternEdge(0, 2)]),
+            "not Custom of 3",
+        ),
     ],
 )
-def test_it_does_not_apply_to_other_patterns(pattern: Pattern) -> None:
-    assert not eq2.applies(named("dgx1-v100"), pattern)
+def test_it_is_refused_for_other_patterns(pattern: Pattern, word: str) -> None:
+    reason = EQ2.refusal(DGX1, pattern)
+    assert reason == f"it was fitted on Ring of 2 to 5 GPUs, {word}"
 
 
-@pytest.mark.parametrize("name", ["dgx1-p100", "dgx-a100", "pcie-8gpu"])
-def test_it_does_not_apply_to_other_servers(name: str) -> None:
-    assert not eq2.applies(named(name), ring(3))
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("dgx1-p100", "NVLink 1 x1 (20 GB/s)"),
+        ("dgx-a100", "this one has none"),
+        ("pcie-8gpu", "this one has none"),
+    ],
+)
+def test_it_is_refused_on_other_servers(name: str, word: str) -> None:
+    assert word in str(EQ2.refusal(named(name), ring(3)))
+
+
+def test_one_gpu_is_never_refused() -> None:
+    assert EQ2.refusal(named("dgx-a100"), ring(1)) is None
+    assert EQ2.refusal(named("dgx-a100"), all_to_all(1)) is None
 
 
 @pytest.mark.parametrize(
@@ -82,18 +124,29 @@ def test_it_does_not_apply_to_other_servers(name: str) -> None:
 )
 def test_one_link_that_the_fit_did_not_see_is_enough_to_leave_its_domain(sort: Sort) -> None:
     seen = {(0, 1): DOUBLE, (0, 2): SINGLE, (1, 2): PCIE}
-    assert eq2.applies(node(0, 1, 2, links=seen), ring(3))
-    assert not eq2.applies(node(0, 1, 2, links=seen | {(1, 2): sort}), ring(3))
+    assert EQ2.refusal(node(0, 1, 2, links=seen), ring(3)) is None
+    assert "not" in str(EQ2.refusal(node(0, 1, 2, links=seen | {(1, 2): sort}), ring(3)))
+
+
+def test_a_known_link_of_another_speed_leaves_its_domain() -> None:
+    two = node(0, 1)
+    slow = NodeTopology(two.gpus, (link(0, 1, SINGLE, mb_per_s=20_000),))
+    assert "not NVLink 2 x1 (20 GB/s)" in str(EQ2.refusal(slow, ring(2)))
 
 
 def test_the_patterns_edges_count_and_not_all_links_among_its_gpus() -> None:
-    topology = named("dgx1-v100")
-    found = embeddings(topology, ring(4))[gpus(0, 1, 2, 3)]
-    assert sum(eq2.link_mix(topology, ring(4), found)) == 4
+    assert sum(mix_of(DGX1, 0, 1, 2, 3)) == 4
 
 
 def test_two_gpus_count_their_link_twice() -> None:
-    topology = named("dgx1-v100")
-    found = embeddings(topology, ring(2))[gpus(0, 3)]
-    assert eq2.link_mix(topology, ring(2), found) == (2, 0, 0)
-    assert eq2.effective_mb_per_s(topology, ring(2), found) == 58_925
+    assert mix_of(DGX1, 0, 3) == [2, 0, 0]
+    table = embeddings(DGX1, ring(2))
+    values = EQ2.effective_mb_per_s(DGX1, ring(2), table)
+    assert values[np.flatnonzero(table.sets == gpus(0, 3))].tolist() == [58_925]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_rings_of_equal_aggregate_have_equal_links_so_ties_do_not_matter(size: int) -> None:
+    mixes = [mix for mix in product(range(size + 1), repeat=3) if sum(mix) == size]
+    aggregates = {50 * x + 25 * y + 12 * z for x, y, z in mixes}
+    assert len(aggregates) == len(mixes)

@@ -1,0 +1,130 @@
+"""A fit as a file, and as a model that keeps to what it was fitted on."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gputopo.bandwidth.effective import effective_table
+from gputopo.bandwidth.fit import fit
+from gputopo.bandwidth.fitted import FittedModel, from_document, to_document
+from gputopo.bandwidth.model import ModelError
+from gputopo.bandwidth.models import EQ2
+from gputopo.bandwidth.samples import read_samples
+from gputopo.patterns.model import Pattern, all_to_all, ring
+from gputopo.topology.catalogue import named
+from oracle import mapa_rows
+
+DGX1 = named("dgx1-v100")
+
+
+def document(*sizes: int) -> str:
+    """Return the file of a fit to equation 2's values for sets of these sizes."""
+    rows = [row for row in mapa_rows("dgxv_allocations.csv") if int(row["gpus"]) in sizes]
+    lines = [",".join((row["x"], row["y"], row["z"], row["effbw"])) for row in rows]
+    return to_document(fit(read_samples("\n".join(["double,single,pcie,bandwidth_gbps", *lines]))))
+
+
+WHOLE = document(2, 3, 4, 5)
+
+
+def test_a_fit_to_equation_2_says_what_equation_2_says() -> None:
+    model = from_document(WHOLE)
+    for size in range(2, 6):
+        mine = effective_table(DGX1, ring(size), model)
+        mapas = effective_table(DGX1, ring(size), EQ2)
+        assert mine.mb_per_s.tolist() == pytest.approx(mapas.mb_per_s.tolist(), abs=1)
+        assert mine.model is model
+
+
+def test_equal_files_are_equal_models() -> None:
+    assert from_document(WHOLE) == from_document(WHOLE.encode())
+    assert hash(from_document(WHOLE)) == hash(from_document(WHOLE))
+    assert from_document(WHOLE).name == "fitted"
+
+
+def test_the_file_says_what_the_fit_is_worth() -> None:
+    found = json.loads(WHOLE)
+    assert found["version"] == 1
+    assert found["sizes"] == [2, 3, 4, 5]
+    assert found["links"]["single"] == {
+        "kind": "NVLink",
+        "version": 2,
+        "count": 1,
+        "bandwidthMBps": 25_000,
+    }
+    assert (found["samples"], found["linkMixes"], found["folds"]) == (210, 26, 26)
+    assert set(found["inSample"]) == {"relative", "rmseGBps", "maeGBps"}
+    assert set(found["crossValidated"]) == set(found["inSample"])
+
+
+def test_a_fit_without_cross_validation_is_a_file_as_well() -> None:
+    text = to_document(fit(read_samples("double,single,pcie,bandwidth_gbps\n0,0,2,9\n")))
+    assert json.loads(text)["crossValidated"] is None
+    assert from_document(text).classes.double is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        (ring(4), "it was fitted on Ring of 2, 3 GPUs, not Ring of 4"),
+        (all_to_all(3), "it was fitted on Ring of 2, 3 GPUs, not AllToAll of 3"),
+        (ring(3), None),
+        (ring(1), None),
+    ],
+)
+def test_it_keeps_to_the_sizes_that_were_measured(pattern: Pattern, reason: str | None) -> None:
+    assert from_document(document(2, 3)).refusal(DGX1, pattern) == reason
+
+
+def test_it_keeps_to_the_links_that_were_measured() -> None:
+    reason = from_document(WHOLE).refusal(named("dgx1-p100"), ring(3))
+    assert reason == (
+        "it was fitted on NVLink 2 x2 (50 GB/s), NVLink 2 x1 (25 GB/s), PCIe 3 x16 (12 GB/s),"
+        " not NVLink 1 x1 (20 GB/s)"
+    )
+    nvlinks_only = to_document(fit(read_samples("double,single,pcie,bandwidth_gbps\n2,0,0,9\n")))
+    assert "not NVLink 2 x1" in str(from_document(nvlinks_only).refusal(DGX1, ring(2)))
+
+
+def test_one_gpu_has_no_value_in_a_fitted_model_either() -> None:
+    table = effective_table(DGX1, ring(1), from_document(WHOLE))
+    assert table.model is None
+
+
+def broken(**changes: object) -> str:
+    found: dict[str, Any] = json.loads(WHOLE)
+    return json.dumps(found | changes)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "model: file: Invalid JSON"),
+        ("[]", "model: file: "),
+        (broken(version=2), "model: version: Input should be 1 .found 2."),
+        (broken(coefficients=[1.0]), "model: coefficients: .* at least 14 items"),
+        (broken(coefficients=[1.0] * 15), "model: coefficients: .* at most 14 items"),
+        (broken(coefficients=["1"] * 14), "model: coefficients.0: .*valid number .found '1'."),
+        (broken(sizes=[]), "model: sizes: .* at least 1 item"),
+        (broken(sizes=[17]), "model: sizes.0: .*less than or equal to 16 .found 17."),
+        (broken(equation="eq3"), "model: equation: Input should be 'eq2' .found 'eq3'."),
+        (broken(pattern="Tree"), "model: pattern: Input should be 'Ring'"),
+        (broken(more=1), "model: more: Extra inputs are not permitted .found 1."),
+        (broken(samples=0), "model: samples: "),
+        (broken(links={}), "model: links.double: Field required"),
+    ],
+)
+def test_a_file_that_is_wrong_is_refused_with_field_and_value(text: str, message: str) -> None:
+    with pytest.raises(ModelError, match=f"^{message}"):
+        from_document(text)
+
+
+def test_a_coefficient_that_is_no_number_is_refused() -> None:
+    text = WHOLE.replace('"coefficients": [', '"coefficients": [NaN,', 1)
+    with pytest.raises(ModelError, match="model: "):
+        from_document(text)
+
+
+def test_a_model_is_a_value() -> None:
+    assert isinstance(from_document(WHOLE), FittedModel)

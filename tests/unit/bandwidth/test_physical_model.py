@@ -1,0 +1,150 @@
+"""The model that holds everywhere: what it says of known machines, and what it ranks by."""
+
+import csv
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from builders import DOUBLE, SINGLE, gpus, node
+from gputopo.bandwidth.models import MODELS, PHYSICAL
+from gputopo.patterns.embedding import embeddings
+from gputopo.patterns.model import (
+    Pattern,
+    PatternEdge,
+    all_to_all,
+    chain,
+    custom,
+    ring,
+    ring_tree,
+    star,
+    tree,
+)
+from gputopo.topology.catalogue import named
+from gputopo.topology.model import NodeTopology
+from oracle import mapa_rows
+
+PUBLISHED = Path(__file__).parents[2] / "data" / "nccl" / "published.csv"
+
+
+def gb_per_s(topology: NodeTopology, pattern: Pattern, *members: int) -> float:
+    """Return the model's value of one set."""
+    table = embeddings(topology, pattern)
+    values = PHYSICAL.effective_mb_per_s(topology, pattern, table)
+    return int(values[np.flatnonzero(table.sets == gpus(*members))[0]]) / 1000
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [((0, 3), 50 + 8), ((0, 1), 25 + 12), ((0, 2), 25 + 10), ((0, 5), 8)],
+)
+def test_two_gpus_have_what_joins_them(members: tuple[int, ...], expected: float) -> None:
+    topology = named("dgx1-v100")
+    # GPU 3 is under another switch of the same socket as GPU 0.
+    expected += 2 if members == (0, 3) else 0
+    assert gb_per_s(topology, ring(2), *members) == expected
+
+
+def test_behind_an_nvswitch_all_sets_have_nearly_a_port() -> None:
+    topology = named("dgx-a100")
+    for size in range(2, 9):
+        table = embeddings(topology, ring(size))
+        values = PHYSICAL.effective_mb_per_s(topology, ring(size), table)
+        assert 316_000 <= values.min() <= values.max() <= 324_000
+
+
+def test_pcie_switches_and_sockets_tell_sets_apart_that_the_aggregate_takes_for_equal() -> None:
+    topology = named("pcie-8gpu")
+    aggregate = embeddings(topology, ring(2)).aggregate_mb_per_s
+    assert set(aggregate.tolist()) == {24_000}
+    assert gb_per_s(topology, ring(2), 0, 1) == 12
+    assert gb_per_s(topology, ring(2), 0, 2) == 10
+    assert gb_per_s(topology, ring(2), 0, 4) == 8
+    assert gb_per_s(topology, ring(4), 0, 1, 2, 3) > gb_per_s(topology, ring(4), 0, 1, 4, 5)
+
+
+def test_the_narrowest_cut_and_the_ports_share_the_time() -> None:
+    topology = node(0, 1, 2, links={(0, 1): DOUBLE, (0, 2): SINGLE})
+    ports = [83, 58, 33]
+    by_cut, by_ports = 1 / 33, sum(1 / port for port in ports) / 3
+    assert gb_per_s(topology, ring(3), 0, 1, 2) == pytest.approx(
+        2 / (by_cut + by_ports), abs=0.0006
+    )
+
+
+@pytest.mark.parametrize("size", [2, 3, 6])
+def test_rings_and_trees_are_one_to_nccl(size: int) -> None:
+    topology = named("dgx1-v100")
+    for members in combinations(range(8), size):
+        values = {
+            gb_per_s(topology, pattern(size), *members) for pattern in (ring, tree, ring_tree)
+        }
+        assert len(values) == 1
+
+
+def test_all_to_all_is_what_a_gpu_sends_to_all_others_together() -> None:
+    assert gb_per_s(named("dgx-a100"), all_to_all(8), *range(8)) == 324
+    # Twelve of sixteen pairs of halves cross the sockets: 3 x 8 GB/s of the interconnect / 16.
+    sockets = named("pcie-8gpu")
+    assert gb_per_s(sockets, all_to_all(8), *range(8)) < gb_per_s(sockets, ring(8), *range(8))
+
+
+def test_the_hub_of_a_star_is_the_busiest() -> None:
+    hub = gb_per_s(named("dgx-a100"), star(4), 0, 1, 2, 3)
+    by_cut, by_ports = 3 / 324, (3 / 324 + 3 * 1 / 324) / 4
+    assert hub == pytest.approx(3 * 2 / (by_cut + by_ports), abs=0.0006)
+
+
+def test_a_chain_lies_on_its_rank_order() -> None:
+    topology = node(0, 1, 2, links={(0, 1): DOUBLE, (0, 2): SINGLE})
+    ports = [2 / 83, 1 / 58, 1 / 33]
+    by_cut, by_ports = 1 / 33, sum(ports) / 3
+    assert gb_per_s(topology, chain(3), 0, 1, 2) == pytest.approx(
+        2 * 2 / (by_cut + by_ports), abs=0.0006
+    )
+
+
+def test_ranks_without_an_edge_ask_nothing() -> None:
+    topology = node(0, 1, 2, links={(0, 1): DOUBLE})
+    idle = custom(3, [PatternEdge(0, 1, 4)])
+    assert gb_per_s(topology, idle, 0, 1, 2) == gb_per_s(topology, ring(2), 0, 1)
+
+
+def test_sixteen_gpus_are_cut_in_every_way() -> None:
+    values = {gb_per_s(named("dgx-2"), ring(16), *range(16))}
+    assert values == {162.0}
+
+
+def test_it_ranks_mapas_sets_at_least_as_well_as_the_aggregate() -> None:
+    """Pairs of sets of one size that equation 2 tells apart by more than its own error."""
+    agreed = {model.name: 0.0 for model in MODELS.values()}
+    topology = named("dgx1-v100")
+    for size in range(2, 6):
+        rows = [row for row in mapa_rows("dgxv_allocations.csv") if int(row["gpus"]) == size]
+        mapa = np.array([float(row["effbw"]) for row in rows])
+        table = embeddings(topology, ring(size))
+        for model in MODELS.values():
+            values = model.effective_mb_per_s(topology, ring(size), table)
+            agreed[model.name] += concordance(mapa, values, apart=8.44) / 4
+    assert agreed["eq2"] == pytest.approx(1)
+    assert agreed["physical"] > 0.97
+    assert agreed["physical"] > agreed["aggregate"] + 0.02
+
+
+def concordance(truth: NDArray[np.float64], guess: NDArray[np.int64], *, apart: float) -> float:
+    """Return the share of pairs that are in the same order; half for those not told apart."""
+    ahead = truth[:, None] - truth[None] >= apart
+    step = guess[:, None] - guess[None]
+    return float(np.where(step > 0, 1.0, np.where(step == 0, 0.5, 0.0))[ahead].mean())
+
+
+def test_measured_machines_reach_half_to_all_of_what_it_says() -> None:
+    lines = (line for line in PUBLISHED.read_text().splitlines() if not line.startswith("#"))
+    for row in csv.DictReader(lines):
+        if row["pcie_version"]:
+            continue
+        members = [int(index) for index in row["gpus"].split("-")]
+        said = gb_per_s(named(row["topology"]), ring(len(members)), *members)
+        assert 0.5 < float(row["busbw_gbps"]) / said <= 1
