@@ -1,0 +1,193 @@
+"""A node topology written by hand: the least that tells one node's links from another's.
+
+``docs/topologies.md`` describes the format for users.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from types import MappingProxyType
+from typing import Annotated, Final
+from uuid import NAMESPACE_DNS, uuid5
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from gputopo.api.enums import Ancestor, LinkKind
+from gputopo.api.v1alpha1 import Memory
+from gputopo.topology.boards import NVLINKS_OF_A_GPU, pcie_version_beside
+from gputopo.topology.model import (
+    MAX_INDEX,
+    Gpu,
+    GpuIndex,
+    GpuUuid,
+    Link,
+    NodeTopology,
+    TopologyError,
+)
+from gputopo.topology.quantity import parse_bytes
+from gputopo.topology.rates import PCIE_LANES, PCIE_X16_MB_PER_S, link_rate_mb_per_s
+from gputopo.topology.refusal import refused
+
+_NAMESPACE: Final = uuid5(NAMESPACE_DNS, "handwritten.gputopo.io")
+
+_Index = Annotated[int, Field(strict=True, ge=0, le=MAX_INDEX)]
+_NvLinkGeneration = Annotated[int, Field(strict=True, ge=1, le=max(NVLINKS_OF_A_GPU))]
+_NvLinkCount = Annotated[int, Field(strict=True, ge=1, le=max(NVLINKS_OF_A_GPU.values()))]
+_Groups = list[Annotated[list[_Index], Field(min_length=1)]]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=False, extra="forbid", frozen=True
+    )
+
+
+class _NvLink(_Part):
+    generation: _NvLinkGeneration
+    links: list[tuple[_Index, _Index, _NvLinkCount]]
+
+
+class _NvSwitch(_Part):
+    generation: _NvLinkGeneration
+    links_per_gpu: _NvLinkCount
+
+
+class _Handwritten(_Part):
+    gpus: Annotated[int, Field(strict=True, ge=1, le=MAX_INDEX + 1)]
+    model: Annotated[str, Field(max_length=128)] = ""
+    memory: Memory = "0"
+    sockets: _Groups = []
+    host_bridges: _Groups = []
+    switch_trees: _Groups = []
+    switches: _Groups = []
+    pcie_generation: Annotated[int, Field(strict=True, ge=1, le=max(PCIE_X16_MB_PER_S))] | None = (
+        None
+    )
+    pcie_lanes: Annotated[int, Field(strict=True, ge=1, le=PCIE_LANES)] = PCIE_LANES
+    nvlink: _NvLink | None = None
+    nvswitch: _NvSwitch | None = None
+
+
+_LEVEL_OF: Final[Mapping[str, Ancestor]] = MappingProxyType(
+    {
+        "switches": Ancestor.PIX,
+        "switchTrees": Ancestor.PXB,
+        "hostBridges": Ancestor.PHB,
+        "sockets": Ancestor.NODE,
+    }
+)
+"""Where on PCIe the GPUs of one group of each field meet, nearest first."""
+
+
+def topology_of_file(document: object, name: str) -> NodeTopology:
+    """Return the topology that a decoded file describes.
+
+    Args:
+        document: what JSON or YAML decodes to.
+        name: of the file; UUIDs are made of this and the index.
+
+    Raises:
+        TopologyError: on a field that is unknown, missing or wrong; names it and its value.
+    """
+    try:
+        file = _Handwritten.model_validate(document)
+    except ValidationError as error:
+        known = [field.alias or "" for field in _Handwritten.model_fields.values()]
+        raise refused(error, fields=known) from None
+    tree = _tree(file)
+    nvlinks = _nvlinks(file)
+    return NodeTopology(
+        gpus=tuple(_gpu(file, name, index, tree["sockets"]) for index in range(file.gpus)),
+        links=tuple(
+            _link(file, (a, b), nvlinks.get((a, b), 0), _ancestor(tree, a, b))
+            for a, b in combinations(range(file.gpus), 2)
+        ),
+    )
+
+
+def _tree(file: _Handwritten) -> dict[str, _Groups]:
+    """Return the groups of each field, nearest first; without sockets all GPUs are of one.
+
+    Raises:
+        TopologyError: where a GPU is in no socket or two groups, or a group in two farther ones.
+    """
+    tree = {
+        "switches": file.switches,
+        "switchTrees": file.switch_trees,
+        "hostBridges": file.host_bridges,
+        "sockets": file.sockets or [list(range(file.gpus))],
+    }
+    for field, groups in tree.items():
+        _require_known(file, field, [gpu for group in groups for gpu in group])
+    for missing in sorted(set(range(file.gpus)) - {gpu for one in tree["sockets"] for gpu in one}):
+        raise TopologyError(f"sockets: GPU {missing} is in none of {tree['sockets']}")
+    for near, far in combinations(tree, 2):
+        for group in tree[near]:
+            holders = [other for other in tree[far] if set(group) & set(other)]
+            if len(holders) > 1:
+                raise TopologyError(f"{near}: {group} lies in several of {far}: {holders}")
+    return tree
+
+
+def _require_known(file: _Handwritten, field: str, gpus: Sequence[int]) -> None:
+    for gpu in gpus:
+        if gpu >= file.gpus:
+            raise TopologyError(f"{field}: GPU {gpu} is not one of 0..{file.gpus - 1}")
+        if gpus.count(gpu) > 1:
+            raise TopologyError(f"{field}: GPU {gpu} occurs more than once")
+
+
+def _ancestor(tree: Mapping[str, _Groups], a: int, b: int) -> Ancestor:
+    for field, groups in tree.items():
+        if any(a in group and b in group for group in groups):
+            return _LEVEL_OF[field]
+    return Ancestor.SYS
+
+
+def _nvlinks(file: _Handwritten) -> dict[tuple[int, int], int]:
+    """Return the direct NVLinks of each pair that has some, in ascending order of the pair."""
+    if file.nvlink is None:
+        return {}
+    if file.nvswitch is not None:
+        raise TopologyError("nvswitch: not allowed beside nvlink; GPUs have the one or the other")
+    counts: dict[tuple[int, int], int] = {}
+    for one, other, count in file.nvlink.links:
+        _require_known(file, f"nvlink.links: [{one}, {other}, {count}]", (one, other))
+        pair = (min(one, other), max(one, other))
+        if pair in counts:
+            raise TopologyError(f"nvlink.links: the pair {list(pair)} occurs more than once")
+        counts[pair] = count
+    return counts
+
+
+def _gpu(file: _Handwritten, name: str, index: int, sockets: _Groups) -> Gpu:
+    return Gpu(
+        index=GpuIndex(index),
+        uuid=GpuUuid(f"GPU-{uuid5(_NAMESPACE, f'{name}/{index}')}"),
+        minor=index,
+        pci_bus_id="",
+        model=file.model,
+        memory_bytes=parse_bytes(file.memory),
+        numa_node=next(number for number, group in enumerate(sockets) if index in group),
+    )
+
+
+def _link(file: _Handwritten, pair: tuple[int, int], nvlinks: int, ancestor: Ancestor) -> Link:
+    if file.nvswitch is not None:
+        kind, version = LinkKind.NVSWITCH, file.nvswitch.generation
+        count = file.nvswitch.links_per_gpu
+    elif file.nvlink is not None and nvlinks:
+        kind, version, count = LinkKind.NVLINK, file.nvlink.generation, nvlinks
+    else:
+        nvlink_version = file.nvlink.generation if file.nvlink else 0
+        kind, count = LinkKind.PCIE, file.pcie_lanes
+        version = file.pcie_generation or pcie_version_beside(nvlink_version)
+    return Link(
+        a=GpuIndex(pair[0]),
+        b=GpuIndex(pair[1]),
+        kind=kind,
+        version=version,
+        count=count,
+        ancestor=ancestor,
+        bandwidth_mb_per_s=link_rate_mb_per_s(kind, version, count, file.model),
+    )

@@ -1,0 +1,100 @@
+"""A node topology from text: a file's, or what a command printed."""
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import ValidationError
+
+from gputopo.api.v1alpha1 import GPUTopologySpec
+from gputopo.topology.handwritten import topology_of_file
+from gputopo.topology.model import NodeTopology, TopologyError
+from gputopo.topology.published import from_spec
+from gputopo.topology.recorded import topology_of_recording
+from gputopo.topology.refusal import refused
+from gputopo.topology.topo_matrix import has_matrix
+
+_KIND: Final = "GPUTopology"
+_LISTS: Final = ("List", "GPUTopologyList")
+
+
+def parse(text: str, name: str) -> NodeTopology:
+    """Return the topology that a text holds, told apart by its content.
+
+    It is JSON (see :func:`decoded`), or output of ``nvidia-smi topo -m``, best with that of
+    ``nvidia-smi -L`` before or after it.
+
+    Args:
+        text: of the file.
+        name: of the file, for messages; UUIDs that the text does not tell come from it too.
+
+    Raises:
+        TopologyError: on anything else; the message starts with ``name``.
+    """
+    try:
+        return _of_text(text, name)
+    except TopologyError as error:
+        raise TopologyError(f"{name}: {error}") from None
+
+
+def decoded(document: object, name: str) -> NodeTopology:
+    """Return the topology of a decoded JSON or YAML document.
+
+    It is a GPUTopology object as ``kubectl get gputopology NODE -o json`` prints it, a list
+    of exactly one, or a topology written by hand (``docs/topologies.md``).
+
+    Raises:
+        TopologyError: on anything else; the message starts with ``name``.
+    """
+    try:
+        return _of_document(document, name)
+    except TopologyError as error:
+        raise TopologyError(f"{name}: {error}") from None
+
+
+def _of_text(text: str, name: str) -> NodeTopology:
+    if text.lstrip().startswith("{"):
+        return _of_document(_json(text), name)
+    if has_matrix(text):
+        return topology_of_recording(text, name)
+    raise TopologyError(
+        "is neither a JSON object nor output of `nvidia-smi topo -m`:"
+        " no line has the columns GPU0 GPU1 ..."
+    )
+
+
+def _json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise TopologyError(
+            f"line {error.lineno}, column {error.colno}: is no JSON: {error.msg}"
+        ) from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits; deep nesting
+        raise TopologyError(f"is no JSON that can be read: {error}") from None
+
+
+def _of_document(document: object, name: str) -> NodeTopology:
+    if not isinstance(document, Mapping) or "kind" not in document:
+        return topology_of_file(document, name)
+    if document["kind"] in _LISTS:
+        return _of_object(_only_item(document))
+    return _of_object(document)
+
+
+def _only_item(document: Mapping[str, object]) -> object:
+    items = document.get("items")
+    count = len(items) if isinstance(items, list) else 0
+    if not isinstance(items, list) or count != 1:
+        raise TopologyError(f"items: there must be one {_KIND}, not {count}; name the node")
+    return items[0]
+
+
+def _of_object(document: object) -> NodeTopology:
+    kind = document.get("kind") if isinstance(document, Mapping) else document
+    if not isinstance(document, Mapping) or kind != _KIND:
+        raise TopologyError(f"kind: {kind!r} is not {_KIND}, nor a list of one")
+    try:
+        return from_spec(GPUTopologySpec.model_validate(document.get("spec")))
+    except ValidationError as error:
+        raise refused(error, prefix="spec") from None

@@ -1,0 +1,159 @@
+"""The node topology that a recording of ``nvidia-smi topo -m`` tells.
+
+The matrix does not say models, generations, NVSwitches, or where on PCIe two GPUs meet that
+have NVLinks. The last is inferred from what both say of third devices; the rest from
+``nvidia-smi -L`` in the same text, or else from the counts (:mod:`gputopo.topology.boards`).
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Final
+from uuid import NAMESPACE_DNS, uuid5
+
+from gputopo.api.enums import Ancestor, LinkKind
+from gputopo.topology.boards import (
+    Board,
+    board_of_model,
+    memory_gib_of_model,
+    nvlink_version_of_counts,
+    pcie_version_beside,
+    shows_a_switch,
+)
+from gputopo.topology.hierarchy import LEVELS
+from gputopo.topology.model import Gpu, GpuIndex, GpuUuid, Link, NodeTopology, TopologyError
+from gputopo.topology.rates import PCIE_LANES, link_rate_mb_per_s
+from gputopo.topology.topo_matrix import TopoMatrix, read_matrix
+
+_NAMESPACE: Final = uuid5(NAMESPACE_DNS, "recorded.gputopo.io")
+_GIB: Final = 2**30
+_LISTED: Final = re.compile(r"^\s*GPU ([0-9]{1,3}): (.+?) \(UUID: (\S+)\)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A line of ``nvidia-smi -L``."""
+
+    model: str
+    uuid: str
+
+
+def topology_of_recording(text: str, name: str) -> NodeTopology:
+    """Return the topology of a text with ``nvidia-smi topo -m``'s and perhaps ``-L``'s output.
+
+    Args:
+        text: must have a matrix (:func:`gputopo.topology.topo_matrix.has_matrix`).
+        name: of the text; UUIDs that it does not list are made of this and the index.
+
+    Raises:
+        TopologyError: on a matrix that is not whole, or a list of other GPUs.
+    """
+    matrix = read_matrix(text)
+    recording = _Recording(name, matrix, _listed(text, matrix))
+    return NodeTopology(
+        gpus=tuple(recording.gpu(index) for index in matrix.gpus),
+        links=tuple(recording.link(a, b) for a, b in combinations(matrix.gpus, 2)),
+    )
+
+
+def _listed(text: str, matrix: TopoMatrix) -> dict[int, _Listed]:
+    lines = [(int(index), _Listed(model, uuid)) for index, model, uuid in _LISTED.findall(text)]
+    indices = sorted(index for index, _ in lines)
+    if lines and indices != list(matrix.gpus):
+        raise TopologyError(
+            f"nvidia-smi -L lists GPUs {indices}, the matrix has {list(matrix.gpus)}"
+        )
+    return dict(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class _Recording:
+    name: str
+    matrix: TopoMatrix
+    listed: Mapping[int, _Listed]
+
+    def gpu(self, index: int) -> Gpu:
+        listed = self.listed.get(index)
+        model = listed.model if listed else ""
+        return Gpu(
+            index=GpuIndex(index),
+            uuid=GpuUuid(
+                listed.uuid if listed else f"GPU-{uuid5(_NAMESPACE, f'{self.name}/{index}')}"
+            ),
+            minor=index,
+            pci_bus_id="",
+            model=model,
+            memory_bytes=memory_gib_of_model(model) * _GIB,
+            numa_node=self.matrix.numa_affinity[self.matrix.gpus[index]],
+        )
+
+    def link(self, a: int, b: int) -> Link:
+        boards = (self.board(a), self.board(b))
+        if count := self.nvlinks(a, b):
+            version = min(board.nvlink_version for board in boards)
+            switched = shows_a_switch(min(self.nvlinks_of(a), self.nvlinks_of(b)))
+            kind = LinkKind.NVSWITCH if switched else LinkKind.NVLINK
+        else:
+            version = min(board.pcie_version for board in boards)
+            kind, count = LinkKind.PCIE, PCIE_LANES
+        model = self.listed[a].model if a in self.listed else ""
+        return Link(
+            a=GpuIndex(a),
+            b=GpuIndex(b),
+            kind=kind,
+            version=version,
+            count=count,
+            ancestor=self.ancestor(a, b),
+            bandwidth_mb_per_s=link_rate_mb_per_s(kind, version, count, model),
+        )
+
+    def nvlinks(self, a: int, b: int) -> int:
+        cell = self.matrix.cells[self.matrix.gpus[a], self.matrix.gpus[b]]
+        return 0 if isinstance(cell, Ancestor) else cell
+
+    def nvlinks_of(self, gpu: int) -> int:
+        return sum(self.nvlinks(gpu, peer) for peer in self.matrix.gpus if peer != gpu)
+
+    def board(self, gpu: int) -> Board:
+        """Return what is known of a GPU's board by its name, filled up by its NVLinks."""
+        peers = [self.nvlinks(gpu, peer) for peer in self.matrix.gpus if peer != gpu]
+        by_counts = nvlink_version_of_counts(max(peers, default=0), sum(peers))
+        listed = self.listed.get(gpu)
+        known = board_of_model(listed.model) if listed else None
+        if known is None:
+            return Board(by_counts, pcie_version_beside(by_counts))
+        return Board(known.nvlink_version or by_counts, known.pcie_version)
+
+    def ancestor(self, a: int, b: int) -> Ancestor:
+        """Return where two GPUs meet on PCIe, inferred where the matrix says NVLinks instead.
+
+        In a tree, if a third device is nearer to one of the two than to the other, then the
+        two meet where it meets the farther one; if it is as near to both, they meet there or
+        nearer.
+        """
+        one, other = self.matrix.gpus[a], self.matrix.gpus[b]
+        cell = self.matrix.cells[one, other]
+        if isinstance(cell, Ancestor):
+            return cell
+        numa = (self.matrix.numa_affinity[one], self.matrix.numa_affinity[other])
+        if None not in numa and numa[0] != numa[1]:
+            return Ancestor.SYS
+        unequal, equal = self._witnesses(one, other)
+        if unequal:
+            return LEVELS[min(unequal)]
+        cpus = (self.matrix.cpu_affinity[one], self.matrix.cpu_affinity[other])
+        together = None not in numa or (cpus[0] == cpus[1] != "")
+        farthest = Ancestor.NODE if together else Ancestor.SYS
+        return LEVELS[min([*equal, LEVELS.index(farthest)])]
+
+    def _witnesses(self, one: str, other: str) -> tuple[list[int], list[int]]:
+        """Return the levels of third devices that meet the two apart, and at one level."""
+        unequal: list[int] = []
+        equal: list[int] = []
+        for third in self.matrix.devices:
+            cells = (self.matrix.cells.get((one, third)), self.matrix.cells.get((other, third)))
+            levels = [LEVELS.index(cell) for cell in cells if isinstance(cell, Ancestor)]
+            if len(levels) == len(cells):
+                (equal if levels[0] == levels[1] else unequal).append(max(levels))
+        return unequal, equal

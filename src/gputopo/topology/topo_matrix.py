@@ -1,0 +1,197 @@
+"""Read the matrix that ``nvidia-smi topo -m`` prints, as it was printed.
+
+Drivers differ: headers are underlined with escape codes, columns stand at tabs or at
+spaces, network cards go by their own names or as NIC0, older ones have no NUMA column and
+say SOC for what is SYS now. What the cells mean for links is not decided here.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from types import MappingProxyType
+from typing import Final
+
+from gputopo.api.enums import Ancestor
+from gputopo.topology.model import MAX_INDEX, TopologyError
+
+Cell = Ancestor | int
+"""Where two devices meet on PCIe, or how many NVLinks they have."""
+
+_ESCAPES: Final = re.compile(r"\x1b?\[[\d;]*m")
+_GPU: Final = re.compile(r"GPU([0-9]{1,3})")
+_TITLES: Final = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID")
+_NVLINKS: Final = re.compile(r"NV([1-9][0-9]?)")
+_LEVELS: Final[Mapping[str, Ancestor]] = MappingProxyType(
+    {
+        "PSB": Ancestor.INTERNAL,
+        "PIX": Ancestor.PIX,
+        "PXB": Ancestor.PXB,
+        "PHB": Ancestor.PHB,
+        "NODE": Ancestor.NODE,
+        "SYS": Ancestor.SYS,
+        "SOC": Ancestor.SYS,
+    }
+)
+_SELF: Final = "X"
+_WORD: Final = re.compile(r"\S+")
+_NUMA_NODE: Final = re.compile(r"[0-9]{1,3}")
+
+
+@dataclass(frozen=True, slots=True)
+class TopoMatrix:
+    """A whole, symmetric matrix.
+
+    Attributes:
+        gpus: name of each GPU, by its index, ascending.
+        devices: names of all columns, network cards included.
+        cells: of two devices, under both orders; two network cards may lack theirs.
+        cpu_affinity: CPUs near a GPU, as printed; empty where nothing was.
+        numa_affinity: NUMA node near a GPU, None where not exactly one was printed.
+    """
+
+    gpus: Mapping[int, str]
+    devices: tuple[str, ...]
+    cells: Mapping[tuple[str, str], Cell]
+    cpu_affinity: Mapping[str, str]
+    numa_affinity: Mapping[str, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    cells: Mapping[str, Cell | None]
+    cpu_affinity: str
+    numa_affinity: int | None
+
+
+def has_matrix(text: str) -> bool:
+    """Return whether a line of the text is the header of such a matrix."""
+    return any(_is_header(line) for line in _lines(text))
+
+
+def read_matrix(text: str) -> TopoMatrix:
+    """Return the first matrix of a text that :func:`has_matrix`; other lines do not matter.
+
+    Raises:
+        TopologyError: on a matrix that is cut off, says something unknown or contradicts
+            itself; names row, column and value.
+    """
+    lines = _lines(text)
+    start = next(number for number, line in enumerate(lines) if _is_header(line))
+    columns = _columns(lines[start])
+    _require_once("column", columns)
+    gpus = {int(found[1]): name for name in columns if (found := _GPU.fullmatch(name))}
+    if max(gpus) > MAX_INDEX:
+        raise TopologyError(f"column GPU{max(gpus)}: indices above {MAX_INDEX} are not supported")
+    rows = _rows(lines[start + 1 :], columns, has_cpu_affinity="CPU Affinity" in lines[start])
+    for name in gpus.values():
+        if name not in rows:
+            raise TopologyError(f"row {name} is missing")
+    return TopoMatrix(
+        gpus=MappingProxyType(dict(sorted(gpus.items()))),
+        devices=tuple(columns),
+        cells=MappingProxyType(_symmetric(rows)),
+        cpu_affinity=MappingProxyType({name: row.cpu_affinity for name, row in rows.items()}),
+        numa_affinity=MappingProxyType({name: row.numa_affinity for name, row in rows.items()}),
+    )
+
+
+def _lines(text: str) -> list[str]:
+    return _ESCAPES.sub("", text).splitlines()
+
+
+def _is_header(line: str) -> bool:
+    first, *others = _columns(line) or [""]
+    if not _GPU.fullmatch(first):
+        return False
+    if not others:
+        return True
+    return bool(_GPU.fullmatch(others[0])) or (
+        bool(_TITLES.search(line)) and not _is_cell(others[0])
+    )
+
+
+def _columns(header: str) -> list[str]:
+    """Return the devices of a header; pages that lost the tabs run GPU names together."""
+    return re.sub(r"(GPU[0-9]+)(?=[A-Za-z])", r"\1 ", _TITLES.split(header)[0]).split()
+
+
+def _is_cell(word: str) -> bool:
+    return word == _SELF or word in _LEVELS or _NVLINKS.fullmatch(word) is not None
+
+
+def _require_once(what: str, names: Sequence[str]) -> None:
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise TopologyError(f"{what} {twice} occurs more than once")
+
+
+def _rows(
+    lines: Sequence[str], columns: Sequence[str], *, has_cpu_affinity: bool
+) -> dict[str, _Row]:
+    rows: dict[str, _Row] = {}
+    for line in takewhile(lambda line: not _is_header(line), lines):
+        words = list(_WORD.finditer(line))
+        if not _is_row(words, columns):
+            continue
+        name = words[0][0]
+        if name not in columns:
+            raise TopologyError(f"row {name} has no column")
+        if name in rows:
+            raise TopologyError(f"row {name} occurs more than once")
+        cells = {
+            column: _cell(name, column, word[0])
+            for column, word in zip(columns, words[1:], strict=False)
+        }
+        if len(cells) < len(columns):
+            raise TopologyError(f"row {name} ends before column {columns[len(cells)]}")
+        cpu, numa = _affinities(
+            line[words[len(columns)].end() :], has_cpu_affinity=has_cpu_affinity
+        )
+        rows[name] = _Row(cells, cpu, numa)
+    return rows
+
+
+def _is_row(words: Sequence[re.Match[str]], columns: Sequence[str]) -> bool:
+    """Return whether a line is a row; lines about network cards may follow the matrix."""
+    if len(words) < 2:  # noqa: PLR2004 - a name and a cell
+        return False
+    name, first = words[0][0], words[1][0]
+    return _GPU.fullmatch(name) is not None or (name in columns and _is_cell(first))
+
+
+def _cell(row: str, column: str, word: str) -> Cell | None:
+    """Return what a cell says, None for X."""
+    if (word == _SELF) != (row == column) or not _is_cell(word):
+        wanted = _SELF if row == column else f"NV1, NV2, ..., {', '.join(_LEVELS)}"
+        raise TopologyError(f"row {row}, column {column}: {word!r} is not one of {wanted}")
+    if found := _NVLINKS.fullmatch(word):
+        return int(found[1])
+    return _LEVELS.get(word)
+
+
+def _affinities(rest: str, *, has_cpu_affinity: bool) -> tuple[str, int | None]:
+    """Return CPUs and NUMA node; a driver that knows no CPU leaves the first field empty."""
+    fields = [field.strip() for field in rest.split("\t")[1:]] if "\t" in rest else rest.split()
+    cpu = fields.pop(0) if fields and has_cpu_affinity else ""
+    numa = next((field for field in fields if field), "")
+    return cpu, int(numa) if _NUMA_NODE.fullmatch(numa) else None
+
+
+def _symmetric(rows: Mapping[str, _Row]) -> dict[tuple[str, str], Cell]:
+    cells: dict[tuple[str, str], Cell] = {}
+    for row, read in rows.items():
+        for column, cell in read.cells.items():
+            if cell is None:
+                continue
+            if cells.setdefault((column, row), cell) != cell:
+                raise TopologyError(
+                    f"row {row}, column {column} says {_shown(cell)}, row {column},"
+                    f" column {row} says {_shown(cells[column, row])}"
+                )
+            cells[row, column] = cell
+    return cells
+
+
+def _shown(cell: Cell) -> str:
+    return cell if isinstance(cell, Ancestor) else f"NV{cell}"

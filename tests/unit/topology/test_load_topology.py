@@ -1,0 +1,87 @@
+"""Texts that hold a topology are told apart by their content."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gputopo.topology.catalogue import named
+from gputopo.topology.load import decoded, parse
+from gputopo.topology.model import TopologyError
+from gputopo.topology.published import to_spec
+
+SUMMIT = named("summit", node="n1")
+
+
+def published(**changes: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "gputopo.io/v1alpha1",
+        "kind": "GPUTopology",
+        "metadata": {"name": "n1", "generation": 3},
+        "spec": to_spec(SUMMIT).to_json(),
+        "status": {"fingerprint": "f"},
+    } | changes
+
+
+def listed(*items: object, kind: str = "List") -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": kind, "items": list(items)}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [published(), listed(published()), listed(published(), kind="GPUTopologyList")],
+)
+def test_a_published_object_is_the_topology_of_its_node(document: dict[str, Any]) -> None:
+    assert parse(f"\n  {json.dumps(document)}\n", "n1.json") == SUMMIT
+    assert decoded(document, "n1.json") == SUMMIT
+
+
+def test_json_of_no_kind_is_a_topology_written_by_hand() -> None:
+    assert len(parse('{"gpus": 3}', "mine.json").gpus) == 3
+
+
+def test_a_matrix_is_a_recording() -> None:
+    assert len(parse("GPU0 GPU1\nGPU0 X SYS\nGPU1 SYS X\n", "topo.txt").links) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is neither a JSON object nor output of `nvidia-smi topo -m`"),
+        ("gpus: 3", "is neither a JSON object nor output of `nvidia-smi topo -m`"),
+        ("[]", "is neither a JSON object nor output of `nvidia-smi topo -m`"),
+        ('{"gpus": 3', "line 1, column 11: is no JSON: Expecting ',' delimiter"),
+        ('{\n"gpus": three}', "line 2, column 9: is no JSON: Expecting value"),
+        (f'{{"gpus": {"1" * 5000}}}', "is no JSON that can be read: Exceeds the limit"),
+        ('{"a":' * 100_000, "is no JSON that can be read: "),
+    ],
+)
+def test_other_text_is_refused(text: str, message: str) -> None:
+    with pytest.raises(TopologyError) as refused:
+        parse(text, "file")
+    assert str(refused.value).startswith(f"file: {message}")
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({"kind": "Pod"}, "kind: 'Pod' is not GPUTopology, nor a list of one"),
+        ({"kind": None}, "kind: None is not GPUTopology, nor a list of one"),
+        (listed(), "items: there must be one GPUTopology, not 0; name the node"),
+        ({"kind": "List"}, "items: there must be one GPUTopology, not 0; name the node"),
+        (listed(published(), published()), "items: there must be one GPUTopology, not 2; name"),
+        (listed({"kind": "Pod"}), "kind: 'Pod' is not GPUTopology, nor a list of one"),
+        (listed(7), "kind: 7 is not GPUTopology, nor a list of one"),
+        (published(spec=None), "spec: None: Input should be a valid dictionary"),
+        (published(spec={"gpus": [{}]}), "spec.gpus[0].uuid: is required"),
+        (
+            published(spec=to_spec(SUMMIT).to_json() | {"links": []}),
+            "links[]: (0, 1) is missing",
+        ),
+    ],
+)
+def test_other_objects_are_refused(document: dict[str, Any], message: str) -> None:
+    with pytest.raises(TopologyError) as refused:
+        decoded(document, "n1")
+    assert str(refused.value).startswith(f"n1: {message}")
