@@ -6,7 +6,7 @@ rings, service uniform from 5 to 24 as its job generator draws it.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from types import MappingProxyType
 from typing import Final
@@ -45,7 +45,7 @@ class Mix:
     service: tuple[int, int] = (5, 24)
     pattern: PatternKind = PatternKind.RING
     arrivals_per_time: float | None = None
-    workloads: Mapping[str, bool] = GENERATOR_WORKLOADS
+    workloads: Mapping[str, bool] = field(default_factory=lambda: GENERATOR_WORKLOADS)
 
 
 def generate(seed: int, mix: Mix) -> tuple[SimulatedJob, ...]:

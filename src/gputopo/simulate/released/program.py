@@ -7,7 +7,7 @@ from typing import Final
 
 from gputopo.api.enums import PatternKind, PolicyName
 from gputopo.simulate.model import FinishedJob, Result, SimulatedJob, SimulationError, require_sound
-from gputopo.simulate.released.offers import Ring, Scores
+from gputopo.simulate.released.offers import Ring, scores_of
 from gputopo.simulate.released.policies import POLICIES, Situation
 from gputopo.simulate.released.servers import SERVERS, Server
 from gputopo.topology.model import GpuMask, mask_of
@@ -79,7 +79,7 @@ def _cycles(
             yield job.id, _finished(job, server, ring, now)
             place += 1
         if len(waiting) == before:
-            now = machine.next_end(waiting[0])
+            now = machine.next_end()
         else:
             now += 1
 
@@ -88,7 +88,7 @@ class _Machine:
     def __init__(self, server: Server, policy: PolicyName) -> None:
         self._server = server
         self._policy = policy
-        self._scores = Scores(server)
+        self._scores = scores_of(server)
         self._free = GpuMask((1 << server.gpus) - 1)
         self._running: list[tuple[int, GpuMask]] = []
         self._answers: dict[tuple[GpuMask, int, bool], Ring | None] = {}
@@ -108,13 +108,8 @@ class _Machine:
             heapq.heappush(self._running, (now + int(job.service), taken))
         return ring
 
-    def next_end(self, job: SimulatedJob) -> int:
-        """Return the cycle of the next end; there must be one for ``job`` to ever start."""
-        if not self._running:
-            raise SimulationError(
-                f"job {job.id!r}: as released it never starts: on idle {self._server.name}"
-                f" {self._policy} finds nothing good enough for it"
-            )
+    def next_end(self) -> int:
+        """Return the cycle of the next end; an idle server always has something good enough."""
         return self._running[0][0]
 
     def _choose(self, free: GpuMask, size: int, sensitive: bool) -> Ring | None:  # noqa: FBT001

@@ -14,7 +14,7 @@ PCIE_GB_PER_S: Final = 10
 Link = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Server:
     """One of the program's graphs; every pair that is not listed is PCIe.
 
