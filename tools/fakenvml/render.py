@@ -10,13 +10,12 @@ from itertools import count
 from typing import Final
 
 from gputopo.api.enums import Ancestor, LinkKind
+from gputopo.topology.boards import pcie_version_beside
 from gputopo.topology.catalogue import named, names
 from gputopo.topology.model import Gpu, GpuIndex, NodeTopology, TopologyError
 
 DRIVER_VERSION: Final = "550.54.15"
 _LANES: Final = 16
-_PCIE_GENERATION_UNDER_NVLINK: Final = {1: 3, 2: 3, 3: 4, 4: 5, 5: 5}
-"""What a node whose pairs are all linked by NVLink has beneath it."""
 
 _LEVELS: Final = {
     Ancestor.INTERNAL: "INTERNAL",
@@ -67,7 +66,7 @@ def _gpu(topology: NodeTopology, gpu: Gpu) -> str:
     numa_node = -1 if gpu.numa_node is None else gpu.numa_node
     return (
         f"gpu {gpu.index} {gpu.uuid} {gpu.minor} {gpu.pci_bus_id} {gpu.memory_bytes} {numa_node}"
-        f" {generation or _PCIE_GENERATION_UNDER_NVLINK.get(nvlink, 3)} {lanes or _LANES}"
+        f" {generation or pcie_version_beside(nvlink)} {lanes or _LANES}"
         f" {nvlink} {gpu.model}"
     )
 

@@ -1,9 +1,13 @@
+from collections import Counter
+
 import pytest
 
 from builders import DOUBLE, node
 from fakenvml.render import render
-from gputopo.topology.catalogue import named
+from gputopo.topology.catalogue import named, names
 from gputopo.topology.model import TopologyError
+
+NVLINKS_THAT_THE_STAND_IN_HOLDS = 36
 
 
 def test_a_topology_is_written_line_by_line() -> None:
@@ -24,6 +28,18 @@ def test_the_links_of_a_switched_node_all_enter_the_switch() -> None:
     lines = render(named("dgx-a100")).splitlines()
     links = [line for line in lines if line.startswith("nvlink")]
     assert links == [f"nvlink {gpu} {link} switch" for gpu in range(8) for link in range(12)]
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_server_of_the_catalogue_is_written_whole(name: str) -> None:
+    topology = named(name)
+    words = [line.split() for line in render(topology).splitlines()]
+    kinds = Counter(word[0] for word in words)
+    assert kinds["gpu"] == len(topology.gpus)
+    assert kinds["common"] == len(topology.links)
+    ends = Counter((int(word[1]), int(word[2])) for word in words if word[0] == "nvlink")
+    assert set(ends.values()) <= {1}
+    assert max((link for _, link in ends), default=0) < NVLINKS_THAT_THE_STAND_IN_HOLDS
 
 
 def test_gpus_with_gaps_between_their_indices_cannot_be_played() -> None:

@@ -1,5 +1,7 @@
 """Topologies written by hand: what they give, and what is refused."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from gputopo.api.enums import Ancestor, LinkKind
 from gputopo.topology.catalogue import named, names
 from gputopo.topology.hierarchy import blocks
-from gputopo.topology.load import decoded
+from gputopo.topology.load import decoded, parse
 from gputopo.topology.model import GpuIndex, NodeTopology, TopologyError, indices_of
 
 FIELD_OF = {
@@ -41,6 +43,12 @@ def written(topology: NodeTopology) -> dict[str, Any]:
 @pytest.mark.parametrize("name", names())
 def test_every_server_of_the_catalogue_can_be_written_by_hand(name: str) -> None:
     assert decoded(written(named(name)), "mine").fingerprint == named(name).fingerprint
+
+
+def test_the_example_of_the_guide_is_the_dgx1_that_it_claims_to_be() -> None:
+    guide = (Path(__file__).parents[3] / "docs" / "topologies.md").read_text()
+    [example] = re.findall(r"```json\n(.*?)```", guide, re.DOTALL)
+    assert parse(example, "mine").fingerprint == named("dgx1-v100").fingerprint
 
 
 def test_the_number_of_gpus_is_enough() -> None:
