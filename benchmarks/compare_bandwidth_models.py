@@ -64,7 +64,7 @@ def narrowest_cut(topology: NodeTopology, size: int) -> Values:
     """Return the one half of the physical model."""
     members = embeddings(topology, ring(size)).orders.T
     cuts = Capacities.of(topology).across(members).astype(np.float64)
-    return np.min(cuts, axis=0) / 1000
+    return np.asarray(cuts.min(axis=0) / 1000)
 
 
 def physical(topology: NodeTopology, size: int) -> Values:
