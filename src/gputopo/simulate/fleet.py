@@ -26,6 +26,14 @@ class Placed:
     match: Match
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A job that holds GPUs, and since when."""
+
+    placed: Placed
+    start: float
+
+
 class Fleet:
     """Nodes, their free GPUs, and the choice among them.
 
@@ -86,6 +94,12 @@ class Fleet:
         placed = Placed(self._names[position], position, offers[best].match)
         self._move(position, GpuMask(best[1] & ~mask_of(placed.match.gpus)))
         return placed
+
+    def offer(self, job: SimulatedJob, after: Placed | None = None) -> Match:
+        """Return what the first node offers ``job``, or would after another job's end."""
+        fingerprint, free = self._state[0]
+        more = mask_of(after.match.gpus) if after else 0
+        return self._candidate((fingerprint, GpuMask(free | more)), request_of(job)).match
 
     def give_back(self, placed: Placed) -> None:
         """Free the GPUs that a job has held."""

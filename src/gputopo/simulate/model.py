@@ -87,6 +87,7 @@ class Result:
     Attributes:
         model: name of the bandwidth model asked for; ``default`` for that of node and pattern.
         time_law: name of the law that execution times follow.
+        waiting: whether sensitive jobs could wait for better links.
         jobs: in the order of the job list.
     """
 
@@ -94,6 +95,7 @@ class Result:
     model: str
     time_law: str
     queueing: str
+    waiting: bool
     jobs: tuple[FinishedJob, ...]
 
     @property

@@ -12,8 +12,11 @@ class Queue(Protocol):
     def add(self, order: int, job: SimulatedJob) -> None:
         """Put a job at the end; ``order`` grows from job to job."""
 
-    def pop(self, most_free: int) -> SimulatedJob | None:
-        """Take out the job that may start where a node has ``most_free`` GPUs, if any."""
+    def first(self, most_free: int) -> SimulatedJob | None:
+        """Return the job that may start where a node has ``most_free`` GPUs, if any."""
+
+    def remove(self, first: SimulatedJob) -> None:
+        """Take out the job that :meth:`first` returned last."""
 
 
 class Fifo:
@@ -26,11 +29,15 @@ class Fifo:
         """Put a job at the end."""
         self._jobs.append(job)
 
-    def pop(self, most_free: int) -> SimulatedJob | None:
-        """Take out the head, if it fits."""
+    def first(self, most_free: int) -> SimulatedJob | None:
+        """Return the head, if it fits."""
         if self._jobs and self._jobs[0].pattern.size <= most_free:
-            return self._jobs.popleft()
+            return self._jobs[0]
         return None
+
+    def remove(self, first: SimulatedJob) -> None:  # noqa: ARG002 - there is but one head
+        """Take out the head."""
+        self._jobs.popleft()
 
 
 class SkipAhead:
@@ -43,10 +50,14 @@ class SkipAhead:
         """Put a job at the end."""
         self._of_size.setdefault(job.pattern.size, deque()).append((order, job))
 
-    def pop(self, most_free: int) -> SimulatedJob | None:
-        """Take out the longest waiting of those that fit."""
+    def first(self, most_free: int) -> SimulatedJob | None:
+        """Return the longest waiting of those that fit."""
         fitting = [jobs for size, jobs in self._of_size.items() if jobs and size <= most_free]
-        return min(fitting, key=lambda jobs: jobs[0][0]).popleft()[1] if fitting else None
+        return min(fitting, key=lambda jobs: jobs[0][0])[0][1] if fitting else None
+
+    def remove(self, first: SimulatedJob) -> None:
+        """Take out the head of its size."""
+        self._of_size[first.pattern.size].popleft()
 
 
 def queue_of(queueing: Queueing) -> Queue:

@@ -19,6 +19,7 @@ def document(result: Result) -> dict[str, object]:
         "model": result.model,
         "timeLaw": result.time_law,
         "queueing": result.queueing,
+        "waiting": result.waiting,
         "makespan": result.makespan,
         "throughput": summarize(result).throughput,
         "jobs": [_job(finished) for finished in result.jobs],

@@ -8,16 +8,19 @@ from gputopo.api.enums import PolicyName
 from gputopo.bandwidth.model import BandwidthModel, require_usable
 from gputopo.placement.model import Match
 from gputopo.placement.place import ranking
-from gputopo.simulate.fleet import Fleet, Placed, request_of
+from gputopo.simulate.fleet import Fleet, Placed, Running, request_of
 from gputopo.simulate.model import (
     FinishedJob,
     Queueing,
     Result,
     SimulatedJob,
+    SimulationError,
     require_sound,
 )
+from gputopo.simulate.patience import Patience
 from gputopo.simulate.queueing import queue_of
 from gputopo.simulate.timelaw import FixedService, TimeLaw
+from gputopo.simulate.waiting import Waiting
 from gputopo.topology.model import NodeTopology, mask_of
 
 Progress = Callable[[int, int], None]
@@ -32,12 +35,15 @@ class Settings:
         model: what the policy values GPUs by; None for the default of node and pattern.
         judge: what the outcome is valued by, execution times included; None for ``model``.
             With one judge, policies that go by different models compare.
+        waiting: when a sensitive job waits for better links; None for never. For one node
+            and FIFO.
     """
 
     policy: PolicyName = PolicyName.PRESERVE
     model: BandwidthModel | None = None
     time_law: TimeLaw = field(default_factory=FixedService)
     queueing: Queueing = Queueing.FIFO
+    waiting: Waiting | None = None
     judge: BandwidthModel | None = None
 
 
@@ -57,6 +63,7 @@ def run(
         ModelError: where a bandwidth model may not be used for a job.
     """
     require_sound(jobs)
+    _require_waiting_possible(nodes, settings)
     simulation = _Simulation(nodes, settings)
     simulation.require_room(jobs)
     finished = simulation.finish(jobs, progress or (lambda _done, _total: None))
@@ -65,8 +72,18 @@ def run(
         model="default" if settings.model is None else settings.model.name,
         time_law=settings.time_law.name,
         queueing=settings.queueing.value,
+        waiting=settings.waiting is not None,
         jobs=tuple(finished[job.id] for job in jobs),
     )
+
+
+def _require_waiting_possible(nodes: Mapping[str, NodeTopology], settings: Settings) -> None:
+    if settings.waiting is None:
+        return
+    if len(nodes) > 1:
+        raise SimulationError(f"waiting: on {len(nodes)} nodes is not yet supported")
+    if settings.queueing is not Queueing.FIFO:
+        raise SimulationError(f"waiting: with {settings.queueing} is not yet supported")
 
 
 class _Simulation:
@@ -75,8 +92,9 @@ class _Simulation:
         self._settings = settings
         self._fleet = Fleet(nodes, settings.policy, settings.model)
         self._queue = queue_of(settings.queueing)
-        self._running: list[tuple[float, int, Placed]] = []
+        self._running: list[tuple[float, int, Running]] = []
         self._finished: dict[object, FinishedJob] = {}
+        self._patience = Patience(settings.waiting, settings.time_law, self._fleet)
 
     def require_room(self, jobs: Sequence[SimulatedJob]) -> None:
         """Ask once for each need; the first job of the list is the one named."""
@@ -96,7 +114,7 @@ class _Simulation:
         while ended < len(jobs):
             now = self._next_time(arriving[arrived : arrived + 1])
             while self._running and self._running[0][0] <= now:
-                self._fleet.give_back(heapq.heappop(self._running)[2])
+                self._end()
                 ended += 1
                 progress(ended, len(jobs))
             while arrived < len(jobs) and arriving[arrived].arrival <= now:
@@ -106,18 +124,28 @@ class _Simulation:
         return self._finished
 
     def _next_time(self, next_to_arrive: Sequence[SimulatedJob]) -> float:
-        ends = [end for end, _, _ in self._running[:1]]
-        return min([job.arrival for job in next_to_arrive] + ends)
+        times = [job.arrival for job in next_to_arrive] + [end for end, _, _ in self._running[:1]]
+        if self._patience.until is not None:
+            times.append(self._patience.until)
+        return min(times)
 
     def _start_all(self, now: float) -> None:
-        while (job := self._queue.pop(self._fleet.most_free())) is not None:
+        while (job := self._queue.first(self._fleet.most_free())) is not None:
+            if self._patience.waits(job, now, [one for _, _, one in self._running]):
+                return
+            self._queue.remove(job)
             self._start(job, now)
+
+    def _end(self) -> None:
+        end, _, ended = heapq.heappop(self._running)
+        self._fleet.give_back(ended.placed)
+        self._patience.observe(end - ended.start)
 
     def _start(self, job: SimulatedJob, now: float) -> None:
         placed = self._fleet.take(job)
         match = self._judged(job, placed)
         end = now + self._settings.time_law.execution_time(job, match.effective_mb_per_s)
-        heapq.heappush(self._running, (end, len(self._finished), placed))
+        heapq.heappush(self._running, (end, len(self._finished), Running(placed, now)))
         self._finished[job.id] = FinishedJob(
             job=job,
             node=placed.node,

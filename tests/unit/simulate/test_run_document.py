@@ -19,6 +19,7 @@ def test_a_run_is_told_as_json_with_units_in_the_keys() -> None:
         "model": "default",
         "timeLaw": "fixed",
         "queueing": "fifo",
+        "waiting": False,
         "makespan": 10,
         "throughput": 0.2,
         "jobs": [

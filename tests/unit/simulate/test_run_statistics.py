@@ -23,7 +23,7 @@ def finished(
 
 
 def result(*jobs: FinishedJob) -> Result:
-    return Result(PolicyName.BASELINE, "default", "fixed", "fifo", jobs)
+    return Result(PolicyName.BASELINE, "default", "fixed", "fifo", waiting=False, jobs=jobs)
 
 
 RUN = result(

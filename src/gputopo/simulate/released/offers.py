@@ -105,7 +105,7 @@ class Scores:
 
 @cache
 def scores_of(server: Server) -> Scores:
-    """Return the scores of a server, computed once: at most 0.6 s and 10 MB for 16 GPUs."""
+    """Return the scores of a server, computed once: at most 0.6 s and 4 MB."""
     return Scores(server)
 
 

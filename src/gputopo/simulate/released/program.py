@@ -10,6 +10,7 @@ from gputopo.simulate.model import FinishedJob, Result, SimulatedJob, Simulation
 from gputopo.simulate.released.offers import Ring, scores_of
 from gputopo.simulate.released.policies import POLICIES, Situation
 from gputopo.simulate.released.servers import SERVERS, Server
+from gputopo.simulate.timelaw import FixedService
 from gputopo.topology.model import GpuMask, mask_of
 
 MODEL: Final = "eq2"
@@ -44,7 +45,14 @@ def run_as_released(name: str, jobs: Sequence[SimulatedJob], policy: PolicyName)
     for job in jobs:
         _require_possible(job, server)
     finished = dict(_cycles(server, jobs, policy))
-    return Result(policy, MODEL, "fixed", QUEUEING, tuple(finished[job.id] for job in jobs))
+    return Result(
+        policy=policy,
+        model=MODEL,
+        time_law=FixedService().name,
+        queueing=QUEUEING,
+        waiting=False,
+        jobs=tuple(finished[job.id] for job in jobs),
+    )
 
 
 def _require_possible(job: SimulatedJob, server: Server) -> None:
