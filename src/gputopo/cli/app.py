@@ -4,9 +4,10 @@ from typing import Annotated
 
 import typer
 
-from gputopo.cli.commands import bandwidth, place, topology
+from gputopo.cli.commands import bandwidth, compare, place, simulate, topology
 
 app = typer.Typer(
+    pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: fast, and the same in a terminal, a pipe and a page
     help="Which GPUs of a server a job should get: look at topologies, place and simulate jobs.",
     epilog="Exit status: 0 done, 2 bad input, 3 nothing fits. docs/cli.md has examples.",
@@ -35,6 +36,8 @@ def _root(
         typer.echo(context.get_help())
 
 
-app.command()(place.place)
 app.add_typer(topology.app, name="topology")
+app.command()(place.place)
+app.command()(simulate.simulate)
+app.command()(compare.compare)
 app.add_typer(bandwidth.app, name="bandwidth")

@@ -95,3 +95,54 @@ ModelOption = Annotated[
         help="A bandwidth model of `gputopo bandwidth list`, or a fitted one's JSON file.",
     ),
 ]
+
+JobsOption = Annotated[
+    str | None,
+    typer.Option("--jobs", metavar="FILE", help="The list of jobs; - is standard input."),
+]
+
+GenerateOption = Annotated[
+    str | None,
+    typer.Option(
+        "--generate",
+        metavar="N",
+        help="Instead of --jobs: draw so many as the MAPA paper did, 1 to 5 GPUs in rings.",
+    ),
+]
+
+NodesOption = Annotated[
+    str, typer.Option("--nodes", metavar="N", help="How many such nodes there are.")
+]
+
+BackfillOption = Annotated[
+    bool,
+    typer.Option("--backfill", help="Let jobs that fit start before those that have to wait."),
+]
+
+WaitOption = Annotated[
+    bool,
+    typer.Option(
+        "--wait",
+        help="Let a sensitive job wait for better links where that saves more GPU time than it"
+        " idles; on one node, without --backfill.",
+    ),
+]
+
+TimeOption = Annotated[
+    str,
+    typer.Option(
+        "--time",
+        metavar="fixed|bandwidth|FILE",
+        autocompletion=starting_with(("bandwidth", "fixed")),
+        help="How long a job runs: its service time, or the longer the less bandwidth it has,"
+        " by published curves or those of a JSON file (docs/simulator.md).",
+    ),
+]
+
+AsReleasedOption = Annotated[
+    bool,
+    typer.Option(
+        "--as-released",
+        help="Do what the paper's authors' program does, to reproduce its figures only.",
+    ),
+]

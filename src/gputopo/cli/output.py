@@ -59,12 +59,12 @@ def _console() -> Console:
     return Console(width=_UNLIMITED if plenty else None, highlight=False, markup=False)
 
 
-def gb_per_s(mb_per_s: int | None) -> float | None:
+def gb_per_s(mb_per_s: float | None) -> float | None:
     """Return GB/s for MB/s; both decimal."""
     return None if mb_per_s is None else mb_per_s / 1000
 
 
-def figure(mb_per_s: int | None) -> str:
+def figure(mb_per_s: float | None) -> str:
     """Return GB/s as a table shows them: three decimals only where they say something.
 
     >>> figure(57858), figure(125000), figure(None)
