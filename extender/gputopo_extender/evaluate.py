@@ -85,7 +85,8 @@ class Evaluation:
 
     def scores(self, *, sensitive: bool) -> dict[str, int]:
         """Return 0..10 for each node; 0 for one that has ceased to fit since it was filtered."""
-        known = dict.fromkeys(self.keys, 0) | score_nodes(self._candidates(), sensitive=sensitive)
+        scored = score_nodes(self._candidates(), sensitive=sensitive)
+        known = dict.fromkeys(self.answers, 0) | scored
         return dict(zip(self.nodes, map(known.__getitem__, self.keys), strict=True))
 
     def _candidates(self) -> dict[Hashable, Candidate]:

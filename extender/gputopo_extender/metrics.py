@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, Info
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from gputopo.topology.shared import TABLES
 from gputopo_extender.binder import Outcome
 from gputopo_extender.book import Book
 from gputopo_extender.decide import Decision
@@ -61,9 +62,9 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
-        self._worked_out = Histogram(
-            "gputopo_extender_work_duration_seconds",
-            "Time to work out what nodes in new states offer to a shape of pod, tables included.",
+        self._build_seconds = Histogram(
+            "gputopo_placement_build_duration_seconds",
+            "Time to work out, beside the verbs, what was not known yet, tables included.",
             buckets=_SECONDS,
             registry=self.registry,
         )
@@ -102,7 +103,7 @@ class Metrics:
 
     def worked_out(self, seconds: float) -> None:
         """Note how long answers took that were not known."""
-        self._worked_out.observe(seconds)
+        self._build_seconds.observe(seconds)
 
     def bind_ended(self, outcome: Outcome) -> None:
         """Count a bind."""
@@ -121,6 +122,11 @@ class _State(Collector):
         self._caches = caches
 
     def collect(self) -> Iterable[Metric]:
+        yield GaugeMetricFamily(
+            "gputopo_placement_tables_bytes",
+            "Memory of the tables that are kept, which has a limit.",
+            value=TABLES.nbytes,
+        )
         yield self._reservations()
         yield from self._gpus()
         yield from self._freshness()

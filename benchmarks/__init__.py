@@ -1,0 +1,1 @@
+"""What gputopo costs, measured: ``python -m benchmarks`` (see README.md)."""

@@ -1,0 +1,188 @@
+"""How long one decision takes on one node, by topology, pattern and size; Fig. 19 of the paper."""
+
+import csv
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Final
+
+from benchmarks.drawing import Line, draw
+from benchmarks.measure import Timing, microseconds, milliseconds, timed
+from benchmarks.options import Options
+from benchmarks.table import show
+from gputopo.api.enums import PatternKind, PolicyName
+from gputopo.patterns.model import Pattern, PatternEdge, build, custom
+from gputopo.placement.model import PlacementRequest
+from gputopo.placement.place import place, ranking
+from gputopo.topology.catalogue import named
+from gputopo.topology.model import GpuMask, NodeTopology
+from gputopo.topology.shared import TABLES
+
+TOPOLOGIES: Final = ("dgx1-v100", "summit", "dgx-a100", "torus-2d-16", "cubemesh-16", "dgx-2")
+QUICK_TOPOLOGIES: Final = ("dgx1-v100",)
+
+_RELEASED_NAMES: Final = {
+    "dgx1-v100": "dgx-v",
+    "summit": "summit",
+    "torus-2d-16": "torus-2d",
+    "cubemesh-16": "cubeMesh-16",
+}
+_RELEASED: Final = Path(__file__).parent / "data" / "mapa_overhead_ms.csv"
+_MASKS: Final = 100
+_COLD_TIMES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a decision takes.
+
+    Attributes:
+        cold: nothing is there: the tables of the pattern and the size are built first.
+        unseen: the tables are there, but not the answer for these free GPUs.
+        seen: the same was asked before.
+    """
+
+    topology: str
+    pattern: Pattern
+    cold: Timing
+    unseen: Timing
+    seen: Timing
+
+
+def run(options: Options) -> None:
+    """Measure every pattern and size, print what they cost, and draw rings where told to."""
+    topologies = QUICK_TOPOLOGIES if options.quick else TOPOLOGIES
+    costs = list(measured(topologies, masks=3 if options.quick else _MASKS))
+    _show_patterns(costs)
+    _show_released(costs)
+    if options.plot is not None:
+        draw(_lines(costs), options.plot)
+
+
+def measured(topologies: tuple[str, ...], *, masks: int) -> Iterator[Cost]:
+    """Measure each pattern in each size on each topology; the policy is preserve, sensitive."""
+    place(named("summit"), GpuMask(1), _request(build(PatternKind.RING, 1)), PolicyName.PRESERVE)
+    for name, kind in product(topologies, PatternKind):
+        topology = named(name)
+        for size in range(2 if kind is PatternKind.CUSTOM else 1, len(topology.gpus) + 1):
+            yield _cost(name, topology, pattern_of(kind, size), masks)
+
+
+def released_ms() -> dict[tuple[str, int], float]:
+    """Return what the authors' program takes by topology (our name) and size."""
+    ours = {theirs: name for name, theirs in _RELEASED_NAMES.items()}
+    lines = [line for line in _RELEASED.read_text().splitlines() if not line.startswith("#")]
+    return {
+        (ours[row["topology"]], int(row["job_gpus"])): float(
+            row["no_sleep_ms"] or row["as_released_ms"]
+        )
+        for row in csv.DictReader(lines)
+    }
+
+
+def _cost(name: str, topology: NodeTopology, pattern: Pattern, masks: int) -> Cost:
+    request = _request(pattern)
+
+    def afresh(free: GpuMask) -> None:
+        """Do what ``place`` does where it has not kept the answer."""
+        ranking(topology, free, request, PolicyName.PRESERVE, most=1)
+
+    cold = timed(lambda: afresh(topology.mask), times=_COLD_TIMES, before=TABLES.clear)
+    unseen, seen = [], []
+    for free in _free_sets(topology, pattern.size, masks):
+        began = time.perf_counter()
+        afresh(free)
+        unseen.append(time.perf_counter() - began)
+        place(topology, free, request, PolicyName.PRESERVE)
+        began = time.perf_counter()
+        place(topology, free, request, PolicyName.PRESERVE)
+        seen.append(time.perf_counter() - began)
+    return Cost(name, pattern, cold, Timing(tuple(unseen), 0.0), Timing(tuple(seen), 0.0))
+
+
+def _free_sets(topology: NodeTopology, size: int, count: int) -> Iterator[GpuMask]:
+    """Draw sets of free GPUs that have room, the idle node among them."""
+    draw = random.Random(size)  # noqa: S311 - repeatable, not secret
+    gpus = [gpu.index for gpu in topology.gpus]
+    yield topology.mask
+    for _ in range(count - 1):
+        free = draw.sample(gpus, draw.randint(size, len(gpus)))
+        yield GpuMask(sum(1 << index for index in free))
+
+
+def _request(pattern: Pattern) -> PlacementRequest:
+    return PlacementRequest(pattern, sensitive=True)
+
+
+def pattern_of(kind: PatternKind, size: int) -> Pattern:
+    """Return the pattern of this kind that the benchmarks ask for."""
+    if kind is not PatternKind.CUSTOM:
+        return build(kind, size)
+    # A ring of uneven weights: no two ranks are alike, which is the dearest there is.
+    edges = [PatternEdge(rank, rank + 1, 1 + rank % 3) for rank in range(size - 1)]
+    return custom(size, [*edges, PatternEdge(0, size - 1, 5)])
+
+
+def _show_patterns(costs: list[Cost]) -> None:
+    rows = []
+    for name, kind in dict.fromkeys((cost.topology, cost.pattern.kind) for cost in costs):
+        sizes = [it for it in costs if (it.topology, it.pattern.kind) == (name, kind)]
+        cold = max(sizes, key=lambda cost: cost.cold.median)
+        unseen = max(sizes, key=lambda cost: cost.unseen.median)
+        seen = max(sizes, key=lambda cost: cost.seen.median)
+        rows.append(
+            [
+                f"{name} {kind}",
+                *(milliseconds(cold.cold.median), f"of {cold.pattern.size}"),
+                *(microseconds(unseen.unseen.median), microseconds(unseen.unseen.p99)),
+                f"of {unseen.pattern.size}",
+                *(microseconds(seen.seen.median), microseconds(seen.seen.p99)),
+                f"{cold.cold.median / unseen.unseen.median:,.0f}",
+            ]
+        )
+    head = ["dearest size", "cold ms", "", "unseen us", "p99", "", "seen us", "p99"]
+    show("One decision, preserve, sensitive, any size", [*head, "cold/unseen"], rows)
+
+
+def _show_released(costs: list[Cost]) -> None:
+    released = released_ms()
+    rows = []
+    for cost in costs:
+        theirs = released.get((cost.topology, cost.pattern.size))
+        if cost.pattern.kind is PatternKind.RING and cost.topology in _RELEASED_NAMES:
+            rows.append([f"{cost.topology} ring of {cost.pattern.size}", *_beside(cost, theirs)])
+    head = ["Fig. 19", "theirs ms", "cold ms", "ratio", "unseen us", "ratio", "seen us", "ratio"]
+    show("Beside the authors' program (one process, idle node; - did not end)", head, rows)
+
+
+def _lines(costs: list[Cost]) -> list[Line]:
+    """Return rings' times by size: ours in three states, and those of the authors' program."""
+    rings = [cost for cost in costs if cost.pattern.kind is PatternKind.RING]
+    released = released_ms()
+    lines: list[Line] = []
+    for name in dict.fromkeys(cost.topology for cost in rings):
+        of_this = [cost for cost in rings if cost.topology == name]
+        lines += [
+            Line(name, "cold", [(it.pattern.size, it.cold.median) for it in of_this]),
+            Line(name, "unseen", [(it.pattern.size, it.unseen.median) for it in of_this]),
+            Line(name, "seen", [(it.pattern.size, it.seen.median) for it in of_this]),
+        ]
+        theirs = [(size, ms / 1000) for (server, size), ms in released.items() if server == name]
+        lines.append(Line(name, "MAPA's program", theirs))
+    return lines
+
+
+def _beside(cost: Cost, theirs_ms: float | None) -> list[str]:
+    theirs = None if theirs_ms is None else theirs_ms / 1000
+    cells = ["-" if theirs is None else milliseconds(theirs)]
+    for timing, shown in (
+        (cost.cold, milliseconds),
+        (cost.unseen, microseconds),
+        (cost.seen, microseconds),
+    ):
+        cells.append(shown(timing.median))
+        cells.append("-" if theirs is None else f"{theirs / timing.median:,.0f}")
+    return cells

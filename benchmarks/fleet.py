@@ -1,0 +1,157 @@
+"""A fleet of nodes in mixed states, told to a ledger as the API server would tell it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gputopo.api.annotations import GpusAnnotation
+from gputopo.api.names import (
+    EDGES_ANNOTATION,
+    GPUS_ANNOTATION,
+    PATTERN_ANNOTATION,
+    POLICY_ANNOTATION,
+    RESOURCE,
+    SENSITIVITY_ANNOTATION,
+)
+from gputopo.topology.catalogue import named
+from gputopo.topology.model import GpuMask, NodeTopology, indices_of
+from gputopo.topology.published import to_spec
+from gputopo_extender.ledger import Ledger
+from gputopo_extender.pods import PodRecord, record_of
+from gputopo_extender.topologies import node_of
+
+STRUCTURES: Final = ("dgx1-v100", "dgx1-p100", "dgx-a100", "dgx-h100", "pcie-8gpu")
+"""Nodes of 8 GPUs; node i is of the i-th kind, in turn."""
+
+_FILLER: Final = {f"VARIABLE_{number}": "x" * 60 for number in range(40)}
+"""Environment that makes a pod as long as real ones are: about 4 kB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a pod asks for."""
+
+    name: str
+    gpus: int
+    annotations: Mapping[str, str]
+
+
+def _shape(name: str, gpus: int, pattern: str = "Ring", **more: str) -> Shape:
+    return Shape(name, gpus, {PATTERN_ANNOTATION: pattern, **more})
+
+
+_INSENSITIVE: Final = {SENSITIVITY_ANNOTATION: "Insensitive"}
+_EDGES: Final = {
+    EDGES_ANNOTATION: '[{"from":0,"to":1,"weight":3},{"from":1,"to":2},{"from":2,"to":3}]'
+}
+
+SHAPES: Final = (
+    *(_shape(f"ring of {gpus}", gpus) for gpus in range(1, 9)),
+    _shape("ring of 3, insensitive", 3, **_INSENSITIVE),
+    _shape("ring of 4, greedy", 4, **{POLICY_ANNOTATION: "Greedy"}),
+    _shape("all-to-all of 4", 4, "AllToAll"),
+    _shape("custom of 4", 4, "Custom", **_EDGES),
+)
+
+
+def filled_ledger(nodes: int) -> Ledger:
+    """Return the ledger of this many nodes; every structure has every set of free GPUs in turn."""
+    ledger = Ledger()
+    ledger.replace_topologies(
+        node_of(_topology(name_of(node), _machine(node))) for node in range(nodes)
+    )
+    ledger.replace_pods(_holders(nodes), epoch=ledger.begin_pod_list())
+    return ledger
+
+
+def name_of(node: int) -> str:
+    """Return a name as long as cloud providers make them."""
+    return f"gpu-pool-{node % 7}-node-{node:05d}.zone-a.internal"
+
+
+def change(ledger: Ledger, node: int, turn: int) -> None:
+    """Let the pod of a node end, and one with other GPUs take its place."""
+    ledger.drop_pod(_uid(node))
+    used = 1 + (node + turn * 37) % 255
+    ledger.put_pod(_record(_holder(node, GpuMask(used))))
+
+
+def pod(shape: Shape, number: int) -> dict[str, Any]:
+    """Return a pod that waits to be scheduled, as the API server has it."""
+    name = f"train-{number}"
+    asked = {"cpu": "8", "memory": "64Gi", RESOURCE: str(shape.gpus)}
+    environment = [{"name": key, "value": value} for key, value in _FILLER.items()]
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "research",
+            "uid": f"uid-{name}",
+            "annotations": dict(shape.annotations),
+        },
+        "spec": {
+            "schedulerName": "gputopo",
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "registry.example/train:1",
+                    "env": environment,
+                    "resources": {"requests": asked, "limits": asked},
+                }
+            ],
+        },
+        "status": {"phase": "Pending"},
+    }
+
+
+def _machine(node: int) -> NodeTopology:
+    return named(STRUCTURES[node % len(STRUCTURES)], node=name_of(node))
+
+
+def _topology(name: str, topology: NodeTopology) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "generation": 1},
+        "spec": to_spec(topology).to_json(),
+        "status": {"gpus": [{"uuid": gpu.uuid, "healthy": True} for gpu in topology.gpus]},
+    }
+
+
+def _holders(nodes: int) -> Iterator[PodRecord]:
+    for node in range(nodes):
+        used = (node // len(STRUCTURES)) % 255
+        if used:
+            yield _record(_holder(node, GpuMask(used)))
+
+
+def _holder(node: int, used: GpuMask) -> dict[str, Any]:
+    uuid_of = _machine(node).uuid_of
+    annotation = GpusAnnotation(
+        uid=_uid(node),
+        node=name_of(node),
+        generation=1,
+        containers={"main": [uuid_of[index] for index in indices_of(used)]},
+    )
+    asked = {RESOURCE: str(used.bit_count())}
+    return {
+        "metadata": {
+            "name": f"holder-{node}",
+            "namespace": "research",
+            "uid": _uid(node),
+            "annotations": {GPUS_ANNOTATION: annotation.dump()},
+        },
+        "spec": {
+            "nodeName": name_of(node),
+            "containers": [{"name": "main", "resources": {"requests": asked, "limits": asked}}],
+        },
+        "status": {"phase": "Running"},
+    }
+
+
+def _uid(node: int) -> str:
+    return f"uid-holder-{node}"
+
+
+def _record(document: Mapping[str, Any]) -> PodRecord:
+    found = record_of(document, RESOURCE)
+    if found is None:
+        raise AssertionError("the pod asks for GPUs")
+    return found

@@ -1,0 +1,77 @@
+"""What the tables of all sizes take: bytes of arrays, and what the process grows by."""
+
+import resource
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Final
+
+from benchmarks.decisions import pattern_of
+from benchmarks.options import Options
+from benchmarks.table import show
+from gputopo.api.enums import PatternKind, PolicyName
+from gputopo.placement.model import PlacementRequest
+from gputopo.placement.place import place
+from gputopo.topology.catalogue import named
+from gputopo.topology.shared import TABLES
+
+TOPOLOGIES: Final = ("dgx1-v100", "torus-2d-16", "cubemesh-16")
+_MB: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """By how much a process grew, in bytes.
+
+    Attributes:
+        arrays: numpy's count of the tables.
+        resident: memory that stays.
+        peak: memory at the worst moment of building.
+    """
+
+    arrays: int
+    resident: int
+    peak: int
+
+
+def run(options: Options) -> None:
+    """Build the tables of all sizes, each time in a process of its own, and print their memory."""
+    topologies = TOPOLOGIES[:1] if options.quick else TOPOLOGIES
+    tasks = [(name, [kind]) for name in topologies for kind in PatternKind]
+    tasks += [(name, list(PatternKind)) for name in topologies]
+    with get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        found = pool.starmap(grown, tasks, chunksize=1)
+    rows = [
+        [
+            f"{name} {kinds[0] if len(kinds) == 1 else 'all patterns'}",
+            *(f"{size / _MB:,.1f}" for size in (grew.arrays, grew.resident, grew.peak)),
+        ]
+        for (name, kinds), grew in zip(tasks, found, strict=True)
+    ]
+    title = f"Memory of the tables of all sizes, of which {TABLES.max_bytes / _MB:,.0f} MB are kept"
+    show(title, ["", "arrays MB", "process MB", "at the worst MB"], rows)
+
+
+def grown(name: str, kinds: Sequence[PatternKind]) -> Grown:
+    """Build the tables of every size, and return by how much this process grew."""
+    topology = named(name)
+    idle = topology.mask
+    one = PlacementRequest(pattern_of(PatternKind.RING, 1), sensitive=False)
+    place(named("summit"), named("summit").mask, one, PolicyName.PRESERVE)
+    TABLES.clear()
+    resident, peak = _resident(), _peak()
+    for kind in kinds:
+        for size in range(2, len(topology.gpus) + 1):
+            request = PlacementRequest(pattern_of(kind, size), sensitive=True)
+            place(topology, idle, request, PolicyName.PRESERVE)
+    return Grown(TABLES.nbytes, _resident() - resident, _peak() - peak)
+
+
+def _resident() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

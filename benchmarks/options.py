@@ -1,0 +1,17 @@
+"""What the one command was told."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to run a benchmark.
+
+    Attributes:
+        quick: so small that it only proves to run.
+        plot: where to draw decision times; None for nowhere.
+    """
+
+    quick: bool = False
+    plot: Path | None = None

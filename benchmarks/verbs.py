@@ -1,0 +1,65 @@
+"""The extender's verbs on a fleet, put together as by its server, and a pair that does nothing."""
+
+from typing import Any
+
+from benchmarks.fleet import filled_ledger
+from gputopo.api.enums import PolicyName
+from gputopo.api.names import RESOURCE
+from gputopo.wire.extender import ExtenderArgs, filter_result, priorities
+from gputopo_extender.answers import Answers
+from gputopo_extender.binder import Binder
+from gputopo_extender.cluster import UnansweredError
+from gputopo_extender.decide import Decision
+from gputopo_extender.evaluate import answers_of
+from gputopo_extender.ledger import Ledger
+from gputopo_extender.metrics import Metrics
+from gputopo_extender.pods import PodRecord
+from gputopo_extender.verbs import Verbs
+
+_POLICY = PolicyName.PRESERVE
+
+
+class NoApiServer:
+    """Bind is not measured: the API server would be."""
+
+    async def pod(self, namespace: str, name: str) -> PodRecord | None:
+        """Know no pod."""
+        raise UnansweredError(f"{namespace}/{name}: no API server")
+
+    async def bind(self, decision: Decision) -> None:
+        """Bind nothing."""
+        raise UnansweredError(f"{decision.name}: no API server")
+
+
+class NothingToDecide(Verbs):
+    """Takes and gives the same bodies: what is left is the server and the parsing."""
+
+    async def filter(self, args: ExtenderArgs) -> dict[str, Any]:
+        """Let every node pass."""
+        return filter_result(args, args.candidates(), failed={}, unresolvable={})
+
+    async def prioritize(self, args: ExtenderArgs) -> list[dict[str, Any]]:
+        """Give every node the same score."""
+        return priorities(dict.fromkeys(args.candidates(), 0))
+
+
+def verbs_on(ledger: Ledger, metrics: Metrics, kind: type[Verbs] = Verbs) -> Verbs:
+    """Return the verbs on a ledger."""
+    answers = Answers(answers_of, patience_seconds=60.0, on_worked_out=metrics.worked_out)
+    binder = Binder(
+        ledger,
+        answers,
+        NoApiServer(),
+        resource=RESOURCE,
+        default_policy=_POLICY,
+        settle_after_seconds=1.0,
+        on_bound=metrics.bound,
+    )
+    return kind(ledger, answers, binder, metrics, resource=RESOURCE, default_policy=_POLICY)
+
+
+def fleet_of(nodes: int) -> tuple[Ledger, Metrics]:
+    """Return a ledger of this many nodes with books already derived, and its metrics."""
+    ledger = filled_ledger(nodes)
+    ledger.states()
+    return ledger, Metrics(ledger, [])

@@ -1,0 +1,62 @@
+"""Every benchmark runs to its end; what it measures is for people to read."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("benchmarks") / "times.svg"
+
+
+@pytest.fixture(scope="module")
+def everything(picture: Path) -> str:
+    """Return what a run of all benchmarks prints."""
+    done = run("--quick", "--plot", str(picture))
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "dgx1-v100 RingTree",
+        "20,935.60",
+        "dgx1-v100 all patterns",
+        "Extender in process",
+        "Extender over HTTP",
+        "nothing to decide",
+        "events/s",
+        "(models: ",
+    ],
+)
+def test_all_benchmarks_print_their_tables(everything: str, words: str) -> None:
+    assert words in everything
+
+
+def test_decision_times_are_drawn_where_told_to(everything: str, picture: Path) -> None:
+    assert everything
+    text = picture.read_text()
+    assert text.startswith("<?xml")
+    assert text.count('id="line2d_') > 4
+
+
+def test_an_unknown_benchmark_is_refused_with_the_names_of_all() -> None:
+    done = run("nonsense")
+    assert done.returncode == 2
+    assert "'nonsense' is not one of decisions, memory, extender" in done.stderr
