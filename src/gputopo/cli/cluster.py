@@ -1,14 +1,18 @@
 """The topology that a node of the cluster has published, and which of its GPUs are in use."""
 
 import json
+import os
 from typing import TYPE_CHECKING, Any, Final
 
+from pydantic import ValidationError
+
 from gputopo.api.names import GROUP, VERSION
-from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus, ObservedGpu
+from gputopo.api.v1alpha1 import GPUTopologyStatus, ObservedGpu
 from gputopo.cli.errors import InputError, shown
 from gputopo.cli.source import Source
+from gputopo.topology.load import decoded
 from gputopo.topology.model import GpuUuid
-from gputopo.topology.published import from_spec
+from gputopo.topology.refusal import refused
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiException
@@ -33,12 +37,11 @@ def node(name: str, context: str | None = None) -> Source:
 
 
 def _source(name: str, document: dict[str, Any]) -> Source:
+    topology = decoded(document, f"node/{name}")
     try:
-        spec = GPUTopologySpec.model_validate(document.get("spec", {}))
-        status = GPUTopologyStatus.model_validate(document.get("status", {}))
-    except ValueError as error:
-        raise InputError(f"node: {shown(name)}: GPUTopology: {error}") from None
-    topology = from_spec(spec)
+        status = GPUTopologyStatus.model_validate(document.get("status") or {})
+    except ValidationError as error:
+        raise refused(error, prefix=f"node/{name}: status") from None
     in_use = {
         topology.index_of[GpuUuid(gpu.uuid)]: reason
         for gpu in status.gpus
@@ -64,7 +67,9 @@ def _read(name: str, context: str | None) -> dict[str, Any]:
     configuration.retries = False
     try:
         load: Any = load_kube_config
-        load(context=context, client_configuration=configuration)
+        # The client looks at the environment only when it is first imported.
+        file = os.environ.get("KUBECONFIG")
+        load(config_file=file, context=context, client_configuration=configuration)
         with client.ApiClient(configuration) as connection:
             objects: Any = client.CustomObjectsApi(connection)
             document: dict[str, Any] = objects.get_cluster_custom_object(
@@ -73,20 +78,21 @@ def _read(name: str, context: str | None) -> dict[str, Any]:
     except ConfigException as error:
         raise InputError(f"kubeconfig: {_first_line(error)}") from None
     except client.ApiException as error:
-        raise InputError(f"node: {shown(name)}: {_said(error)}") from None
+        raise InputError(f"node: {shown(name)}: {said(error)}") from None
     except (HTTPError, OSError) as error:
         raise InputError(f"cluster: {configuration.host} {_first_line(error)}") from None
     return document
 
 
-def _said(error: "ApiException") -> str:
+def said(error: "ApiException") -> str:
     """Return what the API server said of a request that it refused."""
     if error.status == _NOT_FOUND:
         return "the cluster has no GPUTopology of this name"
     try:
-        return str(json.loads(error.body or "")["message"])
+        said = json.loads(error.body or "")["message"]
     except (TypeError, ValueError, KeyError):
-        return f"the cluster answered {error.status} {error.reason}"
+        said = None
+    return str(said or f"the cluster answered {error.status} {error.reason}")
 
 
 def _first_line(error: Exception) -> str:

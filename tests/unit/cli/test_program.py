@@ -1,6 +1,7 @@
 """The program as a process: streams, statuses, broken pipes, and what it may load."""
 
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -132,6 +133,36 @@ def test_without_its_extra_it_says_what_to_install() -> None:
     )
     assert done.returncode == 1
     assert done.stderr == "gputopo: typer is not installed: pip install 'gputopo[cli]'\n"
+
+
+@pytest.mark.parametrize("module", ["typer", "rich", "numpy"])
+def test_whatever_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+    def lacking(*_: object) -> int:
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+    monkeypatch.setattr(program, "_run", lacking)
+    assert program.run([], "gputopo") == 1
+
+
+def test_output_that_cannot_be_written_is_status_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert program.run(["topology", "list"], "gputopo") == 1
+        monkeypatch.undo()
+    assert capsys.readouterr().err == "gputopo: standard output: No space left on device\n"
+
+
+def test_module_runs_as_the_program_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "gputopo.cli.__main__")
+    monkeypatch.setattr(sys, "argv", ["gputopo", "--version"])
+    with pytest.raises(SystemExit) as left:
+        runpy.run_module("gputopo.cli", run_name="__main__")
+    assert left.value.code == 0
+    assert capsys.readouterr().out.startswith("gputopo ")
 
 
 def test_colours_are_for_terminals_only() -> None:

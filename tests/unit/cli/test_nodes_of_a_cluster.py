@@ -1,0 +1,142 @@
+"""Topologies of a cluster's nodes, over HTTP from an API server in this process."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kubernetes.client import ApiException
+
+from command_line import Command
+from gputopo.cli.cluster import said
+from gputopo.topology import catalogue
+from gputopo.topology.published import to_spec
+from object_api import Document, Fault, ObjectApi, serving
+
+TOPOLOGY = catalogue.named("dgx1-v100", node="n1")
+
+
+def document() -> Document:
+    uuids = TOPOLOGY.uuid_of
+    return {
+        "apiVersion": "gputopo.io/v1alpha1",
+        "kind": "GPUTopology",
+        "metadata": {"name": "n1"},
+        "spec": to_spec(TOPOLOGY).to_json(),
+        "status": {
+            "gpus": [
+                {"uuid": uuids[TOPOLOGY.gpus[0].index], "healthy": True},
+                {
+                    "uuid": uuids[TOPOLOGY.gpus[3].index],
+                    "healthy": True,
+                    "podUID": "u-3",
+                    "namespace": "default",
+                    "pod": "train",
+                },
+                {"uuid": uuids[TOPOLOGY.gpus[6].index], "healthy": True, "podUID": "u-6"},
+                {"uuid": uuids[TOPOLOGY.gpus[0].index], "healthy": False},
+                {"uuid": "GPU-gone", "healthy": False},
+            ]
+        },
+    }
+
+
+@pytest.fixture
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> Iterator[ObjectApi]:
+    del gputopo  # it hides the machine's kubeconfig; this test's replaces it
+    with serving(ObjectApi()) as api:
+        api.create("gputopologies", document())
+        config = tmp_path / "kubeconfig"
+        config.write_text(
+            f"""\
+apiVersion: v1
+kind: Config
+current-context: here
+clusters: [{{name: c, cluster: {{server: "{api.url}"}}}}]
+users: [{{name: u, user: {{}}}}]
+contexts:
+- {{name: here, context: {{cluster: c, user: u}}}}
+- {{name: there, context: {{cluster: c, user: u}}}}
+"""
+        )
+        monkeypatch.setenv("KUBECONFIG", str(config))
+        yield api
+
+
+@pytest.mark.parametrize("argument", ["n1", "node/n1", "n1 --context there"])
+def test_a_node_shows_who_has_its_gpus(api: ObjectApi, gputopo: Command, argument: str) -> None:
+    assert api.url
+    lines = gputopo(f"topology show {argument}").out.splitlines()
+    assert lines[0] == "node/n1: 8 GPUs, Tesla V100-SXM2-32GB"
+    states = [" ".join(line.split()[17:]) for line in lines[3:11]]
+    assert states == ["unhealthy", "", "", "default/train", "", "", "u-6", ""]
+
+
+def test_a_job_is_placed_on_what_a_node_has_free(api: ObjectApi, gputopo: Command) -> None:
+    assert api.url
+    answer = gputopo("place --topology n1 --gpus 3 -o json").document
+    assert answer["busy"] == [0, 3, 6]
+    assert answer["gpus"] == [4, 5, 7]
+
+
+def test_a_node_without_a_topology_is_told(api: ObjectApi, gputopo: Command) -> None:
+    assert api.url
+    done = gputopo("topology show node/n9")
+    assert done.status == 2
+    assert done.err == ("gputopo: node: 'n9': the cluster has no GPUTopology of this name\n")
+
+
+def test_a_refusal_of_the_server_is_passed_on(api: ObjectApi, gputopo: Command) -> None:
+    api.faults.append(Fault("GET", "/gputopologies/", 403, "you may not"))
+    assert gputopo("topology show node/n1").err == "gputopo: node: 'n1': you may not\n"
+
+
+def test_an_object_that_makes_no_sense_is_told(api: ObjectApi, gputopo: Command) -> None:
+    def spoil(found: Document) -> None:
+        found["spec"]["gpus"][0]["index"] = 99
+
+    api.change("gputopologies", "n1", spoil)
+    done = gputopo("topology show node/n1")
+    assert done.status == 2
+    assert done.err.startswith("gputopo: node/n1: spec.gpus")
+    assert done.err.count("\n") == 1
+
+
+def test_a_status_that_makes_no_sense_is_told(api: ObjectApi, gputopo: Command) -> None:
+    def spoil(found: Document) -> None:
+        found["status"]["gpus"][0]["healthy"] = "perhaps"
+
+    api.change("gputopologies", "n1", spoil)
+    done = gputopo("topology show node/n1")
+    assert done.status == 2
+    assert done.err.startswith("gputopo: node/n1: status.gpus")
+
+
+def test_an_unknown_context_is_told(api: ObjectApi, gputopo: Command) -> None:
+    assert api.url
+    done = gputopo("topology show node/n1 --context nowhere")
+    assert done.status == 2
+    assert done.err.startswith("gputopo: kubeconfig: ")
+
+
+def test_a_server_that_does_not_answer_is_told(
+    api: ObjectApi, gputopo: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = tmp_path / "silent"
+    config.write_text((tmp_path / "kubeconfig").read_text().replace(api.url, "http://127.0.0.1:9"))
+    monkeypatch.setenv("KUBECONFIG", str(config))
+    done = gputopo("topology show node/n1")
+    assert done.status == 2
+    assert done.err.startswith("gputopo: cluster: http://127.0.0.1:9 ")
+
+
+def test_an_answer_without_words_is_told_by_its_code(api: ObjectApi, gputopo: Command) -> None:
+    api.faults.append(Fault("GET", "/gputopologies/", 500, ""))
+    done = gputopo("topology show node/n1")
+    assert done.err == "gputopo: node: 'n1': the cluster answered 500 Internal Server Error\n"
+
+
+@pytest.mark.parametrize("body", [None, "<html>", "[]", "{}"])
+def test_an_answer_that_is_no_status_is_told_by_its_code(body: str | None) -> None:
+    error = ApiException(status=503, reason="Service Unavailable")
+    error.body = body
+    assert said(error) == "the cluster answered 503 Service Unavailable"
