@@ -32,7 +32,7 @@ class _Layer:
 
     Attributes:
         frontier: the placed ranks that still have an unplaced neighbour.
-        totals: [stands, rows] best total by how the frontier stands in a set (a row of
+        totals: [stands, rows] best total by how the frontier stands in a set (by the
             :func:`arrangements` of the set's members) and by set.
         codes: [stands, rows] the lowest order of that total.
     """
@@ -83,55 +83,57 @@ def best_embeddings(
     return orders.astype(np.uint8), layer.totals[0]
 
 
-def arrangements(count: int, size: int) -> NDArray[np.intp]:
-    """Return [rows, size] all ordered choices of ``size`` of ``count``, the lowest first."""
+def arrangements(count: int, size: int) -> NDArray[np.int8]:
+    """Return [size, choices] all ordered choices of ``size`` of ``count``, the lowest first."""
     if size == 0:
-        return np.zeros((1, 0), dtype=np.intp)
+        return np.zeros((0, 1), dtype=np.int8)
     rest = arrangements(count - 1, size - 1)
-    first = np.repeat(np.arange(count), len(rest))
-    after = np.tile(rest, (count, 1))
-    return np.column_stack([first, after + (after >= first[:, None])])
+    first = np.repeat(np.arange(count, dtype=np.int8), rest.shape[1])
+    after = np.tile(rest, count)
+    return np.vstack([first, after + (after >= first)])
 
 
-def _arrangement_rows(chosen: NDArray[np.intp], count: int) -> NDArray[np.intp]:
-    """Return the row of each choice among the arrangements of its size."""
-    size = chosen.shape[1]
-    rows = np.zeros(len(chosen), dtype=np.intp)
-    for place in range(size):
-        lower = (chosen[:, :place] < chosen[:, place, None]).sum(axis=1)
-        rows += (chosen[:, place] - lower) * perm(count - 1 - place, size - 1 - place)
-    return rows
+def _places(chosen: NDArray[np.int8], count: int) -> NDArray[np.intp]:
+    """Return the place of each choice among the arrangements of its size."""
+    size = len(chosen)
+    places = np.zeros(chosen.shape[1], dtype=np.intp)
+    for at, member in enumerate(chosen):
+        lower = (chosen[:at] < member).sum(axis=0, dtype=np.int8)
+        places += (member - lower).astype(np.intp) * perm(count - 1 - at, size - 1 - at)
+    return places
 
 
 def _cases(pattern: Pattern, plan: Plan, placed: int, frontier: tuple[int, ...]) -> _Cases:
-    rank, later = plan.ranks[placed], plan.ranks[placed + 1 :]
-    members, low = placed + 1, int(plan.pinned and placed > 0)
-    moving = [it for it in (*frontier, rank) if low == 0 or it != 0]
-    kept = tuple(
-        it for it in moving if not (plan.pinned and it == 0) and _joined(pattern, it, later)
-    )
-    columns = (*kept, *(it for it in moving if it not in kept))
-    stands = arrangements(members - low, len(columns)) + low
-    at = {it: stands[:, column] for column, it in enumerate(columns)}
-    here = at[rank]
-    old = stands[:, [columns.index(it) for it in frontier]]
-    before = _arrangement_rows(old - (old > here[:, None]) - low, placed - low)
-    lowest = np.zeros_like(here)
-    gains = [
-        (weight, here * members + at.get(other, lowest))
-        for other, weight in _back(pattern, rank, plan.ranks[:placed])
+    """Return the ways to place the next rank of a plan, ``placed`` of which are."""
+    rank, members = plan.ranks[placed], placed + 1
+    low = np.int8(plan.pinned and placed > 0)  # a pinned rank 0 is not free to stand elsewhere
+    kept, dropped = _frontiers(pattern, plan, placed, frontier)
+    stands = arrangements(members - int(low), len(kept) + len(dropped)) + low
+    at = dict(zip((*kept, *dropped), stands, strict=True))
+    here = at[rank].astype(np.intp)
+    old = [at[it] - (at[it] > at[rank]) - low for it in frontier]
+    before = _places(np.array(old, dtype=np.int8).reshape(-1, len(here)), placed - int(low))
+    ends = [
+        (weight, here * members + at.get(other, 0))
+        for other, weight in _edges(pattern, rank, plan.ranks[:placed])
     ]
 
     def by_stand(values: NDArray[np.intp]) -> NDArray[np.intp]:
-        table = values.reshape(perm(members - low, len(kept)), -1).T
-        return np.ascontiguousarray(table)
+        # The kept ranks come first, so that the ways of one stand lie side by side.
+        return np.ascontiguousarray(values.reshape(perm(members - int(low), len(kept)), -1).T)
 
-    return _Cases(
-        kept,
-        by_stand(here),
-        by_stand(before),
-        tuple((weight, by_stand(ends)) for weight, ends in gains),
-    )
+    gains = tuple((weight, by_stand(pair)) for weight, pair in ends)
+    return _Cases(kept, by_stand(here), by_stand(before), gains)
+
+
+def _frontiers(
+    pattern: Pattern, plan: Plan, placed: int, frontier: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the frontier once the next rank is placed, and the ranks that are no part of it."""
+    moving, later = (*frontier, plan.ranks[placed]), plan.ranks[placed + 1 :]
+    free = [rank for rank in moving if not (plan.pinned and rank == 0)]
+    kept = tuple(rank for rank in free if _edges(pattern, rank, later))
+    return kept, tuple(rank for rank in moving if rank not in kept)
 
 
 def _next_layer(
@@ -180,15 +182,11 @@ def _best(
     return best, codes.min(axis=0)
 
 
-def _back(pattern: Pattern, rank: int, placed: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return (rank, weight) of the edges to placed ranks."""
+def _edges(pattern: Pattern, rank: int, others: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Return (rank, weight) of the edges from a rank to some others."""
     ends = [((edge.a, edge.b), edge.weight) for edge in pattern.edges if rank in edge[:2]]
-    others = [(a if b == rank else b, weight) for (a, b), weight in ends]
-    return [(other, weight) for other, weight in others if other in placed]
-
-
-def _joined(pattern: Pattern, rank: int, others: tuple[int, ...]) -> bool:
-    return bool(_back(pattern, rank, others))
+    joined = [(a if b == rank else b, weight) for (a, b), weight in ends]
+    return [(other, weight) for other, weight in joined if other in others]
 
 
 def _shift(rank: int, size: int) -> int:

@@ -19,9 +19,13 @@ def keys(options: Options) -> Keys:
     """Return, for each level, minus the blocks touched, then minus the GPUs free in them."""
     found: list[NDArray[np.int64]] = []
     for level in _levels(options.topology):
-        touched = (options.sets[:, None] & level) != 0
-        free = np.bitwise_count(level & np.uint64(options.free)).astype(np.int64)
-        found += [-touched.sum(axis=1), -(touched @ free)]
+        touched = np.zeros(len(options.sets), dtype=np.int64)
+        free = np.zeros_like(touched)
+        for block in level[level != 0]:
+            in_block = (options.sets & block) != 0
+            touched += in_block
+            free += in_block * (int(block) & options.free).bit_count()
+        found += [-touched, -free]
     return tuple(found)
 
 
