@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,9 +40,13 @@ def pod_document(
     uid: str | None = None,
     annotation: str | None = None,
     init: Mapping[str, int] | None = None,
+    sidecars: Collection[str] = (),
     node: str = NODE,
 ) -> Document:
-    """Return a bound pod; container ``name`` asks for so many GPUs."""
+    """Return a bound pod; container ``name`` asks for so many GPUs.
+
+    Those of ``init`` that are ``sidecars`` keep running.
+    """
     annotations = {} if annotation is None else {GPUS_ANNOTATION: annotation}
     metadata = {"name": name, "namespace": "default", "uid": uid or f"uid-{name}"}
     return {
@@ -52,7 +56,10 @@ def pod_document(
         "spec": {
             "nodeName": node,
             "containers": [_container(*ask) for ask in asks.items()],
-            "initContainers": [_container(*ask) for ask in (init or {}).items()],
+            "initContainers": [
+                {**_container(*ask), **({"restartPolicy": "Always"} if ask[0] in sidecars else {})}
+                for ask in (init or {}).items()
+            ],
         },
         "status": {"phase": "Pending"},
     }

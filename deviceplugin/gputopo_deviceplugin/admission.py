@@ -11,7 +11,14 @@ from typing import Protocol
 
 from gputopo.runtime.log import fields
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.allocate import Grant, Holder, grant_of, preferred, verify
+from gputopo_deviceplugin.allocate import (
+    Grant,
+    Holder,
+    grant_of,
+    placed_elsewhere,
+    preferred,
+    verify,
+)
 from gputopo_deviceplugin.identify import (
     Identified,
     ListedPod,
@@ -23,7 +30,7 @@ from gputopo_deviceplugin.identify import (
 from gputopo_deviceplugin.kube import ApiServerError
 from gputopo_deviceplugin.lister import ListError
 from gputopo_deviceplugin.podbook import PodBook
-from gputopo_deviceplugin.pods import PodKey
+from gputopo_deviceplugin.pods import PodKey, PodRecord
 from gputopo_deviceplugin.state import Current
 
 _LIST_SECONDS = 1.0
@@ -157,7 +164,7 @@ class Admission:
         return verify(
             gpus,
             expected,
-            [pod for pod in self._pods.values() if pod.uid not in self._refused],
+            self._known(),
             node=self._node,
             holders={**self._listed, **self._granted},
             health=hardware.health if hardware else {},
@@ -167,11 +174,15 @@ class Admission:
         self, gpus: Sequence[GpuUuid], expected: Identified | Refusal | None, deadline: float
     ) -> None:
         """Drop holders of these GPUs that ended since kubelet's books were read."""
-        own = expected.pod.key if isinstance(expected, Identified) else None
+        own = expected.pod if isinstance(expected, Identified) else None
+        placed = placed_elsewhere(gpus, own.uid if own else None, self._known(), self._node)
         holders = [
-            book[gpu] for book in (self._listed, self._granted) for gpu in gpus if gpu in book
+            book[gpu]
+            for book in (self._listed, self._granted, placed)
+            for gpu in gpus
+            if gpu in book
         ]
-        others = {holder.key for holder in holders if holder.key != own}
+        others = {holder.key for holder in holders if own is None or holder.key != own.key}
         if not others:
             return
         await self._pods.refresh(others, deadline - _now())
@@ -201,6 +212,10 @@ class Admission:
             if gpu not in self._listed and self._lives(holder)
         }
         self._refused &= {pod.uid for pod in self._pods.values()}
+
+    def _known(self) -> list[PodRecord]:
+        """Return this node's pods without those refused: they hold nothing, and never will."""
+        return [pod for pod in self._pods.values() if pod.uid not in self._refused]
 
     def _lives(self, holder: Holder) -> bool:
         pod = self._pods.get(holder.key)

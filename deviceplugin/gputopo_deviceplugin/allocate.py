@@ -1,13 +1,20 @@
 """What kubelet is answered: the GPUs to take, and whether those it took are right. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from gputopo.topology.model import Gpu, GpuUuid
 from gputopo_deviceplugin.health import Health
 from gputopo_deviceplugin.identify import Identified, Question, Refusal
-from gputopo_deviceplugin.pods import PlacementError, PodKey, PodRecord, placed_gpus
+from gputopo_deviceplugin.pods import (
+    PlacementError,
+    PodKey,
+    PodRecord,
+    entitled_gpus,
+    keeper_of,
+    placed_gpus,
+)
 
 CONTROL_DEVICES: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 """Device nodes that every CUDA program needs, as far as the host has them."""
@@ -66,7 +73,7 @@ def verify(
     """
     if isinstance(expected, Refusal):
         return expected
-    found = _by_gpus(gpus, pods, node) if expected is None else expected
+    found = _by_gpus(gpus, pods, node, holders) if expected is None else expected
     if isinstance(found, Refusal):
         return found
     pod = found.pod
@@ -76,13 +83,31 @@ def verify(
             f"given {_names(found.gpus)}",
             pod,
         )
-    own = Holder(pod.key, found.container, pod.uid)
+    others = {gpu: holder for gpu, holder in holders.items() if not _is_own(holder, found)}
+    others |= placed_elsewhere(gpus, pod.uid, pods, node)
     obstacles = [
         obstacle
         for gpu in sorted(gpus)
-        if (obstacle := _obstacle(gpu, holders.get(gpu, own), own, health)) is not None
+        if (obstacle := _obstacle(gpu, others.get(gpu), health)) is not None
     ]
     return Refusal(f"pod {pod.key}: {'; '.join(obstacles)}", pod) if obstacles else found
+
+
+def placed_elsewhere(
+    gpus: Sequence[GpuUuid], own_uid: str | None, pods: Iterable[PodRecord], node: str
+) -> dict[GpuUuid, Holder]:
+    """Return which of these GPUs the annotations of other live pods name, and whose they are.
+
+    This is all that tells it when kubelet lost its record of a container that still runs.
+    """
+    return {
+        gpu: Holder(pod.key, container, pod.uid)
+        for pod in pods
+        if pod.live and pod.uid != own_uid
+        for container, placed in _placed(pod, node).items()
+        for gpu in placed
+        if gpu in gpus
+    }
 
 
 def grant_of(found: Identified, gpus: Mapping[GpuUuid, Gpu], controls: Sequence[str]) -> Grant:
@@ -94,35 +119,81 @@ def grant_of(found: Identified, gpus: Mapping[GpuUuid, Gpu], controls: Sequence[
     )
 
 
-def _obstacle(gpu: GpuUuid, holder: Holder, own: Holder, health: Health) -> str | None:
+def _obstacle(gpu: GpuUuid, other: Holder | None, health: Health) -> str | None:
     if gpu not in health:
         return f"this node has no {gpu}"
     if (fault := health[gpu]) is not None:
         return f"{gpu} is unhealthy: {fault}"
-    return f"{gpu} is held by pod {holder.key}" if holder != own else None
+    return f"{gpu} is held by pod {other.key}" if other is not None else None
 
 
-def _by_gpus(gpus: Sequence[GpuUuid], pods: Sequence[PodRecord], node: str) -> Identified | Refusal:
-    """Find the container whose GPUs these are: no two live containers were given the same."""
-    owners = []
-    for pod in pods:
-        if not pod.live or pod.leaving or pod.init_asks or not pod.asks:
-            continue
-        try:
-            placed = placed_gpus(pod, node)
-        except PlacementError:
-            continue  # cannot be the owner: nothing was chosen for it
-        owners += [
-            Identified(pod, ask.container, placed[ask.container])
-            for ask in pod.asks
-            if set(placed.get(ask.container, ())) == set(gpus)
-        ]
+def _is_own(holder: Holder, found: Identified) -> bool:
+    """Return whether the container itself holds it, or one that hands it on to the container."""
+    pod = found.pod
+    if (holder.key, holder.uid) != (pod.key, pod.uid):
+        return False
+    return keeper_of(pod, holder.container) == keeper_of(pod, found.container)
+
+
+def _by_gpus(
+    gpus: Sequence[GpuUuid],
+    pods: Sequence[PodRecord],
+    node: str,
+    holders: Mapping[GpuUuid, Holder],
+) -> Identified | Refusal:
+    """Find the container whose GPUs these are: no two live containers were given the same.
+
+    Kubelet asks no preference where init containers before hand on enough GPUs.
+    """
+    owners = [
+        found
+        for pod in pods
+        if pod.live
+        and not pod.leaving
+        and (found := _next_with(gpus, pod, node, holders)) is not None
+    ]
     if len(owners) == 1:
         return owners[0]
     if not owners:
-        return Refusal(f"no pod of this node was given exactly {_names(gpus)}")
+        held = [
+            f"{gpu} is held by pod {holders[gpu].key}" for gpu in sorted(gpus) if gpu in holders
+        ]
+        reasons = f" ({'; '.join(held)})" if held else ""
+        return Refusal(f"no pod of this node was given exactly {_names(gpus)}{reasons}")
     names = ", ".join(str(owner.pod.key) for owner in owners)
     return Refusal(f"{_names(gpus)} were given to several pods: {names}")
+
+
+def _next_with(
+    gpus: Sequence[GpuUuid], pod: PodRecord, node: str, holders: Mapping[GpuUuid, Holder]
+) -> Identified | None:
+    """Return the pod's next container that may have just these GPUs, None where there is none.
+
+    It comes after the pod's containers that hold some of them already.
+    """
+    names = [ask.container for ask in pod.asks]
+    holding = [
+        names.index(holder.container)
+        for gpu in gpus
+        if (holder := holders.get(gpu)) is not None
+        and (holder.key, holder.uid) == (pod.key, pod.uid)
+        and holder.container in names
+    ]
+    for ask in pod.asks[max(holding, default=-1) + 1 :]:
+        try:
+            entitled = entitled_gpus(pod, ask.container, node)
+        except PlacementError:
+            continue  # nothing was chosen for it
+        if len(gpus) == ask.gpus and set(gpus) <= set(entitled):
+            return Identified(pod, ask.container, tuple(gpu for gpu in entitled if gpu in gpus))
+    return None
+
+
+def _placed(pod: PodRecord, node: str) -> Mapping[str, tuple[GpuUuid, ...]]:
+    try:
+        return placed_gpus(pod, node)
+    except PlacementError:
+        return {}
 
 
 def _names(gpus: Sequence[GpuUuid]) -> str:

@@ -9,12 +9,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.pods import PlacementError, PodKey, PodRecord, placed_gpus
+from gputopo_deviceplugin.pods import Ask, PlacementError, PodKey, PodRecord, entitled_gpus
 
 
 @dataclass(frozen=True, slots=True)
 class ListedPod:
-    """A pod in kubelet's books: the GPUs that each container holds, by container name."""
+    """A pod in kubelet's books: the GPUs that each container holds, by container name.
+
+    Ordinary init containers are never there.
+    """
 
     key: PodKey
     containers: Mapping[str, frozenset[GpuUuid]]
@@ -64,9 +67,13 @@ def identify(
         refused: UIDs of pods that were refused before; that is final for a pod.
     """
     waiting = list(_waiting(listed, pods, refused))
-    fitting = [(pod, name) for pod, name, gpus in waiting if gpus == question.size]
+    fitting = [
+        (pod, next(ask for ask in asks if ask.gpus == question.size))
+        for pod, asks in waiting
+        if any(ask.gpus == question.size for ask in asks)
+    ]
     if not fitting:
-        others = ", ".join(f"{pod.key} for {gpus}" for pod, _, gpus in waiting) or "none"
+        others = ", ".join(f"{pod.key} for {_sizes(asks)}" for pod, asks in waiting) or "none"
         return Refusal(
             f"no pod of this node waits for {question.size} GPUs in its next container "
             f"(waiting: {others})"
@@ -77,8 +84,8 @@ def identify(
             f"several pods wait for {question.size} GPUs and kubelet does not say whom it "
             f"means: {names}"
         )
-    pod, container = fitting[0]
-    return _chosen(question, listed, pod, container, node)
+    pod, ask = fitting[0]
+    return _chosen(question, listed, pod, ask.container, node)
 
 
 def unsettled(
@@ -93,42 +100,59 @@ def unsettled(
 
 def _waiting(
     listed: Sequence[ListedPod], pods: Mapping[PodKey, PodRecord], refused: Collection[str]
-) -> Iterator[tuple[PodRecord, str, int]]:
-    """Yield each pod that may be in admission, its next container, and what that asks for."""
+) -> Iterator[tuple[PodRecord, list[Ask]]]:
+    """Yield each pod that may be in admission, and which of its containers may be next.
+
+    Kubelet serves them in their order. The next that keeps its GPUs is the first that holds
+    none; ordinary init containers before it do not show in the books, but kubelet asks for a
+    preference only for the first of its size, as smaller asks are met from what is borrowed.
+    """
     for entry in listed:
         pod = pods.get(entry.key)
         if pod is None or not pod.live or pod.leaving or pod.uid in refused:
             continue
-        for ask in pod.asks:  # kubelet serves them in the order of the spec
-            if not entry.containers.get(ask.container):
-                yield pod, ask.container, ask.gpus
+        asks: list[Ask] = []
+        for ask in pod.asks:
+            if ask.borrows:
+                asks.append(ask)
+            elif entry.containers.get(ask.container):
+                asks.clear()
+            else:
+                asks.append(ask)
                 break
+        if asks:
+            yield pod, asks
+
+
+def _sizes(asks: Sequence[Ask]) -> str:
+    return " or ".join(map(str, dict.fromkeys(ask.gpus for ask in asks)))
 
 
 def _chosen(
     question: Question, listed: Sequence[ListedPod], pod: PodRecord, container: str, node: str
 ) -> Identified | Refusal:
     """Return the container with its GPUs, where these can be handed out as they are."""
-    if pod.init_asks:
-        init = pod.init_asks[0].container
-        return Refusal(
-            f"pod {pod.key}: init container {init} asks for GPUs: not yet supported", pod
-        )
     try:
-        gpus = placed_gpus(pod, node).get(container, ())
+        entitled = entitled_gpus(pod, container, node)
     except PlacementError as error:
         return Refusal(str(error), pod)
-    obstacle = _obstacle(question, listed, container, gpus)
+    gpus = _part(entitled, question)
+    obstacle = _obstacle(question, listed, gpus)
     if obstacle is not None:
         return Refusal(f"pod {pod.key}: {obstacle}", pod)
     return Identified(pod, container, gpus)
 
 
+def _part(entitled: Sequence[GpuUuid], question: Question) -> tuple[GpuUuid, ...]:
+    """Return as many as kubelet asks for, those it insists on first, in rank order."""
+    by_need = sorted(entitled, key=lambda gpu: gpu not in question.must)
+    taken = set(by_need[: question.size])
+    return tuple(gpu for gpu in entitled if gpu in taken)
+
+
 def _obstacle(
-    question: Question, listed: Sequence[ListedPod], container: str, gpus: Sequence[GpuUuid]
+    question: Question, listed: Sequence[ListedPod], gpus: Sequence[GpuUuid]
 ) -> str | None:
-    if len(set(gpus)) != question.size:
-        return f"container {container} asks for {question.size} GPUs and was given {len(set(gpus))}"
     holders = {
         gpu: entry.key for entry in listed for held in entry.containers.values() for gpu in held
     }

@@ -28,10 +28,17 @@ class PlacementError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """The GPUs that one container asks for, at least one."""
+    """The GPUs that one container asks for, at least one.
+
+    Attributes:
+        borrows: whether it is an ordinary init container. Kubelet hands its GPUs on to the
+            containers after it, so they are a part of what the next one that keeps its GPUs
+            (a sidecar or an application container) was given.
+    """
 
     container: str
     gpus: int
+    borrows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +48,10 @@ class PodRecord:
     Attributes:
         live: False once its phase is Succeeded or Failed.
         leaving: whether it is being deleted.
-        asks: application containers that ask for our GPUs, in the order of the spec.
-        init_asks: init containers (sidecars too) that ask for them.
+        asks: containers that ask for our GPUs, in the order in which kubelet serves them: init
+            containers (sidecars among them), then application containers.
         annotations: its ``gputopo.io/*`` annotations.
+        running: whether its phase is Running: kubelet has admitted it.
     """
 
     uid: str
@@ -52,25 +60,31 @@ class PodRecord:
     live: bool
     leaving: bool
     asks: tuple[Ask, ...]
-    init_asks: tuple[Ask, ...]
     annotations: Mapping[str, str]
+    running: bool = False
 
 
 def record_of(document: Mapping[str, Any], resource: str) -> PodRecord:
     """Return the record of a pod as the API server writes it."""
     metadata, spec = document["metadata"], document.get("spec") or {}
     annotations = metadata.get("annotations") or {}
+    phase = (document.get("status") or {}).get("phase")
+    asks = [
+        _ask(container, resource, init=init)
+        for kind, init in (("initContainers", True), ("containers", False))
+        for container in spec.get(kind) or ()
+    ]
     return PodRecord(
         uid=metadata["uid"],
         key=PodKey(metadata["namespace"], metadata["name"]),
         node=spec.get("nodeName") or "",
-        live=(document.get("status") or {}).get("phase") not in _TERMINAL,
+        live=phase not in _TERMINAL,
         leaving="deletionTimestamp" in metadata,
-        asks=_asks(spec.get("containers"), resource),
-        init_asks=_asks(spec.get("initContainers"), resource),
+        asks=tuple(ask for ask in asks if ask.gpus),
         annotations={
             name: text for name, text in annotations.items() if name.startswith(f"{GROUP}/")
         },
+        running=phase == "Running",
     )
 
 
@@ -101,9 +115,45 @@ def placed_gpus(pod: PodRecord, node: str) -> Mapping[str, tuple[GpuUuid, ...]]:
     }
 
 
-def _asks(containers: list[Mapping[str, Any]] | None, resource: str) -> tuple[Ask, ...]:
-    counted = ((container["name"], _count(container, resource)) for container in containers or ())
-    return tuple(Ask(name, gpus) for name, gpus in counted if gpus)
+def keeper_of(pod: PodRecord, container: str) -> Ask | None:
+    """Return the container whose GPUs ``container`` uses: its own, or those of the next keeper.
+
+    None where no container after an ordinary init container keeps any, or it asks for none.
+    """
+    names = [ask.container for ask in pod.asks]
+    if container not in names:
+        return None
+    return next((ask for ask in pod.asks[names.index(container) :] if not ask.borrows), None)
+
+
+def entitled_gpus(pod: PodRecord, container: str, node: str) -> tuple[GpuUuid, ...]:
+    """Return the GPUs out of which a container may get its own, in rank order.
+
+    They are its own, all of them, or for an ordinary init container those that it borrows from.
+
+    Raises:
+        PlacementError: as ``placed_gpus`` does, and where there is nothing to borrow from.
+    """
+    ask = next(ask for ask in pod.asks if ask.container == container)
+    keeper = keeper_of(pod, container)
+    if keeper is None or ask.gpus > keeper.gpus:
+        later = f"container {keeper.container} keeps {keeper.gpus}" if keeper else "none keeps any"
+        raise PlacementError(
+            f"pod {pod.key}: init container {container} asks for {ask.gpus} GPUs, and of the "
+            f"containers after it {later}: ask for no more than the next one that keeps its GPUs"
+        )
+    gpus = placed_gpus(pod, node).get(keeper.container, ())
+    if len(set(gpus)) != keeper.gpus:
+        raise PlacementError(
+            f"pod {pod.key}: container {keeper.container} asks for {keeper.gpus} GPUs and was "
+            f"given {len(set(gpus))}"
+        )
+    return gpus
+
+
+def _ask(container: Mapping[str, Any], resource: str, *, init: bool) -> Ask:
+    sidecar = container.get("restartPolicy") == "Always"
+    return Ask(container["name"], _count(container, resource), borrows=init and not sidecar)
 
 
 def _count(container: Mapping[str, Any], resource: str) -> int:

@@ -3,7 +3,7 @@
 import pytest
 
 from agent_world import AgentWorld, annotation_of, pod_document, pod_path
-from fake_kubelet import AdmissionRefusedError
+from device_manager import AdmissionRefusedError
 
 
 async def test_a_container_gets_its_gpus_in_rank_order(world: AgentWorld) -> None:
@@ -113,7 +113,7 @@ async def test_gpus_that_kubelet_insists_on_are_refused_only_when_it_has_taken_t
 ) -> None:
     async with world.agent():
         await world.served()
-        world.kubelet.insists_on = {world.uuids[0]}
+        world.kubelet.aligned = {world.uuids[0]}
         # An error in the preference would leave GPU 0 marked as taken in kubelet's books.
         with pytest.raises(AdmissionRefusedError, match=f"kubelet insists on {world.uuids[0]}"):
             await world.run("a", {"main": [6, 2]})
@@ -130,7 +130,7 @@ async def test_a_gpu_that_a_live_container_holds_is_not_given_twice(world: Agent
         world.kubelet.books.allocated.clear()
         world.kubelet.ask_preference = False
         world.kubelet.ignore_preference = {world.uuids[1]}
-        with pytest.raises(AdmissionRefusedError, match="several pods: default/a, default/c"):
+        with pytest.raises(AdmissionRefusedError, match="is held by pod default/a"):
             await world.run("c", {"main": [1]})
 
 
@@ -161,16 +161,36 @@ async def test_a_pod_without_a_placement_of_its_own_is_refused_with_the_reason(
         await world.until(lambda: world.events("GPUsRefused") == [str(refused.value)])
 
 
-async def test_a_gpu_in_an_init_container_is_not_yet_supported(world: AgentWorld) -> None:
+async def test_kubelet_that_names_a_running_containers_gpus_for_nobody_is_refused(
+    world: AgentWorld,
+) -> None:
     async with world.agent():
         await world.served()
-        annotation = annotation_of("a", {"main": [world.uuids[0]]})
-        document = pod_document("a", {"main": 1}, init={"warm": 1}, annotation=annotation)
-        await world.api.put(pod_path("a"), document)
-        with pytest.raises(
-            AdmissionRefusedError, match=r"init container warm .* not yet supported"
-        ):
-            await world.kubelet.admit(("default", "a"), {"main": 1})
+        await world.run("a", {"main": [1]})
+        await world.place("b", {"main": [2]})
+        world.kubelet.books.allocated.clear()
+        world.kubelet.ask_preference = False
+        world.kubelet.ignore_preference = {world.uuids[1]}
+        # Without the preference the GPUs alone tell the pod: they are a's, which has them.
+        with pytest.raises(AdmissionRefusedError, match="is held by pod default/a"):
+            await world.kubelet.admit(("default", "b"), {"main": 1})
+
+
+async def test_a_gpu_that_kubelet_and_agent_forgot_is_still_its_pods_by_the_annotation(
+    world: AgentWorld,
+) -> None:
+    async with world.agent():
+        await world.served()
+        await world.run("a", {"main": [1]})
+        await world.set_phase("a", "Running")
+    world.kubelet.end(("default", "a"))  # a checkpoint lost, and a new agent
+    async with world.agent():
+        await world.served()
+        with pytest.raises(AdmissionRefusedError, match="is held by pod default/a"):
+            await world.run("b", {"main": [1]})
+        await world.api.delete(pod_path("a"))
+        given = await world.run("c", {"main": [1]})
+    assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]
 
 
 async def test_two_pods_that_could_both_be_meant_are_not_guessed_between(
@@ -189,8 +209,6 @@ async def test_a_container_may_get_its_own_gpus_again(world: AgentWorld) -> None
         await world.served()
         await world.run("a", {"main": [1]})
         world.kubelet.end(("default", "a"))  # kubelet lost its record of a running container
-        world.kubelet.ask_preference = False
-        world.kubelet.ignore_preference = {world.uuids[1]}
         given = await world.kubelet.admit(("default", "a"), {"main": 1})
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]
 

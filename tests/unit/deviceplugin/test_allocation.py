@@ -26,7 +26,6 @@ def pod(name: str, *indices: int, uid: str | None = None) -> PodRecord:
         live=True,
         leaving=False,
         asks=(Ask("main", len(indices)),),
-        init_asks=(),
         annotations={GPUS_ANNOTATION: json.dumps(annotation)},
     )
 
@@ -114,7 +113,7 @@ def test_without_a_preference_only_placements_that_count_are_looked_at() -> None
         replace(a, leaving=True),
         replace(a, uid="uid-copy"),
         replace(a, annotations={}),
-        replace(a, init_asks=(Ask("warm", 1),)),
+        replace(a, asks=(Ask("main", 2),)),
     ):
         assert reason(check([0], None, worthless)).startswith("no pod of this node was given")
 

@@ -1,5 +1,6 @@
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.topology.model import GpuUuid
@@ -37,8 +38,7 @@ def pod(
         node=NODE,
         live=live,
         leaving=leaving,
-        asks=tuple(Ask(key, len(indices)) for key, indices in containers.items()),
-        init_asks=init,
+        asks=(*init, *(Ask(key, len(indices)) for key, indices in containers.items())),
         annotations={GPUS_ANNOTATION: json.dumps(annotation)},
     )
 
@@ -133,10 +133,41 @@ def test_a_gpu_given_twice_to_one_container_is_refused() -> None:
     assert told == "pod default/a: container main asks for 2 GPUs and was given 1"
 
 
-def test_init_containers_with_gpus_are_not_yet_supported() -> None:
-    a = pod("a", {"main": [0]}, init=(Ask("warm", 1),))
-    told = reason(ask(1, [listed("a", main=uuids())], a))
-    assert told == "pod default/a: init container warm asks for GPUs: not yet supported"
+def test_an_init_container_gets_the_first_ranks_of_the_container_that_keeps_them() -> None:
+    a = pod("a", {"main": [5, 2, 0]}, init=(Ask("warm", 2, borrows=True),))
+    books = [listed("a", main=uuids())]
+    assert ask(2, books, a) == Identified(a, "warm", (ALL[5], ALL[2]))
+    # Kubelet hands them on: it insists on them when it asks for the next container.
+    assert ask(3, books, a, must=uuids(5, 2)) == Identified(a, "main", (ALL[5], ALL[2], ALL[0]))
+
+
+def test_an_init_container_that_needs_more_gets_what_kubelet_insists_on_and_the_rest() -> None:
+    init = (Ask("one", 1, borrows=True), Ask("two", 2, borrows=True))
+    a = pod("a", {"main": [5, 2, 0]}, init=init)
+    books = [listed("a", main=uuids())]
+    assert ask(2, books, a, must=uuids(0)) == Identified(a, "two", (ALL[5], ALL[0]))
+
+
+def test_an_init_container_borrows_from_the_sidecar_that_comes_next() -> None:
+    init = (Ask("warm", 1, borrows=True), Ask("proxy", 2))
+    a = replace(pod("a", {"proxy": [1, 4], "main": [5, 2]}), asks=(*init, Ask("main", 2)))
+    books = [listed("a", proxy=uuids(), main=uuids())]
+    assert ask(1, books, a) == Identified(a, "warm", (ALL[1],))
+    assert ask(2, books, a, must=uuids(1)) == Identified(a, "proxy", (ALL[1], ALL[4]))
+    books = [listed("a", proxy=uuids(1, 4), main=uuids())]
+    assert ask(2, books, a) == Identified(a, "main", (ALL[5], ALL[2]))
+
+
+def test_an_init_container_without_enough_to_borrow_is_refused_with_what_to_do() -> None:
+    a = pod("a", {"main": [0]}, init=(Ask("warm", 2, borrows=True),))
+    assert reason(ask(2, [listed("a", main=uuids())], a)) == (
+        "pod default/a: init container warm asks for 2 GPUs, and of the containers after it "
+        "container main keeps 1: ask for no more than the next one that keeps its GPUs"
+    )
+    alone = pod("a", {}, init=(Ask("warm", 2, borrows=True),))
+    assert "of the containers after it none keeps any" in reason(
+        ask(2, [listed("a", main=uuids())], alone)
+    )
 
 
 def test_only_pods_that_may_wait_are_asked_for() -> None:
