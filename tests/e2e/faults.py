@@ -1,9 +1,9 @@
 """Breaking things on the nodes of the local cluster, on purpose and only there."""
 
-import os
-import signal
 import subprocess
 from pathlib import Path
+
+from localcluster import containers
 
 _CLUSTER = Path(__file__).resolve().parents[2] / "tools" / "cluster"
 _TOPOLOGY = "/run/nvidia/driver/lib/topology.conf"
@@ -37,23 +37,5 @@ class LocalNodes:
         self._broken.clear()
 
     def kill(self, program: str) -> int:
-        """SIGKILL every process of the nodes whose command line names the program."""
-        victims = [pid for pid in _pids() if program in _read(pid, "cmdline") and _on_node(pid)]
-        for pid in victims:
-            os.kill(pid, signal.SIGKILL)
-        return len(victims)
-
-
-def _pids() -> list[int]:
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-
-
-def _on_node(pid: int) -> bool:
-    return "/gputopo-n" in _read(pid, "cgroup")
-
-
-def _read(pid: int, name: str) -> str:
-    try:
-        return Path(f"/proc/{pid}/{name}").read_bytes().decode(errors="replace")
-    except (FileNotFoundError, ProcessLookupError):  # it ended meanwhile
-        return ""
+        """SIGKILL every process in the nodes' pods whose command line names the program."""
+        return containers.kill(program)

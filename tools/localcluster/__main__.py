@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
-from localcluster import fakegpus
+from localcluster import controlplane, fakegpus
 from localcluster.cluster import Cluster, Status
 from localcluster.errors import ClusterError
 from localcluster.progress import Progress
@@ -62,6 +62,11 @@ def _parser() -> argparse.ArgumentParser:
         ("kubelet-start", _kubelet_start, "start a node's kubelet again"),
     ):
         add(name, run, text).add_argument("node", help="n1, n2, ...")
+    for name, run, text in (
+        ("part-stop", _part_stop, "kill one process of the control plane"),
+        ("part-start", _part_start, "start what was killed of the control plane"),
+    ):
+        add(name, run, text).add_argument("part", help=", ".join(controlplane.PARTS))
     inside = add("in", _in, "run a command inside a node")
     inside.add_argument("node", help="n1, n2, ...")
     inside.add_argument("words", nargs=argparse.REMAINDER, metavar="CMD...")
@@ -118,6 +123,14 @@ def _kubelet_stop(options: argparse.Namespace) -> None:
 
 def _kubelet_start(options: argparse.Namespace) -> None:
     _cluster().set_kubelet(options.node, on=True)
+
+
+def _part_stop(options: argparse.Namespace) -> None:
+    _cluster().set_part(options.part, on=False)
+
+
+def _part_start(options: argparse.Namespace) -> None:
+    _cluster().set_part(options.part, on=True)
 
 
 def _in(options: argparse.Namespace) -> None:

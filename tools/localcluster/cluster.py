@@ -139,6 +139,21 @@ class Cluster:
         """Stop or start a node's kubelet, while its containers go on."""
         node.set_kubelet(self._node(name), self._paths, self._files, on=on)
 
+    def set_part(self, part: str, *, on: bool) -> None:
+        """Kill one process of the control plane, or start it again and wait until it serves.
+
+        Raises:
+            ClusterError: there is no such part.
+        """
+        record = self.record()
+        if part not in controlplane.PARTS:
+            raise ClusterError(f"part {part!r}: not one of {', '.join(controlplane.PARTS)}")
+        with files.locked(self._lock):
+            if on:
+                controlplane.start(self._paths, Path(record.binaries), self._files)
+            else:
+                self._files.end(part, patience_seconds=0)
+
     def inside(self, name: str, command: Sequence[str]) -> list[str]:
         """The command line that runs a command in a node."""
         return [str(word) for word in node.inside(self._node(name), self._files, command)]

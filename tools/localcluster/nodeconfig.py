@@ -95,6 +95,8 @@ def kubelet_config(node: Node, pki: Path, config: Path, open_files_limit: int) -
         },
         # There is no registry to fetch a collected image from again.
         "imageGCHighThresholdPercent": 100,
+        # Tests kill the same container again and again; kubelet would soon wait for minutes.
+        "crashLoopBackOff": {"maxContainerRestartPeriod": "3s"},
         "nodeStatusUpdateFrequency": "5s",
         "nodeLeaseDurationSeconds": 16,
     }

@@ -1,0 +1,79 @@
+"""Churn GPU pods while every part of the cluster is killed at random, and count what went wrong."""
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from localcluster.cluster import Cluster
+from localcluster.errors import ClusterError
+from localcluster.progress import Progress
+from localcluster.settings import current_paths
+from showcase import install
+from showcase.kubectl import KubectlError
+from soaktest import report
+from soaktest.run import Options, carry_out
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the soak; return 1 when anything was found."""
+    options = _parser().parse_args(arguments)
+    was_running = install.cluster_is_running()
+    try:
+        installed = install.on_local_cluster(lambda text: print(f"==> {text}", file=sys.stderr))
+        result = carry_out(installed, Cluster(current_paths(), Progress()), _wanted(options))
+    except (ClusterError, KubectlError, subprocess.CalledProcessError, TimeoutError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return 130
+    finally:
+        if not was_running:
+            install.remove_local_cluster()
+    if options.output == "json":
+        print(json.dumps(report.document(result), indent=2))
+    else:
+        print("\n".join(report.table(result)))
+    return 0 if result.is_clean else 1
+
+
+def _wanted(options: argparse.Namespace) -> Options:
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    log = options.log or Path(tempfile.gettempdir()) / f"gputopo-soak-{stamp}.log"
+    return Options(
+        minutes=options.minutes,
+        seed=random.SystemRandom().randrange(10**6) if options.seed is None else options.seed,
+        kill_every_seconds=options.kill_every,
+        bursts=options.bursts,
+        burst_gpus=options.gpus,
+        log=log,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tools/soak", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30, help="how long (30)")
+    parser.add_argument("--seed", type=int, help="what is drawn, and in which order")
+    parser.add_argument(
+        "--kill-every", type=float, default=30, metavar="SECONDS", help="on average (30)"
+    )
+    parser.add_argument(
+        "--bursts",
+        type=int,
+        metavar="PODS",
+        help="instead: so many equal pods in bursts, bound in another order than made",
+    )
+    parser.add_argument("--gpus", type=int, default=1, choices=range(1, 9), help="of a burst's pod")
+    parser.add_argument("--log", type=Path, help="file for every step")
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,116 @@
+"""Bursts of equal pods, bound in another order than made, while kubelets restart.
+
+Kubelet tells a device plugin how many GPUs are asked for, never for which pod. Equal pods are told
+apart only by elimination, so this is where a swap would show.
+"""
+
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from localcluster.cluster import Cluster
+from soaktest import load
+from soaktest.client import AwayError, Client, RefusedError
+from soaktest.follow import Follower
+from soaktest.journal import Journal
+from soaktest.world import PodView
+
+_GATE = "gputopo.io/soak"
+_PODS = f"/api/v1/namespaces/{load.NAMESPACE}/pods"
+_RUN_SECONDS = 120.0
+_KUBELET_EVERY = 3
+
+
+class Bursts:
+    """Makes bursts that fill the cluster, one after another."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        client: Client,
+        follower: Follower,
+        journal: Journal,
+        rng: random.Random,
+        image: str,
+    ) -> None:
+        self._cluster, self._client, self._follower = cluster, client, follower
+        self._journal, self._rng, self._image = journal, rng, image
+
+    def run(self, pods: int, gpus_each: int, nodes: list[str]) -> None:
+        """Make so many pods, all of the same size, as many at a time as the nodes hold."""
+        at_once = len(nodes) * (8 // gpus_each)
+        for burst in range(-(-pods // at_once)):
+            count = min(at_once, pods - burst * at_once)
+            names = [f"burst-{burst}-{number}" for number in range(count)]
+            self._burst(names, gpus_each, nodes, restart=burst % _KUBELET_EVERY == 0)
+            self._journal.tell(f"burst {burst + 1}: {count} pods of {gpus_each}")
+
+    def _burst(self, names: list[str], gpus: int, nodes: list[str], *, restart: bool) -> None:
+        """Make all in one order, let them be bound in another, and look at them all."""
+        for name in names:
+            body = load.pod_manifest(name, gpus, self._image, {})
+            body["spec"]["schedulingGates"] = [{"name": _GATE}]
+            self._client.create(_PODS, body)
+        node = self._rng.choice(nodes) if restart else None
+        if node:
+            # Those bound to it meanwhile are all handled at its start, the oldest pod first.
+            self._cluster.set_kubelet(node, on=False)
+            self._journal.count("kubelet restarts")
+        shuffled = self._rng.sample(names, len(names))
+        for name in shuffled:
+            self._client.patch(f"{_PODS}/{name}", {"spec": {"schedulingGates": None}})
+        if node:
+            self._wait_bound(names)
+            self._cluster.set_kubelet(node, on=True)
+        self._wait_running(names)
+        self._journal.count("pods created", len(names))
+        time.sleep(2.5)  # two looks of the inspector
+        self._journal.count(
+            "pairs bound against the order of creation", _inversions(shuffled, names)
+        )
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda name: self._client.delete(f"{_PODS}/{name}"), names))
+        self._wait_gone()
+
+    def _wait_bound(self, names: list[str]) -> None:
+        deadline = time.monotonic() + 15
+        while time.monotonic() < deadline:
+            if sum(bool(pod.node) for pod in self._mine()) >= len(names):
+                return
+            time.sleep(0.1)
+
+    def _wait_running(self, names: list[str]) -> None:
+        """Wait until each runs or kubelet has refused it, as it does until the agent is back."""
+        deadline = time.monotonic() + _RUN_SECONDS
+        while time.monotonic() < deadline:
+            phases = [pod.phase for pod in self._mine()]
+            if sum(phase in {"Running", "Failed"} for phase in phases) >= len(names):
+                self._journal.count("pods that ran", phases.count("Running"))
+                self._journal.count(
+                    "pods refused by kubelet, with the reason", phases.count("Failed")
+                )
+                return
+            time.sleep(0.1)
+        late = [(pod.name, pod.phase, pod.node) for pod in self._mine() if pod.phase != "Running"]
+        self._journal.finding("pods that did not run", str(late))
+
+    def _wait_gone(self) -> None:
+        deadline = time.monotonic() + _RUN_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                if not self._client.get(_PODS)["items"]:
+                    return
+            except (AwayError, RefusedError):
+                pass
+            time.sleep(0.2)
+        self._journal.finding("GPUs leaked", "pods of a burst do not end")
+
+    def _mine(self) -> list[PodView]:
+        return [pod for pod in self._follower.pods() if pod.namespace == load.NAMESPACE]
+
+
+def _inversions(bound: list[str], made: list[str]) -> int:
+    """Count the pairs whose order differs."""
+    place = {name: number for number, name in enumerate(made)}
+    order = [place[name] for name in bound]
+    return sum(a > b for i, a in enumerate(order) for b in order[i + 1 :])

@@ -1,0 +1,123 @@
+"""After the last pod: is every GPU free by every book, and does each node still give out all?"""
+
+import re
+from collections.abc import Callable
+
+from showcase.install import NAMESPACE as SYSTEM
+from showcase.install import Installed
+from showcase.kubectl import KubectlError, wait_for
+from showcase.truth import holders
+from soaktest import load
+from soaktest.client import AwayError, Client, Object, RefusedError
+from soaktest.journal import Journal
+
+_SETTLE_SECONDS = 90.0
+_SETTLED_LEDGER = {
+    'gputopo_ledger_gpus{state="used"}': 0.0,
+    'gputopo_ledger_reservations{progress="': 0.0,
+    "gputopo_ledger_shared_gpus": 0.0,
+}
+
+
+class Ending:
+    """Checks of a cluster that has been emptied."""
+
+    def __init__(self, installed: Installed, client: Client, journal: Journal) -> None:
+        self._installed, self._client, self._journal = installed, client, journal
+        self._said = ""
+
+    def run(self, nodes: list[str]) -> None:
+        """Check all; what is wrong becomes a finding."""
+        self._leak("pods of the run are left", self._no_pods)
+        self._leak("GPUTopology.status shows holders", self._status_free)
+        self._leak("the extender's ledger is not empty", self._ledger_free)
+        self._fill(nodes)
+        self._leak("GPUTopology.status shows holders after full nodes", self._status_free)
+
+    def _leak(self, what: str, settled: Callable[[], bool]) -> None:
+        """Wait until it is as it should be."""
+
+        def look() -> bool:
+            try:
+                return settled()
+            except (AwayError, RefusedError):
+                return False
+
+        try:
+            wait_for(what, look, timeout_s=_SETTLE_SECONDS, interval_s=1)
+        except TimeoutError:
+            self._journal.finding("GPUs leaked", f"{what}: {self._said}")
+
+    def _no_pods(self) -> bool:
+        pods = self._client.get(f"/api/v1/namespaces/{load.NAMESPACE}/pods")["items"]
+        self._said = str([pod["metadata"]["name"] for pod in pods])
+        return not pods
+
+    def _status_free(self) -> bool:
+        held = [
+            (topology["metadata"]["name"], gpu)
+            for topology in self._client.get("/apis/gputopo.io/v1alpha1/gputopologies")["items"]
+            for gpu in topology["status"]["gpus"]
+            if "pod" in gpu or not gpu["healthy"]
+        ]
+        self._said = str(held)
+        return not held
+
+    def _ledger_free(self) -> bool:
+        metrics = scheduler_metrics(self._client)
+        used = [
+            f"{name} {value:g}"
+            for name, value in metrics.items()
+            for start, wanted in _SETTLED_LEDGER.items()
+            if name.startswith(start) and value != wanted
+        ]
+        self._said = str(used)
+        return bool(metrics) and not used
+
+    def _fill(self, nodes: list[str]) -> None:
+        """Give each node's GPUs to one pod, and read all books of them."""
+        path = f"/api/v1/namespaces/{load.NAMESPACE}/pods"
+        for node in nodes:
+            body = load.pod_manifest(f"all-of-{node}", 8, self._installed.workload_image, {}, node)
+            self._client.create(path, body)
+
+        def all_run() -> list[Object] | None:
+            pods = self._client.get(path)["items"]
+            running = [pod for pod in pods if pod["status"].get("phase") == "Running"]
+            self._said = str([(pod["metadata"]["name"], pod["status"]) for pod in pods])
+            return running if len(running) == len(nodes) else None
+
+        try:
+            pods = wait_for("a full node's pod on each", all_run, timeout_s=_SETTLE_SECONDS)
+            for held in holders(self._installed.kubectl, pods):
+                self._journal.count("full nodes whose books were read")
+                if not held.agrees:
+                    self._journal.finding("containers unlike kubelet's books", str(held))
+        except TimeoutError:
+            self._journal.finding("GPUs leaked", f"a node cannot give out all GPUs: {self._said}")
+        except KubectlError as error:
+            self._journal.finding("books unread", str(error))
+        for node in nodes:
+            self._client.delete(f"{path}/all-of-{node}")
+        self._leak("pods of the run are left", self._no_pods)
+
+
+def scheduler_metrics(client: Client) -> dict[str, float]:
+    """Return the metrics of the extender that is ready; empty while none is."""
+    path = f"/api/v1/namespaces/{SYSTEM}/pods"
+    pods = client.get(path, labelSelector="app.kubernetes.io/component=scheduler")["items"]
+    ready = [
+        pod["metadata"]["name"]
+        for pod in pods
+        if any(
+            one["type"] == "Ready" and one["status"] == "True"
+            for one in pod["status"].get("conditions", [])
+        )
+    ]
+    if not ready:
+        return {}
+    text = client.text(f"{path}/{ready[0]}:8889/proxy/metrics")
+    return {
+        name: float(value)
+        for name, value in re.findall(r"^(gputopo_\S+) (\S+)$", text, re.MULTILINE)
+    }

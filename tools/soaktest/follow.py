@@ -1,0 +1,95 @@
+"""Follow the pods of the cluster in a thread of its own, through every restart of the server."""
+
+import threading
+import time
+from collections.abc import Iterable
+
+from soaktest.client import AwayError, Client, Object, RefusedError
+from soaktest.journal import Journal
+from soaktest.world import PodView, World, view
+
+_PATH = "/api/v1/pods"
+
+
+class Follower:
+    """The pods as they are now, and findings about them.
+
+    Attributes:
+        seen: every pod with GPUs that ever was, as it was last.
+        running_since: when each was first seen running, by the monotonic clock.
+    """
+
+    def __init__(self, client: Client, journal: Journal) -> None:
+        self._client, self._journal = client, journal
+        self._world = World()
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._version = ""
+        self.seen: dict[str, PodView] = {}
+        self.running_since: dict[str, float] = {}
+        self._thread = threading.Thread(target=self._run, name="follow", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Read no further; the thread ends with the process."""
+        self._ended.set()
+
+    def pods(self) -> list[PodView]:
+        """Return all pods with GPUs that the API server has now, as far as is known."""
+        with self._lock:
+            return list(self._world.pods.values())
+
+    def pod(self, uid: str) -> PodView | None:
+        """Return one of them."""
+        with self._lock:
+            return self._world.pods.get(uid)
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            try:
+                if not self._version:
+                    self._list()
+                for kind, found in self._client.watch(_PATH, self._version):
+                    self._fold(kind, found)
+            except RefusedError:
+                self._version = ""
+                time.sleep(0.3)
+            except AwayError:
+                self._journal.count("watches broken")
+                time.sleep(0.3)
+
+    def _list(self) -> None:
+        listed = self._client.get(_PATH)
+        views = [found for pod in listed["items"] if (found := view(pod)) is not None]
+        with self._lock:
+            twice = self._world.replace(views)
+            for pod in views:
+                self._remember(pod)
+        self._report(twice)
+        self._version = listed["metadata"]["resourceVersion"]
+
+    def _fold(self, kind: str, found: Object) -> None:
+        self._version = found["metadata"]["resourceVersion"]
+        pod = view(found)
+        if pod is None:
+            return
+        self._journal.count("watch events")
+        with self._lock:
+            twice = self._world.apply(pod, deleted=kind == "DELETED")
+            self._remember(pod)
+        self._report(twice)
+
+    def _remember(self, pod: PodView) -> None:
+        before = self.seen.get(pod.uid)
+        self.seen[pod.uid] = pod
+        if before is None or (before.phase, before.node) != (pod.phase, pod.node):
+            self._journal.note(f"pod {pod.name} {pod.phase} {pod.node} {pod.why}".rstrip())
+        if pod.phase == "Running":
+            self.running_since.setdefault(pod.uid, time.monotonic())
+
+    def _report(self, twice: Iterable[str]) -> None:
+        for text in twice:
+            self._journal.finding("double allocations", text)

@@ -1,0 +1,124 @@
+"""Look at every running container again and again, and compare its books."""
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+
+from localcluster.settings import Paths
+from soaktest import truth
+from soaktest.client import Client
+from soaktest.follow import Follower
+from soaktest.journal import Journal
+from soaktest.truth import Comparison, Running
+
+_EVERY_SECONDS = 1.0
+
+
+class Inspector:
+    """Compares in a thread of its own.
+
+    Attributes:
+        compared: UIDs of the pods whose containers were compared.
+        differences: what differs from the intention, by UID of the pod.
+    """
+
+    def __init__(self, paths: Paths, client: Client, follower: Follower, journal: Journal) -> None:
+        self._paths, self._follower, self._journal = paths, follower, journal
+        self._uuid_of_minor = {
+            item["metadata"]["name"]: {gpu["minor"]: gpu["uuid"] for gpu in item["spec"]["gpus"]}
+            for item in client.get("/apis/gputopo.io/v1alpha1/gputopologies")["items"]
+        }
+        self._suspects: set[tuple[str, str]] = set()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="inspect", daemon=True)
+        self.compared: set[str] = set()
+        self.differences: dict[str, str] = {}
+
+    @property
+    def nodes(self) -> list[str]:
+        """Names of the nodes with GPUs."""
+        return sorted(self._uuid_of_minor)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, after the look that is going on."""
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(_EVERY_SECONDS):
+            found = truth.running()
+            self._overlaps(found)
+            self._books(found)
+            self._journal.count("looks at the nodes")
+
+    def _overlaps(self, found: list[Running]) -> None:
+        for uuid, one, other in truth.shared(found):
+            # The look takes some milliseconds, in which one may end and the other begin.
+            if truth.is_alive(one) and truth.is_alive(other):
+                names = " and ".join(self._name(each.pod_uid) for each in (one, other))
+                self._journal.finding("GPUs shared by containers", f"{uuid}: {names}")
+
+    def _books(self, found: Iterable[Running]) -> None:
+        checkpoints = {node: self._checkpoint(node) for node in self.nodes}
+        suspects = set()
+        for one in found:
+            pod = self._follower.seen.get(one.pod_uid)
+            if pod is None or one.node not in checkpoints:
+                continue  # the API server has not told of it yet
+            minors = self._uuid_of_minor[one.node]
+            books = truth.compare(one, pod.gpus, checkpoints[one.node], minors)
+            self.compared.add(one.pod_uid)
+            suspects |= self._judge(one, books)
+        self._suspects = suspects
+
+    def _judge(self, one: Running, books: Comparison) -> set[tuple[str, str]]:
+        """Note what stays wrong from one look to the next while the pod is wanted."""
+        wrong = set()
+        if not books.as_kubelet_booked:
+            wrong.add("containers unlike kubelet's books")
+        if not books.as_intended:
+            wrong.add("intended/observed differences")
+        name = self._name(one.pod_uid)
+        for kind in wrong:
+            pod = self._follower.pod(one.pod_uid)
+            known = (one.container_id, kind) in self._suspects
+            if known and pod is not None and not pod.leaving and truth.is_alive(one):
+                self._note(kind, one.pod_uid, f"{name} on {one.node}: {books}")
+        return {(one.container_id, kind) for kind in wrong}
+
+    def _note(self, kind: str, pod_uid: str, text: str) -> None:
+        if kind.startswith("intended"):
+            if pod_uid not in self.differences:
+                self._journal.tell(f"DIFFERENCE {text}")
+            self.differences[pod_uid] = text
+        else:
+            self._journal.finding(kind, text)
+
+    def _checkpoint(self, node: str) -> Mapping[str, frozenset[str]]:
+        for _ in range(5):
+            try:
+                return truth.checkpoint(self._paths, node)
+            except (FileNotFoundError, ValueError):  # being replaced, or not yet there
+                time.sleep(0.05)
+        return {}
+
+    def _name(self, pod_uid: str) -> str:
+        pod = self._follower.seen.get(pod_uid)
+        return pod.name if pod else pod_uid
+
+
+def events_about(client: Client, namespace: str) -> dict[str, list[str]]:
+    """Return the warnings of gputopo's own parts, by UID and by name of what they are about."""
+    found: dict[str, list[str]] = {}
+    for event in client.get(f"/api/v1/namespaces/{namespace}/events")["items"]:
+        source = event.get("reportingComponent") or event.get("source", {}).get("component", "")
+        if event["type"] == "Warning" and "gputopo" in source:
+            text = f"{event['reason']}: {event.get('message', '')}"
+            about = event["involvedObject"]
+            for key in (about.get("uid", ""), about.get("name", "")):
+                found.setdefault(key, []).append(text)
+    return found

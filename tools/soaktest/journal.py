@@ -1,0 +1,54 @@
+"""What a run counts and finds, written to a log while it goes on."""
+
+import sys
+import threading
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+
+class Journal:
+    """Counts, findings and the log of one run; for any number of threads."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        self.counts: Counter[str] = Counter()
+        self.findings: dict[str, list[str]] = {}
+        self.began = time.monotonic()
+        self._lock = threading.Lock()
+        self._file = log.open("a", buffering=1)
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.monotonic() - self.began
+
+    def note(self, text: str) -> None:
+        """Write a line to the log alone."""
+        stamp = datetime.now(UTC).strftime("%H:%M:%S.%f")[:-3]
+        with self._lock:
+            self._file.write(f"{stamp} {self.seconds:8.2f} {text}\n")
+
+    def tell(self, text: str) -> None:
+        """Write a line to the log and to the person who waits."""
+        self.note(text)
+        print(f"{self.seconds:7.1f} s  {text}", file=sys.stderr, flush=True)
+
+    def count(self, what: str, number: int = 1) -> None:
+        """Add to a count."""
+        with self._lock:
+            self.counts[what] += number
+
+    def finding(self, kind: str, text: str) -> None:
+        """Note what must not be; the same text once."""
+        with self._lock:
+            known = self.findings.setdefault(kind, [])
+            if text in known:
+                return
+            known.append(text)
+        self.tell(f"FINDING {kind}: {text}")
+
+    def close(self) -> None:
+        """Close the log."""
+        self._file.close()

@@ -1,0 +1,161 @@
+"""One run from its beginning to its end."""
+
+import random
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from localcluster.cluster import Cluster
+from localcluster.settings import current_paths
+from showcase.install import Installed
+from showcase.kubectl import wait_for
+from soaktest.bursts import Bursts
+from soaktest.client import AwayError, Client, RefusedError
+from soaktest.ending import Ending
+from soaktest.faults import Killer
+from soaktest.follow import Follower
+from soaktest.inspect import Inspector, events_about
+from soaktest.journal import Journal
+from soaktest.load import NAMESPACE, Load
+from soaktest.report import Report
+
+_PROGRESS_SECONDS = 15.0
+_DRAIN_SECONDS = 240.0
+_NAMESPACES = "/api/v1/namespaces"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to do.
+
+    Attributes:
+        kill_every_seconds: on average.
+        bursts: make so many equal pods in bursts instead; None for churn and kills.
+        burst_gpus: GPUs of each of them.
+    """
+
+    minutes: float
+    seed: int
+    log: Path
+    kill_every_seconds: float = 30.0
+    bursts: int | None = None
+    burst_gpus: int = 1
+
+
+def carry_out(installed: Installed, cluster: Cluster, options: Options) -> Report:
+    """Load the cluster, break it, let it settle, and tell what was found."""
+    paths, journal = current_paths(), Journal(options.log)
+    client = Client(paths)
+    _make_namespace(client)
+    follower = Follower(client, journal)
+    follower.start()
+    inspector = Inspector(paths, client, follower, journal)
+    inspector.start()
+    try:
+        if options.bursts is not None:
+            rng = random.Random(options.seed)  # noqa: S311 - repeatable on purpose
+            bursts = Bursts(cluster, client, follower, journal, rng, installed.workload_image)
+            bursts.run(options.bursts, options.burst_gpus, inspector.nodes)
+        else:
+            _churn(installed, cluster, client, follower, journal, options, inspector.nodes)
+        _judge_differences(client, inspector, follower, journal)
+        Ending(installed, client, journal).run(inspector.nodes)
+    finally:
+        inspector.stop()
+        follower.stop()
+        _remove_namespace(client)
+    journal.count("containers compared", len(inspector.compared))
+    journal.count("intended/observed differences (swaps)", len(inspector.differences))
+    figures = dict(sorted(journal.counts.items()))
+    journal.note(f"figures {figures}")
+    journal.note(f"findings {journal.findings}")
+    journal.close()
+    return Report(
+        seed=options.seed,
+        seconds=round(journal.seconds, 1),
+        figures=figures,
+        findings=journal.findings,
+        log=str(options.log),
+    )
+
+
+def _churn(
+    installed: Installed,
+    cluster: Cluster,
+    client: Client,
+    follower: Follower,
+    journal: Journal,
+    options: Options,
+    nodes: list[str],
+) -> None:
+    """Load and kill for the time, then let everything come to its end."""
+    # Two streams, so that the kills are the same however many pods there was time for.
+    load_rng, kill_rng = random.Random(options.seed), random.Random(options.seed + 1)  # noqa: S311
+    load = Load(client, follower, journal, load_rng, installed.workload_image)
+    killer = Killer(cluster, client, journal, kill_rng)
+    killer.start(nodes, options.kill_every_seconds)
+    told = journal.seconds
+    try:
+        while journal.seconds < options.minutes * 60:
+            load.step()
+            time.sleep(0.05)
+            if journal.seconds - told > _PROGRESS_SECONDS:
+                told = journal.seconds
+                journal.tell(_progress(journal, load))
+    finally:
+        killer.stop()
+    journal.tell("no more kills and pods; waiting for the rest to end")
+    if not load.drain(_DRAIN_SECONDS):
+        journal.finding("pods that do not end", f"{load.wanted_gpus} GPUs are still wanted")
+
+
+def _progress(journal: Journal, load: Load) -> str:
+    counts = journal.counts
+    return (
+        f"{counts['pods created']} pods and {counts['GPUJobs created']} GPUJobs made, "
+        f"{counts['pods that ran']} pods ran, {counts['GPUJobs succeeded']} jobs succeeded, "
+        f"{load.wanted_gpus} GPUs wanted now, {counts['kills']} kills, "
+        f"{sum(map(len, journal.findings.values()))} findings"
+    )
+
+
+def _judge_differences(
+    client: Client, inspector: Inspector, follower: Follower, journal: Journal
+) -> None:
+    """A difference between intended and observed must have been told by a warning event."""
+    told = events_about(client, NAMESPACE) if inspector.differences else {}
+    for pod_uid, text in inspector.differences.items():
+        pod = follower.seen[pod_uid]
+        events = told.get(pod_uid, []) + told.get(pod.job or "", [])
+        journal.note(f"difference {text}: told {events}")
+        journal.count("intended/observed differences that were told", bool(events))
+        if not events:
+            journal.finding("differences not reported", text)
+
+
+def _make_namespace(client: Client) -> None:
+    _remove_namespace(client)
+    client.create(_NAMESPACES, {"metadata": {"name": NAMESPACE}})
+    account = f"{_NAMESPACES}/{NAMESPACE}/serviceaccounts/default"
+    wait_for("the namespace's service account", lambda: _exists(client, account))
+
+
+def _remove_namespace(client: Client) -> None:
+    """Delete what a run made, and wait until it is gone."""
+
+    def gone() -> bool:
+        try:
+            client.delete(f"{_NAMESPACES}/{NAMESPACE}")
+        except (AwayError, RefusedError):
+            return False
+        return not _exists(client, f"{_NAMESPACES}/{NAMESPACE}")
+
+    wait_for(f"namespace {NAMESPACE} is gone", gone, timeout_s=180, interval_s=1)
+
+
+def _exists(client: Client, path: str) -> bool:
+    try:
+        client.get(path)
+    except (AwayError, RefusedError):
+        return False
+    return True

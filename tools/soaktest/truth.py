@@ -1,0 +1,137 @@
+"""What the containers on the nodes have, second by second, against the annotations and kubelet.
+
+Read from this machine's process table and the nodes' disks: no part of the cluster is asked, so
+what is down cannot hide anything.
+"""
+
+import json
+import os
+import stat
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gputopo.api.names import RESOURCE
+from localcluster import containers
+from localcluster.settings import Paths
+
+_NVIDIA_MAJOR = 195
+_CHECKPOINT = "kubelet/device-plugins/kubelet_internal_checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """One running container with GPUs.
+
+    Attributes:
+        visible: ``CUDA_VISIBLE_DEVICES``, in order.
+        minors: of the device nodes it has.
+    """
+
+    pid: int
+    node: str
+    pod_uid: str
+    container_id: str
+    visible: tuple[str, ...]
+    minors: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One container by every book; UUIDs."""
+
+    annotated: tuple[str, ...]
+    visible: tuple[str, ...]
+    device_nodes: frozenset[str]
+    checkpoint: frozenset[str]
+
+    @property
+    def as_kubelet_booked(self) -> bool:
+        """Whether environment and device nodes are what kubelet gave."""
+        return set(self.visible) == self.device_nodes == self.checkpoint
+
+    @property
+    def as_intended(self) -> bool:
+        """Whether it has what its annotation says, in that order."""
+        return self.visible == self.annotated
+
+
+def running() -> list[Running]:
+    """Return every container that has GPUs in its environment, once each."""
+    found: dict[str, Running] = {}
+    for process in containers.processes():
+        if process.container_id not in found and (one := _running(process)) is not None:
+            found[process.container_id] = one
+    return list(found.values())
+
+
+def is_alive(one: Running) -> bool:
+    """Whether the process still is in that container."""
+    place = containers.parse_cgroup(containers.read(one.pid, "cgroup"))
+    return place is not None and place[2] == one.container_id
+
+
+def shared(found: Sequence[Running]) -> Iterator[tuple[str, Running, Running]]:
+    """Yield each GPU that two containers of different pods have at once."""
+    holders: dict[str, list[Running]] = defaultdict(list)
+    for one in found:
+        for uuid in one.visible:
+            holders[uuid].append(one)
+    for uuid, several in holders.items():
+        for other in several[1:]:
+            if other.pod_uid != several[0].pod_uid:
+                yield uuid, several[0], other
+
+
+def checkpoint(paths: Paths, node: str) -> dict[str, frozenset[str]]:
+    """Return the GPUs of every pod by kubelet's checkpoint file, by UID of the pod."""
+    return parse_checkpoint((paths.node(node) / _CHECKPOINT).read_text())
+
+
+def parse_checkpoint(text: str) -> dict[str, frozenset[str]]:
+    """Return what a checkpoint file says of our resource."""
+    pods: dict[str, frozenset[str]] = defaultdict(frozenset)
+    for entry in json.loads(text)["Data"]["PodDeviceEntries"] or []:
+        if entry["ResourceName"] == RESOURCE:
+            pods[entry["PodUID"]] |= {uuid for ids in entry["DeviceIDs"].values() for uuid in ids}
+    return dict(pods)
+
+
+def compare(
+    one: Running,
+    annotated: tuple[str, ...],
+    booked: Mapping[str, frozenset[str]],
+    uuid_of_minor: Mapping[int, str],
+) -> Comparison:
+    """Return one container by every book."""
+    return Comparison(
+        annotated=annotated,
+        visible=one.visible,
+        device_nodes=frozenset(uuid_of_minor.get(minor, str(minor)) for minor in one.minors),
+        checkpoint=booked.get(one.pod_uid, frozenset()),
+    )
+
+
+def _running(process: containers.Process) -> Running | None:
+    environment = containers.read(process.pid, "environ").split("\0")
+    values = [word.partition("=")[2] for word in environment if word.startswith("CUDA_VISIBLE_")]
+    # The runtime's own first process has the environment already, but not yet the devices.
+    if not values or not containers.read(process.pid, "comm").startswith(("sh", "sleep")):
+        return None
+    try:
+        minors = frozenset(_minors(process.pid))
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None
+    visible = tuple(filter(None, values[0].split(",")))
+    return Running(
+        process.pid, process.node, process.pod_uid, process.container_id, visible, minors
+    )
+
+
+def _minors(pid: int) -> Iterator[int]:
+    for file in Path(f"/proc/{pid}/root/dev").iterdir():
+        if file.name.removeprefix("nvidia").isdigit() and file.name.startswith("nvidia"):
+            status = file.stat()
+            if stat.S_ISCHR(status.st_mode) and os.major(status.st_rdev) == _NVIDIA_MAJOR:
+                yield os.minor(status.st_rdev)

@@ -1,0 +1,96 @@
+"""All pods with GPUs as the API server's watch tells them, checked at every event. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gputopo.api.annotations import parse_gpus
+from gputopo.api.names import JOB_LABEL, RESOURCE
+
+_ENDED = frozenset({"Succeeded", "Failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """What matters of one pod.
+
+    Attributes:
+        gpus: annotated UUIDs in rank order.
+        why: kubelet's or the kubelet-side reason and message of its end.
+        job: the GPUJob it belongs to, or none.
+        leaving: whether it is being deleted.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    phase: str
+    gpus: tuple[str, ...]
+    why: str
+    job: str | None
+    leaving: bool
+
+    @property
+    def live(self) -> bool:
+        """Whether its GPUs are its own."""
+        return self.phase not in _ENDED
+
+
+def view(pod: Mapping[str, Any]) -> PodView | None:
+    """Return what matters of a pod; None for one without GPUs."""
+    metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status", {})
+    if not any(
+        RESOURCE in container.get("resources", {}).get("limits", {})
+        for container in spec["containers"]
+    ):
+        return None
+    gpus = parse_gpus(metadata.get("annotations", {}))
+    return PodView(
+        uid=metadata["uid"],
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        node=spec.get("nodeName", ""),
+        phase=status.get("phase", ""),
+        gpus=tuple(uuid for uuids in gpus.containers.values() for uuid in uuids) if gpus else (),
+        why=" ".join(filter(None, (status.get("reason"), status.get("message")))),
+        job=metadata.get("labels", {}).get(JOB_LABEL),
+        leaving="deletionTimestamp" in metadata,
+    )
+
+
+@dataclass(slots=True)
+class World:
+    """Pods and the holders of every GPU, by the annotations of live pods.
+
+    Attributes:
+        pods: by UID; those deleted are gone.
+        holders: UID of the pod by UUID of the GPU.
+    """
+
+    pods: dict[str, PodView] = field(default_factory=dict)
+    holders: dict[str, str] = field(default_factory=dict)
+
+    def replace(self, pods: Iterable[PodView]) -> list[str]:
+        """Take a full list, and return what is wrong with it."""
+        self.pods, self.holders = {}, {}
+        return [text for pod in pods for text in self.apply(pod, deleted=False)]
+
+    def apply(self, pod: PodView, *, deleted: bool) -> list[str]:
+        """Take one change, and return the GPUs that two live pods then have."""
+        if deleted or not pod.live:
+            self.holders = {gpu: uid for gpu, uid in self.holders.items() if uid != pod.uid}
+        if deleted:
+            self.pods.pop(pod.uid, None)
+            return []
+        self.pods[pod.uid] = pod
+        return self._take(pod) if pod.live else []
+
+    def _take(self, pod: PodView) -> list[str]:
+        twice = []
+        for gpu in pod.gpus:
+            holder = self.holders.setdefault(gpu, pod.uid)
+            if holder != pod.uid:
+                other = self.pods[holder]
+                twice.append(f"{gpu} is annotated on {other.name} and on {pod.name} ({pod.node})")
+        return twice
