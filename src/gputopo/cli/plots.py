@@ -22,7 +22,7 @@ TIMES: Final = "execution-time.svg"
 
 _GROUPS: Final = (Group.SENSITIVE, Group.INSENSITIVE)
 _COLOURS: Final = ("#9aa5b1", "#3d8fd1", "#e0a030", "#1b7f3b")
-_TITLE_COLUMNS: Final = 95
+_TITLE_COLUMNS: Final = 110
 _STYLE: Final = {
     "svg.hashsalt": "gputopo",  # the same picture from the same runs
     "svg.fonttype": "none",

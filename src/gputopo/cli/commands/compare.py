@@ -39,7 +39,7 @@ def compare(
     form: Annotated[str, options.format_option("table", "json")] = "table",
     output_file: options.OutputFile = None,
 ) -> None:
-    """Run the same jobs under several policies and lay the outcomes side by side.
+    """Compare policies on the same jobs, side by side.
 
     Quartiles of effective bandwidth and of execution times, makespan, throughput and the
     speed-up over the first policy; beside them what the MAPA paper says of the same server.

@@ -42,10 +42,11 @@ def show(
     form: Annotated[str, options.format_option("table", "json", "svg")] = "table",
     output_file: options.OutputFile = None,
 ) -> None:
-    """Show the links between the GPUs of one server, in GB/s of one direction.
+    """Show the links between the GPUs of one server.
 
-    A file holds what `nvidia-smi topo -m` prints, a GPUTopology object, or our own format
-    (docs/cli.md). Of a node of the cluster, the GPUs in use are marked.
+    Bandwidths are in GB/s of one direction. A file holds what `nvidia-smi topo -m` prints, a
+    GPUTopology object, or our own format (docs/topologies.md). Of a node of the cluster, the
+    GPUs in use are marked.
     """
     from gputopo.cli.answers import topology as answer
 

@@ -1,0 +1,60 @@
+"""``docs/cli.md`` and the README show what the program really says."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from command_line import Command
+from gputopo.cli.app import app
+
+ROOT = Path(__file__).parents[3]
+GUIDE = ROOT / "docs/cli.md"
+EXAMPLE = re.compile(r"```console\n\$ gputopo ?(?P<line>[^\n]*)\n(?P<said>.*?)```", re.DOTALL)
+
+
+def examples(page: Path) -> list[tuple[str, str]]:
+    return [(found["line"], found["said"]) for found in EXAMPLE.finditer(page.read_text())]
+
+
+def commands() -> list[str]:
+    """Return every command and group, as a user types them."""
+    found = [""]
+    for name, command in getattr(get_command(app), "commands", {}).items():
+        found += [name, *(f"{name} {inner}" for inner in getattr(command, "commands", {}))]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("line", "said"), [*examples(GUIDE), *examples(ROOT / "README.md")], ids=lambda text: text[:60]
+)
+def test_every_example_of_the_guides_says_what_they_show(
+    gputopo: Command, monkeypatch: pytest.MonkeyPatch, line: str, said: str
+) -> None:
+    monkeypatch.chdir(ROOT)
+    if line.endswith("--help"):
+        monkeypatch.setenv("COLUMNS", "80")
+    else:
+        monkeypatch.delenv("COLUMNS", raising=False)
+    done = gputopo(line)
+    assert done.out + done.err == said
+
+
+def test_guide_has_the_help_of_every_command() -> None:
+    shown = {line.removesuffix("--help").strip() for line, _ in examples(GUIDE) if "--help" in line}
+    assert shown == set(commands())
+
+
+def test_pictures_of_the_guide_are_there_and_small() -> None:
+    named = re.findall(r"\]\((pictures/[^)]+)\)", GUIDE.read_text())
+    assert named
+    assert {path.name for path in (ROOT / "docs/pictures").iterdir()} >= {
+        Path(name).name for name in named
+    }
+    assert all((ROOT / "docs" / name).stat().st_size < 150_000 for name in named)
+
+
+def test_picture_of_a_placement_is_what_the_program_draws(gputopo: Command) -> None:
+    drawn = gputopo("place --topology dgx1-v100 --gpus 3 --busy 0,3,6 -o svg").out
+    assert drawn == (ROOT / "docs/pictures/place-dgx1-v100.svg").read_text()
