@@ -13,13 +13,15 @@ from gputopo.topology.model import NodeTopology
 from gputopo_deviceplugin import events
 from gputopo_deviceplugin.admission import Admission
 from gputopo_deviceplugin.allocate import CONTROL_DEVICES
+from gputopo_deviceplugin.compare import Difference
 from gputopo_deviceplugin.hardware import HardwareWatch
 from gputopo_deviceplugin.health import Health
-from gputopo_deviceplugin.identify import Identified, ListedPod, Refusal
+from gputopo_deviceplugin.identify import Identified, Refusal
 from gputopo_deviceplugin.kube import ApiServer, ApiServerError, Document
 from gputopo_deviceplugin.lister import Lister, ListError
 from gputopo_deviceplugin.metrics import Metrics
 from gputopo_deviceplugin.observe import competitor_of, observed_gpus, serving_of
+from gputopo_deviceplugin.observer import Observer
 from gputopo_deviceplugin.podbook import PodBook
 from gputopo_deviceplugin.probes import Pulse
 from gputopo_deviceplugin.publish import Publisher, now
@@ -67,8 +69,14 @@ class Agent:
             resource=settings.resource,
             on_registration=self._registered,
         )
+        self._observer = Observer(
+            self._admission,
+            self._pods,
+            node=settings.node,
+            timeout_seconds=settings.api_timeout_seconds,
+            on_difference=self._differs,
+        )
         self._node: Document = {}
-        self._listed: list[ListedPod] = []
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -159,20 +167,17 @@ class Agent:
         registered = self._registrar.registered
         self._pulse.ready = idle or registered
         serving = serving_of(hardware, competitor, registered=registered)
-        self._metrics.show(hardware, serving)
-        if hardware.topology is None:
-            return
+        observer = self._observer
+        if hardware.topology is not None:
+            try:
+                await observer.look()
+            except ListError as error:
+                self._failed("observe", error)
+        self._metrics.show(hardware, serving, differing=len(observer.differing))
         try:
-            self._listed = await self._admission.observe()
-            unknown = {pod.key for pod in self._listed if any(pod.containers.values())}
-            await self._pods.refresh(
-                unknown - self._pods.keys(), self._settings.api_timeout_seconds
-            )
-        except ListError as error:
-            self._failed("observe", error)
-        try:
-            gpus = observed_gpus(hardware.health, self._listed, self._pods)
-            await self._publisher.publish(self._node, hardware, gpus, serving)
+            gpus = observed_gpus(hardware.health, observer.listed, self._pods)
+            differing = [one.message for one in observer.differing]
+            await self._publisher.publish(self._node, hardware, gpus, serving, differing)
         except ApiServerError as error:
             self._failed("publish", error)
 
@@ -192,6 +197,11 @@ class Agent:
         if refusal.pod is not None:
             event = events.refused(refusal.pod, self._settings.node, refusal.reason, now())
             self._in_background(self._record(event))
+
+    def _differs(self, difference: Difference) -> None:
+        _log.error("GPUs differ %s", fields(reason=difference.message))
+        event = events.differs(difference.pod, self._settings.node, difference.message, now())
+        self._in_background(self._record(event))
 
     def _tell_health(self, before: Health, after: Health) -> None:
         for gpu, fault in after.items():

@@ -11,14 +11,12 @@ _LONGEST_MESSAGE: Final = 1024
 
 def refused(pod: PodRecord, node: str, reason: str, now: str) -> dict[str, Any]:
     """Return the event of a pod that was refused its GPUs."""
-    about = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "name": pod.key.name,
-        "namespace": pod.key.namespace,
-        "uid": pod.uid,
-    }
-    return _event(about, node, "GPUsRefused", reason, now, kind="Warning")
+    return _event(_reference(pod), node, "GPUsRefused", reason, now, kind="Warning")
+
+
+def differs(pod: PodRecord, node: str, message: str, now: str) -> dict[str, Any]:
+    """Return the event of a pod that has other GPUs than it was given."""
+    return _event(_reference(pod), node, "GPUsDiffer", message, now, kind="Warning")
 
 
 def health_changed(
@@ -32,6 +30,16 @@ def health_changed(
             about, metadata["name"], "GPUHealthy", f"{uuid} is healthy again", now, kind="Normal"
         )
     return _event(about, metadata["name"], "GPUUnhealthy", f"{uuid}: {fault}", now, kind="Warning")
+
+
+def _reference(pod: PodRecord) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": pod.key.name,
+        "namespace": pod.key.namespace,
+        "uid": pod.uid,
+    }
 
 
 def _event(

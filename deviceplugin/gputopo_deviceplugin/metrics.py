@@ -20,6 +20,11 @@ class Metrics:
         self._ready = Gauge(
             "gputopo_agent_serving", "1 while kubelet is served", registry=self.registry
         )
+        self._differing = Gauge(
+            "gputopo_agent_differing_containers",
+            "Containers that have other GPUs by kubelet's books than they were given",
+            registry=self.registry,
+        )
         self._allocations = Counter(
             "gputopo_agent_allocations",
             "Containers that asked for GPUs",
@@ -39,12 +44,13 @@ class Metrics:
         for result in ("granted", "refused"):
             self._allocations.labels(result)
 
-    def show(self, hardware: Hardware, serving: Serving) -> None:
+    def show(self, hardware: Hardware, serving: Serving, *, differing: int) -> None:
         """Take over the state as it is now."""
         healthy = sum(fault is None for fault in hardware.health.values())
         self._gpus.labels("healthy").set(healthy)
         self._gpus.labels("unhealthy").set(len(hardware.health) - healthy)
         self._ready.set(serving.ready)
+        self._differing.set(differing)
 
     def count_allocation(self, *, granted: bool) -> None:
         """Count a container that got its GPUs, or was refused."""

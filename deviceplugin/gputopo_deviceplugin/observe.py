@@ -56,6 +56,7 @@ def status_of(
     hardware: Hardware,
     gpus: list[ObservedGpu],
     serving: Serving,
+    differing: Sequence[str],
     *,
     generation: int,
     before: GPUTopologyStatus,
@@ -67,6 +68,7 @@ def status_of(
         hardware: topology and health.
         gpus: health and holder of every GPU.
         serving: whether kubelet is served.
+        differing: what is to be said of containers with other GPUs than they were given.
         generation: of the spec that the status speaks of.
         before: the status as published; its conditions keep their transition times.
         now: RFC 3339 time of a transition.
@@ -79,6 +81,12 @@ def status_of(
             not sick,
             "SomeUnhealthy" if sick else "AllHealthy",
             "; ".join(sick) or "every GPU can be given out",
+        ),
+        (
+            "AllocationsAsPlaced",
+            not differing,
+            "SomeDiffer" if differing else "AllAsPlaced",
+            "; ".join(differing) or "every container has the GPUs that it was given",
         ),
     ]
     known = {condition.type: condition for condition in before.conditions}

@@ -1,7 +1,7 @@
 """Writes this node's GPUTopology: the spec when the hardware changed, the status when it did."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -63,7 +63,12 @@ class Publisher:
             return None
 
     async def publish(
-        self, owner: Document, hardware: Hardware, gpus: list[ObservedGpu], serving: Serving
+        self,
+        owner: Document,
+        hardware: Hardware,
+        gpus: list[ObservedGpu],
+        serving: Serving,
+        differing: Sequence[str],
     ) -> None:
         """Make the object say this, with as few writes as that takes.
 
@@ -81,6 +86,7 @@ class Publisher:
                 hardware,
                 gpus,
                 serving,
+                differing,
                 generation=int(document["metadata"].get("generation") or 0),
                 before=before,
                 now=self._clock(),

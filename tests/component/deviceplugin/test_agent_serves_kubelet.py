@@ -238,3 +238,22 @@ async def test_known_pods_are_served_while_the_api_server_is_away(world: AgentWo
             await world.kubelet.admit(("default", "unknown"), {"main": 1})
         world.api.down = False
         await world.until(lambda: world.observed(5).get("podUID") == "uid-a")
+
+
+@pytest.mark.parametrize("aligned", [[], [0]])
+async def test_a_pod_that_gputopo_did_not_place_gets_nothing_and_nothing_is_published(
+    world: AgentWorld, aligned: list[int]
+) -> None:
+    async with world.agent():
+        await world.served()
+        world.kubelet.aligned = {world.uuids[index] for index in aligned}
+        await world.api.put(pod_path("static"), pod_document("static", {"main": 2}))
+        with pytest.raises(AdmissionRefusedError, match="was not placed by gputopo"):
+            await world.kubelet.admit(("default", "static"), {"main": 2})
+        # Where kubelet has taken GPUs already, only Allocate can make it give them back.
+        assert world.kubelet.refused_by == ("Allocate" if aligned else "GetPreferredAllocation")
+        assert world.kubelet.books.allocated == set()
+        world.kubelet.aligned = set()
+        await world.run("a", {"main": [0, 1]})  # nor does it stand in anybody's way
+        await world.until(lambda: world.observed(0).get("pod") == "a")
+        assert not any("pod" in world.observed(index) for index in range(2, 8))

@@ -20,7 +20,7 @@ SERVED = Serving(ready=True, reason="Serving", message="kubelet is served")
 def status(health: Health, before: GPUTopologyStatus, now: str) -> GPUTopologyStatus:
     hardware = Hardware(TOPOLOGY, health, None)
     gpus = observed_gpus(health, [], {})
-    return status_of(hardware, gpus, SERVED, generation=3, before=before, now=now)
+    return status_of(hardware, gpus, SERVED, [], generation=3, before=before, now=now)
 
 
 def test_conditions_keep_their_time_until_they_turn() -> None:
@@ -29,7 +29,11 @@ def test_conditions_keep_their_time_until_they_turn() -> None:
     assert status(well, first, "t2") == first
     sick = status({FIRST: None, SECOND: "XID 79"}, first, "t3")
     times = {entry.type: (entry.status, entry.last_transition_time) for entry in sick.conditions}
-    assert times == {"Ready": ("True", "t1"), "GPUsHealthy": ("False", "t3")}
+    assert times == {
+        "Ready": ("True", "t1"),
+        "GPUsHealthy": ("False", "t3"),
+        "AllocationsAsPlaced": ("True", "t1"),
+    }
     assert sick.conditions[1].message == f"{SECOND}: XID 79"
     assert (sick.observed_generation, sick.fingerprint) == (3, TOPOLOGY.fingerprint)
 

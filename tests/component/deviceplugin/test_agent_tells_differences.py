@@ -1,0 +1,55 @@
+"""The agent against kubelet's books that are not what was placed."""
+
+from agent_world import AgentWorld, annotation_of, pod_document, pod_path
+
+
+async def test_a_swap_in_kubelets_books_is_recorded_and_told_once_for_each_pod(
+    world: AgentWorld,
+) -> None:
+    async with world.agent():
+        await world.served()
+        await world.run("a", {"main": [1]})
+        await world.run("b", {"main": [4]})
+        pods = world.kubelet.books.pods
+        pods["default", "a"], pods["default", "b"] = pods["default", "b"], pods["default", "a"]
+        await world.until(lambda: len(world.events("GPUsDiffer")) == 2)
+        # Observed beats intended: the object says who holds what by kubelet's books.
+        await world.until(lambda: world.observed(1).get("pod") == "b")
+        assert world.observed(4)["podUID"] == "uid-a"
+        await world.until(lambda: world.condition("AllocationsAsPlaced")["status"] == "False")
+        message = world.condition("AllocationsAsPlaced")["message"]
+        expected = f"container main has {world.uuids[4]} by kubelet's books, and was given"
+        assert f"pod default/a: {expected} {world.uuids[1]}" in message
+        metric = "gputopo_agent_differing_containers"
+        assert world.metrics.registry.get_sample_value(metric) == 2
+        for name in ("a", "b"):
+            world.kubelet.end(("default", name))
+            await world.api.delete(pod_path(name))
+        await world.until(lambda: world.condition("AllocationsAsPlaced")["status"] == "True")
+        assert world.metrics.registry.get_sample_value(metric) == 0
+        assert len(world.events("GPUsDiffer")) == 2
+
+
+async def test_a_record_that_kubelet_lost_under_a_running_pod_is_told(world: AgentWorld) -> None:
+    async with world.agent():
+        await world.served()
+        await world.run("a", {"main": [1]})
+        await world.set_phase("a", "Running")
+        world.kubelet.books.pods["default", "a"]["main"] = set()
+        await world.until(lambda: world.events("GPUsDiffer"))
+        assert "has none by kubelet's books" in world.events("GPUsDiffer")[0]
+
+
+async def test_a_watch_that_is_behind_makes_no_difference(world: AgentWorld) -> None:
+    async with world.agent():
+        await world.served()
+        await world.run("set-0", {"main": [1]})
+        world.kubelet.end(("default", "set-0"))
+        world.api.mute = True  # the watch still shows the pod of old
+        annotation = annotation_of("set-0", {"main": [world.uuids[4]]}, uid="uid-new")
+        document = pod_document("set-0", {"main": 1}, uid="uid-new", annotation=annotation)
+        await world.api.put(pod_path("set-0"), document)
+        world.kubelet.books.pods["default", "set-0"] = {"main": {world.uuids[4]}}
+        await world.until(lambda: world.observed(4).get("podUID") == "uid-new")
+        assert world.events("GPUsDiffer") == []
+        assert world.condition("AllocationsAsPlaced")["status"] == "True"

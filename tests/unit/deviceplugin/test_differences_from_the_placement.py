@@ -1,0 +1,64 @@
+"""Kubelet's books beside the annotations: what is told, and what is no difference."""
+
+import json
+from collections.abc import Mapping
+
+from gputopo.api.names import GPUS_ANNOTATION
+from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.compare import differences
+from gputopo_deviceplugin.identify import ListedPod
+from gputopo_deviceplugin.pods import Ask, PodKey, PodRecord
+
+KEY = PodKey("default", "a")
+
+
+def pod(placed: Mapping[str, list[str]] | None, *, running: bool = True) -> PodRecord:
+    annotation = {"uid": "uid-a", "node": "n1", "generation": 1, "containers": placed}
+    return PodRecord(
+        uid="uid-a",
+        key=KEY,
+        node="n1",
+        live=True,
+        leaving=False,
+        asks=(Ask("main", 1),),
+        annotations={} if placed is None else {GPUS_ANNOTATION: json.dumps(annotation)},
+        running=running,
+    )
+
+
+def told(record: PodRecord, **containers: set[str]) -> list[str]:
+    books = {name: frozenset(map(GpuUuid, gpus)) for name, gpus in containers.items()}
+    found = differences([ListedPod(KEY, books)], {record.key: record}, "n1")
+    return [difference.message for difference in found]
+
+
+def test_what_was_given_is_no_difference_whatever_its_order() -> None:
+    assert told(pod({"main": ["GPU-2", "GPU-1"]}), main={"GPU-1", "GPU-2"}, log=set()) == []
+
+
+def test_other_more_and_fewer_gpus_are_told_with_both_sides() -> None:
+    assert told(pod({"main": ["GPU-2", "GPU-1"]}), main={"GPU-3"}) == [
+        "pod default/a: container main has GPU-3 by kubelet's books, and was given GPU-1 GPU-2"
+    ]
+    assert told(pod({"main": ["GPU-1"]}), main={"GPU-1", "GPU-2"}, log={"GPU-3"}) == [
+        "pod default/a: container main has GPU-1 GPU-2 by kubelet's books, and was given GPU-1",
+        "pod default/a: container log has GPU-3 by kubelet's books, and was given none",
+    ]
+
+
+def test_a_container_without_gpus_is_told_once_its_pod_runs() -> None:
+    assert told(pod({"main": ["GPU-1"]}, running=False), main=set()) == []
+    assert told(pod({"main": ["GPU-1"]}), main=set()) == [
+        "pod default/a: container main has none by kubelet's books, and was given GPU-1"
+    ]
+
+
+def test_gpus_without_a_placement_are_told_with_the_reason() -> None:
+    [text] = told(pod(None), main={"GPU-1"})
+    assert text.startswith("pod default/a: container main has GPU-1 by kubelet's books")
+    assert text.endswith("(pod default/a was not placed by gputopo: set schedulerName: gputopo)")
+
+
+def test_pods_that_the_api_server_does_not_know_are_not_judged() -> None:
+    books = [ListedPod(KEY, {"main": frozenset([GpuUuid("GPU-1")])})]
+    assert differences(books, {}, "n1") == []
