@@ -57,7 +57,7 @@ def decide(
 
 
 def _dealt(ask: Ask, uuids: tuple[GpuUuid, ...]) -> dict[str, list[str]]:
-    """Deal ranks out to the containers, in the order of the pod's spec."""
+    """Deal ranks out to the containers, in their order."""
     remaining = iter(uuids)
     return {
         container.name: [next(remaining) for _ in range(container.gpus)]

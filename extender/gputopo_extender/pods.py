@@ -24,7 +24,7 @@ class PodError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ContainerAsk:
-    """The GPUs that one application container asks for, at least one."""
+    """The GPUs that one container asks for and keeps while the pod lives, at least one."""
 
     name: str
     gpus: int
@@ -37,7 +37,8 @@ class PodRecord:
     Attributes:
         node: where it is bound, None before.
         live: False once its phase is Succeeded or Failed.
-        asks: application containers that ask for GPUs, in the order of the spec.
+        asks: application containers that ask for GPUs, in the order of the spec, and then
+            sidecars. Ordinary init containers borrow from them.
         most_gpus: the most GPUs it can hold at one time, init containers included.
         refusal: why it cannot be placed, None where it can.
         annotations: its ``gputopo.io/*`` annotations.
@@ -92,6 +93,9 @@ class _Pod(_Part):
     status: _Status | None = None
 
 
+_Asking = tuple[_Container, int | None]
+
+
 def record_of(document: Mapping[str, Any], resource: str) -> PodRecord | None:
     """Return the record of a pod object, None where it asks for none of ``resource``.
 
@@ -113,8 +117,8 @@ def record_of(document: Mapping[str, Any], resource: str) -> PodRecord | None:
 
 def _record(
     pod: _Pod,
-    apps: list[tuple[_Container, int | None]],
-    inits: list[tuple[_Container, int | None]],
+    apps: list[_Asking],
+    inits: list[_Asking],
     resource: str,
 ) -> PodRecord:
     annotations = pod.metadata.annotations or {}
@@ -124,7 +128,11 @@ def _record(
         name=pod.metadata.name,
         node=pod.spec.node_name or None,
         live=pod.status is None or pod.status.phase not in {"Succeeded", "Failed"},
-        asks=tuple(ContainerAsk(app.name, count) for app, count in apps if count is not None),
+        asks=tuple(
+            ContainerAsk(keeper.name, count)
+            for keeper, count in (*apps, *filter(_is_sidecar, inits))
+            if count is not None
+        ),
         most_gpus=_most(apps, inits),
         refusal=_refusal(apps, inits, resource),
         annotations={
@@ -133,9 +141,9 @@ def _record(
     )
 
 
-def _asked(containers: list[_Container], resource: str) -> list[tuple[_Container, int | None]]:
+def _asked(containers: list[_Container], resource: str) -> list[_Asking]:
     """Return the containers that ask, with their count; None for one that cannot be read."""
-    found: list[tuple[_Container, int | None]] = []
+    found: list[_Asking] = []
     for container in containers:
         resources = container.resources or _Resources()
         # The API server copies a limit to the request where only the limit was given.
@@ -148,26 +156,33 @@ def _asked(containers: list[_Container], resource: str) -> list[tuple[_Container
     return found
 
 
-def _most(
-    apps: list[tuple[_Container, int | None]], inits: list[tuple[_Container, int | None]]
-) -> int:
+def _is_sidecar(asking: _Asking) -> bool:
+    return asking[0].restart_policy == "Always"
+
+
+def _most(apps: list[_Asking], inits: list[_Asking]) -> int:
     counts = [count for _, count in (*apps, *inits)]
     if None in counts:
         return _WHOLE_NODE
-    sidecars = sum(count or 0 for init, count in inits if init.restart_policy == "Always")
-    largest_init = max((count or 0 for _, count in inits), default=0)
+    sidecars = sum(asking[1] or 0 for asking in inits if _is_sidecar(asking))
+    largest_init = max((asking[1] or 0 for asking in inits if not _is_sidecar(asking)), default=0)
     return sidecars + max(sum(count or 0 for _, count in apps), largest_init)
 
 
-def _refusal(
-    apps: list[tuple[_Container, int | None]],
-    inits: list[tuple[_Container, int | None]],
-    resource: str,
-) -> str | None:
-    for init, _ in inits:
-        kind = "sidecar" if init.restart_policy == "Always" else "init container"
-        return f"{resource} in {kind} {init.name!r}: not yet supported"
-    for app, count in apps:
+def _refusal(apps: list[_Asking], inits: list[_Asking], resource: str) -> str | None:
+    for container, count in (*apps, *inits):
         if count is None:
-            return f"{resource} in container {app.name!r}: not a whole number"
+            return f"{resource} in container {container.name!r}: not a whole number"
+    for position, asking in enumerate(inits):
+        keepers = [*filter(_is_sidecar, inits[position:]), *apps]
+        borrower, count = asking
+        # Kubelet hands the GPUs on to the next that keeps its own, and chooses at random which
+        # to leave out where there are more of them.
+        most = (keepers[0][1] or 0) if keepers else 0
+        if (count or 0) > most:
+            after = f"{keepers[0][0].name!r} keeps {most}" if keepers else "none keeps any"
+            return (
+                f"{resource} in init container {borrower.name!r}: {count}, and of the containers "
+                f"after it {after}: ask for no more than that"
+            )
     return None

@@ -147,16 +147,11 @@ async def test_a_malformed_annotation_is_refused_on_every_node_by_name_and_remed
     assert api.bindings == []
 
 
-async def test_gpus_of_init_containers_and_sidecars_are_not_yet_supported(start: Start) -> None:
-    sidecar = {**container("side", 1), "restartPolicy": "Always"}
+async def test_pods_that_cannot_be_placed_anywhere_are_told_why(start: Start) -> None:
     async with start() as extender:
         scheduler = extender.scheduler()
-        for wrong in (
-            pod("i", init_containers=[container("fetch", 1)]),
-            pod("s", init_containers=[sidecar]),
-        ):
-            answer = await scheduler.filter(wrong, NODES)
-            assert "not yet supported" in answer.unresolvable["n1"]
+        answer = await scheduler.filter(pod("i", 1, init_containers=[container("fetch", 2)]), NODES)
+        assert "init container 'fetch': 2, and of the" in answer.unresolvable["n1"]
         answer = await scheduler.filter(pod("many", 17), NODES)
         assert "17" in answer.unresolvable["n1"]
         assert "1..16" in answer.unresolvable["n1"]

@@ -53,6 +53,28 @@ def test_the_most_a_pod_can_hold_counts_sidecars_and_the_largest_init_container(
     side = {**container("side", 1), "restartPolicy": "Always"}
     inits = [container("one", 2), side, container("two", 4)]
     assert record(pod("a", 3, init_containers=inits)).most_gpus == 1 + 4
+    assert record(pod("a", 1, init_containers=[side, side])).most_gpus == 2 + 1
+
+
+def test_sidecars_are_asked_for_after_application_containers_and_init_containers_borrow() -> None:
+    side = {**container("side", 1), "restartPolicy": "Always"}
+    inits = [container("first", 1), side, container("second", 2)]
+    ask = answer(pod("a", 2, init_containers=inits))
+    assert isinstance(ask, Ask)
+    assert ask.containers == (ContainerAsk("main", 2), ContainerAsk("side", 1))
+
+
+def test_an_init_container_must_not_ask_for_more_than_the_next_that_keeps_its_gpus() -> None:
+    side = {**container("side", 1), "restartPolicy": "Always"}
+    for inits, gpus, told in (
+        ([container("first", 2), side], 2, "'first': 2, and of the containers after it 'side' "),
+        ([side, container("first", 3)], 2, "'first': 3, and of the containers after it 'main' "),
+        ([side, container("first", 3)], 0, "of the containers after it none keeps any"),
+        ([container("first", "1e3k")], 2, "container 'first': not a whole number"),
+    ):
+        refused = answer(pod("a", gpus, init_containers=inits))
+        assert isinstance(refused, Refusal)
+        assert told in refused.reason
 
 
 def test_a_count_that_cannot_be_read_holds_a_whole_node_and_is_refused() -> None:
