@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,7 @@ INTERRUPTED: Final = 130
 
 def main() -> None:
     """Run the command line of this process and leave with its exit status."""
+    _mend_streams()
     sys.exit(run(sys.argv[1:], Path(sys.argv[0]).name))
 
 
@@ -56,6 +58,15 @@ def _run(arguments: Sequence[str], program: str) -> int:
         return _say(f"{field}: {error.message or 'is missing'}", BAD_INPUT)
     except typer.TyperException as error:
         return _say(error.format_message(), BAD_INPUT)
+
+
+def _mend_streams() -> None:
+    """Let no closed stream and no narrow encoding stop an answer half-way."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for the whole process
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def _say(message: str, status: int) -> int:

@@ -33,6 +33,8 @@ def node(name: str, context: str | None = None) -> Source:
         InputError: without a kubeconfig, an answer, or such an object.
         TopologyError: where the object contradicts itself.
     """
+    if not name:
+        raise InputError("node: '' is no name")
     return _source(name, _read(name, context))
 
 

@@ -85,6 +85,11 @@ def test_a_node_without_a_topology_is_told(api: ObjectApi, gputopo: Command) -> 
     assert done.err == ("gputopo: node: 'n9': the cluster has no GPUTopology of this name\n")
 
 
+def test_a_node_needs_a_name(api: ObjectApi, gputopo: Command) -> None:
+    assert api.url
+    assert gputopo("topology show node/").err == "gputopo: node: '' is no name\n"
+
+
 def test_a_refusal_of_the_server_is_passed_on(api: ObjectApi, gputopo: Command) -> None:
     api.faults.append(Fault("GET", "/gputopologies/", 403, "you may not"))
     assert gputopo("topology show node/n1").err == "gputopo: node: 'n1': you may not\n"

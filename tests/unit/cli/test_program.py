@@ -5,6 +5,7 @@ import runpy
 import signal
 import subprocess
 import sys
+from io import BytesIO, TextIOBase, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,34 @@ def test_module_runs_as_the_program_does(
         runpy.run_module("gputopo.cli", run_name="__main__")
     assert left.value.code == 0
     assert capsys.readouterr().out.startswith("gputopo ")
+
+
+def test_closed_streams_and_narrow_encodings_stop_no_answer() -> None:
+    run = f"{PROGRAM} place --topology"
+    for line, status in (
+        (f"{run} summit --gpus 2 >&-", 0),
+        (f"{run} summit --gpus 9 >&- 2>&-", 3),
+        (f"{run} summit --gpus x 2>&-", 2),
+        (f"{run} - --gpus 2 <&- 2>&-", 2),
+    ):
+        done = subprocess.run(["bash", "-c", line], capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (status, b"")
+    line = "compare --topology summit --generate 9 --seeds 1,2 --policies baseline,greedy"
+    narrow = process(*line.split(), PYTHONIOENCODING="ascii")
+    assert (narrow.status, narrow.err) == (0, "")
+
+
+def test_streams_that_are_missing_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["gputopo", "--version"])
+    monkeypatch.setattr(sys, "stdin", None)
+    monkeypatch.setattr(sys, "stdout", TextIOWrapper(BytesIO(), encoding="ascii"))
+    with pytest.raises(SystemExit):
+        program.main()
+    stdin: TextIOBase | None = sys.stdin  # type: ignore[assignment]
+    assert stdin is not None
+    assert stdin.read() == ""
+    stdin.close()
+    assert sys.stdout.errors == "replace"
 
 
 def test_colours_are_for_terminals_only() -> None:
