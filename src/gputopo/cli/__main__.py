@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from gputopo.cli.errors import InputError, is_refusal
 
@@ -65,8 +65,7 @@ def _mend_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for the whole process
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
+    cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
 
 
 def _say(message: str, status: int) -> int:
