@@ -3,9 +3,8 @@
 import os
 import sys
 from collections.abc import Sequence
-from io import TextIOWrapper
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final
 
 from gputopo.cli.errors import InputError, is_refusal
 
@@ -65,7 +64,8 @@ def _mend_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for the whole process
-    cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
+    stdout: Any = sys.stdout
+    stdout.reconfigure(errors="replace")
 
 
 def _say(message: str, status: int) -> int:
