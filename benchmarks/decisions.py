@@ -2,15 +2,15 @@
 
 import csv
 import random
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Final
 
 from benchmarks.drawing import Line, draw
-from benchmarks.measure import Timing, microseconds, milliseconds, timed
+from benchmarks.measure import Timing, joined, microseconds, milliseconds, timed
 from benchmarks.options import Options
 from benchmarks.table import show
 from gputopo.api.enums import PatternKind, PolicyName
@@ -93,14 +93,11 @@ def _cost(name: str, topology: NodeTopology, pattern: Pattern, masks: int) -> Co
     cold = timed(lambda: afresh(topology.mask), times=_COLD_TIMES, before=TABLES.clear)
     unseen, seen = [], []
     for free in _free_sets(topology, pattern.size, masks):
-        began = time.perf_counter()
-        afresh(free)
-        unseen.append(time.perf_counter() - began)
-        place(topology, free, request, PolicyName.PRESERVE)
-        began = time.perf_counter()
-        place(topology, free, request, PolicyName.PRESERVE)
-        seen.append(time.perf_counter() - began)
-    return Cost(name, pattern, cold, Timing(tuple(unseen), 0.0), Timing(tuple(seen), 0.0))
+        unseen.append(timed(partial(afresh, free), times=1))
+        again = partial(place, topology, free, request, PolicyName.PRESERVE)
+        again()
+        seen.append(timed(again, times=1))
+    return Cost(name, pattern, cold, joined(unseen), joined(seen))
 
 
 def _free_sets(topology: NodeTopology, size: int, count: int) -> Iterator[GpuMask]:
@@ -130,21 +127,27 @@ def _show_patterns(costs: list[Cost]) -> None:
     rows = []
     for name, kind in dict.fromkeys((cost.topology, cost.pattern.kind) for cost in costs):
         sizes = [it for it in costs if (it.topology, it.pattern.kind) == (name, kind)]
-        cold = max(sizes, key=lambda cost: cost.cold.median)
-        unseen = max(sizes, key=lambda cost: cost.unseen.median)
-        seen = max(sizes, key=lambda cost: cost.seen.median)
+        cold = max(sizes, key=lambda cost: cost.cold.cpu)
+        unseen = max(sizes, key=lambda cost: cost.unseen.cpu)
+        seen = max(sizes, key=lambda cost: cost.seen.median).seen
         rows.append(
             [
                 f"{name} {kind}",
-                *(milliseconds(cold.cold.median), f"of {cold.pattern.size}"),
-                *(microseconds(unseen.unseen.median), microseconds(unseen.unseen.p99)),
-                f"of {unseen.pattern.size}",
-                *(microseconds(seen.seen.median), microseconds(seen.seen.p99)),
-                f"{cold.cold.median / unseen.unseen.median:,.0f}",
+                f"{cold.pattern.size}",
+                *(milliseconds(cold.cold.median), milliseconds(cold.cold.cpu)),
+                f"{unseen.pattern.size}",
+                *(microseconds(it) for it in (unseen.unseen.median, unseen.unseen.p99)),
+                microseconds(unseen.unseen.cpu),
+                *(microseconds(seen.median), microseconds(seen.p99)),
+                f"{cold.cold.cpu / unseen.unseen.cpu:,.0f}",
             ]
         )
-    head = ["dearest size", "cold ms", "", "unseen us", "p99", "", "seen us", "p99"]
-    show("One decision, preserve, sensitive, any size", [*head, "cold/unseen"], rows)
+    head = ["dearest size", "of", "cold ms", "CPU", "of", "unseen us", "p99", "CPU"]
+    show(
+        "One decision, preserve, sensitive: the dearest of all sizes",
+        [*head, "seen us", "p99", "cold/unseen"],
+        rows,
+    )
 
 
 def _show_released(costs: list[Cost]) -> None:

@@ -1,6 +1,5 @@
 """What the tables of all sizes take: bytes of arrays, and what the process grows by."""
 
-import resource
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -69,9 +68,14 @@ def grown(name: str, kinds: Sequence[PatternKind]) -> Grown:
 
 
 def _resident() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
+    return _status("VmRSS")
 
 
 def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return _status("VmHWM")
+
+
+def _status(name: str) -> int:
+    """Return a line of this process's status, in bytes; it counts from the start of the program."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
