@@ -45,12 +45,18 @@ _PATTERNS: Final[Mapping[str, PatternKind]] = MappingProxyType(
 _MOST_SHOWN: Final = 80
 
 
+_Number = Annotated[StrictInt, Field(gt=-(10**18), lt=10**18)]
+_Name = Annotated[StrictStr, Field(max_length=253)]
+_UNION: Final = frozenset({"constrained-int", "constrained-str"})
+"""What pydantic calls the two in an error: no part of the field's name."""
+
+
 class _Row(BaseModel):
     """One job of a list; see ``docs/simulator.md``."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    id: StrictInt | StrictStr | None = None
+    id: _Number | _Name | None = None
     gpus: Annotated[int, Field(ge=1, le=MAX_GPUS_PER_POD)]
     pattern: str = "ring"
     arrival: Annotated[float, Field(ge=0)] = 0.0
@@ -201,7 +207,7 @@ def _first(place: _Place, error: ValidationError) -> str:
     first = error.errors()[0]
     if not first["loc"]:
         return f"{place.of('gpus')}: is missing: {_shown(first['input'])} is no job"
-    path = [part for part in first["loc"] if part not in {"int", "str"}]
+    path = [part for part in first["loc"] if part not in _UNION]
     field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)[1:]
     if first["type"] == "missing":
         return f"{place.of(field)}: is missing"

@@ -1,13 +1,17 @@
 """What is simulated, and what comes of it."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from gputopo.api.enums import PolicyName
 from gputopo.patterns.model import Pattern
 from gputopo.topology.model import GpuIndex
+
+LONGEST_TIME: Final = 1e15
+SHORTEST_SERVICE: Final = 1e-9
+"""Times of a job list; within them no sum of a run leaves the numbers that there are."""
 
 JobId = int | str
 """What the job list calls a job; a row's number, from 0, where the list names none."""
@@ -58,6 +62,10 @@ class FinishedJob:
         aggregate_mb_per_s: MAPA, equation 1; 0 for one GPU.
         effective_mb_per_s: by ``model``; None for one GPU, which has no link.
         model: the bandwidth model that valued the GPUs; None for one GPU.
+
+    Raises:
+        SimulationError: where the job is so short that the clock cannot tell its end from its
+            start.
     """
 
     job: SimulatedJob
@@ -68,6 +76,13 @@ class FinishedJob:
     aggregate_mb_per_s: int
     effective_mb_per_s: float | None
     model: str | None
+
+    def __post_init__(self) -> None:
+        if self.end <= self.start:
+            raise SimulationError(
+                f"job {self.job.id!r}: service: {self.job.service} is too short to count at the"
+                f" time {self.start}"
+            )
 
     @property
     def execution_time(self) -> float:
@@ -108,15 +123,19 @@ def require_sound(jobs: Sequence[SimulatedJob]) -> None:
     """Do nothing for a list that can be simulated.
 
     Raises:
-        SimulationError: on an id that two jobs have, an arrival below 0, a service not
-            above 0, or either not finite.
+        SimulationError: on an id that two jobs have, or a time that is out of range.
     """
     seen: set[JobId] = set()
     for job in jobs:
         if job.id in seen:
             raise SimulationError(f"job {job.id!r}: id: another job has it")
         seen.add(job.id)
-        if not (math.isfinite(job.arrival) and job.arrival >= 0):
-            raise SimulationError(f"job {job.id!r}: arrival: {job.arrival} is no time from 0 on")
-        if not (math.isfinite(job.service) and job.service > 0):
-            raise SimulationError(f"job {job.id!r}: service: {job.service} is no time above 0")
+        _require_within(job.id, "arrival", job.arrival, 0.0)
+        _require_within(job.id, "service", job.service, SHORTEST_SERVICE)
+
+
+def _require_within(job: JobId, field: str, value: float, least: float) -> None:
+    if not least <= value <= LONGEST_TIME:
+        raise SimulationError(
+            f"job {job!r}: {field}: {value} is no time of {least:g}..{LONGEST_TIME:g}"
+        )

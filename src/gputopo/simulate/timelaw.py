@@ -29,6 +29,9 @@ from gputopo.simulate.model import SimulatedJob, SimulationError
 
 _MB_PER_GB: Final = 1000
 
+_WORST: Final = 1e6
+_MOST_SHOWN: Final = 80
+
 
 @dataclass(frozen=True, slots=True)
 class Curve:
@@ -148,7 +151,7 @@ class _Curve(BaseModel):
 
     communicationShare: Annotated[float, Field(ge=0, le=1)]  # noqa: N815 - as in the file
     saturationGBps: Annotated[float, Field(gt=0)] = 50.0  # noqa: N815
-    worst: Annotated[float, Field(ge=1)] = 3.0
+    worst: Annotated[float, Field(ge=1, le=_WORST)] = 3.0
 
 
 class _Curves(RootModel[dict[str, _Curve]]):
@@ -171,8 +174,11 @@ def parse_curves(text: str) -> ByBandwidth:
         raise SimulationError(f"curves: line {error.lineno}: {error.msg}") from None
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, ("curves", *first["loc"])))
-        raise SimulationError(f"{where}: {first['input']!r}: {first['msg']}") from None
+        where = ".".join(map(str, ("curves", *first["loc"])))[:_MOST_SHOWN]
+        found = repr(first["input"])[:_MOST_SHOWN]
+        raise SimulationError(f"{where}: {found}: {first['msg']}") from None
+    except (ValueError, RecursionError) as error:  # thousands of digits; deep nesting
+        raise SimulationError(f"curves: no JSON that can be read: {error}") from None
     curves = {
         plain(name): Curve(one.communicationShare, one.saturationGBps, one.worst)
         for name, one in read.items()

@@ -93,6 +93,8 @@ def test_empty_lines_and_comments_are_left_out() -> None:
         ('[{"gpus": ' + "9" * 5_000 + "}]", "no JSON that can be read"),
         ('[{"gpus": "1", "service": 1}]', r"jobs\[0\].gpus: '1'"),
         ('[{"gpus": 1, "service": 1, "id": 1.5}]', r"jobs\[0\].id: 1.5"),
+        ('[{"gpus": 1, "service": 1, "id": 1' + "0" * 18 + "}]", r"jobs\[0\].id: 10{18}: "),
+        ('[{"gpus": 1, "service": 1, "id": "' + "x" * 254 + '"}]', r"id: 'x{79}\.\.\.: "),
         ('[{"gpus": 1, "service": 1, "time": 3}]', r"jobs\[0\].time: 3"),
         (
             '[{"gpus": 2, "service": 1, "edges": [{"from": 0, "to": 99}]}]',

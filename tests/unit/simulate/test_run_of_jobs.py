@@ -176,6 +176,9 @@ def test_no_node_is_refused() -> None:
         ([job(1, 1, arrival=float("inf"))], "job 1: arrival: inf"),
         ([job(1, 1, service=0)], "job 1: service: 0"),
         ([job(1, 1, service=float("nan"))], "job 1: service: nan"),
+        ([job(1, 1, arrival=1e16)], r"job 1: arrival: 1e\+16 is no time of 0..1e\+15"),
+        ([job(1, 1, service=5e-324)], "job 1: service: 5e-324 is no time of 1e-09..1e.15"),
+        ([job(1, 1, arrival=1e15, service=1e-3)], "job 1: service: 0.001 is too short to count"),
     ],
 )
 def test_nonsense_is_refused_with_job_field_and_value(jobs: list[SimulatedJob], told: str) -> None:

@@ -85,6 +85,10 @@ def test_own_curves_can_stand_for_all_other_jobs() -> None:
     [
         ("{", "curves: line 1"),
         ("[]", r"curves: \[\]"),
+        ("[" * 100_000, "curves: no JSON that can be read"),
+        ('{"v": {"communicationShare": ' + "9" * 5_000 + "}}", "curves: no JSON that can be read"),
+        ('{"v": "' + "x" * 500 + '"}', "curves.v: 'x{79}: "),
+        ('{"v": {"communicationShare": 1, "worst": 1e308}}', "curves.v.worst: 1e.308"),
         ('{"vgg16": {}}', "curves.vgg16.communicationShare"),
         ('{"vgg16": {"communicationShare": 1.5}}', "curves.vgg16.communicationShare: 1.5"),
         ('{"vgg16": {"communicationShare": NaN}}', "curves.vgg16.communicationShare: nan"),
