@@ -130,12 +130,16 @@ class _Errors(_Part):
 _Size = Annotated[int, Field(ge=2, le=MAX_GPUS_PER_POD)]
 
 
+_Coefficient = Annotated[float, Field(ge=-1e12, le=1e12)]
+"""Within these no value of equation 2 for up to 16 links exceeds 64 bits."""
+
+
 class _Document(_Part):
     version: Literal[1]
     equation: Literal["eq2"]
     pattern: Literal["Ring"]
     coefficients: Annotated[
-        tuple[FiniteFloat, ...], Field(min_length=FEATURES, max_length=FEATURES)
+        tuple[_Coefficient, ...], Field(min_length=FEATURES, max_length=FEATURES)
     ]
     sizes: Annotated[tuple[_Size, ...], Field(min_length=1)]
     links: _Links

@@ -1,7 +1,6 @@
 """Measured bandwidths, as a user's table gives them, as samples for a regression."""
 
 import csv
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +18,10 @@ from gputopo.topology.model import GpuIndex, NodeTopology, mask_of
 
 BY_GPUS: Final = ("gpus", "bandwidth_gbps")
 BY_LINKS: Final = ("double", "single", "pcie", "bandwidth_gbps")
+
+_LEAST_GB_PER_S: Final = 1e-3
+_MOST_GB_PER_S: Final = 1e6
+_MOST_SHOWN: Final = 80
 
 
 class SampleError(ValueError):
@@ -72,7 +75,7 @@ def read_samples(text: str, topology: NodeTopology | None = None) -> Samples:
     names = [name.strip() for name in header]
     if sorted(names) not in (sorted(BY_GPUS), sorted(BY_LINKS)):
         raise SampleError(
-            f"line {number}: columns are {','.join(names) or 'missing'},"
+            f"line {number}: columns are {','.join(names)[:_MOST_SHOWN] or 'missing'},"
             f" not {','.join(BY_GPUS)} or {','.join(BY_LINKS)}"
         )
     classes = DGX1_V100 if topology is None else _classes(topology)
@@ -93,15 +96,18 @@ class _Row:
     values: Mapping[str, str]
 
     def error(self, column: str, problem: str) -> SampleError:
-        return SampleError(f"line {self.line}: {column}: {self.values[column]!r} {problem}")
+        shown = repr(self.values[column])[:_MOST_SHOWN]
+        return SampleError(f"line {self.line}: {column}: {shown} {problem}")
 
     def gb_per_s(self) -> float:
         try:
             value = float(self.values["bandwidth_gbps"])
         except ValueError:
             raise self.error("bandwidth_gbps", "is not a number") from None
-        if not (math.isfinite(value) and value > 0):
-            raise self.error("bandwidth_gbps", "is not a bandwidth above 0")
+        if not _LEAST_GB_PER_S <= value <= _MOST_GB_PER_S:
+            raise self.error(
+                "bandwidth_gbps", f"is not in {_LEAST_GB_PER_S:g}..{_MOST_GB_PER_S:g} GB/s"
+            )
         return value
 
     def count(self, column: str) -> int:
@@ -150,7 +156,10 @@ class _Rings:
 def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
         if line.strip() and not line.lstrip().startswith("#"):
-            yield number, next(csv.reader([line], skipinitialspace=True))
+            try:
+                yield number, next(csv.reader([line], skipinitialspace=True))
+            except csv.Error as error:
+                raise SampleError(f"line {number}: {error}") from None
 
 
 def _rows(lines: Iterator[tuple[int, list[str]]], names: list[str]) -> Iterator[_Row]:

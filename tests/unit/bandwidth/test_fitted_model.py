@@ -106,6 +106,7 @@ def broken(**changes: object) -> str:
         (broken(coefficients=[1.0]), "model: coefficients: .* at least 14 items"),
         (broken(coefficients=[1.0] * 15), "model: coefficients: .* at most 14 items"),
         (broken(coefficients=["1"] * 14), "model: coefficients.0: .*valid number .found '1'."),
+        (broken(coefficients=[1e13] * 14), "model: coefficients.0: .*equal to 1000000000000"),
         (broken(sizes=[]), "model: sizes: .* at least 1 item"),
         (broken(sizes=[17]), "model: sizes.0: .*less than or equal to 16 .found 17."),
         (broken(equation="eq3"), "model: equation: Input should be 'eq2' .found 'eq3'."),
