@@ -1,4 +1,4 @@
-"""Build Kubernetes and Helm from their Go modules, once, into the cache."""
+"""Build Kubernetes, Helm and kwok from their Go modules, once, into the cache."""
 
 import os
 import re
@@ -64,6 +64,14 @@ GROUPS = (
     ),
 )
 
+# Plays the kubelets of nodes that do not exist; the cluster itself does not need it.
+KWOK = BinaryGroup(
+    "kwok",
+    "sigs.k8s.io/kwok",
+    ("sigs.k8s.io/kwok/cmd/kwok",),
+    ("sigs.k8s.io/kwok/pkg/consts.Version",),
+)
+
 
 def required_version(go_mod: str, module: str) -> str:
     """The version at which a go.mod requires a module.
@@ -116,26 +124,38 @@ def find_go(cache: Path) -> Path:
 
 
 def ensure(paths: Paths, progress: Progress) -> Path:
-    """The folder that holds all programs, built now if it is not there yet.
+    """The folder that holds the cluster's programs, built now if it is not there yet.
 
     Raises:
         ClusterError: no Go of the right series, or the build failed.
     """
+    return _ensure(paths.cache / "binaries", GROUPS, paths, progress)
+
+
+def ensure_kwok(paths: Paths, progress: Progress) -> Path:
+    """The program kwok, built now if it is not there yet.
+
+    Raises:
+        ClusterError: no Go of the right series, or the build failed.
+    """
+    return _ensure(paths.cache / "kwok", (KWOK,), paths, progress) / "kwok"
+
+
+def _ensure(folder: Path, groups: Sequence[BinaryGroup], paths: Paths, progress: Progress) -> Path:
     go = find_go(paths.cache)
-    folder = paths.cache / "binaries"
-    target = folder / _key(go)
+    target = folder / _key(go, groups)
     if not target.is_dir():
         with files.locked(folder):
             if not target.is_dir():
-                _build(go, target, progress)
+                _build(go, groups, target, progress)
             files.keep_newest(folder, "[0-9a-f]*", _KEPT_BUILDS)
     files.mark_used(target)
     return target
 
 
-def _key(go: Path) -> str:
+def _key(go: Path, groups: Sequence[BinaryGroup]) -> str:
     parts = {"go": run([go, "version"], env=_go_env()).encode()}
-    for group in GROUPS:
+    for group in groups:
         module = MODULES / group.name
         go_mod = (module / "go.mod").read_text()
         version = required_version(go_mod, group.module)
@@ -145,11 +165,11 @@ def _key(go: Path) -> str:
     return files.content_key(parts)
 
 
-def _build(go: Path, target: Path, progress: Progress) -> None:
+def _build(go: Path, groups: Sequence[BinaryGroup], target: Path, progress: Progress) -> None:
     unfinished = target.parent / "unfinished"
     files.remove(unfinished)
     unfinished.mkdir(parents=True)
-    for group in GROUPS:
+    for group in groups:
         version = required_version((MODULES / group.name / "go.mod").read_text(), group.module)
         command = build_command(go, group, version, unfinished)
         _build_group(f"Build {group.name} {version}", command, MODULES / group.name, progress)

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,6 +58,9 @@ def kill(program: str, node: str | None = None) -> int:
         for process in processes()
         if node in {None, process.node} and program in read(process.pid, "cmdline")
     ]
+    killed = 0
     for process in victims:
-        os.kill(process.pid, signal.SIGKILL)
-    return len(victims)
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)
+            killed += 1
+    return killed

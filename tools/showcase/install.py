@@ -48,8 +48,12 @@ def remove_local_cluster() -> None:
     subprocess.run([_CLUSTER, "down"], check=True)
 
 
-def install_chart() -> Installed:
-    """Install the chart, or bring it up to date, and wait until every part serves."""
+def install_chart(*more_values: Path) -> Installed:
+    """Install the chart, or bring it up to date, and wait until every part serves.
+
+    Args:
+        more_values: files with values that win over the local cluster's own.
+    """
     images = json.loads(
         subprocess.run(
             [_CLUSTER, "images", "-o", "json"], stdout=subprocess.PIPE, check=True
@@ -66,6 +70,7 @@ def install_chart() -> Installed:
         [
             *(str(helm), "upgrade", "--install", "gputopo", str(CLONE / "charts" / "gputopo")),
             *("--namespace", NAMESPACE, "--create-namespace", "--values", str(_VALUES)),
+            *(option for file in more_values for option in ("--values", str(file))),
             *("--set", ",".join(settings), "--wait", "--timeout", "180s"),
         ],
         check=True,

@@ -17,7 +17,17 @@ from localcluster.settings import current_paths
 from showcase import install
 from showcase.kubectl import KubectlError
 from soaktest import report
+from soaktest.client import AwayError, RefusedError
 from soaktest.run import Options, carry_out
+
+_FAILURES = (
+    AwayError,
+    ClusterError,
+    KubectlError,
+    RefusedError,
+    TimeoutError,
+    subprocess.CalledProcessError,
+)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -27,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         installed = install.on_local_cluster(lambda text: print(f"==> {text}", file=sys.stderr))
         result = carry_out(installed, Cluster(current_paths(), Progress()), _wanted(options))
-    except (ClusterError, KubectlError, subprocess.CalledProcessError, TimeoutError) as error:
+    except _FAILURES as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -12,7 +12,6 @@ from localcluster.settings import Paths
 
 Object = dict[str, Any]
 _MERGE_PATCH = {"Content-Type": "application/merge-patch+json"}
-_ACCEPTED = 400
 
 
 class RefusedError(RuntimeError):
@@ -28,7 +27,7 @@ class RefusedError(RuntimeError):
 
 
 class AwayError(RuntimeError):
-    """The API server did not answer: it is being restarted, or was killed meanwhile."""
+    """The API server did not answer, or says that it or its store is not up yet."""
 
 
 class Client:
@@ -81,14 +80,13 @@ class Client:
         timeout = httpx2.Timeout(10, read=130)
         try:
             with self._http.stream("GET", path, params=query, timeout=timeout) as answer:
-                if answer.status_code >= _ACCEPTED:
-                    raise RefusedError(answer.status_code, answer.read().decode())
+                _check(answer, "watch")
                 for line in answer.iter_lines():
                     change = json.loads(line)
                     if change["type"] == "ERROR":
                         raise RefusedError(change["object"].get("code", 0), line)
                     yield change["type"], change["object"]
-        except httpx2.TransportError as error:
+        except (httpx2.TransportError, json.JSONDecodeError) as error:  # cut off within a line
             raise AwayError(str(error)) from error
 
     def _json(self, method: str, path: str, **request: Any) -> Object:  # noqa: ANN401 - as httpx2 takes it
@@ -100,6 +98,15 @@ class Client:
             answer = self._http.request(method, path, **request)
         except httpx2.TransportError as error:
             raise AwayError(f"{method} {path}: {error}") from error
-        if answer.status_code >= _ACCEPTED:
-            raise RefusedError(answer.status_code, f"{method} {path}: {answer.text.strip()[:400]}")
+        _check(answer, f"{method} {path}")
         return answer
+
+
+def _check(answer: httpx2.Response, what: str) -> None:
+    """Tell a refusal, which stays one, from a server that comes back."""
+    if answer.is_success:
+        return
+    text = f"{what}: {answer.read().decode(errors='replace').strip()[:400]}"
+    if answer.is_server_error or answer.status_code == httpx2.codes.TOO_MANY_REQUESTS:
+        raise AwayError(text)
+    raise RefusedError(answer.status_code, text)

@@ -23,7 +23,7 @@ _JOBS = f"/apis/gputopo.io/v1alpha1/namespaces/{NAMESPACE}/gpujobs"
 _WEIGHT_OF_SIZE = {1: 34, 2: 26, 3: 10, 4: 14, 5: 4, 6: 3, 7: 2, 8: 7}
 _PATTERNS = [kind.value for kind in PatternKind if kind is not PatternKind.CUSTOM]
 # Somewhat more than there is, so that some pods wait.
-_WANTED_GPUS = 28
+_WANTED_GPUS = 34
 _PATIENCE_SECONDS = 60.0
 _JOB_PATIENCE_SECONDS = 180.0
 _SHARE_OF_JOBS = 0.12
@@ -62,7 +62,7 @@ class Load:
         self._client, self._follower, self._journal = client, follower, journal
         self._rng, self._image = rng, image
         self._items: list[Item] = []
-        self._doubtful: list[str] = []
+        self._doomed: list[str] = []
         self._made = 0
         self._jobs_seen = 0.0
 
@@ -83,7 +83,7 @@ class Load:
     def drain(self, seconds: float) -> bool:
         """Make nothing more; return whether all had an end within the time."""
         deadline = time.monotonic() + seconds
-        while self._items and time.monotonic() < deadline:
+        while (self._items or self._doomed) and time.monotonic() < deadline:
             self.step(create=False)
             time.sleep(0.1)
         return not self._items
@@ -92,7 +92,7 @@ class Load:
         self._made += 1
         (gpus,) = self._rng.choices(list(_WEIGHT_OF_SIZE), weights=list(_WEIGHT_OF_SIZE.values()))
         is_job = self._rng.random() < _SHARE_OF_JOBS
-        lives = self._rng.uniform(0.3, 3.0)
+        lives = self._rng.uniform(0.3, 2.0)
         if self._rng.random() < _SHARE_DELETED_EARLY:
             lives = 0.0
         name = f"{'job' if is_job else 'pod'}-{self._made}"
@@ -104,7 +104,7 @@ class Load:
             return
         except AwayError:
             # It may be there all the same; nobody waits for it.
-            self._doubtful.append(f"{_JOBS if is_job else _PODS}/{name}")
+            self._doomed.append(f"{_JOBS if is_job else _PODS}/{name}")
             raise
         uid = made["metadata"]["uid"]
         self._items.append(Item(name, uid, gpus, time.monotonic(), lives, is_job))
@@ -140,15 +140,14 @@ class Load:
         }
 
     def _reap(self) -> None:
-        while self._doubtful:
-            self._client.delete(self._doubtful[-1])
-            self._doubtful.pop()
         phases = self._job_phases()
         for item in list(self._items):
             if self._job_ended(item, phases) if item.is_job else self._pod_ended(item):
-                base = _JOBS if item.is_job else _PODS
-                self._client.delete(f"{base}/{item.name}")
                 self._items.remove(item)
+                self._doomed.append(f"{_JOBS if item.is_job else _PODS}/{item.name}")
+        while self._doomed:
+            self._client.delete(self._doomed[-1])
+            self._doomed.pop()
 
     def _pod_ended(self, item: Item) -> bool:
         """Whether a pod has lived its time, failed, or waited too long."""

@@ -1,9 +1,11 @@
 """One run from its beginning to its end."""
 
 import random
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from traceback import format_exception
 
 from localcluster.cluster import Cluster
 from localcluster.settings import current_paths
@@ -45,6 +47,10 @@ class Options:
 def carry_out(installed: Installed, cluster: Cluster, options: Options) -> Report:
     """Load the cluster, break it, let it settle, and tell what was found."""
     paths, journal = current_paths(), Journal(options.log)
+    # A checker that died would find nothing more, and look like success.
+    threading.excepthook = lambda args: journal.finding(
+        "the soak's own failures", "".join(format_exception(args.exc_value))
+    )
     client = Client(paths)
     _make_namespace(client)
     follower = Follower(client, journal)

@@ -1,0 +1,41 @@
+"""Three minutes of churn while every part of the cluster is killed: the short form of the soak."""
+
+from pathlib import Path
+
+import pytest
+
+from localcluster.cluster import Cluster
+from localcluster.progress import Progress
+from localcluster.settings import current_paths
+from showcase.install import Installed
+from soaktest import report
+from soaktest.run import Options, carry_out
+
+pytestmark = pytest.mark.e2e
+
+SEED = 7
+
+
+def test_three_minutes_of_kills_leave_no_placement_false(
+    installed: Installed, tmp_path: Path
+) -> None:
+    assert installed.local, "this test kills the parts of the local cluster"
+    options = Options(minutes=3, seed=SEED, log=tmp_path / "soak.log", kill_every_seconds=15)
+    result = carry_out(installed, Cluster(current_paths(), Progress()), options)
+    print("\n".join(report.table(result)))
+    assert result.findings == {}
+    assert result.figures["kills"] >= 5
+    assert result.figures["containers compared"] >= 20
+
+
+def test_equal_pods_bound_out_of_order_get_no_gpus_of_each_other(
+    installed: Installed, tmp_path: Path
+) -> None:
+    assert installed.local, "this test restarts kubelets of the local cluster"
+    options = Options(minutes=0, seed=SEED, log=tmp_path / "bursts.log", bursts=48)
+    result = carry_out(installed, Cluster(current_paths(), Progress()), options)
+    print("\n".join(report.table(result)))
+    assert result.findings == {}
+    assert result.figures["intended/observed differences (swaps)"] == 0
+    assert result.figures["pairs bound against the order of creation"] > 0
+    assert result.figures["kubelet restarts"] >= 1

@@ -1,0 +1,1 @@
+"""A thousand nodes that kwok plays, on a real control plane: how fast pods are placed."""

@@ -1,0 +1,100 @@
+"""Pods per second on simulated nodes: plain kube-scheduler, a do-nothing extender, gputopo."""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from localcluster import binaries
+from localcluster.cluster import Cluster
+from localcluster.errors import ClusterError
+from localcluster.progress import Progress
+from localcluster.settings import current_paths
+from scaletest import fleet, objects, report
+from scaletest.rounds import Round, take_turn
+from scaletest.schedulers import DoNothing, Ours, Plain
+from showcase import install
+from showcase.kubectl import KubectlError
+from soaktest.client import AwayError, Client, RefusedError
+
+_FAILURES = (
+    AwayError,
+    ClusterError,
+    KubectlError,
+    RefusedError,
+    TimeoutError,
+    subprocess.CalledProcessError,
+)
+_VALUES = Path(__file__).with_name("values.yaml")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run all rounds; return 1 when a goal was missed."""
+    options = _parser().parse_args(arguments)
+    was_running = install.cluster_is_running()
+    mixed = objects.sizes(options.mixed, mixed=True, seed=options.seed)
+    sets = [
+        (f"{options.pods} equal of 1", objects.sizes(options.pods, mixed=False, seed=0)),
+        (f"{options.mixed} mixed of 1 to 8", mixed),
+    ]
+    try:
+        rounds = _measure(options, sets)
+    except _FAILURES as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return 130
+    finally:
+        if not was_running:
+            install.remove_local_cluster()
+    missed = report.shortcomings(rounds, {title: len(sizes) for title, sizes in sets})
+    if options.output == "json":
+        print(json.dumps(report.document(rounds, missed), indent=2))
+    else:
+        print("\n".join([*report.table(rounds), *(f"MISSED: {text}" for text in missed)]))
+    return 1 if missed else 0
+
+
+def _measure(options: argparse.Namespace, sets: Sequence[tuple[str, Sequence[int]]]) -> list[Round]:
+    began = time.monotonic()
+
+    def tell(text: str) -> None:
+        print(f"{time.monotonic() - began:7.1f} s  {text}", file=sys.stderr, flush=True)
+
+    paths, progress = current_paths(), Progress()
+    kwok = binaries.ensure_kwok(paths, progress)
+    install.start_cluster()
+    installed = install.install_chart(_VALUES)
+    client = Client(paths)
+    ours = Ours(client)
+    kubectl = installed.kubectl
+    rounds: list[Round] = []
+    try:
+        tell(f"{options.nodes} nodes")
+        names = [f"scale-{number}" for number in range(options.nodes)]
+        with fleet.fleet(client, Cluster(paths, progress), paths, kwok, names):
+            ours.rest()
+            for scheduler in (Plain(paths, kubectl), DoNothing(paths, kubectl), ours):
+                rounds += take_turn(client, scheduler, sets, tell)
+    finally:
+        ours.restore()
+        install.install_chart()
+    return rounds
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tools/scale", description=__doc__)
+    parser.add_argument("--nodes", type=int, default=1000, help="of 8 GPUs each (1000)")
+    parser.add_argument("--pods", type=int, default=3000, help="of one GPU (3000)")
+    parser.add_argument("--mixed", type=int, default=1000, help="then of 1 to 8 GPUs (1000)")
+    parser.add_argument("--seed", type=int, default=1, help="of the mix")
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

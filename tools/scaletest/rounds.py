@@ -1,0 +1,126 @@
+"""One scheduler's turn: equal pods, then mixed ones, all pending before it starts to place them."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gputopo.api.annotations import parse_gpus
+from scaletest import fleet, objects
+from scaletest.measure import Latency, processor_seconds, rate
+from scaletest.schedulers import Ours, Scheduler
+from soaktest.client import AwayError, Client, RefusedError
+
+_PATIENCE_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one scheduler did with one set of pods.
+
+    Attributes:
+        per_second: bindings between the first and the last.
+        latencies: of the extender's verbs, by verb.
+        processor_ms: per pod, by part of the cluster.
+        twice: GPUs that two pods were given, and pods with too few; must be 0.
+    """
+
+    scheduler: str
+    pods: str
+    bound: int
+    per_second: float
+    latencies: dict[str, Latency]
+    processor_ms: dict[str, float]
+    twice: int
+
+
+def take_turn(
+    client: Client,
+    scheduler: Scheduler,
+    sets: Sequence[tuple[str, Sequence[int]]],
+    tell: Callable[[str], None],
+) -> list[Round]:
+    """Let a scheduler place each set of pods after the other, and remove them all."""
+    rounds = []
+    try:
+        for title, sizes in sets:
+            tell(f"{scheduler.title}: {title}")
+            rounds.append(_round(client, scheduler, title, sizes))
+            tell(f"{scheduler.title}: {title}: {rounds[-1].per_second:.1f} pods/s")
+    finally:
+        fleet.remove_pods(client)
+    return rounds
+
+
+def _round(client: Client, scheduler: Scheduler, title: str, sizes: Sequence[int]) -> Round:
+    prefix = title.split()[1]
+    pods = [
+        objects.pod(f"{prefix}-{number}", gpus, scheduler.name) for number, gpus in enumerate(sizes)
+    ]
+    fleet.each(lambda pod: client.create(fleet.PODS, pod), pods)
+    watch = _Bindings(client, prefix)
+    with scheduler.started():
+        watch.wait_first()
+        before = processor_seconds()
+        times = watch.wait_all(len(pods))
+        after = processor_seconds()
+    used = {part: (after[part] - before.get(part, 0)) / len(times) * 1000 for part in after}
+    return Round(
+        scheduler=scheduler.title,
+        pods=title,
+        bound=len(times),
+        per_second=rate(times),
+        latencies=scheduler.latencies(),
+        processor_ms={part: round(value, 2) for part, value in used.items() if value > 0},
+        twice=_given_twice(client) if isinstance(scheduler, Ours) else 0,
+    )
+
+
+class _Bindings:
+    """When each pod of a set was seen bound, by a watch of its own."""
+
+    def __init__(self, client: Client, prefix: str) -> None:
+        self._client, self._prefix = client, f"{prefix}-"
+        self._times: dict[str, float] = {}
+        self._version = client.get(fleet.PODS, limit="1")["metadata"]["resourceVersion"]
+        threading.Thread(target=self._follow, daemon=True).start()
+
+    def wait_first(self) -> None:
+        """Wait for the first binding."""
+        self._wait(1)
+
+    def wait_all(self, count: int) -> list[float]:
+        """Return the times of all bindings, or of those there were within the patience."""
+        self._wait(count)
+        return list(self._times.values())
+
+    def _wait(self, count: int) -> None:
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while len(self._times) < count and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+    def _follow(self) -> None:
+        while True:
+            try:
+                for _, pod in self._client.watch(fleet.PODS, self._version):
+                    self._version = pod["metadata"]["resourceVersion"]
+                    name = pod["metadata"]["name"]
+                    if pod["spec"].get("nodeName") and name.startswith(self._prefix):
+                        self._times.setdefault(name, time.monotonic())
+            except AwayError:
+                continue
+            except RefusedError:
+                return
+
+
+def _given_twice(client: Client) -> int:
+    """Return how many GPUs are annotated twice, or lack: the annotations are the only books."""
+    wrong, held = 0, set()
+    for pod in client.get(fleet.PODS)["items"]:
+        wanted = int(pod["spec"]["containers"][0]["resources"]["limits"]["gputopo.io/gpu"])
+        gpus = parse_gpus(pod["metadata"].get("annotations", {}))
+        uuids = gpus.containers["main"] if gpus else []
+        wrong += len(uuids) != wanted
+        wrong += sum(uuid in held for uuid in uuids)
+        held |= set(uuids)
+    return wrong

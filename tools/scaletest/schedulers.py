@@ -1,0 +1,186 @@
+"""The three schedulers that are compared: plain, with a do-nothing extender, and gputopo's own."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import yaml
+
+from gputopo.api.names import SCHEDULER_NAME
+from localcluster import processes
+from localcluster.settings import CLONE, Paths
+from scaletest.measure import Latency, buckets, of_buckets, of_samples
+from showcase.install import NAMESPACE
+from showcase.kubectl import Kubectl, wait_for
+from soaktest.client import AwayError, Client, RefusedError
+
+PLAIN, NOTHING = "scale-plain", "scale-nothing"
+_DEPLOYMENT = "gputopo-scheduler"
+_SELECTOR = "app.kubernetes.io/component=scheduler"
+
+
+class Scheduler(Protocol):
+    """One way to place pods.
+
+    Attributes:
+        name: what pods say in ``spec.schedulerName``.
+        title: what the table says.
+    """
+
+    name: str
+    title: str
+
+    def started(self) -> AbstractContextManager[None]:
+        """Run it for the time of a block."""
+        ...
+
+    def latencies(self) -> dict[str, Latency]:
+        """Return those of its last time, by verb."""
+        ...
+
+
+class Plain:
+    """kube-scheduler with the chart's plugins, and no extender."""
+
+    name, title = PLAIN, "plain kube-scheduler"
+
+    def __init__(self, paths: Paths, kubectl: Kubectl) -> None:
+        self._paths, self._kubectl = paths, kubectl
+
+    @contextmanager
+    def started(self) -> Iterator[None]:
+        """Run it as a process of this machine."""
+        with _kube_scheduler(self._paths, _configuration(self._kubectl, self._paths, self.name)):
+            yield
+
+    def latencies(self) -> dict[str, Latency]:
+        """Return nothing: there is no extender."""
+        return {}
+
+
+class DoNothing:
+    """The same, and an extender that decides nothing."""
+
+    name, title = NOTHING, "do-nothing extender"
+
+    def __init__(self, paths: Paths, kubectl: Kubectl) -> None:
+        self._paths, self._kubectl = paths, kubectl
+        self._milliseconds: Mapping[str, list[float]] = {}
+
+    @contextmanager
+    def started(self) -> Iterator[None]:
+        """Run both as processes of this machine."""
+        pki = self._paths.pki
+        keys = [str(pki / name) for name in ("ca.crt", "admin.crt", "admin.key")]
+        with subprocess.Popen(
+            [sys.executable, "-m", "scaletest.nothing", *keys],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={"PYTHONPATH": str(CLONE / "tools")},
+        ) as server:
+            if server.stdin is None or server.stdout is None:
+                raise AssertionError("both are pipes")
+            port = int(server.stdout.readline())
+            configuration = _configuration(self._kubectl, self._paths, self.name, port)
+            with _kube_scheduler(self._paths, configuration):
+                yield
+            server.stdin.close()
+            self._milliseconds = json.loads(server.stdout.readline())
+
+    def latencies(self) -> dict[str, Latency]:
+        """Return those of its whole life, which has ended."""
+        return {verb: of_samples(samples) for verb, samples in self._milliseconds.items()}
+
+
+class Ours:
+    """gputopo as the chart installs it."""
+
+    name, title = SCHEDULER_NAME, "gputopo"
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._counted = buckets("")
+
+    @contextmanager
+    def started(self) -> Iterator[None]:
+        """Run its Deployment, which rests while the others are measured."""
+        self._scale(1)
+        try:
+            yield
+        finally:
+            self._counted = buckets(self.metrics())
+            self._scale(0)
+
+    def latencies(self) -> dict[str, Latency]:
+        """Return those of its last life, whose counts began at zero."""
+        return of_buckets(self._counted)
+
+    def metrics(self) -> str:
+        """Return what the extender tells Prometheus; empty while it is not up."""
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods"
+        try:
+            pods = self._client.get(path, labelSelector=_SELECTOR)["items"]
+            return self._client.text(f"{path}/{pods[0]['metadata']['name']}:8889/proxy/metrics")
+        except (AwayError, RefusedError, IndexError):
+            return ""
+
+    def rest(self) -> None:
+        """Stop it."""
+        self._scale(0)
+
+    def restore(self) -> None:
+        """Start it again for good."""
+        self._scale(1)
+
+    def _scale(self, replicas: int) -> None:
+        path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{_DEPLOYMENT}"
+        self._client.patch(path, {"spec": {"replicas": replicas}})
+        pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
+
+        def scaled() -> bool:
+            found = self._client.get(pods, labelSelector=_SELECTOR)["items"]
+            return len(found) == replicas
+
+        wait_for(f"{replicas} pods of {_DEPLOYMENT}", scaled, timeout_s=60)
+
+
+def _configuration(
+    kubectl: Kubectl, paths: Paths, name: str, extender_port: int | None = None
+) -> str:
+    """Return the chart's own configuration with another name and another or no extender."""
+    document = kubectl.get("configmap", _DEPLOYMENT, NAMESPACE)["data"]["config.yaml"]
+    configuration = yaml.safe_load(document)
+    configuration["clientConnection"]["kubeconfig"] = str(paths.pki / "scheduler.kubeconfig")
+    configuration["leaderElection"] = {"leaderElect": False}
+    configuration["profiles"][0]["schedulerName"] = name
+    if extender_port is None:
+        del configuration["extenders"]
+    else:
+        configuration["extenders"][0]["urlPrefix"] = f"http://127.0.0.1:{extender_port}"
+        configuration["extenders"][0].pop("preemptVerb", None)
+    return json.dumps(configuration)
+
+
+@contextmanager
+def _kube_scheduler(paths: Paths, configuration: str) -> Iterator[None]:
+    with tempfile.TemporaryDirectory(prefix="gputopo-scale-") as folder:
+        file = Path(folder) / "scheduler.json"
+        file.write_text(configuration)
+        command: list[str | Path] = [
+            paths.binaries / "kube-scheduler",
+            f"--config={file}",
+            "--secure-port=0",
+            f"--authentication-kubeconfig={paths.pki}/scheduler.kubeconfig",
+            f"--authorization-kubeconfig={paths.pki}/scheduler.kubeconfig",
+        ]
+        identity = processes.start(command, paths.logs / "scale-scheduler.log", {})
+        try:
+            yield
+        finally:
+            processes.end(identity, patience_seconds=2)
