@@ -69,20 +69,20 @@ def _measure(options: argparse.Namespace, sets: Sequence[tuple[str, Sequence[int
     kwok = binaries.ensure_kwok(paths, progress)
     install.start_cluster()
     installed = install.install_chart(_VALUES)
-    client = Client(paths)
-    ours = Ours(client)
     kubectl = installed.kubectl
     rounds: list[Round] = []
-    try:
-        tell(f"{options.nodes} nodes")
-        names = [f"scale-{number}" for number in range(options.nodes)]
-        with fleet.fleet(client, Cluster(paths, progress), paths, kwok, names):
-            ours.rest()
-            for scheduler in (Plain(paths, kubectl), DoNothing(paths, kubectl), ours):
-                rounds += take_turn(client, scheduler, sets, tell)
-    finally:
-        ours.restore()
-        install.install_chart()
+    with Client(paths) as client:
+        ours = Ours(client)
+        try:
+            tell(f"{options.nodes} nodes")
+            names = [f"scale-{number}" for number in range(options.nodes)]
+            with fleet.fleet(client, Cluster(paths, progress), paths, kwok, names):
+                ours.rest()
+                for scheduler in (Plain(paths, kubectl), DoNothing(paths, kubectl), ours):
+                    rounds += take_turn(client, scheduler, sets, tell)
+        finally:
+            ours.restore()
+            install.install_chart()
     return rounds
 
 

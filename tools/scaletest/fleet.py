@@ -14,7 +14,8 @@ from showcase.kubectl import wait_for
 from soaktest.client import AwayError, Client, RefusedError
 
 NAMESPACE = "gputopo-scale"
-PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+_NAMESPACE = f"/api/v1/namespaces/{NAMESPACE}"
+PODS = f"{_NAMESPACE}/pods"
 _TOPOLOGIES = "/apis/gputopo.io/v1alpha1/gputopologies"
 _NODES = "/api/v1/nodes"
 _STAGES = Path(__file__).with_name("stages.yaml")
@@ -30,6 +31,7 @@ def fleet(
 ) -> Iterator[None]:
     """Have these nodes, with GPUs, for the time of a block."""
     with _patient_manager(cluster, paths), _kwok(paths, kwok):
+        remove(client)
         try:
             client.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
             each(lambda name: client.create(_NODES, objects.node(name)), names)
@@ -49,17 +51,26 @@ def each(work: Callable[[Value], object], items: Sequence[Value]) -> None:
 def remove(client: Client) -> None:
     """Delete all that a run made, also one that was cut short."""
     remove_pods(client)
-    selected = f"?labelSelector={objects.LABEL}"
-    client.delete(f"{_TOPOLOGIES}{selected}")
-    client.delete(f"{_NODES}{selected}")
-    client.delete(f"/api/v1/namespaces/{NAMESPACE}")
+    for collection in (_TOPOLOGIES, _NODES):
+        _empty(client, collection, labelSelector=objects.LABEL)
+    client.delete(_NAMESPACE)
     wait_for("the namespace is gone", lambda: not _exists(client), timeout_s=120)
 
 
 def remove_pods(client: Client) -> None:
     """Delete all pods of the run, and wait until they are gone."""
-    client.delete(PODS, grace_seconds=0)
-    wait_for("all pods are gone", lambda: not client.get(PODS, limit="1")["items"], timeout_s=180)
+    _empty(client, PODS)
+
+
+def _empty(client: Client, collection: str, **selected: str) -> None:
+    def empty() -> bool:
+        try:
+            client.delete(collection, gracePeriodSeconds="0", **selected)
+            return not client.get(collection, limit="1", **selected)["items"]
+        except AwayError:  # it took longer than one request may
+            return False
+
+    wait_for(f"nothing is left in {collection}", empty, timeout_s=240)
 
 
 def _publish(client: Client, number: int, name: str) -> None:
@@ -76,7 +87,7 @@ def _all_ready(client: Client) -> bool:
 
 def _exists(client: Client) -> bool:
     try:
-        client.get(f"/api/v1/namespaces/{NAMESPACE}")
+        client.get(_NAMESPACE)
     except (AwayError, RefusedError):
         return False
     return True

@@ -64,6 +64,7 @@ def _round(client: Client, scheduler: Scheduler, title: str, sizes: Sequence[int
         before = processor_seconds()
         times = watch.wait_all(len(pods))
         after = processor_seconds()
+    watch.stop()
     used = {part: (after[part] - before.get(part, 0)) / len(times) * 1000 for part in after}
     return Round(
         scheduler=scheduler.title,
@@ -82,8 +83,10 @@ class _Bindings:
     def __init__(self, client: Client, prefix: str) -> None:
         self._client, self._prefix = client, f"{prefix}-"
         self._times: dict[str, float] = {}
+        self._ended = False
         self._version = client.get(fleet.PODS, limit="1")["metadata"]["resourceVersion"]
-        threading.Thread(target=self._follow, daemon=True).start()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
 
     def wait_first(self) -> None:
         """Wait for the first binding."""
@@ -94,13 +97,18 @@ class _Bindings:
         self._wait(count)
         return list(self._times.values())
 
+    def stop(self) -> None:
+        """Watch no further."""
+        self._ended = True
+        self._thread.join()
+
     def _wait(self, count: int) -> None:
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while len(self._times) < count and time.monotonic() < deadline:
             time.sleep(0.05)
 
     def _follow(self) -> None:
-        while True:
+        while not self._ended:
             try:
                 for _, pod in self._client.watch(fleet.PODS, self._version):
                     self._version = pod["metadata"]["resourceVersion"]

@@ -3,7 +3,7 @@
 import json
 import ssl
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 import httpx2
 
@@ -11,6 +11,10 @@ from localcluster import settings
 from localcluster.settings import Paths
 
 Object = dict[str, Any]
+# Thousands of objects are deleted in one request.
+_COLLECTION_SECONDS = 70
+# Short, for whoever follows can only stop between two watches.
+_WATCH_SECONDS = 5
 _MERGE_PATCH = {"Content-Type": "application/merge-patch+json"}
 
 
@@ -44,6 +48,12 @@ class Client:
             limits=httpx2.Limits(max_connections=100, max_keepalive_connections=50),
         )
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
     def get(self, path: str, **query: str) -> Object:
         """Return an object or a list."""
         return self._json("GET", path, params=query)
@@ -60,24 +70,28 @@ class Client:
         """Change parts of an object."""
         return self._json("PATCH", path, content=json.dumps(change), headers=_MERGE_PATCH)
 
-    def delete(self, path: str, *, grace_seconds: int | None = None) -> None:
-        """Delete an object; one that is gone is fine."""
-        query = {} if grace_seconds is None else {"gracePeriodSeconds": str(grace_seconds)}
+    def delete(self, path: str, **query: str) -> None:
+        """Delete an object, or a whole collection; what is gone already is fine."""
         try:
-            self._send("DELETE", path, params={"propagationPolicy": "Background", **query})
+            self._send(
+                "DELETE",
+                path,
+                params={"propagationPolicy": "Background", **query},
+                timeout=_COLLECTION_SECONDS,
+            )
         except RefusedError as error:
             if error.status != httpx2.codes.NOT_FOUND:
                 raise
 
     def watch(self, path: str, version: str) -> Iterator[tuple[str, Object]]:
-        """Yield the type and object of every change since a version, until the server ends it.
+        """Yield the type and object of every change since a version, for some seconds.
 
         Raises:
             RefusedError: the version is too old.
             AwayError: the connection broke.
         """
-        query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": "120"}
-        timeout = httpx2.Timeout(10, read=130)
+        query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": str(_WATCH_SECONDS)}
+        timeout = httpx2.Timeout(10, read=2 * _WATCH_SECONDS)
         try:
             with self._http.stream("GET", path, params=query, timeout=timeout) as answer:
                 _check(answer, "watch")

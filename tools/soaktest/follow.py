@@ -34,8 +34,9 @@ class Follower:
         self._thread.start()
 
     def stop(self) -> None:
-        """Read no further; the thread ends with the process."""
+        """Read no further; return when the last watch has ended."""
         self._ended.set()
+        self._thread.join()
 
     def pods(self) -> list[PodView]:
         """Return all pods with GPUs that the API server has now, as far as is known."""

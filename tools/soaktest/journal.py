@@ -17,7 +17,7 @@ class Journal:
         self.findings: dict[str, list[str]] = {}
         self.began = time.monotonic()
         self._lock = threading.Lock()
-        self._file = log.open("a", buffering=1)
+        self._file = log.open("w", buffering=1)
 
     @property
     def seconds(self) -> float:

@@ -144,6 +144,7 @@ class Load:
         for item in list(self._items):
             if self._job_ended(item, phases) if item.is_job else self._pod_ended(item):
                 self._items.remove(item)
+                self._journal.note(f"delete {item.name}")
                 self._doomed.append(f"{_JOBS if item.is_job else _PODS}/{item.name}")
         while self._doomed:
             self._client.delete(self._doomed[-1])

@@ -3,6 +3,8 @@
 import random
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import format_exception
@@ -47,29 +49,25 @@ class Options:
 def carry_out(installed: Installed, cluster: Cluster, options: Options) -> Report:
     """Load the cluster, break it, let it settle, and tell what was found."""
     paths, journal = current_paths(), Journal(options.log)
-    # A checker that died would find nothing more, and look like success.
-    threading.excepthook = lambda args: journal.finding(
-        "the soak's own failures", "".join(format_exception(args.exc_value))
-    )
-    client = Client(paths)
-    _make_namespace(client)
-    follower = Follower(client, journal)
-    follower.start()
-    inspector = Inspector(paths, client, follower, journal)
-    inspector.start()
-    try:
-        if options.bursts is not None:
-            rng = random.Random(options.seed)  # noqa: S311 - repeatable on purpose
-            bursts = Bursts(cluster, client, follower, journal, rng, installed.workload_image)
-            bursts.run(options.bursts, options.burst_gpus, inspector.nodes)
-        else:
-            _churn(installed, cluster, client, follower, journal, options, inspector.nodes)
-        _judge_differences(client, inspector, follower, journal)
-        Ending(installed, client, journal).run(inspector.nodes)
-    finally:
-        inspector.stop()
-        follower.stop()
-        _remove_namespace(client)
+    with _failures_of_threads(journal), Client(paths) as client:
+        _make_namespace(client)
+        follower = Follower(client, journal)
+        inspector = Inspector(paths, client, follower, journal)
+        follower.start()
+        inspector.start()
+        try:
+            if options.bursts is not None:
+                rng = random.Random(options.seed)  # noqa: S311 - repeatable on purpose
+                bursts = Bursts(cluster, client, follower, journal, rng, installed.workload_image)
+                bursts.run(options.bursts, options.burst_gpus, inspector.nodes)
+            else:
+                _churn(installed, cluster, client, follower, journal, options, inspector.nodes)
+            _judge_differences(client, inspector, follower, journal)
+            Ending(installed, client, journal).run(inspector.nodes)
+        finally:
+            inspector.stop()
+            follower.stop()
+            _remove_namespace(client)
     journal.count("containers compared", len(inspector.compared))
     journal.count("intended/observed differences (swaps)", len(inspector.differences))
     figures = dict(sorted(journal.counts.items()))
@@ -83,6 +81,19 @@ def carry_out(installed: Installed, cluster: Cluster, options: Options) -> Repor
         findings=journal.findings,
         log=str(options.log),
     )
+
+
+@contextmanager
+def _failures_of_threads(journal: Journal) -> Iterator[None]:
+    """Find them: a checker that died would find nothing more, and look like success."""
+    before = threading.excepthook
+    threading.excepthook = lambda args: journal.finding(
+        "the soak's own failures", "".join(format_exception(args.exc_value))
+    )
+    try:
+        yield
+    finally:
+        threading.excepthook = before
 
 
 def _churn(
