@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
+import workloads
 from faults import LocalNodes
+from gputopo.api.names import RESOURCE
 from sandbox import Sandbox
 from showcase import install
 from showcase.kubectl import Kubectl
@@ -29,14 +31,32 @@ def installed() -> Iterator[install.Installed]:
         assert binary, "kubectl is not on the PATH"
         image = os.environ.get("GPUTOPO_E2E_IMAGE")
         assert image, "GPUTOPO_E2E_IMAGE must name an image for the tests' pods, as busybox"
-        yield install.Installed(Kubectl(Path(binary), Path(kubeconfig)), image, local=False)
+        given = install.Installed(Kubectl(Path(binary), Path(kubeconfig)), image, local=False)
+        _assert_idle(given.kubectl)
+        yield given
         return
     was_running = install.cluster_is_running()
     try:
-        yield install.on_local_cluster(print)
+        local = install.on_local_cluster(print)
+        _assert_idle(local.kubectl)
+        yield local
     finally:
         if not was_running:
             install.remove_local_cluster()
+
+
+def _assert_idle(kubectl: Kubectl) -> None:
+    """Nearly every test counts on all GPUs; one that somebody holds would fail them all oddly."""
+    holders = [
+        f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        for pod in kubectl.list("pods")
+        if workloads.phase(pod) not in {"Succeeded", "Failed"}
+        and any(
+            RESOURCE in container.get("resources", {}).get("limits", {})
+            for container in pod["spec"]["containers"]
+        )
+    ]
+    assert holders == [], "pods hold GPUs of this cluster: delete them first"
 
 
 @pytest.fixture(scope="session")
