@@ -1,9 +1,10 @@
 """Servers whose GPUs all meet in an NVSwitch at full rate.
 
 NVLinks of a GPU and their generation: NVIDIA's user guides of each system (DGX-2: 6 of
-generation 2, DGX A100: 12 of 3, DGX H100: 18 of 4, HGX B200: 18 of 5). PCIe trees: as
-``nvidia-smi topo -m`` shows them on such machines by the network cards beside the GPUs;
-``tests/data/topo`` holds what was recorded.
+generation 2, DGX A100: 12 of 3, DGX H100: 18 of 4, HGX B200: 18 of 5). PCIe trees of the DGX
+A100 and H100: as ``nvidia-smi topo -m`` shows them by the network cards beside the GPUs
+(``tests/data/topo`` holds recordings); of the other two: as is usual for the board, not
+checked on one.
 """
 
 from collections.abc import Mapping
