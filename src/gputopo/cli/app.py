@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gputopo.cli.commands import bandwidth, compare, place, simulate, topology
+from gputopo.cli.commands import bandwidth, compare, place, simulate, topology, who_has
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -40,4 +40,5 @@ app.add_typer(topology.app, name="topology")
 app.command()(place.place)
 app.command()(simulate.simulate)
 app.command()(compare.compare)
+app.command("who-has")(who_has.who_has)
 app.add_typer(bandwidth.app, name="bandwidth")

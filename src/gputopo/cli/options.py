@@ -71,6 +71,13 @@ Context = Annotated[
     typer.Option("--context", metavar="NAME", help="Of the kubeconfig, where a node is meant."),
 ]
 
+ClusterContext = Annotated[
+    str | None,
+    typer.Option(
+        "--context", metavar="NAME", help="Of the kubeconfig; its current one if none is named."
+    ),
+]
+
 PATTERN_WORDS = tuple(map(word, PatternKind))
 POLICY_WORDS = tuple(map(word, PolicyName))
 

@@ -4,10 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kubernetes.client import ApiException
 
 from command_line import Command
-from gputopo.cli.cluster import said
 from gputopo.topology import catalogue
 from gputopo.topology.published import to_spec
 from object_api import Document, Fault, ObjectApi, serving
@@ -138,10 +136,3 @@ def test_an_answer_without_words_is_told_by_its_code(api: ObjectApi, gputopo: Co
     api.faults.append(Fault("GET", "/gputopologies/", 500, ""))
     done = gputopo("topology show node/n1")
     assert done.err == "gputopo: node: 'n1': the cluster answered 500 Internal Server Error\n"
-
-
-@pytest.mark.parametrize("body", [None, "<html>", "[]", "{}"])
-def test_an_answer_that_is_no_status_is_told_by_its_code(body: str | None) -> None:
-    error = ApiException(status=503, reason="Service Unavailable")
-    error.body = body
-    assert said(error) == "the cluster answered 503 Service Unavailable"

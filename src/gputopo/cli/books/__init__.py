@@ -1,0 +1,1 @@
+"""Who has which GPU: the scheduler's books beside kubelet's. Pure."""

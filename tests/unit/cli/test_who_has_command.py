@@ -1,0 +1,402 @@
+"""Who has which GPU: the annotations beside kubelet's books, as ``gputopo who-has`` shows them."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import canned_api
+import healthy_cluster
+from canned_api import CannedApi, Document
+from command_line import Command
+from gputopo.api.names import GPUS_ANNOTATION
+from healthy_cluster import PODS, TOPOLOGIES, uuids
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> Iterator[CannedApi]:
+    del gputopo  # it hides the machine's kubeconfig; this test's replaces it
+    with canned_api.serving(healthy_cluster.books()) as api:
+        config = canned_api.write_kubeconfig(tmp_path / "kubeconfig", api.url)
+        monkeypatch.setenv("KUBECONFIG", str(config))
+        yield api
+
+
+def train(api: CannedApi) -> Document:
+    return api.lists[PODS][0]
+
+
+def seen(api: CannedApi, index: int) -> Document:
+    """Return what the agent of n1 says of a GPU."""
+    (uuid,) = uuids("n1", index)
+    gpus = api.lists[TOPOLOGIES][0]["status"]["gpus"]
+    return next(gpu for gpu in gpus if gpu["uuid"] == uuid)
+
+
+def annotate(pod: Document, **changed: Any) -> None:
+    annotations = pod["metadata"]["annotations"]
+    annotations[GPUS_ANNOTATION] = json.dumps(
+        {**json.loads(annotations[GPUS_ANNOTATION]), **changed}
+    )
+
+
+def differences(gputopo: Command) -> list[tuple[Any, ...]]:
+    rows = gputopo("who-has -o json").document
+    return [
+        (row["node"], row["index"], (row["pod"] or {}).get("name"), row["difference"])
+        for row in rows
+        if row["difference"]
+    ]
+
+
+def test_a_gpu_is_told_with_its_pod_both_books_and_since_when(
+    api: CannedApi, gputopo: Command
+) -> None:
+    assert api.url
+    assert gputopo("who-has n1 --gpu 3 -o json").document == [
+        {
+            "node": "n1",
+            "index": 3,
+            "uuid": uuids("n1", 3)[0],
+            "unhealthy": None,
+            "pod": {
+                "namespace": "default",
+                "name": "train",
+                "uid": "uid-train",
+                "container": "main",
+                "since": "2026-01-02T03:04:05Z",
+            },
+            "intendedRank": 1,
+            "observed": True,
+            "difference": None,
+        }
+    ]
+
+
+def test_a_free_gpu_has_no_pod(api: CannedApi, gputopo: Command) -> None:
+    assert api.url
+    (row,) = gputopo("who-has n1 --gpu 1 -o json").document
+    assert (row["pod"], row["intendedRank"], row["observed"]) == (None, None, False)
+
+
+def test_all_gpus_of_all_nodes_are_told_in_order(api: CannedApi, gputopo: Command) -> None:
+    assert api.url
+    rows = gputopo("who-has -o json").document
+    assert [(row["node"], row["index"]) for row in rows] == [
+        (node, index) for node in ("n1", "n2") for index in range(8)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("n2", [("n2", index) for index in range(8)]),
+        ("--gpu 5", [("n1", 5), ("n2", 5)]),
+        (f"--gpu {uuids('n2', 5)[0]}", [("n2", 5)]),
+        ("--pod default/train", [("n1", 0), ("n1", 2), ("n1", 3)]),
+        ("n2 --pod ml/serve --gpu 5", [("n2", 5)]),
+        ("--pod default/web", []),
+    ],
+)
+def test_a_question_is_answered_and_no_more(
+    api: CannedApi, gputopo: Command, words: str, told: list[tuple[str, int]]
+) -> None:
+    assert api.url
+    rows = gputopo(f"who-has {words} -o json").document
+    assert [(row["node"], row["index"]) for row in rows] == told
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("n9", "node: 'n9': the cluster has no GPUTopology of this name"),
+        ("--gpu 8", "gpu: '8' is neither UUID nor index of a GPU there"),
+        (
+            f"n1 --gpu {uuids('n2', 5)[0]}",
+            f"gpu: '{uuids('n2', 5)[0]}' is neither UUID nor index of a GPU there",
+        ),
+        ("--pod train", "pod: 'train' is no NAMESPACE/NAME of a pod there"),
+        ("--pod default/gone", "pod: 'default/gone' is no NAMESPACE/NAME of a pod there"),
+    ],
+)
+def test_what_is_not_there_is_told(api: CannedApi, gputopo: Command, words: str, said: str) -> None:
+    assert api.url
+    done = gputopo(f"who-has {words}")
+    assert (done.status, done.out, done.err) == (2, "", f"gputopo: {said}\n")
+
+
+def test_everything_is_read_however_many_pages_it_takes(api: CannedApi, gputopo: Command) -> None:
+    api.page_size = 1
+    assert gputopo("who-has").out.endswith("16 GPUs, 4 in use; both books agree\n")
+
+
+def _gone(api: CannedApi) -> None:
+    del api.lists[PODS][0]
+
+
+def _recreated(api: CannedApi) -> None:
+    train(api)["metadata"]["uid"] = "uid-new"
+    annotate(train(api), uid="uid-new")
+
+
+def _ended(api: CannedApi) -> None:
+    train(api)["status"]["phase"] = "Succeeded"
+
+
+def _not_in_the_books(api: CannedApi) -> None:
+    for key in ("podUID", "namespace", "pod", "container"):
+        del seen(api, 2)[key]
+
+
+def _other_gpu(api: CannedApi) -> None:
+    annotate(train(api), containers={"main": uuids("n1", 0, 3)})
+
+
+def _unmanaged(api: CannedApi) -> None:
+    del train(api)["metadata"]["annotations"]
+
+
+def _copied(api: CannedApi) -> None:
+    annotate(train(api), uid="uid-other")
+
+
+def _another_node(api: CannedApi) -> None:
+    annotate(api.lists[PODS][1], node="n1")
+
+
+def _undecodable(api: CannedApi) -> None:
+    annotate(train(api), v=2)
+
+
+def _shared(api: CannedApi) -> None:
+    api.lists[PODS].append(healthy_cluster.pod("twin", "n1", uuids("n1", 3)))
+
+
+def _foreign(api: CannedApi) -> None:
+    annotate(train(api), containers={"main": uuids("n1", 0, 3, 2), "side": ["GPU-x"]})
+
+
+def _unpublished(api: CannedApi) -> None:
+    del api.lists[TOPOLOGIES][1]
+
+
+def _unreadable(api: CannedApi) -> None:
+    api.lists[TOPOLOGIES][1]["spec"]["gpus"][0]["index"] = 99
+
+
+def _contradicting(api: CannedApi) -> None:
+    api.lists[TOPOLOGIES][1]["spec"]["gpus"][0]["index"] = 1
+
+
+def _unreadable_status(api: CannedApi) -> None:
+    api.lists[TOPOLOGIES][1]["status"]["gpus"][0]["healthy"] = "perhaps"
+
+
+def _unbound(api: CannedApi) -> None:
+    api.lists[PODS].append(healthy_cluster.pod("forged", "n1", uuids("n1", 7)))
+    del api.lists[PODS][-1]["spec"]["nodeName"]
+
+
+NOBODY = "kubelet's books name a pod that is not there"
+NO_GPUS = ("n2", None, "serve", "the node publishes no GPUs")
+
+
+def of_train(difference: str, *indices: int | None) -> list[tuple[Any, ...]]:
+    """Return the differences of GPUs that the pod default/train has."""
+    return [("n1", index, "train", difference) for index in indices or (0, 2, 3)]
+
+
+def of_annotation(text: str) -> str:
+    return f"{GPUS_ANNOTATION}: {text}"
+
+
+def unreadable(text: str) -> list[tuple[Any, ...]]:
+    """Return the differences of a node whose GPUTopology makes no sense."""
+    return [("n2", None, None, f"its GPUTopology: {text}"), NO_GPUS]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "found"),
+    [
+        (_gone, of_train(NOBODY)),
+        (_recreated, of_train("kubelet's books mean an earlier pod of this name, uid-train")),
+        (_ended, of_train("the pod has ended, and kubelet's books still have it")),
+        (_not_in_the_books, of_train("kubelet's books do not have it", 2)),
+        (_other_gpu, of_train(f"{GPUS_ANNOTATION} does not name it", 2)),
+        (_unmanaged, of_train(f"the pod has no annotation {GPUS_ANNOTATION}")),
+        (
+            _copied,
+            of_train(
+                of_annotation("uid: uid-other is not the pod's own, uid-train"), 0, 2, 3, None
+            ),
+        ),
+        (
+            _another_node,
+            [
+                ("n2", index, "serve", of_annotation("node: n1 is not the pod's own, n2"))
+                for index in (5, None)
+            ],
+        ),
+        (_undecodable, of_train(of_annotation("v: Input should be 1 (got '2')"), 0, 2, 3, None)),
+        (
+            _shared,
+            [
+                ("n1", 3, "train", "given to default/twin too"),
+                ("n1", 3, "twin", "given to default/train too"),
+            ],
+        ),
+        (_foreign, of_train("the node has no such GPU", None)),
+        (_unpublished, [NO_GPUS]),
+        (
+            _unreadable,
+            unreadable("spec.gpus[0].index: 99: Input should be less than or equal to 63"),
+        ),
+        (_contradicting, unreadable("gpus[].index: 1 occurs more than once")),
+        (
+            _unreadable_status,
+            unreadable(
+                "status.gpus[0].healthy: 'perhaps': Input should be a valid boolean, unable to"
+                " interpret input"
+            ),
+        ),
+        (_unbound, [("", None, "forged", of_annotation("node: n1 is not the pod's own, none"))]),
+    ],
+)
+def test_books_that_differ_are_told_with_the_reason(
+    api: CannedApi,
+    gputopo: Command,
+    spoil: Callable[[CannedApi], None],
+    found: list[tuple[Any, ...]],
+) -> None:
+    spoil(api)
+    assert differences(gputopo) == found
+    told = gputopo("who-has").out
+    assert told.count("DIFFERS: ") == len(found)
+    count = "1 DIFFERS" if len(found) == 1 else f"{len(found)} DIFFER"
+    assert told.endswith(f"; {count}\n")
+
+
+def test_a_node_without_a_topology_can_be_asked_about_while_a_pod_claims_its_gpus(
+    api: CannedApi, gputopo: Command
+) -> None:
+    _unpublished(api)
+    assert gputopo("who-has n2").out.endswith("0 GPUs, 0 in use; 1 DIFFERS\n")
+
+
+def test_a_holder_whose_container_and_uid_the_agent_does_not_know_is_told(
+    api: CannedApi, gputopo: Command
+) -> None:
+    for key in ("podUID", "namespace", "container"):
+        del seen(api, 0)[key]
+    seen(api, 0)["pod"] = "static"
+    rows = gputopo("who-has n1 --gpu 0 -o json").document
+    assert [row["pod"]["name"] for row in rows] == ["static", "train"]
+    assert rows[0]["pod"]["container"] is None
+    assert rows[0]["difference"] == NOBODY
+
+
+@pytest.mark.parametrize("start", [None, "2026-01-02T03:04:05Z"])
+def test_a_pod_that_its_node_has_still_to_let_in_is_starting(
+    api: CannedApi, gputopo: Command, start: str | None
+) -> None:
+    status = train(api)["status"]
+    status["phase"] = "Pending"
+    status["startTime"] = start
+    for index in (0, 2, 3):
+        for key in ("podUID", "namespace", "pod", "container"):
+            del seen(api, index)[key]
+    since = start or "2026-01-02T03:04:04Z"
+    lines = [line.split() for line in gputopo("who-has --pod default/train").out.splitlines()]
+    assert [line[5:] for line in lines[1:4]] == [
+        [since, "rank", rank, "-", "starting"] for rank in ("0", "2", "1")
+    ]
+    assert differences(gputopo) == []
+
+
+def test_a_pod_that_is_not_bound_yet_has_no_since(api: CannedApi, gputopo: Command) -> None:
+    _unbound(api)
+    status = api.lists[PODS][-1]["status"]
+    del status["startTime"]
+    status["conditions"][0]["status"] = "False"
+    (row,) = gputopo("who-has --pod default/forged -o json").document
+    assert row["pod"]["since"] is None
+
+
+def test_an_unhealthy_gpu_is_told(api: CannedApi, gputopo: Command) -> None:
+    seen(api, 7).update(healthy=False, reason="XID 79")
+    seen(api, 6).update(healthy=False)
+    lines = gputopo("who-has n1").out.splitlines()
+    assert [" ".join(line.split()[8:]) for line in lines[7:9]] == [
+        "unhealthy: unhealthy",
+        "unhealthy: XID 79",
+    ]
+
+
+def test_a_gpu_that_the_agent_has_not_spoken_of_yet_is_there(
+    api: CannedApi, gputopo: Command
+) -> None:
+    del api.lists[TOPOLOGIES][1]["status"]
+    assert "16 GPUs, 4 in use" in gputopo("who-has").out
+
+
+def test_the_guide_shows_what_is_said(api: CannedApi, gputopo: Command) -> None:
+    assert api.url
+    shown = re.search(
+        r"\$ kubectl gputopo (who-has .*)\n([^`]*)```", (ROOT / "docs/cli.md").read_text()
+    )
+    assert shown
+    assert gputopo(shown[1], program="kubectl-gputopo").out == shown[2]
+
+
+@pytest.mark.parametrize("path", [PODS, TOPOLOGIES])
+def test_a_user_who_may_not_look_is_told(api: CannedApi, gputopo: Command, path: str) -> None:
+    api.forbid(path, "you may not")
+    done = gputopo("who-has")
+    assert (done.status, done.err) == (2, "gputopo: cluster: you may not\n")
+
+
+def test_a_cluster_without_gputopo_is_told(api: CannedApi, gputopo: Command) -> None:
+    del api.lists[TOPOLOGIES]
+    done = gputopo("who-has")
+    assert done.status == 2
+    assert done.err == f"gputopo: cluster: gputopo is not installed: {TOPOLOGIES} is not here\n"
+
+
+def test_a_cluster_without_topologies_is_no_error(api: CannedApi, gputopo: Command) -> None:
+    api.lists[TOPOLOGIES].clear()
+    api.lists[PODS].clear()
+    assert gputopo("who-has").out == "0 GPUs, 0 in use; both books agree\n"
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"7"])
+def test_a_server_that_is_no_api_server_is_told(
+    api: CannedApi, gputopo: Command, body: bytes
+) -> None:
+    api.refusals[TOPOLOGIES] = (200, body)
+    done = gputopo("who-has")
+    assert done.status == 2
+    assert done.err == f"gputopo: cluster: {api.url} does not answer as an API server does\n"
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}"])
+def test_a_refusal_without_words_is_told_by_its_code(
+    api: CannedApi, gputopo: Command, body: bytes
+) -> None:
+    api.refusals[TOPOLOGIES] = (503, body)
+    done = gputopo("who-has")
+    assert done.err == "gputopo: cluster: the cluster answered 503 Service Unavailable\n"
+
+
+def test_a_certificate_that_cannot_be_checked_is_told(
+    api: CannedApi, gputopo: Command, tmp_path: Path
+) -> None:
+    canned_api.write_kubeconfig(tmp_path / "kubeconfig", api.url.replace("http", "https"))
+    done = gputopo("who-has")
+    assert done.status == 2
+    assert done.err.startswith(f"gputopo: cluster: {api.url.replace('http', 'https')} ")
+    assert done.err.count("\n") == 1
