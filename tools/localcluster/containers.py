@@ -51,6 +51,11 @@ def read(pid: int, name: str) -> str:
         return ""
 
 
+def nodes_of(program: str) -> set[str]:
+    """Return the nodes with containers' processes whose command line names the program."""
+    return {one.node for one in processes() if program in read(one.pid, "cmdline")}
+
+
 def kill(program: str, node: str | None = None) -> int:
     """SIGKILL the containers' processes whose command line names the program; return how many."""
     victims = [

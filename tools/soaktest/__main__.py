@@ -60,6 +60,7 @@ def _wanted(options: argparse.Namespace) -> Options:
         minutes=options.minutes,
         seed=random.SystemRandom().randrange(10**6) if options.seed is None else options.seed,
         kill_every_seconds=options.kill_every,
+        pods=options.pods,
         bursts=options.bursts,
         burst_gpus=options.gpus,
         log=log,
@@ -69,6 +70,9 @@ def _wanted(options: argparse.Namespace) -> Options:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tools/soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30, help="how long (30)")
+    parser.add_argument(
+        "--pods", type=int, default=0, help="up to twice as long, until so many are made"
+    )
     parser.add_argument("--seed", type=int, help="what is drawn, and in which order")
     parser.add_argument(
         "--kill-every", type=float, default=30, metavar="SECONDS", help="on average (30)"

@@ -83,12 +83,13 @@ class Bursts:
         """Wait until each runs or kubelet has refused it, as it does until the agent is back."""
         deadline = time.monotonic() + _RUN_SECONDS
         while time.monotonic() < deadline:
-            phases = [pod.phase for pod in self._mine()]
+            pods = self._mine()
+            phases = [pod.phase for pod in pods]
             if sum(phase in {"Running", "Failed"} for phase in phases) >= len(names):
                 self._journal.count("pods that ran", phases.count("Running"))
-                self._journal.count(
-                    "pods refused by kubelet, with the reason", phases.count("Failed")
-                )
+                for pod in pods:
+                    if pod.phase == "Failed":
+                        self._journal.refused(pod)
                 return
             time.sleep(0.1)
         late = [(pod.name, pod.phase, pod.node) for pod in self._mine() if pod.phase != "Running"]

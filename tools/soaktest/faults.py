@@ -1,8 +1,8 @@
-"""The kills, drawn by seed: what dies when, and what brings it back."""
+"""The kills, dealt by seed: what dies when, and what brings it back."""
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from localcluster import containers
@@ -32,7 +32,7 @@ _PROGRAMS = {
     "operator": "gputopo-operator",
 }
 _PODS = {"agent pod": "deviceplugin", "scheduler pod": "scheduler"}
-_MACHINE_WIDE = frozenset({"kube-apiserver", "etcd", "kube-controller-manager"})
+_ON_ITS_NODE = frozenset({"kubelet", "node"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,12 @@ class Fault:
     down_seconds: float
 
 
-def draw(rng: random.Random, nodes: list[str]) -> Fault:
-    """Return the next kill."""
-    (what,) = rng.choices(list(_WEIGHTS), weights=list(_WEIGHTS.values()))
-    return Fault(what, rng.choice(nodes), rng.uniform(0, 5))
+def deal(rng: random.Random, nodes: list[str]) -> Iterator[Fault]:
+    """Yield kills for ever: each pack has every kind as often as it weighs, in random order."""
+    kinds = [what for what, weight in _WEIGHTS.items() for _ in range(weight)]
+    while True:
+        for what in rng.sample(kinds, len(kinds)):
+            yield Fault(what, rng.choice(nodes), rng.uniform(0, 5))
 
 
 class Killer:
@@ -71,8 +73,9 @@ class Killer:
 
         def run() -> None:
             wait = every_seconds / 2
+            faults = deal(self._rng, nodes)
             while not self._ended.wait(wait):
-                self.carry_out(draw(self._rng, nodes))
+                self.carry_out(next(faults))
                 wait = self._rng.uniform(0.5, 1.5) * every_seconds
 
         self._thread = threading.Thread(target=run, name="kill", daemon=True)
@@ -86,7 +89,7 @@ class Killer:
 
     def carry_out(self, fault: Fault) -> None:
         """Kill, and bring back what does not come back by itself."""
-        where = "" if fault.what in _MACHINE_WIDE else f" on {fault.node}"
+        where = f" on {fault.node}" if fault.what in _ON_ITS_NODE else ""
         try:
             what = self._kill(fault)
         except (AwayError, RefusedError, ClusterError) as error:
@@ -98,12 +101,7 @@ class Killer:
 
     def _kill(self, fault: Fault) -> str:
         if fault.what in _PROGRAMS:
-            # Of the agents one is killed; the others have a single process in the cluster.
-            node = fault.node if fault.what == "node agent" else None
-            killed = containers.kill(_PROGRAMS[fault.what], node)
-            if killed == 0:
-                raise ClusterError("it is down already")
-            return f"{killed} process"
+            return self._kill_program(_PROGRAMS[fault.what], fault.node)
         if fault.what in _PODS:
             return self._delete_pod(_PODS[fault.what], fault.node)
         if fault.what == "kubelet":
@@ -111,6 +109,15 @@ class Killer:
         if fault.what == "node":
             return self._off_and_on(fault, self._node(fault.node))
         return self._off_and_on(fault, lambda on: self._cluster.set_part(fault.what, on=on))
+
+    def _kill_program(self, program: str, node: str) -> str:
+        """Kill its process on this node, or another one where it does not run there."""
+        at = containers.nodes_of(program)
+        if not at:
+            raise ClusterError("it is down already")
+        chosen = node if node in at else min(at)
+        killed = containers.kill(program, chosen)
+        return f"{killed} process of {chosen}, of those on {' '.join(sorted(at))}"
 
     def _off_and_on(self, fault: Fault, switch: Callable[[bool], None]) -> str:
         switch(False)
@@ -128,13 +135,9 @@ class Killer:
         path = f"/api/v1/namespaces/{NAMESPACE}/pods"
         selector = f"app.kubernetes.io/component={component}"
         pods = self._client.get(path, labelSelector=selector)["items"]
-        chosen = [pod for pod in pods if component != "deviceplugin" or _is_on(pod, node)]
-        if not chosen:
+        if not pods:
             raise ClusterError("it is gone already")
-        name = chosen[0]["metadata"]["name"]
+        chosen = next((pod for pod in pods if pod["spec"].get("nodeName") == node), pods[0])
+        name = chosen["metadata"]["name"]
         self._client.delete(f"{path}/{name}")
         return f"deleted {name}"
-
-
-def _is_on(pod: dict[str, dict[str, str]], node: str) -> bool:
-    return pod["spec"].get("nodeName") == node

@@ -16,7 +16,8 @@ class Follower:
 
     Attributes:
         seen: every pod with GPUs that ever was, as it was last.
-        running_since: when each was first seen running, by the monotonic clock.
+        bound_since: when each was first seen on a node, by the monotonic clock.
+        running_since: when each was first seen running.
     """
 
     def __init__(self, client: Client, journal: Journal) -> None:
@@ -26,6 +27,7 @@ class Follower:
         self._ended = threading.Event()
         self._version = ""
         self.seen: dict[str, PodView] = {}
+        self.bound_since: dict[str, float] = {}
         self.running_since: dict[str, float] = {}
         self._thread = threading.Thread(target=self._run, name="follow", daemon=True)
 
@@ -88,6 +90,8 @@ class Follower:
         self.seen[pod.uid] = pod
         if before is None or (before.phase, before.node) != (pod.phase, pod.node):
             self._journal.note(f"pod {pod.name} {pod.phase} {pod.node} {pod.why}".rstrip())
+        if pod.node:
+            self.bound_since.setdefault(pod.uid, time.monotonic())
         if pod.phase == "Running":
             self.running_since.setdefault(pod.uid, time.monotonic())
 

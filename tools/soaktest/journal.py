@@ -7,6 +7,9 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
+from soaktest.reasons import kind_of
+from soaktest.world import PodView
+
 
 class Journal:
     """Counts, findings and the log of one run; for any number of threads."""
@@ -48,6 +51,13 @@ class Journal:
                 return
             known.append(text)
         self.tell(f"FINDING {kind}: {text}")
+
+    def refused(self, pod: PodView) -> None:
+        """Count a pod that kubelet let fail; without a reason it is a finding."""
+        self.count("pods refused by kubelet")
+        self.count(f"pods refused by kubelet: {kind_of(pod.why)}")
+        if not pod.why:
+            self.finding("pods failed without a reason", pod.name)
 
     def close(self) -> None:
         """Close the log."""

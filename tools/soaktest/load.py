@@ -16,6 +16,8 @@ from gputopo.api.names import (
 from soaktest.client import AwayError, Client, Object, RefusedError
 from soaktest.follow import Follower
 from soaktest.journal import Journal
+from soaktest.reasons import kind_of
+from soaktest.world import PodView
 
 NAMESPACE = "gputopo-soak"
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -155,9 +157,7 @@ class Load:
         now = time.monotonic()
         pod = self._follower.seen.get(item.uid)
         if pod is not None and pod.phase == "Failed":
-            self._journal.count("pods refused by kubelet, with the reason")
-            if not pod.why:
-                self._journal.finding("pods failed without a reason", item.name)
+            self._journal.refused(pod)
             return True
         since = self._follower.running_since.get(item.uid)
         if since is not None:
@@ -169,10 +169,16 @@ class Load:
             self._journal.count("pods deleted before they ran")
             return True
         if now - item.made > _PATIENCE_SECONDS:
-            self._journal.count(f"pods that waited over {_PATIENCE_SECONDS:.0f} s")
-            self._journal.note(f"waited too long: {item.name}, {item.gpus} GPUs, {pod}")
+            self._waited(item, pod)
             return True
         return False
+
+    def _waited(self, item: Item, pod: PodView | None) -> None:
+        what = f"pods that waited over {_PATIENCE_SECONDS:.0f} s"
+        where = "not seen" if pod is None else "bound" if pod.node else kind_of(pod.why)
+        self._journal.count(what)
+        self._journal.count(f"{what}: {item.gpus} GPUs, {where}")
+        self._journal.note(f"waited too long: {item.name}, {item.gpus} GPUs, {pod}")
 
     def _job_phases(self) -> dict[str, Object]:
         """Return the status of every GPUJob by UID; asked for once a second."""

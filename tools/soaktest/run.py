@@ -34,6 +34,7 @@ class Options:
 
     Attributes:
         kill_every_seconds: on average.
+        pods: to be made at least, in twice the time if need be.
         bursts: make so many equal pods in bursts instead; None for churn and kills.
         burst_gpus: GPUs of each of them.
     """
@@ -42,6 +43,7 @@ class Options:
     seed: int
     log: Path
     kill_every_seconds: float = 30.0
+    pods: int = 0
     bursts: int | None = None
     burst_gpus: int = 1
 
@@ -113,7 +115,7 @@ def _churn(
     killer.start(nodes, options.kill_every_seconds)
     told = journal.seconds
     try:
-        while journal.seconds < options.minutes * 60:
+        while _goes_on(options, journal):
             load.step()
             time.sleep(0.05)
             if journal.seconds - told > _PROGRESS_SECONDS:
@@ -124,6 +126,12 @@ def _churn(
     journal.tell("no more kills and pods; waiting for the rest to end")
     if not load.drain(_DRAIN_SECONDS):
         journal.finding("pods that do not end", f"{load.wanted_gpus} GPUs are still wanted")
+
+
+def _goes_on(options: Options, journal: Journal) -> bool:
+    minutes = journal.seconds / 60
+    lacks = journal.counts["pods created"] < options.pods
+    return minutes < options.minutes or (lacks and minutes < 2 * options.minutes)
 
 
 def _progress(journal: Journal, load: Load) -> str:

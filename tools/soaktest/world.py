@@ -16,7 +16,7 @@ class PodView:
 
     Attributes:
         gpus: annotated UUIDs in rank order.
-        why: kubelet's or the kubelet-side reason and message of its end.
+        why: reason and message of its end, or of the scheduler for not placing it.
         job: the GPUJob it belongs to, or none.
         leaving: whether it is being deleted.
     """
@@ -53,10 +53,19 @@ def view(pod: Mapping[str, Any]) -> PodView | None:
         node=spec.get("nodeName", ""),
         phase=status.get("phase", ""),
         gpus=tuple(uuid for uuids in gpus.containers.values() for uuid in uuids) if gpus else (),
-        why=" ".join(filter(None, (status.get("reason"), status.get("message")))),
+        why=_why(status),
         job=metadata.get("labels", {}).get(JOB_LABEL),
         leaving="deletionTimestamp" in metadata,
     )
+
+
+def _why(status: Mapping[str, Any]) -> str:
+    unplaced = [
+        one.get("message")
+        for one in status.get("conditions", [])
+        if (one["type"], one["status"]) == ("PodScheduled", "False")
+    ]
+    return " ".join(filter(None, (status.get("reason"), status.get("message"), *unplaced)))
 
 
 @dataclass(slots=True)

@@ -2,9 +2,11 @@
 
 import json
 import random
+from itertools import islice
 
 from localcluster import containers
 from soaktest import faults, report, truth
+from soaktest.reasons import kind_of
 from soaktest.report import Report
 from soaktest.truth import Running
 from soaktest.world import PodView, World, view
@@ -96,14 +98,16 @@ def test_a_container_is_known_by_its_cgroup_of_either_version() -> None:
     assert containers.parse_cgroup("5:cpu:/gputopo-n1/system\n") is None
 
 
-def test_the_same_seed_draws_the_same_kills_and_each_kind_comes() -> None:
+def test_the_same_seed_deals_the_same_kills_and_each_kind_comes_before_any_comes_too_often() -> (
+    None
+):
     def drawn(seed: int) -> list[faults.Fault]:
         rng = random.Random(seed)  # noqa: S311 - as the soak does
-        return [faults.draw(rng, ["n1", "n2", "n3"]) for _ in range(200)]
+        return list(islice(faults.deal(rng, ["n1", "n2", "n3"]), 60))
 
     assert drawn(1) == drawn(1)
     assert drawn(1) != drawn(2)
-    assert len({fault.what for fault in drawn(1)}) == 11
+    assert len({fault.what for fault in drawn(1)[:30]}) == 11
     assert {fault.node for fault in drawn(1)} == {"n1", "n2", "n3"}
 
 
@@ -117,3 +121,30 @@ def test_a_report_with_findings_is_not_clean_and_shows_them() -> None:
     shown = "\n".join(report.table(found))
     assert "must be 0" in shown
     assert "n1 holds GPU-a" in shown
+
+
+def test_pods_with_the_same_reason_are_counted_together() -> None:
+    frame = (
+        "UnexpectedAdmissionError Pod was rejected: Allocate failed due to {}, which is unexpected"
+    )
+    one, other = (
+        frame.format(f"GPU-{uuid}-0: held by pod-{number}, asked {number}")
+        for uuid, number in (("1a2b", 3), ("3c4d", 4))
+    )
+    assert kind_of(one) == kind_of(other) == "X: held by X, asked N"
+    assert kind_of("") == "no reason given"
+
+
+def test_a_pod_that_waits_tells_what_the_scheduler_says() -> None:
+    message = "0/3 nodes are available: 3 too few free GPUs."
+    unplaced = {"type": "PodScheduled", "status": "False", "message": message}
+    limits = {"limits": {"gputopo.io/gpu": "8"}}
+    found = view(
+        {
+            "metadata": {"uid": POD, "namespace": "soak", "name": "pod-1"},
+            "spec": {"containers": [{"name": "main", "resources": limits}]},
+            "status": {"phase": "Pending", "conditions": [unplaced]},
+        }
+    )
+    assert found is not None
+    assert found.why == message
