@@ -6,6 +6,7 @@ to say.
 
 import json
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Any
 
 from canned_api import CannedApi
@@ -114,4 +115,178 @@ def topology(name: str, *holders: Document) -> Document:
                 {"uuid": gpu.uuid, "healthy": True, **held.get(gpu.uuid, {})} for gpu in known.gpus
             ],
         },
+    }
+
+
+NODES = "/api/v1/nodes"
+CONFIG_MAPS = "/api/v1/configmaps"
+DEPLOYMENTS = "/apis/apps/v1/deployments"
+DAEMON_SETS = "/apis/apps/v1/daemonsets"
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+VERSION = "/version"
+
+
+def configz(node: str) -> str:
+    """Return where a kubelet's configuration is read."""
+    return f"{NODES}/{node}/proxy/configz"
+
+
+CONFIGURATION: Document = {
+    "percentageOfNodesToScore": 100,
+    "profiles": [{"schedulerName": "gputopo"}],
+    "extenders": [
+        {
+            "filterVerb": "filter",
+            "prioritizeVerb": "prioritize",
+            "bindVerb": "bind",
+            "httpTimeout": "5s",
+            "nodeCacheCapable": True,
+            "ignorable": False,
+            "managedResources": [{"name": RESOURCE, "ignoredByScheduler": False}],
+        }
+    ],
+}
+
+
+def everything() -> CannedApi:
+    """Return all that is looked at when the whole installation is examined."""
+    api = books()
+    api.lists[PODS] += [
+        _pod_of("scheduler", "n1", "kube-scheduler"),
+        _pod_of("deviceplugin", "n1", "deviceplugin"),
+        _pod_of("deviceplugin", "n2", "deviceplugin"),
+    ]
+    api.lists |= {
+        NODES: [_node("n1"), _node("n2")],
+        CONFIG_MAPS: [
+            {
+                "metadata": {
+                    **_metadata("scheduler", "gputopo-scheduler"),
+                    "managedFields": [{"time": "2026-01-01T00:00:00Z"}],
+                },
+                "data": {"config.yaml": json.dumps(CONFIGURATION)},
+            }
+        ],
+        DEPLOYMENTS: [_operator(), _scheduler()],
+        DAEMON_SETS: [_agents()],
+        POLICIES: [
+            {
+                "metadata": _metadata("policies", f"gputopo-{part}"),
+                "spec": {"failurePolicy": "Fail"},
+            }
+            for part in ("own-topology", "placement-annotations", "scheduler-name")
+        ],
+    }
+    api.lists[BINDINGS] = [
+        {
+            "metadata": policy["metadata"],
+            "spec": {"policyName": policy["metadata"]["name"], "validationActions": ["Deny"]},
+        }
+        for policy in api.lists[POLICIES]
+    ]
+    api.objects = {
+        VERSION: {"gitVersion": "v1.36.2"},
+        **{
+            configz(name): {"kubeletconfig": {"topologyManagerPolicy": "none"}}
+            for name in TOPOLOGY_OF
+        },
+        **{
+            f"{DEFINITIONS}/{name}.gputopo.io": _definition(name)
+            for name in ("gpujobs", "gpuprofiles", "gputopologies")
+        },
+    }
+    return api
+
+
+def _metadata(component: str, name: str) -> Document:
+    return {
+        "name": name,
+        "namespace": "gputopo-system",
+        "uid": f"uid-{name}",
+        "labels": {
+            "app.kubernetes.io/part-of": "gputopo",
+            "app.kubernetes.io/instance": "gputopo",
+            "app.kubernetes.io/component": component,
+            "app.kubernetes.io/version": version("gputopo"),
+        },
+    }
+
+
+def _workload(component: str, status: Document, *containers: Document) -> Document:
+    return {
+        "metadata": _metadata(component, f"gputopo-{component}"),
+        "spec": {"replicas": 1, "template": {"spec": {"containers": list(containers)}}},
+        "status": status,
+    }
+
+
+def _operator() -> Document:
+    container = {
+        "name": "operator",
+        "image": f"registry.example:5000/gputopo-operator:v{version('gputopo')}",
+        "args": [f"--resource={RESOURCE}", "--scheduler-name=gputopo"],
+    }
+    return _workload("operator", {"readyReplicas": 1}, container)
+
+
+def _scheduler() -> Document:
+    extender = {"name": "extender", "image": "localhost/gputopo-extender:d3adb33f"}
+    scheduler = {
+        "name": "kube-scheduler",
+        "image": "registry.k8s.io/kube-scheduler:v1.36.2",
+        "command": ["kube-scheduler", "--config=/etc/kube-scheduler/config.yaml"],
+        "volumeMounts": [{"name": "config", "mountPath": "/etc/kube-scheduler"}],
+    }
+    document = _workload("scheduler", {"readyReplicas": 1}, extender, scheduler)
+    document["spec"]["template"]["spec"]["volumes"] = [
+        {"name": "tmp", "emptyDir": {}},
+        {"name": "config", "configMap": {"name": "gputopo-scheduler"}},
+    ]
+    return document
+
+
+def _agents() -> Document:
+    container = {
+        "name": "deviceplugin",
+        "image": "localhost/gputopo-deviceplugin@sha256:0a1b",
+        "args": [f"--resource={RESOURCE}", "--competing-resources=nvidia.com/gpu"],
+    }
+    status = {"desiredNumberScheduled": 2, "updatedNumberScheduled": 2}
+    return _workload("deviceplugin", status, container)
+
+
+def _pod_of(component: str, node: str, container: str) -> Document:
+    """Return a pod of the installation."""
+    return {
+        "metadata": _metadata(component, f"gputopo-{component}-{node}"),
+        "spec": {"nodeName": node, "containers": [{"name": container}]},
+        "status": {
+            "phase": "Running",
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "containerStatuses": [
+                {"name": container, "state": {"running": {"startedAt": "2026-01-02T00:00:00Z"}}}
+            ],
+        },
+    }
+
+
+def _node(name: str) -> Document:
+    gpus = {"cpu": "32", RESOURCE: str(len(TOPOLOGY_OF[name].gpus)), "nvidia.com/gpu": "0"}
+    return {
+        "metadata": {"name": name, "labels": {"nvidia.com/gpu.present": "true"}},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "capacity": gpus,
+            "allocatable": dict(gpus),
+        },
+    }
+
+
+def _definition(name: str) -> Document:
+    return {
+        "metadata": {"name": f"{name}.gputopo.io"},
+        "spec": {"versions": [{"name": "v1alpha1", "served": True, "storage": True}]},
+        "status": {"conditions": [{"type": "Established", "status": "True"}]},
     }

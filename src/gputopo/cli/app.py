@@ -4,13 +4,14 @@ from typing import Annotated
 
 import typer
 
-from gputopo.cli.commands import bandwidth, compare, place, simulate, topology, who_has
+from gputopo.cli.commands import bandwidth, compare, doctor, place, simulate, topology, who_has
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: fast, and the same in a terminal, a pipe and a page
     help="Which GPUs of a server a job should get: look at topologies, place and simulate jobs.",
-    epilog="Exit status: 0 done, 2 bad input, 3 nothing fits. docs/cli.md has examples.",
+    epilog="Exit status: 0 done, 2 bad input, 3 nothing fits or something is wrong. docs/cli.md"
+    " has examples.",
 )
 
 
@@ -41,4 +42,5 @@ app.command()(place.place)
 app.command()(simulate.simulate)
 app.command()(compare.compare)
 app.command("who-has")(who_has.who_has)
+app.command()(doctor.doctor)
 app.add_typer(bandwidth.app, name="bandwidth")

@@ -9,8 +9,8 @@ from gputopo.api.enums import PatternKind, PolicyName
 from gputopo.cli.errors import InputError, shown
 from gputopo.cli.words import nearest, policy_name, word
 
-NOTHING_FITS: Final = 3
-"""Exit status: the input is good, and the answer is no."""
+ANSWER_IS_NO: Final = 3
+"""Exit status: the input is good; nothing fits, or something is wrong with the cluster."""
 
 
 def starting_with(words: Sequence[str]) -> Callable[[str], list[str]]:

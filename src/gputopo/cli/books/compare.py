@@ -3,12 +3,15 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.api.v1alpha1 import ObservedGpu
 from gputopo.cli.books.nodes import Node
 from gputopo.cli.books.pods import Pod
+
+NO_GPUS: Final = "the node publishes no GPUs"
+NO_POD: Final = "kubelet's books name a pod that is not there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +142,7 @@ def _observed(seen: ObservedGpu | None) -> _Holder | None:
 def _unknown(node: Node, uuid: str) -> str | None:
     if uuid in node.index_of:
         return None
-    return "the node has no such GPU" if node.index_of else "the node publishes no GPUs"
+    return "the node has no such GPU" if node.index_of else NO_GPUS
 
 
 def _shared(holder: _Holder, given: Mapping[_Holder, int]) -> str | None:
@@ -151,7 +154,7 @@ def _difference(
     pod: Pod | None, seen: ObservedGpu | None, *, chosen: bool, observed: bool
 ) -> str | None:
     if pod is None:
-        return "kubelet's books name a pod that is not there"
+        return NO_POD
     if observed and seen and seen.pod_uid not in {None, pod.uid}:
         return f"kubelet's books mean an earlier pod of this name, {seen.pod_uid}"
     if chosen and not observed and pod.running:

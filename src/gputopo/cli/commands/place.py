@@ -66,4 +66,4 @@ def place(
         context=context,
     )
     if not answer.place(question, form, output_file):
-        raise typer.Exit(options.NOTHING_FITS)
+        raise typer.Exit(options.ANSWER_IS_NO)

@@ -1,0 +1,164 @@
+"""What ``gputopo doctor`` says, to whom, and with which status."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import canned_api
+from canned_api import CannedApi
+from command_line import Command
+from healthy_cluster import (
+    BINDINGS,
+    CONFIG_MAPS,
+    DAEMON_SETS,
+    DEFINITIONS,
+    DEPLOYMENTS,
+    NODES,
+    PODS,
+    POLICIES,
+    TOPOLOGIES,
+    VERSION,
+    configz,
+)
+from spoiling import OPERATOR, change, conditions, configured, no_agent
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_nothing_is_found_on_a_cluster_that_is_well(api: CannedApi, gputopo: Command) -> None:
+    assert api.url
+    done = gputopo("doctor")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.count(" ok ") == 9
+    assert done.out.endswith("\n\n9 checks: nothing wrong found\n")
+    document = gputopo("doctor -o json").document
+    assert {check["result"] for check in document["checks"]} == {"ok"}
+    assert (document["errors"], document["warnings"], document["notChecked"]) == (0, 0, 0)
+
+
+def test_warnings_alone_are_status_0(api: CannedApi, gputopo: Command) -> None:
+    configured(nodeCacheCapable=False)(api)
+    done = gputopo("doctor --settle 0")
+    assert done.status == 0
+    assert done.out.endswith("9 checks: 1 warning\n")
+
+
+def test_errors_are_status_3_and_counted(api: CannedApi, gputopo: Command) -> None:
+    configured(ignorable=True, nodeCacheCapable=False, bindVerb="")(api)
+    done = gputopo("doctor --settle 0")
+    assert (done.status, done.err) == (3, "")
+    assert done.out.endswith("9 checks: 2 errors, 1 warning\n")
+
+
+FORBIDDEN = 'nodes "n1" is forbidden: User "alice" cannot get resource "nodes/proxy"'
+
+
+@pytest.mark.parametrize(
+    ("path", "unread"),
+    [
+        (configz("n1"), {"kubelets"}),
+        (CONFIG_MAPS, {"scheduler"}),
+        (DEPLOYMENTS, {"workloads", "versions", "scheduler"}),
+        (DAEMON_SETS, {"workloads", "versions", "competitors"}),
+        (POLICIES, {"policies"}),
+        (BINDINGS, {"policies"}),
+        (f"{DEFINITIONS}/gpujobs.gputopo.io", {"definitions"}),
+        (VERSION, {"versions"}),
+    ],
+)
+def test_what_a_user_may_not_look_at_is_said_and_the_rest_is_checked(
+    api: CannedApi, gputopo: Command, path: str, unread: set[str]
+) -> None:
+    api.forbid(path, FORBIDDEN)
+    conditions(1, "GPUsHealthy", "GPU-5: XID 79")(api)
+    document = gputopo("doctor --settle 0 -o json").document
+    said = {
+        check["check"]: check["notChecked"] for check in document["checks"] if check["notChecked"]
+    }
+    assert said == dict.fromkeys(unread, f"not allowed to look: {FORBIDDEN}")
+    assert (document["notChecked"], document["warnings"]) == (len(unread), 1)
+    told = gputopo("doctor --settle 0").out
+    assert told.endswith(f"9 checks, {len(unread)} of them not made: 1 warning\n")
+    assert "not checked  not allowed to look: nodes" in told
+
+
+def test_what_was_found_before_something_could_not_be_read_is_told(
+    api: CannedApi, gputopo: Command
+) -> None:
+    api.forbid(DAEMON_SETS, "no")
+    change(DEPLOYMENTS, OPERATOR, status={})(api)
+    document = gputopo("doctor --settle 0 -o json").document
+    (check,) = [each for each in document["checks"] if each["check"] == "workloads"]
+    assert check["result"] == "error"
+    assert check["notChecked"] == "not allowed to look: no"
+
+
+@pytest.mark.parametrize("path", [TOPOLOGIES, PODS, NODES])
+def test_a_user_who_may_not_look_at_what_everything_rests_on_is_told(
+    api: CannedApi, gputopo: Command, path: str
+) -> None:
+    api.forbid(path, "you may not")
+    done = gputopo("doctor")
+    assert (done.status, done.out, done.err) == (2, "", "gputopo: cluster: you may not\n")
+
+
+def test_a_cluster_without_gputopo_is_told_what_is_missing(
+    api: CannedApi, gputopo: Command
+) -> None:
+    for kept in (DEFINITIONS, TOPOLOGIES):
+        api.lists.pop(kept, None)
+    for path in (POLICIES, BINDINGS, DEPLOYMENTS, DAEMON_SETS, CONFIG_MAPS):
+        api.lists[path].clear()
+    api.lists[PODS] = api.lists[PODS][2:3]
+    api.objects = {VERSION: api.objects[VERSION]}
+    done = gputopo("doctor --settle 0")
+    assert done.status == 3
+    assert done.out.count("  is missing\n") == 3
+    assert done.out.count("install the chart: docs/install.md") == 3
+    assert f"gputopologies cannot be read: {TOPOLOGIES} is not here" in done.out
+
+
+def test_a_cluster_that_does_not_answer_is_told(
+    api: CannedApi, gputopo: Command, tmp_path: Path
+) -> None:
+    assert api.url
+    canned_api.write_kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:9")
+    done = gputopo("doctor")
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith("gputopo: cluster: http://127.0.0.1:9 ")
+
+
+@pytest.mark.parametrize("text", ["-1", "soon", "3601"])
+def test_a_pause_that_is_none_is_refused(api: CannedApi, gputopo: Command, text: str) -> None:
+    assert api.url
+    done = gputopo(f"doctor --settle {text}")
+    assert done.status == 2
+    assert done.err.startswith(f"gputopo: settle: {text if text[0] == '3' else repr(text)} is not")
+
+
+@pytest.mark.parametrize("mended", [False, True])
+def test_only_what_is_still_wrong_after_the_pause_is_told(
+    api: CannedApi, gputopo: Command, monkeypatch: pytest.MonkeyPatch, *, mended: bool
+) -> None:
+    configured(ignorable=True)(api)
+    pauses = []
+
+    def pass_time(seconds: float) -> None:
+        pauses.append(seconds)
+        configured(ignorable=not mended, nodeCacheCapable=False)(api)
+
+    monkeypatch.setattr("time.sleep", pass_time)
+    done = gputopo("doctor")
+    assert pauses == [10]
+    assert done.status == (0 if mended else 3)
+    assert done.out.endswith(f"9 checks: {'nothing wrong found' if mended else '1 error'}\n")
+
+
+def test_the_guide_shows_what_is_said(api: CannedApi, gputopo: Command) -> None:
+    guide = (ROOT / "docs/cli.md").read_text()
+    shown = re.search(r"\$ kubectl gputopo (doctor.*)\n([\s\S]*?)```", guide)
+    assert shown
+    configured(ignorable=True)(api)
+    no_agent(api)
+    assert gputopo(f"{shown[1]} --settle 0", program="kubectl-gputopo").out == shown[2]

@@ -1,0 +1,170 @@
+"""What ``gputopo doctor`` finds wrong with definitions, policies, workloads and versions."""
+
+from importlib.metadata import version
+
+import pytest
+
+from canned_api import CannedApi
+from command_line import Command
+from healthy_cluster import BINDINGS, DAEMON_SETS, DEFINITIONS, DEPLOYMENTS, POLICIES, VERSION
+from spoiling import OPERATOR, SCHEDULER, Spoil, both, change, findings, remove
+
+
+def _no_definition(api: CannedApi) -> None:
+    del api.objects[f"{DEFINITIONS}/gpujobs.gputopo.io"]
+
+
+def _other_version(api: CannedApi) -> None:
+    definition = api.objects[f"{DEFINITIONS}/gpujobs.gputopo.io"]
+    definition["spec"]["versions"] = [{"name": "v9", "served": True, "storage": True}]
+
+
+def _unserved(api: CannedApi) -> None:
+    versions = api.objects[f"{DEFINITIONS}/gpujobs.gputopo.io"]["spec"]["versions"]
+    versions[0]["served"] = False
+    versions.append({"name": "v9", "served": True, "storage": True})
+
+
+def _unestablished(api: CannedApi) -> None:
+    api.objects[f"{DEFINITIONS}/gpujobs.gputopo.io"]["status"] = {}
+
+
+GPUJOBS = "CustomResourceDefinition gpujobs.gputopo.io"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "problem"),
+    [
+        (_no_definition, "is missing"),
+        (_other_version, "does not serve and store v1alpha1; it has v9"),
+        (_unserved, "does not serve and store v1alpha1; it has v1alpha1, v9"),
+        (_unestablished, "is not established"),
+    ],
+)
+def test_a_definition_that_is_not_this_versions_is_an_error(
+    api: CannedApi, gputopo: Command, spoil: Spoil, problem: str
+) -> None:
+    spoil(api)
+    assert findings(gputopo) == [("definitions", "error", GPUJOBS, problem)]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "severity", "where", "problem"),
+    [
+        (
+            lambda api: api.lists[POLICIES].clear(),
+            "warning",
+            "ValidatingAdmissionPolicies",
+            "there are none of ours: whoever may change a pod can give it any GPU of its node",
+        ),
+        (remove(POLICIES, 1), "error", "placement-annotations", "is missing"),
+        (
+            change(POLICIES, 0, "spec", failurePolicy="Ignore"),
+            "error",
+            "own-topology",
+            "lets everything pass where it cannot be evaluated: failurePolicy is not Fail",
+        ),
+        (remove(BINDINGS, 2), "error", "scheduler-name", "has no binding that denies"),
+        (
+            change(BINDINGS, 2, "spec", validationActions=["Warn", "Audit"]),
+            "error",
+            "scheduler-name",
+            "has no binding that denies",
+        ),
+    ],
+)
+def test_policies_that_let_forged_placements_pass_are_told(
+    api: CannedApi, gputopo: Command, spoil: Spoil, severity: str, where: str, problem: str
+) -> None:
+    spoil(api)
+    if severity == "error":
+        where = f"ValidatingAdmissionPolicy gputopo-{where}"
+    assert findings(gputopo) == [("policies", severity, where, problem)]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "where", "problem"),
+    [
+        (
+            remove(DEPLOYMENTS, OPERATOR),
+            "Deployment of operator",
+            "none is labelled app.kubernetes.io/part-of=gputopo",
+        ),
+        (
+            change(DEPLOYMENTS, OPERATOR, status={}),
+            "Deployment gputopo-system/gputopo-operator",
+            "0 of 1 replicas are ready",
+        ),
+        (
+            change(DEPLOYMENTS, SCHEDULER, "spec", replicas=0),
+            "Deployment gputopo-system/gputopo-scheduler",
+            "1 of 0 replicas are ready",
+        ),
+        (
+            change(DAEMON_SETS, 0, "status", updatedNumberScheduled=1),
+            "DaemonSet gputopo-system/gputopo-deviceplugin",
+            "1 of 2 pods are of its latest version",
+        ),
+    ],
+)
+def test_parts_that_are_missing_or_not_ready_are_errors(
+    api: CannedApi, gputopo: Command, spoil: Spoil, where: str, problem: str
+) -> None:
+    spoil(api)
+    assert findings(gputopo) == [("workloads", "error", where, problem)]
+
+
+def _image(at: int, container: str, image: str) -> Spoil:
+    return change(DEPLOYMENTS, at, "spec", "template", "spec", "containers", container, image=image)
+
+
+SCHEDULER_DEPLOYMENT = "Deployment gputopo-system/gputopo-scheduler"
+OWN = version("gputopo")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "severity", "where", "problem"),
+    [
+        (
+            _image(OPERATOR, "0", "r.example:5000/operator:9.9.9@sha256:00"),
+            "warning",
+            "Deployment gputopo-system/gputopo-operator: operator",
+            f"is of version 9.9.9, and this program of {OWN}",
+        ),
+        (
+            change(DAEMON_SETS, 0, "metadata", "labels", **{"app.kubernetes.io/version": "9.9.9"}),
+            "warning",
+            "DaemonSet gputopo-system/gputopo-deviceplugin: deviceplugin",
+            f"is of version 9.9.9, and this program of {OWN}",
+        ),
+        (
+            _image(SCHEDULER, "1", "registry.k8s.io/kube-scheduler:v1.34.1"),
+            "warning",
+            SCHEDULER_DEPLOYMENT,
+            "runs kube-scheduler 1.34 in a cluster of 1.36",
+        ),
+        (
+            both(
+                lambda api: api.objects[VERSION].update(gitVersion="v1.30.4-gke.7"),
+                _image(SCHEDULER, "1", "mirror.example/kube-scheduler:v1.30.4"),
+            ),
+            "error",
+            "Kubernetes",
+            "is 1.30, older than 1.31",
+        ),
+    ],
+)
+def test_versions_that_do_not_fit_are_told(
+    api: CannedApi, gputopo: Command, spoil: Spoil, severity: str, where: str, problem: str
+) -> None:
+    spoil(api)
+    assert findings(gputopo) == [("versions", severity, where, problem)]
+
+
+@pytest.mark.parametrize("image", ["mirror.example/scheduler:ours", "mirror.example/scheduler"])
+def test_an_image_that_does_not_tell_its_version_is_not_judged(
+    api: CannedApi, gputopo: Command, image: str
+) -> None:
+    _image(SCHEDULER, "1", image)(api)
+    api.objects[VERSION]["gitVersion"] = "a fork"
+    assert findings(gputopo) == []

@@ -1,0 +1,281 @@
+"""What ``gputopo doctor`` finds wrong with agents, other plugins and kubelets."""
+
+import json
+
+import pytest
+
+import healthy_cluster
+from canned_api import CannedApi, Document
+from command_line import Command
+from healthy_cluster import DAEMON_SETS, NODES, PODS, TOPOLOGIES, configz
+from spoiling import Spoil, agent, change, conditions, findings, no_agent, remove
+
+
+def _waiting_agent(state: Document) -> Spoil:
+    def spoil(api: CannedApi) -> None:
+        agent(api, "n2")["status"] = {
+            "conditions": [{"type": "Ready", "status": "False"}],
+            "containerStatuses": [{"name": "deviceplugin", "state": state}],
+        }
+
+    return spoil
+
+
+def _no_topology(api: CannedApi) -> None:
+    del api.lists[TOPOLOGIES][1]
+    api.lists[PODS] = [pod for pod in api.lists[PODS] if pod["metadata"]["name"] != "serve"]
+
+
+def _unlabelled(api: CannedApi) -> None:
+    api.lists[NODES][1]["metadata"]["labels"] = None
+    _no_topology(api)
+    no_agent(api)
+
+
+def _unserved_node(api: CannedApi) -> None:
+    _no_topology(api)
+    no_agent(api)
+    for part in ("capacity", "allocatable"):
+        del api.lists[NODES][1]["status"][part]["gputopo.io/gpu"]
+
+
+NO_AGENT = "no agent runs there: what is published of its GPUs is old, if anything is"
+N2, T2 = "Node n2", "GPUTopology n2"
+AGENT_N2 = "Pod gputopo-system/gputopo-deviceplugin-n2"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "severity", "where", "problem"),
+    [
+        (
+            remove(NODES, 1),
+            "warning",
+            T2,
+            "there is no Node of this name: nobody keeps it up to date",
+        ),
+        (change(NODES, 1, status={}), "error", N2, "is not ready: nothing of its GPUs is known"),
+        (no_agent, "error", N2, NO_AGENT),
+        (_unserved_node, "error", N2, NO_AGENT),
+        (_unlabelled, "error", N2, NO_AGENT),
+        (
+            _waiting_agent({"waiting": {"reason": "CrashLoopBackOff"}}),
+            "error",
+            AGENT_N2,
+            "the agent of n2 is not ready: CrashLoopBackOff",
+        ),
+        (
+            _waiting_agent({"waiting": {}}),
+            "error",
+            AGENT_N2,
+            "the agent of n2 is not ready: it waits",
+        ),
+        (_waiting_agent({"running": {}}), "error", AGENT_N2, "the agent of n2 is not ready"),
+        (
+            _no_topology,
+            "error",
+            T2,
+            "is missing: the scheduler sees no GPU of this node",
+        ),
+        (
+            change(TOPOLOGIES, 0, "spec", "gpus", "0", index=99),
+            "error",
+            "GPUTopology n1",
+            "cannot be read: spec.gpus[0].index: 99: Input should be less than or equal to 63",
+        ),
+        (
+            change(TOPOLOGIES, 1, "metadata", generation=4),
+            "error",
+            T2,
+            "its agent has not reported on the topology that is published",
+        ),
+        (
+            change(TOPOLOGIES, 1, "status", conditions=[]),
+            "error",
+            T2,
+            "its agent has not reported on the topology that is published",
+        ),
+        (
+            conditions(1, "Ready", "libnvidia-ml.so.1 is gone", "NVMLUnavailable"),
+            "error",
+            T2,
+            "is not ready, NVMLUnavailable: libnvidia-ml.so.1 is gone",
+        ),
+        (
+            change(NODES, 1, "status", "capacity", **{"gputopo.io/gpu": "7"}),
+            "error",
+            N2,
+            "capacity of gputopo.io/gpu is 7, and its agent has published 8",
+        ),
+        (
+            change(TOPOLOGIES, 1, "status", "gpus", "0", healthy=False),
+            "error",
+            N2,
+            "allocatable of gputopo.io/gpu is 8, and its agent has published 7",
+        ),
+        (
+            conditions(1, "GPUsHealthy", "GPU-5: XID 79"),
+            "warning",
+            T2,
+            "GPUs are unhealthy: GPU-5: XID 79",
+        ),
+    ],
+)
+def test_agents_that_are_missing_silent_or_contradicted_are_told(
+    api: CannedApi, gputopo: Command, spoil: Spoil, severity: str, where: str, problem: str
+) -> None:
+    spoil(api)
+    told = [found for found in findings(gputopo) if found[0] == "agents"]
+    assert told == [("agents", severity, where, problem)]
+
+
+def test_an_agent_that_is_being_replaced_is_not_missed(api: CannedApi, gputopo: Command) -> None:
+    old = json.loads(json.dumps(agent(api, "n2")))
+    old["status"] = {}
+    api.lists[PODS].append(old)
+    assert findings(gputopo) == []
+
+
+def test_a_node_that_another_plugin_serves_needsno_agent(api: CannedApi, gputopo: Command) -> None:
+    _unserved_node(api)
+    for part in ("capacity", "allocatable"):
+        api.lists[NODES][1]["status"][part]["nvidia.com/gpu"] = "8"
+    assert findings(gputopo) == []
+
+
+def test_a_node_without_gpus_needsno_agent(api: CannedApi, gputopo: Command) -> None:
+    api.lists[NODES].append({"metadata": {"name": "n3"}, "status": {"allocatable": {"cpu": "4"}}})
+    assert findings(gputopo) == []
+
+
+def _plugin(name: str, image: str, path: str, node: str) -> Spoil:
+    def spoil(api: CannedApi) -> None:
+        metadata = {"namespace": "kube-system", "name": name, "uid": f"uid-{name}"}
+        template = {
+            "containers": [{"name": "main", "image": image}],
+            "volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "hostPath": {"path": path}}],
+        }
+        api.lists[DAEMON_SETS].append(
+            {"metadata": metadata, "spec": {"template": {"spec": template}}}
+        )
+        pod = healthy_cluster.pod(f"{name}-1", node, [], namespace="kube-system")
+        pod["metadata"]["ownerReferences"] = [{"uid": "other"}, {"uid": metadata["uid"]}]
+        api.lists[PODS].append(pod)
+
+    return spoil
+
+
+SOCKETS = "/var/lib/kubelet/device-plugins/"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "severity", "where", "problem"),
+    [
+        (
+            change(NODES, 0, "status", "allocatable", **{"nvidia.com/gpu": "8"}),
+            "error",
+            "Node n1",
+            "offers 8 nvidia.com/gpu beside gputopo.io/gpu: the same GPUs twice",
+        ),
+        (
+            change(NODES, 0, "status", "allocatable", **{"nvidia.com/mig-1g.5gb": "7"}),
+            "warning",
+            "Node n1",
+            "offers 7 nvidia.com/mig-1g.5gb beside gputopo.io/gpu",
+        ),
+        (
+            change(NODES, 0, "status", "allocatable", **{"volcano.sh/vGPU-number": "80"}),
+            "warning",
+            "Node n1",
+            "offers 80 volcano.sh/vGPU-number beside gputopo.io/gpu",
+        ),
+        (
+            _plugin("nvdp", "nvcr.io/nvidia/k8s-device-plugin:v0.17", SOCKETS, "n2"),
+            "warning",
+            "DaemonSet kube-system/nvdp",
+            "another plugin for GPUs runs beside our agent, on n2",
+        ),
+        (
+            _plugin("gpushare", "registry.example/plugin", "/var/lib/kubelet/device-plugins", "n1"),
+            "warning",
+            "DaemonSet kube-system/gpushare",
+            "another plugin for GPUs runs beside our agent, on n1",
+        ),
+    ],
+)
+def test_other_plugins_beside_ours_are_told(
+    api: CannedApi, gputopo: Command, spoil: Spoil, severity: str, where: str, problem: str
+) -> None:
+    spoil(api)
+    assert findings(gputopo) == [("competitors", severity, where, problem)]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        change(NODES, 0, "status", "allocatable", **{"rdma/hca": "8"}),
+        _plugin("nvdp", "nvcr.io/nvidia/k8s-device-plugin:v0.17", SOCKETS, "n9"),
+        _plugin("rdma", "registry.example/rdma", SOCKETS, "n1"),
+        _plugin("nvidia-exporter", "nvcr.io/dcgm", "/run", "n1"),
+    ],
+)
+def test_plugins_that_serve_something_else_or_elsewhere_are_fine(
+    api: CannedApi, gputopo: Command, spoil: Spoil
+) -> None:
+    spoil(api)
+    assert findings(gputopo) == []
+
+
+@pytest.mark.parametrize(
+    ("config", "what"),
+    [
+        ({"cpuManagerPolicy": "static", "memoryManagerPolicy": "Static"}, "CPUs and memory"),
+        ({"cpuManagerPolicy": "static"}, "CPUs"),
+        ({"memoryManagerPolicy": "Static"}, "memory"),
+        ({}, "other devices"),
+    ],
+)
+def test_kubelets_that_refuse_what_was_chosen_are_told_together(
+    api: CannedApi, gputopo: Command, config: Document, what: str
+) -> None:
+    for node in ("n1", "n2"):
+        api.objects[configz(node)]["kubeletconfig"] = {
+            "topologyManagerPolicy": "single-numa-node",
+            **config,
+        }
+    problem = (
+        f"kubelet's topologyManagerPolicy is single-numa-node: it refuses pods whose {what} do not"
+        " fit, after their GPUs were chosen, which have no part in it"
+    )
+    assert findings(gputopo) == [("kubelets", "warning", "Nodes n1, n2", problem)]
+
+
+@pytest.mark.parametrize("policy", ["none", "best-effort", None])
+def test_kubelets_that_only_try_to_align_are_fine(
+    api: CannedApi, gputopo: Command, policy: str | None
+) -> None:
+    api.objects[configz("n1")]["kubeletconfig"] = {
+        "topologyManagerPolicy": policy,
+        "cpuManagerPolicy": "static",
+    }
+    assert findings(gputopo) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "why"),
+    [
+        (503, b"error trying to reach service", "the cluster answered 503 Service Unavailable"),
+        (200, b"<html>", "cluster: URL does not answer as an API server does"),
+    ],
+)
+def test_a_kubelet_that_does_not_answer_is_a_warning(
+    api: CannedApi, gputopo: Command, status: int, body: bytes, why: str
+) -> None:
+    api.refusals[configz("n2")] = (status, body)
+    problem = f"its kubelet does not tell its configuration: {why.replace('URL', api.url)}"
+    assert findings(gputopo) == [("kubelets", "warning", "Node n2", problem)]
+
+
+def test_a_kubelet_that_is_down_is_not_asked(api: CannedApi, gputopo: Command) -> None:
+    change(NODES, 1, status={})(api)
+    del api.objects[configz("n2")]
+    assert [found for found in findings(gputopo) if found[0] == "kubelets"] == []

@@ -1,0 +1,118 @@
+"""What ``gputopo doctor`` finds wrong between the scheduler's books and kubelet's."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import healthy_cluster
+from canned_api import CannedApi
+from command_line import Command
+from gputopo.api.names import GPUS_ANNOTATION
+from healthy_cluster import PODS, TOPOLOGIES, uuids
+from spoiling import Spoil, conditions, findings, remove, todo
+
+ALL_THREE = "GPU 0, GPU 2, GPU 3 of its node: "
+_BOOKED = ("podUID", "namespace", "pod", "container")
+T2 = "GPUTopology n2"
+
+
+def _annotate(**changed: Any) -> Spoil:
+    def spoil(api: CannedApi) -> None:
+        annotations = api.lists[PODS][0]["metadata"]["annotations"]
+        annotations[GPUS_ANNOTATION] = json.dumps(
+            {**json.loads(annotations[GPUS_ANNOTATION]), **changed}
+        )
+
+    return spoil
+
+
+def _booked_otherwise(api: CannedApi) -> None:
+    for gpu in api.lists[TOPOLOGIES][0]["status"]["gpus"]:
+        if gpu["uuid"] in uuids("n1", 2):
+            for key in _BOOKED:
+                del gpu[key]
+
+
+TRAIN = "Pod default/train"
+DELETE = "kubectl -n default delete pod train (its controller makes another)"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "problem", "wanted"),
+    [
+        (
+            _annotate(uid="old"),
+            f"{ALL_THREE}{GPUS_ANNOTATION}: uid: old is not the pod's own, uid-train",
+            DELETE,
+        ),
+        (
+            _annotate(v=2),
+            f"{ALL_THREE}{GPUS_ANNOTATION}: v: Input should be 1 (got '2')",
+            DELETE,
+        ),
+        (_booked_otherwise, "GPU 2 of its node: kubelet's books do not have it", DELETE),
+        (
+            _annotate(containers={"main": uuids("n1", 0, 3, 2), "x": ["GPU-x"]}),
+            "GPU GPU-x of its node: the node has no such GPU",
+            DELETE,
+        ),
+        (
+            remove(PODS, 0),
+            f"{ALL_THREE}kubelet's books name a pod that is not there",
+            "restart kubelet on n1, so that it forgets the pod",
+        ),
+    ],
+)
+def test_pods_whose_gpus_are_not_as_placed_are_errors(
+    api: CannedApi, gputopo: Command, spoil: Spoil, problem: str, wanted: str
+) -> None:
+    spoil(api)
+    assert findings(gputopo) == [("placements", "error", TRAIN, problem)]
+    assert todo(gputopo) == wanted
+
+
+def test_a_stale_annotation_of_a_pod_that_no_node_has_is_an_error(
+    api: CannedApi, gputopo: Command
+) -> None:
+    api.lists[PODS].append(healthy_cluster.pod("web", "n1", uuids("n1", 7)))
+    del api.lists[PODS][-1]["spec"]["nodeName"]
+    problem = f"{GPUS_ANNOTATION}: node: n1 is not the pod's own, none"
+    assert findings(gputopo) == [("placements", "error", "Pod default/web", problem)]
+
+
+def test_a_pod_on_a_node_that_publishes_nothing_waits_for_its_agent(
+    api: CannedApi, gputopo: Command
+) -> None:
+    del api.lists[TOPOLOGIES][1]
+    document = gputopo("doctor --settle 0 -o json").document
+    (found,) = document["checks"][-1]["findings"]
+    assert found["todo"] == "kubectl get gputopology n2: its agent has to publish it first"
+
+
+def test_what_an_agent_says_of_containers_is_passed_on(api: CannedApi, gputopo: Command) -> None:
+    conditions(1, "AllocationsAsPlaced", "pod ml/serve: container main has GPU-1")(api)
+    told = ("placements", "error", T2, "pod ml/serve: container main has GPU-1")
+    assert findings(gputopo) == [told]
+
+
+def test_what_both_the_books_and_the_agent_tell_is_told_once(
+    api: CannedApi, gputopo: Command
+) -> None:
+    _booked_otherwise(api)
+    conditions(0, "AllocationsAsPlaced", "pod default/train: container main has fewer")(api)
+    assert len(findings(gputopo)) == 1
+
+
+@pytest.mark.parametrize(("age_s", "late"), [(30, False), (90, True)])
+def test_a_pod_that_its_node_does_not_let_in_is_told_after_a_minute(
+    api: CannedApi, gputopo: Command, age_s: int, *, late: bool
+) -> None:
+    since = (datetime.now(UTC) - timedelta(seconds=age_s)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    api.lists[PODS][0]["status"].update(phase="Pending", startTime=since)
+    for gpu in api.lists[TOPOLOGIES][0]["status"]["gpus"]:
+        for key in _BOOKED:
+            gpu.pop(key, None)
+    told = [("placements", "warning", TRAIN, f"n1 has not let it in since {since}")] if late else []
+    assert findings(gputopo) == told

@@ -1,0 +1,215 @@
+"""What ``gputopo doctor`` finds wrong with kube-scheduler's configuration."""
+
+import pytest
+
+from canned_api import CannedApi, Document
+from command_line import Command
+from gputopo.cli.doctor.configuration import seconds
+from healthy_cluster import CONFIG_MAPS, CONFIGURATION, DEPLOYMENTS, PODS
+from spoiling import (
+    OPERATOR,
+    SCHEDULER,
+    Spoil,
+    change,
+    configuration,
+    configured,
+    findings,
+    profiles,
+    remove,
+    todo,
+)
+
+MAP = "ConfigMap gputopo-system/gputopo-scheduler"
+RESTART = "kubectl -n gputopo-system rollout restart deployment/gputopo-scheduler"
+UPGRADE = "helm upgrade --reset-then-reuse-values gputopo charts/gputopo -n gputopo-system"
+NOT_LOOKED_AT = ": from 100 nodes on the one with the best links may not be looked at"
+HOLDS_UP = ": the extender takes up to 3 s, and a longer wait holds up every other pod"
+NO_YAML = (
+    "while parsing a flow node expected the node content, but found '<stream end>' in "
+    '"<unicode string>", line 2, column 1: ^'
+)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "severity", "problem", "wanted"),
+    [
+        (
+            configured(ignorable=True),
+            "error",
+            "ignorable is true: pods are bound without GPUs when the extender fails",
+            "ignorable: false",
+        ),
+        (
+            configured(nodeCacheCapable=False),
+            "warning",
+            "nodeCacheCapable is false: every request carries every node in full",
+            "nodeCacheCapable: true",
+        ),
+        (
+            configured(managedResources=[{"name": "gputopo.io/gpu", "ignoredByScheduler": True}]),
+            "error",
+            "ignoredByScheduler is true: kube-scheduler itself does not count gputopo.io/gpu",
+            "ignoredByScheduler: false",
+        ),
+        (
+            configured(managedResources=[{"name": "nvidia.com/gpu"}]),
+            "error",
+            "no extender manages gputopo.io/gpu: nobody chooses GPUs",
+            "managedResources: [{name: gputopo.io/gpu}] in extenders",
+        ),
+        (
+            configuration({**CONFIGURATION, "extenders": []}),
+            "error",
+            "no extender manages gputopo.io/gpu: nobody chooses GPUs",
+            "managedResources: [{name: gputopo.io/gpu}] in extenders",
+        ),
+        (configured(bindVerb=""), "error", "bindVerb is missing", "bindVerb: bind"),
+        (
+            profiles({"schedulerName": "other"}),
+            "error",
+            "no profile is gputopo, which GPUJobs ask for: their pods wait for ever",
+            "schedulerName: gputopo in profiles",
+        ),
+        (
+            profiles(),
+            "error",
+            "no profile is gputopo, which GPUJobs ask for: their pods wait for ever",
+            "schedulerName: gputopo in profiles",
+        ),
+        (
+            profiles({"schedulerName": "gputopo", "percentageOfNodesToScore": 50}),
+            "warning",
+            f"percentageOfNodesToScore of gputopo is 50{NOT_LOOKED_AT}",
+            "percentageOfNodesToScore: 100",
+        ),
+        (
+            profiles({"schedulerName": "gputopo"}, percentageOfNodesToScore=0),
+            "warning",
+            f"percentageOfNodesToScore of gputopo is 0{NOT_LOOKED_AT}",
+            "percentageOfNodesToScore: 100",
+        ),
+        *(
+            (
+                configured(httpTimeout=timeout),
+                "warning",
+                f"httpTimeout is {timeout}{HOLDS_UP}",
+                "httpTimeout: 5s",
+            )
+            for timeout in ("3s", "6s", "1m5s", "5", "")
+        ),
+    ],
+)
+def test_a_configuration_that_places_badly_is_told_with_what_to_set(
+    api: CannedApi, gputopo: Command, spoil: Spoil, severity: str, problem: str, wanted: str
+) -> None:
+    spoil(api)
+    assert findings(gputopo) == [("scheduler", severity, MAP, problem)]
+    edit = "kubectl -n gputopo-system edit configmap gputopo-scheduler"
+    assert todo(gputopo) == f"{edit}: set {wanted}; then {RESTART}"
+
+
+@pytest.mark.parametrize("timeout", ["4s", "5s", "4500ms", "0.001h1s"])
+def test_a_timeout_that_suits_is_fine(api: CannedApi, gputopo: Command, timeout: str) -> None:
+    configured(httpTimeout=timeout)(api)
+    assert findings(gputopo) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("1m30s", 90),
+        ("1.5h", 5400),
+        (".5ms", 0.0005),
+        ("2us3ns", 2.003e-6),
+        ("5", None),
+        ("", None),
+    ],
+)
+def test_durations_are_read_as_go_writes_them(text: str, found: float | None) -> None:
+    assert seconds(text) == (None if found is None else pytest.approx(found))
+
+
+def test_a_percentage_of_a_profile_goes_before_the_common_one(
+    api: CannedApi, gputopo: Command
+) -> None:
+    profile = {"schedulerName": "gputopo", "percentageOfNodesToScore": 100}
+    profiles(profile, percentageOfNodesToScore=5)(api)
+    assert findings(gputopo) == []
+
+
+def test_a_scheduler_name_that_nobody_tells_is_not_missed(api: CannedApi, gputopo: Command) -> None:
+    change(DEPLOYMENTS, OPERATOR, "spec", "template", "spec", "containers", "0", args=None)(api)
+    profiles({"schedulerName": "other"})(api)
+    assert findings(gputopo) == []
+
+
+@pytest.mark.parametrize(
+    ("spoil", "problem"),
+    [
+        (remove(CONFIG_MAPS, 0), "is not there"),
+        (change(CONFIG_MAPS, 0, "metadata", namespace="other"), "is not there"),
+        (
+            change(CONFIG_MAPS, 0, data={"config.yaml": "a: [\n"}),
+            f"config.yaml: is no YAML: {NO_YAML}",
+        ),
+        (
+            change(CONFIG_MAPS, 0, data={"config.yaml": "extenders: yes"}),
+            "config.yaml.extenders: True: Input should be a valid list",
+        ),
+        (
+            change(CONFIG_MAPS, 0, data=None),
+            "config.yaml: None: Input should be a valid dictionary or instance of Configuration",
+        ),
+    ],
+)
+def test_a_configuration_that_cannot_be_read_is_an_error(
+    api: CannedApi, gputopo: Command, spoil: Spoil, problem: str
+) -> None:
+    spoil(api)
+    assert findings(gputopo) == [("scheduler", "error", MAP, problem)]
+    assert todo(gputopo) == UPGRADE
+
+
+def test_a_scheduler_that_started_before_its_configuration_was_changed_is_an_error(
+    api: CannedApi, gputopo: Command
+) -> None:
+    change(CONFIG_MAPS, 0, "metadata", managedFields=[{}, {"time": "2026-01-02T00:00:01Z"}])(api)
+    problem = f"kube-scheduler reads its configuration once, and {MAP} was changed since"
+    where = "Pod gputopo-system/gputopo-scheduler-n1"
+    assert findings(gputopo) == [("scheduler", "error", where, problem)]
+    assert todo(gputopo) == RESTART
+
+
+@pytest.mark.parametrize(
+    "status",
+    [{}, {"containerStatuses": [{"name": "kube-scheduler", "state": {"waiting": {}}}]}],
+)
+def test_a_scheduler_that_has_not_started_has_no_oldconfiguration(
+    api: CannedApi, gputopo: Command, status: Document
+) -> None:
+    change(CONFIG_MAPS, 0, "metadata", managedFields=None)(api)
+    next(pod for pod in api.lists[PODS] if "scheduler" in pod["metadata"]["name"])["status"] = (
+        status
+    )
+    assert findings(gputopo) == []
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        change(DEPLOYMENTS, SCHEDULER, "spec", "template", "spec", volumes=None),
+        change(
+            DEPLOYMENTS, SCHEDULER, "spec", "template", "spec", "containers", "1", volumeMounts=None
+        ),
+        change(DEPLOYMENTS, SCHEDULER, "spec", "template", "spec", "containers", "1", command=None),
+        change(DEPLOYMENTS, SCHEDULER, "spec", "template", "spec", "containers", "1", name="x"),
+    ],
+)
+def test_a_scheduler_whose_configuration_cannot_be_found_is_not_checked(
+    api: CannedApi, gputopo: Command, spoil: Spoil
+) -> None:
+    spoil(api)
+    document = gputopo("doctor -o json").document
+    (check,) = [each for each in document["checks"] if each["result"] != "ok"]
+    assert (check["check"], check["result"]) == ("scheduler", "not checked")
+    assert check["notChecked"] == "no Deployment of ours runs kube-scheduler with a ConfigMap"
