@@ -29,6 +29,7 @@ def _unestablished(api: CannedApi) -> None:
     api.objects[f"{DEFINITIONS}/gpujobs.gputopo.io"]["status"] = {}
 
 
+NOT_DENIED = "does not deny what its policy refuses"
 GPUJOBS = "CustomResourceDefinition gpujobs.gputopo.io"
 
 
@@ -54,22 +55,22 @@ def test_a_definition_that_is_not_this_versions_is_an_error(
         (
             lambda api: api.lists[POLICIES].clear(),
             "warning",
-            "ValidatingAdmissionPolicies",
+            "",
             "there are none of ours: whoever may change a pod can give it any GPU of its node",
         ),
-        (remove(POLICIES, 1), "error", "placement-annotations", "is missing"),
+        (remove(POLICIES, 1), "error", " gputopo-placement-annotations", "is missing"),
         (
             change(POLICIES, 0, "spec", failurePolicy="Ignore"),
             "error",
-            "own-topology",
+            " gputopo-own-topology",
             "lets everything pass where it cannot be evaluated: failurePolicy is not Fail",
         ),
-        (remove(BINDINGS, 2), "error", "scheduler-name", "has no binding that denies"),
+        (remove(BINDINGS, 2), "error", "Binding gputopo-scheduler-name", NOT_DENIED),
         (
             change(BINDINGS, 2, "spec", validationActions=["Warn", "Audit"]),
             "error",
-            "scheduler-name",
-            "has no binding that denies",
+            "Binding gputopo-scheduler-name",
+            NOT_DENIED,
         ),
     ],
 )
@@ -77,9 +78,8 @@ def test_policies_that_let_forged_placements_pass_are_told(
     api: CannedApi, gputopo: Command, spoil: Spoil, severity: str, where: str, problem: str
 ) -> None:
     spoil(api)
-    if severity == "error":
-        where = f"ValidatingAdmissionPolicy gputopo-{where}"
-    assert findings(gputopo) == [("policies", severity, where, problem)]
+    name = f"ValidatingAdmissionPolicy{where}" if where else "ValidatingAdmissionPolicies"
+    assert findings(gputopo) == [("policies", severity, name, problem)]
 
 
 @pytest.mark.parametrize(

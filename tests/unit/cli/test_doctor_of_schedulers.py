@@ -167,7 +167,8 @@ def test_a_configuration_that_cannot_be_read_is_an_error(
 ) -> None:
     spoil(api)
     assert findings(gputopo) == [("scheduler", "error", MAP, problem)]
-    assert todo(gputopo) == UPGRADE
+    delete = "kubectl -n gputopo-system delete --ignore-not-found configmap gputopo-scheduler"
+    assert todo(gputopo) == f"{delete} && {UPGRADE} && {RESTART}"
 
 
 def test_a_scheduler_that_started_before_its_configuration_was_changed_is_an_error(

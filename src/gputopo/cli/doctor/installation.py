@@ -69,26 +69,29 @@ def policies(snapshot: Snapshot) -> Iterator[Finding]:
         yield warning("ValidatingAdmissionPolicies", problem, todo)
         return
     for part in _POLICIES:
-        problem_of_one = _policy_problem(found.get(part), bindings)
-        if problem_of_one is not None:
-            yield error(
-                f"ValidatingAdmissionPolicy gputopo-{part}",
-                problem_of_one,
-                installed.upgrade(snapshot),
-            )
+        policy = found.get(part)
+        upgrade = installed.upgrade(snapshot)
+        if policy is None:
+            yield error(f"ValidatingAdmissionPolicy gputopo-{part}", "is missing", upgrade)
+            continue
+        name = policy["metadata"]["name"]
+        for kind, problem in _policy_problems(policy, bindings):
+            # What somebody else has changed Helm does not take back.
+            todo = f"kubectl delete --ignore-not-found {kind.lower()} {name} && {upgrade}"
+            yield error(f"{kind} {name}", problem, todo)
 
 
-def _policy_problem(policy: Document | None, bindings: Sequence[Document]) -> str | None:
-    if policy is None:
-        return "is missing"
+def _policy_problems(policy: Document, bindings: Sequence[Document]) -> Iterator[tuple[str, str]]:
     if policy["spec"].get("failurePolicy") != "Fail":
-        return "lets everything pass where it cannot be evaluated: failurePolicy is not Fail"
+        problem = "lets everything pass where it cannot be evaluated: failurePolicy is not Fail"
+        yield "ValidatingAdmissionPolicy", problem
     denies = any(
         binding["spec"]["policyName"] == policy["metadata"]["name"]
         and "Deny" in binding["spec"]["validationActions"]
         for binding in bindings
     )
-    return None if denies else "has no binding that denies"
+    if not denies:
+        yield "ValidatingAdmissionPolicyBinding", "does not deny what its policy refuses"
 
 
 def workloads(snapshot: Snapshot) -> Iterator[Finding]:

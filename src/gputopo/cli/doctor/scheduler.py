@@ -34,7 +34,11 @@ def scheduler(snapshot: Snapshot) -> Iterator[Finding]:
     try:
         config = configuration(snapshot, where)
     except ConfigurationError as unusable:
-        yield error(name, str(unusable), installed.upgrade(snapshot))
+        delete = (
+            f"kubectl -n {where.namespace} delete --ignore-not-found configmap {where.config_map}"
+        )
+        upgrade = installed.upgrade(snapshot)
+        yield error(name, str(unusable), f"{delete} && {upgrade} && {restart}")
         return
     edit = f"kubectl -n {where.namespace} edit configmap {where.config_map}"
     for severity, problem, wanted in _wrong(config, snapshot):
