@@ -1,1 +1,1 @@
-"""Whether a job gains from bandwidth between its GPUs."""
+"""How a job's speed depends on what it gets: links between its GPUs, CPUs, memory."""

@@ -1,0 +1,121 @@
+"""The sensitivity matrix and the least that saturates a job."""
+
+import math
+from typing import Any
+
+import pytest
+
+from gputopo.sensitivity.demand import Demand, saturating_demand
+from gputopo.sensitivity.matrix import Point, SensitivityMatrix
+
+MATRIX = SensitivityMatrix(
+    gpus=1,
+    cpus=(1, 3, 12),
+    memory_gb=(20, 62.5),
+    throughput=((1, 3), (1, 10), (1, 29)),
+    measured_gpus=1,
+)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "memory_gb", "throughput"),
+    [
+        (1, 20, 1),
+        (3, 62.5, 10),
+        (2.999, 62.5, 3),
+        (11.9, 500, 10),
+        (500, 62.4, 1),
+        (500, 500, 29),
+        (0.9, 500, 0),
+        (12, 19, 0),
+    ],
+)
+def test_a_job_is_as_fast_as_at_the_largest_point_within_its_share(
+    cpus: float, memory_gb: float, throughput: float
+) -> None:
+    assert MATRIX.at(cpus, memory_gb) == throughput
+
+
+def test_a_share_that_rounding_left_under_a_point_reaches_it() -> None:
+    thirds = MATRIX.scaled_to(3)
+    assert thirds.at(math.nextafter(9, 0), math.nextafter(187.5, 0)) == 10
+
+
+def test_the_best_is_that_of_the_most() -> None:
+    assert MATRIX.best == 29
+    assert MATRIX.share_of_best(3, 62.5) == pytest.approx(10 / 29)
+
+
+def test_cells_come_by_cpus_then_memory() -> None:
+    assert list(MATRIX.points())[:3] == [Point(1, 20, 1), Point(1, 62.5, 3), Point(3, 20, 1)]
+    assert len(list(MATRIX.points())) == 6
+
+
+def test_scaling_moves_the_axes_and_says_that_nothing_was_measured() -> None:
+    scaled = MATRIX.scaled_to(4)
+    assert (scaled.cpus, scaled.memory_gb) == ((4, 12, 48), (80, 250))
+    assert scaled.throughput == MATRIX.throughput
+    assert (scaled.gpus, scaled.measured_gpus) == (4, 1)
+    assert [matrix.is_scaled for matrix in (MATRIX, scaled)] == [False, True]
+    assert scaled.scaled_to(1) == MATRIX
+
+
+def test_raw_measurements_are_raised_to_the_best_below_them() -> None:
+    matrix = SensitivityMatrix.rising(2, (1, 2), (20, 40, 60), ((3, 2, 5), (4, 6, 1)))
+    assert (matrix.gpus, matrix.measured_gpus) == (2, 2)
+    assert matrix.throughput == ((3, 3, 5), (4, 6, 6))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"gpus": 0}, "gpus: 0 is not at least 1"),
+        ({"measured_gpus": 0}, "measured_gpus: 0 is not at least 1"),
+        ({"cpus": ()}, "cpus: no point at all"),
+        ({"cpus": (0, 3, 12)}, "cpus: 0 is not a positive number"),
+        ({"memory_gb": (20, math.inf)}, "memory_gb: inf is not a positive number"),
+        ({"memory_gb": (62.5, 62.5)}, "memory_gb: 62.5 after 62.5 does not ascend"),
+        ({"throughput": ((1, 3), (1, 10))}, "throughput: rows of [2, 2] for 3 CPU counts by 2"),
+        ({"throughput": ((1,), (1,), (1,))}, "throughput: rows of [1, 1, 1] for 3 CPU counts"),
+        ({"throughput": ((1, 3), (1, -1), (1, 29))}, "throughput: -1 is not a finite number"),
+        ({"throughput": ((1, math.nan), (1, 1), (1, 1))}, "throughput: nan is not a finite"),
+        ({"throughput": ((1, 3), (1, 2), (1, 29))}, "throughput: 2 after 3, where more was given"),
+        ({"throughput": ((4, 3), (4, 5), (4, 29))}, "throughput: 3 after 4, where more was given"),
+        ({"throughput": ((0, 0), (0, 0), (0, 0))}, "throughput: 0 everywhere"),
+    ],
+)
+def test_what_is_no_matrix_is_refused_by_field_and_value(
+    changes: dict[str, Any], says: str
+) -> None:
+    fields: dict[str, Any] = {
+        "gpus": 1,
+        "cpus": (1, 3, 12),
+        "memory_gb": (20, 62.5),
+        "throughput": ((1, 3), (1, 10), (1, 29)),
+        "measured_gpus": 1,
+    }
+    with pytest.raises(ValueError) as refused:  # noqa: PT011 - the text is compared below
+        SensitivityMatrix(**(fields | changes))
+    assert str(refused.value).startswith(says)
+
+
+def test_raw_measurements_of_the_wrong_shape_are_refused() -> None:
+    with pytest.raises(ValueError, match="throughput: rows of"):
+        SensitivityMatrix.rising(1, (1, 2), (20,), ((3,), (4, 6)))
+
+
+def test_no_job_is_scaled_to_no_gpu() -> None:
+    with pytest.raises(ValueError, match="gpus: 0 is not at least 1"):
+        MATRIX.scaled_to(0)
+
+
+def test_demand_is_the_least_cpus_then_the_least_memory_that_saturate() -> None:
+    assert saturating_demand(MATRIX) == Demand(12, 62.5)
+    assert saturating_demand(MATRIX, 0.3) == Demand(3, 62.5)
+    assert saturating_demand(MATRIX, 0.01) == Demand(1, 20)
+
+
+@pytest.mark.parametrize("saturated", [0, -0.1, 1.1, math.nan])
+def test_saturation_is_a_share_of_the_best(saturated: float) -> None:
+    with pytest.raises(ValueError, match="saturated: "):
+        saturating_demand(MATRIX, saturated)
