@@ -1,0 +1,1 @@
+"""Which of the waiting jobs run on which servers, with how many CPUs and how much memory."""
