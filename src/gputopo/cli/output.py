@@ -53,6 +53,11 @@ def table(*columns: str, rows: Iterable[Sequence[str]]) -> Table:
     return found
 
 
+def one_line(text: str) -> str:
+    """Return a text from a cluster; its line breaks and control characters shall do nothing."""
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
+
+
 def _console() -> Console:
     """Return standard output; rich leaves colours out in a pipe and where NO_COLOR is set."""
     plenty = not sys.stdout.isatty() and "COLUMNS" not in os.environ

@@ -51,6 +51,11 @@ def test_errors_are_status_3_and_counted(api: CannedApi, gputopo: Command) -> No
     assert done.out.endswith("9 checks: 2 errors, 1 warning\n")
 
 
+def test_what_a_cluster_says_does_nothing_to_the_terminal(api: CannedApi, gputopo: Command) -> None:
+    conditions(1, "GPUsHealthy", "GPU-5:\n\x1b[31mXID 79")(api)
+    assert "\n  GPUs are unhealthy: GPU-5: [31mXID 79\n" in gputopo("doctor --settle 0").out
+
+
 FORBIDDEN = 'nodes "n1" is forbidden: User "alice" cannot get resource "nodes/proxy"'
 
 

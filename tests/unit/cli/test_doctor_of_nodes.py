@@ -265,6 +265,8 @@ def test_kubelets_that_only_try_to_align_are_fine(
     [
         (503, b"error trying to reach service", "the cluster answered 503 Service Unavailable"),
         (200, b"<html>", "cluster: URL does not answer as an API server does"),
+        (200, b"{}", "the answer has no kubeletconfig"),
+        (200, b'{"kubeletconfig": []}', "the answer has no kubeletconfig"),
     ],
 )
 def test_a_kubelet_that_does_not_answer_is_a_warning(

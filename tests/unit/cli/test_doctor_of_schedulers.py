@@ -153,6 +153,14 @@ def test_a_scheduler_name_that_nobody_tells_is_not_missed(api: CannedApi, gputop
             f"config.yaml: is no YAML: {NO_YAML}",
         ),
         (
+            change(CONFIG_MAPS, 0, data={"config.yaml": "a: 2026-99-99"}),
+            "config.yaml: is no YAML: month must be in 1..12",
+        ),
+        (
+            change(CONFIG_MAPS, 0, data={"config.yaml": "[" * 9999}),
+            "config.yaml: is nested too deeply",
+        ),
+        (
             change(CONFIG_MAPS, 0, data={"config.yaml": "extenders: yes"}),
             "config.yaml.extenders: True: Input should be a valid list",
         ),

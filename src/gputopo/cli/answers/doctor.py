@@ -56,7 +56,11 @@ def _lines(found: Sequence[Outcome]) -> Iterator[RenderableType]:
     yield output.table(
         *("CHECK", "RESULT", "WHAT IS CHECKED"),
         rows=[
-            (outcome.check.name, _result(outcome), outcome.unread or outcome.check.fine)
+            (
+                outcome.check.name,
+                _result(outcome),
+                output.one_line(outcome.unread or outcome.check.fine),
+            )
             for outcome in found
         ],
     )
@@ -65,7 +69,7 @@ def _lines(found: Sequence[Outcome]) -> Iterator[RenderableType]:
             # Not in a table: what to do is to be copied.
             yield Text()
             yield Text(f"{finding.severity.value}: {finding.object}", "bold")
-            yield Text(f"  {finding.problem}")
+            yield Text(f"  {output.one_line(finding.problem)}")
             yield Text(f"  to do: {finding.todo}")
     yield Text()
     yield Text(_summary(found))

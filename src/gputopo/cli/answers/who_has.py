@@ -122,9 +122,9 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 def _state(row: Row) -> str:
     if row.difference:
-        return f"DIFFERS: {row.difference}"
+        return output.one_line(f"DIFFERS: {row.difference}")
     if row.unhealthy:
-        return f"unhealthy: {row.unhealthy}"
+        return output.one_line(f"unhealthy: {row.unhealthy}")
     if not row.pod:
         return "free"
     return "as intended" if row.observed else "starting"

@@ -131,13 +131,14 @@ def configuration(snapshot: Snapshot, where: Mounted) -> Configuration:
     if found is None:
         raise ConfigurationError("is not there")
     try:
-        return Configuration.model_validate(
-            yaml.safe_load((found.get("data") or {}).get(where.key, ""))
-        )
-    except yaml.YAMLError as error:
-        raise ConfigurationError(
-            f"{where.key}: is no YAML: {' '.join(str(error).split())}"
-        ) from None
+        document = yaml.safe_load((found.get("data") or {}).get(where.key, ""))
+    except RecursionError:
+        raise ConfigurationError(f"{where.key}: is nested too deeply") from None
+    except (yaml.YAMLError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigurationError(f"{where.key}: is no YAML: {reason}") from None
+    try:
+        return Configuration.model_validate(document)
     except ValidationError as error:
         raise ConfigurationError(str(refused(error, prefix=where.key))) from None
 

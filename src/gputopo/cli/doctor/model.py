@@ -14,8 +14,8 @@ _MOST_NAMED: Final = 5
 class Kind(StrEnum):
     """What is read of a cluster.
 
-    ``KUBELETS`` holds for each node with GPUs its ``name`` and either the ``kubeletconfig`` in
-    force or why it was ``refused``; ``SERVER`` the API server's version.
+    ``KUBELETS`` holds for each node with GPUs its ``name``, and what kubelet answers, with the
+    ``kubeletconfig`` in force, or why it was ``refused``; ``SERVER`` the API server's version.
     """
 
     TOPOLOGIES = "gputopologies"

@@ -172,8 +172,9 @@ def kubelets(snapshot: Snapshot) -> Iterator[Finding]:
     alike: dict[str, list[str]] = defaultdict(list)
     for kubelet in snapshot[Kind.KUBELETS]:
         name, config = kubelet["name"], kubelet.get("kubeletconfig")
-        if config is None:
-            problem = f"its kubelet does not tell its configuration: {kubelet['refused']}"
+        if not isinstance(config, dict):
+            why = kubelet.get("refused", "the answer has no kubeletconfig")
+            problem = f"its kubelet does not tell its configuration: {why}"
             todo = f"kubectl get --raw /api/v1/nodes/{name}/proxy/configz"
             yield warning(f"Node {name}", problem, todo)
         elif config.get("topologyManagerPolicy") in _REFUSING:

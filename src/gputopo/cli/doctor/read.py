@@ -85,10 +85,10 @@ def _kubelets(cluster: Reader, documents: _Documents) -> list[Document]:
     found: list[Document] = []
     for name in sorted(names & ready_nodes(documents.get(Kind.NODES, ()))):
         try:
-            config = cluster.get(*_CORE, Kind.NODES, name, "proxy", "configz")
-            found.append({"name": name, "kubeletconfig": config["kubeletconfig"]})
+            answer = cluster.get(*_CORE, Kind.NODES, name, "proxy", "configz")
         except InputError as error:
             if isinstance(error, RefusedError) and error.status == FORBIDDEN:
                 raise
-            found.append({"name": name, "refused": str(error)})
+            answer = {"refused": str(error)}
+        found.append({**answer, "name": name})
     return found
