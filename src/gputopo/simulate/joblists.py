@@ -6,6 +6,7 @@ header if its first row does not begin with a number. MAPA's rows have no header
 - six columns: gpus, pattern, arrival, service, bwSensitive (0 or 1), script;
 - four columns, as its first versions had: gpus, pattern, service, bwSensitive.
 
+With a header these columns may keep their names, a ``seed`` among them, which is left out.
 Empty lines and lines that begin with ``#`` are left out of rows.
 """
 
@@ -32,6 +33,17 @@ _MAPA_COLUMNS: Final[Mapping[int, tuple[str, ...]]] = MappingProxyType(
     }
 )
 
+_OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "job": "id",
+        "bw_sensitive": "sensitive",
+        "bwSensitive": "sensitive",
+        "net": "workload",
+        "script": "workload",
+    }
+)
+"""What columns are called where MAPA's lists were given a header."""
+
 _PATTERNS: Final[Mapping[str, PatternKind]] = MappingProxyType(
     {kind.lower(): kind for kind in PatternKind}
     | {
@@ -41,6 +53,9 @@ _PATTERNS: Final[Mapping[str, PatternKind]] = MappingProxyType(
     }
 )
 """Our words, and what MAPA's lists call the same."""
+
+_SEED: Final = "seed"
+"""A column that tells where a drawn list comes from; nothing follows from it."""
 
 _MOST_SHOWN: Final = 80
 
@@ -129,7 +144,8 @@ def _csv_rows(text: str) -> Iterator[tuple[_Place, object]]:
                 f"jobs: line {line}: {len(cells)} columns, not {len(columns)}"
                 f" ({', '.join(columns)})"
             )
-        filled = {name: cell for name, cell in zip(columns, cells, strict=True) if cell}
+        named = zip(columns, cells, strict=True)
+        filled = {name: cell for name, cell in named if cell and name != _SEED}
         yield _Place(line, index), filled | _numbered(filled)
 
 
@@ -157,10 +173,11 @@ def _mapa_columns(row: tuple[int, Sequence[str]]) -> Sequence[str]:
 
 
 def _header(row: tuple[int, Sequence[str]]) -> Sequence[str]:
-    line, names = row
+    line, given = row
+    names = [_OTHER_NAMES.get(name, name) for name in given]
     known = [name for name in _Row.model_fields if name != "edges"]
     for position, name in enumerate(names):
-        if name not in known:
+        if name not in (*known, _SEED):
             raise SimulationError(
                 f"jobs: line {line}: column {_shown(name)} is not one of {', '.join(known)}"
             )

@@ -37,6 +37,18 @@ def test_our_own_rows_have_a_header_in_any_order() -> None:
     assert not job.sensitive
 
 
+def test_columns_may_have_the_names_of_mapas_lists_and_tell_the_seed() -> None:
+    ours = parse_jobs(
+        "id,gpus,pattern,arrival,service,sensitive,workload\n4,3,ring,32,20,1,alexnet\n"
+    )
+    rows = "1,4,3,ring,32,20,1,alexnet\n"
+    for sensitive, workload in (("bw_sensitive", "net"), ("bwSensitive", "script")):
+        header = f"seed,job,gpus,pattern,arrival,service,{sensitive},{workload}\n"
+        assert parse_jobs(header + rows) == ours
+    with pytest.raises(SimulationError, match="line 1: column 'id' is there twice"):
+        parse_jobs("job,id,gpus,service\n1,1,2,3\n")
+
+
 def test_json_is_a_list_or_holds_one() -> None:
     text = '[{"gpus": 3, "service": 2, "pattern": "RingTree", "id": "x"}]'
     assert parse_jobs(text) == parse_jobs(f'{{"jobs": {text}}}')
