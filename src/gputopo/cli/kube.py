@@ -18,7 +18,7 @@ Document = dict[str, Any]
 FORBIDDEN: Final = 403
 NOT_FOUND: Final = 404
 _OK: Final = 200
-_TIMEOUT_SECONDS: Final = 30
+_TIMEOUT_SECONDS: Final = 10
 _PAGE: Final = 500
 
 

@@ -273,8 +273,26 @@ def test_a_kubelet_that_does_not_answer_is_a_warning(
     api: CannedApi, gputopo: Command, status: int, body: bytes, why: str
 ) -> None:
     api.refusals[configz("n2")] = (status, body)
-    problem = f"its kubelet does not tell its configuration: {why.replace('URL', api.url)}"
+    problem = f"kubelet does not tell its configuration: {why.replace('URL', api.url)}"
     assert findings(gputopo) == [("kubelets", "warning", "Node n2", problem)]
+
+
+def test_kubelets_are_not_all_waited_for_where_none_answers(
+    api: CannedApi, gputopo: Command
+) -> None:
+    for path in (NODES, TOPOLOGIES):
+        known = api.lists[path][1]
+        api.lists[path] += [
+            {**known, "metadata": {"name": f"n{i}", "generation": 3}} for i in range(3, 7)
+        ]
+    del api.objects[configz("n2")]
+    told = [found for found in findings(gputopo) if found[0] == "kubelets"]
+    silent = "kubelet does not tell its configuration: "
+    assert [(where, problem.startswith(silent)) for _, _, where, problem in told] == [
+        *((f"Node n{i}", True) for i in (2, 3, 4)),
+        ("Nodes n5, n6", True),
+    ]
+    assert told[-1][3] == f"{silent}not asked, since 3 others do not answer"
 
 
 def test_a_kubelet_that_is_down_is_not_asked(api: CannedApi, gputopo: Command) -> None:

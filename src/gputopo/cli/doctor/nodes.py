@@ -169,19 +169,22 @@ def _nodes_of(snapshot: Snapshot, daemon_set: Document) -> Iterator[str]:
 
 def kubelets(snapshot: Snapshot) -> Iterator[Finding]:
     """Yield kubelets that may refuse pods after their GPUs were chosen, or that do not answer."""
-    alike: dict[str, list[str]] = defaultdict(list)
+    alike: dict[tuple[str, str], list[str]] = defaultdict(list)
     for kubelet in snapshot[Kind.KUBELETS]:
-        name, config = kubelet["name"], kubelet.get("kubeletconfig")
+        config = kubelet.get("kubeletconfig")
         if not isinstance(config, dict):
             why = kubelet.get("refused", "the answer has no kubeletconfig")
-            problem = f"its kubelet does not tell its configuration: {why}"
-            todo = f"kubectl get --raw /api/v1/nodes/{name}/proxy/configz"
-            yield warning(f"Node {name}", problem, todo)
+            problem = f"kubelet does not tell its configuration: {why}"
+            todo = "kubectl get --raw /api/v1/nodes/NODE/proxy/configz"
         elif config.get("topologyManagerPolicy") in _REFUSING:
-            alike[_refusal(config)].append(name)
-    for problem, names in alike.items():
-        todo = "topologyManagerPolicy: best-effort in kubelet's configuration, unless that is meant"
-        yield warning(f"Nodes {named(sorted(names))}", problem, todo)
+            problem = _refusal(config)
+            todo = "topologyManagerPolicy: best-effort for kubelet, unless that is meant"
+        else:
+            continue
+        alike[problem, todo].append(kubelet["name"])
+    for (problem, todo), names in alike.items():
+        where = f"Node{'s' * (len(names) > 1)} {named(names)}"
+        yield warning(where, problem, todo.replace("NODE", names[0]))
 
 
 def _refusal(config: Document) -> str:

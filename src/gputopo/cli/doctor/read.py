@@ -31,6 +31,9 @@ _LISTS: Final = (
 _NEEDED: Final = frozenset({Kind.TOPOLOGIES, Kind.PODS, Kind.NODES})
 """Who may not list these cannot be told anything."""
 
+_MOST_SILENT: Final = 3
+"""Kubelets that may let us wait in vain; where there are more, there is no way to them."""
+
 _Documents = Mapping[Kind, Sequence[Document]]
 
 
@@ -83,12 +86,21 @@ def _kubelets(cluster: Reader, documents: _Documents) -> list[Document]:
     """Return the configurations of the kubelets that have GPUs and report."""
     names = {each["metadata"]["name"] for each in documents.get(Kind.TOPOLOGIES, ())}
     found: list[Document] = []
+    silent = 0
     for name in sorted(names & ready_nodes(documents.get(Kind.NODES, ()))):
-        try:
-            answer = cluster.get(*_CORE, Kind.NODES, name, "proxy", "configz")
-        except InputError as error:
-            if isinstance(error, RefusedError) and error.status == FORBIDDEN:
-                raise
-            answer = {"refused": str(error)}
+        if silent == _MOST_SILENT:
+            answer: Document = {"refused": f"not asked, since {silent} others do not answer"}
+        else:
+            answer = _kubelet(cluster, name)
+            silent += "refused" in answer
         found.append({**answer, "name": name})
     return found
+
+
+def _kubelet(cluster: Reader, name: str) -> Document:
+    try:
+        return cluster.get(*_CORE, Kind.NODES, name, "proxy", "configz")
+    except InputError as error:
+        if isinstance(error, RefusedError) and error.status == FORBIDDEN:
+            raise
+        return {"refused": str(error)}
