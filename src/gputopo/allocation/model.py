@@ -3,9 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from gputopo.sensitivity.matrix import SensitivityMatrix
+
+MOST: Final = 1e7
+"""Of anything in one server, so that sums are right to the millionth."""
 
 
 class Resources(NamedTuple):
@@ -40,14 +43,14 @@ class Server:
         """
         if self.gpus < 1:
             raise ValueError(f"server {self.name}: gpus: {self.gpus} is not at least 1")
-        for field in ("cpus", "memory_gb"):
-            value = getattr(self, field)
-            if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"server {self.name}: {field}: {value} is not a positive number")
-        if not self.storage_mb_per_s > 0:
-            raise ValueError(
-                f"server {self.name}: storage_mb_per_s: {self.storage_mb_per_s} is not more than 0"
-            )
+        amounts = {"cpus": self.cpus, "memory_gb": self.memory_gb}
+        if self.storage_mb_per_s != math.inf:
+            amounts["storage_mb_per_s"] = self.storage_mb_per_s
+        for field, value in amounts.items():
+            if not 0 < value <= MOST:
+                raise ValueError(
+                    f"server {self.name}: {field}: {value} is not more than 0 and at most {MOST:g}"
+                )
 
 
 @dataclass(frozen=True, slots=True)
