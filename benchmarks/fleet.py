@@ -86,6 +86,7 @@ def pod(shape: Shape, number: int) -> dict[str, Any]:
             "name": name,
             "namespace": "research",
             "uid": f"uid-{name}",
+            "resourceVersion": "1",
             "annotations": dict(shape.annotations),
         },
         "spec": {
@@ -136,6 +137,7 @@ def _holder(node: int, used: GpuMask) -> dict[str, Any]:
             "name": f"holder-{node}",
             "namespace": "research",
             "uid": _uid(node),
+            "resourceVersion": "1",
             "annotations": {GPUS_ANNOTATION: annotation.dump()},
         },
         "spec": {

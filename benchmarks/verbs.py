@@ -15,6 +15,7 @@ from gputopo_extender.ledger import Ledger
 from gputopo_extender.metrics import Metrics
 from gputopo_extender.pods import PodRecord
 from gputopo_extender.verbs import Verbs
+from gputopo_extender.writer import Writer
 
 _POLICY = PolicyName.PRESERVE
 
@@ -28,6 +29,18 @@ class NoApiServer:
 
     async def bind(self, decision: Decision) -> None:
         """Bind nothing."""
+        raise UnansweredError(f"{decision.name}: no API server")
+
+    async def call_off(self, namespace: str, name: str) -> PodRecord | None:
+        """Know no pod."""
+        return await self.pod(namespace, name)
+
+    async def load(self, node: str) -> None:
+        """Know no claims."""
+        raise UnansweredError(f"{node}: no API server")
+
+    async def write(self, decision: Decision) -> bool:
+        """Claim nothing."""
         raise UnansweredError(f"{decision.name}: no API server")
 
 
@@ -46,14 +59,15 @@ class NothingToDecide(Verbs):
 def verbs_on(ledger: Ledger, metrics: Metrics, kind: type[Verbs] = Verbs) -> Verbs:
     """Return the verbs on a ledger."""
     answers = Answers(answers_of, patience_seconds=60.0, on_worked_out=metrics.worked_out)
+    nobody = NoApiServer()
     binder = Binder(
         ledger,
         answers,
-        NoApiServer(),
+        nobody,
+        nobody,
+        Writer(ledger, nobody, metrics.bound),
         resource=RESOURCE,
         default_policy=_POLICY,
-        settle_after_seconds=1.0,
-        on_bound=metrics.bound,
     )
     return kind(ledger, answers, binder, metrics, resource=RESOURCE, default_policy=_POLICY)
 

@@ -25,6 +25,7 @@ PODS = "/api/v1/namespaces/default/pods"
 TOPOLOGIES = "/apis/gputopo.io/v1alpha1/gputopologies"
 JOBS = "/apis/gputopo.io/v1alpha1/namespaces/default/gpujobs"
 PROFILES = "/apis/gputopo.io/v1alpha1/namespaces/default/gpuprofiles"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/gputopo-system/leases"
 ONE_GPU = {"limits": {"gputopo.io/gpu": "1"}}
 
 
@@ -153,6 +154,7 @@ def wait_for_policies(server: ApiServer) -> None:
             ADMIN,
         ),
         (TOPOLOGIES, {**topology, "metadata": {"name": "probe"}}, agent),
+        (LEASES, {"metadata": {"name": "probe"}}, service_account("gputopo-extender")),
     ]
     deadline = time.monotonic() + START_SECONDS
     for path, body, user in probes:

@@ -19,7 +19,6 @@ QUICK = {
     "verbs_port": 0,
     "probes_host": "127.0.0.1",
     "probes_port": 0,
-    "settle_after_seconds": 0.5,
 }
 IMPATIENT = {"api_timeout_seconds": 0.5}
 """For tests of answers that never come; elsewhere a busy machine must not look like one."""

@@ -37,6 +37,7 @@ def pod(
             "name": name,
             "namespace": "default",
             "uid": uid or f"uid-{name}",
+            "resourceVersion": "1",
             "annotations": dict(annotations or {}),
         },
         "spec": {

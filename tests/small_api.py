@@ -1,15 +1,15 @@
-"""A small Kubernetes API in this process: pods, GPU topologies, Bindings, and faults on demand.
+"""A small Kubernetes API in this process: pods, GPU topologies, Leases, Bindings, and faults.
 
 It keeps what the real server promises and components lean on: growing resource versions, lists
 in pages, watches from a version, 410 for versions that were compacted, and the preconditions of
-a Binding. Whether the real server does the same is for the end-to-end tests to say.
+Bindings and patches. Whether the real server does the same is for the end-to-end tests to say.
 """
 
 import asyncio
 import copy
 import json
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -23,6 +23,7 @@ Document = dict[str, Any]
 
 PODS = "pods"
 TOPOLOGIES = "gputopologies"
+LEASES = "leases"
 _DELETED = "DELETED"
 
 
@@ -57,21 +58,27 @@ class SmallApi:
 
     Attributes:
         binding_faults: what happens to the next Bindings, in order; none: all is well.
+        lease_answers_are_lost: Leases are written, but the answer never comes.
+        before_a_lease_is_written: done once, before the next Lease is written.
         bindings: bodies of the Bindings that were carried out, in order.
         late: Bindings of ``Fault.LATE``, to be carried out by ``carry_out_late``.
         refuse_everything: answer 503 to all.
+        binding_is_the_last: with the next Binding begins that everything is refused.
         refuse_watches: answer 503 to watches, while lists are answered.
         lists: how often each kind was listed (first pages).
         most_watchers: the most watches ever open at one time.
     """
 
     objects: dict[str, dict[str, Document]] = field(
-        default_factory=lambda: {PODS: {}, TOPOLOGIES: {}}
+        default_factory=lambda: {PODS: {}, TOPOLOGIES: {}, LEASES: {}}
     )
     binding_faults: deque[Fault] = field(default_factory=deque)
+    lease_answers_are_lost: bool = False
+    before_a_lease_is_written: Callable[[], Awaitable[None]] | None = None
     bindings: list[Document] = field(default_factory=list)
     late: list[Document] = field(default_factory=list)
     refuse_everything: bool = False
+    binding_is_the_last: bool = False
     refuse_watches: bool = False
     lists: dict[str, int] = field(default_factory=lambda: {PODS: 0, TOPOLOGIES: 0})
     version: int = 100
@@ -184,10 +191,65 @@ class SmallApi:
         pod = self.objects[PODS].get(_path_key(request))
         return web.json_response(pod) if pod else _status(404, "NotFound", "pod not found")
 
+    async def call_off(self, request: web.Request) -> web.Response:
+        """Merge metadata into a pod through its status."""
+        pod = self.objects[PODS].get(_path_key(request))
+        if self.refuse_everything:
+            return _status(503, "ServiceUnavailable", "the server is going away")
+        if pod is None:
+            return _status(404, "NotFound", "pod not found")
+        changed = copy.deepcopy(pod)
+        patch = await request.json()
+        changed["metadata"].setdefault("annotations", {}).update(patch["metadata"]["annotations"])
+        await self.put(PODS, changed)
+        return web.json_response(self.objects[PODS][_path_key(request)])
+
+    async def get_lease(self, request: web.Request) -> web.Response:
+        """Return one Lease."""
+        if self.refuse_everything:
+            return _status(503, "ServiceUnavailable", "the server is going away")
+        lease = self.objects[LEASES].get(_path_key(request))
+        return web.json_response(lease) if lease else _status(404, "NotFound", "no such Lease")
+
+    async def write_lease(self, request: web.Request) -> web.Response:
+        """Create or patch a Lease, or fail as the test wants."""
+        before, self.before_a_lease_is_written = self.before_a_lease_is_written, None
+        if before is not None:
+            await before()
+        create = request.method == "POST"
+        answer = await (self._create_lease(request) if create else self._patch_lease(request))
+        if self.lease_answers_are_lost:
+            await asyncio.sleep(60)
+        return answer
+
+    async def _create_lease(self, request: web.Request) -> web.Response:
+        lease = await request.json()
+        if self.refuse_everything:
+            return _status(503, "ServiceUnavailable", "the server is going away")
+        if _key(lease) in self.objects[LEASES]:
+            return _status(409, "AlreadyExists", "the Lease exists")
+        await self.put(LEASES, lease)
+        return web.json_response(self.objects[LEASES][_key(lease)], status=201)
+
+    async def _patch_lease(self, request: web.Request) -> web.Response:
+        lease = self.objects[LEASES].get(_path_key(request))
+        if self.refuse_everything:
+            return _status(503, "ServiceUnavailable", "the server is going away")
+        if lease is None:
+            return _status(404, "NotFound", "no such Lease")
+        patch = (await request.json())["metadata"]
+        if patch["resourceVersion"] != lease["metadata"]["resourceVersion"]:
+            return _status(409, "Conflict", "the object has been modified")
+        changed = copy.deepcopy(lease)
+        changed["metadata"]["annotations"].update(patch["annotations"])
+        await self.put(LEASES, changed)
+        return web.json_response(self.objects[LEASES][_path_key(request)])
+
     async def bind(self, request: web.Request) -> web.Response:
         """Carry a Binding out, or fail as the test wants."""
         body = await request.json()
         fault = self.binding_faults.popleft() if self.binding_faults else None
+        self.refuse_everything = self.refuse_everything or self.binding_is_the_last
         if fault is Fault.ERROR or self.refuse_everything:
             return _status(500, "InternalError", "etcd has no leader")
         if fault is Fault.FORBIDDEN:
@@ -211,6 +273,8 @@ class SmallApi:
             return _status(404, "NotFound", "pod not found")
         if wanted.get("uid") not in {None, pod["metadata"]["uid"]}:
             return _status(409, "Conflict", "the UID in the precondition differs")
+        if wanted.get("resourceVersion") not in {None, pod["metadata"]["resourceVersion"]}:
+            return _status(409, "Conflict", "the ResourceVersion in the precondition differs")
         if pod["spec"].get("nodeName"):
             return _status(409, "Conflict", f"already assigned to {pod['spec']['nodeName']}")
         if pod["metadata"].get("deletionTimestamp"):
@@ -229,6 +293,11 @@ class SmallApi:
         app.router.add_get("/apis/gputopo.io/v1alpha1/{kind:gputopologies}", self.list)
         app.router.add_get("/api/v1/namespaces/{namespace}/pods/{name}", self.get_pod)
         app.router.add_post("/api/v1/namespaces/{namespace}/pods/{name}/binding", self.bind)
+        app.router.add_patch("/api/v1/namespaces/{namespace}/pods/{name}/status", self.call_off)
+        leases = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        app.router.add_post(leases, self.write_lease)
+        app.router.add_get(leases + "/{name}", self.get_lease)
+        app.router.add_patch(leases + "/{name}", self.write_lease)
         return app
 
 

@@ -1,7 +1,8 @@
 """The book of one node: which of its GPUs may be given away now."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from gputopo.api.annotations import AnnotationError, GpusAnnotation, parse_gpus
 from gputopo.topology.model import GpuMask, GpuUuid, NodeTopology, mask_of
@@ -38,6 +39,7 @@ class Book:
         blocked: why nothing can be given away here, None where it can.
         shared: GPUs that more than one live pod or reservation claims by annotation; never
             ours to cause, so worth an alarm.
+        owners: owner references of the GPUTopology.
     """
 
     generation: int
@@ -47,6 +49,7 @@ class Book:
     unknown: int
     blocked: str | None
     shared: GpuMask
+    owners: tuple[Mapping[str, Any], ...]
 
     @property
     def free(self) -> GpuMask:
@@ -69,11 +72,11 @@ class _Held:
     blocked: str | None = None
 
 
-def book_of(node: NodeRecord, pods: Iterable[PodRecord], reserved: Iterable[GpuMask]) -> Book:
-    """Return the book of a node with these live pods bound to it and these reservations."""
+def book_of(node: NodeRecord, pods: Iterable[PodRecord], promised: Iterable[GpuMask]) -> Book:
+    """Return the book of a node with these live pods bound to it and this promised to others."""
     held = [_held(node, pod) for pod in pods]
     used = shared = intended = 0
-    for mask in (*(each.annotated for each in held), *reserved):
+    for mask in (*(each.annotated for each in held), *promised):
         shared |= intended & mask
         intended |= mask
     used = intended
@@ -89,6 +92,7 @@ def book_of(node: NodeRecord, pods: Iterable[PodRecord], reserved: Iterable[GpuM
         unknown=sum(each.unknown for each in held),
         blocked=next((each.blocked for each in held if each.blocked), None),
         shared=GpuMask(shared),
+        owners=node.owners,
     )
 
 

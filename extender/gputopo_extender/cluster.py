@@ -1,59 +1,32 @@
-"""The API server, through lightkube: the only module that knows how it is asked.
+"""The API server, through lightkube: what bind asks of it, and how its answers are understood.
 
-Pods and topologies travel as plain dicts (lightkube's generic resources) and are trimmed page
-by page, so that neither typed models nor whole lists stay in memory.
+Pods and topologies travel as plain dicts (lightkube's generic resources) and are trimmed at
+once, so that no typed models stay in memory.
 """
 
 import asyncio
-import logging
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterable,
-    AsyncIterator,
-    Callable,
-    Iterator,
-    Mapping,
-)
-from contextlib import aclosing, asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 
 import httpx2
 import msgspec
 from lightkube import AsyncClient
-from lightkube.core.generic_client import ListAsyncIterable
 from lightkube.core.resource import ApiInfo, NamespacedSubResource, ResourceDef
 from lightkube.generic_resource import Generic as Document
-from lightkube.generic_resource import (
-    GenericGlobalResource,
-    GenericNamespacedResource,
-    create_api_info,
-)
+from lightkube.generic_resource import GenericNamespacedResource, create_api_info
+from lightkube.types import PatchType
 
-from gputopo.api.names import GROUP, VERSION
-from gputopo.runtime.log import fields
+from gputopo.api.names import CALLED_OFF_ANNOTATION
 from gputopo_extender.decide import Decision
-from gputopo_extender.pods import PodError, PodRecord, record_of
-from gputopo_extender.topologies import NodeRecord, Unreadable, node_of
-
-_PAGE = 500
-_EVERYWHERE = "*"
-
-_log = logging.getLogger(__name__)
-
-Record = TypeVar("Record")
+from gputopo_extender.pods import PodRecord, record_of
 
 
 class PodDocument(GenericNamespacedResource):
     """A pod as a dict; the registry's own class would decode all of it into models."""
 
     _api_info = create_api_info("", "v1", "Pod", "pods")
-
-
-class TopologyDocument(GenericGlobalResource):
-    """A GPUTopology as a dict."""
-
-    _api_info = create_api_info(GROUP, VERSION, "GPUTopology", "gputopologies")
 
 
 class BindingDocument(NamespacedSubResource, Document):  # type: ignore[misc]
@@ -68,6 +41,18 @@ class BindingDocument(NamespacedSubResource, Document):  # type: ignore[misc]
     )
 
 
+class PodStatusDocument(NamespacedSubResource, Document):  # type: ignore[misc]
+    """The status of a pod as a dict, and its metadata, which the server lets through."""
+
+    _api_info = ApiInfo(
+        resource=ResourceDef("", "v1", "Pod"),
+        parent=ResourceDef("", "v1", "Pod"),
+        plural="pods",
+        verbs=["patch"],
+        action="status",
+    )
+
+
 class RefusedError(Exception):
     """The API server said no: nothing was changed."""
 
@@ -78,112 +63,6 @@ class RefusedError(Exception):
 
 class UnansweredError(Exception):
     """No answer, or one that does not tell whether the request was carried out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Listing(Generic[Record]):
-    """All objects of a kind at one resource version."""
-
-    records: list[Record]
-    resource_version: str
-
-
-@dataclass(frozen=True, slots=True)
-class Event(Generic[Record]):
-    """One change of a watch; ``record`` is None for an object that is of no interest."""
-
-    deleted: bool
-    key: str
-    record: Record | None
-
-
-class Watched(Generic[Record]):
-    """One kind of object: how it is listed, watched, named and trimmed.
-
-    Attributes:
-        name: plural of the resource.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        pages: Callable[[], ListAsyncIterable[Any]],
-        changes: Callable[[str], AsyncIterable[tuple[str, Any]]],
-        key: str,
-        trim: Callable[[Mapping[str, Any]], Record | None],
-    ) -> None:
-        """Read objects through lightkube; ``key`` is the field of ``metadata`` that names one."""
-        self.name = name
-        self._pages = pages
-        self._changes = changes
-        self._key = key
-        self._trim = trim
-
-    async def list(self) -> Listing[Record]:
-        """Return all objects; consistent, since no resource version is asked for.
-
-        Raises:
-            RefusedError, UnansweredError: where the list could not be had.
-        """
-        records: list[Record] = []
-        with translated():
-            pages = self._pages()
-            async for document in pages:
-                record = self._trim(document)
-                if record is not None:
-                    records.append(record)
-            return Listing(records, pages.resourceVersion)
-
-    async def watch(self, resource_version: str) -> AsyncGenerator[Event[Record], None]:
-        """Yield the changes since a listing; lightkube reconnects where the server just ends.
-
-        Raises:
-            RefusedError: 410 where the resource version is too old, by status or by event.
-            UnansweredError: where the connection was lost.
-        """
-        with translated():
-            # lightkube says less than it returns; only a generator can be closed in time.
-            generator = cast(
-                "AsyncGenerator[tuple[str, Any], None]", self._changes(resource_version)
-            )
-            async with aclosing(generator) as changes:
-                async for change, document in changes:
-                    key = str(document["metadata"][self._key])
-                    yield Event(change == "DELETED", key, self._trim(document))
-
-
-def watched_pods(client: AsyncClient, resource: str) -> Watched[PodRecord]:
-    """Return all pods of the cluster that ask for ``resource``."""
-    return Watched(
-        "pods",
-        pages=lambda: client.list(PodDocument, namespace=_EVERYWHERE, chunk_size=_PAGE),
-        changes=lambda version: client.watch(
-            PodDocument, namespace=_EVERYWHERE, resource_version=version
-        ),
-        key="uid",
-        trim=lambda document: _record_or_nothing(document, resource),
-    )
-
-
-def _record_or_nothing(document: Mapping[str, Any], resource: str) -> PodRecord | None:
-    """Skip what the API server would never store, rather than stop serving for it."""
-    try:
-        return record_of(document, resource)
-    except PodError as error:
-        _log.error("skipped an object among the pods %s", fields(reason=error))
-        return None
-
-
-def watched_topologies(client: AsyncClient) -> Watched[NodeRecord | Unreadable]:
-    """Return all GPUTopology objects."""
-    return Watched(
-        "gputopologies",
-        pages=lambda: client.list(TopologyDocument, chunk_size=_PAGE),
-        changes=lambda version: client.watch(TopologyDocument, resource_version=version),
-        key="name",
-        trim=node_of,
-    )
 
 
 class Cluster:
@@ -201,20 +80,30 @@ class Cluster:
         Raises:
             RefusedError, UnansweredError: where that could not be found out.
         """
-        try:
-            async with self._in_time():
-                document = await self._client.get(PodDocument, name, namespace=namespace)
-        except RefusedError as error:
-            if error.status == httpx2.codes.NOT_FOUND:
-                return None
-            raise
-        return record_of(document, self._resource)
+        return await self._found(self._client.get(PodDocument, name, namespace=namespace))
+
+    async def call_off(self, namespace: str, name: str) -> PodRecord | None:
+        """Make every Binding of the pod that is under way fail; return the pod as it is then.
+
+        A Binding is conditioned on the version of the pod that was read before it, so any
+        change to the pod that comes first calls it off.
+
+        Raises:
+            RefusedError, UnansweredError: where it may still be carried out.
+        """
+        mark = {"metadata": {"annotations": {CALLED_OFF_ANNOTATION: str(uuid.uuid4())}}}
+        return await self._found(
+            self._client.patch(
+                PodStatusDocument, name, mark, namespace=namespace, patch_type=PatchType.MERGE
+            )
+        )
 
     async def bind(self, decision: Decision) -> None:
         """Write node and GPUs of a decision in one Binding.
 
         Raises:
-            RefusedError: it was not carried out (409: or it had been before).
+            RefusedError: it was not carried out (409: or it had been before, or the pod has
+                changed since it was read).
             UnansweredError: it may have been carried out.
         """
         binding = BindingDocument.from_dict(
@@ -223,24 +112,35 @@ class Cluster:
                     "name": decision.name,
                     "namespace": decision.namespace,
                     "uid": decision.uid,
+                    "resourceVersion": decision.version,
                     "annotations": dict(decision.annotations),
                 },
                 "target": {"apiVersion": "v1", "kind": "Node", "name": decision.node},
             }
         )
-        async with self._in_time():
+        async with in_time(self._timeout_seconds):
             await self._client.create(binding, decision.name, namespace=decision.namespace)
 
-    @asynccontextmanager
-    async def _in_time(self) -> AsyncIterator[None]:
+    async def _found(self, answer: Awaitable[Mapping[str, Any]]) -> PodRecord | None:
         try:
-            async with asyncio.timeout(self._timeout_seconds):
-                with translated():
-                    yield
-        except TimeoutError:
-            raise UnansweredError(
-                f"API server: no answer within {self._timeout_seconds} s"
-            ) from None
+            async with in_time(self._timeout_seconds):
+                document = await answer
+        except RefusedError as error:
+            if error.status == httpx2.codes.NOT_FOUND:
+                return None
+            raise
+        return record_of(document, self._resource)
+
+
+@asynccontextmanager
+async def in_time(seconds: float) -> AsyncIterator[None]:
+    """Turn what goes wrong, a missing answer included, into refused or unanswered."""
+    try:
+        async with asyncio.timeout(seconds):
+            with translated():
+                yield
+    except TimeoutError:
+        raise UnansweredError(f"API server: no answer within {seconds} s") from None
 
 
 @contextmanager
@@ -261,6 +161,8 @@ def _of_status(error: httpx2.HTTPStatusError) -> RefusedError | UnansweredError:
     code = getattr(getattr(error, "status", None), "code", None)
     if error.response is not None:
         code = error.response.status_code
+    # httpx2 goes on with a link to an explanation of the code.
+    message = str(error).partition("\n")[0]
     if code is not None and httpx2.codes.is_client_error(code):
-        return RefusedError(code, str(error))
-    return UnansweredError(f"API server: {code}: {error}")
+        return RefusedError(code, message)
+    return UnansweredError(f"API server: {code}: {message}")

@@ -15,8 +15,10 @@ class Decision:
     """A pod, its node and its GPUs, before and after the Binding was written.
 
     Attributes:
+        version: of the pod when it was read; the Binding is void for any other.
         generation: of the topology it was taken on.
         gpus: the GPUs as a set, by index.
+        uuids: the GPUs in rank order.
         reason: by which rule they were chosen, for the log.
         annotations: what the Binding carries.
     """
@@ -25,15 +27,17 @@ class Decision:
     namespace: str
     name: str
     node: str
+    version: str
     generation: int
     match: Match
     gpus: GpuMask
+    uuids: tuple[GpuUuid, ...]
     reason: str
     annotations: Mapping[str, str]
 
 
 def decide(
-    ask: Ask, match: Match, *, node: str, generation: int, topology: NodeTopology
+    ask: Ask, match: Match, *, node: str, version: str, generation: int, topology: NodeTopology
 ) -> Decision:
     """Return the decision that gives ``ask`` the GPUs of ``match``."""
     uuids = tuple(topology.uuid_of[index] for index in match.gpus)
@@ -45,9 +49,11 @@ def decide(
         namespace=ask.namespace,
         name=ask.name,
         node=node,
+        version=version,
         generation=generation,
         match=match,
         gpus=mask_of(match.gpus),
+        uuids=uuids,
         reason=f"{ask.shape.policy} {_kind(ask)} ({ask.sensitivity_reason})",
         annotations={
             GPUS_ANNOTATION: gpus.dump(),

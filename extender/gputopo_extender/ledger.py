@@ -1,15 +1,18 @@
-"""The ledger: topologies, pods and reservations folded into a book per node.
+"""The ledger: topologies, pods, claims and reservations folded into a book per node.
 
 It is rebuilt from lists and kept by events; books are derived, so both ways give equal ones.
 """
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import Enum
 from weakref import WeakValueDictionary
 
+from gputopo.topology.model import GpuMask, mask_of
 from gputopo_extender.book import Book, State, book_of
+from gputopo_extender.claims import Claim
 from gputopo_extender.decide import Decision
 from gputopo_extender.pods import PodRecord
 from gputopo_extender.topologies import NodeRecord, Unreadable
@@ -28,13 +31,19 @@ class Reservation:
     """GPUs held for a pod from before its Binding is written until the pod shows it.
 
     Attributes:
-        written_at: when the Binding was last sent, in seconds of a monotonic clock.
         epoch: number of pod lists begun before it was made.
     """
 
     decision: Decision
     progress: Progress
-    written_at: float
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A claim, and the number of pod lists begun before it was known here."""
+
+    claim: Claim
     epoch: int
 
 
@@ -46,6 +55,8 @@ class Ledger:
         self._pods: dict[str, PodRecord] = {}
         self._pods_on: defaultdict[str, set[str]] = defaultdict(set)
         self._reservations: dict[str, Reservation] = {}
+        self._claims: defaultdict[str, dict[str, _Held]] = defaultdict(dict)
+        self._claimed_on: defaultdict[str, set[str]] = defaultdict(set)
         self._books: dict[str, Book | Unreadable] = {}
         self._states: dict[str, State | Unreadable] = {}
         self._shared_states: WeakValueDictionary[Hashable, State] = WeakValueDictionary()
@@ -79,6 +90,30 @@ class Ledger:
         """Return all reservations."""
         return tuple(self._reservations.values())
 
+    def claims(self, node: str) -> dict[str, Claim]:
+        """Return the claims on a node, by UID of pods that have not ended."""
+        return {uid: held.claim for uid, held in self._claims[node].items()}
+
+    def replace_claims(self, node: str, claims: Mapping[str, Claim]) -> None:
+        """Take these claims as the whole truth about a node."""
+        for uid in list(self._claims[node]):
+            self.drop_claim(node, uid)
+        for uid, claim in claims.items():
+            self._hold(node, uid, claim)
+
+    def put_claim(self, decision: Decision) -> None:
+        """Note that the GPUs of a decision are claimed, or about to be."""
+        gpus = decision.uuids
+        self._hold(decision.node, decision.uid, Claim(decision.namespace, decision.name, gpus))
+
+    def drop_claim(self, node: str, uid: str) -> None:
+        """Forget a claim by which nobody can be bound any more."""
+        if self._claims[node].pop(uid, None) is not None:
+            self._claimed_on[uid].discard(node)
+            self._outdated.add(node)
+        if not self._claimed_on[uid]:
+            del self._claimed_on[uid]
+
     def replace_topologies(self, nodes: Iterable[NodeRecord | Unreadable]) -> None:
         """Take a list of topologies as the whole truth."""
         self._outdated.update(self._nodes)
@@ -103,8 +138,10 @@ class Ledger:
     def replace_pods(self, pods: Iterable[PodRecord], *, epoch: int) -> None:
         """Take the list of number ``epoch`` as the whole truth about pods.
 
-        A pod that was reserved for before the list was asked for, and is not in it, is gone.
+        A pod that was known, claimed or reserved for before the list was asked for, and is not
+        in it, is gone.
         """
+        before = set(self._pods)
         self._pods.clear()
         self._pods_on.clear()
         self._outdated.update(self._nodes)
@@ -113,6 +150,10 @@ class Ledger:
         for uid, reservation in list(self._reservations.items()):
             if reservation.epoch < epoch and uid not in self._pods:
                 self.release(uid)
+        for uid in list(self._claimed_on.keys() - self._pods.keys()):
+            held = [self._claims[node][uid] for node in self._claimed_on[uid]]
+            if uid in before or max(each.epoch for each in held) < epoch:
+                self._end_claims(uid)
 
     def put_pod(self, pod: PodRecord) -> None:
         """Take a pod that was added or modified.
@@ -126,17 +167,18 @@ class Ledger:
             self._outdated.add(pod.node)
         if pod.node is not None or not pod.live:
             self.release(pod.uid)
+            self._end_claims(pod.uid, except_on=pod.node if pod.live else None)
 
     def drop_pod(self, uid: str) -> None:
         """Forget a deleted pod; a UID never returns, so whatever was reserved for it is free."""
         self._forget(uid)
         self.release(uid)
+        self._end_claims(uid)
 
-    def reserve(self, decision: Decision, *, now: float) -> None:
-        """Hold the GPUs of a decision whose Binding is sent now, for the first time or again."""
-        known = self._reservations.get(decision.uid)
-        epoch = self._epoch if known is None else known.epoch
-        self._reservations[decision.uid] = Reservation(decision, Progress.WRITING, now, epoch)
+    def reserve(self, decision: Decision) -> None:
+        """Hold the GPUs of a decision whose Binding is about to be sent."""
+        reservation = Reservation(decision, Progress.WRITING, self._epoch)
+        self._reservations[decision.uid] = reservation
         self._outdated.add(decision.node)
 
     def mark(self, uid: str, progress: Progress) -> None:
@@ -150,6 +192,16 @@ class Ledger:
         known = self._reservations.pop(uid, None)
         if known is not None:
             self._outdated.add(known.decision.node)
+
+    def _hold(self, node: str, uid: str, claim: Claim) -> None:
+        self._claims[node][uid] = _Held(claim, self._epoch)
+        self._claimed_on[uid].add(node)
+        self._outdated.add(node)
+
+    def _end_claims(self, uid: str, *, except_on: str | None = None) -> None:
+        for node in list(self._claimed_on.get(uid, ())):
+            if node != except_on:
+                self.drop_claim(node, uid)
 
     def _forget(self, uid: str) -> None:
         known = self._pods.pop(uid, None)
@@ -181,13 +233,23 @@ class Ledger:
         return self._shared_states.setdefault(key, state)
 
     def _derive(self, name: str, node: NodeRecord) -> Book:
-        bound = (self._pods[uid] for uid in sorted(self._pods_on.get(name, ())))
+        on_node = self._pods_on.get(name, set())
+        bound = (self._pods[uid] for uid in sorted(on_node))
         return book_of(
-            node,
-            [pod for pod in bound if pod.live],
-            [
-                reservation.decision.gpus
-                for reservation in self._reservations.values()
-                if reservation.decision.node == name
-            ],
+            node, [pod for pod in bound if pod.live], self._promised(name, node, on_node).values()
         )
+
+    def _promised(
+        self, name: str, node: NodeRecord, on_node: AbstractSet[str]
+    ) -> dict[str, GpuMask]:
+        """Return what is reserved or claimed for pods that do not show it themselves."""
+        promised: defaultdict[str, GpuMask] = defaultdict(lambda: GpuMask(0))
+        for uid, reservation in self._reservations.items():
+            if reservation.decision.node == name:
+                promised[uid] = reservation.decision.gpus
+        known = node.topology.index_of
+        for uid, held in self._claims.get(name, {}).items():
+            if uid not in on_node:
+                gpus = mask_of(known[uuid] for uuid in held.claim.gpus if uuid in known)
+                promised[uid] = GpuMask(promised[uid] | gpus)
+        return promised

@@ -12,12 +12,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from gputopo.topology.shared import TABLES
-from gputopo_extender.binder import Outcome
 from gputopo_extender.book import Book
 from gputopo_extender.decide import Decision
 from gputopo_extender.evaluate import Evaluation, ReasonClass
 from gputopo_extender.ledger import Ledger, Progress
 from gputopo_extender.watch import Follower
+from gputopo_extender.writer import Outcome
 
 _BYTES_PER_MB: Final = 1_000_000
 _SECONDS: Final = (

@@ -35,6 +35,7 @@ class PodRecord:
     """A pod that asks for our GPUs.
 
     Attributes:
+        version: its resource version, which every change makes another.
         node: where it is bound, None before.
         live: False once its phase is Succeeded or Failed.
         asks: application containers that ask for GPUs, in the order of the spec, and then
@@ -47,6 +48,7 @@ class PodRecord:
     uid: str
     namespace: str
     name: str
+    version: str
     node: str | None
     live: bool
     asks: tuple[ContainerAsk, ...]
@@ -74,6 +76,7 @@ class _Metadata(_Part):
     uid: Annotated[str, Field(min_length=1)]
     name: Annotated[str, Field(min_length=1)]
     namespace: Annotated[str, Field(min_length=1)]
+    resource_version: Annotated[str, Field(min_length=1)]
     annotations: dict[str, str] | None = None
 
 
@@ -126,6 +129,7 @@ def _record(
         uid=pod.metadata.uid,
         namespace=pod.metadata.namespace,
         name=pod.metadata.name,
+        version=pod.metadata.resource_version,
         node=pod.spec.node_name or None,
         live=pod.status is None or pod.status.phase not in {"Succeeded", "Failed"},
         asks=tuple(

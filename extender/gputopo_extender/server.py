@@ -15,14 +15,18 @@ from gputopo.runtime.log import fields
 from gputopo_extender.answers import Answers
 from gputopo_extender.app import KEEPALIVE_SECONDS, probes_app, verbs_app
 from gputopo_extender.binder import Binder
-from gputopo_extender.cluster import Cluster, watched_pods, watched_topologies
+from gputopo_extender.claiming import Claims
+from gputopo_extender.cluster import Cluster
 from gputopo_extender.evaluate import answers_of
+from gputopo_extender.leases import Leases
 from gputopo_extender.ledger import Ledger
 from gputopo_extender.metrics import Metrics
 from gputopo_extender.settings import Settings
 from gputopo_extender.verbs import Gate, Verbs
 from gputopo_extender.warmup import WarmUp
 from gputopo_extender.watch import Follower, pod_reflector, topology_reflector
+from gputopo_extender.watched import watched_pods, watched_topologies
+from gputopo_extender.writer import Writer
 
 _SETTLE_EVERY_SECONDS: Final = 2.0
 _SPARE_EVERY_SECONDS: Final = 1.0
@@ -56,14 +60,16 @@ async def running(settings: Settings, client: AsyncClient) -> AsyncIterator[Addr
         patience_seconds=settings.decision_timeout_seconds,
         on_worked_out=metrics.worked_out,
     )
+    patience = settings.api_timeout_seconds
+    cluster = Cluster(client, settings.resource, patience)
     binder = Binder(
         ledger,
         answers,
-        Cluster(client, settings.resource, settings.api_timeout_seconds),
+        cluster,
+        Claims(ledger, Leases(client, settings.namespace, patience), cluster),
+        Writer(ledger, cluster, metrics.bound),
         resource=settings.resource,
         default_policy=settings.default_policy,
-        settle_after_seconds=settings.settle_after_seconds,
-        on_bound=metrics.bound,
     )
     verbs = Verbs(
         ledger,

@@ -23,6 +23,9 @@ class Settings(ProgramSettings):
         "0.0.0.0"  # noqa: S104 - kubelet and Prometheus come from outside the Pod
     )
     probes_port: Annotated[Port, Field(description="port of livez, readyz and metrics")] = 8889
+    namespace: Annotated[
+        str, Field(min_length=1, description="namespace of the Leases with the claims on GPUs")
+    ] = "gputopo-system"
     resource: Annotated[
         str, Field(min_length=1, description="extended resource that counts the GPUs")
     ] = RESOURCE
@@ -33,7 +36,7 @@ class Settings(ProgramSettings):
         Seconds,
         Field(
             description="longest wait for one answer of the API server; "
-            "bind may need three within kube-scheduler's httpTimeout"
+            "bind needs two, and may need more, within kube-scheduler's httpTimeout"
         ),
     ] = 1.5
     decision_timeout_seconds: Annotated[
@@ -49,10 +52,3 @@ class Settings(ProgramSettings):
     stale_after_seconds: Annotated[
         Seconds, Field(description="refuse all verbs when a watch was silent for so long")
     ] = 180.0
-    settle_after_seconds: Annotated[
-        Seconds,
-        Field(
-            description="an unanswered Binding is dead after this; "
-            "above the API server's --request-timeout"
-        ),
-    ] = 75.0

@@ -29,6 +29,7 @@ class NodeRecord:
         generation: of the spec, hence of the topology.
         healthy: GPUs that the agent calls healthy; a GPU it does not mention is not.
         holders: the observed allocations.
+        owners: owner references of the object: the Node, with which it goes.
     """
 
     node: str
@@ -36,6 +37,7 @@ class NodeRecord:
     topology: NodeTopology
     healthy: GpuMask
     holders: tuple[Holder, ...]
+    owners: tuple[Mapping[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ def node_of(document: Mapping[str, Any]) -> NodeRecord | Unreadable:
         topology=topology,
         healthy=mask_of(_indices(topology, [gpu for gpu in status.gpus if gpu.healthy])),
         holders=_holders(topology, status.gpus),
+        owners=tuple(metadata.get("ownerReferences") or ()),
     )
 
 

@@ -15,7 +15,7 @@ from gputopo.wire.extender import (
     priorities,
 )
 from gputopo_extender.answers import Answers, NotReadyError
-from gputopo_extender.binder import Binder, Result
+from gputopo_extender.binder import Binder
 from gputopo_extender.evaluate import Evaluation, evaluation, refused, reserved
 from gputopo_extender.ledger import Ledger
 from gputopo_extender.metrics import Metrics
@@ -91,7 +91,7 @@ class Verbs:
 
     async def bind(self, args: ExtenderBindingArgs) -> dict[str, str]:
         """Bind the pod to the node with exact GPUs."""
-        result: Result = await self._binder.bind(args)
+        result = await self._binder.bind(args)
         self._metrics.bind_ended(result.outcome)
         if result.error:
             pod = f"{args.pod_namespace}/{args.pod_name}"

@@ -113,10 +113,35 @@ def test_a_package_of_the_chart_has_the_crds_in_it(helm: Helm, tmp_path: Any) ->
     assert rendered.count("kind: CustomResourceDefinition\n") == 3
 
 
-def test_one_writer_never_runs_beside_its_successor(objects: list[Object]) -> None:
-    for name in ("gputopo-operator", "gputopo-scheduler"):
-        spec = find(objects, "Deployment", name)["spec"]
-        assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+def test_an_operator_never_runs_beside_its_successor(objects: list[Object]) -> None:
+    spec = find(objects, "Deployment", "gputopo-operator")["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+
+
+def test_a_second_scheduler_waits_on_another_node_and_is_not_drained_with_the_first(
+    helm: Helm, objects: list[Object]
+) -> None:
+    scheduler = find(objects, "Deployment", "gputopo-scheduler")
+    labels = scheduler["spec"]["selector"]["matchLabels"]
+    assert scheduler["spec"]["replicas"] == 2
+    assert scheduler["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+    (spread,) = pod_of(scheduler)["topologySpreadConstraints"]
+    assert spread["whenUnsatisfiable"] == "ScheduleAnyway", "one node is enough for both"
+    assert spread["labelSelector"]["matchLabels"] == labels
+    budget = find(objects, "PodDisruptionBudget", "gputopo-scheduler")["spec"]
+    assert budget == {"maxUnavailable": 1, "selector": {"matchLabels": labels}}
+
+    alone = helm.render({"scheduler": {"replicas": 1}})
+    assert find(alone, "Deployment", "gputopo-scheduler")["spec"]["replicas"] == 1
+    kinds = {each["kind"] for each in alone}
+    assert "PodDisruptionBudget" not in kinds, "nobody could drain its node"
+
+
+def test_the_extender_keeps_its_claims_in_the_namespace_of_the_release(
+    objects: list[Object],
+) -> None:
+    extender = container(find(objects, "Deployment", "gputopo-scheduler"), "extender")
+    assert "--namespace=gputopo-system" in extender["args"]
 
 
 def test_no_container_has_a_capability_or_a_writable_root(objects: list[Object]) -> None:
@@ -245,10 +270,13 @@ def test_the_scheduler_has_a_lease_of_its_own(objects: list[Object]) -> None:
     election = configuration(objects)["leaderElection"]
     assert election == {
         "leaderElect": True,
+        "leaseDuration": "10s",
+        "renewDeadline": "6s",
+        "retryPeriod": "1s",
         "resourceName": "gputopo-scheduler",
         "resourceNamespace": "gputopo-system",
     }
-    rules = find(objects, "Role", "gputopo-scheduler-lease")["rules"]
+    rules = find(objects, "Role", "gputopo-scheduler-leases")["rules"]
     assert rules[1]["resourceNames"] == ["gputopo-scheduler"]
 
 
@@ -299,7 +327,9 @@ def test_no_rule_says_everything(everything: list[Object]) -> None:
             assert "secrets" not in rule["resources"]
 
 
-def test_only_the_extender_binds_and_nobody_writes_pods(everything: list[Object]) -> None:
+def test_only_the_extender_binds_and_calls_off_and_nobody_else_writes_pods(
+    everything: list[Object],
+) -> None:
     writing = {"create", "update", "patch", "delete", "deletecollection"}
     writers = {
         (role["metadata"]["name"], resource)
@@ -309,7 +339,7 @@ def test_only_the_extender_binds_and_nobody_writes_pods(everything: list[Object]
         for resource in rule["resources"]
         if resource.startswith("pods") and writing & set(rule["verbs"])
     }
-    assert writers == {("gputopo-extender", "pods/binding")}
+    assert writers == {("gputopo-extender", "pods/binding"), ("gputopo-extender", "pods/status")}
 
 
 def test_monitors_and_network_policies_come_when_asked_for(

@@ -9,8 +9,18 @@ from typing import Any
 import pytest
 import yaml
 
-from apiserver import ADMIN, ONE_GPU, PODS, TOPOLOGIES, Answer, ApiServer, User, service_account
-from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
+from apiserver import (
+    ADMIN,
+    LEASES,
+    ONE_GPU,
+    PODS,
+    TOPOLOGIES,
+    Answer,
+    ApiServer,
+    User,
+    service_account,
+)
+from gputopo.api.names import CALLED_OFF_ANNOTATION, GPUS_ANNOTATION, PLACEMENT_ANNOTATION
 
 ALICE = User("alice")
 EXTENDER = service_account("gputopo-extender")
@@ -293,3 +303,61 @@ def test_no_other_agent_writes_it(
 def test_a_user_without_a_role_for_it_writes_no_topology(server: ApiServer) -> None:
     assert server.create(TOPOLOGIES, topology("n9"), ALICE).status == 403
     assert server.create(TOPOLOGIES, topology("n9"), KUBELET).status == 403
+
+
+def lease(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name, "annotations": {"a": "1"}},
+    }
+
+
+def test_an_extender_claims_gpus_on_the_condition_that_nobody_else_has(server: ApiServer) -> None:
+    made = server.create(LEASES, lease("claims.n7"), EXTENDER)
+    assert made.accepted, made.message
+    assert server.create(LEASES, lease("claims.n7"), EXTENDER).status == 409
+    version = made.body["metadata"]["resourceVersion"]
+    change = {"metadata": {"resourceVersion": version, "annotations": {"a": "2"}}}
+    assert server.merge(f"{LEASES}/claims.n7", change, EXTENDER).accepted
+    assert server.merge(f"{LEASES}/claims.n7", change, EXTENDER).status == 409
+    assert server.delete(f"{LEASES}/claims.n7").accepted
+
+
+def test_an_extender_calls_a_binding_off_by_changing_the_pod(
+    server: ApiServer, waiting: str
+) -> None:
+    before = server.get(f"{PODS}/{waiting}").body["metadata"]["resourceVersion"]
+    mark = {"metadata": {"annotations": {CALLED_OFF_ANNOTATION: "once"}}}
+    assert server.merge(f"{PODS}/{waiting}/status", mark, EXTENDER).accepted
+    late = binding(waiting, {GPUS_ANNOTATION: GPUS})
+    late["metadata"]["resourceVersion"] = before
+    answer = server.create(f"{PODS}/{waiting}/binding", late, EXTENDER)
+    assert answer.status == 409, answer.body
+    assert "nodeName" not in server.get(f"{PODS}/{waiting}").body["spec"]
+    late["metadata"]["resourceVersion"] = server.get(f"{PODS}/{waiting}").body["metadata"][
+        "resourceVersion"
+    ]
+    assert server.create(f"{PODS}/{waiting}/binding", late, EXTENDER).accepted
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name"),
+    [
+        ("gputopo-system", "gputopo-operator"),
+        ("kube-system", "kube-scheduler"),
+        ("default", "claims.n1"),
+    ],
+)
+def test_an_extender_writes_no_other_lease(server: ApiServer, namespace: str, name: str) -> None:
+    path = LEASES.replace("gputopo-system", namespace)
+    assert server.create(path, lease(name), EXTENDER).status == 403
+    assert server.create(path, lease(name), ADMIN).accepted
+    change = {"metadata": {"annotations": {"a": "stolen"}}}
+    assert server.merge(f"{path}/{name}", change, EXTENDER).status == 403
+    whole = server.get(f"{path}/{name}").body
+    whole["metadata"]["annotations"]["a"] = "stolen"
+    assert server.request("PUT", f"{path}/{name}", whole, user=EXTENDER).status == 403
+    assert server.delete(f"{path}/{name}", EXTENDER).status == 403
+    assert server.get(f"{path}/{name}").body["metadata"]["annotations"] == {"a": "1"}
+    assert server.delete(f"{path}/{name}").accepted

@@ -28,6 +28,7 @@ from gputopo_extender.pods import PodRecord, record_of
 from gputopo_extender.request import Ask, read
 from gputopo_extender.topologies import Unreadable, node_of
 from gputopo_extender.verbs import Verbs
+from gputopo_extender.writer import Writer
 from objects import Document, pod, topology_object
 
 STRUCTURES = (
@@ -74,6 +75,15 @@ class NoApiServer:
 
     async def bind(self, decision: Decision) -> None:
         raise RefusedError(404, f"no pod {decision.name}")
+
+    async def call_off(self, namespace: str, name: str) -> PodRecord | None:
+        return await self.pod(namespace, name)
+
+    async def load(self, node: str) -> None:
+        raise RefusedError(404, f"no node {node}")
+
+    async def write(self, decision: Decision) -> bool:
+        raise RefusedError(404, f"no node {decision.node}")
 
 
 def trimmed(document: Document) -> PodRecord:
@@ -151,15 +161,15 @@ def lost(book: Book, match: Match) -> int:
 def verbs_on(ledger: Ledger) -> Verbs:
     metrics = Metrics(ledger, [])
     answers = Answers(answers_of, patience_seconds=60.0, on_worked_out=metrics.worked_out)
-    policy = PolicyName.PRESERVE
+    policy, nobody = PolicyName.PRESERVE, NoApiServer()
     binder = Binder(
         ledger,
         answers,
-        NoApiServer(),
+        nobody,
+        nobody,
+        Writer(ledger, nobody, metrics.bound),
         resource=RESOURCE,
         default_policy=policy,
-        settle_after_seconds=1.0,
-        on_bound=metrics.bound,
     )
     return Verbs(ledger, answers, binder, metrics, resource=RESOURCE, default_policy=policy)
 

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from extender_world import IMPATIENT, Start, twice, until, uuids_of
+from gputopo.api.names import CALLED_OFF_ANNOTATION
 from gputopo.topology.catalogue import named
 from objects import Document, pod, topology_object
 from small_api import PODS, TOPOLOGIES, Fault, SmallApi
@@ -108,53 +109,66 @@ async def test_a_binding_that_was_carried_out_but_not_answered_is_a_success(
 
 
 @pytest.mark.parametrize("fault", [Fault.DROPPED, Fault.ERROR, Fault.SILENT_BEFORE])
-async def test_gpus_of_a_binding_without_known_result_stay_reserved_for_that_pod_alone(
+async def test_a_binding_without_an_answer_is_called_off_and_its_gpus_are_free_again(
     start: Start, api: SmallApi, fault: Fault
 ) -> None:
     await api.put(PODS, pod("a", 8))
     await api.put(PODS, pod("b", 8))
     api.binding_faults.append(fault)
-    async with start(settle_after_seconds=60, **IMPATIENT) as extender:
+    async with start(**IMPATIENT) as extender:
         scheduler = extender.scheduler()
+        assert "did not bind the pod" in await scheduler.bind(pod("a", 8), "n1")
+        assert CALLED_OFF_ANNOTATION in api.pod("a")["metadata"]["annotations"]
+        assert await scheduler.bind(pod("b", 8), "n1") == ""
+        assert await scheduler.bind(pod("a", 8), "n2") == ""
+    assert twice(live_pods(api)) == []
+
+
+async def test_a_binding_that_arrives_after_it_was_called_off_is_refused(
+    start: Start, api: SmallApi
+) -> None:
+    await api.put(PODS, pod("late", 8))
+    await api.put(PODS, pod("next", 8))
+    api.binding_faults.append(Fault.LATE)
+    async with start(**IMPATIENT) as extender:
+        scheduler = extender.scheduler()
+        assert "did not bind the pod" in await scheduler.bind(pod("late", 8), "n1")
+        assert await scheduler.bind(pod("next", 8), "n1") == ""
+        await api.carry_out_late()
+    assert "nodeName" not in api.pod("late")["spec"]
+    assert twice(live_pods(api)) == []
+
+
+async def test_gpus_stay_reserved_while_nobody_can_tell_what_became_of_the_binding(
+    start: Start, api: SmallApi
+) -> None:
+    await api.put(PODS, pod("a", 8))
+    await api.put(PODS, pod("b", 8))
+    async with start() as extender:
+        scheduler = extender.scheduler()
+        api.binding_is_the_last = True
         assert "no known result" in await scheduler.bind(pod("a", 8), "n1")
         assert await extender.metric(RESERVED % "unknown") == 1
         assert (await scheduler.filter(pod("b", 8), NODES)).failed == {"n1": "too few free GPUs"}
         again = await scheduler.filter(pod("a", 8), NODES)
         assert again.fits == ["n1"]
         assert "another node" in again.failed["n2"]
-        assert await scheduler.bind(pod("a", 8), "n1") == ""
-    assert len(api.bindings) == 1
-    assert twice(live_pods(api)) == []
-
-
-async def test_a_binding_carried_out_long_after_its_time_out_was_never_given_to_another(
-    start: Start, api: SmallApi
-) -> None:
-    await api.put(PODS, pod("late", 8))
-    await api.put(PODS, pod("next", 8))
-    api.binding_faults.append(Fault.LATE)
-    async with start(settle_after_seconds=60, **IMPATIENT) as extender:
-        scheduler = extender.scheduler()
-        assert "no known result" in await scheduler.bind(pod("late", 8), "n1")
-        assert "too few free" in await scheduler.bind(pod("next", 8), "n1")
-        await api.carry_out_late()
-        await until(lambda: _is(extender.metric(RESERVED % "unknown"), 0))
-        assert await scheduler.bind(pod("late", 8), "n1") == ""
-        assert "too few free" in await scheduler.bind(pod("next", 8), "n1")
-    assert twice(live_pods(api)) == []
-
-
-async def test_an_unanswered_binding_is_given_up_once_it_can_no_longer_happen(
-    start: Start, api: SmallApi
-) -> None:
-    await api.put(PODS, pod("a", 8))
-    await api.put(PODS, pod("b", 8))
-    api.binding_faults.append(Fault.SILENT_BEFORE)
-    async with start(settle_after_seconds=0.5, **IMPATIENT) as extender:
-        scheduler = extender.scheduler()
         assert "no known result" in await scheduler.bind(pod("a", 8), "n1")
+        api.binding_is_the_last = api.refuse_everything = False
         await until(lambda: _is(extender.metric(RESERVED % "unknown"), 0))
         assert await scheduler.bind(pod("b", 8), "n1") == ""
+    assert len(api.bindings) == 1
+
+
+async def test_a_pod_that_changes_before_its_binding_is_bound_as_it_is_then(
+    start: Start, api: SmallApi
+) -> None:
+    await api.put(PODS, pod("a", 2))
+    async with start() as extender:
+        api.mute = True
+        await api.put(PODS, pod("a", 2))
+        assert await extender.scheduler().bind(pod("a", 2), "n1") == ""
+    assert len(api.bindings) == 1
 
 
 async def test_a_refused_binding_gives_its_gpus_back_at_once(start: Start, api: SmallApi) -> None:
@@ -231,7 +245,7 @@ async def test_24_pods_are_all_placed_though_the_extender_is_restarted_meanwhile
     chance = random.Random(3)  # noqa: S311 - which pod is next is no secret
     api.binding_faults.extend(chance.choice([Fault.ERROR, Fault.DROPPED]) for _ in range(4))
     while waiting:
-        async with start(settle_after_seconds=0.2) as extender:
+        async with start() as extender:
             scheduler = extender.scheduler()
             batch = chance.sample(waiting, min(7, len(waiting)))
             await asyncio.gather(*(scheduler.schedule(each, nodes) for each in batch))

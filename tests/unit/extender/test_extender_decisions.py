@@ -28,7 +28,7 @@ def tree_of_five() -> tuple[Ask, Match]:
 
 
 def placement_of(ask: Ask, match: Match) -> dict[str, object]:
-    decision = decide(ask, match, node="n1", generation=1, topology=TOPOLOGY)
+    decision = decide(ask, match, node="n1", version="1", generation=1, topology=TOPOLOGY)
     assert parse_placement(decision.annotations) is not None
     figures: dict[str, object] = json.loads(decision.annotations[PLACEMENT_ANNOTATION])
     return figures

@@ -49,7 +49,9 @@ def decision_for(document: Document, ledger: Ledger) -> Decision:
     ask, here = ask_of(document), book(ledger)
     match = match_on(here.state, ask.shape)
     assert not isinstance(match, Misfit)
-    return decide(ask, match, node="n1", generation=here.generation, topology=here.topology)
+    return decide(
+        ask, match, node="n1", version="1", generation=here.generation, topology=here.topology
+    )
 
 
 def asked(nodes: list[str], ledger: Ledger, document: Document) -> Evaluation:
@@ -157,7 +159,7 @@ def test_a_topology_that_contradicts_itself_is_unreadable_with_field_and_value()
 def test_a_reservation_lasts_until_the_pod_shows_its_node_not_just_any_event() -> None:
     document = pod("a", 2)
     ledger = ledger_with(document)
-    ledger.reserve(decision_for(document, ledger), now=0.0)
+    ledger.reserve(decision_for(document, ledger))
     reserved = book(ledger).used
     assert reserved.bit_count() == 2
     ledger.put_pod(record(document))
@@ -174,7 +176,7 @@ def test_a_deleted_or_ended_pod_ends_its_reservation() -> None:
         lambda ledger: ledger.put_pod(record(pod("a", 2, phase="Failed"))),
     ):
         ledger = ledger_with(pod("a", 2))
-        ledger.reserve(decision_for(pod("a", 2), ledger), now=0.0)
+        ledger.reserve(decision_for(pod("a", 2), ledger))
         end(ledger)  # type: ignore[no-untyped-call]
         ledger.mark("uid-a", Progress.BOUND)
         assert ledger.reservations() == ()
@@ -184,7 +186,7 @@ def test_a_deleted_or_ended_pod_ends_its_reservation() -> None:
 def test_a_list_asked_for_before_a_reservation_does_not_end_it_but_the_next_one_does() -> None:
     ledger = ledger_with()
     early = ledger.begin_pod_list()
-    ledger.reserve(decision_for(pod("a", 2), ledger), now=0.0)
+    ledger.reserve(decision_for(pod("a", 2), ledger))
     ledger.replace_pods([], epoch=early)
     assert ledger.reservation("uid-a") is not None
     ledger.replace_pods([], epoch=ledger.begin_pod_list())
@@ -205,7 +207,7 @@ def test_a_pod_whose_binding_is_under_way_fits_nowhere_else() -> None:
     document = pod("a", 2)
     ledger = ledger_with(document)
     ledger.put_topology(node_of(topology_object("n2", named("dgx1-v100", node="n2"))))
-    ledger.reserve(decision_for(document, ledger), now=0.0)
+    ledger.reserve(decision_for(document, ledger))
     reservation = ledger.reservation("uid-a")
     assert reservation is not None
     found = reserved(["n1", "n2"], reservation)

@@ -1,0 +1,168 @@
+"""Carries decisions out: writes Bindings, and finds out what became of them.
+
+A Binding holds for one version of its pod only. One whose result is not known is settled by
+asking for the pod, and where that still waits, by changing it: no Binding under way can succeed
+then, however late it comes.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from http import HTTPStatus
+from typing import Protocol
+
+from gputopo.api.names import GPUS_ANNOTATION
+from gputopo.runtime.log import fields
+from gputopo_extender.cluster import RefusedError, UnansweredError
+from gputopo_extender.decide import Decision
+from gputopo_extender.ledger import Ledger, Progress
+from gputopo_extender.pods import PodError, PodRecord
+
+_log = logging.getLogger(__name__)
+
+
+class Outcome(StrEnum):
+    """How a bind ended, as a label of few values."""
+
+    BOUND = "bound"
+    REPEATED = "repeated"
+    REFUSED = "refused"
+    NO_FIT = "no_fit"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The answer to a bind; an empty error means bound."""
+
+    outcome: Outcome
+    error: str = ""
+
+
+class Bindings(Protocol):
+    """What bind needs of the API server; see ``cluster.Cluster``."""
+
+    async def pod(self, namespace: str, name: str) -> PodRecord | None:
+        """Return the pod as it is now."""
+        ...
+
+    async def bind(self, decision: Decision) -> None:
+        """Write a Binding."""
+        ...
+
+    async def call_off(self, namespace: str, name: str) -> PodRecord | None:
+        """Make every Binding of the pod that is under way fail; return the pod then."""
+        ...
+
+
+class Writer:
+    """Writes the Bindings of reserved decisions; call it under the lock of their node."""
+
+    def __init__(
+        self, ledger: Ledger, bindings: Bindings, on_bound: Callable[[Decision], None]
+    ) -> None:
+        """Note results in ``ledger``; ``on_bound`` hears of each success."""
+        self._ledger = ledger
+        self._bindings = bindings
+        self._on_bound = on_bound
+
+    async def write(self, decision: Decision) -> Result | PodRecord:
+        """Bind; return the pod where it only changed since it was read, to decide again."""
+        try:
+            await self._bindings.bind(decision)
+        except UnansweredError as error:
+            _log.warning("binding unanswered %s", fields(**_names(decision), reason=error))
+            return await self.settle(decision)
+        except RefusedError as error:
+            if error.status == HTTPStatus.CONFLICT:
+                return await self._after_conflict(decision, error)
+            return self.give_up(decision, str(error))
+        return self._bound(decision)
+
+    async def settle(self, decision: Decision) -> Result:
+        """Find out what became of a Binding, and see to it that nothing comes of it later."""
+        try:
+            told = self._told(decision, await self._pod(decision))
+            if isinstance(told, PodRecord):
+                pod = await self._bindings.call_off(decision.namespace, decision.name)
+                told = self._told(decision, pod)
+        except (RefusedError, UnansweredError, PodError) as error:
+            return self._keep(decision, str(error))
+        if isinstance(told, PodRecord):
+            return self.give_up(decision, "the API server did not bind the pod")
+        return told
+
+    def give_up(self, decision: Decision, reason: str) -> Result:
+        """Take back a decision by which nobody will be bound."""
+        self.take_back(decision)
+        _log.info("not bound %s", fields(**_names(decision), reason=reason))
+        return Result(Outcome.FAILED, f"binding to {decision.node} failed: {reason}")
+
+    def take_back(self, decision: Decision) -> None:
+        """Have the GPUs of a decision free again; the next claim on the node tells the others."""
+        self._ledger.release(decision.uid)
+        self._ledger.drop_claim(decision.node, decision.uid)
+
+    async def _after_conflict(
+        self, decision: Decision, conflict: RefusedError
+    ) -> Result | PodRecord:
+        """Find out whether the pod is bound, or has only changed since it was read."""
+        try:
+            told = self._told(decision, await self._pod(decision))
+        except (RefusedError, UnansweredError, PodError) as error:
+            return self._keep(decision, str(error))
+        if not isinstance(told, PodRecord):
+            return told
+        if told.version == decision.version:
+            return self.give_up(decision, str(conflict))
+        self.take_back(decision)
+        return told
+
+    async def _pod(self, decision: Decision) -> PodRecord | None:
+        return await self._bindings.pod(decision.namespace, decision.name)
+
+    def _told(self, decision: Decision, pod: PodRecord | None) -> Result | PodRecord:
+        """Return what a pod says of its Binding, or the pod where it waits for one."""
+        if pod is None or pod.uid != decision.uid:
+            return self.give_up(decision, "the pod is gone")
+        if pod.node is None:
+            return pod
+        # Whether this very decision was carried out.
+        written = decision.annotations[GPUS_ANNOTATION]
+        if pod.node == decision.node and pod.annotations.get(GPUS_ANNOTATION) == written:
+            return self._bound(decision)
+        return self.give_up(decision, f"somebody else bound the pod to {pod.node}")
+
+    def _bound(self, decision: Decision) -> Result:
+        self._ledger.mark(decision.uid, Progress.BOUND)
+        self._on_bound(decision)
+        _log.info("bound %s", fields(**_names(decision), **_figures(decision)))
+        return Result(Outcome.BOUND)
+
+    def _keep(self, decision: Decision, reason: str) -> Result:
+        self._ledger.mark(decision.uid, Progress.UNKNOWN)
+        return Result(
+            Outcome.UNKNOWN, f"binding to {decision.node} has no known result yet: {reason}"
+        )
+
+
+def _names(decision: Decision) -> dict[str, object]:
+    return {
+        "pod": f"{decision.namespace}/{decision.name}",
+        "uid": decision.uid,
+        "node": decision.node,
+    }
+
+
+def _figures(decision: Decision) -> dict[str, object]:
+    match = decision.match
+    return {
+        "gpus": ",".join(str(index) for index in match.gpus),
+        "model": match.model,
+        "effective_mb_per_s": match.effective_mb_per_s,
+        "aggregate_mb_per_s": match.aggregate_mb_per_s,
+        "preserved_mb_per_s": match.preserved_mb_per_s,
+        "reason": decision.reason,
+    }

@@ -1,0 +1,185 @@
+"""Two extenders on one API server: what one has begun, the other finds, whatever happened to it."""
+
+import asyncio
+import json
+
+from extender_world import IMPATIENT, Extender, Start, twice, until, uuids_of
+from gputopo.api.names import CLAIMS_ANNOTATION, GPUS_ANNOTATION
+from gputopo.topology.catalogue import named
+from objects import Document, pod, topology_object
+from small_api import LEASES, PODS, TOPOLOGIES, Fault, SmallApi
+
+LEASE = "gputopo-system/claims.n1"
+DGX = named("dgx1-v100", node="n1")
+PATIENT = {"api_timeout_seconds": 30.0}
+NODE = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "node-n1"}
+
+
+def live_pods(api: SmallApi) -> list[Document]:
+    return list(api.objects[PODS].values())
+
+
+def claims(api: SmallApi) -> Document:
+    text = api.objects[LEASES][LEASE]["metadata"]["annotations"][CLAIMS_ANNOTATION]
+    found: Document = json.loads(text)["pods"]
+    return found
+
+
+async def test_a_bind_claims_its_gpus_in_a_lease_that_goes_with_the_node(
+    start: Start, api: SmallApi
+) -> None:
+    document = topology_object("n1", DGX)
+    document["metadata"]["ownerReferences"] = [NODE]
+    await api.put(TOPOLOGIES, document)
+    await api.put(PODS, pod("a", 2))
+    async with start() as extender:
+        assert await extender.scheduler().bind(pod("a", 2), "n1") == ""
+    gpus = uuids_of(api.pod("a"))
+    assert claims(api) == {"uid-a": {"namespace": "default", "name": "a", "gpus": gpus}}
+    assert api.objects[LEASES][LEASE]["metadata"]["ownerReferences"] == [NODE]
+
+
+async def test_claims_of_ended_and_deleted_pods_go_with_the_next_bind(
+    start: Start, api: SmallApi
+) -> None:
+    for name in ("ends", "goes", "next"):
+        await api.put(PODS, pod(name, 4))
+    async with start() as extender:
+        scheduler = extender.scheduler()
+        for name in ("ends", "goes"):
+            assert await scheduler.bind(pod(name, 4), "n1") == ""
+        await api.put(PODS, {**api.pod("ends"), "status": {"phase": "Succeeded"}})
+        await api.delete(PODS, "default/goes")
+        await until(lambda: _is(extender, 'gputopo_ledger_gpus{state="used"}', 0))
+        assert await scheduler.bind(pod("next", 4), "n1") == ""
+    assert list(claims(api)) == ["uid-next"]
+
+
+async def test_a_binding_that_a_dead_leader_left_under_way_is_called_off_by_the_next(
+    start: Start, api: SmallApi
+) -> None:
+    await api.put(PODS, pod("late", 8))
+    await api.put(PODS, pod("next", 8))
+    api.binding_faults.append(Fault.LATE)
+    async with start(**PATIENT) as leader, start() as successor:
+        under_way = asyncio.create_task(leader.scheduler().bind(pod("late", 8), "n1"))
+        await until(lambda: _is_late(api))
+        assert await successor.scheduler().bind(pod("next", 8), "n1") == ""
+        await api.carry_out_late()
+        under_way.cancel()
+    assert "nodeName" not in api.pod("late")["spec"]
+    assert twice(live_pods(api)) == []
+
+
+async def _is_late(api: SmallApi) -> bool:
+    return bool(api.late)
+
+
+async def test_a_binding_that_was_carried_out_meanwhile_is_respected(
+    start: Start, api: SmallApi
+) -> None:
+    await api.put(PODS, pod("a", 8))
+    await api.put(PODS, pod("b", 8))
+    async with start() as leader, start() as successor:
+        api.mute = True  # the successor's watch shows nothing of it
+        assert await leader.scheduler().bind(pod("a", 8), "n1") == ""
+        assert "too few free GPUs" in await successor.scheduler().bind(pod("b", 8), "n1")
+    assert twice(live_pods(api)) == []
+
+
+async def test_a_leader_that_wakes_up_finds_what_its_successor_gave_away(
+    start: Start, api: SmallApi
+) -> None:
+    for name in ("before", "meanwhile", "after"):
+        await api.put(PODS, pod(name, 4))
+    async with start() as leader, start() as successor:
+        assert await leader.scheduler().bind(pod("before", 4), "n1") == ""
+        api.mute = True  # the leader sleeps
+        assert await successor.scheduler().bind(pod("meanwhile", 4), "n1") == ""
+        assert "too few free GPUs" in await leader.scheduler().bind(pod("after", 4), "n1")
+    assert twice(live_pods(api)) == []
+
+
+async def test_two_that_believe_to_lead_share_no_gpu(start: Start, api: SmallApi) -> None:
+    pods = [pod(f"p{number}", 1 + number % 2) for number in range(16)]
+    for each in pods:
+        await api.put(PODS, each)
+    async with start() as one, start() as other:
+        schedulers = [one.scheduler(), other.scheduler()]
+        api.mute = True
+        await asyncio.gather(
+            *(scheduler.bind(each, "n1") for each in pods for scheduler in schedulers)
+        )
+    assert twice(live_pods(api)) == []
+    assert len(api.bindings) >= 1
+
+
+async def test_nothing_is_given_away_where_the_claims_cannot_be_read(
+    start: Start, api: SmallApi
+) -> None:
+    await api.put(PODS, pod("a", 2))
+    await api.put(PODS, pod("b", 2))
+    async with start() as extender:
+        assert await extender.scheduler().bind(pod("a", 2), "n1") == ""
+    lease = api.objects[LEASES][LEASE]
+    lease["metadata"]["annotations"][CLAIMS_ANNOTATION] = '{"v":1,"pods":{"uid-a":{"gpus":[7]}}}'
+    await api.put(LEASES, lease)
+    async with start() as extender:
+        error = await extender.scheduler().bind(pod("b", 2), "n1")
+        assert "Lease gputopo-system/claims.n1: annotation gputopo.io/claims: pods.uid-a." in error
+        del lease["metadata"]["annotations"][CLAIMS_ANNOTATION]
+        await api.put(LEASES, lease)
+        assert "missing" in await extender.scheduler().bind(pod("b", 2), "n1")
+    assert len(api.bindings) == 1
+
+
+async def test_claims_from_a_lost_write_are_found_again(start: Start, api: SmallApi) -> None:
+    await api.put(PODS, pod("a", 8))
+    await api.put(PODS, pod("b", 8))
+    async with start(**IMPATIENT) as extender:
+        scheduler = extender.scheduler()
+        api.lease_answers_are_lost = True
+        assert "cannot claim its GPUs" in await scheduler.bind(pod("a", 8), "n1")
+        api.lease_answers_are_lost = False
+        assert list(claims(api)) == ["uid-a"]
+        assert await scheduler.bind(pod("b", 8), "n1") == ""
+        assert list(claims(api)) == ["uid-b"]
+
+
+async def test_a_topology_that_changes_under_a_bind_is_decided_on_anew(
+    start: Start, api: SmallApi
+) -> None:
+    await api.put(PODS, pod("a", 4))
+    async with start() as extender:
+        first_half = topology_object("n1", DGX, generation=2, unhealthy=[0, 1, 2, 3])
+
+        async def half_of_it_breaks() -> None:
+            await api.put(TOPOLOGIES, first_half)
+            await until(lambda: _is(extender, 'gputopo_ledger_gpus{state="unhealthy"}', 4))
+
+        api.before_a_lease_is_written = half_of_it_breaks
+        assert await extender.scheduler().bind(pod("a", 4), "n1") == ""
+    assert set(uuids_of(api.pod("a"))) == {gpu.uuid for gpu in DGX.gpus[4:]}
+    assert json.loads(api.pod("a")["metadata"]["annotations"][GPUS_ANNOTATION])["generation"] == 2
+
+
+async def test_a_bind_that_others_disturb_again_and_again_fails_and_says_so(
+    start: Start, api: SmallApi
+) -> None:
+    await api.put(PODS, pod("a"))
+    await api.put(PODS, pod("b"))
+    async with start() as extender:
+        assert await extender.scheduler().bind(pod("a"), "n1") == ""
+
+        async def another_writes() -> None:
+            await api.put(LEASES, api.objects[LEASES][LEASE])
+            api.before_a_lease_is_written = another_writes
+
+        api.before_a_lease_is_written = another_writes
+        assert "is being changed by others" in await extender.scheduler().bind(pod("b"), "n1")
+        api.before_a_lease_is_written = None
+        assert await extender.scheduler().bind(pod("b"), "n1") == ""
+
+
+async def _is(extender: Extender, metric: str, value: float) -> bool:
+    return await extender.metric(metric) == value

@@ -1,0 +1,438 @@
+"""Two extenders and one API server, under any order of binds, faults, deaths and late requests.
+
+Every request to the API server waits until the machine carries it out, answers it, loses it, or
+lets it be late, also after its sender is dead. An extender can so be frozen at any of its steps,
+and see the watch as late as the machine likes. At no time may one GPU be annotated on two live
+pods; and a ledger built from lists has the same books as one kept by events.
+"""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from builders import DOUBLE, node
+from gputopo.api.enums import PolicyName
+from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
+from gputopo.wire.extender import ExtenderBindingArgs
+from gputopo_extender.answers import Answers
+from gputopo_extender.binder import Binder
+from gputopo_extender.book import Book
+from gputopo_extender.claiming import Claims
+from gputopo_extender.claims import Claim
+from gputopo_extender.cluster import RefusedError, UnansweredError
+from gputopo_extender.decide import Decision
+from gputopo_extender.evaluate import Answer, Known, answers_of
+from gputopo_extender.leases import Claimed
+from gputopo_extender.ledger import Ledger
+from gputopo_extender.pods import PodRecord, record_of
+from gputopo_extender.request import Shape
+from gputopo_extender.topologies import NodeRecord, node_of
+from gputopo_extender.writer import Writer
+from objects import Document, pod, topology_object
+
+NODES = ("n1", "n2")
+MACHINES = {name: node(0, 1, 2, 4, links={(0, 1): DOUBLE}, name=name) for name in NODES}
+ENDS = ["Failed", "Succeeded"]
+STEPS = 40
+"""Turns of the event loop after which nobody has anything to do."""
+
+Found = TypeVar("Found")
+
+
+class Answering(Answers):
+    """Waits for no tables: deciding builds what it needs."""
+
+    async def of(self, states: AbstractSet[Known], shape: Shape) -> Mapping[Hashable, Answer]:
+        return answers_of(states, shape)
+
+
+@dataclass(slots=True)
+class Server:
+    """What the API server stores: pods by UID, claims by node, and the changes of pods."""
+
+    pods: dict[str, Document] = field(default_factory=dict)
+    claims: dict[str, Claimed] = field(default_factory=dict)
+    changes: list[tuple[bool, Document]] = field(default_factory=list)
+    version: int = 1
+
+    def put(self, document: Document) -> None:
+        self.version += 1
+        metadata = {**document["metadata"], "resourceVersion": str(self.version)}
+        document = {**document, "metadata": metadata}
+        self.pods[metadata["uid"]] = document
+        self.changes.append((False, document))
+
+    def delete(self, uid: str) -> None:
+        self.changes.append((True, self.pods.pop(uid)))
+
+    def named(self, namespace: str, name: str) -> PodRecord | None:
+        found = (
+            each
+            for each in map(trimmed, self.pods.values())
+            if (each.namespace, each.name) == (namespace, name)
+        )
+        return next(found, None)
+
+    def touch(self, namespace: str, name: str) -> PodRecord | None:
+        if found := self.named(namespace, name):
+            self.put(self.pods[found.uid])
+        return self.named(namespace, name)
+
+    def bind(self, decision: Decision) -> None:
+        known = self.pods.get(decision.uid)
+        if known is None:
+            raise RefusedError(404, "no such pod")
+        if known["spec"].get("nodeName"):
+            raise RefusedError(409, "already assigned")
+        if known["metadata"]["resourceVersion"] != decision.version:
+            raise RefusedError(409, "the pod has another version")
+        annotations = {**known["metadata"]["annotations"], **decision.annotations}
+        self.put(
+            {
+                **known,
+                "metadata": {**known["metadata"], "annotations": annotations},
+                "spec": {**known["spec"], "nodeName": decision.node},
+            }
+        )
+
+    def write_claims(self, name: str, claims: Mapping[str, Claim], version: str | None) -> str:
+        known = self.claims.get(name)
+        if (known.version if known else None) != version:
+            raise RefusedError(409, "the Lease has another version")
+        self.version += 1
+        self.claims[name] = Claimed(dict(claims), str(self.version))
+        return str(self.version)
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """A request that the server has not carried out yet."""
+
+    sender: "Client"
+    work: Callable[[], Any]
+    answer: "asyncio.Future[Any]"
+
+
+class Client:
+    """Sends requests that wait for the machine."""
+
+    def __init__(self, server: Server, requests: list[Request]) -> None:
+        self._server = server
+        self._requests = requests
+
+    async def pod(self, namespace: str, name: str) -> PodRecord | None:
+        return await self._send(lambda: self._server.named(namespace, name))
+
+    async def call_off(self, namespace: str, name: str) -> PodRecord | None:
+        return await self._send(lambda: self._server.touch(namespace, name))
+
+    async def bind(self, decision: Decision) -> None:
+        await self._send(lambda: self._server.bind(decision))
+
+    async def read(self, node: str) -> Claimed:
+        return await self._send(lambda: self._server.claims.get(node, Claimed({}, None)))
+
+    async def write(
+        self,
+        node: str,
+        claims: Mapping[str, Claim],
+        *,
+        version: str | None,
+        owners: Sequence[Mapping[str, object]],
+    ) -> str:
+        assert not owners
+        return await self._send(lambda: self._server.write_claims(node, claims, version))
+
+    async def _send(self, work: Callable[[], Found]) -> Found:
+        answer: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
+        self._requests.append(Request(self, work, answer))
+        return await answer
+
+
+def trimmed(document: Document) -> PodRecord:
+    found = record_of(document, RESOURCE)
+    assert found is not None
+    return found
+
+
+class Extender:
+    """One process: its ledger, what it has seen of the changes, and its binds under way."""
+
+    def __init__(self, server: Server, requests: list[Request]) -> None:
+        self.ledger = Ledger()
+        self.seen = 0
+        self.listing: tuple[int, list[PodRecord]] | None = None
+        self.client = client = Client(server, requests)
+        self.binder = Binder(
+            self.ledger,
+            Answering(answers_of, patience_seconds=1, on_worked_out=lambda _: None),
+            client,
+            Claims(self.ledger, client, client),
+            Writer(self.ledger, client, lambda _: None),
+            resource=RESOURCE,
+            default_policy=PolicyName.PRESERVE,
+        )
+        self.tasks: list[asyncio.Task[Any]] = []
+        list_topologies(self.ledger)
+
+
+def list_topologies(ledger: Ledger) -> None:
+    nodes = [node_of(topology_object(name, MACHINES[name])) for name in NODES]
+    assert all(isinstance(each, NodeRecord) for each in nodes)
+    ledger.replace_topologies(nodes)
+
+
+class Machine(RuleBasedStateMachine):
+    """Two extenders at a time, of which any may die and be followed by another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.server = Server()
+        self.requests: list[Request] = []
+        self.made = 0
+        self.extenders: list[Extender] = []
+
+    @initialize()
+    def begins(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.extenders = [self._start(), self._start()]
+
+    def teardown(self) -> None:
+        """Let everything come to an end: nothing is then reserved or claimed for nothing."""
+        if not self.extenders:
+            return
+        try:
+            self._come_to_rest()
+        finally:
+            for each in self.extenders:
+                self._cancel(each)
+            self.loop.close()
+
+    @rule(gpus=st.integers(1, 4))
+    def a_pod_is_made(self, gpus: int) -> None:
+        self.made += 1
+        self.server.put(pod(f"p{self.made}", gpus))
+
+    @rule(
+        gpus=st.integers(2, 4),
+        which=st.integers(0, 1),
+        name=st.sampled_from(NODES),
+        answers=st.integers(0, 3),
+    )
+    def a_pod_is_made_and_its_bind_comes_some_way(
+        self, gpus: int, which: int, name: str, answers: int
+    ) -> None:
+        """Three answers are all where nobody else is at work: claims read, written, Binding."""
+        self.a_pod_is_made(gpus)
+        self._show(self.extenders[which], len(self.server.changes))
+        self._begin(which, self.server.pods[f"uid-p{self.made}"], name)
+        self._go_on(which, answers)
+
+    @rule(which=st.integers(0, 1), answers=st.integers(1, 6))
+    def an_extender_is_answered(self, which: int, answers: int) -> None:
+        self._go_on(which, answers)
+
+    @precondition(lambda self: self.server.pods)
+    @rule(data=st.data(), which=st.integers(0, 1), name=st.sampled_from(NODES))
+    def a_bind_begins(self, data: st.DataObject, which: int, name: str) -> None:
+        self._begin(which, self._any_pod(data), name)
+
+    def _begin(self, which: int, document: Document, name: str) -> None:
+        metadata = document["metadata"]
+        wanted = ExtenderBindingArgs.model_validate(
+            {
+                "PodName": metadata["name"],
+                "PodNamespace": metadata["namespace"],
+                "PodUID": metadata["uid"],
+                "Node": name,
+            }
+        )
+        self._run(which, self.extenders[which].binder.bind(wanted))
+
+    @rule(which=st.integers(0, 1))
+    def what_is_open_is_settled(self, which: int) -> None:
+        self._run(which, self.extenders[which].binder.settle_open())
+
+    @precondition(lambda self: self.requests)
+    @rule(data=st.data())
+    def a_request_is_answered(self, data: st.DataObject) -> None:
+        self._answer(self._any_request(data))
+
+    @precondition(lambda self: self.requests)
+    @rule(data=st.data(), fate=st.sampled_from(["carried out", "late", "never arrives"]))
+    def an_answer_is_lost(self, data: st.DataObject, fate: str) -> None:
+        """One that is late is carried out at any time to come."""
+        request = self._any_request(data)
+        if not request.answer.done():
+            request.answer.set_exception(UnansweredError("no answer"))
+        if fate == "carried out":
+            self._carry_out(request)
+        if fate != "late":
+            self.requests.remove(request)
+        self._let_go_on()
+
+    @precondition(lambda self: self.server.pods)
+    @rule(data=st.data())
+    def a_pod_is_deleted(self, data: st.DataObject) -> None:
+        self.server.delete(self._any_pod(data)["metadata"]["uid"])
+
+    @precondition(lambda self: self.server.pods)
+    @rule(data=st.data(), phase=st.sampled_from(ENDS))
+    def a_pod_ends(self, data: st.DataObject, phase: str) -> None:
+        self.server.put({**self._any_pod(data), "status": {"phase": phase}})
+
+    @precondition(lambda self: self.server.pods)
+    @rule(data=st.data())
+    def somebody_labels_a_pod(self, data: st.DataObject) -> None:
+        self.server.put(self._any_pod(data))
+
+    @rule(which=st.integers(0, 1), count=st.integers(1, 5))
+    def the_watch_shows_changes(self, which: int, count: int) -> None:
+        self._show(self.extenders[which], count)
+
+    @rule(which=st.integers(0, 1))
+    def a_list_is_asked_for(self, which: int) -> None:
+        """The server answers from now; the answer may arrive after other things happened."""
+        extender = self.extenders[which]
+        if extender.listing is None:
+            extender.listing = (extender.ledger.begin_pod_list(), self._records())
+            extender.seen = len(self.server.changes)
+
+    @rule(which=st.integers(0, 1))
+    def the_list_arrives(self, which: int) -> None:
+        self._take_list(self.extenders[which])
+
+    @rule(which=st.integers(0, 1))
+    def an_extender_dies_and_another_starts(self, which: int) -> None:
+        """Its requests do not die with it."""
+        self._cancel(self.extenders[which])
+        self.extenders[which] = self._start()
+
+    @invariant()
+    def no_gpu_is_annotated_on_two_live_pods(self) -> None:
+        counted = Counter(
+            uuid
+            for each in self.server.pods.values()
+            if each["status"]["phase"] not in ENDS
+            and GPUS_ANNOTATION in each["metadata"]["annotations"]
+            for uuids in json.loads(each["metadata"]["annotations"][GPUS_ANNOTATION])[
+                "containers"
+            ].values()
+            for uuid in uuids
+        )
+        assert [uuid for uuid, count in counted.items() if count > 1] == []
+
+    def _start(self) -> Extender:
+        extender = Extender(self.server, self.requests)
+        epoch = extender.ledger.begin_pod_list()
+        extender.ledger.replace_pods(self._records(), epoch=epoch)
+        extender.seen = len(self.server.changes)
+        return extender
+
+    def _records(self) -> list[PodRecord]:
+        return [trimmed(each) for each in self.server.pods.values()]
+
+    def _any_pod(self, data: st.DataObject) -> Document:
+        # The newest are drawn first when an example is made smaller.
+        return self.server.pods[data.draw(st.sampled_from(list(reversed(self.server.pods))))]
+
+    def _any_request(self, data: st.DataObject) -> Request:
+        return self.requests[data.draw(st.integers(0, len(self.requests) - 1))]
+
+    def _run(self, which: int, work: Any) -> None:
+        self.extenders[which].tasks.append(self.loop.create_task(work))
+        self._let_go_on()
+
+    def _let_go_on(self) -> None:
+        async def turns() -> None:
+            for _ in range(STEPS):
+                await asyncio.sleep(0)
+
+        self.loop.run_until_complete(turns())
+        for extender in self.extenders:
+            for task in [each for each in extender.tasks if each.done()]:
+                extender.tasks.remove(task)
+                task.result()
+
+    def _go_on(self, which: int, answers: int) -> None:
+        for _ in range(answers):
+            client = self.extenders[which].client
+            waiting = [each for each in self.requests if each.sender is client]
+            if waiting:
+                self._answer(waiting[0])
+
+    def _answer(self, request: Request) -> None:
+        self.requests.remove(request)
+        self._carry_out(request)
+        self._let_go_on()
+
+    def _carry_out(self, request: Request) -> None:
+        try:
+            result = request.work()
+        except RefusedError as error:
+            if not request.answer.done():
+                request.answer.set_exception(error)
+        else:
+            if not request.answer.done():
+                request.answer.set_result(result)
+
+    def _cancel(self, extender: Extender) -> None:
+        for task in extender.tasks:
+            task.cancel()
+        if extender.tasks:
+            self.loop.run_until_complete(asyncio.wait(extender.tasks))
+        extender.tasks.clear()
+
+    def _show(self, extender: Extender, count: int) -> None:
+        if extender.listing is not None:
+            return
+        for deleted, document in self.server.changes[extender.seen : extender.seen + count]:
+            if deleted:
+                extender.ledger.drop_pod(document["metadata"]["uid"])
+            else:
+                extender.ledger.put_pod(trimmed(document))
+        extender.seen = min(len(self.server.changes), extender.seen + count)
+
+    def _take_list(self, extender: Extender) -> None:
+        if extender.listing is not None:
+            epoch, records = extender.listing
+            extender.ledger.replace_pods(records, epoch=epoch)
+            extender.listing = None
+
+    def _come_to_rest(self) -> None:
+        for which in range(len(self.extenders)):
+            while self.requests:
+                self._answer(self.requests[0])
+            self._run(which, self.extenders[which].binder.settle_open())
+            while self.requests:
+                self._answer(self.requests[0])
+        for extender in self.extenders:
+            self._take_list(extender)
+            self._show(extender, len(self.server.changes))
+            assert extender.tasks == []
+            assert extender.ledger.reservations() == ()
+            self._compare_with_a_new_one(extender.ledger)
+        self.no_gpu_is_annotated_on_two_live_pods()
+
+    def _compare_with_a_new_one(self, ledger: Ledger) -> None:
+        listed = Ledger()
+        list_topologies(listed)
+        listed.replace_pods(self._records(), epoch=listed.begin_pod_list())
+        for name in NODES:
+            book = ledger.book(name)
+            assert isinstance(book, Book)
+            assert book.shared == 0
+            assert book == listed.book(name)
+            assert ledger.claims(name).keys() <= self.server.pods.keys()
+
+
+Machine.TestCase.settings = settings(deadline=None, max_examples=250, stateful_step_count=50)
+TestExtenders = Machine.TestCase
