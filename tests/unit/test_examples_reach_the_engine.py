@@ -36,6 +36,7 @@ def asked(job: dict[str, Any]) -> Ask:
     assert known.spec is not None, known.spec_error
     pod = child_job(known, known.spec, None, Rules())["spec"]["template"]
     pod["metadata"] |= {"uid": "uid-pod", "name": "pod", "namespace": "default"}
+    pod["metadata"]["resourceVersion"] = "1"
     record = record_of(pod, RESOURCE)
     assert record is not None
     ask = read(record, resource=RESOURCE, default_policy=PolicyName.PRESERVE)

@@ -84,7 +84,7 @@ def test_a_count_that_cannot_be_read_holds_a_whole_node_and_is_refused() -> None
     assert refused == Refusal(f"{RESOURCE} in container 'main': not a whole number")
 
 
-@pytest.mark.parametrize("missing", ["uid", "name", "namespace"])
+@pytest.mark.parametrize("missing", ["uid", "name", "namespace", "resourceVersion"])
 def test_a_pod_without_its_names_is_refused_by_field(missing: str) -> None:
     document = pod("a")
     del document["metadata"][missing]
