@@ -50,8 +50,9 @@ def cluster(
         _started(server, "deviceplugin", node="d1")
         _started(server, "kube-scheduler", component="scheduler")
         for name in ("operator", "scheduler"):
-            status = {"replicas": 1, "readyReplicas": 1}
-            _write_status(server, f"{APPS}/deployments/gputopo-{name}", status)
+            path = f"{APPS}/deployments/gputopo-{name}"
+            wanted = _must(server.get(path))["spec"]["replicas"]
+            _write_status(server, path, {"replicas": wanted, "readyReplicas": wanted})
         _placed(server)
         yield server
 

@@ -56,24 +56,17 @@ def _definition_problem(definition: Document | None) -> str | None:
 
 def policies(snapshot: Snapshot) -> Iterator[Finding]:
     """Yield admission policies that are missing or let forged placements pass."""
-    bindings = snapshot[Kind.BINDINGS]
-    found = {
-        part: policy
-        for policy in snapshot[Kind.POLICIES]
-        for part in _POLICIES
-        if policy["metadata"]["name"].endswith(f"-{part}")
-    }
-    if not found:
+    bindings, there = snapshot[Kind.BINDINGS], snapshot[Kind.POLICIES]
+    if not there:
         problem = "there are none of ours: whoever may change a pod can give it any GPU of its node"
         todo = installed.upgrade(snapshot, "admissionPolicies.enabled=true")
         yield warning("ValidatingAdmissionPolicies", problem, todo)
         return
+    upgrade = installed.upgrade(snapshot)
     for part in _POLICIES:
-        policy = found.get(part)
-        upgrade = installed.upgrade(snapshot)
-        if policy is None:
+        if not any(policy["metadata"]["name"].endswith(f"-{part}") for policy in there):
             yield error(f"ValidatingAdmissionPolicy gputopo-{part}", "is missing", upgrade)
-            continue
+    for policy in there:
         name = policy["metadata"]["name"]
         for kind, problem in _policy_problems(policy, bindings):
             # What somebody else has changed Helm does not take back.
