@@ -125,6 +125,10 @@ class DeviceManager:
         for records in (self.books.pods.pop(key, {}), self.books.init.pop(key, {})):
             self.books.stale |= any(records.values())
 
+    def restart(self) -> None:
+        """A new kubelet reads its records; what is allocated follows from them."""
+        self._rebuild()
+
     def listed(self) -> dict[Key, dict[str, set[str]]]:
         """Return what the pod-resources list shows; to look has the side effect of kubelet's."""
         self.books.lists_inside_allocate += self.books.allocating
@@ -151,7 +155,7 @@ class DeviceManager:
         if self.plugin is None or "Healthy" not in self.devices.values():
             raise AdmissionRefusedError("no healthy devices present")
         ids = await self._choose(size, reusable)
-        self.books.allocated |= ids
+        self.books.allocated |= ids - reusable  # if those were forgotten, they stay so
         self.books.allocating = True
         try:
             request = api.AllocateRequest(container_requests=[{"devices_ids": self._shuffled(ids)}])
@@ -187,8 +191,8 @@ class DeviceManager:
         preferred = await self._preference(chosen, offered, size)
         if self.ignore_preference is not None:
             preferred = self.ignore_preference
-        for candidates in (preferred & offered, offered - preferred):
-            chosen |= set(self._shuffled(candidates)[: size - len(chosen)])
+        for candidates in (preferred & offered, offered):
+            chosen |= set(self._shuffled(candidates - chosen)[: size - len(chosen)])
         return chosen
 
     async def _preference(self, chosen: set[str], offered: set[str], size: int) -> set[str]:

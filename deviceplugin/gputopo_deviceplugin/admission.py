@@ -5,11 +5,9 @@ inside Allocate: there it could make kubelet forget the GPUs in flight.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from gputopo.runtime.log import fields
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.allocate import (
     Grant,
@@ -27,7 +25,6 @@ from gputopo_deviceplugin.identify import (
     identify,
     unsettled,
 )
-from gputopo_deviceplugin.kube import ApiServerError
 from gputopo_deviceplugin.lister import ListError
 from gputopo_deviceplugin.podbook import PodBook
 from gputopo_deviceplugin.pods import PodKey, PodRecord
@@ -36,8 +33,6 @@ from gputopo_deviceplugin.state import Current
 _LIST_SECONDS = 1.0
 _IN_FLIGHT_SECONDS = 2.0
 _RECORDING_SECONDS = 0.2
-
-_log = logging.getLogger(__name__)
 
 
 class PodLister(Protocol):
@@ -99,9 +94,6 @@ class Admission:
             deadline = _now() + self._timeout_seconds
             await self._forget_gone(gpus, expected, deadline)
             outcome = self._verify(gpus, expected)
-            if expected is None and isinstance(outcome, Refusal):
-                await self._relist_pods(deadline)
-                outcome = self._verify(gpus, None)
             self._busy_until = _now() + _RECORDING_SECONDS
             if isinstance(outcome, Refusal):
                 self._refuse(outcome)
@@ -137,25 +129,22 @@ class Admission:
             return Refusal(str(error))
         self._keep(listed)
         deadline = _now() + self._timeout_seconds
-        unknown, known = unsettled(listed, self._pods)
-        await self._pods.refresh(unknown, deadline - _now())
-        outcome = self._judge(question, listed)
+        asking, idle = unsettled(listed, self._pods)
         # The watch may be behind kubelet: the pod of old under a name that is taken anew, a pod
-        # that ended. What the outcome rests on is asked for once before it becomes final.
-        if isinstance(outcome, Identified):
-            doubtful = {outcome.pod.key}
-        else:
+        # that ended. Whoever may be meant is asked for, and of a refusal all that it rests on.
+        unread = await self._pods.refresh(asking, deadline - _now())
+        outcome = self._judge(question, listed)
+        if isinstance(outcome, Refusal):
             holders = {self._listed[gpu].key for gpu in question.available & self._listed.keys()}
-            doubtful = {*known, *holders}
-        if not doubtful <= set(unknown):
-            await self._pods.refresh(doubtful - set(unknown), deadline - _now())
+            await self._pods.refresh((idle | holders) - asking, deadline - _now())
             outcome = self._judge(question, listed)
+        if isinstance(outcome, Identified) and unread:
+            names = ", ".join(sorted(map(str, unread)))
+            return Refusal(f"the API server does not tell in time what is so now of {names}")
         return outcome
 
     def _judge(self, question: Question, listed: list[ListedPod]) -> Identified | Refusal:
-        # Kubelets before 1.34 go on listing pods that have ended.
-        active = [pod for pod in listed if pod.key not in self._pods or self._pods[pod.key].live]
-        return identify(question, active, self._pods, node=self._node, refused=self._refused)
+        return identify(question, listed, self._pods, node=self._node, refused=self._refused)
 
     def _verify(
         self, gpus: Sequence[GpuUuid], expected: Identified | Refusal | None
@@ -182,7 +171,7 @@ class Admission:
             for gpu in gpus
             if gpu in book
         ]
-        others = {holder.key for holder in holders if own is None or holder.key != own.key}
+        others = {holder.key for holder in holders if own is None or holder.uid != own.uid}
         if not others:
             return
         await self._pods.refresh(others, deadline - _now())
@@ -190,13 +179,6 @@ class Admission:
             for gpu in gpus:
                 if gpu in book and not self._lives(book[gpu]):
                     del book[gpu]
-
-    async def _relist_pods(self, deadline: float) -> None:
-        try:
-            async with asyncio.timeout_at(deadline):
-                await self._pods.relist()
-        except (TimeoutError, ApiServerError) as error:
-            _log.warning("pods not listed %s", fields(reason=str(error) or "timeout"))
 
     def _keep(self, listed: list[ListedPod]) -> None:
         """Take kubelet's books over; a grant that it has not recorded yet stays ours."""

@@ -73,7 +73,7 @@ def verify(
     """
     if isinstance(expected, Refusal):
         return expected
-    found = _by_gpus(gpus, pods, node, holders) if expected is None else expected
+    found = _handed_on(gpus, pods, node, holders) if expected is None else expected
     if isinstance(found, Refusal):
         return found
     pod = found.pod
@@ -135,51 +135,42 @@ def _is_own(holder: Holder, found: Identified) -> bool:
     return keeper_of(pod, holder.container) == keeper_of(pod, found.container)
 
 
-def _by_gpus(
+def _handed_on(
     gpus: Sequence[GpuUuid],
     pods: Sequence[PodRecord],
     node: str,
     holders: Mapping[GpuUuid, Holder],
 ) -> Identified | Refusal:
-    """Find the container whose GPUs these are: no two live containers were given the same.
+    """Find the container to which init containers of its pod hand on these GPUs.
 
-    Kubelet asks no preference where init containers before hand on enough GPUs.
+    Only then kubelet asks no preference. To guess from the GPUs whom else it may mean would be
+    to give a pod what another one was given.
     """
-    owners = [
-        found
-        for pod in pods
-        if pod.live
-        and not pod.leaving
-        and (found := _next_with(gpus, pod, node, holders)) is not None
-    ]
-    if len(owners) == 1:
-        return owners[0]
-    if not owners:
-        held = [
-            f"{gpu} is held by pod {holders[gpu].key}" for gpu in sorted(gpus) if gpu in holders
-        ]
-        reasons = f" ({'; '.join(held)})" if held else ""
-        return Refusal(f"no pod of this node was given exactly {_names(gpus)}{reasons}")
-    names = ", ".join(str(owner.pod.key) for owner in owners)
-    return Refusal(f"{_names(gpus)} were given to several pods: {names}")
+    holding = {holders.get(gpu) for gpu in gpus}
+    owners = {None if holder is None else (holder.key, holder.uid) for holder in holding}
+    for pod in pods:
+        if pod.live and not pod.leaving and owners == {(pod.key, pod.uid)}:
+            found = _next_with(gpus, pod, node, holders)
+            if found is not None:
+                return found
+    held = [f"{gpu} is held by pod {holders[gpu].key}" for gpu in sorted(gpus) if gpu in holders]
+    reasons = f" ({'; '.join(held)})" if held else ""
+    return Refusal(
+        f"kubelet took {_names(gpus)} without asking for a preference, and no init container "
+        f"hands them on{reasons}: set kubelet's topology manager policy to none"
+    )
 
 
 def _next_with(
     gpus: Sequence[GpuUuid], pod: PodRecord, node: str, holders: Mapping[GpuUuid, Holder]
 ) -> Identified | None:
-    """Return the pod's next container that may have just these GPUs, None where there is none.
+    """Return the container after those that hold these GPUs that may have just these.
 
-    It comes after the pod's containers that hold some of them already.
+    None where there is none.
     """
-    names = [ask.container for ask in pod.asks]
-    holding = [
-        names.index(holder.container)
-        for gpu in gpus
-        if (holder := holders.get(gpu)) is not None
-        and (holder.key, holder.uid) == (pod.key, pod.uid)
-        and holder.container in names
-    ]
-    for ask in pod.asks[max(holding, default=-1) + 1 :]:
+    holding = {holders[gpu].container for gpu in gpus}
+    last = max((at for at, ask in enumerate(pod.asks) if ask.container in holding), default=-1)
+    for ask in pod.asks[last + 1 :]:
         try:
             entitled = entitled_gpus(pod, ask.container, node)
         except PlacementError:

@@ -5,7 +5,7 @@ list shows every pod that it knows, also those that hold no GPU yet: the only on
 still waits for GPUs is the one that is being admitted.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gputopo.topology.model import GpuUuid
@@ -73,29 +73,48 @@ def identify(
         if any(ask.gpus == question.size for ask in asks)
     ]
     if not fitting:
-        others = ", ".join(f"{pod.key} for {_sizes(asks)}" for pod, asks in waiting) or "none"
+        told = ", ".join(f"{pod.key} for {_sizes(asks)}" for pod, asks in waiting) or "none"
         return Refusal(
             f"no pod of this node waits for {question.size} GPUs in its next container "
-            f"(waiting: {others})"
+            f"(waiting: {told})"
         )
     if len(fitting) > 1:
-        names = ", ".join(str(pod.key) for pod, _ in fitting)
         return Refusal(
             f"several pods wait for {question.size} GPUs and kubelet does not say whom it "
-            f"means: {names}"
+            f"means: {_names(pod.key for pod, _ in fitting)}"
         )
     pod, ask = fitting[0]
-    return _chosen(question, listed, pod, ask.container, node)
+    others = {key for key in _empty(listed) if _may_ask(key, pods)} - {pod.key}
+    if pod.running and others:
+        # Admitted long ago: meant only if kubelet lost its record, and then nobody else may be.
+        return Refusal(
+            f"kubelet may mean pod {pod.key}, which runs already, or another one that has no "
+            f"GPUs yet: {_names(sorted(others))}"
+        )
+    # Kubelets before 1.34 go on listing pods that have ended.
+    active = [entry for entry in listed if entry.key not in pods or pods[entry.key].live]
+    return _chosen(question, active, pod, ask.container, node)
 
 
 def unsettled(
     listed: Sequence[ListedPod], pods: Mapping[PodKey, PodRecord]
-) -> tuple[list[PodKey], list[PodKey]]:
-    """Return the listed pods that may wait for GPUs: those unknown so far, and those known."""
-    empty = [pod.key for pod in listed if not all(pod.containers.values())]
-    unknown = [key for key in empty if key not in pods]
-    known = [key for key in empty if key in pods and pods[key].asks]
-    return unknown, known
+) -> tuple[set[PodKey], set[PodKey]]:
+    """Return the listed pods that may wait for GPUs by what kubelet's books say.
+
+    Returns:
+        Those that ask for GPUs or are not known, and those that are known not to.
+    """
+    empty = _empty(listed)
+    asking = {key for key in empty if _may_ask(key, pods)}
+    return asking, empty - asking
+
+
+def _empty(listed: Sequence[ListedPod]) -> set[PodKey]:
+    return {pod.key for pod in listed if not all(pod.containers.values())}
+
+
+def _may_ask(key: PodKey, pods: Mapping[PodKey, PodRecord]) -> bool:
+    return key not in pods or bool(pods[key].asks)
 
 
 def _waiting(
@@ -122,6 +141,10 @@ def _waiting(
                 break
         if asks:
             yield pod, asks
+
+
+def _names(keys: Iterable[PodKey]) -> str:
+    return ", ".join(map(str, keys))
 
 
 def _sizes(asks: Sequence[Ask]) -> str:

@@ -67,37 +67,35 @@ class PodBook(Mapping[PodKey, PodRecord]):
                 await asyncio.sleep(self._delay_seconds * random.uniform(0.5, 1.0))  # noqa: S311
                 self._delay_seconds = min(2 * self._delay_seconds, _LONGEST_DELAY_SECONDS)
 
-    async def relist(self) -> str:
-        """Read all pods anew and return the list's resource version.
+    async def refresh(self, keys: Iterable[PodKey], timeout_seconds: float) -> set[PodKey]:
+        """Read these pods anew, all within the time.
 
-        Raises:
-            ApiServerError: where they could not be read; the book is as it was.
+        Returns:
+            Those that could not be read; the book has them as they were.
         """
-        records, version = await self._source.pods()
-        self._pods = {record.key: record for record in records}
-        return version
-
-    async def refresh(self, keys: Iterable[PodKey], timeout_seconds: float) -> None:
-        """Read these pods anew, all within the time; those not read stay as they were."""
+        unread = set(keys)
         try:
             async with asyncio.timeout(timeout_seconds):
-                await asyncio.gather(*(self._refresh(key) for key in keys))
+                await asyncio.gather(*(self._refresh(key, unread) for key in list(unread)))
         except TimeoutError:
             _log.warning("pods not read %s", fields(reason="timeout"))
+        return unread
 
-    async def _refresh(self, key: PodKey) -> None:
+    async def _refresh(self, key: PodKey, unread: set[PodKey]) -> None:
         try:
             record = await self._source.pod(key)
         except ApiServerError as error:
             _log.warning("pod not read %s", fields(pod=key, reason=error))
             return
+        unread.discard(key)
         if record is None:
             self._pods.pop(key, None)
         else:
             self._pods[key] = record
 
     async def _follow(self) -> None:
-        version = await self.relist()
+        records, version = await self._source.pods()
+        self._pods = {record.key: record for record in records}
         async with aclosing(self._source.changes(version)) as changes:
             while True:
                 try:

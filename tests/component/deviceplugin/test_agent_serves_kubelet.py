@@ -79,14 +79,16 @@ async def test_gpus_of_an_ended_pod_are_given_to_the_next_at_once(world: AgentWo
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == f"{world.uuids[2]},{world.uuids[1]}"
 
 
-async def test_without_a_preference_the_gpus_themselves_tell_the_pod(world: AgentWorld) -> None:
+async def test_gpus_that_kubelet_takes_without_asking_are_refused_even_if_they_are_right(
+    world: AgentWorld,
+) -> None:
     async with world.agent():
         await world.served()
-        await world.place("other", {"main": [3, 4]})
         world.kubelet.ask_preference = False
         world.kubelet.ignore_preference = {world.uuids[6], world.uuids[2]}
-        given = await world.run("a", {"main": [6, 2]})
-    assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == f"{world.uuids[6]},{world.uuids[2]}"
+        with pytest.raises(AdmissionRefusedError, match="without asking for a preference"):
+            await world.run("a", {"main": [6, 2]})
+        assert world.kubelet.books.allocated == set()
 
 
 async def test_kubelet_taking_other_gpus_than_chosen_is_refused(world: AgentWorld) -> None:
@@ -226,18 +228,62 @@ async def test_a_pod_being_deleted_is_not_taken_for_the_one_in_admission(
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]
 
 
-async def test_known_pods_are_served_while_the_api_server_is_away(world: AgentWorld) -> None:
+async def test_nobody_is_served_while_the_api_server_cannot_say_who_is_who(
+    world: AgentWorld,
+) -> None:
     async with world.agent() as agent:
         await world.served()
-        await world.place("a", {"main": [5]})
+        await world.place("set-0", {"main": [5]})
         await world.until(lambda: len(agent._pods) == 1)
-        world.api.down = True
-        given = await world.kubelet.admit(("default", "a"), {"main": 1})
-        assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[5]
+        world.api.down = True  # by now set-0 may be another pod, with other GPUs
+        with pytest.raises(AdmissionRefusedError, match=r"does not tell in time .*set-0"):
+            await world.kubelet.admit(("default", "set-0"), {"main": 1})
         with pytest.raises(AdmissionRefusedError, match="no pod of this node waits for 1 GPUs"):
             await world.kubelet.admit(("default", "unknown"), {"main": 1})
         world.api.down = False
-        await world.until(lambda: world.observed(5).get("podUID") == "uid-a")
+        await world.api.delete(pod_path("set-0"))
+        given = await world.run("b", {"main": [5]})
+        assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[5]
+
+
+async def test_an_unknown_pod_is_not_taken_for_one_that_is_known_while_the_api_server_is_away(
+    world: AgentWorld,
+) -> None:
+    async with world.agent() as agent:
+        await world.served()
+        await world.place("leaving", {"main": [5]})
+        await world.until(lambda: len(agent._pods) == 1)
+        world.kubelet.books.pods["default", "leaving"] = {"main": set()}
+        world.api.down = True
+        with pytest.raises(AdmissionRefusedError, match="default/leaving, default/unknown"):
+            await world.kubelet.admit(("default", "unknown"), {"main": 1})
+        assert world.kubelet.books.allocated == set()
+
+
+async def test_a_recreated_pod_may_get_the_very_gpus_of_the_old_one(world: AgentWorld) -> None:
+    async with world.agent():
+        await world.served()
+        await world.run("set-0", {"main": [1]})
+        world.kubelet.end(("default", "set-0"))
+        world.api.mute = True  # the watch still shows the pod of old
+        annotation = annotation_of("set-0", {"main": [world.uuids[1]]}, uid="uid-new")
+        document = pod_document("set-0", {"main": 1}, uid="uid-new", annotation=annotation)
+        await world.api.put(pod_path("set-0"), document)
+        given = await world.kubelet.admit(("default", "set-0"), {"main": 1})
+    assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]
+
+
+async def test_a_pod_whose_predecessor_asked_for_no_gpus_gets_its_own(world: AgentWorld) -> None:
+    async with world.agent() as agent:
+        await world.served()
+        await world.place("set-0", {"main": []})
+        await world.until(lambda: len(agent._pods) == 1)
+        world.api.mute = True  # the watch still shows the pod of old
+        annotation = annotation_of("set-0", {"main": [world.uuids[1]]}, uid="uid-new")
+        document = pod_document("set-0", {"main": 1}, uid="uid-new", annotation=annotation)
+        await world.api.put(pod_path("set-0"), document)
+        given = await world.kubelet.admit(("default", "set-0"), {"main": 1})
+    assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]
 
 
 @pytest.mark.parametrize("aligned", [[], [0]])

@@ -98,24 +98,51 @@ def test_a_container_may_hold_its_own_gpus_but_not_those_of_a_former_pod_of_its_
     assert "is held by pod default/a" in reason(check([0], a, holders=former))
 
 
-def test_without_a_preference_the_set_tells_the_container() -> None:
-    a, b = pod("a", 0, 1), pod("b", 3, 2)
-    assert check([2, 3], None, a, b) == identified(b, 3, 2)
-    assert reason(check([1, 2], None, a, b)).startswith("no pod of this node was given exactly")
-    twins = reason(check([0, 1], None, a, pod("c", 1, 0)))
-    assert twins.endswith("were given to several pods: default/a, default/c")
+def lender(name: str, *indices: int) -> tuple[PodRecord, dict[GpuUuid, Holder]]:
+    """Return a pod whose init container holds these GPUs and hands them on."""
+    record = pod(name, *indices)
+    init = Ask("warm", len(indices), borrows=True)
+    holder = Holder(record.key, "warm", record.uid)
+    return replace(record, asks=(init, *record.asks)), {ALL[index]: holder for index in indices}
 
 
-def test_without_a_preference_only_placements_that_count_are_looked_at() -> None:
-    a = pod("a", 0)
+def test_gpus_that_an_init_container_hands_on_need_no_preference() -> None:
+    a, held = lender("a", 3, 2)
+    assert check([2, 3], None, pod("b", 0), a, holders=held) == identified(a, 3, 2)
+
+
+def test_gpus_of_no_init_container_are_not_handed_out_without_a_preference() -> None:
+    told = reason(check([2, 3], None, pod("a", 3, 2)))
+    assert told == (
+        f"kubelet took {ALL[2]} {ALL[3]} without asking for a preference, and no init container "
+        "hands them on: set kubelet's topology manager policy to none"
+    )
+    a, held = lender("a", 3, 2)
+    b, others = lender("b", 0)
+    both = reason(check([0, 3], None, a, b, holders={**held, **others}))
+    assert f"({ALL[0]} is held by pod default/b; {ALL[3]} is held by pod default/a)" in both
+    assert "hands them on" in reason(check([3], None, a, holders=held))  # it must be all of them
+    assert "hands them on" in reason(check([], None, a, holders=held))
+
+
+def test_only_a_pod_that_counts_hands_gpus_on() -> None:
+    a, held = lender("a", 0)
     for worthless in (
         replace(a, live=False),
         replace(a, leaving=True),
         replace(a, uid="uid-copy"),
         replace(a, annotations={}),
-        replace(a, asks=(Ask("main", 2),)),
+        replace(a, asks=(a.asks[0],)),
+        replace(a, asks=(a.asks[0], Ask("main", 2))),
     ):
-        assert reason(check([0], None, worthless)).startswith("no pod of this node was given")
+        assert "hands them on" in reason(check([0], None, worthless, holders=held))
+
+
+def test_what_a_container_holds_for_itself_is_not_handed_on() -> None:
+    a = pod("a", 0)
+    kept = {ALL[0]: Holder(a.key, "main", a.uid)}
+    twice = replace(a, asks=(*a.asks, Ask("main", 1)))
+    assert "is held by pod default/a" in reason(check([0], None, twice, holders=kept))
 
 
 def test_environment_and_devices_are_in_rank_order() -> None:

@@ -2,6 +2,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import pytest
+
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.identify import (
@@ -178,5 +180,25 @@ def test_only_pods_that_may_wait_are_asked_for() -> None:
         listed("unknown", main=uuids()),
     ]
     pods = [pod("holding", {"main": [0]}), pod("half", {"first": [1]}), pod("web", {})]
-    unknown, known = unsettled(books, {record.key: record for record in pods})
-    assert (unknown, known) == ([PodKey("default", "unknown")], [PodKey("default", "half")])
+    asking, idle = unsettled(books, {record.key: record for record in pods})
+    assert asking == {PodKey("default", "unknown"), PodKey("default", "half")}
+    assert idle == {PodKey("default", "web")}
+
+
+@pytest.mark.parametrize(
+    "other", [None, pod("x", {"main": [1]}), pod("x", {"main": [1]}, live=False)]
+)
+def test_a_running_pod_that_lost_its_record_is_meant_only_where_nobody_else_may_be(
+    other: PodRecord | None,
+) -> None:
+    runs = replace(pod("a", {"main": [0]}), running=True)
+    assert ask(1, [listed("a", main=uuids())], runs) == Identified(runs, "main", (ALL[0],))
+    books = [listed("a", main=uuids()), listed("x", main=uuids())]
+    known = [] if other is None else [other]
+    told = reason(ask(1, books, runs, *known, refused=["uid-x"]))
+    assert told == (
+        "kubelet may mean pod default/a, which runs already, or another one that has no GPUs "
+        "yet: default/x"
+    )
+    idle = pod("x", {})
+    assert ask(1, books, runs, idle) == Identified(runs, "main", (ALL[0],))

@@ -1,0 +1,191 @@
+"""The agent's deciding parts between a device manager and an API server, all in this process.
+
+The parts are the real ones: pod book, admission, servicer, observer. Left out are the sockets, and
+what the component tests drive instead: registration, NVML, publishing.
+"""
+
+import asyncio
+import copy
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import grpc
+import grpc.aio
+
+from device_manager import DeviceManager
+from gputopo.api.names import RESOURCE
+from gputopo.topology.model import GpuUuid, NodeTopology
+from gputopo_deviceplugin.admission import Admission
+from gputopo_deviceplugin.compare import Difference
+from gputopo_deviceplugin.identify import Identified, ListedPod, Refusal
+from gputopo_deviceplugin.kube import ApiServerError, PodChange
+from gputopo_deviceplugin.observer import Observer
+from gputopo_deviceplugin.podbook import PodBook
+from gputopo_deviceplugin.pods import PodKey, PodRecord, record_of
+from gputopo_deviceplugin.server import Servicer
+from gputopo_deviceplugin.state import Current, Hardware
+from gputopo_deviceplugin.v1beta1 import api_pb2 as api
+
+Document = dict[str, Any]
+NODE = "n1"
+_WATCH_SECONDS = 0.2
+_RECORDING_SECONDS = 0.05
+"""How long kubelet takes from Allocate's answer until its books have it."""
+
+
+class PodsOfApiServer:
+    """The pods of one node; a watch that can lag, and a server that can be away.
+
+    Attributes:
+        pods: as the server has them.
+        mute: the watch tells nothing for the time being.
+        down: the server does not answer.
+    """
+
+    def __init__(self) -> None:
+        self.pods: dict[PodKey, Document] = {}
+        self.mute = False
+        self.down = False
+        self._log: list[PodChange] = []
+
+    def put(self, document: Document) -> None:
+        """Create or replace a pod."""
+        record = self._record(document)
+        self.pods[record.key] = copy.deepcopy(document)
+        self._log.append(PodChange(record, deleted=False))
+
+    def delete(self, key: PodKey) -> None:
+        """Delete a pod."""
+        self._log.append(PodChange(self._record(self.pods.pop(key)), deleted=True))
+
+    async def list_pods(self) -> tuple[list[PodRecord], str]:
+        """Return all pods, as ``PodSource.pods`` does."""
+        self._answer()
+        return [self._record(document) for document in self.pods.values()], str(len(self._log))
+
+    async def changes(self, resource_version: str) -> AsyncGenerator[PodChange, None]:
+        """Yield the changes since a list."""
+        seen = int(resource_version)
+        while True:
+            self._answer()
+            while seen < len(self._log) and not self.mute:
+                seen += 1
+                yield self._log[seen - 1]
+            await asyncio.sleep(_WATCH_SECONDS)
+
+    async def pod(self, key: PodKey) -> PodRecord | None:
+        """Return one as it is now."""
+        self._answer()
+        return self._record(self.pods[key]) if key in self.pods else None
+
+    def _answer(self) -> None:
+        if self.down:
+            raise ApiServerError("503", 503)
+
+    def _record(self, document: Document) -> PodRecord:
+        return record_of(document, RESOURCE)
+
+
+class _Source:
+    def __init__(self, server: PodsOfApiServer) -> None:
+        self.pods = server.list_pods
+        self.changes = server.changes
+        self.pod = server.pod
+
+
+class Context:
+    """What a servicer is called with."""
+
+    async def abort(self, code: grpc.StatusCode, details: str = "") -> NoReturn:
+        """End the call with an error, as kubelet would see it."""
+        empty = grpc.aio.Metadata()
+        raise grpc.aio.AioRpcError(code, empty, empty, details, None)
+
+
+class PluginInProcess:
+    """Kubelet's way to the servicer; ``during_allocate`` is what happens meanwhile."""
+
+    def __init__(self, servicer: Servicer, during_allocate: Callable[[], None]) -> None:
+        self._servicer = servicer
+        self._during_allocate = during_allocate
+
+    async def GetPreferredAllocation(  # noqa: N802
+        self, request: api.PreferredAllocationRequest, /
+    ) -> api.PreferredAllocationResponse:
+        context: Any = Context()
+        return await self._servicer.GetPreferredAllocation(request, context)
+
+    async def Allocate(self, request: api.AllocateRequest, /) -> api.AllocateResponse:  # noqa: N802
+        self._during_allocate()
+        context: Any = Context()
+        reply = await self._servicer.Allocate(request, context)
+        self._during_allocate()
+        await asyncio.sleep(_RECORDING_SECONDS)
+        return reply
+
+
+class AgentInProcess:
+    """One run of the agent.
+
+    Attributes:
+        refusals: what was refused.
+        grants: what was granted.
+        told: UIDs of the pods of which a difference was told.
+    """
+
+    def __init__(
+        self, topology: NodeTopology, server: PodsOfApiServer, manager: DeviceManager
+    ) -> None:
+        self.refusals: list[Refusal] = []
+        self.grants: list[Identified] = []
+        self.told: set[str] = set()
+        self.pods = PodBook(_Source(server), silence_seconds=60.0)
+        self.current = Current()
+        self.current.set(Hardware(topology, dict.fromkeys(gpu.uuid for gpu in topology.gpus), None))
+        self._manager = manager
+        self.admission = Admission(
+            node=NODE,
+            pods=self.pods,
+            lister=self,
+            current=self.current,
+            controls=lambda: ["nvidiactl"],
+            timeout_seconds=1.5,
+            on_refusal=self.refusals.append,
+            on_grant=self.grants.append,
+        )
+        self.observer = Observer(
+            self.admission,
+            self.pods,
+            node=NODE,
+            timeout_seconds=1.5,
+            on_difference=self._tell,
+        )
+        self.servicer = Servicer(self.current, self.admission, Path("/dev"))
+        self._following: asyncio.Task[None] | None = None
+
+    async def list(self, timeout_seconds: float) -> list[ListedPod]:  # noqa: ARG002
+        """Return kubelet's books, as the socket shows them."""
+        assert not self._manager.books.allocating
+        return [
+            ListedPod(
+                PodKey(*key),
+                {name: frozenset(map(GpuUuid, ids)) for name, ids in records.items()},
+            )
+            for key, records in self._manager.listed().items()
+        ]
+
+    def _tell(self, difference: Difference) -> None:
+        self.told.add(difference.uid)
+
+    async def start(self) -> None:
+        """Follow the API server."""
+        self._following = asyncio.create_task(self.pods.run())
+        await asyncio.sleep(0)
+
+    async def stop(self) -> None:
+        """Die; an error of its own fails the test."""
+        assert self._following is not None
+        assert not self._following.done(), self._following
+        self._following.cancel()
+        await asyncio.gather(self._following, return_exceptions=True)

@@ -1,0 +1,323 @@
+"""Random lives of pods on one node: the real agent between a kubelet and an API server.
+
+Kubelet chooses at random wherever the real one does, forgets what the real one forgets, and both
+are started anew at any time.
+"""
+
+import asyncio
+from collections.abc import Collection
+
+from hypothesis import settings, strategies
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+)
+
+from agent_without_sockets import AgentInProcess, PluginInProcess, PodsOfApiServer
+from agent_world import annotation_of, pod_document
+from device_manager import AdmissionRefusedError, DeviceManager
+from effort import LONG
+from gputopo.topology.catalogue import named
+from gputopo_deviceplugin.observe import observed_gpus
+from lives_of_pods import Pod, Shape, shapes
+from virtual_time import runner
+
+TOPOLOGY = named("dgx1-v100", node="n1")
+UUIDS: list[str] = [gpu.uuid for gpu in TOPOLOGY.gpus]
+HEALTHY = {gpu.uuid: None for gpu in TOPOLOGY.gpus}
+WATCH_SECONDS = 20.0
+"""Longest time after which a watch that broke is followed again."""
+
+ENDED = {"Failed", "Succeeded"}
+Alignments = strategies.sampled_from([*[()] * 40, *[(uuid,) for uuid in UUIDS]])
+Names = strategies.sampled_from("abcdef")
+
+
+class LivesOfPods(RuleBasedStateMachine):
+    """Everything that befalls the pods of a node, in any order."""
+
+    bound = Bundle("bound")
+    running = Bundle("running")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = runner()
+        self.server = PodsOfApiServer()
+        self.live: dict[str, Pod] = {}
+        self.count = 0
+        self.ending: Pod | None = None
+        self.meddling = False
+        self.given_twice: set[str] = set()
+
+    @initialize(seed=strategies.integers(0, 1000))
+    def begin(self, seed: int) -> None:
+        self.manager = DeviceManager(seed)
+        self.manager.devices = dict.fromkeys(UUIDS, "Healthy")
+        self._start_agent()
+
+    def _start_agent(self) -> None:
+        self.agent = AgentInProcess(TOPOLOGY, self.server, self.manager)
+        self.manager.plugin = PluginInProcess(self.agent.servicer, self._during_allocate)
+        self.loop.run(self.agent.start())
+
+    def teardown(self) -> None:
+        if hasattr(self, "agent"):
+            self.loop.run(self.agent.stop())
+        self.loop.close()
+
+    @rule(target=bound, shape=shapes(), name=Names, data=strategies.data())
+    def bind(self, shape: Shape, name: str, data: strategies.DataObject) -> object:
+        """The extender places a pod, of a name that is free, on GPUs that are."""
+        free = sorted(set(UUIDS) - self._taken())
+        if self._is_taken(name) or sum(shape.keepers.values()) > len(free):
+            return multiple()
+        order = data.draw(strategies.permutations(free))
+        given = {}
+        for container, gpus in shape.keepers.items():
+            given[container], order = order[:gpus], order[gpus:]
+        pod = self._new_pod(name, shape, given)
+        placed = {container: gpus for container, gpus in given.items() if gpus}
+        self._create(pod, annotation_of(name, placed, uid=pod.uid))
+        return pod
+
+    @rule(
+        target=bound,
+        name=Names,
+        kind=strategies.sampled_from(["none", "unreadable", "of another", "too few", "taken"]),
+    )
+    def bind_wrongly(self, name: str, kind: str) -> object:
+        """Somebody else binds a pod, with an annotation of his own making."""
+        taken = sorted(self._taken())
+        if self._is_taken(name) or (kind == "taken" and not taken):
+            return multiple()
+        given = {"c0": [taken[0] if kind == "taken" else UUIDS[0]]}
+        pod = self._new_pod(name, Shape({}, (), {"c0": 2 if kind == "too few" else 1}), given)
+        own = annotation_of(name, given, uid=pod.uid)
+        copied = annotation_of(name, given, uid="uid-of-another")
+        self._create(pod, {"none": None, "unreadable": "{", "of another": copied}.get(kind, own))
+        pod.wrong = kind != "taken"  # the first of the two to be admitted may have it
+        self.given_twice |= {*taken} & {*given["c0"]}
+        return pod
+
+    def _new_pod(self, name: str, shape: Shape, given: dict[str, list[str]]) -> Pod:
+        self.count += 1
+        return Pod(name, f"uid-{self.count}", shape, given)
+
+    def _create(self, pod: Pod, annotation: str | None) -> None:
+        self.server.down = False  # nobody is bound while it is away
+        init, sidecars, asks = pod.shape
+        self.server.put(
+            pod_document(
+                pod.name, asks, uid=pod.uid, annotation=annotation, init=init, sidecars=sidecars
+            )
+        )
+
+    def _is_taken(self, name: str) -> bool:
+        return any(key.name == name for key in self.server.pods)
+
+    def _taken(self) -> set[str]:
+        """Return what is not free to the extender: the pods of the API server, and kubelet's."""
+        named_gpus = {
+            gpu
+            for document in self.server.pods.values()
+            if document["status"]["phase"] not in ENDED
+            for gpu in UUIDS
+            if gpu in str(document["metadata"]["annotations"])
+        }
+        return named_gpus | set(self._held())
+
+    @rule(
+        target=running,
+        pod=consumes(bound),
+        aligned=Alignments,
+        ended=strategies.booleans(),
+        meddling=strategies.booleans(),
+        watching=strategies.booleans(),
+    )
+    def admit(
+        self, pod: Pod, aligned: Collection[str], *, ended: bool, meddling: bool, watching: bool
+    ) -> object:
+        """Kubelet admits a pod while others list its books, and perhaps another pod ends."""
+        if pod.key in self.manager.books.pods:
+            return multiple()  # its predecessor is still there
+        self.manager.aligned = set(aligned)
+        self.ending = next(iter(self.live.values()), None) if ended else None
+        self.meddling = meddling
+        gone = not self._is_current(pod)
+        try:
+            self.loop.run(self._admit(pod, watching=watching))
+        except AdmissionRefusedError as error:
+            self._refused(pod, str(error), excused=bool(aligned) or gone)
+            return multiple()
+        if gone:
+            # Kubelet's books have no UID: it may have got the GPUs of a successor of its name.
+            # Kubelet ends it before it looks at the successor.
+            assert not {gpu for gpus in pod.held.values() for gpu in gpus} & set(self._held())
+            self.manager.end(pod.key)
+            return multiple()
+        assert pod.as_placed()
+        self.live[pod.uid] = pod
+        self._set_phase(pod, "Running")
+        return pod
+
+    async def _admit(self, pod: Pod, *, watching: bool) -> None:
+        observing = asyncio.create_task(self.agent.observer.look()) if watching else None
+        init, sidecars, asks = pod.shape
+        try:
+            pod.start(await self.manager.admit(pod.key, asks, init=init, sidecars=sidecars))
+        finally:
+            if observing is not None:
+                await observing
+
+    def _during_allocate(self) -> None:
+        if self.ending is not None:
+            self._end(self.ending, "Succeeded")
+            self.ending = None
+        if self.meddling:
+            self.manager.listed()
+
+    def _refused(self, pod: Pod, reason: str, *, excused: bool) -> None:
+        excused = (
+            excused
+            or pod.wrong
+            or any(gpu in self.given_twice for gpus in pod.given.values() for gpu in gpus)
+            or self.server.down
+            or any(other.lost for other in self.live.values())
+        )
+        assert excused, reason
+        told = [refusal.reason for refusal in self.agent.refusals]
+        assert reason in told or reason.startswith("needed"), reason
+        self._set_phase(pod, "Failed")
+
+    @rule(pod=consumes(running))
+    def finish(self, pod: Pod) -> None:
+        """The containers end by themselves."""
+        if pod.uid in self.live:
+            self._end(pod, "Succeeded")
+
+    @rule(pod=consumes(running))
+    def delete(self, pod: Pod) -> None:
+        """Somebody deletes a running pod by force: kubelet frees its GPUs at once."""
+        if pod.uid in self.live:
+            self._end(pod, None)
+        elif self._is_current(pod):
+            self.server.delete(pod.key)
+
+    @rule(pod=bound)
+    def delete_before_admission(self, pod: Pod) -> None:
+        """Somebody deletes a pod by force that kubelet has not seen."""
+        if self._is_current(pod):
+            self.server.delete(pod.key)
+
+    @rule(pod=consumes(bound))
+    def ask_to_leave_before_admission(self, pod: Pod) -> None:
+        """Kubelet sees a pod only when it is being deleted: it lists it and never admits it."""
+        if self._is_current(pod) and pod.key not in self.manager.books.pods:
+            document = self.server.pods[pod.key]
+            leaving = {**document["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
+            self.server.put({**document, "metadata": leaving})
+            self.manager.books.pods[pod.key] = {name: set() for name in pod.shape.keepers}
+
+    @rule()
+    def collect(self) -> None:
+        """Pods that ended or leave are deleted, so that their names come free."""
+        for key, document in list(self.server.pods.items()):
+            if "deletionTimestamp" in document["metadata"]:
+                self.manager.end(key)
+            if "deletionTimestamp" in document["metadata"] or document["status"]["phase"] in ENDED:
+                self.server.delete(key)
+
+    def _end(self, pod: Pod, phase: str | None) -> None:
+        del self.live[pod.uid]
+        self.manager.end(pod.key)
+        if phase is not None:
+            self._set_phase(pod, phase)
+        elif self._is_current(pod):
+            self.server.delete(pod.key)
+
+    def _is_current(self, pod: Pod) -> bool:
+        document = self.server.pods.get(pod.key)
+        return document is not None and document["metadata"]["uid"] == pod.uid
+
+    def _set_phase(self, pod: Pod, phase: str) -> None:
+        if self._is_current(pod):
+            self.server.put({**self.server.pods[pod.key], "status": {"phase": phase}})
+
+    @rule(
+        kind=strategies.sampled_from(
+            ["new agent", "new kubelet", "forgetful kubelet", "watch", "API server"]
+        )
+    )
+    def disturb(self, kind: str) -> None:
+        """Something is started anew, falls behind or goes away, or comes back."""
+        if kind == "new agent":
+            self.loop.run(self.agent.stop())
+            self._start_agent()
+        elif kind == "new kubelet":
+            self._restart_kubelet()
+        elif kind == "forgetful kubelet":  # the open fault: IDs that containers hold are offered
+            self.manager.books.allocated = set()
+        elif kind == "watch":
+            self.server.mute = not self.server.mute
+        else:
+            self.server.down = not self.server.down
+
+    def _restart_kubelet(self) -> None:
+        """It keeps its records, and makes anew what they imply."""
+        self.manager.restart()
+        self.agent.admission.forget_in_flight()
+
+    @rule(pod=running)
+    def kubelet_loses_a_record(self, pod: Pod) -> None:
+        """A checkpoint is lost under a running pod, and kubelet starts without it."""
+        if pod.uid in self.live and pod.held:
+            for records in (self.manager.books.pods[pod.key], self.manager.books.init[pod.key]):
+                for ids in records.values():
+                    ids.clear()
+            pod.lost = True
+            self._restart_kubelet()
+
+    @rule()
+    def observe(self) -> None:
+        """What is published is what containers see; a difference is told, and nothing else is."""
+        self.loop.run(asyncio.sleep(WATCH_SECONDS))
+        self.loop.run(self.agent.observer.look())
+        lost = {pod.uid for pod in self.live.values() if pod.lost}
+        found = {one.uid for one in self.agent.observer.differing}
+        assert found <= lost & self.agent.told
+        assert found == lost or self.server.mute or self.server.down
+        published = observed_gpus(HEALTHY, self.agent.observer.listed, self.agent.pods)
+        assert {gpu.uuid: (gpu.pod, gpu.container) for gpu in published if gpu.pod} == {
+            gpu: (pod.name, container)
+            for pod in self.live.values()
+            if not pod.lost
+            for container, gpus in pod.held.items()
+            for gpu in gpus
+        }
+
+    @invariant()
+    def no_gpu_is_in_two_live_containers(self) -> None:
+        held = self._held()
+        assert len(held) == len(set(held))
+
+    @invariant()
+    def kubelets_books_are_what_containers_see(self) -> None:
+        for pod in self.live.values():
+            books = self.manager.books.pods[pod.key]
+            assert pod.lost or {name: ids for name, ids in books.items() if ids} == {
+                name: set(gpus) for name, gpus in pod.held.items()
+            }
+
+    def _held(self) -> list[str]:
+        return [gpu for pod in self.live.values() for gpus in pod.held.values() for gpu in gpus]
+
+
+TestLivesOfPods = LivesOfPods.TestCase
+TestLivesOfPods.settings = settings(
+    max_examples=3000 if LONG else 100, stateful_step_count=60 if LONG else 30
+)
