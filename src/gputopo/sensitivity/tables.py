@@ -1,0 +1,105 @@
+"""Rows of CSV with a header, each cell checked before anything is made of it."""
+
+import csv
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+_MOST_SHOWN = 80
+_MOST = 1e15
+
+
+class TableError(ValueError):
+    """A table that cannot be used; the message names what it is, line, column and value."""
+
+
+class Row(NamedTuple):
+    """One row: where it stands, and its cells by their columns."""
+
+    table: str
+    line: int
+    cells: dict[str, str]
+
+    def text(self, column: str) -> str:
+        """Return a cell that is not empty.
+
+        Raises:
+            TableError: it is.
+        """
+        if not self.cells[column]:
+            raise self.refusal(column, "is missing")
+        return self.cells[column]
+
+    def number(self, column: str, least: float, most: float = _MOST) -> float:
+        """Return a cell that is a number of ``least`` to ``most``.
+
+        Raises:
+            TableError: it is none.
+        """
+        return self._read(column, float, least, most, "number")
+
+    def whole(self, column: str, least: int, most: float = _MOST) -> int:
+        """Return a cell that is a whole number of ``least`` to ``most``.
+
+        Raises:
+            TableError: it is none.
+        """
+        return self._read(column, int, least, most, "whole number")
+
+    def refusal(self, column: str, why: str) -> TableError:
+        """Return the error that says where the cell stands."""
+        return TableError(f"{self.table}: line {self.line}, {column}: {why}")
+
+    def _read(
+        self, column: str, reader: type["Value"], least: float, most: float, kind: str
+    ) -> "Value":
+        text = self.text(column)
+        try:
+            value = reader(text)
+        except ValueError:
+            raise self.refusal(column, f"{_shown(text)} is not a {kind}") from None
+        if not (math.isfinite(value) and least <= value <= most):
+            raise self.refusal(column, f"{_shown(text)} is not in {least:g}..{most:g}")
+        return value
+
+
+Value = TypeVar("Value", int, float)
+
+
+def rows(table: str, text: str, columns: Sequence[str]) -> Iterator[Row]:
+    """Yield the rows of a table that has at least these columns, in any order.
+
+    Empty lines and lines that begin with ``#`` are left out, and so are other columns.
+
+    Raises:
+        TableError: on text that is no such table.
+    """
+    lines = _cells(table, text)
+    line, header = next(lines, (1, []))
+    for column in columns:
+        if header.count(column) != 1:
+            raise TableError(
+                f"{table}: line {line}: column {column} is there {header.count(column)} times,"
+                f" not once: {_shown(','.join(header))}"
+            )
+    for line, cells in lines:
+        if len(cells) != len(header):
+            raise TableError(f"{table}: line {line}: {len(cells)} columns, not {len(header)}")
+        named = dict(zip(header, cells, strict=True))
+        yield Row(table, line, {column: named[column] for column in columns})
+
+
+def _cells(table: str, text: str) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(text.splitlines(), strict=True)
+    try:
+        for row in reader:
+            cells = [cell.strip() for cell in row]
+            if any(cells) and not cells[0].startswith("#"):
+                yield reader.line_num, cells
+    except csv.Error as error:
+        raise TableError(f"{table}: line {reader.line_num}: {error}") from None
+
+
+def _shown(text: str) -> str:
+    quoted = repr(text)
+    return quoted if len(quoted) <= _MOST_SHOWN else f"{quoted[:_MOST_SHOWN]}..."

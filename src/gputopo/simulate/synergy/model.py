@@ -1,0 +1,92 @@
+"""What is simulated of Synergy, and what comes of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from gputopo.sensitivity.models import Model
+
+ROUND_S: Final = 300.0
+"""How long a decision holds (Synergy, section 3)."""
+
+SECONDS_PER_HOUR: Final = 3600
+
+
+class SynergyError(ValueError):
+    """Jobs or servers that cannot be simulated; the message names the job, field and value."""
+
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Told how many jobs have ended, and of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Servers all alike.
+
+    Attributes:
+        memory_gb: of one server, in 10^9 bytes.
+    """
+
+    servers: int
+    gpus: int
+    cpus: float
+    memory_gb: float
+
+    @property
+    def cpus_per_gpu(self) -> float:
+        """CPUs of the proportional share of one GPU."""
+        return self.cpus / self.gpus
+
+    @property
+    def memory_gb_per_gpu(self) -> float:
+        """Memory of the proportional share of one GPU."""
+        return self.memory_gb / self.gpus
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingJob:
+    """One job of a list.
+
+    Attributes:
+        iterations: steps until it is done, all its GPUs together.
+    """
+
+    id: int
+    model: Model
+    gpus: int
+    arrival_s: float
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedJob:
+    """A job, and when it was done."""
+
+    id: int
+    arrival_s: float
+    finish_s: float
+
+    @property
+    def jct_s(self) -> float:
+        """Job completion time: from arrival to end, waiting and all."""
+        return self.finish_s - self.arrival_s
+
+
+def require_fitting(jobs: Sequence[TrainingJob], cluster: Cluster) -> None:
+    """Do nothing for jobs that the cluster could run one by one.
+
+    Raises:
+        SynergyError: on no job at all, an id that two have, or more GPUs than there are.
+    """
+    if not jobs:
+        raise SynergyError("jobs: the list is empty")
+    seen: set[int] = set()
+    for job in jobs:
+        if job.id in seen:
+            raise SynergyError(f"job {job.id}: id: another job has it")
+        seen.add(job.id)
+        if job.gpus > cluster.servers * cluster.gpus:
+            raise SynergyError(
+                f"job {job.id}: gpus: {job.gpus} of {cluster.servers * cluster.gpus} there are"
+            )
