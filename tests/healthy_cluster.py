@@ -176,7 +176,7 @@ def everything() -> CannedApi:
                 "metadata": _metadata("policies", f"gputopo-{part}"),
                 "spec": {"failurePolicy": "Fail"},
             }
-            for part in ("own-topology", "placement-annotations", "scheduler-name")
+            for part in ("own-leases", "own-topology", "placement-annotations", "scheduler-name")
         ],
     }
     api.lists[BINDINGS] = [

@@ -18,6 +18,7 @@ from apiserver import ONE_GPU, PODS, TOPOLOGIES, ApiServer, service_account
 from command_line import Done, process
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION
+from gputopo.cli.doctor.installation import POLICIES
 from gputopo.topology import catalogue
 from gputopo.topology.published import to_spec
 from helmchart import CHART, Helm
@@ -294,3 +295,12 @@ def _viewer(server: ApiServer, kubeconfig: Path) -> Path:
     config["users"][0]["user"] = {"token": token}
     kubeconfig.write_text(json.dumps(config))
     return kubeconfig
+
+
+def test_doctor_misses_every_policy_of_the_chart(helm: Helm) -> None:
+    rendered = {
+        each["metadata"]["name"].removeprefix("gputopo-")
+        for each in helm.render()
+        if each["kind"] == "ValidatingAdmissionPolicy"
+    }
+    assert set(POLICIES) == rendered

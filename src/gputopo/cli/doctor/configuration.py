@@ -75,17 +75,18 @@ class Mounted:
         namespace: str = self.deployment["metadata"]["namespace"]
         return namespace
 
-    def document(self, snapshot: Snapshot) -> Document | None:
-        """Return the ConfigMap, None where there is none.
+    def document(self, snapshot: Snapshot) -> Document:
+        """Return the ConfigMap.
 
         Raises:
             NotCheckedError: where ConfigMaps may not be read.
+            ConfigurationError: where there is none.
         """
         for document in snapshot[Kind.CONFIG_MAPS]:
             metadata = document["metadata"]
             if (metadata["namespace"], metadata["name"]) == (self.namespace, self.config_map):
                 return document
-        return None
+        raise ConfigurationError("is not there")
 
 
 def mounted(snapshot: Snapshot) -> Mounted:
@@ -118,29 +119,25 @@ def _mounted(deployment: Document, container: Document) -> Mounted | None:
     return None
 
 
-def configuration(snapshot: Snapshot, where: Mounted) -> Configuration:
-    """Return the configuration of the installed scheduler.
+def configuration(config_map: Document, key: str) -> Configuration:
+    """Return the configuration that a ConfigMap holds under a key.
 
     Raises:
-        NotCheckedError: where ConfigMaps may not be read.
-        ConfigurationError: where there is none or it makes no sense.
+        ConfigurationError: where it holds none or one that makes no sense.
     """
     import yaml
 
-    found = where.document(snapshot)
-    if found is None:
-        raise ConfigurationError("is not there")
     try:
-        document = yaml.safe_load((found.get("data") or {}).get(where.key, ""))
+        document = yaml.safe_load((config_map.get("data") or {}).get(key, ""))
     except RecursionError:
-        raise ConfigurationError(f"{where.key}: is nested too deeply") from None
+        raise ConfigurationError(f"{key}: is nested too deeply") from None
     except (yaml.YAMLError, ValueError) as error:
         reason = " ".join(str(error).split())
-        raise ConfigurationError(f"{where.key}: is no YAML: {reason}") from None
+        raise ConfigurationError(f"{key}: is no YAML: {reason}") from None
     try:
         return Configuration.model_validate(document)
     except ValidationError as error:
-        raise ConfigurationError(str(refused(error, prefix=where.key))) from None
+        raise ConfigurationError(str(refused(error, prefix=key))) from None
 
 
 def seconds(duration: str) -> float | None:

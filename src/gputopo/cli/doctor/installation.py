@@ -21,7 +21,7 @@ DEFINITIONS: Final = tuple(
     f"{kind}.{GROUP}" for kind in ("gpujobs", "gpuprofiles", "gputopologies")
 )
 
-_POLICIES: Final = ("own-topology", "placement-annotations", "scheduler-name")
+POLICIES: Final = ("own-leases", "own-topology", "placement-annotations", "scheduler-name")
 _INSTALL: Final = "install the chart: docs/install.md"
 _APPLY: Final = "kubectl apply --server-side -f crds/"
 _LEAST: Final = (1, 31)
@@ -63,7 +63,7 @@ def policies(snapshot: Snapshot) -> Iterator[Finding]:
         yield warning("ValidatingAdmissionPolicies", problem, todo)
         return
     upgrade = installed.upgrade(snapshot)
-    for part in _POLICIES:
+    for part in POLICIES:
         if not any(policy["metadata"]["name"].endswith(f"-{part}") for policy in there):
             yield error(f"ValidatingAdmissionPolicy gputopo-{part}", "is missing", upgrade)
     for policy in there:

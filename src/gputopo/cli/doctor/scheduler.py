@@ -9,7 +9,6 @@ from gputopo.cli.doctor.configuration import (
     Configuration,
     ConfigurationError,
     Extender,
-    Mounted,
     configuration,
     mounted,
     seconds,
@@ -32,7 +31,8 @@ def scheduler(snapshot: Snapshot) -> Iterator[Finding]:
     name = f"ConfigMap {where.namespace}/{where.config_map}"
     restart = f"kubectl -n {where.namespace} rollout restart deployment/{_name(where.deployment)}"
     try:
-        config = configuration(snapshot, where)
+        config_map = where.document(snapshot)
+        config = configuration(config_map, where.key)
     except ConfigurationError as unusable:
         delete = (
             f"kubectl -n {where.namespace} delete --ignore-not-found configmap {where.config_map}"
@@ -43,7 +43,7 @@ def scheduler(snapshot: Snapshot) -> Iterator[Finding]:
     edit = f"kubectl -n {where.namespace} edit configmap {where.config_map}"
     for severity, problem, wanted in _wrong(config, snapshot):
         yield Finding(severity, name, problem, f"{edit}: set {wanted}; then {restart}")
-    for pod in _older_pods(snapshot, where):
+    for pod in _older_pods(snapshot, config_map):
         problem = f"{CONTAINER} reads its configuration once, and {name} was changed since"
         yield error(titled("Pod", pod), problem, restart)
 
@@ -88,11 +88,14 @@ def _extender(extender: Extender, resource: str) -> Iterator[_Wrong]:
     if extender.ignorable:
         problem = "ignorable is true: pods are bound without GPUs when the extender fails"
         yield Severity.ERROR, problem, "ignorable: false"
-    if any(
-        each.name == resource and each.ignored_by_scheduler for each in extender.managed_resources
-    ):
+    managed = [each for each in extender.managed_resources if each.name == resource]
+    if any(each.ignored_by_scheduler for each in managed):
         problem = f"ignoredByScheduler is true: kube-scheduler itself does not count {resource}"
         yield Severity.ERROR, problem, "ignoredByScheduler: false"
+    yield from _slow(extender)
+
+
+def _slow(extender: Extender) -> Iterator[_Wrong]:
     if not extender.node_cache_capable:
         problem = "nodeCacheCapable is false: every request carries every node in full"
         yield Severity.WARNING, problem, "nodeCacheCapable: true"
@@ -109,9 +112,8 @@ def _manages(extender: Extender, resource: str) -> bool:
     return any(managed.name == resource for managed in extender.managed_resources)
 
 
-def _older_pods(snapshot: Snapshot, where: Mounted) -> Iterator[Document]:
+def _older_pods(snapshot: Snapshot, config_map: Document) -> Iterator[Document]:
     """Yield pods of the scheduler that started before its ConfigMap was last changed."""
-    config_map = where.document(snapshot) or {}
     changed = max(
         (entry.get("time", "") for entry in config_map["metadata"].get("managedFields") or ()),
         default="",
