@@ -6,6 +6,7 @@ any user can be impersonated. The binaries are those of the local cluster.
 
 import json
 import secrets
+import signal
 import socket
 import ssl
 import subprocess
@@ -114,6 +115,29 @@ class ApiServer:
             with error:
                 return Answer(error.code, _decode(error.read()))
 
+    def watch(self, path: str, seconds: float) -> Iterator[dict[str, Any]]:
+        """Yield the changes of a kind from now on, for so long."""
+        version = self.get(path).body["metadata"]["resourceVersion"]
+        query = f"watch=true&resourceVersion={version}&timeoutSeconds={int(seconds)}"
+        request = urllib.request.Request(  # noqa: S310 - https, written above
+            f"{self._url}{path}?{query}",
+            headers={"Authorization": f"Bearer {self._token}", **ADMIN.headers()},
+        )
+        with self._opener.open(request, timeout=seconds + 30) as response:
+            for line in response:
+                yield json.loads(line)
+
+    def kubeconfig_of(self, account: str, path: Path) -> Path:
+        """Write a kubeconfig with a token of a service account of the installation."""
+        tokens = f"/api/v1/namespaces/gputopo-system/serviceaccounts/{account}/token"
+        answer = self.create(tokens, {"spec": {}})
+        assert answer.accepted, answer.message
+        config = json.loads(self.kubeconfig.read_text())
+        config["users"] = [{"name": "admin", "user": {"token": answer.body["status"]["token"]}}]
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(config))
+        return path
+
     def create(self, path: str, body: object, user: User = ADMIN) -> Answer:
         """Create an object with strict field validation, as kubectl does."""
         return self.request("POST", f"{path}?fieldValidation=Strict", body, user=user)
@@ -167,18 +191,16 @@ def wait_for_policies(server: ApiServer) -> None:
 @contextmanager
 def running(binaries: Path, folder: Path) -> Iterator[ApiServer]:
     """Start etcd and the API server with their data in ``folder``; end them afterwards."""
-    etcd_port, peer_port, port = _free_ports(3)
+    etcd_port, peer_port, port = free_ports(3)
     token = secrets.token_urlsafe()
     _write_credentials(folder, token, port)
     with (
-        _process(_etcd(folder, etcd_port, peer_port), folder / "etcd.log"),
-        _process(
-            _api_server(binaries, folder, etcd_port, port), folder / "apiserver.log"
-        ) as process,
+        process(_etcd(folder, etcd_port, peer_port), folder / "etcd.log"),
+        process(_api_server(binaries, folder, etcd_port, port), folder / "apiserver.log") as server,
     ):
         deadline = time.monotonic() + START_SECONDS
         while not _is_ready(folder, port, token):
-            if process.poll() is not None or time.monotonic() > deadline:
+            if server.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError((folder / "apiserver.log").read_text()[-3000:])
             time.sleep(0.2)
         yield _client(folder, port, token)
@@ -200,16 +222,23 @@ def _is_ready(folder: Path, port: int, token: str) -> bool:
 
 
 @contextmanager
-def _process(argv: Sequence[str], log: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    with log.open("wb") as output, subprocess.Popen(argv, stdout=output, stderr=output) as process:
+def process(
+    argv: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run a program, which writes into ``log``, while the block runs."""
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(argv, stdout=output, stderr=output, env=environment) as running_one,
+    ):
         try:
-            yield process
+            yield running_one
         finally:
-            process.terminate()
+            running_one.send_signal(signal.SIGCONT)
+            running_one.terminate()
             try:
-                process.wait(10)
+                running_one.wait(10)
             except subprocess.TimeoutExpired:
-                process.kill()
+                running_one.kill()
 
 
 def _etcd(folder: Path, port: int, peer_port: int) -> list[str]:
@@ -276,7 +305,8 @@ def _write_credentials(folder: Path, token: str, port: int) -> None:
     path.write_text(json.dumps(kubeconfig))
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Return ports of this machine that nobody listens on."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [server.getsockname()[1] for server in sockets]
     for server in sockets:

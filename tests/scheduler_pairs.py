@@ -1,0 +1,223 @@
+"""Pairs of kube-scheduler and extender, as real processes, on a real API server without kubelets.
+
+Nodes are objects: what is bound to them stays pending for ever. What schedulers and extenders
+do is all there is to see.
+"""
+
+import itertools
+import json
+import os
+import re
+import signal
+import ssl
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+
+import yaml
+
+from apiserver import ONE_GPU, PODS, TOPOLOGIES, ApiServer, free_ports, process
+from extender_world import uuids_of
+from gputopo.topology.catalogue import named
+from helmchart import Helm, find
+from objects import Document, topology_object
+
+_BOUND = re.compile(r'^gputopo_extender_binds_total\{outcome="bound"\} (\S+)$', re.MULTILINE)
+
+
+@dataclass(slots=True, eq=False)
+class Pair:
+    """A kube-scheduler and the extender that it asks."""
+
+    extender: Popen[bytes]
+    scheduler: Popen[bytes]
+    probes_port: int
+    scheduler_port: int
+    folder: Path
+
+    def send(self, number: signal.Signals) -> None:
+        """Signal both processes, as if their pod or node were hit."""
+        self.scheduler.send_signal(number)
+        self.extender.send_signal(number)
+
+    def bound(self) -> int:
+        """Return how many pods the extender has bound."""
+        found = _BOUND.search(_read(f"http://127.0.0.1:{self.probes_port}/metrics"))
+        return int(float(found[1])) if found else 0
+
+    def logged(self, words: str) -> int:
+        """Return how often the extender has said something."""
+        return (self.folder / "extender.log").read_text().count(words)
+
+    def is_ready(self) -> bool:
+        """Return what kubelet would find."""
+        try:
+            _read(f"http://127.0.0.1:{self.probes_port}/readyz")
+            _read(f"https://127.0.0.1:{self.scheduler_port}/readyz")
+        except OSError:
+            return False
+        return True
+
+
+@dataclass(slots=True)
+class Pods:
+    """What a watch of all pods has shown.
+
+    Attributes:
+        bound_at: when each pod was seen bound, in seconds of a monotonic clock.
+        shared: GPUs that two live pods had in their annotations after some event.
+    """
+
+    bound_at: dict[str, float] = field(default_factory=dict)
+    shared: list[tuple[str, str, str]] = field(default_factory=list)
+    live: dict[str, Document] = field(default_factory=dict)
+
+    def see(self, event: dict[str, Any]) -> None:
+        """Take an event of the watch."""
+        document = event["object"]
+        name = document["metadata"]["name"]
+        ended = document["status"].get("phase") in {"Succeeded", "Failed"}
+        if event["type"] == "DELETED" or ended:
+            self.live.pop(name, None)
+            return
+        document["metadata"].setdefault("annotations", {})
+        if uuids_of(document) and name not in self.bound_at:
+            self.bound_at[name] = time.monotonic()
+        mine = set(uuids_of(document))
+        self.shared += [
+            (name, other, uuid)
+            for other, known in self.live.items()
+            if other != name
+            for uuid in mine & set(uuids_of(known))
+        ]
+        self.live[name] = document
+
+    def longest_gap_seconds(self, since: float, until: float) -> float:
+        """Return the longest time without a binding."""
+        times = [since, *sorted(at for at in self.bound_at.values() if since < at < until), until]
+        return max(later - earlier for earlier, later in itertools.pairwise(times))
+
+
+@contextmanager
+def watched(server: ApiServer, seconds: float) -> Iterator[Pods]:
+    """Watch all pods for so long at most."""
+    seen = Pods()
+    begun = threading.Event()
+    over = threading.Event()
+
+    def follow() -> None:
+        events = server.watch(PODS, seconds)
+        begun.set()
+        for event in events:
+            if over.is_set():
+                return
+            seen.see(event)
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    begun.wait(30)
+    yield seen
+    over.set()
+    # One more change ends the wait for the next event.
+    put_pod(server, "last")
+    thread.join()
+    server.delete(f"{PODS}/last")
+
+
+def put_nodes(server: ApiServer, count: int) -> None:
+    """Make nodes of 8 GPUs each, as kubelet and agent would publish them."""
+    for number in range(count):
+        name = f"node-{number}"
+        amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", "gputopo.io/gpu": "8"}
+        labels = {"kubernetes.io/hostname": name}
+        node = {"metadata": {"name": name, "labels": labels}}
+        assert server.create("/api/v1/nodes", node).accepted
+        ready = {"type": "Ready", "status": "True"}
+        status = {"capacity": amounts, "allocatable": amounts, "conditions": [ready]}
+        assert server.merge(f"/api/v1/nodes/{name}/status", {"status": status}).accepted
+        # The server taints what is new; nobody else is here to take that away.
+        assert server.merge(f"/api/v1/nodes/{name}", {"spec": {"taints": None}}).accepted
+        topology = topology_object(name, named("dgx1-v100", node=name))
+        del topology["metadata"]["uid"]
+        assert server.create(TOPOLOGIES, {**topology, "status": {}}).accepted
+        answer = server.merge(f"{TOPOLOGIES}/{name}/status", {"status": topology["status"]})
+        assert answer.accepted, answer.message
+
+
+def put_pod(server: ApiServer, name: str, gpus: int = 1, priority: str = "") -> None:
+    """Make a pod that asks for GPUs."""
+    container = {"name": "main", "image": "busybox", "resources": ONE_GPU}
+    if gpus != 1:
+        container["resources"] = {"limits": {"gputopo.io/gpu": str(gpus)}}
+    spec = {"schedulerName": "gputopo", "containers": [container]}
+    if priority:
+        spec["priorityClassName"] = priority
+    answer = server.create(PODS, {"metadata": {"name": name}, "spec": spec})
+    assert answer.accepted, answer.message
+
+
+@contextmanager
+def running_pairs(
+    server: ApiServer, helm: Helm, binaries: Path, folder: Path, *, count: int, lease_seconds: int
+) -> Iterator[list[Pair]]:
+    """Run pairs with the rights and the configuration of the chart, until all are ready."""
+    election = {"leaseSeconds": lease_seconds, "renewSeconds": lease_seconds - 1, "retrySeconds": 1}
+    rendered = helm.render({"scheduler": {"leaderElection": election}})
+    text = find(rendered, "ConfigMap", "gputopo-scheduler")["data"]["config.yaml"]
+    configuration = yaml.safe_load(text)
+    access = server.kubeconfig_of("gputopo-extender", folder / "kubeconfig")
+    with ExitStack() as stack:
+        pairs = [
+            _started(stack, configuration, access, binaries, folder / f"pair-{number}")
+            for number in range(count)
+        ]
+        wait_until(lambda: all(pair.is_ready() for pair in pairs), seconds=60)
+        yield pairs
+
+
+def wait_until(holds: Callable[[], bool], seconds: float) -> None:
+    """Wait until something holds."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come to hold in time"
+        time.sleep(0.05)
+
+
+def _started(
+    stack: ExitStack, configuration: Document, access: Path, binaries: Path, folder: Path
+) -> Pair:
+    folder.mkdir()
+    verbs, probes, secure = free_ports(3)
+    flags = [f"--verbs-port={verbs}", "--probes-host=127.0.0.1", f"--probes-port={probes}"]
+    extender = stack.enter_context(
+        process(
+            [sys.executable, "-m", "gputopo_extender", "--log-level=debug", *flags],
+            folder / "extender.log",
+            {**os.environ, "KUBECONFIG": str(access)},
+        )
+    )
+    own = json.loads(json.dumps(configuration))
+    own["clientConnection"]["kubeconfig"] = str(access)
+    own["extenders"][0]["urlPrefix"] = f"http://127.0.0.1:{verbs}"
+    (folder / "config.json").write_text(json.dumps(own))
+    words = [f"--config={folder / 'config.json'}", f"--secure-port={secure}", "--v=2"]
+    words.append(f"--cert-dir={folder}")
+    program = str(binaries / "kube-scheduler")
+    scheduler = stack.enter_context(process([program, *words], folder / "scheduler.log"))
+    return Pair(extender, scheduler, probes, secure, folder)
+
+
+def _read(url: str) -> str:
+    trusting = ssl.create_default_context()
+    trusting.check_hostname = False
+    trusting.verify_mode = ssl.CERT_NONE
+    handlers = (urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusting))
+    with urllib.request.build_opener(*handlers).open(url, timeout=5) as response:
+        return str(response.read().decode())
