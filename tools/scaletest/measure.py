@@ -3,7 +3,7 @@
 import os
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,6 +56,16 @@ def buckets(metrics: str) -> Buckets:
     found: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
     for bound, verb, count in _BUCKET.findall(metrics):
         found[verb][float(bound)] += float(count)
+    return found
+
+
+def added(several: Iterable[Buckets]) -> Buckets:
+    """Return the histograms of several processes as one."""
+    found: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
+    for one in several:
+        for verb, counts in one.items():
+            for bound, count in counts.items():
+                found[verb][bound] += count
     return found
 
 

@@ -14,13 +14,14 @@ import yaml
 from gputopo.api.names import SCHEDULER_NAME
 from localcluster import processes
 from localcluster.settings import CLONE, Paths
-from scaletest.measure import Latency, buckets, of_buckets, of_samples
+from scaletest.measure import Latency, added, buckets, of_buckets, of_samples
 from showcase.install import NAMESPACE
 from showcase.kubectl import Kubectl, wait_for
 from soaktest.client import AwayError, Client, RefusedError
 
 PLAIN, NOTHING = "scale-plain", "scale-nothing"
 _DEPLOYMENT = "gputopo-scheduler"
+_DEPLOYMENT_PATH = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{_DEPLOYMENT}"
 _SELECTOR = "app.kubernetes.io/component=scheduler"
 
 
@@ -105,30 +106,34 @@ class Ours:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._replicas = int(client.get(_DEPLOYMENT_PATH)["spec"]["replicas"])
         self._counted = buckets("")
 
     @contextmanager
     def started(self) -> Iterator[None]:
         """Run its Deployment, which rests while the others are measured."""
-        self._scale(1)
+        self._scale(self._replicas)
         try:
             yield
         finally:
-            self._counted = buckets(self.metrics())
+            self._counted = added(map(buckets, self.metrics()))
             self._scale(0)
 
     def latencies(self) -> dict[str, Latency]:
         """Return those of its last life, whose counts began at zero."""
         return of_buckets(self._counted)
 
-    def metrics(self) -> str:
-        """Return what the extender tells Prometheus; empty while it is not up."""
+    def metrics(self) -> list[str]:
+        """Return what each extender tells Prometheus: only the leader's has counted."""
         path = f"/api/v1/namespaces/{NAMESPACE}/pods"
         try:
             pods = self._client.get(path, labelSelector=_SELECTOR)["items"]
-            return self._client.text(f"{path}/{pods[0]['metadata']['name']}:8889/proxy/metrics")
-        except (AwayError, RefusedError, IndexError):
-            return ""
+            return [
+                self._client.text(f"{path}/{pod['metadata']['name']}:8889/proxy/metrics")
+                for pod in pods
+            ]
+        except (AwayError, RefusedError):
+            return []
 
     def rest(self) -> None:
         """Stop it."""
@@ -136,11 +141,10 @@ class Ours:
 
     def restore(self) -> None:
         """Start it again for good."""
-        self._scale(1)
+        self._scale(self._replicas)
 
     def _scale(self, replicas: int) -> None:
-        path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{_DEPLOYMENT}"
-        self._client.patch(path, {"spec": {"replicas": replicas}})
+        self._client.patch(_DEPLOYMENT_PATH, {"spec": {"replicas": replicas}})
         pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
         def scaled() -> bool:

@@ -58,9 +58,9 @@ class Client:
         """Return an object or a list."""
         return self._json("GET", path, params=query)
 
-    def text(self, path: str) -> str:
+    def text(self, path: str, **query: str) -> str:
         """Return what is not JSON, such as metrics behind a proxy."""
-        return self._send("GET", path).text
+        return self._send("GET", path, params=query).text
 
     def create(self, path: str, manifest: Mapping[str, Any]) -> Object:
         """Create an object in a collection."""

@@ -64,15 +64,16 @@ class Ending:
         return not held
 
     def _ledger_free(self) -> bool:
-        metrics = scheduler_metrics(self._client)
+        ledgers = scheduler_metrics(self._client)
         used = [
-            f"{name} {value:g}"
+            f"{replica}: {name} {value:g}"
+            for replica, metrics in ledgers.items()
             for name, value in metrics.items()
             for start, wanted in _SETTLED_LEDGER.items()
             if name.startswith(start) and value != wanted
         ]
-        self._said = str(used)
-        return bool(metrics) and not used
+        self._said = str(used or "no extender is ready")
+        return bool(ledgers) and not used
 
     def _fill(self, nodes: list[str]) -> None:
         """Give each node's GPUs to one pod, and read all books of them."""
@@ -102,8 +103,8 @@ class Ending:
         self._leak("pods of the run are left", self._no_pods)
 
 
-def scheduler_metrics(client: Client) -> dict[str, float]:
-    """Return the metrics of the extender that is ready; empty while none is."""
+def scheduler_metrics(client: Client) -> dict[str, dict[str, float]]:
+    """Return the metrics of each extender that is ready, by pod."""
     path = f"/api/v1/namespaces/{SYSTEM}/pods"
     pods = client.get(path, labelSelector="app.kubernetes.io/component=scheduler")["items"]
     ready = [
@@ -114,10 +115,11 @@ def scheduler_metrics(client: Client) -> dict[str, float]:
             for one in pod["status"].get("conditions", [])
         )
     ]
-    if not ready:
-        return {}
-    text = client.text(f"{path}/{ready[0]}:8889/proxy/metrics")
+    texts = {name: client.text(f"{path}/{name}:8889/proxy/metrics") for name in ready}
     return {
-        name: float(value)
-        for name, value in re.findall(r"^(gputopo_\S+) (\S+)$", text, re.MULTILINE)
+        replica: {
+            name: float(value)
+            for name, value in re.findall(r"^(gputopo_\S+) (\S+)$", text, re.MULTILINE)
+        }
+        for replica, text in texts.items()
     }

@@ -55,7 +55,8 @@ class Journal:
     def refused(self, pod: PodView) -> None:
         """Count a pod that kubelet let fail; without a reason it is a finding."""
         self.count("pods refused by kubelet")
-        self.count(f"pods refused by kubelet: {kind_of(pod.why)}")
+        leaving = " (being deleted already)" if pod.leaving else ""
+        self.count(f"pods refused by kubelet: {kind_of(pod.why)}{leaving}")
         if not pod.why:
             self.finding("pods failed without a reason", pod.name)
 

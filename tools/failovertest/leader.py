@@ -1,0 +1,73 @@
+"""The scheduler Pod that leads: which it is, and how its processes are killed or frozen."""
+
+import os
+import signal
+from contextlib import suppress
+from dataclasses import dataclass
+
+from localcluster import containers
+from showcase.install import NAMESPACE
+from soaktest.client import AwayError, Client, Object, RefusedError
+
+LEASE = "gputopo-scheduler"
+_SELECTOR = "app.kubernetes.io/component=scheduler"
+_PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+# Not the process that only keeps the pod's namespaces: without it kubelet makes a new pod sandbox.
+_PROGRAMS = ("kube-scheduler", "gputopo-extender")
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One scheduler Pod, by name and UID."""
+
+    name: str
+    uid: str
+    node: str
+
+
+def replicas(client: Client) -> list[Replica]:
+    """Return the scheduler Pods that are ready; none while the API server does not answer."""
+    try:
+        pods = client.get(_PODS, labelSelector=_SELECTOR)["items"]
+    except (AwayError, RefusedError):
+        return []
+    return [
+        Replica(pod["metadata"]["name"], pod["metadata"]["uid"], pod["spec"]["nodeName"])
+        for pod in pods
+        if _is_ready(pod)
+    ]
+
+
+def leading(client: Client) -> str:
+    """Return the name of the Pod that holds the lease; empty for none."""
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{LEASE}"
+    holder: str = client.get(path)["spec"].get("holderIdentity") or ""
+    return holder.partition("_")[0]
+
+
+def send(replica: Replica, number: signal.Signals) -> int:
+    """Signal every process of both containers; return how many there were."""
+    sent = 0
+    for process in containers.processes():
+        words = containers.read(process.pid, "cmdline")
+        if process.pod_uid == replica.uid and any(name in words for name in _PROGRAMS):
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, number)
+                sent += 1
+    return sent
+
+
+def log_since(client: Client, replica: Replica, time: str) -> list[str]:
+    """Return what its extender has logged since an RFC 3339 time; nothing where it is gone."""
+    path = f"{_PODS}/{replica.name}/log"
+    try:
+        return client.text(path, container="extender", sinceTime=time).splitlines()
+    except (AwayError, RefusedError):
+        return []
+
+
+def _is_ready(pod: Object) -> bool:
+    return any(
+        one["type"] == "Ready" and one["status"] == "True"
+        for one in pod["status"].get("conditions", [])
+    )
