@@ -15,8 +15,8 @@ def greedy(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:
     asks for its share instead. Several GPUs are split over servers where no one has them.
     """
     checked(servers, asks)
-    menus, rooms = Menus(servers), [Room(server) for server in servers]
-    idle = [Room(server) for server in servers]
+    menus, rooms = Menus(servers), [Room.of(server) for server in servers]
+    idle = [Room.of(server) for server in servers]
     possible: dict[int, bool] = {}
     tenants = []
     for ask in asks:

@@ -1,25 +1,32 @@
 """What one job could be given: its share, its demand, and the points worth having between."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 from gputopo.allocation.model import Ask, Resources, Server, proportional_share, throughput_of
 from gputopo.sensitivity.demand import saturating_demand
-from gputopo.sensitivity.matrix import ROUNDING
+from gputopo.sensitivity.matrix import ROUNDING, Point, SensitivityMatrix
 
 
 class Option(NamedTuple):
-    """What a job would be given, all its GPUs together, and its throughput with that."""
+    """What a job would be given, all its GPUs together, and what it makes of that.
+
+    Attributes:
+        throughput: in the unit of the job's matrix.
+        worth: throughput relative to the promised one, so that jobs compare; relative to
+            the best one for a job that does not run at all with its share.
+    """
 
     cpus: float
     memory_gb: float
     storage_mb_per_s: float
     throughput: float
+    worth: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Menu:
     """The options of one job on servers of one kind.
 
@@ -37,19 +44,6 @@ class Menu:
     cut: Option
     demand: Option
     options: tuple[Option, ...]
-
-    @property
-    def promised(self) -> float:
-        """The throughput below which the job never falls."""
-        return self.share.throughput
-
-    @property
-    def scale(self) -> float:
-        """What throughputs of this job are told relative to: the promised one.
-
-        A job that does not run at all with its share has only its best to compare with.
-        """
-        return self.share.throughput or self.demand.throughput
 
     @property
     def over_share(self) -> bool:
@@ -79,32 +73,48 @@ class Menus:
 @lru_cache(maxsize=4096)
 def menu_of(ask: Ask, share_per_gpu: Resources) -> Menu:
     """Return what a job can be given where one GPU's share is so much."""
-    gpus = ask.gpus
-    cpus, memory_gb, storage = (amount * gpus for amount in share_per_gpu)
-    share = _option(ask, Resources(cpus, memory_gb, min(storage, ask.storage_mb_per_s)))
-    wanted = saturating_demand(ask.matrix)
-    demand = _option(ask, Resources(wanted.cpus, wanted.memory_gb, ask.storage_mb_per_s))
-    cut = _option(ask, Resources(*map(min, share[:3], demand[:3])))
-    if cut.throughput < share.throughput:
-        cut, demand = share, _option(ask, Resources(*map(max, share[:3], demand[:3])))
-    return Menu(share, cut, demand, _worth_having(ask, share))
+    cpus, memory_gb, storage = (amount * ask.gpus for amount in share_per_gpu)
+    right = Resources(cpus, memory_gb, min(storage, ask.storage_mb_per_s))
+    wanted = Resources(*saturating_demand(ask.matrix), ask.storage_mb_per_s)
+    needed = Resources(*map(min, right, wanted))
+    if throughput_of(ask, needed) < throughput_of(ask, right):
+        needed, wanted = right, Resources(*map(max, right, wanted))
+    scale = throughput_of(ask, right) or ask.matrix.best
+    share, cut, demand = (_option(ask, given, scale) for given in (right, needed, wanted))
+    return Menu(share, cut, demand, _worth_having(ask, share, scale))
 
 
-def _option(ask: Ask, given: Resources) -> Option:
-    return Option(*given, throughput_of(ask, given))
+def _option(ask: Ask, given: Resources, scale: float) -> Option:
+    throughput = throughput_of(ask, given)
+    return Option(*given, throughput, throughput / scale)
 
 
-def _worth_having(ask: Ask, share: Option) -> tuple[Option, ...]:
+def _worth_having(ask: Ask, share: Option, scale: float) -> tuple[Option, ...]:
     """Return the options that keep the promise and that nothing beats, the least one in front."""
-    per_throughput = ask.storage_mb_per_s / ask.matrix.best
-    candidates = {share} if share.throughput == 0 else set[Option]()
-    for point in ask.matrix.points():
-        if point.throughput >= share.throughput:
-            for throughput in (share.throughput, point.throughput):
-                read = throughput * per_throughput
-                candidates.add(Option(point.cpus, point.memory_gb, read, throughput))
+    read = ask.storage_mb_per_s / ask.matrix.best
+    points = [*_corners(ask.matrix, share.throughput), *_corners(ask.matrix, ask.matrix.best)]
+    candidates = {
+        Option(point.cpus, point.memory_gb, read * point.throughput, point.throughput, worth)
+        for point in points
+        if (worth := point.throughput / scale) >= share.worth
+    }
+    if share.throughput == 0:
+        candidates.add(share)
     kept = [one for one in candidates if not any(_beats(other, one) for other in candidates)]
     return tuple(sorted(kept, key=lambda one: (one.throughput, not _within(one, share), one)))
+
+
+def _corners(matrix: SensitivityMatrix, most: float) -> Iterator[Point]:
+    """Yield the cells with less of which a job is slower, where it needs no more than ``most``."""
+    columns = range(len(matrix.memory_gb))
+    lower = [0.0] * len(columns)
+    for cpus, row in zip(matrix.cpus, matrix.throughput, strict=True):
+        capped = [min(throughput, most) for throughput in row]
+        for column in columns:
+            less_memory = capped[column - 1] if column else 0.0
+            if capped[column] > max(lower[column], less_memory):
+                yield Point(cpus, matrix.memory_gb[column], capped[column])
+        lower = capped
 
 
 def _beats(one: Option, other: Option) -> bool:

@@ -10,7 +10,7 @@ from gputopo.allocation.rooms import Room, Tenant, by_gpus, checked, outcome, ru
 def proportional(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:
     """Give each job the proportional share of its GPUs; see :class:`Allocation`."""
     checked(servers, asks)
-    menus, rooms = Menus(servers), [Room(server) for server in servers]
+    menus, rooms = Menus(servers), [Room.of(server) for server in servers]
     tenants = []
     for ask in sorted(runnable(servers, asks), key=lambda ask: -ask.gpus):
         menu = menus[ask]

@@ -1,10 +1,10 @@
 """The servers while they fill, and the ways to find GPUs on them."""
 
 from collections.abc import Iterable, Sequence
-from typing import Final, TypeAlias
+from typing import Final, Self, TypeAlias
 
 from gputopo.allocation.menu import Menu, Option
-from gputopo.allocation.model import Ask, Grant, Outcome, Part, Server
+from gputopo.allocation.model import Ask, Grant, Outcome, Part, Resources, Server
 
 ROUNDING: Final = 1e-6
 """CPUs, GB and MB/s that sums of fractions may be off."""
@@ -15,14 +15,17 @@ class Room:
 
     __slots__ = ("cpus", "gpus", "memory_gb", "name", "storage_mb_per_s", "tenants")
 
-    def __init__(self, server: Server) -> None:
-        """Begin with an empty server."""
-        self.name = server.name
-        self.gpus = server.gpus
-        self.cpus = server.cpus
-        self.memory_gb = server.memory_gb
-        self.storage_mb_per_s = server.storage_mb_per_s
+    def __init__(self, name: str, gpus: int, free: Resources) -> None:
+        """Begin with nobody in it."""
+        self.name, self.gpus = name, gpus
+        self.cpus, self.memory_gb, self.storage_mb_per_s = free
         self.tenants: list[Tenant] = []
+
+    @classmethod
+    def of(cls, server: Server) -> Self:
+        """Return an empty server."""
+        free = Resources(server.cpus, server.memory_gb, server.storage_mb_per_s)
+        return cls(server.name, server.gpus, free)
 
     def has(self, option: Option, part: float) -> bool:
         """Whether this part of an option, 0..1, is free beside the GPUs."""
@@ -40,6 +43,11 @@ class Room:
             if asked > 0:
                 most = min(most, (amount + ROUNDING) * gpus / asked)
         return int(most)
+
+    @property
+    def overdrawn(self) -> bool:
+        """Whether more is given here than there is."""
+        return min(self.cpus, self.memory_gb, self.storage_mb_per_s) < -ROUNDING
 
     def take(self, option: Option, part: float) -> None:
         """Take a part of an option; a negative part gives it back."""
@@ -60,10 +68,22 @@ class Tenant:
     def __init__(self, ask: Ask, menu: Menu, option: Option, slots: Slots) -> None:
         """Move in."""
         self.ask, self.menu, self.option, self.slots = ask, menu, option, slots
-        for room, gpus in slots:
+        self._enter()
+
+    def _enter(self) -> None:
+        for room, gpus in self.slots:
             room.gpus -= gpus
-            room.take(option, gpus / ask.gpus)
+            room.take(self.option, gpus / self.ask.gpus)
             room.tenants.append(self)
+
+    def move(self, slots: Slots, option: Option) -> None:
+        """Leave these GPUs for others, and have another option there."""
+        for room, gpus in self.slots:
+            room.gpus += gpus
+            room.take(self.option, -gpus / self.ask.gpus)
+            room.tenants.remove(self)
+        self.slots, self.option = slots, option
+        self._enter()
 
     def change_to(self, option: Option) -> None:
         """Have another option on the same GPUs."""
@@ -72,10 +92,25 @@ class Tenant:
             room.take(option, gpus / self.ask.gpus)
         self.option = option
 
+    def can_change_to(self, option: Option) -> bool:
+        """Whether what that is more than the present option is free wherever the job is."""
+        now = self.option
+        cpus, memory_gb = option.cpus - now.cpus, option.memory_gb - now.memory_gb
+        storage = option.storage_mb_per_s - now.storage_mb_per_s
+        for room, gpus in self.slots:
+            part = gpus / self.ask.gpus
+            if (
+                cpus * part > room.cpus + ROUNDING
+                or memory_gb * part > room.memory_gb + ROUNDING
+                or storage * part > room.storage_mb_per_s + ROUNDING
+            ):
+                return False
+        return True
+
     def grant(self) -> Grant:
         """Return what the job has."""
         whole = self.ask.gpus
-        cpus, memory_gb, storage, throughput = self.option
+        cpus, memory_gb, storage, throughput, _ = self.option
         parts = tuple(
             Part(
                 room.name,
@@ -94,7 +129,7 @@ def first_fit(rooms: Sequence[Room], gpus: int, option: Option) -> Slots | None:
     for room in rooms:
         if room.gpus >= gpus and room.has(option, 1):
             return [(room, gpus)]
-    return _split(rooms, gpus, option)
+    return split(rooms, gpus, option)
 
 
 def best_fit(rooms: Sequence[Room], gpus: int, option: Option) -> Slots | None:
@@ -106,7 +141,7 @@ def best_fit(rooms: Sequence[Room], gpus: int, option: Option) -> Slots | None:
     ]
     if fitting:
         return [(rooms[min(fitting)[-1]], gpus)]
-    return _split(rooms, gpus, option)
+    return split(rooms, gpus, option)
 
 
 def by_gpus(rooms: Sequence[Room], gpus: int) -> Slots:
@@ -129,7 +164,7 @@ def by_gpus(rooms: Sequence[Room], gpus: int) -> Slots:
     return slots
 
 
-def _split(rooms: Sequence[Room], gpus: int, option: Option) -> Slots | None:
+def split(rooms: Sequence[Room], gpus: int, option: Option) -> Slots | None:
     """Return the fewest servers that have so much together, in proportion to the GPUs.
 
     A job with one GPU has one server.

@@ -29,7 +29,7 @@ def tune(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:
     share of their GPUs, the share of its free GPUs would be free too.
     """
     checked(servers, asks)
-    menus, rooms = Menus(servers), [Room(server) for server in servers]
+    menus, rooms = Menus(servers), [Room.of(server) for server in servers]
     chosen = [(ask, menus[ask]) for ask in runnable(servers, asks)]
     chosen.sort(key=lambda each: (-each[0].gpus, -each[1].demand.cpus, -each[1].demand.memory_gb))
     tenants = []

@@ -1,0 +1,55 @@
+"""A Tune that uses the whole matrix: CPUs and memory go where they add most throughput.
+
+Synergy-Tune knows two speeds of a job, at its demand and at its share. Between them lie
+points that give most of the gain for part of the cost, and which of them to take depends
+on what CPUs and memory are worth to all others.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from gputopo.allocation.menu import Menus
+from gputopo.allocation.model import Ask, Outcome, Resources, Server
+from gputopo.allocation.prices import prices_of
+from gputopo.allocation.rooms import Room, Tenant, checked, outcome, runnable
+from gputopo.allocation.spare import give_spare
+from gputopo.allocation.spread import Target, settle
+from gputopo.allocation.swap import swap
+
+_EXCHANGES: Final = 3
+"""Rounds of changing places; most end after one."""
+
+
+def marginal(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:
+    """Give jobs what raises the sum of their throughputs, relative to their shares, most.
+
+    See :class:`Allocation`. Who runs is decided as in :func:`~gputopo.allocation.tune.tune`,
+    and nobody runs slower than with the proportional share. Then (1) prices are found at
+    which all jobs together take what all servers together have, and what each takes is its
+    target; (2) jobs are spread over servers so that the targets fit; (3) what is left goes
+    to whom it helps most, and jobs of one size change places where that lets one
+    of them have more.
+    """
+    checked(servers, asks)
+    menus = Menus(servers)
+    chosen = [(ask, menus[ask]) for ask in runnable(servers, asks)]
+    capacity = Resources(
+        sum(server.cpus for server in servers),
+        sum(server.memory_gb for server in servers),
+        sum(server.storage_mb_per_s for server in servers),
+    )
+    prices = prices_of(Counter(menu for _, menu in chosen), capacity)
+    whole = Room("all", sum(server.gpus for server in servers), capacity)
+    meant = [
+        Tenant(ask, menu, prices.best(menu.options), [(whole, ask.gpus)]) for ask, menu in chosen
+    ]
+    give_spare(meant, prices)
+    rooms = [Room.of(server) for server in servers]
+    tenants = settle(rooms, [Target(each.ask, each.menu, each.option) for each in meant], prices)
+    give_spare(tenants, prices)
+    for _ in range(_EXCHANGES):
+        if not swap(tenants, rooms):
+            break
+        give_spare(tenants, prices)
+    return outcome(asks, tenants)

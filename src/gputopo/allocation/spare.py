@@ -1,0 +1,46 @@
+"""Giving what is left to those who make most of it."""
+
+from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from gputopo.allocation.menu import Option
+from gputopo.allocation.prices import Prices
+from gputopo.allocation.rooms import Tenant
+
+_FREE: Final = 1e-4
+"""Price of a change that costs nothing, so that more gain goes before less there too."""
+
+
+def give_spare(tenants: Sequence[Tenant], prices: Prices) -> None:
+    """Change jobs to options that are worth more, the most gain for its price first.
+
+    Goes on until no change fits. What does not fit never will, as there is only less left.
+    """
+    heap = [step for place in range(len(tenants)) for step in _best_step(tenants, place, prices)]
+    heapify(heap)
+    while heap:
+        _, place, option = heappop(heap)
+        if tenants[place].can_change_to(option):
+            tenants[place].change_to(option)
+        for step in _best_step(tenants, place, prices):
+            heappush(heap, step)
+
+
+def _best_step(
+    tenants: Sequence[Tenant], place: int, prices: Prices
+) -> Iterator[tuple[float, int, Option]]:
+    """Yield the best change that fits one job, as less its gain for its price; or nothing."""
+    tenant = tenants[place]
+    now, cost = tenant.option, prices.of(tenant.option)
+    best, rate = None, 0.0
+    for option in reversed(tenant.menu.options):
+        gain = option.worth - now.worth
+        if gain <= 0:
+            break
+        if tenant.can_change_to(option):
+            change = gain / max(_FREE, prices.of(option) - cost + _FREE)
+            if change > rate:
+                best, rate = option, change
+    if best is not None:
+        yield -rate, place, best

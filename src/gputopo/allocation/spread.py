@@ -1,0 +1,176 @@
+"""Finding each job GPUs, so that all servers are asked for about as much of everything."""
+
+import math
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from gputopo.allocation.menu import Menu, Option
+from gputopo.allocation.model import Ask
+from gputopo.allocation.prices import Prices
+from gputopo.allocation.rooms import Room, Slots, Tenant, by_gpus, split
+
+_STRAIN: Final = 3.0
+"""How far a server may be off, for a job to stay on few: in variances of what is still to come.
+
+Splitting a job lets others sit beside its parts, so below this more jobs are split, and
+above it what nobody there can use is lost. From 0.5 to 6 the mean loss hardly changes.
+"""
+
+_FAINT: Final = 1e-9
+"""Weight of what has no price, since nobody lacks it as long as it is spread evenly."""
+
+
+class Target(NamedTuple):
+    """A job, and what it should have."""
+
+    ask: Ask
+    menu: Menu
+    option: Option
+
+
+class Balance:
+    """How much more than the average is asked of each server, for the GPUs taken there."""
+
+    def __init__(self, rooms: Sequence[Room], targets: Sequence[Target], prices: Prices) -> None:
+        """Take the average over all GPUs, idle ones too."""
+        gpus = sum(room.gpus for room in rooms)
+        self._mean = [sum(target.option[k] for target in targets) / gpus for k in range(3)]
+        self._weights = [price or _FAINT for price in prices]
+        self._off = {room: [0.0, 0.0, 0.0] for room in rooms}
+        leans = [(self.lean(ask, option), ask.gpus) for ask, _, option in targets]
+        self._variance = [sum(lean[k] ** 2 * n for lean, n in leans) / gpus for k in range(3)]
+
+    def lean(self, ask: Ask, option: Option) -> list[float]:
+        """Return what one GPU of a job takes more than the average, by its price."""
+        return [
+            weight * (amount / ask.gpus - mean)
+            for weight, amount, mean in zip(self._weights, option, self._mean, strict=False)
+        ]
+
+    def pull(self, room: Room, lean: Sequence[float]) -> float:
+        """Return how much a server leans the same way: the least is where to go."""
+        off = self._off[room]
+        return off[0] * lean[0] + off[1] * lean[1] + off[2] * lean[2]
+
+    def strain(self, room: Room, gpus: int, lean: Sequence[float]) -> float:
+        """Return how unlikely it is that the GPUs still free make up for so many such ones.
+
+        That is the square of how far the server would be off, over its variance were
+        its free GPUs given to just anybody.
+        """
+        off, left = self._off[room], room.gpus - gpus + 0.5
+        return sum(
+            (so_far + gpus * each) ** 2 / (variance * left)
+            for so_far, each, variance in zip(off, lean, self._variance, strict=True)
+            if variance > 0
+        )
+
+    def add(self, slots: Slots, lean: Sequence[float]) -> None:
+        """Book what a job takes."""
+        for room, gpus in slots:
+            self._off[room] = [
+                so_far + gpus * each for so_far, each in zip(self._off[room], lean, strict=True)
+            ]
+
+
+def settle(rooms: Sequence[Room], targets: Sequence[Target], prices: Prices) -> list[Tenant]:
+    """Return all jobs with GPUs, and with what they should have as far as that goes.
+
+    Big jobs first, and of one size first those that lean most. Where even the least option
+    of a job does not fit, tenants beside it go back to theirs: what all are sure
+    of is within their shares, and so fits wherever there are GPUs.
+
+    Args:
+        rooms: empty servers, with GPUs enough for all.
+        targets: the jobs.
+        prices: of what jobs take.
+    """
+    balance = Balance(rooms, targets, prices)
+
+    def first(target: Target) -> tuple[float, float]:
+        lean = balance.lean(target.ask, target.option)
+        return -target.ask.gpus, -sum(each * each for each in lean)
+
+    tenants = []
+    for target in sorted(targets, key=first):
+        option, slots = _home(rooms, target, balance, prices)
+        tenants.append(Tenant(target.ask, target.menu, option, slots))
+        balance.add(slots, balance.lean(target.ask, option))
+        _relieve([room for room, _ in slots], prices)
+    return tenants
+
+
+def _home(
+    rooms: Sequence[Room], target: Target, balance: Balance, prices: Prices
+) -> tuple[Option, Slots]:
+    """Return the best option that fits, the one meant in front, and where."""
+    ask, menu, option = target
+    slots = _find(rooms, ask, option, balance)
+    if slots:
+        return option, slots
+    for other in sorted(menu.options, key=lambda each: prices.of(each) - each.worth):
+        slots = _find(rooms, ask, other, balance)
+        if slots:
+            return other, slots
+    return menu.options[0], by_gpus(rooms, ask.gpus)
+
+
+def _find(rooms: Sequence[Room], ask: Ask, option: Option, balance: Balance) -> Slots | None:
+    """Return the fewest servers that a job does not strain, else those it strains least."""
+    lean = balance.lean(ask, option)
+    found: list[tuple[float, int, Slots]] = []
+    each = ask.gpus
+    while each:
+        slots = _in_parts(rooms, ask.gpus, each, option, lean, balance)
+        if slots:
+            strain = max(balance.strain(room, gpus, lean) for room, gpus in slots)
+            if strain <= _STRAIN or ask.gpus == 1:
+                return slots
+            found.append((strain, len(slots), slots))
+        each //= 2
+    return min(found, key=lambda one: one[:2])[-1] if found else split(rooms, ask.gpus, option)
+
+
+def _in_parts(
+    rooms: Sequence[Room],
+    gpus: int,
+    each: int,
+    option: Option,
+    lean: Sequence[float],
+    balance: Balance,
+) -> Slots | None:
+    """Return servers for parts of so many GPUs and a rest, those that lean the other way most."""
+    fitting = [
+        (balance.pull(room, lean), place)
+        for place, room in enumerate(rooms)
+        if room.gpus >= each and room.has(option, each / gpus)
+    ]
+    parts = -(-gpus // each)
+    if len(fitting) < parts:
+        return None
+    chosen = sorted(fitting)[:parts]
+    sizes = [each] * (gpus // each) + [gpus % each] * (gpus % each > 0)
+    return [(rooms[place], size) for (_, place), size in zip(chosen, sizes, strict=True)]
+
+
+def _relieve(rooms: Sequence[Room], prices: Prices) -> None:
+    """Bring tenants back to their least options until no server gives more than it has.
+
+    A least option may have more of one thing than what it comes in place of, so servers
+    that share a tenant are looked at too. It ends, since each tenant goes back but once.
+    """
+    waiting = list(rooms)
+    while waiting:
+        room = waiting.pop()
+        if room.overdrawn:
+            richer = [each for each in room.tenants if each.option is not each.menu.options[0]]
+            victim = min(richer, key=lambda each: _loss(each, prices))
+            victim.change_to(victim.menu.options[0])
+            waiting += (room, *(other for other, _ in victim.slots))
+
+
+def _loss(tenant: Tenant, prices: Prices) -> float:
+    """Return what is lost with a tenant's way back to its least option, for what it frees."""
+    least, now = tenant.menu.options[0], tenant.option
+    freed = prices.of(now) - prices.of(least)
+    return (now.worth - least.worth) / freed if freed > 0 else math.inf
