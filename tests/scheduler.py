@@ -1,6 +1,6 @@
-"""Talks to the extender as kube-scheduler does: PascalCase, both modes, three verbs."""
+"""Talks to the extender as kube-scheduler does: PascalCase, both modes, four verbs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ class Filtered:
 
 @dataclass(slots=True)
 class Scheduler:
-    """A client of the three verbs; ``cached`` is nodeCacheCapable."""
+    """A client of the four verbs; ``cached`` is nodeCacheCapable."""
 
     http: ClientSession
     url: str
@@ -58,6 +58,30 @@ class Scheduler:
             },
         )
         return str(reply["Error"])
+
+    async def preempt(
+        self, pod: Document, offers: Mapping[str, Sequence[Document]]
+    ) -> dict[str, list[str]]:
+        """Call preempt and return the UIDs of the victims on each node that is left."""
+        body: Document = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": None}
+        if self.cached:
+            body["NodeNameToMetaVictims"] = {
+                node: {
+                    "Pods": [{"UID": each["metadata"]["uid"]} for each in victims],
+                    "NumPDBViolations": 1,
+                }
+                for node, victims in offers.items()
+            }
+        else:
+            body["NodeNameToVictims"] = {
+                node: {"Pods": list(victims), "NumPDBViolations": 1}
+                for node, victims in offers.items()
+            }
+        found = (await self._post("preempt", body))["NodeNameToMetaVictims"]
+        assert {victims["NumPDBViolations"] for victims in found.values()} <= {1}
+        return {
+            node: [victim["UID"] for victim in victims["Pods"]] for node, victims in found.items()
+        }
 
     async def schedule(self, pod: Document, nodes: Sequence[str]) -> str | None:
         """Carry one pod through the verbs; return its node, None where none fits or bind fails."""

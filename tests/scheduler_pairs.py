@@ -156,7 +156,9 @@ def put_pod(server: ApiServer, name: str, gpus: int = 1, priority: str = "") -> 
     container = {"name": "main", "image": "busybox", "resources": ONE_GPU}
     if gpus != 1:
         container["resources"] = {"limits": {"gputopo.io/gpu": str(gpus)}}
-    spec = {"schedulerName": "gputopo", "containers": [container]}
+    # Deleted pods are gone at once, as if a kubelet had ended them.
+    spec = {"schedulerName": "gputopo", "terminationGracePeriodSeconds": 0}
+    spec["containers"] = [container]
     if priority:
         spec["priorityClassName"] = priority
     answer = server.create(PODS, {"metadata": {"name": name}, "spec": spec})

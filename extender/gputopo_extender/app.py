@@ -9,7 +9,8 @@ from aiohttp.typedefs import Handler, Middleware
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel, ValidationError
 
-from gputopo.wire.extender import ExtenderArgs, ExtenderBindingArgs
+from gputopo.wire.extender import ExtenderArgs, ExtenderBindingArgs, ExtenderPreemptionArgs
+from gputopo_extender.answers import NotReadyError
 from gputopo_extender.metrics import Metrics
 from gputopo_extender.pods import PodError
 from gputopo_extender.verbs import Gate, Verbs
@@ -39,12 +40,16 @@ def verbs_app(verbs: Verbs, gate: Gate, metrics: Metrics) -> web.Application:
     async def answer_bind(request: web.Request) -> web.Response:
         return _json(await verbs.bind(await _body(request, ExtenderBindingArgs)))
 
+    async def answer_preempt(request: web.Request) -> web.Response:
+        return _json(await verbs.preempt(await _body(request, ExtenderPreemptionArgs)))
+
     app = web.Application(
         client_max_size=MAX_BODY_BYTES, middlewares=[_measured(metrics), _guarded(gate)]
     )
     app.router.add_post("/filter", answer_filter)
     app.router.add_post("/prioritize", answer_prioritize)
     app.router.add_post("/bind", answer_bind)
+    app.router.add_post("/preempt", answer_preempt)
     return app
 
 
@@ -80,6 +85,8 @@ def _guarded(gate: Gate) -> Middleware:
             return await handler(request)
         except (BadBodyError, PodError) as error:
             return web.Response(text=f"{error}\n", status=400)
+        except NotReadyError as error:
+            return web.Response(text=f"{error}\n", status=503)
 
     return middleware
 

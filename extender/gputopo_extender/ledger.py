@@ -78,6 +78,13 @@ class Ledger:
         self._refresh()
         return self._states
 
+    def state_without(self, node: str, uids: AbstractSet[str]) -> State | Unreadable | None:
+        """Return what the node could give away if these pods were not there."""
+        known = self._nodes.get(node)
+        if not isinstance(known, NodeRecord):
+            return known
+        return self._shared(self._derive(node, known, without=uids).state)
+
     def pod(self, uid: str) -> PodRecord | None:
         """Return the pod as the watch showed it last, None where it is unknown or gone."""
         return self._pods.get(uid)
@@ -232,24 +239,23 @@ class Ledger:
         )
         return self._shared_states.setdefault(key, state)
 
-    def _derive(self, name: str, node: NodeRecord) -> Book:
-        on_node = self._pods_on.get(name, set())
+    def _derive(self, name: str, node: NodeRecord, without: AbstractSet[str] = frozenset()) -> Book:
+        on_node = self._pods_on.get(name, set()) - without
         bound = (self._pods[uid] for uid in sorted(on_node))
-        return book_of(
-            node, [pod for pod in bound if pod.live], self._promised(name, node, on_node).values()
-        )
+        promised = self._promised(name, node, on_node | without)
+        return book_of(node, [pod for pod in bound if pod.live], promised.values())
 
     def _promised(
-        self, name: str, node: NodeRecord, on_node: AbstractSet[str]
+        self, name: str, node: NodeRecord, counted: AbstractSet[str]
     ) -> dict[str, GpuMask]:
-        """Return what is reserved or claimed for pods that do not show it themselves."""
+        """Return what is reserved or claimed for pods but those whose own word is counted."""
         promised: defaultdict[str, GpuMask] = defaultdict(lambda: GpuMask(0))
         for uid, reservation in self._reservations.items():
-            if reservation.decision.node == name:
+            if reservation.decision.node == name and uid not in counted:
                 promised[uid] = reservation.decision.gpus
         known = node.topology.index_of
         for uid, held in self._claims.get(name, {}).items():
-            if uid not in on_node:
+            if uid not in counted:
                 gpus = mask_of(known[uuid] for uuid in held.claim.gpus if uuid in known)
                 promised[uid] = GpuMask(promised[uid] | gpus)
         return promised

@@ -36,6 +36,7 @@ class PodRecord:
 
     Attributes:
         version: its resource version, which every change makes another.
+        priority: the lower, the sooner it is ended for another pod.
         node: where it is bound, None before.
         live: False once its phase is Succeeded or Failed.
         asks: application containers that ask for GPUs, in the order of the spec, and then
@@ -49,6 +50,7 @@ class PodRecord:
     namespace: str
     name: str
     version: str
+    priority: int
     node: str | None
     live: bool
     asks: tuple[ContainerAsk, ...]
@@ -82,6 +84,7 @@ class _Metadata(_Part):
 
 class _Spec(_Part):
     node_name: str | None = None
+    priority: int | None = None
     containers: list[_Container]
     init_containers: list[_Container] | None = None
 
@@ -130,6 +133,7 @@ def _record(
         namespace=pod.metadata.namespace,
         name=pod.metadata.name,
         version=pod.metadata.resource_version,
+        priority=pod.spec.priority or 0,
         node=pod.spec.node_name or None,
         live=pod.status is None or pod.status.phase not in {"Succeeded", "Failed"},
         asks=tuple(

@@ -1,4 +1,4 @@
-"""What the three verbs answer; deciding is done elsewhere."""
+"""What the four verbs answer; deciding is done elsewhere."""
 
 import logging
 from collections.abc import Sequence
@@ -9,9 +9,12 @@ from gputopo.runtime.log import fields
 from gputopo.wire.extender import (
     ExtenderArgs,
     ExtenderBindingArgs,
+    ExtenderPreemptionArgs,
+    Victims,
     bind_result,
     filter_error,
     filter_result,
+    preempt_result,
     priorities,
 )
 from gputopo_extender.answers import Answers, NotReadyError
@@ -19,7 +22,8 @@ from gputopo_extender.binder import Binder
 from gputopo_extender.evaluate import Evaluation, evaluation, refused, reserved
 from gputopo_extender.ledger import Ledger
 from gputopo_extender.metrics import Metrics
-from gputopo_extender.pods import PodRecord, record_of
+from gputopo_extender.pods import PodError, PodRecord, record_of
+from gputopo_extender.preempt import Freed, chosen
 from gputopo_extender.request import Ask, Refusal, read
 from gputopo_extender.watch import Follower
 
@@ -27,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class Verbs:
-    """filter, prioritize and bind on one ledger."""
+    """filter, prioritize, bind and preempt on one ledger."""
 
     def __init__(
         self,
@@ -100,6 +104,41 @@ class Verbs:
                 fields(pod=pod, node=args.node, outcome=result.outcome, reason=result.error),
             )
         return bind_result(result.error)
+
+    async def preempt(self, args: ExtenderPreemptionArgs) -> dict[str, Any]:
+        """Return of the offered nodes those where the freed GPUs suit the pod; victims as offered.
+
+        Raises:
+            PodError: where the body holds no pod that asks for GPUs.
+            NotReadyError: where the answer takes longer than the caller may wait.
+        """
+        pod = record_of(args.pod, self._resource)
+        if pod is None:
+            raise PodError(f"{self._resource}: no container asks for it")
+        ask = self._read(pod)
+        if isinstance(ask, Refusal):
+            return preempt_result({})
+        with self._metrics.decision_seconds.labels("preempt").time():
+            offers = args.offers()
+            states = {
+                node: self._ledger.state_without(node, {*victims.pods})
+                for node, victims in offers.items()
+            }
+            answers = await self._answers.of({*states.values()}, ask.shape)
+            freed = [
+                Freed(node, victims, answers[states[node]], self._priorities(victims))
+                for node, victims in offers.items()
+            ]
+            kept = chosen(freed, sensitive=ask.shape.request.sensitive)
+        _log.info(
+            "preemption considered %s",
+            fields(pod=_name(pod), nodes=len(offers), suitable=",".join(kept)),
+        )
+        return preempt_result(kept)
+
+    def _priorities(self, victims: Victims) -> tuple[int | None, ...]:
+        known = map(self._ledger.pod, victims.pods)
+        return tuple(None if pod is None else pod.priority for pod in known)
 
     def _read(self, pod: PodRecord) -> Ask | Refusal:
         return read(pod, resource=self._resource, default_policy=self._default_policy)

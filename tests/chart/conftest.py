@@ -11,6 +11,7 @@ from helmchart import Helm
 from localcluster import binaries
 from localcluster.progress import Progress
 from localcluster.settings import current_paths
+from scheduler_pairs import put_nodes
 
 
 @pytest.fixture(scope="session")
@@ -37,3 +38,16 @@ def server(bare_server: ApiServer, helm: Helm) -> ApiServer:
     helm.install(bare_server.kubeconfig)
     apiserver.wait_for_policies(bare_server)
     return bare_server
+
+
+@pytest.fixture(scope="session")
+def nodes(
+    kubernetes_binaries: Path, helm: Helm, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ApiServer]:
+    """Another API server with the chart, and with six nodes that schedulers can bind pods to."""
+    folder = tmp_path_factory.mktemp("nodes")
+    with apiserver.running(kubernetes_binaries, folder) as server:
+        helm.install(server.kubeconfig)
+        apiserver.wait_for_policies(server)
+        put_nodes(server, 6)
+        yield server

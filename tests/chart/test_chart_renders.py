@@ -239,6 +239,7 @@ def test_the_scheduler_asks_the_extender_and_trusts_no_failure(objects: list[Obj
         "filterVerb": "filter",
         "prioritizeVerb": "prioritize",
         "bindVerb": "bind",
+        "preemptVerb": "preempt",
         "weight": 20,
         "httpTimeout": "5s",
         "nodeCacheCapable": True,

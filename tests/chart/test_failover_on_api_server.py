@@ -11,36 +11,21 @@ from pathlib import Path
 
 import pytest
 
-import apiserver
 from apiserver import PODS, ApiServer
 from helmchart import Helm
-from scheduler_pairs import Pair, Pods, put_nodes, put_pod, running_pairs, wait_until, watched
+from scheduler_pairs import Pair, Pods, put_pod, running_pairs, wait_until, watched
 
-NODES = 6
 LEASE_SECONDS = 3
 
 _number = itertools.count()
 
 
-@pytest.fixture(scope="module")
-def cluster(
-    kubernetes_binaries: Path, helm: Helm, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ApiServer]:
-    """An API server with the chart and with nodes, for these tests alone."""
-    folder = tmp_path_factory.mktemp("failover")
-    with apiserver.running(kubernetes_binaries, folder) as server:
-        helm.install(server.kubeconfig)
-        apiserver.wait_for_policies(server)
-        put_nodes(server, NODES)
-        yield server
-
-
 @pytest.fixture
 def pairs(
-    cluster: ApiServer, helm: Helm, kubernetes_binaries: Path, tmp_path: Path
+    nodes: ApiServer, helm: Helm, kubernetes_binaries: Path, tmp_path: Path
 ) -> Iterator[list[Pair]]:
     with running_pairs(
-        cluster, helm, kubernetes_binaries, tmp_path, count=2, lease_seconds=LEASE_SECONDS
+        nodes, helm, kubernetes_binaries, tmp_path, count=2, lease_seconds=LEASE_SECONDS
     ) as both:
         yield both
 
@@ -80,9 +65,9 @@ def leader(pairs: list[Pair]) -> Pair:
 
 @pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
 def test_another_takes_over_and_no_gpu_is_given_twice(
-    cluster: ApiServer, pairs: list[Pair], fault: signal.Signals
+    nodes: ApiServer, pairs: list[Pair], fault: signal.Signals
 ) -> None:
-    with watched(cluster, seconds=120) as seen, burst(cluster, seen):
+    with watched(nodes, seconds=120) as seen, burst(nodes, seen):
         wait_until(lambda: len(seen.bound_at) > 40, seconds=60)
         first = leader(pairs)
         (other,) = [pair for pair in pairs if pair is not first]

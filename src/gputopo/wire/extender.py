@@ -6,7 +6,7 @@ plain dicts, since building models for thousands of nodes costs milliseconds.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
 
@@ -16,6 +16,16 @@ MAX_SCORE = 10
 
 def _either(name: str) -> AliasChoices:
     return AliasChoices(name, name[0].lower() + name[1:], name.lower())
+
+
+def _uid(victim: object) -> object:
+    """Return the UID of a victim in either mode, whatever it is."""
+    if not isinstance(victim, dict):
+        return None
+    metadata = victim.get("metadata")
+    if isinstance(metadata, dict):
+        return metadata.get("uid")
+    return victim.get("UID", victim.get("uid"))
 
 
 def _has_name(item: object) -> bool:
@@ -50,6 +60,43 @@ class ExtenderArgs(BaseModel):
             return self.node_names
         items = (self.nodes or {}).get("items") or []
         return [item["metadata"]["name"] for item in items]
+
+
+class Victims(BaseModel):
+    """The pods of a node that would be ended for the preemptor, by UID.
+
+    With ``nodeCacheCapable: true`` a victim is ``{"UID": ...}``, else a whole pod.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    pods: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+        default=(), validation_alias=_either("Pods")
+    )
+    pdb_violations: int = Field(default=0, validation_alias=_either("NumPDBViolations"))
+
+    @field_validator("pods", mode="before")
+    @classmethod
+    def _uids(cls, pods: object) -> object:
+        return [] if pods is None else [*map(_uid, pods)] if isinstance(pods, list) else pods
+
+
+class ExtenderPreemptionArgs(BaseModel):
+    """Body of preempt: the preemptor, and what kube-scheduler would end for it on each node."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    pod: dict[str, Any] = Field(validation_alias=_either("Pod"))
+    victims: dict[str, Victims] | None = Field(
+        default=None, validation_alias=_either("NodeNameToVictims")
+    )
+    meta_victims: dict[str, Victims] | None = Field(
+        default=None, validation_alias=_either("NodeNameToMetaVictims")
+    )
+
+    def offers(self) -> dict[str, Victims]:
+        """Return the victims on each node, in either mode."""
+        return (self.victims if self.meta_victims is None else self.meta_victims) or {}
 
 
 class ExtenderBindingArgs(BaseModel):
@@ -107,6 +154,19 @@ def filter_error(message: str) -> dict[str, Any]:
 def priorities(scores: Mapping[str, int]) -> list[dict[str, Any]]:
     """Return the reply of prioritize: scores of 0..``MAX_SCORE``."""
     return [{"Host": host, "Score": score} for host, score in scores.items()]
+
+
+def preempt_result(offers: Mapping[str, Victims]) -> dict[str, Any]:
+    """Return the reply of preempt, which is the same in both modes."""
+    return {
+        "NodeNameToMetaVictims": {
+            node: {
+                "Pods": [{"UID": uid} for uid in victims.pods],
+                "NumPDBViolations": victims.pdb_violations,
+            }
+            for node, victims in offers.items()
+        }
+    }
 
 
 def bind_result(error: str = "") -> dict[str, str]:

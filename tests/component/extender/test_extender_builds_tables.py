@@ -66,6 +66,10 @@ async def test_a_pod_whose_table_is_not_ready_in_time_is_to_be_tried_again(
         assert (answer.failed, answer.unresolvable) == ({}, {})
         assert await scheduler.prioritize(custom, NODES) == {"n1": 0, "n2": 0}
         assert await scheduler.bind(custom, "n1") == answer.error
+        body = {"Pod": custom, "NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "uid-a"}]}}}
+        url = f"{extender.addresses.verbs}/preempt"
+        async with extender.http.post(url, json=body) as response:
+            assert (response.status, await response.text()) == (503, f"{answer.error}\n")
         assert await extender.metric('gputopo_extender_binds_total{outcome="failed"}') == 1
         gate.set()
         await until(lambda: _is_bound(extender, "n1"))

@@ -8,9 +8,11 @@ from pydantic import ValidationError
 from gputopo.wire.extender import (
     ExtenderArgs,
     ExtenderBindingArgs,
+    ExtenderPreemptionArgs,
     bind_result,
     filter_error,
     filter_result,
+    preempt_result,
     priorities,
 )
 
@@ -121,3 +123,44 @@ def test_nodes_without_names_are_refused(items: object) -> None:
     body = {"Pod": POD, "Nodes": {"items": items}}
     with pytest.raises(ValidationError, match=r"metadata\.name"):
         ExtenderArgs.model_validate(body)
+
+
+WHOLE = {"NodeNameToVictims": {"n1": {"Pods": [{"metadata": {"uid": "u"}}], "NumPDBViolations": 2}}}
+META = {"NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "u"}], "NumPDBViolations": 2}}}
+CAMEL = {"nodeNameToMetaVictims": {"n1": {"pods": [{"uid": "u"}], "numPDBViolations": 2}}}
+
+
+@pytest.mark.parametrize("body", [WHOLE, META, CAMEL, {**META, "NodeNameToVictims": None}])
+def test_victims_are_read_in_both_modes_and_any_case(body: dict[str, Any]) -> None:
+    offers = ExtenderPreemptionArgs.model_validate({"Pod": POD, **body}).offers()
+    assert {node: (it.pods, it.pdb_violations) for node, it in offers.items()} == {
+        "n1": (("u",), 2)
+    }
+    assert preempt_result(offers) == META
+
+
+def test_no_victims_are_an_empty_offer() -> None:
+    assert ExtenderPreemptionArgs.model_validate({"Pod": POD}).offers() == {}
+    none = {"NodeNameToMetaVictims": {"n1": {"Pods": None}}}
+    offers = ExtenderPreemptionArgs.model_validate({"Pod": POD, **none}).offers()
+    assert offers["n1"].pods == ()
+
+
+@pytest.mark.parametrize(
+    "victims",
+    [
+        None,
+        [],
+        {"Pods": [None]},
+        {"Pods": [{"UID": ""}]},
+        {"Pods": [{"UID": 7}]},
+        {"Pods": "u"},
+        {"Pods": [{"metadata": {}}]},
+        {"NumPDBViolations": "many"},
+    ],
+)
+def test_victims_that_are_none_are_refused(victims: object) -> None:
+    with pytest.raises(ValidationError, match=r"NodeNameToMetaVictims\.n1"):
+        ExtenderPreemptionArgs.model_validate(
+            {"Pod": POD, "NodeNameToMetaVictims": {"n1": victims}}
+        )
