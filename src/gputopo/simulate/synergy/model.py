@@ -1,5 +1,6 @@
 """What is simulated of Synergy, and what comes of it."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -10,6 +11,9 @@ ROUND_S: Final = 300.0
 """How long a decision holds (Synergy, section 3)."""
 
 SECONDS_PER_HOUR: Final = 3600
+
+_STATIC_BEFORE_S: Final = 1.0
+"""A list whose jobs all come before is looked at when they are there, as in the paper."""
 
 
 class SynergyError(ValueError):
@@ -90,3 +94,15 @@ def require_fitting(jobs: Sequence[TrainingJob], cluster: Cluster) -> None:
             raise SynergyError(
                 f"job {job.id}: gpus: {job.gpus} of {cluster.servers * cluster.gpus} there are"
             )
+
+
+def first_round_s(arrivals_s: Sequence[float]) -> float:
+    """Return when the first round begins; the others follow each other from there."""
+    if max(arrivals_s) < _STATIC_BEFORE_S:
+        return _STATIC_BEFORE_S
+    return next_round_s(0.0, min(arrivals_s))
+
+
+def next_round_s(now_s: float, arrival_s: float, round_s: float = ROUND_S) -> float:
+    """Return the first round, counted from one that begins now, that knows of an arrival."""
+    return now_s + math.ceil((arrival_s - now_s) / round_s) * round_s

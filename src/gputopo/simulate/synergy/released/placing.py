@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from gputopo.simulate.synergy.model import SynergyError
-from gputopo.simulate.synergy.released.state import Job, Servers, Vector
+from gputopo.simulate.synergy.released.state import Job, PerGpu, Servers
 
 
 def place_share(servers: Servers, job: Job) -> bool:
     """Give a job its proportional share; whether there was room."""
-    return _place(servers, job, servers.share.times(job.source.gpus), speed=1.0)
+    return _place(servers, job, servers.share, speed=1.0)
 
 
 def place_greedily(servers: Servers, job: Job) -> bool:
@@ -24,13 +24,13 @@ def place_tuned(servers: Servers, job: Job) -> bool:
     """
     if _place(servers, job, job.demand, job.speed):
         return True
-    demand = _cut(servers, job)
-    if _place(servers, job, demand, job.speed):
+    per_gpu = _cut(servers, job)
+    if _place(servers, job, per_gpu, job.speed):
         return True
     for number, gpus in _with_room(servers, job.source.gpus):
-        for victim in _victims(servers, number, demand.times(gpus / job.source.gpus)):
+        for victim in _victims(servers, number, gpus, per_gpu):
             _cut_placed(servers, victim)
-    if _place(servers, job, demand, job.speed):
+    if _place(servers, job, per_gpu, job.speed):
         return True
     raise SynergyError(
         f"job {job.source.id}: gpus: {job.source.gpus} do not fit beside the others even with"
@@ -38,98 +38,87 @@ def place_tuned(servers: Servers, job: Job) -> bool:
     )
 
 
-def _place(servers: Servers, job: Job, demand: Vector, speed: float) -> bool:
+def _place(servers: Servers, job: Job, per_gpu: PerGpu, speed: float) -> bool:
     """Take GPUs one by one, each with its part of the demand, from the first server on."""
-    per_gpu = demand.times(1 / job.source.gpus)
     missing = job.source.gpus
-    parts: dict[int, Vector] = {}
-    for number, free in enumerate(servers.free):
-        taken = _fitting(per_gpu, free, missing)
-        if taken:
-            parts[number] = per_gpu.times(taken)
+    parts: dict[int, int] = {}
+    for number, gpus in enumerate(servers.gpus):
+        if gpus and (taken := _fitting(servers, number, per_gpu, min(gpus, missing))):
+            parts[number] = taken
             missing -= taken
-        if not missing:
-            break
+            if not missing:
+                break
     else:
         return False
-    servers.hold(job, parts)
+    servers.hold(job, parts, per_gpu)
+    servers.running.append(job)
     for number in parts:
         servers.placed[number].append(job)
     job.run(speed)
     return True
 
 
-def _fitting(per_gpu: Vector, free: Vector, most: int) -> int:
-    """Return how many GPUs with their parts fit into what is free, ``most`` at most."""
-    if not per_gpu.within(free):
-        return 0
-    taken = 1
-    while taken < most and per_gpu.times(taken + 1).within(free):
-        taken += 1
-    return taken
+def _fitting(servers: Servers, number: int, per_gpu: PerGpu, most: int) -> int:
+    """Return with how many GPUs, ``most`` at most, what goes with them fits on a server."""
+    cpus, memory_gb = servers.cpus[number], servers.memory_gb[number]
+    while most and (most * per_gpu.cpus > cpus or most * per_gpu.memory_gb > memory_gb):
+        most -= 1
+    return most
 
 
-def _cut(servers: Servers, job: Job) -> Vector:
+def _cut(servers: Servers, job: Job) -> PerGpu:
     """Return the share of a job that would have more of anything, with its speed set to that."""
-    share = servers.share.times(job.source.gpus)
-    if job.demand.within(share):
+    share = servers.share
+    if job.demand.cpus <= share.cpus and job.demand.memory_gb <= share.memory_gb:
         return job.demand
     job.speed = 1.0
     return share
 
 
-def _with_room(servers: Servers, gpus: int) -> Iterator[tuple[int, float]]:
+def _with_room(servers: Servers, gpus: int) -> Iterator[tuple[int, int]]:
     """Yield servers and how many of the GPUs each would have.
 
-    Of several GPUs all on the first server that has so many, else from those with the fewest
-    free on; a single one likewise.
+    Several GPUs all on the first server that has so many, else, as a single one, on those with
+    the fewest free.
     """
-    numbers = range(len(servers.free))
     if gpus > 1:
-        first = next((each for each in numbers if servers.free[each].gpus >= gpus), None)
-        if first is not None:
-            yield first, gpus
-            return
-    missing: float = gpus
-    found = [(servers.free[each].gpus, each) for each in numbers if servers.free[each].gpus]
-    for free, number in sorted(found):
-        if missing > 0:
-            yield number, min(free, missing)
-        missing -= free
+        for number, free in enumerate(servers.gpus):
+            if free >= gpus:
+                yield number, gpus
+                return
+    for free, number in sorted((free, number) for number, free in enumerate(servers.gpus) if free):
+        if gpus > 0:
+            yield number, min(free, gpus)
+        gpus -= free
 
 
-def _victims(servers: Servers, number: int, wanted: Vector) -> list[Job]:
-    """Return who is to be cut on a server so that ``wanted`` fits.
+def _victims(servers: Servers, number: int, gpus: int, per_gpu: PerGpu) -> list[Job]:
+    """Return who is to be cut on a server so that GPUs fit with what goes with them.
 
     Those on the fewest servers first, then with the most CPUs per GPU, then memory. Whoever
     comes before the last that is needed is cut too, even one with nothing above its share.
     """
-    need = wanted.beyond(servers.free[number])
-    if not any(need):
-        return []
+    cpus = gpus * per_gpu.cpus - servers.cpus[number]
+    memory_gb = gpus * per_gpu.memory_gb - servers.memory_gb[number]
     servers.placed[number].sort(key=_by_excess)
-    victims = []
+    victims: list[Job] = []
     for job in servers.placed[number]:
-        gpus = job.parts[number].gpus
-        held = job.held
-        excess = held.times(gpus / held.gpus).beyond(servers.share.times(gpus))
-        need = need.beyond(excess)
-        victims.append(job)
-        if not any(need):
+        if cpus <= 0 and memory_gb <= 0:
             break
+        held = job.parts[number]
+        cpus -= max(0.0, held * (job.per_gpu.cpus - servers.share.cpus))
+        memory_gb -= max(0.0, held * (job.per_gpu.memory_gb - servers.share.memory_gb))
+        victims.append(job)
     return victims
 
 
 def _by_excess(job: Job) -> tuple[int, float, float]:
-    held = job.held
-    return len(job.parts), -held.cpus / held.gpus, -held.memory_gb / held.gpus
+    return len(job.parts), -job.per_gpu.cpus, -job.per_gpu.memory_gb
 
 
 def _cut_placed(servers: Servers, job: Job) -> None:
     """Give a job that is placed its share there instead, and the round again at speed 1."""
-    gpus = {number: part.gpus for number, part in job.parts.items()}
-    servers.release(job)
+    parts = servers.release(job)
     job.take_back()
-    per_gpu = _cut(servers, job).times(1 / job.source.gpus)
-    servers.hold(job, {number: per_gpu.times(count) for number, count in gpus.items()})
+    servers.hold(job, parts, _cut(servers, job))
     job.run(speed=1.0)

@@ -1,6 +1,5 @@
 """The authors' simulator, round by round."""
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -14,14 +13,15 @@ from gputopo.simulate.synergy.model import (
     Progress,
     SynergyError,
     TrainingJob,
+    first_round_s,
+    next_round_s,
     require_fitting,
 )
 from gputopo.simulate.synergy.released.placing import place_greedily, place_share, place_tuned
-from gputopo.simulate.synergy.released.state import Job, Servers, Vector
+from gputopo.simulate.synergy.released.state import Job, PerGpu, Servers
 
 _GPU_COUNTS: Final = (1, 2, 4, 8, 16)
 _STARVED_AFTER_S: Final = 1000 * SECONDS_PER_HOUR
-_STATIC_BEFORE_S: Final = 1.0
 
 _Place: TypeAlias = Callable[[Servers, Job], bool]
 _Key: TypeAlias = Callable[[Job, float, bool], tuple[float, ...]]
@@ -73,39 +73,35 @@ def _rounds(
     """Yield who ends at the end of each round."""
     servers = Servers.idle(cluster)
     queue: list[Job] = []
-    now = _first_round(coming)
+    now = first_round_s([job.source.arrival_s for job in coming])
     arrived = 0
     while arrived < len(coming) or queue:
         if not queue:
-            now = max(now, _next_round(now, coming[arrived].source.arrival_s))
+            now = max(now, next_round_s(now, coming[arrived].source.arrival_s))
         while arrived < len(coming) and coming[arrived].source.arrival_s <= now:
             queue.append(coming[arrived])
             arrived += 1
-        _schedule(servers, queue, now, key, place)
+        by_share = place is place_share
+        queue.sort(key=lambda job: key(job, now, by_share))
+        _mark(servers, queue, now)
+        servers = Servers.idle(cluster)
+        _schedule(servers, queue, place, fixed_set=key is _las)
         now += ROUND_S
         yield _end_round(servers, queue, now)
 
 
-def _first_round(coming: Sequence[Job]) -> float:
-    """Return when the program first looks: a second on where all jobs come at the start."""
-    if coming[-1].source.arrival_s < _STATIC_BEFORE_S:
-        return _STATIC_BEFORE_S
-    return _next_round(0.0, coming[0].source.arrival_s)
-
-
-def _next_round(now: float, arrival_s: float) -> float:
-    return now + math.ceil((arrival_s - now) / ROUND_S) * ROUND_S
-
-
-def _schedule(servers: Servers, queue: list[Job], now: float, key: _Key, place: _Place) -> None:
-    by_share = place is place_share
-    queue.sort(key=lambda job: key(job, now, by_share))
-    for job in queue:
+def _mark(last: Servers, queue: Sequence[Job], now: float) -> None:
+    """Forget who was cut in the last round, and put first, from the next on, who starves."""
+    for job in last.running:
         job.speed = job.profiled
-        last_s = job.source.arrival_s if job.last_ran_s is None else job.last_ran_s
-        job.starved = job.starved or now - last_s > _STARVED_AFTER_S
-    walk = _biggest_first(servers, queue, tuned=place is place_tuned) if key is _las else queue
-    free = servers.free_gpus
+    if now > _STARVED_AFTER_S:
+        for job in queue:
+            job.starved = job.starved or now - job.last_ran_s > _STARVED_AFTER_S
+
+
+def _schedule(servers: Servers, queue: Sequence[Job], place: _Place, *, fixed_set: bool) -> None:
+    walk = _fitting(servers, queue, tuned=place is place_tuned) if fixed_set else queue
+    free = sum(servers.gpus)
     for job in walk:
         if not free:
             break
@@ -113,9 +109,9 @@ def _schedule(servers: Servers, queue: list[Job], now: float, key: _Key, place: 
             free -= job.source.gpus
 
 
-def _biggest_first(servers: Servers, queue: Sequence[Job], *, tuned: bool) -> list[Job]:
+def _fitting(servers: Servers, queue: Sequence[Job], *, tuned: bool) -> list[Job]:
     """Return whose GPUs fit, which the program fixes beforehand in this one order."""
-    free = servers.free_gpus
+    free = sum(servers.gpus)
     chosen = []
     for job in queue:
         if job.source.gpus <= free:
@@ -126,16 +122,13 @@ def _biggest_first(servers: Servers, queue: Sequence[Job], *, tuned: bool) -> li
 
 def _end_round(servers: Servers, queue: list[Job], now: float) -> list[FinishedJob]:
     ended = []
-    for job in queue:
-        if job.parts:
-            job.last_ran_s = now
-            servers.release(job)
-            if job.is_done:
-                ended.append(FinishedJob(job.source.id, job.source.arrival_s, now))
-    queue[:] = [job for job in queue if not job.is_done]
-    for placed in servers.placed:
-        placed.clear()
-    return ended
+    for job in servers.running:
+        job.last_ran_s = now
+        job.parts = {}
+        if job.is_done:
+            ended.append(job)
+            queue.remove(job)
+    return [FinishedJob(job.source.id, job.source.arrival_s, now) for job in ended]
 
 
 def _fifo(job: Job, now: float, by_share: bool) -> tuple[float, ...]:  # noqa: ARG001, FBT001 - one of the orders
@@ -166,7 +159,7 @@ def _job(job: TrainingJob, cluster: Cluster) -> Job:
         raise SynergyError(f"job {job.id}: gpus: {job.gpus} is not one of 1, 2, 4, 8, 16")
     profile = _profile(job, cluster)
     demand, speed = _demand(job, profile, cluster)
-    return Job(job, demand, speed, profile.step_s, speed)
+    return Job(job, demand, speed, profile.step_s, speed, demand, job.arrival_s)
 
 
 def _profile(job: TrainingJob, cluster: Cluster) -> Profile:
@@ -181,31 +174,27 @@ def _profile(job: TrainingJob, cluster: Cluster) -> Profile:
     return singles[cluster.cpus_per_gpu]
 
 
-def _demand(job: TrainingJob, profile: Profile, cluster: Cluster) -> tuple[Vector, float]:
+def _demand(job: TrainingJob, profile: Profile, cluster: Cluster) -> tuple[PerGpu, float]:
     """Return what a job would have, cut to one server, and how much faster that makes it.
 
     What is cut is taken from the speed-up along a straight line over CPUs. A job of several
     servers has none, and its share of whatever is more than one server has.
     """
-    share = Vector(1, cluster.cpus_per_gpu, cluster.memory_gb_per_gpu).times(job.gpus)
-    wanted = Vector(
-        job.gpus, profile.best_cpus_per_gpu * job.gpus, profile.best_memory_gb_per_gpu * job.gpus
-    )
+    wanted = PerGpu(profile.best_cpus_per_gpu, profile.best_memory_gb_per_gpu)
+    most = PerGpu(cluster.cpus / job.gpus, cluster.memory_gb / job.gpus)
+    share = PerGpu(cluster.cpus_per_gpu, cluster.memory_gb_per_gpu)
     if job.gpus > cluster.gpus:
-        return Vector(
-            job.gpus,
-            wanted.cpus if wanted.cpus <= cluster.cpus else share.cpus,
-            wanted.memory_gb if wanted.memory_gb <= cluster.memory_gb else share.memory_gb,
+        return PerGpu(
+            wanted.cpus if wanted.cpus <= most.cpus else share.cpus,
+            wanted.memory_gb if wanted.memory_gb <= most.memory_gb else share.memory_gb,
         ), 1.0
-    demand = Vector(
-        job.gpus, min(wanted.cpus, cluster.cpus), min(wanted.memory_gb, cluster.memory_gb)
-    )
+    demand = PerGpu(min(wanted.cpus, most.cpus), min(wanted.memory_gb, most.memory_gb))
     if demand == wanted:
         return wanted, profile.speed_up
     if wanted.cpus == share.cpus:
         raise SynergyError(
-            f"job {job.id}: model: {job.model.name} wants {wanted.memory_gb:g} GB of a server's"
-            f" {cluster.memory_gb:g}, and the authors' program cannot tell what less does to it"
+            f"job {job.id}: model: {job.model.name} wants {wanted.memory_gb:g} GB per GPU, more"
+            " than a server has, and the authors' program cannot tell what less does to it"
         )
     slope = (profile.speed_up - 1) / (wanted.cpus - share.cpus)
     return demand, 1 + slope * (demand.cpus - share.cpus)

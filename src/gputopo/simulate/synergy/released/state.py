@@ -1,35 +1,21 @@
 """The program's jobs and servers while it runs."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gputopo.simulate.synergy.model import ROUND_S, Cluster, TrainingJob
 
 
-class Vector(NamedTuple):
-    """GPUs, CPUs and GB: of a job, of a server, or of what is missing.
+class PerGpu(NamedTuple):
+    """What goes with each GPU of a job.
 
     The program has storage bandwidth and network as well; in its profiles a GPU goes with
     62.5 MB/s and no network, of 62.5 MB/s per GPU there are, so that neither ever decides.
     """
 
-    gpus: float
     cpus: float
     memory_gb: float
-
-    def times(self, factor: float) -> "Vector":
-        """Return so many of it."""
-        return Vector(self.gpus * factor, self.cpus * factor, self.memory_gb * factor)
-
-    def within(self, other: Sequence[float]) -> bool:
-        """Return whether another has as much of everything."""
-        return all(mine <= theirs for mine, theirs in zip(self, other, strict=True))
-
-    def beyond(self, other: Sequence[float]) -> "Vector":
-        """Return by how much it exceeds another, 0 where it does not."""
-        return Vector(*(max(0.0, a - b) for a, b in zip(self, other, strict=True)))
 
 
 @dataclass(slots=True, eq=False)
@@ -40,27 +26,24 @@ class Job:
         demand: what it would have; with that it runs ``profiled`` times as fast.
         step_s: seconds of a step with the proportional share.
         speed: how many times as fast it goes, or went when it was last looked at.
-        parts: what it holds now, by the number of the server.
+        per_gpu: what it holds with each GPU.
+        parts: the GPUs it holds now, by the number of the server.
         before: steps done when the round began.
-        last_ran_s: when it last held anything; None before.
+        last_ran_s: when it last held anything, or came.
     """
 
     source: TrainingJob
-    demand: Vector
+    demand: PerGpu
     profiled: float
     step_s: float
     speed: float
-    parts: dict[int, Vector] = field(default_factory=dict)
+    per_gpu: PerGpu
+    last_ran_s: float
+    parts: dict[int, int] = field(default_factory=dict)
     done: int = 0
     before: int = 0
     attained_s: float = 0.0
-    last_ran_s: float | None = None
     starved: bool = False
-
-    @property
-    def held(self) -> Vector:
-        """What it holds on all servers together."""
-        return Vector(*map(sum, zip(*self.parts.values(), strict=True)))
 
     @property
     def is_done(self) -> bool:
@@ -90,46 +73,45 @@ class Servers:
     """What is free, and who was put where in this round.
 
     Attributes:
-        free: by the number of the server.
+        gpus: free ones by the number of the server; so ``cpus`` and ``memory_gb``.
         placed: jobs by the number of the server, in the order in which they came.
+        running: all of them.
     """
 
-    cluster: Cluster
-    free: list[Vector]
+    share: PerGpu
+    gpus: list[int]
+    cpus: list[float]
+    memory_gb: list[float]
     placed: list[list[Job]]
+    running: list[Job]
 
     @classmethod
     def idle(cls, cluster: Cluster) -> "Servers":
         """Return them with nothing on them."""
-        whole = Vector(cluster.gpus, cluster.cpus, cluster.memory_gb)
-        return cls(cluster, [whole] * cluster.servers, [[] for _ in range(cluster.servers)])
+        count = cluster.servers
+        return cls(
+            share=PerGpu(cluster.cpus_per_gpu, cluster.memory_gb_per_gpu),
+            gpus=[cluster.gpus] * count,
+            cpus=[cluster.cpus] * count,
+            memory_gb=[cluster.memory_gb] * count,
+            placed=[[] for _ in range(count)],
+            running=[],
+        )
 
-    @property
-    def free_gpus(self) -> float:
-        """GPUs that are free on all of them together."""
-        return sum(vector.gpus for vector in self.free)
+    def hold(self, job: Job, parts: dict[int, int], per_gpu: PerGpu) -> None:
+        """Give a job GPUs and what goes with each."""
+        job.parts, job.per_gpu = parts, per_gpu
+        for number, gpus in parts.items():
+            self._take(number, gpus, per_gpu)
 
-    @property
-    def share(self) -> Vector:
-        """The proportional share of one GPU."""
-        return Vector(1, self.cluster.cpus_per_gpu, self.cluster.memory_gb_per_gpu)
+    def release(self, job: Job) -> dict[int, int]:
+        """Take from a job what it has, and return which GPUs that were."""
+        parts, job.parts = job.parts, {}
+        for number, gpus in parts.items():
+            self._take(number, -gpus, job.per_gpu)
+        return parts
 
-    def hold(self, job: Job, parts: dict[int, Vector]) -> None:
-        """Give a job what it gets."""
-        job.parts = parts
-        for number, part in parts.items():
-            self.free[number] = Vector(*map(_minus, self.free[number], part))
-
-    def release(self, job: Job) -> None:
-        """Take from a job what it has."""
-        for number, part in job.parts.items():
-            self.free[number] = Vector(*map(_plus, self.free[number], part))
-        job.parts = {}
-
-
-def _minus(one: float, other: float) -> float:
-    return one - other
-
-
-def _plus(one: float, other: float) -> float:
-    return one + other
+    def _take(self, number: int, gpus: int, per_gpu: PerGpu) -> None:
+        self.gpus[number] -= gpus
+        self.cpus[number] -= gpus * per_gpu.cpus
+        self.memory_gb[number] -= gpus * per_gpu.memory_gb
