@@ -1,5 +1,6 @@
 """What ``gputopo doctor`` says, to whom, and with which status."""
 
+import json
 import re
 from pathlib import Path
 
@@ -35,6 +36,24 @@ def test_nothing_is_found_on_a_cluster_that_is_well(api: CannedApi, gputopo: Com
     document = gputopo("doctor -o json").document
     assert {check["result"] for check in document["checks"]} == {"ok"}
     assert (document["errors"], document["warnings"], document["notChecked"]) == (0, 0, 0)
+
+
+def test_what_is_wrong_in_the_same_way_with_many_is_told_once(
+    api: CannedApi, gputopo: Command
+) -> None:
+    for i in range(3, 10):
+        api.lists[NODES].append(json.loads(json.dumps(api.lists[NODES][0]).replace("n1", f"n{i}")))
+        api.lists[TOPOLOGIES].append(
+            json.loads(json.dumps(api.lists[TOPOLOGIES][1]).replace('"n2"', f'"n{i}"'))
+        )
+        api.objects[configz(f"n{i}")] = api.objects[configz("n1")]
+        for gpu in api.lists[TOPOLOGIES][-1]["status"]["gpus"]:
+            gpu.pop("pod", None)
+    said = gputopo("doctor --settle 0").out
+    where = "error: Node n3, n4, n5, n6, n7 and 2 more\n  no agent runs there: "
+    assert said.count("no agent runs there: ") == said.count(where) == 1
+    assert "`kubectl describe node n3` (for n3, and the others likewise)\n" in said
+    assert said.endswith("9 checks: 7 errors\n")
 
 
 def test_warnings_alone_are_status_0(api: CannedApi, gputopo: Command) -> None:
@@ -119,8 +138,11 @@ def test_a_cluster_without_gputopo_is_told_what_is_missing(
     api.objects = {VERSION: api.objects[VERSION]}
     done = gputopo("doctor --settle 0")
     assert done.status == 3
-    assert done.out.count("  is missing\n") == 3
-    assert done.out.count("install the chart: docs/install.md") == 3
+    names = "gpujobs.gputopo.io, gpuprofiles.gputopo.io, gputopologies.gputopo.io"
+    todo = "kubectl apply --server-side -f crds/"
+    missing = f"error: CustomResourceDefinition {names}\n  is missing\n  to do: {todo}\n"
+    assert missing in done.out
+    assert done.out.count("  to do: install the chart: docs/install.md\n") == 2
     assert f"gputopologies cannot be read: {TOPOLOGIES} is not here" in done.out
 
 

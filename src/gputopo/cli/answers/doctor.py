@@ -1,14 +1,15 @@
 """What ``gputopo doctor`` says."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from gputopo.cli import output
 from gputopo.cli.doctor.checks import Outcome, examine, lasting
-from gputopo.cli.doctor.model import Severity
+from gputopo.cli.doctor.model import Finding, Severity, named
 from gputopo.cli.doctor.read import snapshot
 from gputopo.cli.kube import connected
 
@@ -64,15 +65,30 @@ def _lines(found: Sequence[Outcome]) -> Iterator[RenderableType]:
             for outcome in found
         ],
     )
-    for outcome in found:
-        for finding in outcome.findings:
-            # Not in a table: what to do is to be copied.
-            yield Text()
-            yield Text(f"{finding.severity.value}: {finding.object}", "bold")
-            yield Text(f"  {output.one_line(finding.problem)}")
-            yield Text(f"  to do: {finding.todo}")
+    for alike in _alike(finding for outcome in found for finding in outcome.findings):
+        # Not in a table: what to do is to be copied.
+        kind, _, first = alike[0].object.partition(" ")
+        names = named([first, *(finding.object.partition(" ")[2] for finding in alike[1:])])
+        differ = any(finding.todo != alike[0].todo for finding in alike)
+        others = f" (for {first}, and the others likewise)" if differ else ""
+        yield Text()
+        yield Text(f"{alike[0].severity.value}: {kind} {names}", "bold")
+        yield Text(f"  {output.one_line(alike[0].problem)}")
+        yield Text(f"  to do: {alike[0].todo}{others}")
     yield Text()
     yield Text(_summary(found))
+
+
+def _alike(findings: Iterable[Finding]) -> Iterable[Sequence[Finding]]:
+    """Return findings together that differ only in the object's name."""
+    together: dict[tuple[str, ...], list[Finding]] = defaultdict(list)
+    for finding in findings:
+        kind, _, name = finding.object.partition(" ")
+        texts = [finding.problem, finding.todo]
+        for part in filter(None, name.split("/")):
+            texts = [text.replace(part, "\0") for text in texts]
+        together[finding.severity.value, kind, *texts].append(finding)
+    return together.values()
 
 
 def _result(outcome: Outcome) -> str:

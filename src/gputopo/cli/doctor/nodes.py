@@ -1,6 +1,5 @@
 """Checks of the nodes with GPUs: their agents, other plugins beside them, and their kubelets."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
@@ -169,22 +168,16 @@ def _nodes_of(snapshot: Snapshot, daemon_set: Document) -> Iterator[str]:
 
 def kubelets(snapshot: Snapshot) -> Iterator[Finding]:
     """Yield kubelets that may refuse pods after their GPUs were chosen, or that do not answer."""
-    alike: dict[tuple[str, str], list[str]] = defaultdict(list)
     for kubelet in snapshot[Kind.KUBELETS]:
-        config = kubelet.get("kubeletconfig")
+        name, config = kubelet["name"], kubelet.get("kubeletconfig")
         if not isinstance(config, dict):
             why = kubelet.get("refused", "the answer has no kubeletconfig")
             problem = f"kubelet does not tell its configuration: {why}"
-            todo = "kubectl get --raw /api/v1/nodes/NODE/proxy/configz"
+            todo = f"kubectl get --raw /api/v1/nodes/{name}/proxy/configz"
+            yield warning(f"Node {name}", problem, todo)
         elif config.get("topologyManagerPolicy") in _REFUSING:
-            problem = _refusal(config)
             todo = "topologyManagerPolicy: best-effort for kubelet, unless that is meant"
-        else:
-            continue
-        alike[problem, todo].append(kubelet["name"])
-    for (problem, todo), names in alike.items():
-        where = f"Node{'s' * (len(names) > 1)} {named(names)}"
-        yield warning(where, problem, todo.replace("NODE", names[0]))
+            yield warning(f"Node {name}", _refusal(config), todo)
 
 
 def _refusal(config: Document) -> str:
