@@ -66,17 +66,21 @@ def _lines(found: Sequence[Outcome]) -> Iterator[RenderableType]:
         ],
     )
     for alike in _alike(finding for outcome in found for finding in outcome.findings):
-        # Not in a table: what to do is to be copied.
-        kind, _, first = alike[0].object.partition(" ")
-        names = named([first, *(finding.object.partition(" ")[2] for finding in alike[1:])])
-        differ = any(finding.todo != alike[0].todo for finding in alike)
-        others = f" (for {first}, and the others likewise)" if differ else ""
         yield Text()
-        yield Text(f"{alike[0].severity.value}: {kind} {names}", "bold")
-        yield Text(f"  {output.one_line(alike[0].problem)}")
-        yield Text(f"  to do: {alike[0].todo}{others}")
+        yield from _block(alike)
     yield Text()
     yield Text(_summary(found))
+
+
+def _block(alike: Sequence[Finding]) -> Iterator[Text]:
+    """Yield lines rather than cells of a table: what to do is to be copied."""
+    kind, _, first = alike[0].object.partition(" ")
+    names = named([first, *(finding.object.partition(" ")[2] for finding in alike[1:])])
+    differ = any(finding.todo != alike[0].todo for finding in alike)
+    others = f" (for {first}, and the others likewise)" if differ else ""
+    yield Text(f"{alike[0].severity.value}: {kind} {names}", "bold")
+    yield Text(f"  {output.one_line(alike[0].problem)}")
+    yield Text(f"  to do: {alike[0].todo}{others}")
 
 
 def _alike(findings: Iterable[Finding]) -> Iterable[Sequence[Finding]]:
