@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from gputopo.allocation.menu import Menus
-from gputopo.allocation.model import Ask, Outcome, Resources, Server
+from gputopo.allocation.menu import Menus, Target
+from gputopo.allocation.model import Ask, Outcome, Server, whole_capacity
 from gputopo.allocation.prices import prices_of
 from gputopo.allocation.rooms import Room, Tenant, checked, outcome, runnable
 from gputopo.allocation.spare import give_spare
-from gputopo.allocation.spread import Target, settle
+from gputopo.allocation.spread import settle
 from gputopo.allocation.swap import swap
 
 _EXCHANGES: Final = 3
@@ -34,11 +34,7 @@ def marginal(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:
     checked(servers, asks)
     menus = Menus(servers)
     chosen = [(ask, menus[ask]) for ask in runnable(servers, asks)]
-    capacity = Resources(
-        sum(server.cpus for server in servers),
-        sum(server.memory_gb for server in servers),
-        sum(server.storage_mb_per_s for server in servers),
-    )
+    capacity = whole_capacity(servers)
     prices = prices_of(Counter(menu for _, menu in chosen), capacity)
     whole = Room("all", sum(server.gpus for server in servers), capacity)
     meant = [

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import inf
 from typing import NamedTuple
 
 from gputopo.allocation.model import Ask, Resources, Server, proportional_share, throughput_of
@@ -51,6 +52,14 @@ class Menu:
         return self.demand[:3] != self.cut[:3]
 
 
+class Target(NamedTuple):
+    """A job, and what it should have."""
+
+    ask: Ask
+    menu: Menu
+    option: Option
+
+
 class Menus:
     """The menus of jobs on given servers."""
 
@@ -71,17 +80,24 @@ class Menus:
 
 
 @lru_cache(maxsize=4096)
-def menu_of(ask: Ask, share_per_gpu: Resources) -> Menu:
-    """Return what a job can be given where one GPU's share is so much."""
+def menu_of(ask: Ask, share_per_gpu: Resources, fair: float = inf) -> Menu:
+    """Return what a job can be given.
+
+    Args:
+        ask: the job.
+        share_per_gpu: the proportional share of one GPU.
+        fair: a throughput that is promised, where that is less than the share yields.
+    """
     cpus, memory_gb, storage = (amount * ask.gpus for amount in share_per_gpu)
     right = Resources(cpus, memory_gb, min(storage, ask.storage_mb_per_s))
     wanted = Resources(*saturating_demand(ask.matrix), ask.storage_mb_per_s)
     needed = Resources(*map(min, right, wanted))
     if throughput_of(ask, needed) < throughput_of(ask, right):
         needed, wanted = right, Resources(*map(max, right, wanted))
-    scale = throughput_of(ask, right) or ask.matrix.best
+    promised = min(fair, throughput_of(ask, right))
+    scale = promised or ask.matrix.best
     share, cut, demand = (_option(ask, given, scale) for given in (right, needed, wanted))
-    return Menu(share, cut, demand, _worth_having(ask, share, scale))
+    return Menu(share, cut, demand, _worth_having(ask, share, promised, scale))
 
 
 def _option(ask: Ask, given: Resources, scale: float) -> Option:
@@ -89,16 +105,16 @@ def _option(ask: Ask, given: Resources, scale: float) -> Option:
     return Option(*given, throughput, throughput / scale)
 
 
-def _worth_having(ask: Ask, share: Option, scale: float) -> tuple[Option, ...]:
+def _worth_having(ask: Ask, share: Option, promised: float, scale: float) -> tuple[Option, ...]:
     """Return the options that keep the promise and that nothing beats, the least one in front."""
     read = ask.storage_mb_per_s / ask.matrix.best
-    points = [*_corners(ask.matrix, share.throughput), *_corners(ask.matrix, ask.matrix.best)]
+    points = [*_corners(ask.matrix, promised), *_corners(ask.matrix, ask.matrix.best)]
     candidates = {
-        Option(point.cpus, point.memory_gb, read * point.throughput, point.throughput, worth)
-        for point in points
-        if (worth := point.throughput / scale) >= share.worth
+        Option(cpus, memory_gb, read * throughput, throughput, throughput / scale)
+        for cpus, memory_gb, throughput in points
+        if throughput >= promised
     }
-    if share.throughput == 0:
+    if promised == 0:
         candidates.add(share)
     kept = [one for one in candidates if not any(_beats(other, one) for other in candidates)]
     return tuple(sorted(kept, key=lambda one: (one.throughput, not _within(one, share), one)))

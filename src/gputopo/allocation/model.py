@@ -147,6 +147,15 @@ def proportional_share(servers: Sequence[Server], gpus: int) -> Resources:
     )
 
 
+def whole_capacity(servers: Sequence[Server]) -> Resources:
+    """Return what all servers have together."""
+    return Resources(
+        sum(server.cpus for server in servers),
+        sum(server.memory_gb for server in servers),
+        sum(server.storage_mb_per_s for server in servers),
+    )
+
+
 def throughput_of(ask: Ask, given: Resources) -> float:
     """Return how fast a job is with so much: W[c, m], or what its storage bandwidth yields."""
     fed = ask.matrix.at(given.cpus, given.memory_gb)

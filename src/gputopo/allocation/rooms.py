@@ -1,7 +1,7 @@
 """The servers while they fill, and the ways to find GPUs on them."""
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Self, TypeAlias
+from typing import Final, Protocol, Self, TypeAlias
 
 from gputopo.allocation.menu import Menu, Option
 from gputopo.allocation.model import Ask, Grant, Outcome, Part, Resources, Server
@@ -201,7 +201,16 @@ def runnable(servers: Sequence[Server], asks: Sequence[Ask]) -> list[Ask]:
     return chosen
 
 
-def checked(servers: Sequence[Server], asks: Sequence[Ask]) -> None:
+class Named(Protocol):
+    """A job that asks, on whatever terms."""
+
+    @property
+    def job(self) -> str:
+        """Its id."""
+        ...
+
+
+def checked(servers: Sequence[Server], asks: Sequence[Named]) -> None:
     """Refuse names that do not tell apart.
 
     Raises:
@@ -219,7 +228,7 @@ def _refuse_twins(kind: str, names: Sequence[str]) -> None:
         raise ValueError(f"{kind} {twin}: there are two of that name")
 
 
-def outcome(asks: Iterable[Ask], tenants: Iterable[Tenant]) -> Outcome:
+def outcome(asks: Sequence[Named], tenants: Iterable[Tenant]) -> Outcome:
     """Return who has what and who waits."""
     running = {tenant.ask.job: tenant for tenant in tenants}
     grants = tuple(running[ask.job].grant() for ask in asks if ask.job in running)

@@ -1,12 +1,13 @@
-"""Giving what is left to those who make most of it."""
+"""Giving what is left to those who make most of it, and taking back what was too much."""
 
+import math
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final
 
 from gputopo.allocation.menu import Option
 from gputopo.allocation.prices import Prices
-from gputopo.allocation.rooms import Tenant
+from gputopo.allocation.rooms import Room, Tenant
 
 _FREE: Final = 1e-4
 """Price of a change that costs nothing, so that more gain goes before less there too."""
@@ -44,3 +45,26 @@ def _best_step(
                 best, rate = option, change
     if best is not None:
         yield -rate, place, best
+
+
+def relieve(rooms: Sequence[Room], prices: Prices) -> None:
+    """Bring tenants back to their least options until no server gives more than it has.
+
+    A least option may have more of one thing than what it comes in place of, so servers
+    that share a tenant are looked at too. It ends, since each tenant goes back but once.
+    """
+    waiting = list(rooms)
+    while waiting:
+        room = waiting.pop()
+        if room.overdrawn:
+            richer = [each for each in room.tenants if each.option is not each.menu.options[0]]
+            victim = min(richer, key=lambda each: _loss(each, prices))
+            victim.change_to(victim.menu.options[0])
+            waiting += (room, *(other for other, _ in victim.slots))
+
+
+def _loss(tenant: Tenant, prices: Prices) -> float:
+    """Return what is lost with a tenant's way back to its least option, for what it frees."""
+    least, now = tenant.menu.options[0], tenant.option
+    freed = prices.of(now) - prices.of(least)
+    return (now.worth - least.worth) / freed if freed > 0 else math.inf

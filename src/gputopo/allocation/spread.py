@@ -1,13 +1,13 @@
 """Finding each job GPUs, so that all servers are asked for about as much of everything."""
 
-import math
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-from gputopo.allocation.menu import Menu, Option
+from gputopo.allocation.menu import Option, Target
 from gputopo.allocation.model import Ask
 from gputopo.allocation.prices import Prices
 from gputopo.allocation.rooms import Room, Slots, Tenant, by_gpus, split
+from gputopo.allocation.spare import relieve
 
 _STRAIN: Final = 3.0
 """How far a server may be off, for a job to stay on few: in variances of what is still to come.
@@ -18,14 +18,6 @@ above it what nobody there can use is lost. From 0.5 to 6 the mean loss hardly c
 
 _FAINT: Final = 1e-9
 """Weight of what has no price, since nobody lacks it as long as it is spread evenly."""
-
-
-class Target(NamedTuple):
-    """A job, and what it should have."""
-
-    ask: Ask
-    menu: Menu
-    option: Option
 
 
 class Balance:
@@ -96,7 +88,7 @@ def settle(rooms: Sequence[Room], targets: Sequence[Target], prices: Prices) -> 
         option, slots = _home(rooms, target, balance, prices)
         tenants.append(Tenant(target.ask, target.menu, option, slots))
         balance.add(slots, balance.lean(target.ask, option))
-        _relieve([room for room, _ in slots], prices)
+        relieve([room for room, _ in slots], prices)
     return tenants
 
 
@@ -151,26 +143,3 @@ def _in_parts(
     chosen = sorted(fitting)[:parts]
     sizes = [each] * (gpus // each) + [gpus % each] * (gpus % each > 0)
     return [(rooms[place], size) for (_, place), size in zip(chosen, sizes, strict=True)]
-
-
-def _relieve(rooms: Sequence[Room], prices: Prices) -> None:
-    """Bring tenants back to their least options until no server gives more than it has.
-
-    A least option may have more of one thing than what it comes in place of, so servers
-    that share a tenant are looked at too. It ends, since each tenant goes back but once.
-    """
-    waiting = list(rooms)
-    while waiting:
-        room = waiting.pop()
-        if room.overdrawn:
-            richer = [each for each in room.tenants if each.option is not each.menu.options[0]]
-            victim = min(richer, key=lambda each: _loss(each, prices))
-            victim.change_to(victim.menu.options[0])
-            waiting += (room, *(other for other, _ in victim.slots))
-
-
-def _loss(tenant: Tenant, prices: Prices) -> float:
-    """Return what is lost with a tenant's way back to its least option, for what it frees."""
-    least, now = tenant.menu.options[0], tenant.option
-    freed = prices.of(now) - prices.of(least)
-    return (now.worth - least.worth) / freed if freed > 0 else math.inf
