@@ -141,6 +141,7 @@ CONFIGURATION: Document = {
             "filterVerb": "filter",
             "prioritizeVerb": "prioritize",
             "bindVerb": "bind",
+            "preemptVerb": "preempt",
             "httpTimeout": "5s",
             "nodeCacheCapable": True,
             "ignorable": False,

@@ -4,7 +4,16 @@ from typing import Annotated
 
 import typer
 
-from gputopo.cli.commands import bandwidth, compare, doctor, place, simulate, topology, who_has
+from gputopo.cli.commands import (
+    bandwidth,
+    compare,
+    doctor,
+    place,
+    simulate,
+    synergy,
+    topology,
+    who_has,
+)
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -41,6 +50,7 @@ app.add_typer(topology.app, name="topology")
 app.command()(place.place)
 app.command()(simulate.simulate)
 app.command()(compare.compare)
+app.add_typer(synergy.app, name="synergy")
 app.command("who-has")(who_has.who_has)
 app.command()(doctor.doctor)
 app.add_typer(bandwidth.app, name="bandwidth")

@@ -23,7 +23,7 @@ TIMES: Final = "execution-time.svg"
 _GROUPS: Final = (Group.SENSITIVE, Group.INSENSITIVE)
 _COLOURS: Final = ("#9aa5b1", "#3d8fd1", "#e0a030", "#1b7f3b")
 _TITLE_COLUMNS: Final = 110
-_STYLE: Final = {
+STYLE: Final = {
     "svg.hashsalt": "gputopo",  # the same picture from the same runs
     "svg.fonttype": "none",
     "font.family": "sans-serif",
@@ -49,7 +49,7 @@ def draw(results: Results, title: str, folder: str) -> tuple[Path, ...]:
     place = Path(folder)
     try:
         place.mkdir(parents=True, exist_ok=True)
-        with mpl.rc_context(_STYLE):  # type: ignore[arg-type]
+        with mpl.rc_context(STYLE):  # type: ignore[arg-type]
             for name, label, values in pictures:
                 figure = _boxes(results, title, label, values)
                 figure.savefig(place / name, format="svg", metadata={"Date": None})

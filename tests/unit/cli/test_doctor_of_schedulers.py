@@ -65,6 +65,12 @@ NO_YAML = (
         ),
         (configured(bindVerb=""), "error", "bindVerb is missing", "bindVerb: bind"),
         (
+            configured(preemptVerb=""),
+            "warning",
+            "preemptVerb is missing: preemption may free a node whose GPUs do not suit the pod",
+            "preemptVerb: preempt",
+        ),
+        (
             profiles({"schedulerName": "other"}),
             "error",
             "no profile is gputopo, which GPUJobs ask for: their pods wait for ever",
@@ -187,6 +193,13 @@ def test_a_scheduler_that_started_before_its_configuration_was_changed_is_an_err
     where = "Pod gputopo-system/gputopo-scheduler-n1"
     assert findings(gputopo) == [("scheduler", "error", where, problem)]
     assert todo(gputopo) == RESTART
+
+
+def test_a_configuration_that_does_not_say_when_it_was_changed_is_taken_for_read(
+    api: CannedApi, gputopo: Command
+) -> None:
+    change(CONFIG_MAPS, 0, "metadata", managedFields=None)(api)
+    assert findings(gputopo) == []
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ class Extender(_Part):
     filter_verb: str = ""
     prioritize_verb: str = ""
     bind_verb: str = ""
+    preempt_verb: str = ""
     http_timeout: str = "5s"
     node_cache_capable: bool = False
     ignorable: bool = False

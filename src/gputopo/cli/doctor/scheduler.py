@@ -85,6 +85,11 @@ def _extender(extender: Extender, resource: str) -> Iterator[_Wrong]:
     for name, verb in verbs.items():
         if not verb:
             yield Severity.ERROR, f"{name} is missing", f"{name}: {name.removesuffix('Verb')}"
+    if not extender.preempt_verb:
+        problem = (
+            "preemptVerb is missing: preemption may free a node whose GPUs do not suit the pod"
+        )
+        yield Severity.WARNING, problem, "preemptVerb: preempt"
     if extender.ignorable:
         problem = "ignorable is true: pods are bound without GPUs when the extender fails"
         yield Severity.ERROR, problem, "ignorable: false"
