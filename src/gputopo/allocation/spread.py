@@ -68,9 +68,9 @@ class Balance:
 def settle(rooms: Sequence[Room], targets: Sequence[Target], prices: Prices) -> list[Tenant]:
     """Return all jobs with GPUs, and with what they should have as far as that goes.
 
-    Big jobs first, and of one size first those that lean most. Where even the least option
-    of a job does not fit, tenants beside it go back to theirs: what all are sure
-    of is within their shares, and so fits wherever there are GPUs.
+    Those go first that lean most and are big, since few servers can make up for them. Where
+    even the least option of a job does not fit, tenants beside it go back to theirs: what all
+    are sure of is within their shares, and so fits wherever there are GPUs.
 
     Args:
         rooms: empty servers, with GPUs enough for all.
@@ -79,12 +79,12 @@ def settle(rooms: Sequence[Room], targets: Sequence[Target], prices: Prices) -> 
     """
     balance = Balance(rooms, targets, prices)
 
-    def first(target: Target) -> tuple[float, float]:
+    def last(target: Target) -> float:
         lean = balance.lean(target.ask, target.option)
-        return -target.ask.gpus, -sum(each * each for each in lean)
+        return -target.ask.gpus * sum(each * each for each in lean)
 
     tenants = []
-    for target in sorted(targets, key=first):
+    for target in sorted(targets, key=last):
         option, slots = _home(rooms, target, balance, prices)
         tenants.append(Tenant(target.ask, target.menu, option, slots))
         balance.add(slots, balance.lean(target.ask, option))

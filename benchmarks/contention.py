@@ -1,0 +1,89 @@
+"""Random clusters on which CPUs or memory do not suffice for what jobs would have at best."""
+
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import gputopo.sensitivity
+from gputopo.allocation.model import Ask, Server
+from gputopo.sensitivity.demand import saturating_demand
+from gputopo.sensitivity.matrix import SensitivityMatrix
+from gputopo.sensitivity.models import parse_matrices
+
+_SERVERS: Final = (1, 2, 3, 4, 6, 8, 12, 16)
+_GPUS, _CPUS, _MEMORY_GB = 8, 24, 500
+
+_SIZES: Final = {1: 70, 2: 10, 4: 15, 8: 5}
+"""GPUs of a job, and how many of a hundred have them, as in Synergy's multi-GPU traces."""
+
+_CONTENTION: Final = 1.3
+"""What jobs would have at best is at least so much of what there is, in CPUs or memory."""
+
+_CPU_AXIS: Final = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24)
+_MEMORY_AXIS: Final = (20, 40, 62.5, 90, 125, 187.5, 250)
+
+
+def contended(number: int) -> tuple[list[Server], list[Ask]]:
+    """Return an instance of 8 to 128 GPUs, all of which are asked for; the same each time.
+
+    Jobs are of the models that Synergy's authors measured and of a few made up ones, in
+    a mix that differs from instance to instance.
+    """
+    draw = random.Random(number)  # noqa: S311 - instances, not secrets
+    count = draw.choice(_SERVERS)
+    servers = [Server(f"s{name}", _GPUS, _CPUS, _MEMORY_GB) for name in range(count)]
+    sizes = draw.choice(({1: 1}, _SIZES, _SIZES))
+    while True:
+        pool = draw.sample(_measured(), draw.randint(2, 8))
+        pool += [_made_up(draw) for _ in range(draw.randint(0, 5))]
+        asks = _asks(draw, pool, sizes, count * _GPUS)
+        if _scarcity(servers, asks) >= _CONTENTION:
+            return servers, asks
+
+
+def _measured() -> list[SensitivityMatrix]:
+    table = Path(gputopo.sensitivity.__file__).with_name("data") / "synergy_throughput_matrix.csv"
+    return list(parse_matrices(table.read_text("utf-8")).values())
+
+
+def _made_up(draw: random.Random) -> SensitivityMatrix:
+    """Return a job as fast as the slowest of its GPU, its CPUs and what feeds them."""
+    gpu, per_cpu = draw.uniform(1, 4), draw.uniform(0.1, 1.5)
+    dataset_gb, storage = draw.choice((20, 100, 200, 400)), draw.uniform(0.3, 1.5)
+    rows = [
+        [
+            min(gpu, per_cpu * cpus, storage / max(1 - memory_gb / dataset_gb, 0.01))
+            for memory_gb in _MEMORY_AXIS
+        ]
+        for cpus in _CPU_AXIS
+    ]
+    return SensitivityMatrix.rising(1, _CPU_AXIS, _MEMORY_AXIS, rows)
+
+
+def _asks(
+    draw: random.Random,
+    pool: Sequence[SensitivityMatrix],
+    sizes: Mapping[int, int],
+    gpus: int,
+) -> list[Ask]:
+    """Return jobs that ask for just so many GPUs."""
+    scaled = {
+        (place, size): each.scaled_to(size) for place, each in enumerate(pool) for size in _SIZES
+    }
+    asks: list[Ask] = []
+    while gpus:
+        size = draw.choices(list(sizes), list(sizes.values()))[0]
+        size = size if size <= gpus else 1
+        asks.append(Ask(f"j{len(asks)}", scaled[draw.randrange(len(pool)), size]))
+        gpus -= size
+    return asks
+
+
+def _scarcity(servers: Sequence[Server], asks: Sequence[Ask]) -> float:
+    """Return what jobs would have at best, as a part of what there is of it."""
+    best = [saturating_demand(ask.matrix) for ask in asks]
+    return max(
+        sum(each.cpus for each in best) / sum(server.cpus for server in servers),
+        sum(each.memory_gb for each in best) / sum(server.memory_gb for server in servers),
+    )
