@@ -39,6 +39,10 @@ class NoApiServer:
         """Know no claims."""
         raise UnansweredError(f"{node}: no API server")
 
+    async def settle(self, node: str) -> None:
+        """Know no claims."""
+        await self.load(node)
+
     async def write(self, decision: Decision) -> bool:
         """Claim nothing."""
         raise UnansweredError(f"{decision.name}: no API server")

@@ -5,6 +5,7 @@ Binding, and keep the reservation until the pod shows it or it is certain that i
 """
 
 import asyncio
+from contextlib import suppress
 from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
@@ -38,6 +39,10 @@ class Claiming(Protocol):
 
     async def load(self, node: str) -> None:
         """Know the claims on a node."""
+        ...
+
+    async def settle(self, node: str) -> None:
+        """Drop claims whose pods have gone before any watch showed them bound."""
         ...
 
     async def write(self, decision: Decision) -> bool:
@@ -93,7 +98,7 @@ class Binder:
         )
 
     async def settle_open(self) -> None:
-        """Find out what became of the Bindings whose result is not known."""
+        """Find out what became of the Bindings, and of the claims, that no watch has shown."""
         for reservation in self._ledger.reservations():
             uid = reservation.decision.uid
             async with self._lock_of(reservation.decision.node):
@@ -101,6 +106,11 @@ class Binder:
                 now = self._ledger.reservation(uid)
                 if now is not None and now.progress is not Progress.BOUND:
                     await self._writer.settle(now.decision)
+        for node in self._ledger.unseen_claims():
+            async with self._lock_of(node):
+                # What cannot be found out now is asked again.
+                with suppress(RefusedError, UnansweredError, PodError):
+                    await self._claims.settle(node)
 
     def _lock_of(self, node: str) -> asyncio.Lock:
         return self._locks.setdefault(node, asyncio.Lock())
@@ -139,6 +149,9 @@ class Binder:
         shown = self._ledger.pod(pod.uid) or pod
         if shown.node is not None or not shown.live or self._ledger.reservation(pod.uid):
             return shown
+        if pod.uid in self._ledger.claims(node):
+            # Others' claims that are left after loading are those of pods that are bound here.
+            return Result(Outcome.REPEATED)
         decision = self._decide(pod, ask, node)
         if isinstance(decision, Result):
             return decision

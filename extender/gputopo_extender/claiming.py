@@ -82,6 +82,16 @@ class Claims:
         self._ledger.replace_claims(node, {uid: claim for (uid, claim), holds in holding if holds})
         self._versions[node] = found.version
 
+    async def settle(self, node: str) -> None:
+        """Drop claims whose pods have gone before any watch showed them bound.
+
+        Raises:
+            RefusedError, UnansweredError, PodError: where that could not be found out.
+        """
+        for uid, claim in self._ledger.unseen_claims().get(node, {}).items():
+            if not await self._holds(node, uid, claim):
+                self._ledger.drop_claim(node, uid)
+
     async def write(self, decision: Decision) -> bool:
         """Claim the GPUs of a decision; False where others have written since ``load``.
 

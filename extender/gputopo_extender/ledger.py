@@ -101,6 +101,16 @@ class Ledger:
         """Return the claims on a node, by UID of pods that have not ended."""
         return {uid: held.claim for uid, held in self._claims[node].items()}
 
+    def unseen_claims(self) -> dict[str, dict[str, Claim]]:
+        """Return, by node, the claims for pods that neither show it nor are reserved for."""
+        unseen: defaultdict[str, dict[str, Claim]] = defaultdict(dict)
+        for uid, nodes in self._claimed_on.items():
+            pod = self._pods.get(uid)
+            if uid not in self._reservations and (pod is None or pod.node is None):
+                for node in nodes:
+                    unseen[node][uid] = self._claims[node][uid].claim
+        return unseen
+
     def replace_claims(self, node: str, claims: Mapping[str, Claim]) -> None:
         """Take these claims as the whole truth about a node."""
         for uid in list(self._claims[node]):

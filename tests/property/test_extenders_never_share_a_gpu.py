@@ -408,19 +408,23 @@ class Machine(RuleBasedStateMachine):
             extender.listing = None
 
     def _come_to_rest(self) -> None:
-        for which in range(len(self.extenders)):
-            while self.requests:
-                self._answer(self.requests[0])
-            self._run(which, self.extenders[which].binder.settle_open())
-            while self.requests:
-                self._answer(self.requests[0])
-        for extender in self.extenders:
+        for which, extender in enumerate(self.extenders):
+            self._answer_all()
             self._take_list(extender)
+            for _ in range(2):
+                self._show(extender, len(self.server.changes))
+                self._run(which, extender.binder.settle_open())
+                self._answer_all()
+        for extender in self.extenders:
             self._show(extender, len(self.server.changes))
             assert extender.tasks == []
             assert extender.ledger.reservations() == ()
             self._compare_with_a_new_one(extender.ledger)
         self.no_gpu_is_annotated_on_two_live_pods()
+
+    def _answer_all(self) -> None:
+        while self.requests:
+            self._answer(self.requests[0])
 
     def _compare_with_a_new_one(self, ledger: Ledger) -> None:
         listed = Ledger()

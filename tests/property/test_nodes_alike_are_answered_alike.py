@@ -82,6 +82,9 @@ class NoApiServer:
     async def load(self, node: str) -> None:
         raise RefusedError(404, f"no node {node}")
 
+    async def settle(self, node: str) -> None:
+        raise RefusedError(404, f"no node {node}")
+
     async def write(self, decision: Decision) -> bool:
         raise RefusedError(404, f"no node {decision.node}")
 

@@ -87,6 +87,21 @@ async def test_a_binding_that_was_carried_out_meanwhile_is_respected(
     assert twice(live_pods(api)) == []
 
 
+async def test_a_pod_that_another_extender_has_bound_is_not_decided_again(
+    start: Start, api: SmallApi
+) -> None:
+    for name in ("a", "b", "c"):
+        await api.put(PODS, pod(name, 4))
+    async with start() as leader, start() as successor:
+        api.mute = True  # the successor's watch shows nothing of it
+        assert await leader.scheduler().bind(pod("a", 4), "n1") == ""
+        assert await successor.scheduler().bind(pod("b", 4), "n1") == ""
+        assert await successor.scheduler().bind(pod("a", 4), "n1") == ""
+        assert "too few free GPUs" in await successor.scheduler().bind(pod("c", 4), "n1")
+    assert len(api.bindings) == 2
+    assert twice(live_pods(api)) == []
+
+
 async def test_a_leader_that_wakes_up_finds_what_its_successor_gave_away(
     start: Start, api: SmallApi
 ) -> None:
