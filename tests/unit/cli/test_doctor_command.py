@@ -143,7 +143,10 @@ def test_a_cluster_without_gputopo_is_told_what_is_missing(
     missing = f"error: CustomResourceDefinition {names}\n  is missing\n  to do: {todo}\n"
     assert missing in done.out
     assert done.out.count("  to do: install the chart: docs/install.md\n") == 2
-    assert f"gputopologies cannot be read: {TOPOLOGIES} is not here" in done.out
+    assert done.out.count(f" not checked  gputopologies cannot be read: {TOPOLOGIES} is not") == 2
+    assert (
+        "not checked  nodes/proxy cannot be read: which nodes have GPUs is not known\n" in done.out
+    )
 
 
 def test_a_cluster_that_does_not_answer_is_told(

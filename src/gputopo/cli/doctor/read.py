@@ -84,10 +84,12 @@ def _definitions(cluster: Reader) -> list[Document]:
 
 def _kubelets(cluster: Reader, documents: _Documents) -> list[Document]:
     """Return the configurations of the kubelets that have GPUs and report."""
-    names = {each["metadata"]["name"] for each in documents.get(Kind.TOPOLOGIES, ())}
+    if not {Kind.TOPOLOGIES, Kind.NODES} <= documents.keys():
+        raise RefusedError(NOT_FOUND, "which nodes have GPUs is not known")
+    names = {each["metadata"]["name"] for each in documents[Kind.TOPOLOGIES]}
     found: list[Document] = []
     silent = 0
-    for name in sorted(names & ready_nodes(documents.get(Kind.NODES, ()))):
+    for name in sorted(names & ready_nodes(documents[Kind.NODES])):
         if silent == _MOST_SILENT:
             answer: Document = {"refused": f"not asked, since {silent} others do not answer"}
         else:
