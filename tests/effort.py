@@ -3,4 +3,9 @@
 import os
 from typing import Final
 
+from hypothesis import settings
+
 LONG: Final = bool(os.environ.get("GPUTOPO_LONG"))
+
+fuzzed: Final = settings(max_examples=100_000 if LONG else 100, deadline=None)
+"""For tests whose inputs are cheap and many."""

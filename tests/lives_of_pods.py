@@ -81,6 +81,11 @@ class Pod:
         """What the containers that run on hold."""
         return {name: gpus for name, gpus in self.seen.items() if name in self.shape.keepers}
 
+    @property
+    def gpus(self) -> list[str]:
+        """All that they hold."""
+        return [gpu for gpus in self.held.values() for gpu in gpus]
+
     def start(self, given: Mapping[str, ContainerAllocateResponse]) -> None:
         """Its containers see what kubelet was answered."""
         self.seen = {

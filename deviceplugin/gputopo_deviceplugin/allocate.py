@@ -48,7 +48,7 @@ def preferred(question: Question, outcome: Identified | Refusal) -> tuple[GpuUui
     if not question.must:
         return outcome
     rest = sorted(question.available - question.must)
-    return (*sorted(question.must), *rest)[: question.size]
+    return (*sorted(question.must), *rest)[: max(question.size, 0)]
 
 
 def verify(

@@ -132,7 +132,6 @@ def _pcie(a: GpuIndex, b: GpuIndex, ancestor: Ancestor, generation: int, lanes: 
     return Link(a, b, LinkKind.PCIE, version, lanes, ancestor, rate)
 
 
-def _bus(pci_bus_id: str) -> tuple[int, str]:
-    """Return domain and address: drivers write the domain with 4 or 8 digits, in either case."""
-    domain, _, address = pci_bus_id.partition(":")
-    return int(domain, 16), address.lower()
+def _bus(pci_bus_id: str) -> str:
+    """Return what tells two IDs apart: drivers write 4 or 8 digits of domain, in either case."""
+    return pci_bus_id.lower().lstrip("0")

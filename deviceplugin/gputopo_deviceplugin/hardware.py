@@ -9,8 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
+from pydantic import ValidationError
+
 from gputopo.runtime.log import fields
 from gputopo.topology.model import GpuUuid, NodeTopology, TopologyError
+from gputopo.topology.published import to_spec
 from gputopo_deviceplugin.discover import discover
 from gputopo_deviceplugin.health import XidMark, all_unhealthy, health_of, is_critical
 from gputopo_deviceplugin.host import numa_nodes
@@ -93,7 +96,7 @@ class HardwareWatch:
                 self._nvml = Nvml(self._library_dir)
             readings = self._nvml.read()
             self._listen_to(readings)
-            topology = discover(readings, self._numa_nodes, known)
+            topology = _publishable(discover(readings, self._numa_nodes, known))
         except (NvmlError, TopologyError) as error:
             self._close()
             fault = str(error)
@@ -152,3 +155,18 @@ class HardwareWatch:
         for gpu, fault in hardware.health.items():
             if before is not None and before.health.get(gpu) != fault:
                 _log.warning("health changed %s", fields(gpu=gpu, fault=fault or "none"))
+
+
+def _publishable(topology: NodeTopology) -> NodeTopology:
+    """Return the topology itself.
+
+    Raises:
+        TopologyError: where the API has no words for what NVML says.
+    """
+    try:
+        to_spec(topology)
+    except ValidationError as error:
+        detail = error.errors()[0]
+        field = ".".join(map(str, detail["loc"]))
+        raise TopologyError(f"NVML: {field}: {detail['msg']} (got {detail['input']!r})") from None
+    return topology

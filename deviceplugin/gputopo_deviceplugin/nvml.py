@@ -71,7 +71,7 @@ class Nvml:
             try:
                 handles[index] = pynvml.nvmlDeviceGetHandleByIndex(index)
                 gpus[index] = _gpu(index, handles[index])
-            except pynvml.NVMLError as error:
+            except (pynvml.NVMLError, UnicodeDecodeError) as error:
                 failures[index] = f"NVML: {error}"
         levels = {
             (a, b): level

@@ -10,6 +10,7 @@ from gputopo.topology.model import GpuUuid
 
 _TERMINAL = frozenset({"Succeeded", "Failed"})
 _MORE_THAN_ANY_NODE_HAS = 1000
+_MOST_DIGITS = 9
 
 
 class PodKey(NamedTuple):
@@ -163,5 +164,6 @@ def _count(container: Mapping[str, Any], resource: str) -> int:
     for kind in ("requests", "limits"):
         if (quantity := (resources.get(kind) or {}).get(resource)) is not None:
             text = str(quantity)
-            return int(text) if text.isdecimal() else _MORE_THAN_ANY_NODE_HAS
+            plain = text.isdecimal() and len(text) <= _MOST_DIGITS
+            return int(text) if plain else _MORE_THAN_ANY_NODE_HAS
     return 0

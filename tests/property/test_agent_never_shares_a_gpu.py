@@ -5,7 +5,6 @@ are started anew at any time.
 """
 
 import asyncio
-from collections.abc import Collection
 
 from hypothesis import settings, strategies
 from hypothesis.stateful import (
@@ -34,7 +33,12 @@ WATCH_SECONDS = 20.0
 """Longest time after which a watch that broke is followed again."""
 
 ENDED = {"Failed", "Succeeded"}
-Alignments = strategies.sampled_from([*[()] * 40, *[(uuid,) for uuid in UUIDS]])
+Whim = tuple[tuple[str, ...], str | None]
+Whims = strategies.sampled_from(
+    [*[((), None)] * 50, *[((uuid,), None) for uuid in UUIDS], *[((), uuid) for uuid in UUIDS]]
+)
+"""GPUs that kubelet wants taken first, and one that it takes whatever it is told to take."""
+
 Names = strategies.sampled_from("abcdef")
 
 
@@ -95,7 +99,8 @@ class LivesOfPods(RuleBasedStateMachine):
         taken = sorted(self._taken())
         if self._is_taken(name) or (kind == "taken" and not taken):
             return multiple()
-        given = {"c0": [taken[0] if kind == "taken" else UUIDS[0]]}
+        lost = sorted(gpu for pod in self.live.values() if pod.lost for gpu in pod.gpus)
+        given = {"c0": (lost or taken)[:1] if kind == "taken" else UUIDS[:1]}
         pod = self._new_pod(name, Shape({}, (), {"c0": 2 if kind == "too few" else 1}), given)
         own = annotation_of(name, given, uid=pod.uid)
         copied = annotation_of(name, given, uid="uid-of-another")
@@ -134,30 +139,31 @@ class LivesOfPods(RuleBasedStateMachine):
     @rule(
         target=running,
         pod=consumes(bound),
-        aligned=Alignments,
-        ended=strategies.booleans(),
-        meddling=strategies.booleans(),
-        watching=strategies.booleans(),
+        whim=Whims,
+        meanwhile=strategies.sets(strategies.sampled_from(["end", "list", "observe", "outage"])),
     )
-    def admit(
-        self, pod: Pod, aligned: Collection[str], *, ended: bool, meddling: bool, watching: bool
-    ) -> object:
+    def admit(self, pod: Pod, whim: Whim, meanwhile: set[str]) -> object:
         """Kubelet admits a pod while others list its books, and perhaps another pod ends."""
         if pod.key in self.manager.books.pods:
             return multiple()  # its predecessor is still there
+        aligned, taken_anyway = whim
         self.manager.aligned = set(aligned)
-        self.ending = next(iter(self.live.values()), None) if ended else None
-        self.meddling = meddling
-        gone = not self._is_current(pod)
+        self.manager.ignore_preference = {taken_anyway} if taken_anyway else None
+        self.ending = next(iter(self.live.values()), None) if "end" in meanwhile else None
+        self.meddling = "list" in meanwhile
+        gone, outage = not self._is_current(pod), "outage" in meanwhile
+        self.server.down ^= outage
         try:
-            self.loop.run(self._admit(pod, watching=watching))
+            self.loop.run(self._admit(pod, observed="observe" in meanwhile))
         except AdmissionRefusedError as error:
-            self._refused(pod, str(error), excused=bool(aligned) or gone)
+            self._refused(pod, str(error), excused=any(whim) or gone)
             return multiple()
+        finally:
+            self.server.down ^= outage
         if gone:
             # Kubelet's books have no UID: it may have got the GPUs of a successor of its name.
             # Kubelet ends it before it looks at the successor.
-            assert not {gpu for gpus in pod.held.values() for gpu in gpus} & set(self._held())
+            assert not set(pod.gpus) & set(self._held())
             self.manager.end(pod.key)
             return multiple()
         assert pod.as_placed()
@@ -165,8 +171,8 @@ class LivesOfPods(RuleBasedStateMachine):
         self._set_phase(pod, "Running")
         return pod
 
-    async def _admit(self, pod: Pod, *, watching: bool) -> None:
-        observing = asyncio.create_task(self.agent.observer.look()) if watching else None
+    async def _admit(self, pod: Pod, *, observed: bool) -> None:
+        observing = asyncio.create_task(self.agent.observer.look()) if observed else None
         init, sidecars, asks = pod.shape
         try:
             pod.start(await self.manager.admit(pod.key, asks, init=init, sidecars=sidecars))
@@ -313,8 +319,15 @@ class LivesOfPods(RuleBasedStateMachine):
                 name: set(gpus) for name, gpus in pod.held.items()
             }
 
+    @invariant()
+    def kubelet_marks_nothing_as_taken_for_nobody(self) -> None:
+        books = self.manager.books
+        records = [*books.pods.values(), *books.init.values()]
+        recorded = set().union(*(ids for record in records for ids in record.values()))
+        assert books.stale or books.allocated <= recorded
+
     def _held(self) -> list[str]:
-        return [gpu for pod in self.live.values() for gpus in pod.held.values() for gpu in gpus]
+        return [gpu for pod in self.live.values() for gpu in pod.gpus]
 
 
 TestLivesOfPods = LivesOfPods.TestCase

@@ -181,11 +181,14 @@ def _document(annotations: Mapping[str, str], name: str, model: type[_Text]) -> 
 
 def _first(error: ValidationError) -> str:
     detail = error.errors()[0]
-    where = ".".join(str(part) for part in detail["loc"])
+    where = _cut(".".join(str(part) for part in detail["loc"]))
     return f"{where or 'value'}: {detail['msg']} (got {_shown(detail['input'])})"
 
 
 def _shown(value: object) -> str:
     """Return a value as a message shows it: short enough to leave room for what is allowed."""
-    text = str(value)
-    return repr(text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "...")
+    return repr(_cut(str(value)))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "..."

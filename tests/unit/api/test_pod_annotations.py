@@ -239,3 +239,13 @@ def test_the_weights_of_edges_are_written_and_read_back() -> None:
         {"from": 2, "to": 1, "weight": 1},
     ]
     assert parse_request(written).edges == edges
+
+
+def test_a_refusal_stays_short_whatever_a_key_is_called() -> None:
+    text = json.dumps(
+        {"v": 1, "uid": "u", "node": "n", "generation": 1, "containers": {"k" * 9999: 1}}
+    )
+    with pytest.raises(AnnotationError) as refused:
+        parse_gpus({"gputopo.io/gpus": text})
+    assert str(refused.value).startswith("gputopo.io/gpus: containers.kkk")
+    assert len(str(refused.value)) < 300

@@ -114,3 +114,8 @@ def test_an_exchanged_gpu_and_a_failing_one_have_the_assumed_link() -> None:
         Ancestor.SYS,
         12_000,
     )
+
+
+def test_a_bus_id_that_is_none_leads_nowhere() -> None:
+    link = only_link(reading(0, NvLinkReading(2, "no bus:")), reading(1, NvLinkReading(2, "")))
+    assert link == (LinkKind.PCIE, 3, 16, Ancestor.PIX, 12_000)

@@ -3,7 +3,7 @@ import pytest
 from gputopo_deviceplugin.pods import Ask, record_of
 
 
-@pytest.mark.parametrize("quantity", ["1k", "2M", "1Ki", "1e3"])
+@pytest.mark.parametrize("quantity", ["1k", "2M", "1Ki", "1e3", "9" * 5000])
 def test_more_gpus_than_a_plain_number_says_are_asked_for_and_no_reason_to_fail(
     quantity: str,
 ) -> None:
