@@ -1,5 +1,6 @@
 """The two HTTP applications: verbs on loopback, probes and metrics for the cluster."""
 
+import logging
 import time
 from typing import Any, Final, TypeVar
 
@@ -9,6 +10,7 @@ from aiohttp.typedefs import Handler, Middleware
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel, ValidationError
 
+from gputopo.runtime.log import fields
 from gputopo.wire.extender import ExtenderArgs, ExtenderBindingArgs, ExtenderPreemptionArgs
 from gputopo_extender.answers import NotReadyError
 from gputopo_extender.metrics import Metrics
@@ -20,6 +22,10 @@ MAX_BODY_BYTES: Final = 256 * 1024 * 1024
 
 KEEPALIVE_SECONDS: Final = 150
 """Above the 90 s of Go's client: a server that closes first races with its next request."""
+
+_LONGEST_REFUSAL: Final = 300
+
+_log = logging.getLogger(__name__)
 
 Body = TypeVar("Body", bound=BaseModel)
 
@@ -84,7 +90,9 @@ def _guarded(gate: Gate) -> Middleware:
         try:
             return await handler(request)
         except (BadBodyError, PodError) as error:
-            return web.Response(text=f"{error}\n", status=400)
+            reason = _shorten(str(error))
+            _log.warning("refused %s", fields(verb=request.path.strip("/"), reason=reason))
+            return web.Response(text=f"{reason}\n", status=400)
         except NotReadyError as error:
             return web.Response(text=f"{error}\n", status=503)
 
@@ -110,6 +118,12 @@ def _measured(metrics: Metrics) -> Middleware:
         return response
 
     return middleware
+
+
+def _shorten(text: str) -> str:
+    """Return one line: keys of a body may be of any length and kind."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_REFUSAL else line[: _LONGEST_REFUSAL - 3] + "..."
 
 
 def _outcome(status: int) -> str:

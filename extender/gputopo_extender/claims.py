@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from gputopo.api.names import CLAIMS_ANNOTATION
 from gputopo.api.v1alpha1 import Uuid
 from gputopo.topology.model import GpuUuid
+from gputopo.wire.extender import ObjectName
 
 _Text = Annotated[str, Field(min_length=1)]
 
@@ -36,8 +37,8 @@ class _Document(BaseModel):
 
 
 class _Pod(_Document):
-    namespace: _Text
-    name: _Text
+    namespace: ObjectName
+    name: ObjectName
     gpus: Annotated[list[Uuid], Field(min_length=1)]
 
 

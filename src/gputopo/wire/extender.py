@@ -10,6 +10,9 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
 
+ObjectName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+"""Name of an object or namespace: nothing that means something in the path of a URL."""
+
 MAX_SCORE = 10
 """kube-scheduler's MaxExtenderPriority; it multiplies by the extender's weight."""
 
@@ -73,7 +76,9 @@ class Victims(BaseModel):
     pods: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
         default=(), validation_alias=_either("Pods")
     )
-    pdb_violations: int = Field(default=0, validation_alias=_either("NumPDBViolations"))
+    pdb_violations: int = Field(
+        default=0, ge=0, lt=2**63, validation_alias=_either("NumPDBViolations")
+    )
 
     @field_validator("pods", mode="before")
     @classmethod
@@ -104,10 +109,10 @@ class ExtenderBindingArgs(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    pod_name: str = Field(validation_alias=_either("PodName"))
-    pod_namespace: str = Field(validation_alias=_either("PodNamespace"))
-    pod_uid: str = Field(validation_alias=_either("PodUID"))
-    node: str = Field(validation_alias=_either("Node"))
+    pod_name: ObjectName = Field(validation_alias=_either("PodName"))
+    pod_namespace: ObjectName = Field(validation_alias=_either("PodNamespace"))
+    pod_uid: str = Field(min_length=1, max_length=253, validation_alias=_either("PodUID"))
+    node: ObjectName = Field(validation_alias=_either("Node"))
 
 
 def filter_result(

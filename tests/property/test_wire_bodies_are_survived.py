@@ -1,0 +1,107 @@
+"""Whatever comes over the wire is answered in time, in the verb's form or with 400, and harmless.
+
+``GPUTOPO_FUZZ_BODIES`` says how many bodies are tried, ``GPUTOPO_FUZZ_SEED`` which.
+"""
+
+import itertools
+import json
+import logging
+import os
+from collections import Counter
+from io import BytesIO
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession, ClientTimeout
+
+from extender_world import QUICK, Extender
+from gputopo.topology.catalogue import named
+from gputopo_extender.server import running
+from gputopo_extender.settings import Settings
+from objects import pod, topology_object
+from small_api import LEASES, PODS, TOPOLOGIES, SmallApi, serving
+from wire_fuzz import bodies
+
+BODIES = int(os.environ.get("GPUTOPO_FUZZ_BODIES", "1500"))
+SEED = int(os.environ.get("GPUTOPO_FUZZ_SEED", "1"))
+SECONDS = 10.0
+LONGEST_ANSWER = 500
+LOGGERS = (
+    "aiohttp.server",
+    "gputopo_extender.app",
+    "gputopo_extender.verbs",
+    "gputopo_extender.writer",
+)
+STATE = ("gputopo_ledger_gpus", "gputopo_ledger_nodes", "gputopo_ledger_reservations")
+
+
+def wrong(verb: str, status: int, text: str) -> str | None:
+    """Return what is wrong with an answer."""
+    if "Traceback" in text:
+        return "a traceback"
+    if status == 400:
+        fine = 0 < len(text) <= LONGEST_ANSWER and text.count("\n") == 1 and text.endswith("\n")
+        return None if fine else f"400 without one short line: {text[:300]!r}"
+    if status != 200:
+        return f"status {status}: {text[:300]!r}"
+    return None if has_form_of(verb, json.loads(text)) else f"not in form: {text[:300]!r}"
+
+
+def has_form_of(verb: str, answer: Any) -> bool:
+    if verb == "filter":
+        return set(answer) == {
+            "Nodes",
+            "NodeNames",
+            "FailedNodes",
+            "FailedAndUnresolvableNodes",
+            "Error",
+        }
+    if verb == "prioritize":
+        return all(0 <= each["Score"] <= 10 and isinstance(each["Host"], str) for each in answer)
+    if verb == "bind":
+        return set(answer) == {"Error"}
+    return set(answer) == {"NodeNameToMetaVictims"}
+
+
+async def state_of(extender: Extender) -> list[str]:
+    async with extender.http.get(f"{extender.addresses.probes}/metrics") as response:
+        lines = (await response.text()).splitlines()
+    return [line for line in lines if line.startswith(STATE)]
+
+
+async def test_any_body_is_answered_and_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    small = SmallApi()
+    await small.put(TOPOLOGIES, topology_object("n1", named("dgx1-v100", node="n1")))
+    await small.put(TOPOLOGIES, topology_object("n2", named("pcie-8gpu", node="n2")))
+    for name, gpus in (("a", 2), ("waiting", 1)):
+        await small.put(PODS, pod(name, gpus))
+    statuses: Counter[int] = Counter()
+    settings = Settings.model_validate(QUICK)
+    async with (
+        serving(small),
+        small.client() as client,
+        ClientSession(timeout=ClientTimeout(total=SECONDS)) as http,
+        running(settings, client) as addresses,
+    ):
+        extender = Extender(small, addresses, http)
+        await extender.ready()
+        assert await extender.scheduler().bind(pod("a", 2), "n1") == ""
+        before, objects = await state_of(extender), json.dumps(small.objects[LEASES])
+        caplog.set_level(logging.INFO)
+        for number, (verb, body) in enumerate(itertools.islice(bodies(SEED), BODIES)):
+            caplog.clear()
+            async with http.post(f"{addresses.verbs}/{verb}", data=BytesIO(body)) as response:
+                status, text = response.status, await response.text()
+            statuses[status] += 1
+            problem = wrong(verb, status, text)
+            assert problem is None, (number, verb, body[:2000], problem)
+            told = [each for each in caplog.records if each.name.startswith(LOGGERS)]
+            lines = [each.getMessage() for each in told]
+            assert len(told) <= 1, (lines, number, verb, body[:2000])
+            assert all(each.exc_info is None for each in told), (number, verb, body[:2000])
+            assert status != 400 or len(told) == 1, (number, verb, body[:2000])
+        assert await state_of(extender) == before
+    assert json.dumps(small.objects[LEASES]) == objects
+    assert len(small.bindings) == 1
+    assert statuses[200] > BODIES // 10, "bodies that the verbs decide on are drawn, too"
+    assert statuses[400] > BODIES // 10
