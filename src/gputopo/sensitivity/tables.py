@@ -77,11 +77,12 @@ def rows(table: str, text: str, columns: Sequence[str]) -> Iterator[Row]:
     lines = _cells(table, text)
     line, header = next(lines, (1, []))
     for column in columns:
-        if header.count(column) != 1:
+        if column not in header:
             raise TableError(
-                f"{table}: line {line}: column {column} is there {header.count(column)} times,"
-                f" not once: {_shown(','.join(header))}"
+                f"{table}: line {line}: no column {column} in {_shown(','.join(header))}"
             )
+        if header.count(column) > 1:
+            raise TableError(f"{table}: line {line}: column {column} is there twice")
     for line, cells in lines:
         if len(cells) != len(header):
             raise TableError(f"{table}: line {line}: {len(cells)} columns, not {len(header)}")

@@ -30,7 +30,7 @@ class Load:
     """What is drawn.
 
     Attributes:
-        split: per cent of image, language and speech jobs.
+        split: per cent of image, language and speech jobs, 100 together.
     """
 
     jobs: int
@@ -45,10 +45,8 @@ def generate(seed: int, load: Load, models: Mapping[str, Model]) -> tuple[Traini
     of five and in 3..4 for the fifth: log-uniform, not exponential as the paper calls them.
 
     Raises:
-        SynergyError: the models lack one of those that are drawn, or the split is none.
+        SynergyError: the models lack one of those that are drawn.
     """
-    if min(load.split) < 0 or not sum(load.split):
-        raise SynergyError(f"split: {load.split} has no share above 0, or one below")
     missing = [name for task in _TASKS for name in task if name not in models]
     if missing:
         raise SynergyError(f"models: {missing[0]} is drawn and not among them")

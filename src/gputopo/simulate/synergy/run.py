@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from gputopo.allocation.model import Allocation, Ask, Server
 from gputopo.allocation.orders import Key, Standing, in_order
+from gputopo.allocation.rooms import runnable
 from gputopo.sensitivity.matrix import SensitivityMatrix
 from gputopo.simulate.synergy.model import (
     ROUND_S,
@@ -31,11 +32,14 @@ class Settings:
     """How jobs are queued and servers are given away.
 
     Attributes:
+        in_turn: whether the allocation runs just those whose turn it is by GPUs and order;
+            then it is not asked about the others.
         round_s: how long a decision holds; None: until a job comes or ends.
     """
 
     order: Key
     allocation: Allocation
+    in_turn: bool
     round_s: float | None = ROUND_S
 
 
@@ -135,7 +139,7 @@ class _Simulation:
         """Give the servers away anew; a decision on the same asks would be the same."""
         standings = (job.standing for job in self._here.values())
         queue = in_order(self._settings.order, standings, self._now_s)
-        asks = tuple(self._here[standing.job].ask for standing in queue)
+        asks = tuple(self._asks([self._here[standing.job].ask for standing in queue]))
         if asks != self._decided:
             self._decided = asks
             outcome = self._settings.allocation(self._servers, asks)
@@ -144,6 +148,9 @@ class _Simulation:
                 job.rate = grant.throughput
         for job in self._running:
             job.ends_s = self._now_s + job.left / job.rate
+
+    def _asks(self, queue: Sequence[Ask]) -> Sequence[Ask]:
+        return runnable(self._servers, queue) if self._settings.in_turn else queue
 
     def _until_s(self) -> float:
         """Return when the next decision is due.

@@ -20,7 +20,8 @@ def place_tuned(servers: Servers, job: Job) -> bool:
     """Give a job its demand, else its share, else its share at the cost of others.
 
     Raises:
-        SynergyError: it still does not fit, which ends the program.
+        SynergyError: it still does not fit, which ends the program: the share of a job that
+            is cut may be more than it had of something.
     """
     if _place(servers, job, job.demand, job.speed):
         return True
@@ -32,10 +33,7 @@ def place_tuned(servers: Servers, job: Job) -> bool:
             _cut_placed(servers, victim)
     if _place(servers, job, per_gpu, job.speed):
         return True
-    raise SynergyError(
-        f"job {job.source.id}: gpus: {job.source.gpus} do not fit beside the others even with"
-        " their shares, where the authors' program gives up"
-    )
+    raise _given_up(job)
 
 
 def _place(servers: Servers, job: Job, per_gpu: PerGpu, speed: float) -> bool:
@@ -121,4 +119,13 @@ def _cut_placed(servers: Servers, job: Job) -> None:
     parts = servers.release(job)
     job.take_back()
     servers.hold(job, parts, _cut(servers, job))
+    if any(servers.cpus[number] < 0 or servers.memory_gb[number] < 0 for number in parts):
+        raise _given_up(job)
     job.run(speed=1.0)
+
+
+def _given_up(job: Job) -> SynergyError:
+    return SynergyError(
+        f"job {job.source.id}: gpus: {job.source.gpus} with their share do not fit beside the"
+        " others, where the authors' program gives up"
+    )

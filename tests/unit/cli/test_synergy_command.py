@@ -1,0 +1,237 @@
+"""``gputopo synergy``: queues of training jobs in, completion times out, and what is refused."""
+
+import json
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from command_line import Command, process
+from gputopo.allocation import catalogue, orders
+from gputopo.cli.commands import synergy
+from synergy_models import EXAMPLES, SHIPPED
+
+DYNAMIC = EXAMPLES / "synergy-dynamic.csv"
+STATIC = EXAMPLES / "synergy-static.csv"
+FOUR = "--servers 4 --gpus 8 --cpus 24 --memory-gb 500"
+TWO_JOBS = "job,model,gpus,arrival_s,iterations\n7,gnmt,8,0,30000\n3,alexnet,1,0,6000\n"
+
+
+@pytest.fixture
+def two_jobs(tmp_path: Path) -> Path:
+    path = tmp_path / "jobs.csv"
+    path.write_text(TWO_JOBS)
+    return path
+
+
+def test_words_of_the_options_are_those_of_the_engine() -> None:
+    assert set(synergy.ALLOCATIONS) == set(catalogue.ALLOCATIONS)
+    assert set(synergy.ORDERS) == set(orders.ORDERS)
+
+
+def test_json_has_the_keys_that_scripts_rely_on(gputopo: Command, two_jobs: Path) -> None:
+    run = gputopo(f"synergy simulate --jobs {two_jobs} {FOUR} --decide events -o json").document
+    assert [each["id"] for each in run["jobs"]] == [3, 7]
+    assert all({"id", "finishHours", "jctHours"} <= each.keys() for each in run["jobs"])
+    assert run["makespanHours"] == pytest.approx(1)
+    assert run["meanJctHours"] == pytest.approx((1 + 1 / 2.94) / 2)
+    assert run["p99JctHours"] == pytest.approx(1 - 0.01 * (1 - 1 / 2.94))
+    assert (run["order"], run["allocation"], run["asReleased"]) == ("fifo", "tune", False)
+    assert run["scaled"] == ["gnmt with 8 GPUs"]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "order", "allocation", "makespan", "mean"),
+    [
+        (STATIC, "fifo", "proportional", 15.25, 5.63),
+        (STATIC, "fifo", "tune", 11.00, 5.08),
+        (DYNAMIC, "srtf", "proportional", 19.50, 3.907),
+        (DYNAMIC, "srtf", "tune", 13.25, 3.189),
+    ],
+)
+def test_as_released_gives_what_the_authors_program_gave(
+    gputopo: Command, jobs: Path, order: str, allocation: str, makespan: float, mean: float
+) -> None:
+    line = f"synergy simulate --jobs {jobs} {FOUR} --order {order} --allocation {allocation}"
+    run = gputopo(f"{line} --as-released -o json").document
+    assert run["makespanHours"] == pytest.approx(makespan, abs=0.005)
+    assert run["meanJctHours"] == pytest.approx(mean, abs=0.005)
+    assert run["log"]["meanJctHours"] == pytest.approx(mean, abs=0.0051)
+    assert run["asReleased"] is True
+
+
+@pytest.mark.parametrize(
+    ("allocation", "jobs", "mean", "p99"),
+    [("proportional", 5000, 81.0886, 214.61), ("tune", 5250, 21.8766, 156.93)],
+)
+def test_figure_9_of_the_paper_is_given_to_the_digit(
+    allocation: str, jobs: int, mean: float, p99: float
+) -> None:
+    """Jobs that come after the monitored ones take CPUs from them, but only by tuning."""
+    line = f"synergy simulate --generate {jobs} --jobs-per-hour 9 --seed 42 --split 20,70,10"
+    line += f" --allocation {allocation} --as-released --monitor 4000:5000 -o json"
+    run = process(*line.split()).document
+    assert run["monitored"] == 1000
+    assert run["meanJctHours"] == pytest.approx(mean, abs=5e-5)
+    assert run["p99JctHours"] == pytest.approx(p99, abs=0.005)
+
+
+def test_figures_are_of_the_monitored_jobs_the_first_in_and_the_last_not(gputopo: Command) -> None:
+    line = f"synergy simulate --jobs {DYNAMIC} {FOUR} -o json"
+    whole, part = gputopo(line).document, gputopo(f"{line} --monitor 10:20").document
+    assert part["jobs"] == whole["jobs"]
+    monitored = [each["jctHours"] for each in whole["jobs"] if 10 <= each["id"] < 20]
+    assert part["monitored"] == len(monitored) == 10
+    assert part["meanJctHours"] == pytest.approx(sum(monitored) / 10)
+    ends = [each["finishHours"] for each in whole["jobs"] if 10 <= each["id"] < 20]
+    assert part["makespanHours"] == max(ends)
+
+
+def test_the_same_line_says_the_same_and_standard_input_will_do(gputopo: Command) -> None:
+    line = f"synergy simulate {FOUR} --order las --allocation marginal -o json --jobs"
+    once = gputopo(f"{line} {DYNAMIC}").out
+    assert gputopo(f"{line} {DYNAMIC}").out == once
+    assert gputopo(f"{line} -", stdin=DYNAMIC.read_bytes()).out == once
+
+
+def test_a_table_has_each_job_and_what_was_scaled(gputopo: Command, two_jobs: Path) -> None:
+    said = gputopo(f"synergy simulate --jobs {two_jobs} {FOUR} --decide events").out.splitlines()
+    assert said[0].endswith("on 4 servers of 8 GPUs, 24 CPUs and 500 GB, fifo, tune")
+    assert said[3].split() == ["3", "0", "0.34", "0.34"]
+    assert said[-1] == "scaled from one GPU, not measured: gnmt with 8 GPUs"
+
+
+def test_the_authors_models_given_as_a_file_are_the_same(gputopo: Command, tmp_path: Path) -> None:
+    path = tmp_path / "models.csv"
+    path.write_text((SHIPPED / "synergy_models.csv").read_text(encoding="utf-8"))
+    line = f"synergy simulate --jobs {DYNAMIC} {FOUR} -o json"
+    assert gputopo(f"{line} --models {path}").out == gputopo(line).out
+
+
+def test_opt_comes_near_what_could_be_had(gputopo: Command) -> None:
+    line = f"synergy simulate --jobs {DYNAMIC} {FOUR} --order srtf -o json --allocation"
+    best, fair = (gputopo(f"{line} {each}").document for each in ("opt", "proportional"))
+    assert best["meanJctHours"] < 0.85 * fair["meanJctHours"]
+
+
+def test_opt_without_its_solver_says_what_is_missing(
+    gputopo: Command, monkeypatch: pytest.MonkeyPatch, two_jobs: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "highspy", None)
+    done = gputopo(f"synergy simulate --jobs {two_jobs} --allocation opt")
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith("gputopo: allocation: opt: ")
+    assert done.err.count("\n") == 1
+
+
+def test_comparison_has_both_worlds_side_by_side(gputopo: Command) -> None:
+    line = f"synergy compare --jobs {DYNAMIC} {FOUR} --orders srtf,fifo --as-released"
+    line += " --allocations proportional,tune,marginal"
+    document = gputopo(f"{line} -o json").document
+    names = [
+        (each["order"], each["allocation"], each["asReleased"]) for each in document["results"]
+    ]
+    one_order = [
+        ("proportional", False),
+        ("proportional", True),
+        ("tune", False),
+        ("tune", True),
+        ("marginal", False),
+    ]
+    assert names == [(order, *each) for order in ("srtf", "fifo") for each in one_order]
+    rows = [row.rsplit(maxsplit=5) for row in gputopo(line).out.splitlines()[4:]]
+    assert rows[3][1:] == ["13.25", "3.19", "1.86", "10.27", "1.23"]
+    assert rows[3][0].split() == ["srtf", "tune,", "as", "released"]
+
+
+def test_comparison_says_what_was_scaled_unless_all_is_as_released(
+    gputopo: Command, two_jobs: Path
+) -> None:
+    said = gputopo(f"synergy compare --jobs {two_jobs} --orders fifo --allocations tune").out
+    assert "not measured: gnmt with 8 GPUs" in said
+    released = gputopo(f"synergy simulate --jobs {two_jobs} --as-released").out
+    assert "not measured" not in released
+
+
+def test_jobs_may_be_drawn(gputopo: Command) -> None:
+    line = "synergy simulate --generate 30 --jobs-per-hour 20 --split 50,0,50 -o json"
+    one, same, other = (gputopo(f"{line} --seed {seed}").out for seed in (1, 1, 2))
+    assert one == same != other
+    assert len(json.loads(one)["jobs"]) == 30
+
+
+def test_pictures_are_drawn_one_for_each_order(gputopo: Command, tmp_path: Path) -> None:
+    line = f"synergy compare --jobs {DYNAMIC} {FOUR} --orders srtf,las --as-released"
+    gputopo(f"{line} --allocations proportional,tune --plots {tmp_path}/new")
+    pictures = sorted((tmp_path / "new").iterdir())
+    assert [each.name for each in pictures] == ["jct-las.svg", "jct-srtf.svg"]
+    for picture in pictures:
+        text = picture.read_text()
+        assert ET.fromstring(text).tag.endswith("svg")  # noqa: S314 - our own
+        assert "tune, as released" in text
+    gputopo(f"{line} --allocations proportional,tune --plots {tmp_path}/again")
+    assert (tmp_path / "again/jct-las.svg").read_bytes() == pictures[0].read_bytes()
+
+
+def test_pictures_that_cannot_be_written_are_told_of(gputopo: Command, two_jobs: Path) -> None:
+    done = gputopo(f"synergy compare --jobs {two_jobs} --orders fifo --plots {two_jobs}/there")
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith("gputopo: plots: ")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("", "jobs: either --jobs FILE or --generate N is needed"),
+        ("--jobs {jobs} --generate 3", "jobs: either --jobs FILE or --generate N is needed"),
+        ("--jobs /nonexistent", "jobs: '/nonexistent' cannot be read: No such file or directory"),
+        ("--jobs {jobs} --order lifo", "order: 'lifo' is not one of fifo, srtf, las, ftf"),
+        ("--jobs {jobs} --allocation tun", "allocation: 'tun' is not one of proportional, greedy"),
+        ("--jobs {jobs} --servers 0", "servers: 0 is not in 1..10000"),
+        ("--jobs {jobs} --gpus x", "gpus: 'x' is not a whole number of 1..64"),
+        ("--jobs {jobs} --cpus many", "cpus: 'many' is not a number"),
+        ("--jobs {jobs} --memory-gb nan", "memory-gb: 'nan' is not in 0.001..1000000"),
+        ("--jobs {jobs} --monitor 5", "monitor: '5' is not FIRST:LAST, as 4000:5000"),
+        ("--jobs {jobs} --monitor 5:x", "monitor: 'x' is not a whole number"),
+        ("--jobs {jobs} --monitor 8:9", "monitor: 8:9 has none of the jobs"),
+        ("--jobs {jobs} --monitor 4:4", "monitor: 4:4 has none of the jobs"),
+        ("--jobs {jobs} --models {jobs}", "models: line 1: no column profiled_gpus in"),
+        ("--jobs {jobs} --gpus 2 --servers 3", "job 7: gpus: 8 of 6 there are"),
+        ("--jobs {jobs} --cpus 40 --as-released", "job 7: model: gnmt has no profile for 5 CPUs"),
+        (
+            "--jobs {jobs} --as-released --allocation opt",
+            "allocation: opt is not there with --as-released, only proportional, greedy, tune",
+        ),
+        (
+            "--jobs {jobs} --as-released --decide events",
+            "decide: events is not there with --as-released, which has rounds",
+        ),
+        ("--generate 0", "generate: 0 is not in 1..100000"),
+        ("--generate 3 --split 50,50", "split: '50,50' is not three percentages, as 20,70,10"),
+        ("--generate 3 --split 50,40,50", "split: 50,40,50 is 140 per cent, not 100"),
+        ("--generate 3 --jobs-per-hour 0", "jobs-per-hour: '0' is not in 0.001..1000000"),
+    ],
+)
+def test_bad_input_ends_with_status_2_and_one_line(
+    gputopo: Command, two_jobs: Path, options: str, says: str
+) -> None:
+    done = gputopo(f"synergy simulate {options.format(jobs=two_jobs)}")
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith(f"gputopo: {says}")
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("--orders fifo,lifo", "orders: 'lifo' is not one of fifo, srtf, las, ftf"),
+        ("--allocations tune,tune", "allocations: 'tune,tune' names one twice"),
+    ],
+)
+def test_lists_of_a_comparison_are_checked(
+    gputopo: Command, two_jobs: Path, options: str, says: str
+) -> None:
+    done = gputopo(f"synergy compare --jobs {two_jobs} {options}")
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith(f"gputopo: {says}")

@@ -1,0 +1,116 @@
+"""The tables of models: what the authors measured, and what is refused."""
+
+import pytest
+
+from gputopo.sensitivity.demand import Demand, saturating_demand
+from gputopo.sensitivity.models import parse_matrices, parse_models
+from gputopo.sensitivity.tables import TableError
+from synergy_models import SHIPPED, matrices, models
+
+HEADER = (
+    "model,profiled_gpus,cpu_gpu_ratio,best_cpus_per_gpu,best_mem_gb_per_gpu,batch,"
+    "speedup_at_best,iter_time_s\n"
+)
+CELLS = "model,cpus,mem_gb,rel_throughput\n"
+
+
+def test_demands_of_the_matrices_are_those_that_the_authors_state() -> None:
+    stated = {
+        "alexnet": (12, 125),
+        "deepspeech": (3, 62.5),
+        "m5": (6, 187.5),
+        "mobilenet": (6, 62.5),
+        "res18": (9, 62.5),
+        "res50": (4, 62.5),
+        "shufflenet": (12, 125),
+        "gnmt": (1, 20.83),
+    }
+    for name, (cpus, memory_gb) in stated.items():
+        assert saturating_demand(models()[name].matrices[1]) == Demand(cpus, memory_gb)
+
+
+def test_every_model_has_its_measured_matrix_and_its_step() -> None:
+    assert models().keys() == matrices().keys()
+    assert all(models()[name].matrices[1] == matrix for name, matrix in matrices().items())
+    assert models()["lstm"].step_s == 0.011
+
+
+def test_several_gpus_go_by_their_own_measurements_where_there_are_some() -> None:
+    two = models()["alexnet"].matrix(2)
+    assert not two.is_scaled
+    assert (two.cpus, two.memory_gb) == ((6, 18), (125,))
+    assert two.throughput == ((1,), (2.33,))
+
+
+def test_other_gpu_counts_are_scaled_from_one_and_say_so() -> None:
+    eight = models()["alexnet"].matrix(8)
+    assert eight.is_scaled
+    assert eight == models()["alexnet"].matrices[1].scaled_to(8)
+
+
+def test_a_job_that_needs_less_than_its_share_is_known_with_less() -> None:
+    two = models()["gnmt"].matrix(2)
+    assert two.at(2, 125) == two.best == 1
+    assert two.at(1, 125) == 0
+
+
+def test_the_authors_own_table_given_as_a_file_is_the_same() -> None:
+    text = (SHIPPED / "synergy_models.csv").read_text(encoding="utf-8")
+    assert parse_models(text, matrices()) == models()
+
+
+def test_models_that_no_matrix_bears_out_are_known_at_two_points() -> None:
+    text = f"{HEADER}alexnet,1,3,10,100,512,2.5,0.6\nmine,1,4,2,100,8,3,0.1\n"
+    found = parse_models(text, matrices())
+    assert found["alexnet"].matrices[1].throughput == ((1.0, 1.0), (1.0, 2.5))
+    mine = found["mine"].matrices[1]
+    assert (mine.cpus, mine.memory_gb) == ((2, 4), (62.5, 100))
+    assert mine.throughput == ((0, 3), (1, 3))
+
+
+def test_comments_blank_lines_and_further_columns_are_left_out() -> None:
+    text = f"# mine\n\n{CELLS.strip()},note\na,1,20,0.5,x\n\na,2,20,1,y\n"
+    assert parse_matrices(text)["a"].throughput == ((0.5,), (1,))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "models: line 1: no column model in ''"),
+        ("model,model\n", "models: line 1: column model is there twice"),
+        (HEADER, "models: the table is empty"),
+        (f"{HEADER}a,1,3\n", "models: line 2: 3 columns, not 8"),
+        (f"{HEADER},1,3,6,62.5,8,1,1\n", "models: line 2, model: is missing"),
+        (f"{HEADER}a,x,3,6,62.5,8,1,1\n", "profiled_gpus: 'x' is not a whole number"),
+        (f"{HEADER}a,0,3,6,62.5,8,1,1\n", "profiled_gpus: '0' is not in 1..1024"),
+        (f"{HEADER}a,1,3,6,62.5,8,0.5,1\n", "speedup_at_best: '0.5' is not in 1..1e+15"),
+        (f"{HEADER}a,1,3,6,62.5,8,nan,1\n", "speedup_at_best: 'nan' is not in"),
+        (f"{HEADER}a,1,3,6,62.5,8,1,{'9' * 99}\n", f"iter_time_s: '{'9' * 79}... is not in"),
+        (f"{HEADER}a,1,3,6,62.5,8,1,1e400\n", "iter_time_s: '1e400' is not in"),
+        (f"{HEADER}a,2,3,6,62.5,8,1,1\n", "models: a: no row with profiled_gpus 1"),
+        (f'{HEADER}"a,1\n', "models: line 2: unexpected end of data"),
+        (
+            f"{HEADER}a,1,3,6,62.5,8,1,1\na,1,3,6,62.5,8,2,1\n",
+            "line 3, profiled_gpus: a second row for 1 GPUs and 3 CPUs per GPU",
+        ),
+    ],
+)
+def test_tables_of_models_are_refused_by_line_column_and_value(text: str, says: str) -> None:
+    with pytest.raises(TableError) as refused:
+        parse_models(text, {})
+    assert says in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (f"{CELLS}a,1,20,1\na,1,20,2\n", "matrices: line 3, mem_gb: a second row for 1 CPUs"),
+        (f"{CELLS}a,1,20,1\na,2,40,2\n", "matrices: a: no row for 1 CPUs and 40 GB"),
+        (f"{CELLS}a,0,20,1\n", "matrices: a: cpus: 0.0 is not a positive number"),
+        (f"{CELLS}a,1,20,-1\n", "matrices: line 2, rel_throughput: '-1' is not in 0..1e+15"),
+    ],
+)
+def test_matrices_are_refused_by_line_column_and_value(text: str, says: str) -> None:
+    with pytest.raises(TableError) as refused:
+        parse_matrices(text)
+    assert says in str(refused.value)
