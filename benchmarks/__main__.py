@@ -8,7 +8,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from benchmarks import compare_bandwidth_models, decisions, extender, memory, simulator
+from benchmarks import (
+    allocations,
+    compare_bandwidth_models,
+    decisions,
+    extender,
+    memory,
+    simulator,
+)
 from benchmarks.options import Options
 
 
@@ -23,6 +30,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Options], None]]] = {
     "extender": extender.run,
     "simulator": simulator.run,
     "models": models,
+    "allocations": allocations.run,
 }
 
 

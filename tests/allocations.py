@@ -140,7 +140,7 @@ def check_books(servers: Sequence[Server], asks: Sequence[Ask], outcome: Outcome
             each = [amount / part.gpus for amount in part[2:]]
             first = [amount / grant.parts[0].gpus for amount in grant.parts[0][2:]]
             assert all(map(math.isclose, each, first))
-        whole = [sum(part[which] for part in grant.parts) for which in (2, 3, 4)]
+        whole = [sum(each) for each in zip(*(part[2:] for part in grant.parts), strict=True)]
         assert math.isclose(grant.throughput, speed(ask, *whole), rel_tol=1e-9)
     for server in servers:
         there_is = (server.gpus, server.cpus, server.memory_gb, server.storage_mb_per_s)

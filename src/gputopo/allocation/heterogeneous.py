@@ -59,9 +59,9 @@ def heterogeneous(kinds: Mapping[str, Sequence[Server]], asks: Sequence[MixedAsk
     """Return who runs on which kind and gets what, no job slower than its fair throughput.
 
     A job runs on a kind only where the proportional share of its GPUs there yields that,
-    for a promise beyond it could not be kept on each server. Jobs that find no kind with
-    GPUs enough leave GPUs to the next ones: the program is solved again for what is left
-    until nobody more runs.
+    for a promise beyond it could not be kept on each server. GPUs that no job of the
+    queue's front can use, as it would have to be split over kinds, go to the next ones: the
+    program is solved again for what is left.
 
     Args:
         kinds: the servers of each kind.
@@ -73,12 +73,12 @@ def heterogeneous(kinds: Mapping[str, Sequence[Server]], asks: Sequence[MixedAsk
     """
     checked([server for servers in kinds.values() for server in servers], asks)
     homes: dict[str, list[Target]] = {kind: [] for kind, servers in kinds.items() if servers}
-    waiting = list(asks)
-    while found := _assigned(kinds, homes, waiting):
-        for kind, target in found:
+    queue = list(asks)
+    while jobs := _runnable(queue, sum(_free(kinds[kind], homes[kind])[0] for kind in homes)):
+        for kind, target in _assigned(kinds, homes, jobs):
             homes[kind].append(target)
-        running = {target.ask.job for _, target in found}
-        waiting = [ask for ask in waiting if ask.job not in running]
+        seen = {ask.job for ask in jobs}
+        queue = [ask for ask in queue if ask.job not in seen]
     tenants = [
         tenant for kind, targets in homes.items() for tenant in realised(kinds[kind], targets)
     ]
@@ -88,7 +88,7 @@ def heterogeneous(kinds: Mapping[str, Sequence[Server]], asks: Sequence[MixedAsk
 def _assigned(
     kinds: Mapping[str, Sequence[Server]],
     homes: Mapping[str, Sequence[Target]],
-    waiting: Sequence[MixedAsk],
+    jobs: Sequence[MixedAsk],
 ) -> list[tuple[str, Target]]:
     """Solve the first program, equations 22 to 26, for what is left of each kind.
 
@@ -97,7 +97,6 @@ def _assigned(
     used first, and then throughput counts.
     """
     free = {kind: _free(kinds[kind], targets) for kind, targets in homes.items()}
-    jobs = _runnable(waiting, sum(gpus for gpus, *_ in free.values()))
     choices = [
         (job, row, kind, target)
         for job, ask in enumerate(jobs)

@@ -43,6 +43,7 @@ def everything(picture: Path) -> str:
         "nothing to decide",
         "events/s",
         "(models: ",
+        "Mean gap by GPUs of the cluster",
     ],
 )
 def test_all_benchmarks_print_their_tables(everything: str, words: str) -> None:

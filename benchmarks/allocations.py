@@ -1,0 +1,85 @@
+"""How near allocations come to Synergy-Opt's bound, and how long each takes."""
+
+import statistics
+import time
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from benchmarks.contention import contended
+from benchmarks.options import Options
+from benchmarks.table import show
+from gputopo.allocation.catalogue import ALLOCATIONS, KEEP_SHARES
+from gputopo.allocation.model import Ask, Outcome, Server, proportional_throughput
+from gputopo.allocation.opt import upper_bound
+
+_INSTANCES: Final = 600
+_SIZES: Final = (range(8, 33), range(33, 65), range(65, 129))
+
+
+class Shot(NamedTuple):
+    """What one allocation made of one instance, and in which time of the processor."""
+
+    gpus: int
+    gap: float
+    seconds: float
+
+
+def run(options: Options) -> None:
+    """Allocate on random instances, and print gaps to the bound and times beside Opt's."""
+    shots: dict[str, list[Shot]] = {name: [] for name in sorted(KEEP_SHARES)}
+    for number in range(6 if options.quick else _INSTANCES):
+        servers, asks = contended(number)
+        bound = upper_bound(servers, asks)
+        for name, own in shots.items():
+            own.append(_shot(name, servers, asks, bound))
+    rows = [
+        [name, *_gaps(own), *_times(own, shots["opt"])]
+        for name, own in sorted(shots.items(), key=lambda each: -_mean_gap(each[1]))
+    ]
+    head = ["allocation", "mean gap", "95 of 100", "worst", "CPU ms", "of 128 GPUs", "Opt / it"]
+    show(f"Allocations against Opt's bound, {len(shots['opt'])} instances", head, rows)
+    sizes = [
+        [f"{size[0]} to {size[-1]}", *(_gap_of_size(own, size) for own in shots.values())]
+        for size in _SIZES
+    ]
+    show("Mean gap by GPUs of the cluster", ["GPUs", *shots], sizes)
+
+
+def _shot(name: str, servers: Sequence[Server], asks: Sequence[Ask], bound: float) -> Shot:
+    began = time.process_time()
+    outcome = ALLOCATIONS[name](servers, asks)
+    seconds = time.process_time() - began
+    gap = 1 - _worth(servers, asks, outcome) / bound
+    return Shot(sum(server.gpus for server in servers), gap, seconds)
+
+
+def _worth(servers: Sequence[Server], asks: Sequence[Ask], outcome: Outcome) -> float:
+    """Return the sum of throughputs, each relative to that of the proportional share."""
+    promised = {ask.job: proportional_throughput(servers, ask) for ask in asks}
+    return sum(grant.throughput / promised[grant.job] for grant in outcome.grants)
+
+
+def _mean_gap(shots: Sequence[Shot]) -> float:
+    return statistics.mean(shot.gap for shot in shots)
+
+
+def _gaps(shots: Sequence[Shot]) -> list[str]:
+    gaps = sorted(shot.gap for shot in shots)
+    return [
+        f"{value:.2%}" for value in (statistics.mean(gaps), gaps[len(gaps) * 19 // 20], gaps[-1])
+    ]
+
+
+def _times(shots: Sequence[Shot], opt: Sequence[Shot]) -> list[str]:
+    largest = max(shot.gpus for shot in shots)
+    times = [
+        statistics.median(shot.seconds for shot in shots),
+        statistics.median(shot.seconds for shot in shots if shot.gpus == largest),
+    ]
+    ratio = sum(shot.seconds for shot in opt) / sum(shot.seconds for shot in shots)
+    return [*(f"{seconds * 1e3:.2f}" for seconds in times), f"{ratio:.0f}"]
+
+
+def _gap_of_size(shots: Sequence[Shot], gpus: range) -> str:
+    gaps = [shot.gap for shot in shots if shot.gpus in gpus]
+    return f"{statistics.mean(gaps):.2%}" if gaps else "-"
