@@ -48,10 +48,10 @@ class Addresses:
 async def running(settings: Settings, client: AsyncClient) -> AsyncIterator[Addresses]:
     """Run the extender while the block runs; a failure of any part ends the block."""
     ledger = Ledger()
-    silence = settings.relist_after_silence_seconds
+    often = (settings.relist_after_silence_seconds, settings.relist_every_seconds)
     caches: list[Follower] = [
-        topology_reflector(watched_topologies(client), ledger, silence),
-        pod_reflector(watched_pods(client, settings.resource), ledger, silence),
+        topology_reflector(watched_topologies(client), ledger, *often),
+        pod_reflector(watched_pods(client, settings.resource), ledger, *often),
     ]
     gate = Gate(caches, settings.stale_after_seconds)
     metrics = Metrics(ledger, caches)

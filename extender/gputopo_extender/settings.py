@@ -49,6 +49,9 @@ class Settings(ProgramSettings):
     relist_after_silence_seconds: Annotated[
         Seconds, Field(description="a watch without events for so long is listed again")
     ] = 60.0
+    relist_every_seconds: Annotated[
+        Seconds, Field(description="everything is listed again so often, whatever the watch shows")
+    ] = 600.0
     stale_after_seconds: Annotated[
         Seconds, Field(description="refuse all verbs when a watch was silent for so long")
     ] = 180.0

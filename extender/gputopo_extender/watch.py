@@ -53,7 +53,8 @@ class Reflector(Generic[Record]):
 
     lightkube's watch has no read time-out, so a connection that died without a word looks like
     a quiet cluster. Silence therefore ends in a new list, which does time out. In a large
-    cluster there is no silence; in a small one a list is cheap.
+    cluster there is no silence; in a small one a list is cheap. And whatever is heard, now and
+    then everything is listed again: nothing depends on one event alone.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Reflector(Generic[Record]):
         refold: Refold[Record],
         fold: Fold[Record],
         silence_seconds: float,
+        relist_seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Fold lists with what ``refold`` returns just before each list, changes with ``fold``."""
@@ -70,6 +72,7 @@ class Reflector(Generic[Record]):
         self._refold = refold
         self._fold = fold
         self._silence_seconds = silence_seconds
+        self._relist_seconds = relist_seconds
         self._clock = clock
         self._heard_at: float | None = None
         self._delay_seconds = _FIRST_DELAY_SECONDS
@@ -102,13 +105,15 @@ class Reflector(Generic[Record]):
         listing = await self._watched.list()
         refold(listing)
         self.lists += 1
-        self._heard_at = self._clock()
+        self._heard_at = listed_at = self._clock()
         _log.debug("listed %s", fields(kind=self.name, count=len(listing.records)))
         async with aclosing(self._watched.watch(listing.resource_version)) as events:
             while (event := await self._next(events)) is not None:
                 self._fold(event)
                 self._heard_at = self._clock()
                 self._delay_seconds = _FIRST_DELAY_SECONDS
+                if self._heard_at - listed_at >= self._relist_seconds:
+                    return
         # Only a watch that worked ends the delays: a list of all pods for each that is refused
         # would be a burden to a server in trouble.
         self._delay_seconds = _FIRST_DELAY_SECONDS
@@ -122,7 +127,7 @@ class Reflector(Generic[Record]):
 
 
 def pod_reflector(
-    watched: Watched[PodRecord], ledger: Ledger, silence_seconds: float
+    watched: Watched[PodRecord], ledger: Ledger, silence_seconds: float, relist_seconds: float
 ) -> Reflector[PodRecord]:
     """Return what keeps the ledger's pods."""
 
@@ -136,11 +141,20 @@ def pod_reflector(
         elif event.record is not None:
             ledger.put_pod(event.record)
 
-    return Reflector(watched, refold=refold, fold=fold, silence_seconds=silence_seconds)
+    return Reflector(
+        watched,
+        refold=refold,
+        fold=fold,
+        silence_seconds=silence_seconds,
+        relist_seconds=relist_seconds,
+    )
 
 
 def topology_reflector(
-    watched: Watched[NodeRecord | Unreadable], ledger: Ledger, silence_seconds: float
+    watched: Watched[NodeRecord | Unreadable],
+    ledger: Ledger,
+    silence_seconds: float,
+    relist_seconds: float,
 ) -> Reflector[NodeRecord | Unreadable]:
     """Return what keeps the ledger's topologies."""
 
@@ -155,4 +169,5 @@ def topology_reflector(
         refold=lambda: lambda listing: ledger.replace_topologies(listing.records),
         fold=fold,
         silence_seconds=silence_seconds,
+        relist_seconds=relist_seconds,
     )

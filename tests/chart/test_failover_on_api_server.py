@@ -91,4 +91,5 @@ def test_another_takes_over_and_no_gpu_is_given_twice(
         f"{called_off}, claims of the former leader refused {disturbed}"
     )
     assert seen.shared == []
+    assert not any(pair.tells_secrets(nodes) for pair in pairs), "they log at debug level"
     assert gap < LEASE_SECONDS + 15, "a busy machine is slow, but not for ever"

@@ -45,6 +45,17 @@ async def test_silence_ends_in_a_new_list_since_a_dead_connection_says_nothing(
         await until(lambda: _used(extender, 0))
 
 
+async def test_a_cluster_without_silence_is_listed_again_as_well(
+    start: Start, api: SmallApi
+) -> None:
+    async def after_another_change() -> bool:
+        await api.put(PODS, pod("a", 4))
+        return api.lists[PODS] >= 3
+
+    async with start(relist_every_seconds=0.3):
+        await until(after_another_change)
+
+
 async def test_watches_that_are_refused_do_not_make_a_storm_of_lists(
     start: Start, api: SmallApi
 ) -> None:
