@@ -24,7 +24,7 @@ from node_api import NodeApi, serving
 NODE = "n1"
 NODE_PATH = f"/api/v1/nodes/{NODE}"
 TOPOLOGY_PATH = f"/apis/gputopo.io/v1alpha1/gputopologies/{NODE}"
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 30.0
 
 Document = dict[str, Any]
 

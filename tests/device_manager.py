@@ -109,6 +109,8 @@ class DeviceManager:
         try:
             for name, size in {**(init or {}), **asks}.items():
                 kept = records if name in records else init_records
+                if size:
+                    self._require_healthy(kept.get(name, set()))
                 if size and not kept.get(name):
                     given[name] = await self._allocate(kept, name, size, reusable)
                 if kept is init_records:
@@ -148,12 +150,22 @@ class DeviceManager:
         self.books.allocated = set().union(*(ids for records in pods for ids in records.values()))
         self.books.stale = False
 
+    def _require_healthy(self, recorded: set[str]) -> None:
+        """Reject a container, also one whose record is complete, as kubelet does."""
+        if self.plugin is None or not self._healthy:
+            raise AdmissionRefusedError("no healthy devices present")
+        if not recorded <= self._healthy:
+            raise AdmissionRefusedError("previously allocated devices are no longer healthy")
+
+    @property
+    def _healthy(self) -> set[str]:
+        return {uuid for uuid, health in self.devices.items() if health == "Healthy"}
+
     async def _allocate(
         self, records: dict[str, set[str]], name: str, size: int, reusable: set[str]
     ) -> api.ContainerAllocateResponse:
         self._collect()
-        if self.plugin is None or "Healthy" not in self.devices.values():
-            raise AdmissionRefusedError("no healthy devices present")
+        assert self.plugin is not None
         ids = await self._choose(size, reusable)
         self.books.allocated |= ids - reusable  # if those were forgotten, they stay so
         self.books.allocating = True
@@ -174,8 +186,7 @@ class DeviceManager:
         chosen = set(self._shuffled(reusable)[:size])
         if len(chosen) == size:
             return chosen
-        healthy = {uuid for uuid, health in self.devices.items() if health == "Healthy"}
-        available = healthy - self.books.allocated
+        available = self._healthy - self.books.allocated
         if len(available) < size - len(chosen):
             raise AdmissionRefusedError(f"needed {size}, available {len(available)}")
         aligned = self.aligned & available

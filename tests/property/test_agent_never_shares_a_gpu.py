@@ -92,21 +92,30 @@ class LivesOfPods(RuleBasedStateMachine):
     @rule(
         target=bound,
         name=Names,
-        kind=strategies.sampled_from(["none", "unreadable", "of another", "too few", "taken"]),
+        kind=strategies.sampled_from(["none", "unreadable", "of another", "too few"]),
     )
     def bind_wrongly(self, name: str, kind: str) -> object:
         """Somebody else binds a pod, with an annotation of his own making."""
-        taken = sorted(self._taken())
-        if self._is_taken(name) or (kind == "taken" and not taken):
+        if self._is_taken(name):
             return multiple()
-        lost = sorted(gpu for pod in self.live.values() if pod.lost for gpu in pod.gpus)
-        given = {"c0": (lost or taken)[:1] if kind == "taken" else UUIDS[:1]}
+        given, taken = {"c0": UUIDS[:1]}, self._taken()
         pod = self._new_pod(name, Shape({}, (), {"c0": 2 if kind == "too few" else 1}), given)
         own = annotation_of(name, given, uid=pod.uid)
         copied = annotation_of(name, given, uid="uid-of-another")
         self._create(pod, {"none": None, "unreadable": "{", "of another": copied}.get(kind, own))
-        pod.wrong = kind != "taken"  # the first of the two to be admitted may have it
-        self.given_twice |= {*taken} & {*given["c0"]}
+        pod.wrong = True
+        self.given_twice |= {*given["c0"]} & taken
+        return pod
+
+    @rule(target=bound, name=Names, other=running | bound)
+    def bind_to_what_is_taken(self, name: str, other: Pod) -> object:
+        """Somebody else binds a pod to a GPU of another: who is admitted first may have it."""
+        gpus = next((gpus for gpus in other.given.values() if gpus), [])
+        if self._is_taken(name) or not gpus:
+            return multiple()
+        pod = self._new_pod(name, Shape({}, (), {"c0": 1}), {"c0": gpus[:1]})
+        self.given_twice |= {*gpus[:1]} & self._taken()
+        self._create(pod, annotation_of(name, pod.given, uid=pod.uid))
         return pod
 
     def _new_pod(self, name: str, shape: Shape, given: dict[str, list[str]]) -> Pod:

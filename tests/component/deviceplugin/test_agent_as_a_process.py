@@ -5,14 +5,17 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx2
+import pytest
 
-from agent_world import AgentWorld
+from agent_world import PATIENCE_SECONDS, AgentWorld
+from device_manager import AdmissionRefusedError
 from gputopo_deviceplugin.settings import Settings
 
 
@@ -24,7 +27,7 @@ def free_port() -> int:
 
 @asynccontextmanager
 async def program(
-    world: AgentWorld, directory: Path
+    world: AgentWorld, directory: Path, **environment: str
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
     kubeconfig = directory / "kubeconfig"
     kubeconfig.write_text(
@@ -49,7 +52,7 @@ async def program(
         sys.executable,
         "-m",
         "gputopo_deviceplugin",
-        env={**os.environ, **settings, "KUBECONFIG": str(kubeconfig)},
+        env={**os.environ, **settings, **environment, "KUBECONFIG": str(kubeconfig)},
         stderr=asyncio.subprocess.PIPE,
     )
     try:
@@ -77,7 +80,7 @@ async def test_it_serves_answers_its_probes_and_stops_when_told(
         assert 'gputopo_agent_allocations_total{result="granted"} 1.0' in metrics
         assert 'gputopo_agent_gpus{state="healthy"} 8.0' in metrics
         process.send_signal(signal.SIGTERM)
-        _, errors = await asyncio.wait_for(process.communicate(), 10)
+        _, errors = await asyncio.wait_for(process.communicate(), PATIENCE_SECONDS)
     assert process.returncode == 0
     assert b"Traceback" not in errors
     assert f"granted pod=default/a container=main gpus={world.uuids[0]}".encode() in errors
@@ -92,12 +95,81 @@ async def test_it_lives_but_is_not_ready_while_the_api_server_is_away(
         httpx2.AsyncClient(base_url=url) as client,
     ):
         assert process.stderr is not None
-        line = await asyncio.wait_for(process.stderr.readline(), 10)
+        line = await asyncio.wait_for(process.stderr.readline(), PATIENCE_SECONDS)
         assert b"contact failed, trying again" in line
         assert (await client.get("/livez")).status_code == 200
         assert (await client.get("/readyz")).status_code == 503
         world.api.down = False
         await world.served()
+
+
+async def test_after_a_crash_running_pods_keep_their_gpus_and_nobody_else_gets_them(
+    world: AgentWorld, short_directory: Path
+) -> None:
+    async with program(world, short_directory) as (process, _):
+        await world.served()
+        await world.run("a", {"main": [0]})
+        await world.set_phase("a", "Running")
+        process.kill()
+        await process.wait()
+        await world.until(lambda: "Healthy" not in world.kubelet.devices.values())
+        with pytest.raises(AdmissionRefusedError, match="no healthy devices"):
+            await world.run("meanwhile", {"main": [1]})
+    async with program(world, short_directory):
+        await world.served()
+        assert world.kubelet.registrations == 2
+        assert world.observed(0)["podUID"] == "uid-a"
+        with pytest.raises(AdmissionRefusedError, match="is held by pod default/a"):
+            await world.run("thief", {"main": [0]})
+        given = await world.run("b", {"main": [2]})
+        assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[2]
+
+
+def preloadable_clock(directory: Path) -> Path:
+    library = directory / "shifted_clock.so"
+    source = Path(__file__).parents[2] / "data" / "shifted_clock.c"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    return library
+
+
+async def test_a_clock_that_jumps_changes_nothing_but_the_times_that_are_told(
+    world: AgentWorld, short_directory: Path
+) -> None:
+    shift = short_directory / "shift"
+    shift.write_text("0")
+    clock = {
+        "LD_PRELOAD": str(preloadable_clock(short_directory)),
+        "SHIFTED_CLOCK": str(shift),
+    }
+    async with (
+        program(world, short_directory, **clock) as (process, url),
+        httpx2.AsyncClient(base_url=url) as client,
+    ):
+        await world.served()
+        years = []
+        for gpu, seconds in enumerate((400 * 86_400, -400 * 86_400, 0)):
+            shift.write_text(str(seconds))
+            years.append(await year_of_a_refusal(world, gpu))
+        assert years[1] < years[2] < years[0]
+        assert (await client.get("/livez")).status_code == 200
+        assert (await client.get("/readyz")).status_code == 200
+        assert world.kubelet.registrations == 1
+        process.send_signal(signal.SIGTERM)
+        _, errors = await asyncio.wait_for(process.communicate(), PATIENCE_SECONDS)
+    assert process.returncode == 0
+    assert b"Traceback" not in errors
+
+
+async def year_of_a_refusal(world: AgentWorld, gpu: int) -> str:
+    """Run a pod and have another one refused; return the year that the event tells."""
+    await world.run(f"pod-{gpu}", {"main": [gpu]})
+    with pytest.raises(AdmissionRefusedError, match=f"is held by pod default/pod-{gpu}"):
+        await world.run(f"refused-{gpu}", {"main": [gpu]})
+    await world.until(lambda: world.observed(gpu).get("pod") == f"pod-{gpu}")
+    await world.until(lambda: len(world.events("GPUsRefused")) == gpu + 1)
+    events = [document for path, document in world.api.objects.items() if "/events/" in path]
+    about = [one for one in events if one["involvedObject"]["name"] == f"refused-{gpu}"]
+    return str(about[0]["lastTimestamp"][:4])
 
 
 async def test_a_wrong_setting_ends_it_with_a_message() -> None:
