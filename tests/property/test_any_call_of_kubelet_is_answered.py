@@ -129,9 +129,9 @@ class Kubelet:
 
     async def admit(self) -> None:
         """Kubelet admits a container as it should, but that it may take other IDs than told."""
-        key, document = self.chance.choice([*self.server.pods.items(), (None, None)])
-        if document is None:
+        if not self.server.pods:
             return
+        key, document = self.chance.choice(list(self.server.pods.items()))
         self.server.down = False
         books = self.manager.books.pods
         books.clear()
