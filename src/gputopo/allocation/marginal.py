@@ -11,14 +11,17 @@ from typing import Final
 
 from gputopo.allocation.menu import Menus, Target
 from gputopo.allocation.model import Ask, Outcome, Server, whole_capacity
-from gputopo.allocation.prices import prices_of
+from gputopo.allocation.prices import Prices, prices_of
 from gputopo.allocation.rooms import Room, Tenant, checked, outcome, runnable
 from gputopo.allocation.spare import give_spare
-from gputopo.allocation.spread import settle
+from gputopo.allocation.spread import First, settle
 from gputopo.allocation.swap import swap
 
 _EXCHANGES: Final = 3
 """Rounds of changing places; most end after one."""
+
+_LOSS: Final = 0.01
+"""Part of the targets' worth that may be lost on servers, before another order is tried."""
 
 
 def marginal(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:
@@ -27,9 +30,9 @@ def marginal(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:
     See :class:`Allocation`. Who runs is decided as in :func:`~gputopo.allocation.tune.tune`,
     and nobody runs slower than with the proportional share. Then (1) prices are found at
     which all jobs together take what all servers together have, and what each takes is its
-    target; (2) jobs are spread over servers so that the targets fit; (3) what is left goes
-    to whom it helps most, and jobs of one size change places where that lets one
-    of them have more.
+    target; (2) jobs are spread over servers so that the targets fit, in another order where
+    much was lost; (3) what is left goes to whom it helps most, and jobs of one size change
+    places where that lets one of them have more.
     """
     checked(servers, asks)
     menus = Menus(servers)
@@ -41,11 +44,29 @@ def marginal(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:
         Tenant(ask, menu, prices.best(menu.options), [(whole, ask.gpus)]) for ask, menu in chosen
     ]
     give_spare(meant, prices)
+    targets = [Target(each.ask, each.menu, each.option) for each in meant]
+    best: list[Tenant] = []
+    for first in First:
+        tenants = _placed(servers, targets, prices, first)
+        best = max(best, tenants, key=_worth)
+        if _worth(best) >= (1 - _LOSS) * _worth(meant):
+            break
+    return outcome(asks, best)
+
+
+def _placed(
+    servers: Sequence[Server], targets: Sequence[Target], prices: Prices, first: First
+) -> list[Tenant]:
+    """Return the jobs on servers, with what comes of spare resources and changed places."""
     rooms = [Room.of(server) for server in servers]
-    tenants = settle(rooms, [Target(each.ask, each.menu, each.option) for each in meant], prices)
+    tenants = settle(rooms, targets, prices, first)
     give_spare(tenants, prices)
     for _ in range(_EXCHANGES):
         if not swap(tenants, rooms):
             break
         give_spare(tenants, prices)
-    return outcome(asks, tenants)
+    return tenants
+
+
+def _worth(tenants: Sequence[Tenant]) -> float:
+    return sum(tenant.option.worth for tenant in tenants)

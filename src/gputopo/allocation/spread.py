@@ -1,6 +1,7 @@
 """Finding each job GPUs, so that all servers are asked for about as much of everything."""
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import Final
 
 from gputopo.allocation.menu import Option, Target
@@ -65,26 +66,37 @@ class Balance:
             ]
 
 
-def settle(rooms: Sequence[Room], targets: Sequence[Target], prices: Prices) -> list[Tenant]:
+class First(Enum):
+    """Who is settled first, while there is most to choose from."""
+
+    LEANING = "who leans most and is big, since few servers can make up for that"
+    GAINING = "who loses most without what it should have"
+
+
+def settle(
+    rooms: Sequence[Room], targets: Sequence[Target], prices: Prices, first: First
+) -> list[Tenant]:
     """Return all jobs with GPUs, and with what they should have as far as that goes.
 
-    Those go first that lean most and are big, since few servers can make up for them. Where
-    even the least option of a job does not fit, tenants beside it go back to theirs: what all
-    are sure of is within their shares, and so fits wherever there are GPUs.
+    Where even the least option of a job does not fit, tenants beside it go back to theirs:
+    what all are sure of is within their shares, and so fits wherever there are GPUs.
 
     Args:
         rooms: empty servers, with GPUs enough for all.
         targets: the jobs.
         prices: of what jobs take.
+        first: in which order.
     """
     balance = Balance(rooms, targets, prices)
 
-    def last(target: Target) -> float:
+    def urgency(target: Target) -> tuple[float, float]:
         lean = balance.lean(target.ask, target.option)
-        return -target.ask.gpus * sum(each * each for each in lean)
+        leaning = target.ask.gpus * sum(each * each for each in lean)
+        gain = target.option.worth - target.menu.options[0].worth
+        return (leaning, gain) if first is First.LEANING else (gain, leaning)
 
     tenants = []
-    for target in sorted(targets, key=last):
+    for target in sorted(targets, key=urgency, reverse=True):
         option, slots = _home(rooms, target, balance, prices)
         tenants.append(Tenant(target.ask, target.menu, option, slots))
         balance.add(slots, balance.lean(target.ask, option))
