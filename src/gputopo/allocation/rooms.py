@@ -111,6 +111,9 @@ class Tenant:
         """Return what the job has."""
         whole = self.ask.gpus
         cpus, memory_gb, storage, throughput, _ = self.option
+        if len(self.slots) == 1:
+            only = Part(self.slots[0][0].name, whole, cpus, memory_gb, storage)
+            return Grant(self.ask.job, (only,), throughput)
         parts = tuple(
             Part(
                 room.name,
@@ -134,14 +137,19 @@ def first_fit(rooms: Sequence[Room], gpus: int, option: Option) -> Slots | None:
 
 def best_fit(rooms: Sequence[Room], gpus: int, option: Option) -> Slots | None:
     """Return the server that has just so much, else as few servers as can; None for none."""
-    fitting = [
-        (room.gpus, room.cpus, room.memory_gb, place)
-        for place, room in enumerate(rooms)
-        if room.gpus >= gpus and room.has(option, 1)
-    ]
-    if fitting:
-        return [(rooms[min(fitting)[-1]], gpus)]
-    return split(rooms, gpus, option)
+    cpus, memory_gb, storage = (amount - ROUNDING for amount in option[:3])
+    found, least = None, (0, 0.0, 0.0)
+    for room in rooms:  # the one loop that all jobs of a round go through
+        if (
+            room.gpus >= gpus
+            and room.cpus >= cpus
+            and room.memory_gb >= memory_gb
+            and room.storage_mb_per_s >= storage
+        ):
+            free = (room.gpus, room.cpus, room.memory_gb)
+            if found is None or free < least:
+                found, least = room, free
+    return split(rooms, gpus, option) if found is None else [(found, gpus)]
 
 
 def by_gpus(rooms: Sequence[Room], gpus: int) -> Slots:

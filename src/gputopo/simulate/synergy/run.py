@@ -101,10 +101,11 @@ class _Simulation:
             for number in range(cluster.servers)
         )
         self._coming = _asking(jobs, cluster)
+        self._places = {job.ask.job: place for place, job in enumerate(self._coming)}
         self._arrived = 0
         self._here: dict[str, _Job] = {}
         self._running: list[_Job] = []
-        self._decided: tuple[Ask, ...] = ()
+        self._decided: Sequence[Ask] = ()
         arrivals_s = [job.source.arrival_s for job in self._coming]
         self._now_s = arrivals_s[0] if settings.round_s is None else first_round_s(arrivals_s)
 
@@ -120,9 +121,13 @@ class _Simulation:
         ended = [job for job in self._running if job.ends_s <= until_s]
         for job in ended:
             del self._here[job.ask.job]
-        self._running = [job for job in self._running if job.ends_s > until_s]
+        if ended:
+            self._running = [job for job in self._running if job.ends_s > until_s]
         for job in self._running:
-            _advance(job, self._now_s, until_s)
+            job.left = (job.ends_s - until_s) * job.rate
+            name, arrival_s, attained_s, _, alone_s = job.standing
+            attained_s += (until_s - self._now_s) * job.source.gpus
+            job.standing = Standing(name, arrival_s, attained_s, job.left / job.share, alone_s)
         self._now_s = until_s
         ended.sort(key=lambda job: job.ends_s)
         return [FinishedJob(job.source.id, job.source.arrival_s, job.ends_s) for job in ended]
@@ -139,7 +144,7 @@ class _Simulation:
         """Give the servers away anew; a decision on the same asks would be the same."""
         standings = (job.standing for job in self._here.values())
         queue = in_order(self._settings.order, standings, self._now_s)
-        asks = tuple(self._asks([self._here[standing.job].ask for standing in queue]))
+        asks = self._asks([self._here[standing.job].ask for standing in queue])
         if asks != self._decided:
             self._decided = asks
             outcome = self._settings.allocation(self._servers, asks)
@@ -150,7 +155,14 @@ class _Simulation:
             job.ends_s = self._now_s + job.left / job.rate
 
     def _asks(self, queue: Sequence[Ask]) -> Sequence[Ask]:
-        return runnable(self._servers, queue) if self._settings.in_turn else queue
+        """Return who is to be decided about.
+
+        Those whose turn it is stand in the order of their arrival then, whatever made it
+        their turn: the same jobs are so given the same.
+        """
+        if not self._settings.in_turn:
+            return queue
+        return sorted(runnable(self._servers, queue), key=lambda ask: self._places[ask.job])
 
     def _until_s(self) -> float:
         """Return when the next decision is due.
@@ -168,19 +180,6 @@ class _Simulation:
         if self._here:
             return self._now_s + self._settings.round_s
         return next_round_s(self._now_s, arrival_s, self._settings.round_s)
-
-
-def _advance(job: _Job, now_s: float, until_s: float) -> None:
-    """Let a job that does not end do its work."""
-    job.left = (job.ends_s - until_s) * job.rate
-    standing = job.standing
-    job.standing = Standing(
-        job=standing.job,
-        arrival_s=standing.arrival_s,
-        attained_s=standing.attained_s + (until_s - now_s) * job.source.gpus,
-        remaining_s=job.left / job.share,
-        alone_s=standing.alone_s,
-    )
 
 
 def _asking(jobs: Sequence[TrainingJob], cluster: Cluster) -> list[_Job]:
