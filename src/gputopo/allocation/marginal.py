@@ -17,9 +17,6 @@ from gputopo.allocation.spare import give_spare
 from gputopo.allocation.spread import First, settle
 from gputopo.allocation.swap import swap
 
-_EXCHANGES: Final = 3
-"""Rounds of changing places; most end after one."""
-
 _LOSS: Final = 0.01
 """Part of the targets' worth that may be lost on servers, before another order is tried."""
 
@@ -61,9 +58,7 @@ def _placed(
     rooms = [Room.of(server) for server in servers]
     tenants = settle(rooms, targets, prices, first)
     give_spare(tenants, prices)
-    for _ in range(_EXCHANGES):
-        if not swap(tenants, rooms):
-            break
+    while swap(tenants, rooms):  # ends, as each swap adds worth
         give_spare(tenants, prices)
     return tenants
 

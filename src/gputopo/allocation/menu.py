@@ -51,6 +51,10 @@ class Menu:
         """Whether the demand asks for more than the share in any way."""
         return self.demand[:3] != self.cut[:3]
 
+    def better(self, than: Option) -> list[Option]:
+        """Return the options that are worth more than one, the most worth in front."""
+        return [option for option in reversed(self.options) if option.worth > than.worth]
+
 
 class Target(NamedTuple):
     """A job, and what it should have."""

@@ -163,12 +163,11 @@ def by_gpus(rooms: Sequence[Room], gpus: int) -> Slots:
     if fitting:
         return [(rooms[min(fitting)[-1]], gpus)]
     slots: Slots = []
-    for room in sorted(rooms, key=lambda each: -each.gpus):
-        taken = min(room.gpus, gpus)
-        slots.append((room, taken))
-        gpus -= taken
-        if gpus == 0:
-            break
+    roomiest = iter(sorted(rooms, key=lambda each: -each.gpus))
+    while gpus:
+        room = next(roomiest)
+        slots.append((room, min(room.gpus, gpus)))
+        gpus -= slots[-1][1]
     return slots
 
 

@@ -35,12 +35,9 @@ def _best_step(
     tenant = tenants[place]
     now, cost = tenant.option, prices.of(tenant.option)
     best, rate = None, 0.0
-    for option in reversed(tenant.menu.options):
-        gain = option.worth - now.worth
-        if gain <= 0:
-            break
+    for option in tenant.menu.better(now):
         if tenant.can_change_to(option):
-            change = gain / max(_FREE, prices.of(option) - cost + _FREE)
+            change = (option.worth - now.worth) / max(_FREE, prices.of(option) - cost + _FREE)
             if change > rate:
                 best, rate = option, change
     if best is not None:

@@ -19,9 +19,7 @@ def swap(tenants: Sequence[Tenant], rooms: Sequence[Room]) -> bool:
 
 
 def _swap_one(tenant: Tenant, rooms: Sequence[Room]) -> bool:
-    for option in reversed(tenant.menu.options):
-        if option.worth <= tenant.option.worth:
-            break
+    for option in tenant.menu.better(tenant.option):
         other = _partner(tenant, option, rooms)
         if other is not None:
             theirs = other.slots

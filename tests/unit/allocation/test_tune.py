@@ -67,14 +67,14 @@ def test_who_frees_just_enough_is_cut_before_who_frees_more() -> None:
     assert (has["more"], has["less"]) == (10, 3)
 
 
-def test_where_no_one_frees_enough_the_one_that_frees_most_is_cut_and_the_next() -> None:
-    big = Ask("big", matrix(4, [12], [250], [1]))
-    outcome = tune(
-        [Server("s1", 4, 12, 250), Server("s2", 4, 12, 250)],
-        [hungry("a", 5), hungry("b", 4), hungry("c", 3), hungry("d", 12), big],
-    )
-    has = {job: sum(part[2] for part in where) for job, where in parts(outcome).items()}
-    assert has == {"a": 3, "b": 3, "c": 3, "d": 3, "big": 12}
+def test_where_no_one_frees_enough_one_after_the_other_is_cut_who_frees_most_first() -> None:
+    """Four CPUs each and one that has five leave none of 17; 3.4 are right for each GPU."""
+    asks = [*(hungry(job, 4) for job in "abc"), hungry("most", 5), insensitive(1, 3, 20)]
+    outcome = tune([Server("s1", 5, 17, 500)], asks)
+    has = {job: where[0][2] for job, where in parts(outcome).items()}
+    assert has["most"] == 3.4
+    assert sorted(has[job] for job in "abc") == [3.4, 3.4, 3.4]
+    assert has["calm-3-20"] == 3
 
 
 def test_memory_that_is_lacking_is_taken_from_who_has_more_of_it() -> None:
