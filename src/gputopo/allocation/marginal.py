@@ -46,7 +46,7 @@ def marginal(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:
     for first in First:
         tenants = _placed(servers, targets, prices, first)
         best = max(best, tenants, key=_worth)
-        if _worth(best) >= (1 - _LOSS) * _worth(meant):
+        if _worth(best) >= (1 - _LOSS) * _worth(targets):
             break
     return outcome(asks, best)
 
@@ -58,10 +58,11 @@ def _placed(
     rooms = [Room.of(server) for server in servers]
     tenants = settle(rooms, targets, prices, first)
     give_spare(tenants, prices)
-    while swap(tenants, rooms):  # ends, as each swap adds worth
+    meant = _worth(targets)
+    while _worth(tenants) < meant and swap(tenants, rooms):  # ends, as each swap adds worth
         give_spare(tenants, prices)
     return tenants
 
 
-def _worth(tenants: Sequence[Tenant]) -> float:
-    return sum(tenant.option.worth for tenant in tenants)
+def _worth(jobs: Sequence[Target | Tenant]) -> float:
+    return sum(job.option.worth for job in jobs)

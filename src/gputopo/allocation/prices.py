@@ -8,6 +8,7 @@ most above its price, and the right prices are the least at which what they take
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from math import inf
 from typing import Final, NamedTuple
 
 from gputopo.allocation.menu import Menu, Option
@@ -51,6 +52,8 @@ def prices_of(demand: Mapping[Menu, int], capacity: Resources) -> Prices:
     for _ in range(_ROUNDS):
         before = prices
         for which, there_is in enumerate(capacity):
+            if there_is == inf:
+                continue
             price = _price(demand, prices, which, there_is)
             prices = prices._replace(**{Prices._fields[which]: price})
         if prices == before:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Final
+from typing import Final, TypeAlias
 
 from gputopo.allocation.menu import Option, Target
 from gputopo.allocation.model import Ask
@@ -21,6 +21,10 @@ _FAINT: Final = 1e-9
 """Weight of what has no price, since nobody lacks it as long as it is spread evenly."""
 
 
+Lean: TypeAlias = tuple[float, float, float]
+"""What is taken more than the average, of CPUs, memory and storage bandwidth, by price."""
+
+
 class Balance:
     """How much more than the average is asked of each server, for the GPUs taken there."""
 
@@ -29,23 +33,31 @@ class Balance:
         gpus = sum(room.gpus for room in rooms)
         self._mean = [sum(target.option[k] for target in targets) / gpus for k in range(3)]
         self._weights = [price or _FAINT for price in prices]
-        self._off = {room: [0.0, 0.0, 0.0] for room in rooms}
+        self._off = dict.fromkeys(rooms, (0.0, 0.0, 0.0))
+        self._leans: dict[int, Lean] = {}
         leans = [(self.lean(ask, option), ask.gpus) for ask, _, option in targets]
         self._variance = [sum(lean[k] ** 2 * n for lean, n in leans) / gpus for k in range(3)]
 
-    def lean(self, ask: Ask, option: Option) -> list[float]:
-        """Return what one GPU of a job takes more than the average, by its price."""
-        return [
-            weight * (amount / ask.gpus - mean)
-            for weight, amount, mean in zip(self._weights, option, self._mean, strict=False)
-        ]
+    def lean(self, ask: Ask, option: Option) -> Lean:
+        """Return what one GPU of a job takes more than the average, by its price.
 
-    def pull(self, room: Room, lean: Sequence[float]) -> float:
+        Jobs of one menu share its options, so each is looked at once.
+        """
+        lean = self._leans.get(id(option))
+        if lean is None:
+            cpus, memory_gb, storage = (
+                weight * (amount / ask.gpus - mean)
+                for weight, amount, mean in zip(self._weights, option, self._mean, strict=False)
+            )
+            lean = self._leans[id(option)] = (cpus, memory_gb, storage)
+        return lean
+
+    def pull(self, room: Room, lean: Lean) -> float:
         """Return how much a server leans the same way: the least is where to go."""
         off = self._off[room]
         return off[0] * lean[0] + off[1] * lean[1] + off[2] * lean[2]
 
-    def strain(self, room: Room, gpus: int, lean: Sequence[float]) -> float:
+    def strain(self, room: Room, gpus: int, lean: Lean) -> float:
         """Return how unlikely it is that the GPUs still free make up for so many such ones.
 
         That is the square of how far the server would be off, over its variance were
@@ -58,12 +70,15 @@ class Balance:
             if variance > 0
         )
 
-    def add(self, slots: Slots, lean: Sequence[float]) -> None:
+    def add(self, slots: Slots, lean: Lean) -> None:
         """Book what a job takes."""
         for room, gpus in slots:
-            self._off[room] = [
-                so_far + gpus * each for so_far, each in zip(self._off[room], lean, strict=True)
-            ]
+            cpus, memory_gb, storage = self._off[room]
+            self._off[room] = (
+                cpus + gpus * lean[0],
+                memory_gb + gpus * lean[1],
+                storage + gpus * lean[2],
+            )
 
 
 class First(Enum):
@@ -140,7 +155,7 @@ def _in_parts(
     gpus: int,
     each: int,
     option: Option,
-    lean: Sequence[float],
+    lean: Lean,
     balance: Balance,
 ) -> Slots | None:
     """Return servers for parts of so many GPUs and a rest, those that lean the other way most."""
