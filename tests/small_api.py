@@ -59,6 +59,7 @@ class SmallApi:
     Attributes:
         binding_faults: what happens to the next Bindings, in order; none: all is well.
         lease_answers_are_lost: Leases are written, but the answer never comes.
+        forbid_leases: answer 403 to all that is asked of Leases.
         before_a_lease_is_written: done once, before the next Lease is written.
         bindings: bodies of the Bindings that were carried out, in order.
         late: Bindings of ``Fault.LATE``, to be carried out by ``carry_out_late``.
@@ -74,6 +75,7 @@ class SmallApi:
     )
     binding_faults: deque[Fault] = field(default_factory=deque)
     lease_answers_are_lost: bool = False
+    forbid_leases: bool = False
     before_a_lease_is_written: Callable[[], Awaitable[None]] | None = None
     bindings: list[Document] = field(default_factory=list)
     late: list[Document] = field(default_factory=list)
@@ -206,6 +208,8 @@ class SmallApi:
 
     async def get_lease(self, request: web.Request) -> web.Response:
         """Return one Lease."""
+        if self.forbid_leases:
+            return _status(403, "Forbidden", "leases are forbidden")
         if self.refuse_everything:
             return _status(503, "ServiceUnavailable", "the server is going away")
         lease = self.objects[LEASES].get(_path_key(request))
@@ -216,6 +220,8 @@ class SmallApi:
         before, self.before_a_lease_is_written = self.before_a_lease_is_written, None
         if before is not None:
             await before()
+        if self.forbid_leases:
+            return _status(403, "Forbidden", "leases are forbidden")
         create = request.method == "POST"
         answer = await (self._create_lease(request) if create else self._patch_lease(request))
         if self.lease_answers_are_lost:

@@ -160,6 +160,19 @@ async def test_gpus_stay_reserved_while_nobody_can_tell_what_became_of_the_bindi
     assert len(api.bindings) == 1
 
 
+async def test_a_pod_that_is_being_deleted_is_not_bound_and_its_gpus_are_free(
+    start: Start, api: SmallApi
+) -> None:
+    ending = pod("a", 8)
+    ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    await api.put(PODS, ending)
+    await api.put(PODS, pod("b", 8))
+    async with start() as extender:
+        scheduler = extender.scheduler()
+        assert "409" in await scheduler.bind(pod("a", 8), "n1")
+        assert await scheduler.bind(pod("b", 8), "n1") == ""
+
+
 async def test_a_pod_that_changes_before_its_binding_is_bound_as_it_is_then(
     start: Start, api: SmallApi
 ) -> None:

@@ -148,6 +148,27 @@ async def test_nothing_is_given_away_where_the_claims_cannot_be_read(
     assert len(api.bindings) == 1
 
 
+async def test_who_may_not_claim_gives_nothing_away(start: Start, api: SmallApi) -> None:
+    await api.put(PODS, pod("a", 8))
+    async with start() as extender:
+        scheduler = extender.scheduler()
+        api.forbid_leases = True
+        assert "cannot read the claims on n1: API server: 403" in await scheduler.bind(
+            pod("a", 8), "n1"
+        )
+        api.forbid_leases = False
+
+        async def rights_are_taken_away() -> None:
+            api.forbid_leases = True
+
+        api.before_a_lease_is_written = rights_are_taken_away
+        assert "cannot claim its GPUs: API server: 403" in await scheduler.bind(pod("a", 8), "n1")
+        assert await extender.metric('gputopo_ledger_gpus{state="used"}') == 0
+        api.forbid_leases = False
+        assert await scheduler.bind(pod("a", 8), "n1") == ""
+    assert len(api.bindings) == 1
+
+
 async def test_claims_from_a_lost_write_are_found_again(start: Start, api: SmallApi) -> None:
     await api.put(PODS, pod("a", 8))
     await api.put(PODS, pod("b", 8))

@@ -6,7 +6,8 @@ from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.enums import PolicyName
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.topology.catalogue import named
-from gputopo_extender.book import Book
+from gputopo_extender.book import Book, State
+from gputopo_extender.claims import Claim
 from gputopo_extender.decide import Decision, decide
 from gputopo_extender.evaluate import Evaluation, Misfit, answers_of, evaluation, match_on, reserved
 from gputopo_extender.ledger import Ledger, Progress
@@ -222,3 +223,54 @@ def test_nodes_of_equal_structure_get_equal_answers_with_their_own_uuids() -> No
     assert asked(["n1", "n2"], ledger, pod("a", 3)).fits() == ["n1", "n2"]
     written = decision_for(pod("a", 3), ledger).annotations[GPUS_ANNOTATION]
     assert set(json.loads(written)["containers"]["main"]) <= set(UUIDS)
+
+
+def claim(name: str, *gpus: int) -> Claim:
+    return Claim("default", name, tuple(UUIDS[gpu] for gpu in gpus))
+
+
+def test_claims_for_pods_that_do_not_show_it_hold_their_gpus() -> None:
+    ledger = ledger_with(bound("shown", 0), pod("waiting"))
+    ledger.replace_claims(
+        "n1", {"uid-shown": claim("shown", 0), "uid-waiting": claim("waiting", 1, 2)}
+    )
+    assert (book(ledger).used, book(ledger).shared) == (0b111, 0)
+    assert list(ledger.unseen_claims()["n1"]) == ["uid-waiting"]
+    ledger.replace_claims("n1", {"uid-else": claim("else", 7)})
+    assert book(ledger).used == 0b10000001
+
+
+def test_claims_end_with_their_pods_and_where_these_are_bound_elsewhere() -> None:
+    ends = {
+        "deleted": lambda ledger: ledger.drop_pod("uid-a"),
+        "ended": lambda ledger: ledger.put_pod(record(pod("a", phase="Failed"))),
+        "elsewhere": lambda ledger: ledger.put_pod(record(pod("a", node="n2"))),
+        "not listed": lambda ledger: ledger.replace_pods([], epoch=ledger.begin_pod_list()),
+    }
+    for end in ends.values():
+        ledger = ledger_with(pod("a"))
+        ledger.replace_claims("n1", {"uid-a": claim("a", 3)})
+        assert book(ledger).used == 0b1000
+        end(ledger)  # type: ignore[no-untyped-call]
+        assert ledger.claims("n1") == {}
+        assert book(ledger).used == 0
+
+
+def test_a_claim_known_since_a_list_was_asked_for_outlives_that_list_only() -> None:
+    ledger = ledger_with()
+    early = ledger.begin_pod_list()
+    ledger.replace_claims("n1", {"uid-new": claim("new", 3)})
+    ledger.replace_pods([], epoch=early)
+    assert list(ledger.claims("n1")) == ["uid-new"]
+    ledger.replace_pods([], epoch=ledger.begin_pod_list())
+    assert ledger.claims("n1") == {}
+
+
+def test_what_a_node_could_give_without_some_pods_is_told_and_changes_nothing() -> None:
+    ledger = ledger_with(bound("a", 0, 1), bound("b", 2))
+    ledger.replace_claims("n1", {"uid-c": claim("c", 3)})
+    without = ledger.state_without("n1", {"uid-a", "uid-c"})
+    assert isinstance(without, State)
+    assert without.free == 0b11111011
+    assert book(ledger).used == 0b1111
+    assert ledger.state_without("unknown", {"uid-a"}) is None
