@@ -13,6 +13,7 @@ ANY_CLUSTER = st.one_of(clusters(alike=True), clusters(alike=False))
 
 
 @pytest.mark.parametrize("name", ALLOCATIONS)
+@settings(max_examples=60)
 @given(servers=ANY_CLUSTER, asks=queues())
 def test_no_server_gives_more_than_it_has(
     name: str, servers: list[Server], asks: list[Ask]
@@ -21,6 +22,7 @@ def test_no_server_gives_more_than_it_has(
 
 
 @pytest.mark.parametrize("name", sorted(KEEP_SHARES))
+@settings(max_examples=60)
 @given(servers=ANY_CLUSTER, asks=queues(), data=st.data())
 def test_all_run_whose_turn_it_is_and_none_slower_than_with_its_share_in_any_order(
     name: str, servers: list[Server], asks: list[Ask], data: st.DataObject

@@ -42,13 +42,10 @@ def marginal(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:
     ]
     give_spare(meant, prices)
     targets = [Target(each.ask, each.menu, each.option) for each in meant]
-    best: list[Tenant] = []
-    for first in First:
-        tenants = _placed(servers, targets, prices, first)
-        best = max(best, tenants, key=_worth)
-        if _worth(best) >= (1 - _LOSS) * _worth(targets):
-            break
-    return outcome(asks, best)
+    tenants = _placed(servers, targets, prices, First.LEANING)
+    if _worth(tenants) < (1 - _LOSS) * _worth(targets):
+        tenants = max(tenants, _placed(servers, targets, prices, First.GAINING), key=_worth)
+    return outcome(asks, tenants)
 
 
 def _placed(

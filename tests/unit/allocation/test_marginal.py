@@ -135,5 +135,10 @@ def test_big_jobs_are_split_so_that_others_use_the_memory_beside_them() -> None:
     assert [grant.throughput for grant in outcome.grants] == [1, 9, 9, 9, 9]
 
 
+def test_a_job_that_does_not_run_with_its_share_has_its_turn_all_the_same() -> None:
+    outcome = marginal([Server("s", 1, 1, 1)], [Ask("j", matrix(1, [1], [9], [5]))])
+    assert [(grant.throughput, grant.parts[0][1:4]) for grant in outcome.grants] == [(0, (1, 1, 1))]
+
+
 def test_nobody_asks_for_nothing() -> None:
     assert marginal([Server("s", 1, 1, 1)], []).grants == ()
