@@ -102,6 +102,21 @@ async def test_a_pod_that_another_extender_has_bound_is_not_decided_again(
     assert twice(live_pods(api)) == []
 
 
+async def test_a_claim_whose_pod_no_watch_ever_showed_ends_with_it(
+    start: Start, api: SmallApi
+) -> None:
+    await api.put(PODS, pod("a", 4))
+    await api.put(PODS, pod("b", 1))
+    used = 'gputopo_ledger_gpus{state="used"}'
+    async with start() as leader, start() as successor:
+        api.mute = True  # the successor's watch shows nothing of it
+        assert await leader.scheduler().bind(pod("a", 4), "n1") == ""
+        assert await successor.scheduler().bind(pod("b", 1), "n1") == ""
+        assert await successor.metric(used) == 5
+        await api.delete(PODS, "default/a")
+        await until(lambda: _is(successor, used, 1))
+
+
 async def test_a_leader_that_wakes_up_finds_what_its_successor_gave_away(
     start: Start, api: SmallApi
 ) -> None:
