@@ -115,6 +115,8 @@ class LivesOfPods(RuleBasedStateMachine):
     @rule(target=bound, name=Names, other=running | bound)
     def bind_to_what_is_taken(self, name: str, other: Pod) -> object:
         """Somebody else binds a pod to a GPU of another: who is admitted first may have it."""
+        # That is worst where kubelet does not know any more that the GPU is taken.
+        other = next((pod for pod in self.live.values() if pod.lost), other)
         gpus = next((gpus for gpus in other.given.values() if gpus), [])
         if self._is_taken(name) or not gpus:
             return multiple()
@@ -292,10 +294,10 @@ class LivesOfPods(RuleBasedStateMachine):
         self.manager.restart()
         self.agent.admission.forget_in_flight()
 
-    @rule(pod=running)
-    def kubelet_loses_a_record(self, pod: Pod) -> None:
+    @rule()
+    def kubelet_loses_a_record(self) -> None:
         """A checkpoint is lost under a running pod, and kubelet starts without it."""
-        if pod.uid in self.live and pod.held:
+        for pod in [pod for pod in self.live.values() if pod.held and not pod.lost][:1]:
             for records in (self.manager.books.pods[pod.key], self.manager.books.init[pod.key]):
                 for ids in records.values():
                     ids.clear()
