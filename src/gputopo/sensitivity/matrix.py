@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, NamedTuple, Self
@@ -90,16 +90,6 @@ class SensitivityMatrix:
     def best(self) -> float:
         """The throughput with the most CPUs and memory measured."""
         return self.throughput[-1][-1]
-
-    def share_of_best(self, cpus: float, memory_gb: float) -> float:
-        """Return the throughput with so much as a share of the best, 0..1."""
-        return self.at(cpus, memory_gb) / self.best
-
-    def points(self) -> Iterator[Point]:
-        """Yield every cell, by ascending CPUs, then memory."""
-        for cpus, row in zip(self.cpus, self.throughput, strict=True):
-            for memory_gb, throughput in zip(self.memory_gb, row, strict=True):
-                yield Point(cpus, memory_gb, throughput)
 
     @property
     def is_scaled(self) -> bool:

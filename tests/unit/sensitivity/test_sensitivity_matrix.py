@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gputopo.sensitivity.demand import Demand, saturating_demand
-from gputopo.sensitivity.matrix import Point, SensitivityMatrix
+from gputopo.sensitivity.matrix import SensitivityMatrix
 
 MATRIX = SensitivityMatrix(
     gpus=1,
@@ -43,12 +43,6 @@ def test_a_share_that_rounding_left_under_a_point_reaches_it() -> None:
 
 def test_the_best_is_that_of_the_most() -> None:
     assert MATRIX.best == 29
-    assert MATRIX.share_of_best(3, 62.5) == pytest.approx(10 / 29)
-
-
-def test_cells_come_by_cpus_then_memory() -> None:
-    assert list(MATRIX.points())[:3] == [Point(1, 20, 1), Point(1, 62.5, 3), Point(3, 20, 1)]
-    assert len(list(MATRIX.points())) == 6
 
 
 def test_scaling_moves_the_axes_and_says_that_nothing_was_measured() -> None:

@@ -111,26 +111,6 @@ def test_moving_cpus_shortens_the_authors_traces(name: str, allocation: str) -> 
         assert ours.makespan < 0.9 * fair.makespan
 
 
-PAPERS_TEXT = {
-    ("static", "fifo", "proportional"): (15.16, 5.58, 12.93),
-    ("static", "fifo", "tune"): (11.16, 4.98, 10.87),
-    ("static", "srtf", "proportional"): (13.98, 4.36, 13.05),
-    ("static", "las", "proportional"): (11.40, 5.57, 11.12),
-    ("dynamic", "fifo", "proportional"): (16.65, 4.57, 12.34),
-    ("dynamic", "srtf", "proportional"): (19.40, 3.86, 14.15),
-    ("dynamic", "las", "proportional"): (17.06, 4.51, 11.98),
-}
-"""Makespan, mean and 99th completion time in hours, as docs/synergy.md has them."""
-
-
-@pytest.mark.parametrize("case", PAPERS_TEXT, ids="-".join)
-def test_the_papers_text_gives_the_figures_of_the_docs(case: tuple[str, str, str]) -> None:
-    name, order, allocation = case
-    found = figures(run(FOUR_SERVERS, trace(name), settings(order, allocation, 300.0)))
-    expected = PAPERS_TEXT[case]
-    assert (found.makespan, found.mean_jct, found.p99_jct) == pytest.approx(expected, abs=0.006)
-
-
 def test_progress_counts_to_the_number_of_jobs() -> None:
     told: list[tuple[int, int]] = []
     run(FOUR_SERVERS, trace("dynamic"), settings(), lambda done, total: told.append((done, total)))
