@@ -4,10 +4,12 @@ import re
 
 _FRAME = re.compile(
     r"^UnexpectedAdmissionError Pod was rejected: Allocate failed due to |, which is unexpected$"
+    r"|device plugin \w+ rpc failed with err: rpc error: code = \w+ desc = "
+    r"|\. (no new claims to deallocate|preemption:).*"
 )
 _IDENTITY = re.compile(r"GPU-[0-9a-f-]+|\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b(?:pod|job|burst)-[\w-]+")
 _NUMBER = re.compile(r"\b\d+\b")
-_LONGEST = 150
+_LONGEST = 100
 
 
 def kind_of(why: str) -> str:

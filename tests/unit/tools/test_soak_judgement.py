@@ -132,6 +132,12 @@ def test_pods_with_the_same_reason_are_counted_together() -> None:
         for uuid, number in (("1a2b", 3), ("3c4d", 4))
     )
     assert kind_of(one) == kind_of(other) == "X: held by X, asked N"
+    from_agent = "device plugin Allocate rpc failed with err: rpc error: code = Unknown desc = sick"
+    assert kind_of(frame.format(from_agent)) == "sick"
+    message = (
+        "0/3 nodes are available: 3 too few. preemption: 0/3 nodes are available: 3 No victims"
+    )
+    assert kind_of(message) == "N/N nodes are available: N too few"
     assert kind_of("") == "no reason given"
 
 
