@@ -111,6 +111,15 @@ def test_victims_are_cut_to_their_share_until_the_last_fits() -> None:
     assert ends[0] == pytest.approx(1 + 0.65, abs=0.35)
 
 
+def test_several_gpus_find_room_on_the_first_server_that_has_so_many() -> None:
+    cluster = Cluster(servers=2, gpus=8, cpus=24, memory_gb=500)
+    hungry = [job(each, "alexnet", hours=2.94) for each in range(4)]
+    ends = ends_h(cluster, [*hungry, job(4, "gnmt", 4, hours=3)], "fifo", "tune")
+    assert ends[4] == pytest.approx(3, abs=0.1)
+    assert ends[1:4] == pytest.approx([1] * 3, abs=0.1)
+    assert ends[0] == pytest.approx(1 + 1.94 / 2.94, abs=0.1)
+
+
 def test_several_servers_are_split_over_where_no_single_one_has_room() -> None:
     cluster = Cluster(servers=2, gpus=8, cpus=24, memory_gb=500)
     jobs = [*(job(each, "alexnet", hours=5) for each in range(4)), job(4, "res50", 16, hours=1)]
