@@ -48,8 +48,8 @@ def test_extender_killed_while_24_pods_are_placed_loses_nothing(
         began = time.monotonic()
         bound = _bound(sandbox)
         creation.result()
-    print(f"{killed} extender process killed with {bound} of 24 pods bound")
-    assert killed == 1
+    print(f"{killed} extender processes killed with {bound} of 24 pods bound")
+    assert killed >= 1
     assert bound < 24, "all were placed before the kill"
     pods = sandbox.wait_running(24, timeout_s=180)
     print(f"all 24 running {time.monotonic() - began:.1f} s after the kill")
