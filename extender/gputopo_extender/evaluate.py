@@ -4,11 +4,11 @@ Reasons are short and the same for all nodes of one class: kube-scheduler joins 
 event ("0/9 nodes are available: 7 too few free GPUs, 2 no GPUTopology").
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import compress
+from itertools import chain, compress, islice
 
 from gputopo.bandwidth.preserved import preserved_mb_per_s
 from gputopo.placement.model import Match, NoFit
@@ -69,6 +69,21 @@ class Evaluation:
         """Return the nodes that can take the pod."""
         fitting = self._candidates()
         return list(compress(self.nodes, map(fitting.__contains__, self.keys)))
+
+    def best(self, most: int, *, sensitive: bool) -> list[str]:
+        """Return the nodes that can take the pod; where they are more than ``most``, the best."""
+        fits = self.fits()
+        if len(fits) <= most:
+            return fits
+        scored = score_nodes(self._candidates(), sensitive=sensitive)
+        by_score = defaultdict[int, list[str]](list)
+        for node, key in zip(self.nodes, self.keys, strict=True):
+            if key in scored:
+                by_score[scored[key]].append(node)
+        best_first = chain.from_iterable(
+            by_score[score] for score in sorted(by_score, reverse=True)
+        )
+        return list(islice(best_first, most))
 
     def failed(self) -> dict[str, str]:
         """Return the nodes that may fit after other pods have ended, and why not now."""

@@ -44,6 +44,7 @@ class PodRecord:
         most_gpus: the most GPUs it can hold at one time, init containers included.
         refusal: why it cannot be placed, None where it can.
         annotations: its ``gputopo.io/*`` annotations.
+        prefers: whether it would rather have some nodes than others, and may have all.
     """
 
     uid: str
@@ -57,6 +58,7 @@ class PodRecord:
     most_gpus: int
     refusal: str | None
     annotations: Mapping[str, str]
+    prefers: bool = False
 
 
 class _Part(BaseModel):
@@ -82,9 +84,15 @@ class _Metadata(_Part):
     annotations: dict[str, str] | None = None
 
 
+class _Affinity(_Part):
+    preferred_during_scheduling_ignored_during_execution: list[Any] | None = None
+
+
 class _Spec(_Part):
     node_name: str | None = None
     priority: int | None = None
+    affinity: dict[str, _Affinity | None] | None = None
+    topology_spread_constraints: list[Any] | None = None
     containers: list[_Container]
     init_containers: list[_Container] | None = None
 
@@ -146,6 +154,15 @@ def _record(
         annotations={
             key: value for key, value in annotations.items() if key.startswith(f"{GROUP}/")
         },
+        prefers=_prefers(pod.spec),
+    )
+
+
+def _prefers(spec: _Spec) -> bool:
+    affinities = (spec.affinity or {}).values()
+    return bool(spec.topology_spread_constraints) or any(
+        affinity and affinity.preferred_during_scheduling_ignored_during_execution
+        for affinity in affinities
     )
 
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from gputopo.api.enums import PolicyName
 from gputopo.runtime.log import fields
@@ -26,6 +26,9 @@ from gputopo_extender.pods import PodError, PodRecord, record_of
 from gputopo_extender.preempt import Freed, chosen
 from gputopo_extender.request import Ask, Refusal, read
 from gputopo_extender.watch import Follower
+
+_MOST_NODES: Final = 100
+"""As few as kube-scheduler itself would be content with where there are many."""
 
 _log = logging.getLogger(__name__)
 
@@ -65,11 +68,12 @@ class Verbs:
             )
         try:
             with self._metrics.decision_seconds.labels("filter").time():
-                found = await self._on(args.candidates(), self._read(pod))
+                ask = self._read(pod)
+                found = await self._on(args.candidates(), ask)
         except NotReadyError as error:
             return filter_error(str(error))
         self._metrics.filtered(found)
-        fits = found.fits()
+        fits = self._offered(pod, found, ask)
         _log.debug("filtered %s", fields(pod=_name(pod), fits=len(fits), of=len(found.nodes)))
         return filter_result(args, fits, failed=found.failed(), unresolvable=found.unresolvable())
 
@@ -139,6 +143,12 @@ class Verbs:
     def _priorities(self, victims: Victims) -> tuple[int | None, ...]:
         known = map(self._ledger.pod, victims.pods)
         return tuple(None if pod is None else pod.priority for pod in known)
+
+    def _offered(self, pod: PodRecord, found: Evaluation, ask: Ask | Refusal) -> list[str]:
+        """Return the nodes to choose from: the best, or all where the pod has preferences."""
+        if not isinstance(ask, Ask) or pod.prefers:
+            return found.fits()
+        return found.best(_MOST_NODES, sensitive=ask.shape.request.sensitive)
 
     def _read(self, pod: PodRecord) -> Ask | Refusal:
         return read(pod, resource=self._resource, default_policy=self._default_policy)

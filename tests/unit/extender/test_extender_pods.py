@@ -121,3 +121,26 @@ def test_sensitivity_is_declared_or_assumed_for_several_gpus(
     ask = answer(pod("a", gpus, annotations={"gputopo.io/bandwidth-sensitivity": declared}))
     assert isinstance(ask, Ask)
     assert (ask.shape.request.sensitive, ask.sensitivity_reason) == (sensitive, reason)
+
+
+PREFERRED: Document = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}
+REQUIRED: Document = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "prefers"),
+    [
+        ({}, False),
+        ({"affinity": None}, False),
+        ({"affinity": {"nodeAffinity": REQUIRED, "podAffinity": None}}, False),
+        ({"affinity": {"nodeAffinity": PREFERRED}}, True),
+        ({"affinity": {"podAntiAffinity": {**REQUIRED, **PREFERRED}}}, True),
+        ({"topologySpreadConstraints": [{"maxSkew": 1}]}, True),
+    ],
+)
+def test_a_pod_that_may_have_all_nodes_and_likes_some_better_is_known(
+    spec: Document, *, prefers: bool
+) -> None:
+    document = pod("a", 2)
+    document["spec"] |= spec
+    assert record(document).prefers is prefers
