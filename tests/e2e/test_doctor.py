@@ -1,7 +1,5 @@
-"""``gputopo doctor`` and ``gputopo who-has`` on a cluster that is well, and on one that is not."""
+"""``gputopo doctor`` and ``gputopo who-has`` on a cluster that is well."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -12,8 +10,6 @@ from sandbox import Sandbox
 from showcase.kubectl import Kubectl, wait_for
 
 pytestmark = pytest.mark.e2e
-
-_AGENTS_WANT = "kubernetes.io/os"
 
 
 def gputopo(kubectl: Kubectl, *words: str) -> Done:
@@ -41,16 +37,6 @@ def rows(kubectl: Kubectl, *words: str) -> list[dict[str, Any]]:
 def _observed(kubectl: Kubectl, pod: str, gpus: int) -> list[dict[str, Any]] | None:
     held = [row for row in rows(kubectl, "--pod", pod) if row["observed"]]
     return held if len(held) == gpus else None
-
-
-@contextmanager
-def _without_agent(kubectl: Kubectl, node: str) -> Iterator[None]:
-    """Keep the agent off a node, by the label that its DaemonSet selects nodes by."""
-    kubectl.run("label", "node", node, f"{_AGENTS_WANT}=other", "--overwrite")
-    try:
-        yield
-    finally:
-        kubectl.run("label", "node", node, f"{_AGENTS_WANT}=linux", "--overwrite")
 
 
 def test_doctor_finds_nothing_wrong_on_a_cluster_that_is_well(kubectl: Kubectl) -> None:
@@ -85,27 +71,3 @@ def test_who_has_tells_what_kubelet_and_containers_have(
     started = kubectl.get("pod", "one", sandbox.namespace)["status"]["startTime"]
     (row,) = rows(kubectl, pcie, "--gpu", next(uuid for node, uuid in truth if node == pcie))
     assert row["pod"]["since"] == started
-
-
-def test_doctor_names_a_node_without_agent_and_what_grows_stale_there(
-    sandbox: Sandbox, pcie: str
-) -> None:
-    kubectl, pod = sandbox.kubectl, f"{sandbox.namespace}/stale"
-    sandbox.run_pod("stale", 2, node=pcie, policy="Preserve")
-    wait_for("the pod's GPUs are observed", lambda: _observed(kubectl, pod, 2))
-    with _without_agent(kubectl, pcie):
-        expected = ("agents", f"Node {pcie}", "no agent runs there")
-        wait_for(
-            "doctor misses the agent",
-            lambda: any(
-                found[:2] == expected[:2] and found[2].startswith(expected[2])
-                for found in findings(kubectl, "--settle", "0")
-            ),
-        )
-        sandbox.delete_pods(["stale"])
-        told = findings(kubectl, "--settle", "2")
-        (problem,) = [text for check, where, text in told if where == f"Pod {pod}"]
-        assert problem.endswith("kubelet's books name a pod that is not there")
-        assert gputopo(kubectl, "doctor", "--settle", "0").status == 3
-        assert gputopo(kubectl, "who-has", pcie).out.endswith("; 2 DIFFER\n")
-    wait_for("all is well again", lambda: findings(kubectl, "--settle", "0") == [])
