@@ -1,9 +1,7 @@
 """Kill and freeze the leading scheduler while it places a burst, and count what went wrong."""
 
 import argparse
-import json
 import random
-import subprocess
 import sys
 import tempfile
 import time
@@ -15,47 +13,25 @@ from failovertest.report import Report
 from failovertest.rounds import How, Rounds
 from localcluster import binaries
 from localcluster.cluster import Cluster
-from localcluster.errors import ClusterError
 from localcluster.progress import Progress
 from localcluster.settings import current_paths
 from scaletest import fleet, objects
 from showcase import install
-from showcase.kubectl import KubectlError
-from soaktest.client import AwayError, Client, RefusedError
+from soaktest.client import Client
 from soaktest.follow import Follower
 from soaktest.inspect import Inspector
 from soaktest.journal import Journal
+from soaktest.trial import trial, write
 
-_FAILURES = (
-    AwayError,
-    ClusterError,
-    KubectlError,
-    RefusedError,
-    TimeoutError,
-    subprocess.CalledProcessError,
-)
 _HOW: tuple[How, ...] = ("killed", "frozen")
 
 
 def main(arguments: Sequence[str]) -> int:
     """Carry out all rounds; return 1 when anything was found."""
     options = _parser().parse_args(arguments)
-    was_running = install.cluster_is_running()
-    try:
+    with trial():
         result = _carry_out(options)
-    except _FAILURES as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\ninterrupted", file=sys.stderr)
-        return 130
-    finally:
-        if not was_running:
-            install.remove_local_cluster()
-    if options.output == "json":
-        print(json.dumps(report.document(result), indent=2))
-    else:
-        print("\n".join(report.table(result)))
+    write(options.output, report.document(result), report.table(result))
     return 1 if result.findings else 0
 
 

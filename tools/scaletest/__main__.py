@@ -1,8 +1,6 @@
 """Pods per second on simulated nodes: plain kube-scheduler, a do-nothing extender, gputopo."""
 
 import argparse
-import json
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -10,52 +8,31 @@ from pathlib import Path
 
 from localcluster import binaries
 from localcluster.cluster import Cluster
-from localcluster.errors import ClusterError
 from localcluster.progress import Progress
 from localcluster.settings import current_paths
 from scaletest import fleet, objects, report
 from scaletest.rounds import Round, take_turn
 from scaletest.schedulers import DoNothing, Ours, Plain
 from showcase import install
-from showcase.kubectl import KubectlError
-from soaktest.client import AwayError, Client, RefusedError
+from soaktest.client import Client
+from soaktest.trial import trial, write
 
-_FAILURES = (
-    AwayError,
-    ClusterError,
-    KubectlError,
-    RefusedError,
-    TimeoutError,
-    subprocess.CalledProcessError,
-)
 _VALUES = Path(__file__).with_name("values.yaml")
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run all rounds; return 1 when a goal was missed."""
     options = _parser().parse_args(arguments)
-    was_running = install.cluster_is_running()
     mixed = objects.sizes(options.mixed, mixed=True, seed=options.seed)
     sets = [
         (f"{options.pods} equal of 1", objects.sizes(options.pods, mixed=False, seed=0)),
         (f"{options.mixed} mixed of 1 to 8", mixed),
     ]
-    try:
+    with trial():
         rounds = _measure(options, sets)
-    except _FAILURES as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\ninterrupted", file=sys.stderr)
-        return 130
-    finally:
-        if not was_running:
-            install.remove_local_cluster()
     missed = report.shortcomings(rounds, {title: len(sizes) for title, sizes in sets})
-    if options.output == "json":
-        print(json.dumps(report.document(rounds, missed), indent=2))
-    else:
-        print("\n".join([*report.table(rounds), *(f"MISSED: {text}" for text in missed)]))
+    lines = [*report.table(rounds), *(f"MISSED: {text}" for text in missed)]
+    write(options.output, report.document(rounds, missed), lines)
     return 1 if missed else 0
 
 

@@ -1,9 +1,7 @@
 """Churn GPU pods while every part of the cluster is killed at random, and count what went wrong."""
 
 import argparse
-import json
 import random
-import subprocess
 import sys
 import tempfile
 import time
@@ -11,45 +9,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from localcluster.cluster import Cluster
-from localcluster.errors import ClusterError
 from localcluster.progress import Progress
 from localcluster.settings import current_paths
 from showcase import install
-from showcase.kubectl import KubectlError
 from soaktest import report
-from soaktest.client import AwayError, RefusedError
 from soaktest.run import Options, carry_out
-
-_FAILURES = (
-    AwayError,
-    ClusterError,
-    KubectlError,
-    RefusedError,
-    TimeoutError,
-    subprocess.CalledProcessError,
-)
+from soaktest.trial import trial, write
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the soak; return 1 when anything was found."""
     options = _parser().parse_args(arguments)
-    was_running = install.cluster_is_running()
-    try:
+    with trial():
         installed = install.on_local_cluster(lambda text: print(f"==> {text}", file=sys.stderr))
         result = carry_out(installed, Cluster(current_paths(), Progress()), _wanted(options))
-    except _FAILURES as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\ninterrupted", file=sys.stderr)
-        return 130
-    finally:
-        if not was_running:
-            install.remove_local_cluster()
-    if options.output == "json":
-        print(json.dumps(report.document(result), indent=2))
-    else:
-        print("\n".join(report.table(result)))
+    write(options.output, report.document(result), report.table(result))
     return 0 if result.is_clean else 1
 
 

@@ -1,0 +1,47 @@
+"""What every trial on the local cluster does around its own work."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from localcluster.errors import ClusterError
+from showcase import install
+from showcase.kubectl import KubectlError
+from soaktest.client import AwayError, RefusedError
+
+_FAILURES = (
+    AwayError,
+    ClusterError,
+    KubectlError,
+    RefusedError,
+    TimeoutError,
+    subprocess.CalledProcessError,
+)
+
+
+@contextmanager
+def trial() -> Iterator[None]:
+    """Remove the cluster at the end unless it was there before.
+
+    Raises:
+        SystemExit: 2 where the trial could not be carried out, 130 where it was interrupted.
+    """
+    was_running = install.cluster_is_running()
+    try:
+        yield
+    except _FAILURES as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        raise SystemExit(130) from None
+    finally:
+        if not was_running:
+            install.remove_local_cluster()
+
+
+def write(form: str, document: Mapping[str, object], lines: Iterable[str]) -> None:
+    """Print the outcome as JSON or as a table."""
+    print(json.dumps(document, indent=2) if form == "json" else "\n".join(lines))
