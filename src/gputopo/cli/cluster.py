@@ -6,9 +6,10 @@ from pydantic import ValidationError
 
 from gputopo.api.names import GROUP, VERSION
 from gputopo.api.v1alpha1 import GPUTopologyStatus, ObservedGpu
-from gputopo.cli.errors import InputError, shown
+from gputopo.cli.errors import InputError
 from gputopo.cli.kube import NOT_FOUND, Document, RefusedError, connected
 from gputopo.cli.source import Source
+from gputopo.runtime.quote import shown
 from gputopo.topology.load import decoded
 from gputopo.topology.model import GpuUuid
 from gputopo.topology.refusal import refused

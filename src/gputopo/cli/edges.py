@@ -5,8 +5,9 @@ from typing import Final
 
 from gputopo.api.names import MAX_GPUS_PER_POD
 from gputopo.api.v1alpha1 import Edge
-from gputopo.cli.errors import InputError, shown
+from gputopo.cli.errors import InputError
 from gputopo.cli.words import whole_number
+from gputopo.runtime.quote import shown
 
 _MAX_WEIGHT: Final = 1000
 _EDGE: Final = re.compile(r"(?P<from>\d+)-(?P<to>\d+)(:(?P<weight>\d+))?", re.ASCII)

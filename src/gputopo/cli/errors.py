@@ -17,16 +17,3 @@ def is_refusal(error: Exception) -> bool:
     """
     ours = type(error).__module__.partition(".")[0] == __name__.partition(".")[0]
     return isinstance(error, InputError) or (isinstance(error, ValueError) and ours)
-
-
-def shown(value: str) -> str:
-    """Return a value as an error names it: quoted, on one line, and not longer than one.
-
-    >>> shown("ring")
-    "'ring'"
-    """
-    text = repr(value)
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
-
-
-_MOST_SHOWN = 80

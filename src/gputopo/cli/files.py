@@ -4,7 +4,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from gputopo.cli.errors import InputError, shown
+from gputopo.cli.errors import InputError
+from gputopo.runtime.quote import shown
 
 STANDARD_INPUT: Final = "-"
 _MOST_BYTES: Final = 64 * 2**20

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from gputopo.api.enums import PatternKind, PolicyName
-from gputopo.cli.errors import InputError, shown
+from gputopo.cli.errors import InputError
 from gputopo.cli.words import nearest, policy_name, word
+from gputopo.runtime.quote import shown
 
 ANSWER_IS_NO: Final = 3
 """Exit status: the input is good; nothing fits, or something is wrong with the cluster."""

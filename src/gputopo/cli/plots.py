@@ -9,8 +9,9 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from gputopo.api.enums import PolicyName
-from gputopo.cli.errors import InputError, shown
+from gputopo.cli.errors import InputError
 from gputopo.cli.words import word
+from gputopo.runtime.quote import shown
 from gputopo.simulate.model import FinishedJob, Result
 from gputopo.simulate.statistics import Group, effective_gb_per_s, of_group
 

@@ -4,10 +4,11 @@ from pathlib import Path
 from typing import Final
 
 from gputopo.cli.cluster import node
-from gputopo.cli.errors import InputError, shown
+from gputopo.cli.errors import InputError
 from gputopo.cli.files import STANDARD_INPUT, read_text
 from gputopo.cli.source import Source
 from gputopo.cli.words import nearest
+from gputopo.runtime.quote import shown
 from gputopo.topology import catalogue
 from gputopo.topology.load import decoded, parse
 from gputopo.topology.topo_matrix import has_matrix

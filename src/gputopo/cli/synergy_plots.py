@@ -8,9 +8,10 @@ from typing import Final
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from gputopo.cli.errors import InputError, shown
+from gputopo.cli.errors import InputError
 from gputopo.cli.plots import STYLE
 from gputopo.cli.synergy_runs import Run
+from gputopo.runtime.quote import shown
 from gputopo.simulate.synergy.report import jct_hours
 
 _TITLE_COLUMNS: Final = 90

@@ -9,8 +9,9 @@ from gputopo.allocation.catalogue import ALLOCATIONS, KEEP_SHARES
 from gputopo.allocation.orders import ORDERS
 from gputopo.allocation.solver import SolverMissingError
 from gputopo.cli import words
-from gputopo.cli.errors import InputError, shown
+from gputopo.cli.errors import InputError
 from gputopo.cli.files import read_text
+from gputopo.runtime.quote import shown
 from gputopo.sensitivity.models import Model, parse_matrices, parse_models
 from gputopo.simulate.synergy.generate import Load, generate
 from gputopo.simulate.synergy.joblists import parse_jobs

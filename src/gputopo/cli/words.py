@@ -4,18 +4,20 @@ Words are lower case with dashes (``ring-tree``); those of the API (``RingTree``
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Final, TypeVar
 
 from gputopo.api.enums import PatternKind, PolicyName
-from gputopo.cli.errors import InputError, shown
+from gputopo.cli.errors import InputError
+from gputopo.runtime.quote import shown
 from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology, mask_of
 
 _MAX_DIGITS: Final = 9
 
 
+_Item = TypeVar("_Item")
 _Word = TypeVar("_Word", bound=StrEnum)
 
 
@@ -86,6 +88,18 @@ def gpu_list(text: str, field: str, topology: NodeTopology) -> tuple[GpuIndex, .
             raise InputError(f"{field}: {index} is not one of this node's GPUs ({there})")
         found.append(index)
     return tuple(found)
+
+
+def each_once(text: str, field: str, read: Callable[[str], _Item]) -> tuple[_Item, ...]:
+    """Return the items of a list such as ``fifo,srtf``, in its order.
+
+    Raises:
+        InputError: on an item named twice, and what ``read`` raises.
+    """
+    found = tuple(read(part.strip()) for part in text.split(","))
+    if len(set(found)) < len(found):
+        raise InputError(f"{field}: {shown(text)} names one twice")
+    return found
 
 
 def nearest(text: str, known: Iterable[str]) -> str:

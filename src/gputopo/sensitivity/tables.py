@@ -5,7 +5,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-_MOST_SHOWN = 80
+from gputopo.runtime.quote import shown
+
 _MOST = 1e15
 
 
@@ -57,9 +58,9 @@ class Row(NamedTuple):
         try:
             value = reader(text)
         except ValueError:
-            raise self.refusal(column, f"{_shown(text)} is not a {kind}") from None
+            raise self.refusal(column, f"{shown(text)} is not a {kind}") from None
         if not (math.isfinite(value) and least <= value <= most):
-            raise self.refusal(column, f"{_shown(text)} is not in {least:g}..{most:g}")
+            raise self.refusal(column, f"{shown(text)} is not in {least:g}..{most:g}")
         return value
 
 
@@ -74,12 +75,12 @@ def rows(table: str, text: str, columns: Sequence[str]) -> Iterator[Row]:
     Raises:
         TableError: on text that is no such table.
     """
-    lines = _cells(table, text)
+    lines = cells_of(table, text)
     line, header = next(lines, (1, []))
     for column in columns:
         if column not in header:
             raise TableError(
-                f"{table}: line {line}: no column {column} in {_shown(','.join(header))}"
+                f"{table}: line {line}: no column {column} in {shown(','.join(header))}"
             )
         if header.count(column) > 1:
             raise TableError(f"{table}: line {line}: column {column} is there twice")
@@ -90,7 +91,12 @@ def rows(table: str, text: str, columns: Sequence[str]) -> Iterator[Row]:
         yield Row(table, line, {column: named[column] for column in columns})
 
 
-def _cells(table: str, text: str) -> Iterator[tuple[int, list[str]]]:
+def cells_of(table: str, text: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield line number and cells of each row, but of empty lines and those that begin with ``#``.
+
+    Raises:
+        TableError: on text that is no CSV.
+    """
     reader = csv.reader(text.splitlines(), strict=True)
     try:
         for row in reader:
@@ -99,8 +105,3 @@ def _cells(table: str, text: str) -> Iterator[tuple[int, list[str]]]:
                 yield reader.line_num, cells
     except csv.Error as error:
         raise TableError(f"{table}: line {reader.line_num}: {error}") from None
-
-
-def _shown(text: str) -> str:
-    quoted = repr(text)
-    return quoted if len(quoted) <= _MOST_SHOWN else f"{quoted[:_MOST_SHOWN]}..."

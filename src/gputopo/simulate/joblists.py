@@ -10,7 +10,6 @@ With a header these columns may keep their names, a ``seed`` among them, which i
 Empty lines and lines that begin with ``#`` are left out of rows.
 """
 
-import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,9 @@ from gputopo.api.enums import PatternKind, Sensitivity
 from gputopo.api.names import MAX_GPUS_PER_POD
 from gputopo.api.v1alpha1 import Edge
 from gputopo.patterns.model import PatternError, build
+from gputopo.runtime.quote import shown
 from gputopo.sensitivity.resolve import resolve
+from gputopo.sensitivity.tables import TableError, cells_of
 from gputopo.simulate.model import SimulatedJob, SimulationError, require_sound
 
 _MAPA_COLUMNS: Final[Mapping[int, tuple[str, ...]]] = MappingProxyType(
@@ -56,9 +57,6 @@ _PATTERNS: Final[Mapping[str, PatternKind]] = MappingProxyType(
 
 _SEED: Final = "seed"
 """A column that tells where a drawn list comes from; nothing follows from it."""
-
-_MOST_SHOWN: Final = 80
-
 
 _Number = Annotated[StrictInt, Field(gt=-(10**18), lt=10**18)]
 _Name = Annotated[StrictStr, Field(max_length=253)]
@@ -151,14 +149,10 @@ def _csv_rows(text: str) -> Iterator[tuple[_Place, object]]:
 
 def _cells(text: str) -> Iterator[tuple[int, list[str]]]:
     """Return line number and cells of each row."""
-    rows = csv.reader(text.splitlines(), strict=True)
     try:
-        for row in rows:
-            cells = [cell.strip() for cell in row]
-            if any(cells) and not cells[0].startswith("#"):
-                yield rows.line_num, cells
-    except csv.Error as error:
-        raise SimulationError(f"jobs: line {rows.line_num}: {error}") from None
+        yield from cells_of("jobs", text)
+    except TableError as error:
+        raise SimulationError(str(error)) from None
 
 
 def _mapa_columns(row: tuple[int, Sequence[str]]) -> Sequence[str]:
@@ -179,7 +173,7 @@ def _header(row: tuple[int, Sequence[str]]) -> Sequence[str]:
     for position, name in enumerate(names):
         if name not in (*known, _SEED):
             raise SimulationError(
-                f"jobs: line {line}: column {_shown(name)} is not one of {', '.join(known)}"
+                f"jobs: line {line}: column {shown(name)} is not one of {', '.join(known)}"
             )
         if name in names[:position]:
             raise SimulationError(f"jobs: line {line}: column {name!r} is there twice")
@@ -200,9 +194,7 @@ def _job(place: _Place, row: object, *, strict: bool) -> SimulatedJob:
     kind = _PATTERNS.get(read.pattern.replace("-", "").lower())
     if kind is None:
         words = ", ".join(_PATTERNS)
-        raise SimulationError(
-            f"{place.of('pattern')}: {_shown(read.pattern)} is not one of {words}"
-        )
+        raise SimulationError(f"{place.of('pattern')}: {shown(read.pattern)} is not one of {words}")
     try:
         pattern = build(kind, read.gpus, read.edges)
     except PatternError as error:
@@ -223,14 +215,9 @@ def _job(place: _Place, row: object, *, strict: bool) -> SimulatedJob:
 def _first(place: _Place, error: ValidationError) -> str:
     first = error.errors()[0]
     if not first["loc"]:
-        return f"{place.of('gpus')}: is missing: {_shown(first['input'])} is no job"
+        return f"{place.of('gpus')}: is missing: {shown(first['input'])} is no job"
     path = [part for part in first["loc"] if part not in _UNION]
     field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)[1:]
     if first["type"] == "missing":
         return f"{place.of(field)}: is missing"
-    return f"{place.of(field)}: {_shown(first['input'])}: {first['msg']}"
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+    return f"{place.of(field)}: {shown(first['input'])}: {first['msg']}"

@@ -61,7 +61,7 @@ def compare(
     output_file: str | None,
 ) -> None:
     """Write the outcomes of several policies side by side, and draw them if asked."""
-    chosen = _policies(policies)
+    chosen = words.each_once(policies, "policies", words.policy_name)
     ready = stage(course, _seeds(seeds, course))
     with progress() as tell:
         results = {
@@ -113,13 +113,6 @@ def lines(ready: Stage, outcomes: Outcomes) -> Iterator[RenderableType]:
     yield output.table("POLICY", *quartiles, "THROUGHPUT>", rows=rows)
     for says, here in _claims(ready, outcomes):
         yield Text(f"paper, {says}: {here}")
-
-
-def _policies(text: str) -> tuple[PolicyName, ...]:
-    chosen = tuple(words.policy_name(part.strip()) for part in text.split(","))
-    if len(set(chosen)) < len(chosen):
-        raise InputError(f"policies: {text!r} names one twice")
-    return chosen
 
 
 def _seeds(text: str, course: Course) -> tuple[int, ...]:

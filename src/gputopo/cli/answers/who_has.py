@@ -11,8 +11,9 @@ from gputopo.cli import output
 from gputopo.cli.books.compare import Row, rows
 from gputopo.cli.books.nodes import Node, node_of
 from gputopo.cli.books.pods import Pod, pod_of
-from gputopo.cli.errors import InputError, shown
+from gputopo.cli.errors import InputError
 from gputopo.cli.kube import NOT_FOUND, RefusedError, connected
+from gputopo.runtime.quote import shown
 
 
 @dataclass(frozen=True, slots=True)

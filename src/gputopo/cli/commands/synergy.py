@@ -5,6 +5,7 @@ from typing import Annotated, Final
 import typer
 
 from gputopo.cli import options
+from gputopo.cli.words import each_once
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -185,18 +186,10 @@ def compare(
         monitor=monitor,
     )
     chosen = answer.Choice(
-        orders=_list("orders", orders, ORDERS),
-        allocations=_list("allocations", allocations, ALLOCATIONS),
+        orders=each_once(orders, "orders", options.one_of("orders", ORDERS)),
+        allocations=each_once(
+            allocations, "allocations", options.one_of("allocations", ALLOCATIONS)
+        ),
         as_released=as_released,
     )
     answer.compare(course, chosen, plots=plots, form=form, output_file=output_file)
-
-
-def _list(field: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    from gputopo.cli.errors import InputError, shown
-
-    read = options.one_of(field, known)
-    found = tuple(read(part.strip()) for part in text.split(","))
-    if len(set(found)) < len(found):
-        raise InputError(f"{field}: {shown(text)} names one twice")
-    return found
