@@ -117,15 +117,18 @@ class AgentWorld:
         events = [doc for path, doc in self.api.objects.items() if "/events/" in path]
         return [event["message"] for event in events if event["reason"] == reason]
 
-    async def place(self, name: str, containers: Mapping[str, Sequence[int]]) -> None:
-        """Bind a pod with these GPUs, as the extender does."""
+    async def place(
+        self, name: str, containers: Mapping[str, Sequence[int]], *, uid: str | None = None
+    ) -> None:
+        """Bind a pod with these GPUs, as the extender does; ``uid`` of another of that name."""
         gpus = {
             key: [self.uuids[index] for index in value]
             for key, value in containers.items()
             if value
         }
         asks = {key: len(value) for key, value in containers.items()}
-        document = pod_document(name, asks, annotation=annotation_of(name, gpus))
+        annotation = annotation_of(name, gpus, uid=uid)
+        document = pod_document(name, asks, uid=uid, annotation=annotation)
         await self.api.put(pod_path(name), document)
 
     async def run(

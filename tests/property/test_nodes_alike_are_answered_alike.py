@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.verbs import verbs_on
 from builders import DOUBLE, SINGLE, node
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.enums import PolicyName
@@ -16,19 +17,12 @@ from gputopo.placement.place import place
 from gputopo.placement.score import Candidate, score_nodes
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
 from gputopo.wire.extender import ExtenderArgs
-from gputopo_extender.answers import Answers
-from gputopo_extender.binder import Binder
 from gputopo_extender.book import Book
-from gputopo_extender.cluster import RefusedError
-from gputopo_extender.decide import Decision
-from gputopo_extender.evaluate import answers_of
 from gputopo_extender.ledger import Ledger
 from gputopo_extender.metrics import Metrics
 from gputopo_extender.pods import PodRecord, record_of
 from gputopo_extender.request import Ask, read
 from gputopo_extender.topologies import Unreadable, node_of
-from gputopo_extender.verbs import Verbs
-from gputopo_extender.writer import Writer
 from objects import Document, pod, topology_object
 
 STRUCTURES = (
@@ -65,28 +59,6 @@ machines = st.builds(
     unreadable=st.sampled_from([False] * 7 + [True]),
     torn=st.sampled_from([False] * 7 + [True]),
 )
-
-
-class NoApiServer:
-    """Bind is not asked here."""
-
-    async def pod(self, namespace: str, name: str) -> PodRecord | None:
-        raise RefusedError(404, f"no pod {namespace}/{name}")
-
-    async def bind(self, decision: Decision) -> None:
-        raise RefusedError(404, f"no pod {decision.name}")
-
-    async def call_off(self, namespace: str, name: str) -> PodRecord | None:
-        return await self.pod(namespace, name)
-
-    async def load(self, node: str) -> None:
-        raise RefusedError(404, f"no node {node}")
-
-    async def settle(self, node: str) -> None:
-        raise RefusedError(404, f"no node {node}")
-
-    async def write(self, decision: Decision) -> bool:
-        raise RefusedError(404, f"no node {decision.node}")
 
 
 def trimmed(document: Document) -> PodRecord:
@@ -161,22 +133,6 @@ def lost(book: Book, match: Match) -> int:
     return free - match.preserved_mb_per_s
 
 
-def verbs_on(ledger: Ledger) -> Verbs:
-    metrics = Metrics(ledger, [])
-    answers = Answers(answers_of, patience_seconds=60.0, on_worked_out=metrics.worked_out)
-    policy, nobody = PolicyName.PRESERVE, NoApiServer()
-    binder = Binder(
-        ledger,
-        answers,
-        nobody,
-        nobody,
-        Writer(ledger, nobody, metrics.bound),
-        resource=RESOURCE,
-        default_policy=policy,
-    )
-    return Verbs(ledger, answers, binder, metrics, resource=RESOURCE, default_policy=policy)
-
-
 @given(
     before=st.lists(machines, min_size=1, max_size=8),
     after=st.lists(machines, min_size=1, max_size=8),
@@ -188,7 +144,7 @@ def test_filter_and_prioritize_equal_asking_each_node_for_itself(
 ) -> None:
     """Also for answers kept from before the nodes changed."""
     ledger = Ledger()
-    verbs = verbs_on(ledger)
+    verbs = verbs_on(ledger, Metrics(ledger, []))
     document = pod("a", gpus, annotations=annotations)
     ask = read(trimmed(document), resource=RESOURCE, default_policy=PolicyName.PRESERVE)
     assert isinstance(ask, Ask)

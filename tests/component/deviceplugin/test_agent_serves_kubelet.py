@@ -60,10 +60,7 @@ async def test_a_recreated_pod_of_the_same_name_gets_the_new_ones_gpus(world: Ag
         await world.run("set-0", {"main": [1]})
         world.kubelet.end(("default", "set-0"))
         world.api.mute = True  # the watch still shows the pod of old
-        gpus = {"main": [world.uuids[4]]}
-        annotation = annotation_of("set-0", gpus, uid="uid-new")
-        document = pod_document("set-0", {"main": 1}, uid="uid-new", annotation=annotation)
-        await world.api.put(pod_path("set-0"), document)
+        await world.place("set-0", {"main": [4]}, uid="uid-new")
         given = await world.kubelet.admit(("default", "set-0"), {"main": 1})
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[4]
 
@@ -266,9 +263,7 @@ async def test_a_recreated_pod_may_get_the_very_gpus_of_the_old_one(world: Agent
         await world.run("set-0", {"main": [1]})
         world.kubelet.end(("default", "set-0"))
         world.api.mute = True  # the watch still shows the pod of old
-        annotation = annotation_of("set-0", {"main": [world.uuids[1]]}, uid="uid-new")
-        document = pod_document("set-0", {"main": 1}, uid="uid-new", annotation=annotation)
-        await world.api.put(pod_path("set-0"), document)
+        await world.place("set-0", {"main": [1]}, uid="uid-new")
         given = await world.kubelet.admit(("default", "set-0"), {"main": 1})
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]
 
@@ -279,9 +274,7 @@ async def test_a_pod_whose_predecessor_asked_for_no_gpus_gets_its_own(world: Age
         await world.place("set-0", {"main": []})
         await world.until(lambda: len(agent._pods) == 1)
         world.api.mute = True  # the watch still shows the pod of old
-        annotation = annotation_of("set-0", {"main": [world.uuids[1]]}, uid="uid-new")
-        document = pod_document("set-0", {"main": 1}, uid="uid-new", annotation=annotation)
-        await world.api.put(pod_path("set-0"), document)
+        await world.place("set-0", {"main": [1]}, uid="uid-new")
         given = await world.kubelet.admit(("default", "set-0"), {"main": 1})
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]
 

@@ -1,6 +1,6 @@
 """The agent against kubelet's books that are not what was placed."""
 
-from agent_world import AgentWorld, annotation_of, pod_document, pod_path
+from agent_world import AgentWorld, pod_path
 
 
 async def test_a_swap_in_kubelets_books_is_recorded_and_told_once_for_each_pod(
@@ -46,9 +46,7 @@ async def test_a_watch_that_is_behind_makes_no_difference(world: AgentWorld) -> 
         await world.run("set-0", {"main": [1]})
         world.kubelet.end(("default", "set-0"))
         world.api.mute = True  # the watch still shows the pod of old
-        annotation = annotation_of("set-0", {"main": [world.uuids[4]]}, uid="uid-new")
-        document = pod_document("set-0", {"main": 1}, uid="uid-new", annotation=annotation)
-        await world.api.put(pod_path("set-0"), document)
+        await world.place("set-0", {"main": [4]}, uid="uid-new")
         world.kubelet.books.pods["default", "set-0"] = {"main": {world.uuids[4]}}
         await world.until(lambda: world.observed(4).get("podUID") == "uid-new")
         assert world.events("GPUsDiffer") == []
