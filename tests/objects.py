@@ -59,8 +59,12 @@ def topology_object(
     generation: int = 1,
     unhealthy: Iterable[int] = (),
     held: Mapping[int, str] | None = None,
+    away: str | None = None,
 ) -> Document:
-    """Return a GPUTopology; ``held`` says which GPU index which pod UID holds by observation."""
+    """Return a GPUTopology; ``held`` says which GPU index which pod UID holds by observation.
+
+    With ``away``, the reason, its agent says that it is not ready; else it says nothing of that.
+    """
     sick, holders = set(unhealthy), held or {}
     gpus: list[Document] = []
     for gpu in topology.gpus:
@@ -68,10 +72,26 @@ def topology_object(
         if gpu.index in holders:
             seen |= {"podUID": holders[gpu.index], "pod": holders[gpu.index], "container": "main"}
         gpus.append(seen)
+    status: Document = {"observedGeneration": generation, "gpus": gpus}
+    if away is not None:
+        status["conditions"] = [condition("Ready", "False", away)]
     return {
         "apiVersion": API_VERSION,
         "kind": "GPUTopology",
         "metadata": {"name": name, "generation": generation, "uid": f"topology-{name}"},
         "spec": to_spec(topology).to_json(),
-        "status": {"observedGeneration": generation, "gpus": gpus},
+        "status": status,
+    }
+
+
+def condition(kind: str, status: str, reason: str) -> Document:
+    """Return a condition of a status."""
+    when = "2026-01-01T00:00:00Z"
+    message = "the message"
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": when,
     }

@@ -20,6 +20,7 @@ class State:
     Attributes:
         structure: the topology of one of the nodes; UUIDs and the like are not to be read here.
         free: healthy GPUs that nobody is known to hold.
+        away: why the node's agent serves no pods now, None where it does.
     """
 
     structure: NodeTopology
@@ -27,6 +28,7 @@ class State:
     free: GpuMask
     unknown: int
     blocked: str | None
+    away: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class Book:
         shared: GPUs that more than one live pod or reservation claims by annotation; never
             ours to cause, so worth an alarm.
         owners: owner references of the GPUTopology.
+        away: why the node's agent serves no pods now, None where it does.
     """
 
     generation: int
@@ -50,6 +53,7 @@ class Book:
     blocked: str | None
     shared: GpuMask
     owners: tuple[Mapping[str, Any], ...]
+    away: str | None
 
     @property
     def free(self) -> GpuMask:
@@ -59,7 +63,7 @@ class Book:
     @property
     def state(self) -> State:
         """What of the book decides."""
-        return State(self.topology, self.healthy, self.free, self.unknown, self.blocked)
+        return State(self.topology, self.healthy, self.free, self.unknown, self.blocked, self.away)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,7 @@ def book_of(node: NodeRecord, pods: Iterable[PodRecord], promised: Iterable[GpuM
         blocked=next((each.blocked for each in held if each.blocked), None),
         shared=GpuMask(shared),
         owners=node.owners,
+        away=node.away,
     )
 
 

@@ -33,12 +33,20 @@ class ReasonClass(StrEnum):
     NO_TOPOLOGY = "no_topology"
     UNREADABLE = "unreadable"
     BLOCKED = "blocked"
+    AWAY = "away"
     RESERVED_ELSEWHERE = "reserved_elsewhere"
     REFUSED = "refused"
 
 
-_PASSING = frozenset({ReasonClass.BUSY, ReasonClass.UNOBSERVED, ReasonClass.RESERVED_ELSEWHERE})
-"""What the end of another pod changes; elsewhere preemption would kill pods for nothing."""
+_PASSING = frozenset(
+    {
+        ReasonClass.BUSY,
+        ReasonClass.UNOBSERVED,
+        ReasonClass.AWAY,
+        ReasonClass.RESERVED_ELSEWHERE,
+    }
+)
+"""What passes by itself or with another pod; elsewhere preemption would kill pods for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,21 @@ class Evaluation:
     def failed(self) -> dict[str, str]:
         """Return the nodes that may fit after other pods have ended, and why not now."""
         return self._reasons(passing=True)
+
+    def awaited(self) -> str | None:
+        """Return why no node fits where one would but for its agent, None in all other cases.
+
+        When the agent is back nothing happens that kube-scheduler would try the pod again for.
+        """
+        away = {
+            key: answer.reason
+            for key, answer in self.answers.items()
+            if isinstance(answer, Misfit) and answer.kind is ReasonClass.AWAY
+        }
+        if not away or self._candidates():
+            return None
+        count = sum(key in away for key in self.keys)
+        return f"of {len(self.nodes)} nodes {count} may take the pod soon: {min(away.values())}"
 
     def unresolvable(self) -> dict[str, str]:
         """Return the nodes where ending other pods would not help, and why not."""
@@ -153,7 +176,7 @@ def match_on(state: State, shape: Shape) -> Match | Misfit:
     if isinstance(chosen, NoFit):
         kind = ReasonClass.TOO_SMALL if chosen.permanent else ReasonClass.BUSY
         return Misfit(kind, chosen.reason)
-    return chosen
+    return chosen if state.away is None else Misfit(ReasonClass.AWAY, state.away)
 
 
 def missing(topology: Unreadable | None) -> Misfit:

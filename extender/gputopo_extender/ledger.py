@@ -245,7 +245,7 @@ class Ledger:
         """Return the one object for all nodes in such a state."""
         key = (
             state.structure.fingerprint,
-            *(state.healthy, state.free, state.unknown, state.blocked),
+            *(state.healthy, state.free, state.unknown, state.blocked, state.away),
         )
         return self._shared_states.setdefault(key, state)
 

@@ -158,8 +158,10 @@ class _State(Collector):
         for state, count in _states(books).items():
             gpus.add_metric([state], count)
         blocked = sum(book.blocked is not None for book in books)
-        nodes.add_metric(["serving"], len(books) - blocked)
+        away = sum(book.away is not None and book.blocked is None for book in books)
+        nodes.add_metric(["serving"], len(books) - blocked - away)
         nodes.add_metric(["blocked"], blocked)
+        nodes.add_metric(["away"], away)
         nodes.add_metric(["unreadable"], len(all_books) - len(books))
         shared.add_metric([], sum(book.shared.bit_count() for book in books))
         return (gpus, nodes, shared)

@@ -6,7 +6,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus, ObservedGpu
+from gputopo.api.names import READY_CONDITION
+from gputopo.api.v1alpha1 import Condition, GPUTopologySpec, GPUTopologyStatus, ObservedGpu
 from gputopo.topology.model import GpuIndex, GpuMask, GpuUuid, NodeTopology, TopologyError, mask_of
 from gputopo.topology.published import from_spec
 
@@ -30,6 +31,7 @@ class NodeRecord:
         healthy: GPUs that the agent calls healthy; a GPU it does not mention is not.
         holders: the observed allocations.
         owners: owner references of the object: the Node, with which it goes.
+        away: why the node's agent says that it serves no pods now, None where it does not say so.
     """
 
     node: str
@@ -38,6 +40,7 @@ class NodeRecord:
     healthy: GpuMask
     holders: tuple[Holder, ...]
     owners: tuple[Mapping[str, Any], ...]
+    away: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,17 @@ def node_of(document: Mapping[str, Any]) -> NodeRecord | Unreadable:
         healthy=mask_of(_indices(topology, [gpu for gpu in status.gpus if gpu.healthy])),
         holders=_holders(topology, status.gpus),
         owners=tuple(metadata.get("ownerReferences") or ()),
+        away=_away(status.conditions),
     )
+
+
+def _away(conditions: list[Condition]) -> str | None:
+    """Return why the agent is not ready; one that says nothing is taken to be."""
+    for condition in conditions:
+        if condition.type == READY_CONDITION and condition.status == "False":
+            message = " ".join(condition.message.split())
+            return _shorten(f"the node's agent is not ready: {condition.reason}: {message}")
+    return None
 
 
 def _indices(topology: NodeTopology, gpus: list[ObservedGpu]) -> list[GpuIndex]:

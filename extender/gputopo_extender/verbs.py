@@ -75,6 +75,9 @@ class Verbs:
         self._metrics.filtered(found)
         fits = self._offered(pod, found, ask)
         _log.debug("filtered %s", fields(pod=_name(pod), fits=len(fits), of=len(found.nodes)))
+        if reason := found.awaited():
+            # An error is tried again after seconds, a pod that fits nowhere at some event only.
+            return filter_error(reason)
         return filter_result(args, fits, failed=found.failed(), unresolvable=found.unresolvable())
 
     async def prioritize(self, args: ExtenderArgs) -> list[dict[str, Any]]:

@@ -24,6 +24,9 @@ POLICY_ANNOTATION: Final = "gputopo.io/policy"
 GPUS_ANNOTATION: Final = "gputopo.io/gpus"
 PLACEMENT_ANNOTATION: Final = "gputopo.io/placement"
 
+READY_CONDITION: Final = "Ready"
+"""Of a GPUTopology: whether kubelet is served; while it is False the node takes no new pods."""
+
 CALLED_OFF_ANNOTATION: Final = "gputopo.io/binding-called-off"
 """Changed on a pod, its value meaning nothing, so that Bindings under way find another version."""
 

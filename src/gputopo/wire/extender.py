@@ -146,7 +146,7 @@ def filter_result(
 
 
 def filter_error(message: str) -> dict[str, Any]:
-    """Return the reply of a filter that could not decide at all."""
+    """Return the reply of a filter that cannot decide now: the pod is tried again soon."""
     return {
         "Nodes": None,
         "NodeNames": None,

@@ -1,5 +1,6 @@
 """Books of nodes: who holds what, and what is not known."""
 
+import dataclasses
 import json
 
 from gputopo.api.annotations import GpusAnnotation
@@ -9,12 +10,20 @@ from gputopo.topology.catalogue import named
 from gputopo_extender.book import Book, State
 from gputopo_extender.claims import Claim
 from gputopo_extender.decide import Decision, decide
-from gputopo_extender.evaluate import Evaluation, Misfit, answers_of, evaluation, match_on, reserved
+from gputopo_extender.evaluate import (
+    Evaluation,
+    Misfit,
+    ReasonClass,
+    answers_of,
+    evaluation,
+    match_on,
+    reserved,
+)
 from gputopo_extender.ledger import Ledger, Progress
 from gputopo_extender.pods import PodRecord, record_of
 from gputopo_extender.request import Ask, read
-from gputopo_extender.topologies import Unreadable, node_of
-from objects import Document, pod, topology_object
+from gputopo_extender.topologies import NodeRecord, Unreadable, node_of
+from objects import Document, condition, pod, topology_object
 
 DGX = named("dgx1-v100", node="n1")
 UUIDS = [gpu.uuid for gpu in DGX.gpus]
@@ -132,6 +141,50 @@ def test_nodes_share_a_state_only_while_they_are_alike() -> None:
     assert ledger.states()["n1"] is ledger.states()["n2"]
     ledger.drop_topology("n2")
     assert list(ledger.states()) == ["n1"]
+
+
+def test_a_node_whose_agent_is_not_ready_takes_no_pod_and_its_book_is_as_before() -> None:
+    ledger, away = ledger_with(bound("a", 0)), ledger_with(bound("a", 0), away="Stopping")
+    assert dataclasses.replace(book(away), away=None) == book(ledger)
+    reason = "the node's agent is not ready: Stopping: the message"
+    asked_of = asked(["n1"], away, pod("b", 1))
+    assert (asked_of.fits(), asked_of.failed()) == ([], {"n1": reason})
+    assert asked_of.unresolvable() == {}
+    assert match_on(book(away).state, ask_of(pod("b", 1)).shape) == Misfit(ReasonClass.AWAY, reason)
+    assert asked(["n1"], away, pod("b", 8)).failed() == {"n1": "too few free GPUs"}
+
+
+def test_only_a_condition_ready_that_is_false_keeps_pods_away() -> None:
+    document = topology_object("n1", DGX)
+    others = [
+        condition("Ready", "Unknown", "Why"),
+        condition("GPUsHealthy", "False", "SomeUnhealthy"),
+    ]
+    for told in ([], [condition("Ready", "True", "Serving")], others):
+        document["status"]["conditions"] = told
+        found = node_of(document)
+        assert isinstance(found, NodeRecord)
+        assert found.away is None
+
+
+def test_a_long_reason_of_an_agent_is_one_short_line() -> None:
+    document = topology_object("n1", DGX, away="NVMLUnavailable")
+    document["status"]["conditions"][0]["message"] = "line\n" * 500
+    found = node_of(document)
+    assert isinstance(found, NodeRecord)
+    assert found.away is not None
+    assert len(found.away) == 160
+    assert "\n" not in found.away
+
+
+def test_an_agent_is_awaited_only_where_no_node_fits_and_one_would_but_for_it() -> None:
+    ledger = ledger_with(away="Stopping")
+    ledger.put_topology(node_of(topology_object("n2", named("summit", node="n2"))))
+    assert asked(["n1", "n2"], ledger, pod("a", 1)).awaited() is None
+    assert asked(["n2", "gone"], ledger, pod("a", 8)).awaited() is None
+    reason = asked(["n1", "n2", "gone"], ledger, pod("a", 8)).awaited()
+    assert reason is not None
+    assert reason.startswith("of 3 nodes 1 may take the pod soon: the node's agent is not ready")
 
 
 def test_two_live_pods_on_one_gpu_are_told() -> None:

@@ -1,0 +1,124 @@
+"""Nodes whose agent says that it is away: no new pods, no lost ones, and nobody waits for long."""
+
+import asyncio
+
+from extender_world import Extender, Start, until
+from gputopo.topology.catalogue import named
+from objects import Document, pod, topology_object
+from scheduler import Scheduler
+from small_api import PODS, TOPOLOGIES, SmallApi
+
+NODES = ["n1", "n2"]
+AWAY = "the node's agent is not ready: Stopping: the message"
+LEDGER = "gputopo_ledger_gpus"
+
+
+async def say(
+    extender: Extender, api: SmallApi, *, away: str | None, nodes: tuple[str, ...] = ("n1",)
+) -> None:
+    """Publish what the agents of these nodes say, and wait until the extender has heard it."""
+    for node in nodes:
+        told = topology_object(node, named("dgx1-v100", node=node), away=away)
+        await api.put(TOPOLOGIES, told)
+    wanted = 0 if away is None else len(nodes)
+
+    async def heard() -> bool:
+        return await extender.metric('gputopo_ledger_nodes{state="away"}') == wanted
+
+    await until(heard)
+
+
+async def queue(scheduler: Scheduler, wanted: Document) -> tuple[str | None, int]:
+    """Carry a pod through as kube-scheduler's queue does while nothing happens in the cluster.
+
+    An error is tried again after a pause; a pod that fits nowhere waits for an event, here for
+    ever. Returns the pod's node and the number of errors.
+    """
+    errors = 0
+    while True:
+        found = await scheduler.filter(wanted, NODES)
+        if not found.error:
+            return await scheduler.schedule(wanted, found.fits) if found.fits else None, errors
+        errors += 1
+        await asyncio.sleep(0.05)
+
+
+async def test_a_node_whose_agent_is_away_is_left_out_with_the_agents_reason(
+    start: Start, api: SmallApi
+) -> None:
+    await api.put(PODS, pod("a", 2))
+    async with start() as extender:
+        scheduler = extender.scheduler()
+        await say(extender, api, away="Stopping")
+        answer = await scheduler.filter(pod("a", 2), NODES)
+        assert (answer.fits, answer.failed, answer.error) == (["n2"], {"n1": AWAY}, "")
+        assert answer.unresolvable == {}
+        assert await scheduler.prioritize(pod("a", 2), NODES) == {"n1": 0, "n2": 10}
+        assert await scheduler.bind(pod("a", 2), "n1") == f"n1: {AWAY}"
+        assert await extender.metric('gputopo_extender_filtered_nodes_total{reason="away"}') == 1
+        assert await extender.metric('gputopo_extender_binds_total{outcome="no_fit"}') == 1
+    assert api.bindings == []
+
+
+async def test_a_node_whose_agent_is_away_is_not_offered_for_preemption(
+    start: Start, api: SmallApi
+) -> None:
+    for name in ("one", "two"):
+        await api.put(PODS, pod(name, 8))
+    async with start() as extender:
+        scheduler = extender.scheduler()
+        assert await scheduler.bind(pod("one", 8), "n1") == ""
+        assert await scheduler.bind(pod("two", 8), "n2") == ""
+        await say(extender, api, away="Stopping")
+        offers = {"n1": [pod("one", 8)], "n2": [pod("two", 8)]}
+        assert await scheduler.preempt(pod("urgent", 8), offers) == {"n2": ["uid-two"]}
+        answer = await scheduler.filter(pod("urgent", 8), NODES)
+        assert answer.failed == dict.fromkeys(NODES, "too few free GPUs")
+
+
+async def test_the_books_of_a_node_do_not_change_while_its_agent_is_away(
+    start: Start, api: SmallApi
+) -> None:
+    await api.put(PODS, pod("a", 3))
+    async with start() as extender:
+        scheduler = extender.scheduler()
+        assert await scheduler.bind(pod("a", 3), "n1") == ""
+        before = {
+            state: await extender.metric(f'{LEDGER}{{state="{state}"}}')
+            for state in ("free", "used", "unhealthy", "blocked")
+        }
+        await say(extender, api, away="Stopping")
+        for state, count in before.items():
+            assert await extender.metric(f'{LEDGER}{{state="{state}"}}') == count
+        assert await extender.metric('gputopo_ledger_nodes{state="serving"}') == 1
+        assert await scheduler.bind(pod("a", 3), "n1") == "", "bound before: bind may be repeated"
+
+
+async def test_a_pod_that_only_agents_away_keep_waiting_is_placed_when_one_is_back(
+    start: Start, api: SmallApi
+) -> None:
+    await api.put(PODS, pod("a", 2))
+    async with start() as extender:
+        scheduler = extender.scheduler()
+        await say(extender, api, away="Stopping", nodes=("n1", "n2"))
+        answer = await scheduler.filter(pod("a", 2), NODES)
+        assert (answer.fits, answer.failed) == ([], {})
+        assert answer.error == f"of 2 nodes 2 may take the pod soon: {AWAY}"
+        waiting = asyncio.create_task(queue(scheduler, pod("a", 2)))
+        await asyncio.sleep(0.3)
+        assert not waiting.done()
+        await say(extender, api, away=None, nodes=("n1", "n2"))
+        async with asyncio.timeout(5):
+            node, errors = await waiting
+        assert (node in NODES, errors > 1) == (True, True)
+
+
+async def test_a_pod_that_other_pods_keep_waiting_is_not_tried_in_vain(
+    start: Start, api: SmallApi
+) -> None:
+    await api.put(PODS, pod("holder", 8))
+    async with start() as extender:
+        scheduler = extender.scheduler()
+        assert await scheduler.bind(pod("holder", 8), "n2") == ""
+        await say(extender, api, away="Stopping")
+        assert await queue(scheduler, pod("never", 9)) == (None, 0)
