@@ -12,7 +12,6 @@ from gputopo.cli.errors import InputError
 from gputopo.cli.plots import STYLE
 from gputopo.cli.synergy_runs import Run
 from gputopo.runtime.quote import shown
-from gputopo.simulate.synergy.report import jct_hours
 
 _TITLE_COLUMNS: Final = 90
 _COLOURS: Final = ("#9aa5b1", "#3d8fd1", "#e0a030", "#1b7f3b", "#b03a5b", "#7b5ea7", "#4a4a4a")
@@ -47,7 +46,7 @@ def _shares(runs: Sequence[Run], title: str) -> Figure:
     panel = figure.subplots()
     colours = dict(zip(dict.fromkeys(run.allocation for run in runs), _COLOURS, strict=False))
     for run in runs:
-        hours = jct_hours(run.monitored)
+        hours = sorted(job.jct for job in run.monitored)
         panel.plot(
             hours,
             [(place + 1) / len(hours) for place in range(len(hours))],

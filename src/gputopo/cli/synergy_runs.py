@@ -23,7 +23,15 @@ from gputopo.simulate.synergy.model import (
     TrainingJob,
 )
 from gputopo.simulate.synergy.released import program
-from gputopo.simulate.synergy.report import Figures, figures
+from gputopo.simulate.synergy.report import (
+    Figures,
+    Times,
+    between,
+    figures,
+    logged_times,
+    nearest,
+    times,
+)
 from gputopo.simulate.synergy.run import Settings, run
 
 _MOST_JOBS: Final = 100_000
@@ -66,7 +74,7 @@ class Monitored:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run and its figures.
+    """One run and its figures; as released both are those of that program's log.
 
     Attributes:
         finished: by id.
@@ -76,8 +84,8 @@ class Run:
     order: str
     allocation: str
     as_released: bool
-    finished: tuple[FinishedJob, ...]
-    monitored: tuple[FinishedJob, ...]
+    finished: tuple[Times, ...]
+    monitored: tuple[Times, ...]
     figures: Figures
 
 
@@ -108,9 +116,11 @@ class Stage:
             finished = self._as_released(order, allocation, progress)
         else:
             finished = self._as_asked(order, allocation, progress)
-        monitored = tuple(job for job in finished if self.monitored.has(job.id))
-        by_id = tuple(sorted(finished, key=lambda job: job.id))
-        return Run(order, allocation, as_released, by_id, monitored, figures(monitored))
+        in_hours, percentile = (logged_times, nearest) if as_released else (times, between)
+        by_id = tuple(sorted(map(in_hours, finished)))
+        monitored = tuple(job for job in by_id if self.monitored.has(job.id))
+        found = figures(monitored, percentile)
+        return Run(order, allocation, as_released, by_id, monitored, found)
 
     def _as_asked(
         self, order: str, allocation: str, progress: Progress | None

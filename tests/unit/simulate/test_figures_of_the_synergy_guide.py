@@ -7,7 +7,7 @@ import pytest
 from gputopo.allocation.catalogue import ALLOCATIONS, KEEP_SHARES
 from gputopo.allocation.orders import ORDERS
 from gputopo.simulate.synergy.released import program
-from gputopo.simulate.synergy.report import Figures, figures, figures_of_the_log
+from gputopo.simulate.synergy.report import Figures, figures, logged_times, nearest, times
 from gputopo.simulate.synergy.run import Settings, run
 from synergy_models import FOUR_SERVERS, ROOT, trace
 
@@ -33,11 +33,12 @@ def test_the_table_has_both_traces_three_orders_and_three_allocations() -> None:
 def test_each_row_is_what_the_program_gives(row: tuple[str, str, str, list[str]]) -> None:
     name, order, allocation, said = row
     settings = Settings(ORDERS[order], ALLOCATIONS[allocation], in_turn=allocation in KEEP_SHARES)
-    assert said[3:6] == cells(figures(run(FOUR_SERVERS, trace(name), settings)))
+    ours = map(times, run(FOUR_SERVERS, trace(name), settings))
+    assert said[3:6] == cells(figures([*ours]))
     released = NOTHING
     if allocation in program.ALLOCATIONS:
         finished = program.run_as_released(FOUR_SERVERS, trace(name), order, allocation)
-        released = cells(figures_of_the_log(finished))
+        released = cells(figures([*map(logged_times, finished)], nearest))
     assert said[:3] == released
 
 

@@ -8,7 +8,7 @@ import pytest
 from gputopo.sensitivity.models import parse_models
 from gputopo.simulate.synergy.model import Cluster, FinishedJob, SynergyError, TrainingJob
 from gputopo.simulate.synergy.released.program import run_as_released
-from gputopo.simulate.synergy.report import figures, figures_of_the_log
+from gputopo.simulate.synergy.report import figures, logged_times, nearest, times
 from synergy_models import DATA, FOUR_SERVERS, SIXTEEN_SERVERS, job, models, trace
 
 MECHANISMS = {"fair": "proportional", "tune": "tune"}
@@ -39,11 +39,10 @@ def test_every_printed_figure_of_the_authors_program_is_given_to_the_digit(
     finished = run_as_released(
         FOUR_SERVERS, jobs, row["policy"].lower(), MECHANISMS[row["mechanism"]]
     )
-    log = figures_of_the_log(finished)
+    log = figures([*map(logged_times, finished)], nearest)
     found = {"makespan_h": log.makespan, "mean_jct_h": log.mean_jct, "p99_jct_h": log.p99_jct}
     digits = len(row["value"].partition(".")[2])
-    half_a_digit = 0.5 * 10**-digits
-    assert found[row["metric"]] == pytest.approx(float(row["value"]), abs=half_a_digit * 1.001)
+    assert round(found[row["metric"]], digits) == float(row["value"])
 
 
 def test_progress_counts_to_the_number_of_jobs() -> None:
@@ -57,9 +56,11 @@ def test_progress_counts_to_the_number_of_jobs() -> None:
 
 def test_the_log_has_two_decimals_and_the_nearest_of_its_times() -> None:
     finished = [FinishedJob(number, 0, 3600 * (number + 0.004)) for number in range(100)]
-    assert figures_of_the_log(finished).p99_jct == 98
-    assert figures(finished).p99_jct == pytest.approx(98.014)
-    assert figures_of_the_log(finished).mean_jct == 49.5
+    exact = figures([*map(times, finished)])
+    assert exact.p99_jct == pytest.approx(98.014)
+    assert exact.mean_jct == pytest.approx(49.504)
+    log = figures([*map(logged_times, finished)], nearest)
+    assert (log.p99_jct, log.mean_jct, log.makespan) == (98, 49.5, 99)
 
 
 def test_a_job_ends_with_the_round_and_does_whole_steps_in_each() -> None:

@@ -10,7 +10,7 @@ from gputopo.allocation.model import Ask, Outcome, Server
 from gputopo.allocation.orders import ORDERS
 from gputopo.simulate.synergy.generate import Load, generate
 from gputopo.simulate.synergy.model import Cluster, SynergyError, TrainingJob
-from gputopo.simulate.synergy.report import figures
+from gputopo.simulate.synergy.report import figures, times
 from gputopo.simulate.synergy.run import Settings, run
 from synergy_models import FOUR_SERVERS, job, models, trace
 
@@ -101,7 +101,7 @@ def test_several_gpus_have_the_speed_up_measured_with_them() -> None:
 @pytest.mark.parametrize("name", ["static", "dynamic"])
 def test_moving_cpus_shortens_the_authors_traces(name: str, allocation: str) -> None:
     ours, fair = (
-        figures(run(FOUR_SERVERS, trace(name), settings("fifo", each, 300.0)))
+        figures([*map(times, run(FOUR_SERVERS, trace(name), settings("fifo", each, 300.0)))])
         for each in (allocation, "proportional")
     )
     if allocation == "proportional":

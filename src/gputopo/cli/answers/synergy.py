@@ -9,13 +9,8 @@ from rich.text import Text
 from gputopo.cli import figures, output
 from gputopo.cli.runs import progress
 from gputopo.cli.synergy_runs import Course, Run, Stage, stage
-from gputopo.simulate.synergy.model import SECONDS_PER_HOUR
 from gputopo.simulate.synergy.released import program
-from gputopo.simulate.synergy.report import (
-    figures_of_the_log,
-    job_document,
-    keyed,
-)
+from gputopo.simulate.synergy.report import job_document, keyed
 
 _COLUMNS = ("MAKESPAN>", "MEAN JCT>", "MEDIAN>", "99 %>")
 
@@ -86,14 +81,13 @@ def _document(ready: Stage, done: Run) -> dict[str, object]:
 
 
 def _figures(done: Run) -> dict[str, object]:
-    found = {
+    return {
         "order": done.order,
         "allocation": done.allocation,
         "asReleased": done.as_released,
         "monitored": len(done.monitored),
         **keyed(done.figures),
     }
-    return found | ({"log": keyed(figures_of_the_log(done.monitored))} if done.as_released else {})
 
 
 def _lines(ready: Stage, done: Run) -> Iterator[RenderableType]:
@@ -107,8 +101,8 @@ def _lines(ready: Stage, done: Run) -> Iterator[RenderableType]:
 
 def _rows(done: Run) -> Iterator[tuple[str, ...]]:
     for job in done.finished:
-        hours = (job.arrival_s, job.finish_s, job.jct_s)
-        yield str(job.id), *(figures.short(each / SECONDS_PER_HOUR) for each in hours)
+        hours = (job.arrival, job.finish, job.jct)
+        yield str(job.id), *map(figures.short, hours)
 
 
 def _comparison(ready: Stage, runs: Sequence[Run]) -> Iterator[RenderableType]:

@@ -1,11 +1,29 @@
-"""What a run comes to: job completion times, and the document of ``gputopo synergy``."""
+"""What a run comes to, in hours: job completion times, and the document of ``gputopo synergy``."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from functools import reduce
+from operator import add
+from typing import NamedTuple, TypeAlias
 
 from gputopo.simulate.synergy.model import SECONDS_PER_HOUR, FinishedJob
+
+Percentile: TypeAlias = Callable[[Sequence[float], float], float]
+"""Which value stands for a share 0..1 of ascending ones."""
+
+
+class Times(NamedTuple):
+    """The hours of one job.
+
+    Attributes:
+        jct: from arrival to end, waiting and all.
+    """
+
+    id: int
+    arrival: float
+    finish: float
+    jct: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +33,6 @@ class Figures:
     Attributes:
         makespan: from time 0 to the end of the last of them.
         mean_jct: of the times from arrival to end, waiting and all.
-        p99_jct: between two values in proportion, as the authors' program has it.
     """
 
     makespan: float
@@ -24,46 +41,44 @@ class Figures:
     p99_jct: float
 
 
-def figures(finished: Sequence[FinishedJob]) -> Figures:
-    """Return the figures of one job at least."""
-    times = jct_hours(finished)
-    return Figures(
-        makespan=max(job.finish_s for job in finished) / SECONDS_PER_HOUR,
-        mean_jct=fmean(times),
-        median_jct=percentile(times, 0.5),
-        p99_jct=percentile(times, 0.99),
-    )
+def times(job: FinishedJob) -> Times:
+    """Return when a job came and ended, and how long that took."""
+    arrival, finish = job.arrival_s / SECONDS_PER_HOUR, job.finish_s / SECONDS_PER_HOUR
+    return Times(job.id, arrival, finish, job.jct_s / SECONDS_PER_HOUR)
 
 
-def figures_of_the_log(finished: Sequence[FinishedJob]) -> Figures:
-    """Return the same as it is read off the log of the authors' program.
-
-    That has the ends and the arrivals in hours with two decimals; of so many times a
-    percentile is then the nearest one there is.
-    """
-    times = sorted(
-        round(job.finish_s / SECONDS_PER_HOUR, 2) - round(job.arrival_s / SECONDS_PER_HOUR, 2)
-        for job in finished
-    )
-    return Figures(
-        makespan=round(max(job.finish_s for job in finished) / SECONDS_PER_HOUR, 2),
-        mean_jct=fmean(times),
-        median_jct=times[round(0.5 * (len(times) - 1))],
-        p99_jct=times[round(0.99 * (len(times) - 1))],
-    )
+def logged_times(job: FinishedJob) -> Times:
+    """Return the same as the log of the authors' program has it: hours with two decimals."""
+    _, arrival, finish, _ = (round(hours, 2) for hours in times(job))
+    return Times(job.id, arrival, finish, round(finish - arrival, 2))
 
 
-def jct_hours(finished: Sequence[FinishedJob]) -> list[float]:
-    """Return the completion times, ascending."""
-    return sorted(job.jct_s / SECONDS_PER_HOUR for job in finished)
-
-
-def percentile(ordered: Sequence[float], share: float) -> float:
+def between(ordered: Sequence[float], share: float) -> float:
     """Return a percentile of ascending values, between two of them in proportion."""
     place = share * (len(ordered) - 1)
     below = math.floor(place)
     above = min(below + 1, len(ordered) - 1)
     return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+
+
+def nearest(ordered: Sequence[float], share: float) -> float:
+    """Return a percentile of ascending values, the nearest one there is."""
+    return ordered[round(share * (len(ordered) - 1))]
+
+
+def figures(jobs: Sequence[Times], percentile: Percentile = between) -> Figures:
+    """Return the figures of one job at least.
+
+    Times are added one after another, as they were for the authors' figures: a mean of
+    3.6755 is 3.676 there by the last bit of such a sum.
+    """
+    ordered = sorted(job.jct for job in jobs)
+    return Figures(
+        makespan=max(job.finish for job in jobs),
+        mean_jct=reduce(add, ordered) / len(ordered),
+        median_jct=percentile(ordered, 0.5),
+        p99_jct=percentile(ordered, 0.99),
+    )
 
 
 def keyed(found: Figures) -> dict[str, float]:
@@ -76,11 +91,11 @@ def keyed(found: Figures) -> dict[str, float]:
     }
 
 
-def job_document(job: FinishedJob) -> dict[str, object]:
+def job_document(job: Times) -> dict[str, object]:
     """Return one job of a run."""
     return {
         "id": job.id,
-        "arrivalHours": job.arrival_s / SECONDS_PER_HOUR,
-        "finishHours": job.finish_s / SECONDS_PER_HOUR,
-        "jctHours": job.jct_s / SECONDS_PER_HOUR,
+        "arrivalHours": job.arrival,
+        "finishHours": job.finish,
+        "jctHours": job.jct,
     }
