@@ -55,7 +55,7 @@ def _cleared(rooms: Sequence[Room], gpus: int, option: Option) -> Slots:
 
 
 def _victim(room: Room, option: Option, part: float) -> Tenant:
-    """Return whom to cut to the share: who frees just enough, else who frees most.
+    """Return whom to cut to the share: who frees just enough, else most of what lacks.
 
     A tenant here has its demand or was cut already.
     """
@@ -70,7 +70,7 @@ def _victim(room: Room, option: Option, part: float) -> Tenant:
     enough = [place for place, amounts in enumerate(freed) if all(map(ge, amounts, lacking))]
     if enough:
         return richer[min(enough, key=freed.__getitem__)]
-    return richer[max(range(len(richer)), key=freed.__getitem__)]
+    return richer[max(range(len(richer)), key=lambda place: _relief(freed[place], lacking))]
 
 
 def _freed(tenant: Tenant, room: Room) -> list[float]:
@@ -80,3 +80,9 @@ def _freed(tenant: Tenant, room: Room) -> list[float]:
     return [
         (more - less) * gpus / tenant.ask.gpus for more, less in zip(before, after, strict=True)
     ]
+
+
+def _relief(freed: Sequence[float], lacking: Sequence[float]) -> float:
+    """Return how much of what lacks comes free: 1 for each resource of which all does."""
+    pairs = zip(freed, lacking, strict=True)
+    return sum(min(amount / lack, 1) for amount, lack in pairs if lack > 0)

@@ -86,6 +86,16 @@ def test_memory_that_is_lacking_is_taken_from_who_has_more_of_it() -> None:
     assert has["calm0"][3] == 60
 
 
+def test_nobody_is_cut_for_what_does_not_lack() -> None:
+    """Memory lacks, more than any one frees: six are cut for it, and not who has CPUs only."""
+    asks = [hungry("cpus", 5), *(hungry(f"memory{n}", 3, 72) for n in range(6))]
+    outcome = tune(dgx("s1"), [*asks, insensitive(1, 1, 60)])
+    has = {job: where[0][2:] for job, where in parts(outcome).items()}
+    assert has["calm-1-60"] == (1, 60)
+    assert {has[f"memory{n}"] for n in range(6)} == {(3, 62.5)}
+    assert has["cpus"] == (5, 62.5)
+
+
 def test_a_job_of_several_gpus_is_split_in_proportion_over_as_few_servers_as_have_it_whole() -> (
     None
 ):
