@@ -161,7 +161,7 @@ class AgentInProcess:
             timeout_seconds=1.5,
             on_difference=self._tell,
         )
-        self.servicer = Servicer(self.current, self.admission, Path("/dev"))
+        self.servicer = Servicer(self.current, self.admission, Path("/dev"), on_watch=lambda: None)
         self._following: asyncio.Task[None] | None = None
 
     async def list(self, timeout_seconds: float) -> list[ListedPod]:  # noqa: ARG002

@@ -206,6 +206,7 @@ async def agent_world(
             "observe_seconds": 0.2,
             "resync_seconds": 0.3,
             "xid_quiet_seconds": 0.7,
+            "drain_seconds": 0.5,
             **settings,
         }
         yield AgentWorld(

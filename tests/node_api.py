@@ -27,6 +27,7 @@ class NodeApi:
     Attributes:
         objects: by path, ``/api/v1/namespaces/default/pods/a``.
         down: answer 503 to all and end the watches.
+        silent: answer nothing at all.
         mute: watches tell nothing for the time being.
         refuse_watches: answer 503 to watches, while lists are answered.
         lists: how often the pods were listed.
@@ -37,6 +38,7 @@ class NodeApi:
         self.objects: dict[str, Document] = {}
         self.writes: list[tuple[str, str]] = []
         self.down = False
+        self.silent = False
         self.mute = False
         self.refuse_watches = False
         self.lists = 0
@@ -127,6 +129,9 @@ class NodeApi:
         if old is None:
             return _failure(404, "not found")
         body = await request.json()
+        version = (body.get("metadata") or {}).get("resourceVersion")
+        if version not in {None, old["metadata"]["resourceVersion"]}:
+            return _failure(409, "the object has been modified")
         part = {"status"} if path != request.path else {"spec", "metadata"}
         new = _merged(old, {key: value for key, value in body.items() if key in part})
         if new.get("spec") != old.get("spec"):
@@ -136,7 +141,9 @@ class NodeApi:
 
     @web.middleware
     async def refuse_when_down(self, request: web.Request, handler: Any) -> web.StreamResponse:
-        """Answer 503 while down."""
+        """Answer 503 while down, and nothing while silent."""
+        while self.silent:  # noqa: ASYNC110 - a test sets it without further ado
+            await asyncio.sleep(0.05)
         if self.down:
             return _failure(503, "the server is going away")
         response: web.StreamResponse = await handler(request)

@@ -37,10 +37,13 @@ async def _run_until_told(settings: Settings) -> None:
     probes = Probes(settings.probes_host, settings.probes_port, pulse, metrics.registry)
     async with client, asyncio.TaskGroup() as tasks:
         with closing(probes):
-            agent = tasks.create_task(Agent(settings, client, metrics, pulse).run())
+            agent = Agent(settings, client, metrics, pulse)
+            running = tasks.create_task(agent.run())
             told = tasks.create_task(stop.wait())
-            await asyncio.wait({agent, told}, return_when=asyncio.FIRST_COMPLETED)
-            agent.cancel()
+            await asyncio.wait({running, told}, return_when=asyncio.FIRST_COMPLETED)
+            if told.done():
+                await agent.stop()
+            running.cancel()
             told.cancel()
 
 

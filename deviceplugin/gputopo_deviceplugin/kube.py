@@ -145,14 +145,17 @@ class ApiServer:
                 TopologyDocument, self._node, dict(body), patch_type=PatchType.MERGE
             )
 
-    async def patch_topology_status(self, status: Document) -> Document:
-        """Change the status of this node's GPUTopology and return it."""
+    async def patch_topology_status(self, status: Document, version: str | None = None) -> Document:
+        """Change the status of this node's GPUTopology and return it.
+
+        With ``version`` only while that is the version of the object: else status 409.
+        """
+        body: dict[str, Any] = {"status": status}
+        if version is not None:
+            body["metadata"] = {"resourceVersion": version}
         with _translated():
             return await self._client.patch(
-                TopologyStatusDocument,
-                self._node,
-                {"status": status},
-                patch_type=PatchType.MERGE,
+                TopologyStatusDocument, self._node, body, patch_type=PatchType.MERGE
             )
 
     async def create_event(self, event: Document) -> None:

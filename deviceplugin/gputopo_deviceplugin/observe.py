@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from gputopo.api.v1alpha1 import Condition, GPUTopologyStatus, ObservedGpu
+from gputopo.api.names import READY_CONDITION
+from gputopo.api.v1alpha1 import Condition, ConditionStatus, GPUTopologyStatus, ObservedGpu
 from gputopo_deviceplugin.health import Health
 from gputopo_deviceplugin.identify import ListedPod
 from gputopo_deviceplugin.pods import PodKey, PodRecord
@@ -18,6 +19,14 @@ class Serving:
     ready: bool
     reason: str
     message: str
+
+
+_Wanted = tuple[str, bool, str, str]
+"""A condition: its type, whether it holds, one word why, and a text."""
+
+STOPPING: Final = Serving(
+    ready=False, reason="Stopping", message="the agent was told to end; another one comes"
+)
 
 
 def observed_gpus(
@@ -74,8 +83,8 @@ def status_of(
         now: RFC 3339 time of a transition.
     """
     sick = [f"{uuid}: {fault}" for uuid, fault in hardware.health.items() if fault is not None]
-    wanted = [
-        ("Ready", serving.ready, serving.reason, serving.message),
+    wanted: list[_Wanted] = [
+        (READY_CONDITION, serving.ready, serving.reason, serving.message),
         (
             "GPUsHealthy",
             not sick,
@@ -90,27 +99,36 @@ def status_of(
         ),
     ]
     known = {condition.type: condition for condition in before.conditions}
-    conditions = []
-    for kind, holds, reason, message in wanted:
-        status = "True" if holds else "False"
-        old = known.get(kind)
-        since = old.last_transition_time if old is not None and old.status == status else now
-        conditions.append(
-            Condition(
-                type=kind,
-                status=status,
-                reason=reason,
-                message=message[:4096],
-                last_transition_time=since,
-                observed_generation=generation,
-            )
-        )
+    conditions = [_condition(one, known.get(one[0]), generation, now) for one in wanted]
     topology = hardware.topology
     return GPUTopologyStatus(
         observed_generation=generation,
         fingerprint=topology.fingerprint if topology else None,
         conditions=conditions,
         gpus=gpus,
+    )
+
+
+def withdrawn(before: GPUTopologyStatus, now: str) -> list[Condition]:
+    """Return the conditions of a status whose agent ends; nothing else of it changes."""
+    known = {condition.type: condition for condition in before.conditions}
+    told = (READY_CONDITION, STOPPING.ready, STOPPING.reason, STOPPING.message)
+    ready = _condition(told, known.get(READY_CONDITION), before.observed_generation, now)
+    return [*({**known, READY_CONDITION: ready}).values()]
+
+
+def _condition(
+    wanted: _Wanted, old: Condition | None, generation: int | None, now: str
+) -> Condition:
+    kind, holds, reason, message = wanted
+    status: ConditionStatus = "True" if holds else "False"
+    return Condition(
+        type=kind,
+        status=status,
+        reason=reason,
+        message=message[:4096],
+        last_transition_time=old.last_transition_time if old and old.status == status else now,
+        observed_generation=generation,
     )
 
 
@@ -129,7 +147,9 @@ def competitor_of(node: Mapping[str, Any], competitors: Collection[str]) -> str 
     return None
 
 
-def serving_of(hardware: Hardware, competitor: str | None, *, registered: bool) -> Serving:
+def serving_of(
+    hardware: Hardware, competitor: str | None, *, registered: bool, heard: bool
+) -> Serving:
     """Return whether kubelet is served."""
     if competitor is not None:
         return Serving(ready=False, reason="CompetingPlugin", message=competitor)
@@ -137,4 +157,6 @@ def serving_of(hardware: Hardware, competitor: str | None, *, registered: bool) 
         return Serving(ready=False, reason="NVMLUnavailable", message=hardware.fault)
     if not registered:
         return Serving(ready=False, reason="NotRegistered", message="kubelet does not know us yet")
+    if not heard:
+        return Serving(ready=False, reason="NotHeard", message="kubelet does not listen to us")
     return Serving(ready=True, reason="Serving", message="kubelet is served")

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any, Protocol
 
 from pydantic import ValidationError
@@ -12,7 +13,7 @@ from gputopo.runtime.log import fields
 from gputopo.topology.model import NodeTopology, TopologyError
 from gputopo.topology.published import from_spec, to_spec
 from gputopo_deviceplugin.kube import ApiServerError, Document
-from gputopo_deviceplugin.observe import Serving, status_of
+from gputopo_deviceplugin.observe import Serving, status_of, withdrawn
 from gputopo_deviceplugin.state import Hardware
 
 _log = logging.getLogger(__name__)
@@ -33,8 +34,8 @@ class TopologyStore(Protocol):
         """Change spec or metadata and return it."""
         ...
 
-    async def patch_topology_status(self, status: Document) -> Document:
-        """Change the status and return it."""
+    async def patch_topology_status(self, status: Document, version: str | None = None) -> Document:
+        """Change the status, only of this version of the object where one is given; return it."""
         ...
 
 
@@ -97,6 +98,36 @@ class Publisher:
         except ApiServerError:
             self._object = None  # what is there now is not known
             raise
+
+    async def withdraw(self) -> bool:
+        """Say in the object that its agent ends; what else its status says stays.
+
+        Where another agent of this node has written meanwhile, that one has the last word.
+        Returns whether there was an object to say it in.
+
+        Raises:
+            ApiServerError: where it could not be written.
+        """
+        known = self._object if self._object is not None else await self._store.topology()
+        if known is None:
+            return False
+        try:
+            await self._withdraw(known)
+        except ApiServerError as error:
+            if error.status != HTTPStatus.CONFLICT:
+                raise
+            now = await self._store.topology()
+            if now is None or now.get("status") != known.get("status"):
+                _log.info("another agent writes the topology already, left to it")
+                return False
+            await self._withdraw(now)
+        return True
+
+    async def _withdraw(self, known: Document) -> None:
+        conditions = withdrawn(_status(known), self._clock())
+        told = [condition.to_json() for condition in conditions]
+        version = known["metadata"].get("resourceVersion")
+        await self._store.patch_topology_status({"conditions": told}, version)
 
     async def _written(self, owner: Document, spec: GPUTopologySpec) -> Document:
         """Return the object with this spec and owner."""

@@ -65,6 +65,11 @@ class Registrar:
         self.registrations = 0
         self.refusal: str | None = "not known yet whether this node has GPUs to serve"
 
+    @property
+    def heard(self) -> bool:
+        """Whether kubelet listens to what is served: one that died or dropped us does not."""
+        return self._servicer.watchers > 0
+
     async def run(self) -> None:
         """Serve and stay registered until cancelled."""
         try:
@@ -87,8 +92,7 @@ class Registrar:
 
     def _in_order(self) -> bool:
         """Return whether kubelet and both sockets are those of the last registration."""
-        watched = self._servicer.watchers > 0
-        self._unwatched = 0 if watched else self._unwatched + 1
+        self._unwatched = 0 if self.heard else self._unwatched + 1
         return self._served == self._identities() and self._unwatched < _UNWATCHED_LOOKS
 
     def _identities(self) -> tuple[int, ...] | None:

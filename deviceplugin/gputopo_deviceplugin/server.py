@@ -1,6 +1,6 @@
 """The device-plugin API for kubelet: turns messages into values, asks, and turns back."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Final
 
@@ -19,13 +19,25 @@ OPTIONS: Final = api.DevicePluginOptions(get_preferred_allocation_available=True
 
 
 class Servicer(DevicePluginServicer):
-    """Serves this node's GPUs; the device IDs are their UUIDs."""
+    """Serves this node's GPUs; the device IDs are their UUIDs.
 
-    def __init__(self, current: Current, admission: Admission, device_dir: Path) -> None:
-        """Hand out device nodes of the host's ``device_dir``."""
+    Attributes:
+        watchers: how many listen to ``ListAndWatch``; kubelet is the only one.
+    """
+
+    def __init__(
+        self,
+        current: Current,
+        admission: Admission,
+        device_dir: Path,
+        *,
+        on_watch: Callable[[], None],
+    ) -> None:
+        """Hand out nodes of the host's ``device_dir``; ``on_watch`` hears of listeners' changes."""
         self._current = current
         self._admission = admission
         self._device_dir = device_dir
+        self._on_watch = on_watch
         self.watchers = 0
 
     async def GetDevicePluginOptions(  # noqa: N802 - the API's name
@@ -43,6 +55,7 @@ class Servicer(DevicePluginServicer):
     ) -> AsyncIterator[api.ListAndWatchResponse]:
         """Send all GPUs with their health now, and again at every change."""
         self.watchers += 1
+        self._on_watch()
         try:
             while True:
                 hardware = self._current.hardware
@@ -51,6 +64,7 @@ class Servicer(DevicePluginServicer):
                     await self._current.change()
         finally:
             self.watchers -= 1
+            self._on_watch()
 
     async def GetPreferredAllocation(  # noqa: N802
         self,

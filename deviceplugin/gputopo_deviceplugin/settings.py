@@ -61,6 +61,10 @@ class Settings(ProgramSettings):
     resync_seconds: Annotated[
         Seconds, Field(description="pause between two looks at the Node and the GPUTopology")
     ] = 30.0
+    drain_seconds: Annotated[
+        Seconds,
+        Field(description="when told to end, serve so long the pods that are on their way"),
+    ] = 2.0
     api_timeout_seconds: Annotated[
         Seconds, Field(description="longest wait for the API server outside of admission")
     ] = 10.0

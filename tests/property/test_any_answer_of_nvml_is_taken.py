@@ -136,7 +136,7 @@ def test_whatever_nvml_answers_there_is_a_topology_or_a_reason(
             assert set(found.health) == {gpu.uuid for gpu in known.gpus}
             assert "" not in found.health.values()
             gpus = observed_gpus(found.health, [], {})
-            serving = serving_of(found, None, registered=True)
+            serving = serving_of(found, None, registered=True, heard=True)
             status = status_of(
                 found, gpus, serving, [], generation=1, before=GPUTopologyStatus(), now="now"
             )

@@ -79,10 +79,13 @@ async def test_it_serves_answers_its_probes_and_stops_when_told(
         metrics = (await client.get("/metrics")).text
         assert 'gputopo_agent_allocations_total{result="granted"} 1.0' in metrics
         assert 'gputopo_agent_gpus{state="healthy"} 8.0' in metrics
+        await world.until(lambda: world.observed(0).get("podUID") == "uid-a")
         process.send_signal(signal.SIGTERM)
         _, errors = await asyncio.wait_for(process.communicate(), PATIENCE_SECONDS)
     assert process.returncode == 0
     assert b"Traceback" not in errors
+    assert world.condition("Ready")["reason"] == "Stopping"
+    assert world.observed(0)["podUID"] == "uid-a"
     assert f"granted pod=default/a container=main gpus={world.uuids[0]}".encode() in errors
 
 

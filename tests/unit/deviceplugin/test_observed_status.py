@@ -8,6 +8,7 @@ from gputopo_deviceplugin.observe import (
     observed_gpus,
     serving_of,
     status_of,
+    withdrawn,
 )
 from gputopo_deviceplugin.pods import PodKey, record_of
 from gputopo_deviceplugin.state import Hardware
@@ -62,7 +63,19 @@ def test_any_amount_of_a_competing_resource_forbids_to_serve() -> None:
 
 def test_the_first_obstacle_is_the_reason() -> None:
     broken, well = Hardware(TOPOLOGY, {}, "no driver"), Hardware(TOPOLOGY, {}, None)
-    assert serving_of(broken, "rival", registered=True).reason == "CompetingPlugin"
-    assert serving_of(broken, None, registered=True).reason == "NVMLUnavailable"
-    assert serving_of(well, None, registered=False).reason == "NotRegistered"
-    assert serving_of(well, None, registered=True).ready
+    assert serving_of(broken, "rival", registered=True, heard=True).reason == "CompetingPlugin"
+    assert serving_of(broken, None, registered=True, heard=True).reason == "NVMLUnavailable"
+    assert serving_of(well, None, registered=False, heard=False).reason == "NotRegistered"
+    assert serving_of(well, None, registered=True, heard=False).reason == "NotHeard"
+    assert serving_of(well, None, registered=True, heard=True).ready
+
+
+def test_of_a_status_that_is_withdrawn_only_ready_changes() -> None:
+    before = status({FIRST: None, SECOND: "XID 79"}, GPUTopologyStatus(), "t1")
+    ready, *others = withdrawn(before, "t2")
+    assert (ready.type, ready.status, ready.reason) == ("Ready", "False", "Stopping")
+    assert (ready.last_transition_time, ready.observed_generation) == ("t2", 3)
+    assert others == before.conditions[1:]
+    again = before.model_copy(update={"conditions": [ready, *others]})
+    assert withdrawn(again, "t3") == [ready, *others]
+    assert [one.type for one in withdrawn(GPUTopologyStatus(), "t1")] == ["Ready"]

@@ -1,0 +1,144 @@
+"""Tells the API server what is so on this node, and last that the agent ends."""
+
+import asyncio
+import logging
+from typing import Final
+
+from gputopo.runtime.log import fields
+from gputopo.topology.model import NodeTopology
+from gputopo_deviceplugin.kube import ApiServer, ApiServerError, Document
+from gputopo_deviceplugin.lister import ListError
+from gputopo_deviceplugin.metrics import Metrics
+from gputopo_deviceplugin.observe import competitor_of, observed_gpus, serving_of
+from gputopo_deviceplugin.observer import Observer
+from gputopo_deviceplugin.podbook import PodBook
+from gputopo_deviceplugin.probes import Pulse
+from gputopo_deviceplugin.publish import Publisher
+from gputopo_deviceplugin.register import Registrar
+from gputopo_deviceplugin.settings import Settings
+from gputopo_deviceplugin.state import Current, Hardware
+
+_RETRY_SECONDS: Final = 1.0
+_WITHDRAW_SECONDS: Final = 3.0
+"""Longest wait for the API server when the agent ends: kubelet kills it after some 30 s."""
+
+_log = logging.getLogger(__name__)
+
+
+class Reporter:
+    """Brings what others see up to date: registration, published object, metrics.
+
+    Attributes:
+        node: the Node object as read last.
+        wake: set where something changed that is to be told at once.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        current: Current,
+        registrar: Registrar,
+        observer: Observer,
+        pods: PodBook,
+        api: ApiServer,
+        metrics: Metrics,
+        pulse: Pulse,
+    ) -> None:
+        """Tell what is ``current``, and what ``observer`` finds."""
+        self._settings = settings
+        self._current = current
+        self._registrar = registrar
+        self._observer = observer
+        self._pods = pods
+        self._api = api
+        self._metrics = metrics
+        self._pulse = pulse
+        self._publisher = Publisher(api)
+        self._publishing = asyncio.Lock()
+        self._withdrawn = False
+        self.node: Document = {}
+        self.wake = asyncio.Event()
+
+    async def first_contact(self) -> NodeTopology | None:
+        """Wait for the API server: without it no pod can be known, and nothing be served."""
+        while True:
+            try:
+                self.node = await self._api.node()
+                return await self._publisher.load()
+            except ApiServerError as error:
+                self.failed("contact", error)
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def resync(self) -> None:
+        """Look now and then whether Node and GPUTopology are still what we take them for."""
+        while True:
+            await asyncio.sleep(self._settings.resync_seconds)
+            try:
+                self.node = await self._api.node()
+                # Who ends must not take what its successor writes for its own.
+                async with self._publishing:
+                    if not self._withdrawn:
+                        await self._publisher.load()
+            except ApiServerError as error:
+                self.failed("resync", error)
+            self.wake.set()
+
+    async def run(self) -> None:
+        """Report at every change, and now and then, until cancelled."""
+        while True:
+            self.wake.clear()
+            hardware = self._current.hardware
+            if hardware is not None:
+                await self._report(hardware)
+            try:
+                async with asyncio.timeout(self._settings.observe_seconds):
+                    await self.wake.wait()
+            except TimeoutError:
+                continue
+
+    async def withdraw(self) -> bool:
+        """Publish that the agent ends, and nothing any more; return whether that was told."""
+        self._withdrawn = True
+        try:
+            async with asyncio.timeout(_WITHDRAW_SECONDS), self._publishing:
+                told = await self._publisher.withdraw()
+        except (ApiServerError, TimeoutError) as error:
+            _log.warning("ending untold %s", fields(reason=error or "no answer in time"))
+            return False
+        _log.info("ending %s", fields(told=told))
+        return told
+
+    def failed(self, what: str, error: Exception) -> None:
+        """Tell of a reading or a write that failed."""
+        _log.warning("%s failed, trying again %s", what, fields(reason=error))
+        self._metrics.count_failure(what)
+
+    async def _report(self, hardware: Hardware) -> None:
+        competitor = competitor_of(self.node, self._settings.competitors)
+        idle = hardware.topology is None or not hardware.topology.gpus
+        refusal = "this node has no GPUs" if idle else competitor
+        if refusal != self._registrar.refusal:
+            _log.info("serving decided %s", fields(refusal=refusal or "none"))
+            self._registrar.refusal = refusal
+        self._pulse.ready = idle or self._registrar.registered
+        if hardware.topology is not None:
+            try:
+                await self._observer.look()
+            except ListError as error:
+                self.failed("observe", error)
+        await self._publish(hardware, competitor)
+
+    async def _publish(self, hardware: Hardware, competitor: str | None) -> None:
+        observer, registrar = self._observer, self._registrar
+        serving = serving_of(
+            hardware, competitor, registered=registrar.registered, heard=registrar.heard
+        )
+        self._metrics.show(hardware, serving, differing=len(observer.differing))
+        gpus = observed_gpus(hardware.health, observer.listed, self._pods)
+        differing = [one.message for one in observer.differing]
+        try:
+            async with self._publishing:
+                if not self._withdrawn:
+                    await self._publisher.publish(self.node, hardware, gpus, serving, differing)
+        except ApiServerError as error:
+            self.failed("publish", error)

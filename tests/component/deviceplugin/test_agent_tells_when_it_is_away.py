@@ -1,0 +1,129 @@
+"""The agent says when pods must not come: it ends, or kubelet does not listen to it."""
+
+import asyncio
+import copy
+import time
+
+import pytest
+
+from agent_world import TOPOLOGY_PATH, AgentWorld
+from device_manager import AdmissionRefusedError
+from gputopo_deviceplugin import register, reporter
+from gputopo_extender.topologies import NodeRecord, node_of
+
+
+def away(world: AgentWorld) -> str | None:
+    """Return what the extender reads of the node."""
+    found = node_of(world.api.objects[TOPOLOGY_PATH])
+    assert isinstance(found, NodeRecord)
+    return found.away
+
+
+async def test_an_agent_that_is_told_to_end_says_so_and_serves_the_pods_on_their_way(
+    world: AgentWorld,
+) -> None:
+    async with world.agent() as agent:
+        await world.served()
+        await world.run("a", {"main": [0]})
+        await world.until(lambda: world.observed(0).get("podUID") == "uid-a")
+        assert away(world) is None
+        before = copy.deepcopy(world.api.objects[TOPOLOGY_PATH])
+        ending = asyncio.create_task(agent.stop())
+        await world.until(lambda: world.condition("Ready")["reason"] == "Stopping")
+        assert away(world) == (
+            "the node's agent is not ready: Stopping: the agent was told to end; another one comes"
+        )
+        assert not ending.done()
+        await world.run("late", {"main": [1]})
+        await ending
+        after = world.api.objects[TOPOLOGY_PATH]
+        assert after["spec"] == before["spec"]
+        assert after["status"]["gpus"] == before["status"]["gpus"]
+        assert after["status"]["conditions"][1:] == before["status"]["conditions"][1:]
+    assert world.condition("Ready")["reason"] == "Stopping"
+    await world.until(lambda: "Healthy" not in world.kubelet.devices.values())
+    with pytest.raises(AdmissionRefusedError, match="no healthy devices"):
+        await world.run("meanwhile", {"main": [2]})
+
+
+async def test_the_next_agent_says_that_it_is_ready(world: AgentWorld) -> None:
+    for _ in range(2):
+        async with world.agent() as agent:
+            await world.served()
+            assert away(world) is None
+            await agent.stop()
+        assert "Stopping" in str(away(world))
+
+
+async def test_an_agent_that_ends_does_not_speak_after_its_successor(world: AgentWorld) -> None:
+    async with world.agent() as agent:
+        await world.served()
+        document = copy.deepcopy(world.api.objects[TOPOLOGY_PATH])
+        document["status"]["gpus"][0]["reason"] = "written by another agent"
+        await world.api.put(TOPOLOGY_PATH, document)
+        await agent.stop()
+        assert world.condition("Ready")["status"] == "True"
+
+
+async def test_a_label_that_somebody_sets_meanwhile_does_not_keep_it_from_saying_so(
+    world: AgentWorld,
+) -> None:
+    async with world.agent() as agent:
+        await world.served()
+        document = copy.deepcopy(world.api.objects[TOPOLOGY_PATH])
+        document["metadata"]["labels"] = {"team": "a"}
+        await world.api.put(TOPOLOGY_PATH, document)
+        await agent.stop()
+        assert world.condition("Ready")["reason"] == "Stopping"
+        assert world.api.objects[TOPOLOGY_PATH]["metadata"]["labels"] == {"team": "a"}
+
+
+async def test_a_node_without_an_object_has_nothing_to_say(world: AgentWorld) -> None:
+    world.conf.write_text("driver 550.54.15\n")
+    async with world.agent() as agent:
+        await world.until(lambda: world.pulse.ready)
+        await agent.stop()
+    assert TOPOLOGY_PATH not in world.api.objects
+
+
+@pytest.mark.parametrize("fault", ["down", "silent"])
+async def test_an_api_server_that_is_away_does_not_keep_the_agent_from_ending(
+    world: AgentWorld, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    monkeypatch.setattr(reporter, "_WITHDRAW_SECONDS", 0.5)
+    async with world.agent() as agent:
+        await world.served()
+        setattr(world.api, fault, True)
+        began = time.monotonic()
+        await agent.stop()
+        assert time.monotonic() - began < 10
+        setattr(world.api, fault, False)
+        await asyncio.sleep(0.5)
+        assert world.condition("Ready")["status"] == "True"
+
+
+async def test_a_kubelet_that_dies_keeps_pods_away_until_it_listens_again(
+    world: AgentWorld,
+) -> None:
+    async with world.agent():
+        await world.served()
+        await world.kubelet.stop()
+        await world.until(lambda: world.condition("Ready")["status"] == "False")
+        assert world.condition("Ready")["reason"] == "NotHeard"
+        assert away(world) is not None
+        await world.kubelet.start()
+        await world.served()
+        assert away(world) is None
+        await world.run("a", {"main": [0]})
+
+
+async def test_a_kubelet_that_drops_the_agent_keeps_pods_away_until_it_is_registered_again(
+    world: AgentWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(register, "_UNWATCHED_LOOKS", 5)
+    async with world.agent():
+        await world.served()
+        await world.kubelet.forget_plugin()
+        await world.until(lambda: world.condition("Ready")["reason"] == "NotHeard")
+        await world.until(lambda: world.kubelet.registrations == 2)
+        await world.served()
