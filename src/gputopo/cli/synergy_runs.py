@@ -1,5 +1,6 @@
 """Simulations of Synergy as they are asked for on the command line."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -32,7 +33,7 @@ from gputopo.simulate.synergy.report import (
     nearest,
     times,
 )
-from gputopo.simulate.synergy.run import Settings, run
+from gputopo.simulate.synergy.run import Settings, run, sensitivity
 
 _MOST_JOBS: Final = 100_000
 _MOST_SERVERS: Final = 10_000
@@ -56,6 +57,7 @@ class Course:
     gpus: str
     cpus: str
     memory_gb: str
+    storage_mb_per_s: str | None
     decide: str
     monitor: str | None
 
@@ -146,16 +148,18 @@ class Stage:
             )
         if self.round_s is None:
             raise InputError("decide: events is not there with --as-released, which has rounds")
+        if self.cluster.storage_mb_per_s < math.inf:
+            raise InputError("storage-mb-per-s: not there with --as-released, where it never lacks")
         return program.run_as_released(self.cluster, self.jobs, order, allocation, progress)
 
     @property
     def scaled(self) -> tuple[str, ...]:
         """Models and GPU counts that were not measured but scaled from one GPU, in words."""
-        kinds = {(job.model.name, job.gpus): job.model.matrix(job.gpus) for job in self.jobs}
+        kinds = {(job.model.name, job.gpus): job for job in self.jobs}
         return tuple(
             f"{name} with {gpus} GPUs"
-            for (name, gpus), own in sorted(kinds.items())
-            if own.is_scaled
+            for (name, gpus), job in sorted(kinds.items())
+            if sensitivity(job, self.cluster).is_scaled
         )
 
 
@@ -174,18 +178,25 @@ def stage(course: Course) -> Stage:
         gpus=words.whole_number(course.gpus, "gpus", 1, _MOST_GPUS),
         cpus=_number(course.cpus, "cpus"),
         memory_gb=_number(course.memory_gb, "memory-gb"),
+        storage_mb_per_s=_storage(course.storage_mb_per_s),
     )
     ready = Stage(
         cluster=cluster,
         jobs=jobs,
         round_s=ROUND_S if course.decide == "rounds" else None,
         monitored=_monitored(course.monitor),
-        in_words=f"{jobs_in_words} on {cluster.servers} servers of {cluster.gpus} GPUs,"
-        f" {cluster.cpus:g} CPUs and {cluster.memory_gb:g} GB",
+        in_words=f"{jobs_in_words} on {_in_words(cluster)}",
     )
     if not any(ready.monitored.has(job.id) for job in jobs):
         raise InputError(f"monitor: {course.monitor} has none of the jobs")
     return ready
+
+
+def _in_words(cluster: Cluster) -> str:
+    amounts = [f"{cluster.gpus} GPUs", f"{cluster.cpus:g} CPUs", f"{cluster.memory_gb:g} GB"]
+    if cluster.storage_mb_per_s < math.inf:
+        amounts.append(f"{cluster.storage_mb_per_s:g} MB/s")
+    return f"{cluster.servers} servers of {', '.join(amounts[:-1])} and {amounts[-1]}"
 
 
 def _models(path: str | None) -> Mapping[str, Model]:
@@ -232,6 +243,10 @@ def _monitored(text: str | None) -> Monitored:
         raise InputError(f"monitor: {shown(text)} is not FIRST:LAST, as 4000:5000")
     found = words.whole_number(first, "monitor"), words.whole_number(last, "monitor")
     return Monitored(*found)
+
+
+def _storage(text: str | None) -> float:
+    return math.inf if text is None else _number(text, "storage-mb-per-s")
 
 
 def _number(text: str, field: str) -> float:

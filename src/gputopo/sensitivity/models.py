@@ -26,6 +26,7 @@ _DEMANDS: Final = (
     "speedup_at_best",
     "iter_time_s",
 )
+_STORAGE: Final = "storage_mb_per_s_per_gpu"
 _CELLS: Final = ("model", "cpus", "mem_gb", "rel_throughput")
 _MOST_GPUS: Final = 1024
 
@@ -40,6 +41,7 @@ class Profile:
         best_memory_gb_per_gpu: in 10^9 bytes.
         speed_up: throughput with that over the throughput with the proportional share.
         step_s: seconds of a step with the proportional share.
+        storage_mb_per_s_per_gpu: what it reads from storage at its best.
     """
 
     gpus: int
@@ -48,6 +50,7 @@ class Profile:
     best_memory_gb_per_gpu: float
     speed_up: float
     step_s: float
+    storage_mb_per_s_per_gpu: float
 
     def matrix(self) -> SensitivityMatrix:
         """Return the two points that it knows, relative to the proportional share."""
@@ -75,12 +78,14 @@ class Model:
     Attributes:
         step_s: seconds of a step where its matrices say 1.
         matrices: by the GPU counts that were measured; 1 is one of them.
+        storage_mb_per_s_per_gpu: what it reads from storage at its best with one GPU.
         profiles: one for each GPU count and ratio of CPUs to GPUs.
     """
 
     name: str
     step_s: float
     matrices: Mapping[int, SensitivityMatrix]
+    storage_mb_per_s_per_gpu: float
     profiles: tuple[Profile, ...]
 
     def matrix(self, gpus: int) -> SensitivityMatrix:
@@ -110,6 +115,9 @@ def parse_matrices(text: str) -> dict[str, SensitivityMatrix]:
 def parse_models(text: str, measured: Mapping[str, SensitivityMatrix]) -> dict[str, Model]:
     """Return the models of a table with the columns of ``synergy_models.csv``.
 
+    One more may be there, ``storage_mb_per_s_per_gpu``; without it a model reads as many MB/s
+    as its best has GB, which is how it is in the authors' profiles of one GPU.
+
     A model that is in ``measured`` has that matrix for one GPU, if the two agree about its
     best; all else is known at two points, the proportional share and the best.
 
@@ -117,7 +125,7 @@ def parse_models(text: str, measured: Mapping[str, SensitivityMatrix]) -> dict[s
         TableError: on a table that is none, or a model without a row of one GPU.
     """
     found: dict[str, list[Profile]] = defaultdict(list)
-    for row in rows("models", text, _DEMANDS):
+    for row in rows("models", text, _DEMANDS, (_STORAGE,)):
         profiles, profile = found[row.text("model")], _profile(row)
         if _key(profile) in map(_key, profiles):
             raise row.refusal(
@@ -146,13 +154,17 @@ def _matrix(name: str, cells: Mapping[tuple[float, float], float]) -> Sensitivit
 
 def _profile(row: Row) -> Profile:
     least = 1e-6
+    best_memory_gb = row.number("best_mem_gb_per_gpu", least)
     return Profile(
         gpus=row.whole("profiled_gpus", 1, _MOST_GPUS),
         cpus_per_gpu=row.number("cpu_gpu_ratio", least),
         best_cpus_per_gpu=row.number("best_cpus_per_gpu", least),
-        best_memory_gb_per_gpu=row.number("best_mem_gb_per_gpu", least),
+        best_memory_gb_per_gpu=best_memory_gb,
         speed_up=row.number("speedup_at_best", 1),
         step_s=row.number("iter_time_s", least),
+        storage_mb_per_s_per_gpu=row.number(_STORAGE, 0)
+        if _STORAGE in row.cells
+        else best_memory_gb,
     )
 
 
@@ -175,4 +187,5 @@ def _model(
     }
     if own is not None and own.best == reference.speed_up:
         matrices[1] = own
-    return Model(name, reference.step_s, matrices, tuple(profiles))
+    storage = reference.storage_mb_per_s_per_gpu
+    return Model(name, reference.step_s, matrices, storage, tuple(profiles))

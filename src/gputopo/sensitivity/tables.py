@@ -55,8 +55,9 @@ class Row(NamedTuple):
         self, column: str, reader: type["Value"], least: float, most: float, kind: str
     ) -> "Value":
         text = self.text(column)
+        plain = text.isascii() and "_" not in text  # 1_000 is a number to Python alone
         try:
-            value = reader(text)
+            value = reader(text if plain else "")
         except ValueError:
             raise self.refusal(column, f"{shown(text)} is not a {kind}") from None
         if not (math.isfinite(value) and least <= value <= most):
@@ -67,17 +68,21 @@ class Row(NamedTuple):
 Value = TypeVar("Value", int, float)
 
 
-def rows(table: str, text: str, columns: Sequence[str]) -> Iterator[Row]:
+def rows(
+    table: str, text: str, columns: Sequence[str], optional: Sequence[str] = ()
+) -> Iterator[Row]:
     """Yield the rows of a table that has at least these columns, in any order.
 
-    Empty lines and lines that begin with ``#`` are left out, and so are other columns.
+    Empty lines and lines that begin with ``#`` are left out, and so are columns that are
+    neither among these nor optional.
 
     Raises:
         TableError: on text that is no such table.
     """
     lines = cells_of(table, text)
     line, header = next(lines, (1, []))
-    for column in columns:
+    wanted = [*columns, *(column for column in optional if column in header)]
+    for column in wanted:
         if column not in header:
             raise TableError(
                 f"{table}: line {line}: no column {column} in {shown(','.join(header))}"
@@ -88,7 +93,7 @@ def rows(table: str, text: str, columns: Sequence[str]) -> Iterator[Row]:
         if len(cells) != len(header):
             raise TableError(f"{table}: line {line}: {len(cells)} columns, not {len(header)}")
         named = dict(zip(header, cells, strict=True))
-        yield Row(table, line, {column: named[column] for column in columns})
+        yield Row(table, line, {column: named[column] for column in wanted})
 
 
 def cells_of(table: str, text: str) -> Iterator[tuple[int, list[str]]]:

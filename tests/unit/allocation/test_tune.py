@@ -90,10 +90,11 @@ def test_nobody_is_cut_for_what_does_not_lack() -> None:
     """Memory lacks, more than any one frees: six are cut for it, and not who has CPUs only."""
     asks = [hungry("cpus", 5), *(hungry(f"memory{n}", 3, 72) for n in range(6))]
     outcome = tune(dgx("s1"), [*asks, insensitive(1, 1, 60)])
-    has = {job: where[0][2:] for job, where in parts(outcome).items()}
-    assert has["calm-1-60"] == (1, 60)
-    assert {has[f"memory{n}"] for n in range(6)} == {(3, 62.5)}
-    assert has["cpus"] == (5, 62.5)
+    cpus = {job: where[0][2] for job, where in parts(outcome).items()}
+    memory_gb = {job: where[0][3] for job, where in parts(outcome).items()}
+    assert memory_gb["calm-1-60"] == 60
+    assert [memory_gb[f"memory{n}"] for n in range(6)] == [62.5] * 6
+    assert cpus["cpus"] == 5
 
 
 def test_a_job_of_several_gpus_is_split_in_proportion_over_as_few_servers_as_have_it_whole() -> (

@@ -128,6 +128,28 @@ def test_a_table_has_each_job_and_what_was_scaled(gputopo: Command, two_jobs: Pa
     assert said[-1] == "scaled from one GPU, not measured: gnmt with 8 GPUs"
 
 
+def test_what_was_scaled_for_a_share_that_nobody_measured_is_said(
+    gputopo: Command, tmp_path: Path
+) -> None:
+    """AlexNet was measured with 2 GPUs, but not with less than 3 CPUs for each."""
+    path = tmp_path / "jobs.csv"
+    path.write_text("job,model,gpus,arrival_s,iterations\n1,alexnet,2,0,1000\n")
+    line = f"synergy simulate --jobs {path} -o json --cpus"
+    assert gputopo(f"{line} 24").document["scaled"] == []
+    assert gputopo(f"{line} 16").document["scaled"] == ["alexnet with 2 GPUs"]
+
+
+def test_storage_that_is_scarce_makes_jobs_slower(gputopo: Command) -> None:
+    line = f"synergy simulate --jobs {DYNAMIC} {FOUR}"
+    enough, scarce = (
+        gputopo(f"{line} --storage-mb-per-s {rate} -o json").document["meanJctHours"]
+        for rate in (100_000, 400)
+    )
+    assert enough == gputopo(f"{line} -o json").document["meanJctHours"] < scarce
+    said = gputopo(f"{line} --storage-mb-per-s 400").out
+    assert "on 4 servers of 8 GPUs, 24 CPUs, 500 GB and 400 MB/s, fifo, tune" in said
+
+
 def test_the_authors_models_given_as_a_file_are_the_same(gputopo: Command, tmp_path: Path) -> None:
     path = tmp_path / "models.csv"
     path.write_text((SHIPPED / "synergy_models.csv").read_text(encoding="utf-8"))
@@ -233,6 +255,11 @@ def test_pictures_that_cannot_be_written_are_told_of(gputopo: Command, two_jobs:
             "--jobs {jobs} --as-released --decide events",
             "decide: events is not there with --as-released, which has rounds",
         ),
+        (
+            "--jobs {jobs} --as-released --storage-mb-per-s 500",
+            "storage-mb-per-s: not there with --as-released, where it never lacks",
+        ),
+        ("--jobs {jobs} --storage-mb-per-s 0", "storage-mb-per-s: '0' is not in 0.001..1000000"),
         ("--generate 0", "generate: 0 is not in 1..100000"),
         ("--generate 3 --split 50,50", "split: '50,50' is not three percentages, as 20,70,10"),
         ("--generate 3 --split 50,40,50", "split: 50,40,50 is 140 per cent, not 100"),

@@ -68,6 +68,16 @@ def test_models_that_no_matrix_bears_out_are_known_at_two_points() -> None:
     assert mine.throughput == ((0, 3), (1, 3))
 
 
+def test_what_a_model_reads_from_storage_may_be_told_and_else_goes_with_its_memory() -> None:
+    """In the authors' profiles of one GPU it is memory in GB, number for number."""
+    assert models()["alexnet"].storage_mb_per_s_per_gpu == 125
+    head, row = f"{HEADER.strip()},storage_mb_per_s_per_gpu", "mine,1,4,2,100,8,3,0.1"
+    assert parse_models(f"{head}\n{row},7.5\n", {})["mine"].storage_mb_per_s_per_gpu == 7.5
+    assert parse_models(f"{head}\n{row},0\n", {})["mine"].storage_mb_per_s_per_gpu == 0
+    with pytest.raises(TableError, match="line 2, storage_mb_per_s_per_gpu: '-1' is not in 0"):
+        parse_models(f"{head}\n{row},-1\n", {})
+
+
 def test_comments_blank_lines_and_further_columns_are_left_out() -> None:
     text = f"# mine\n\n{CELLS.strip()},note\na,1,20,0.5,x\n\na,2,20,1,y\n"
     assert parse_matrices(text)["a"].throughput == ((0.5,), (1,))

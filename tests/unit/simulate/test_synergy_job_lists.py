@@ -30,6 +30,8 @@ def test_traces_of_the_authors_have_a_hundred_jobs() -> None:
         (f"{HEADER}a,lstm,1,0,9\n", "jobs: line 2, job: 'a' is not a whole number"),
         (f"{HEADER}0,lstm,0,0,9\n", "jobs: line 2, gpus: '0' is not in 1..1e+06"),
         (f"{HEADER}0,lstm,1.5,0,9\n", "jobs: line 2, gpus: '1.5' is not a whole number"),
+        (f"{HEADER}0,lstm,1_0,0,9\n", "jobs: line 2, gpus: '1_0' is not a whole number"),
+        (f"{HEADER}0,lstm,1,٣,9\n", "jobs: line 2, arrival_s: '٣' is not a number"),
         (f"{HEADER}0,lstm,1,-1,9\n", "jobs: line 2, arrival_s: '-1' is not in 0..1e+15"),
         (f"{HEADER}0,lstm,1,inf,9\n", "jobs: line 2, arrival_s: 'inf' is not in"),
         (f"{HEADER}0,lstm,1,0,0\n", "jobs: line 2, iterations: '0' is not in 1..1e+12"),

@@ -92,6 +92,18 @@ def test_a_share_below_what_was_measured_with_several_gpus_goes_by_one_gpu_scale
     assert ends == pytest.approx([1])
 
 
+def test_what_storage_lets_a_job_read_is_a_fourth_thing_to_share() -> None:
+    """AlexNet reads 125 MB/s at its best of 2.94, and a server of 62.5 MB/s has half of that."""
+    alone, two = [job(0, "alexnet", hours=2.94)], [job(n, "alexnet", hours=2.94) for n in (0, 1)]
+    slow, enough = (replace(ONE_SERVER, storage_mb_per_s=rate) for rate in (62.5, 250))
+    assert ends_h(alone, cluster=enough) == pytest.approx([1])
+    assert ends_h(two, cluster=enough) == pytest.approx([1, 1])
+    share = ends_h(alone, settings(allocation="proportional"), slow)
+    assert share == pytest.approx([8 * 125 / 62.5])
+    assert ends_h(alone, settings(allocation="marginal"), slow) < share
+    assert ends_h(alone, cluster=slow) <= share
+
+
 def test_several_gpus_have_the_speed_up_measured_with_them() -> None:
     assert ends_h([job(0, "alexnet", 2, hours=2.33)]) == pytest.approx([1])
     assert ends_h([job(0, "alexnet", 1, hours=2.94)]) == pytest.approx([1])

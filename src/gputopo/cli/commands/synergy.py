@@ -48,6 +48,15 @@ Servers = Annotated[str, typer.Option(metavar="N", help="How many servers, all a
 Gpus = Annotated[str, typer.Option(metavar="N", help="GPUs of a server.")]
 Cpus = Annotated[str, typer.Option(metavar="X", help="CPUs of a server.")]
 MemoryGb = Annotated[str, typer.Option(metavar="X", help="Memory of a server, 10^9 bytes.")]
+StorageMbPerS = Annotated[
+    str | None,
+    typer.Option(
+        "--storage-mb-per-s",
+        metavar="X",
+        show_default="no limit",
+        help="What a server reads from storage, a fourth thing to share.",
+    ),
+]
 Decide = Annotated[
     str,
     typer.Option(
@@ -79,6 +88,7 @@ def simulate(
     gpus: Gpus = "8",
     cpus: Cpus = "24",
     memory_gb: MemoryGb = "500",
+    storage_mb_per_s: StorageMbPerS = None,
     order: Annotated[
         str,
         typer.Option(
@@ -122,6 +132,7 @@ def simulate(
         gpus=gpus,
         cpus=cpus,
         memory_gb=memory_gb,
+        storage_mb_per_s=storage_mb_per_s,
         decide=decide,
         monitor=monitor,
     )
@@ -142,6 +153,7 @@ def compare(
     gpus: Gpus = "8",
     cpus: Cpus = "24",
     memory_gb: MemoryGb = "500",
+    storage_mb_per_s: StorageMbPerS = None,
     orders: Annotated[
         str, typer.Option(metavar="LIST", help=f"Of {', '.join(ORDERS)}.")
     ] = "fifo,srtf,las",
@@ -182,6 +194,7 @@ def compare(
         gpus=gpus,
         cpus=cpus,
         memory_gb=memory_gb,
+        storage_mb_per_s=storage_mb_per_s,
         decide=decide,
         monitor=monitor,
     )

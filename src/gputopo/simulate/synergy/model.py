@@ -30,12 +30,14 @@ class Cluster:
 
     Attributes:
         memory_gb: of one server, in 10^9 bytes.
+        storage_mb_per_s: how fast one server reads what it has not in memory.
     """
 
     servers: int
     gpus: int
     cpus: float
     memory_gb: float
+    storage_mb_per_s: float = math.inf
 
     @property
     def cpus_per_gpu(self) -> float:

@@ -8,9 +8,9 @@ to be given something else costs nothing.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from gputopo.allocation.model import Allocation, Ask, Server
+from gputopo.allocation.model import Allocation, Ask, Server, proportional_throughput
 from gputopo.allocation.orders import Key, Standing, in_order
 from gputopo.allocation.rooms import runnable
 from gputopo.sensitivity.matrix import SensitivityMatrix
@@ -96,10 +96,7 @@ def run(
 class _Simulation:
     def __init__(self, cluster: Cluster, jobs: Sequence[TrainingJob], settings: Settings) -> None:
         self._settings = settings
-        self._servers = tuple(
-            Server(f"s{number}", cluster.gpus, cluster.cpus, cluster.memory_gb)
-            for number in range(cluster.servers)
-        )
+        self._servers = servers_of(cluster)
         self._coming = _asking(jobs, cluster)
         self._places = {job.ask.job: place for place, job in enumerate(self._coming)}
         self._arrived = 0
@@ -182,6 +179,28 @@ class _Simulation:
         return next_round_s(self._now_s, arrival_s, self._settings.round_s)
 
 
+def servers_of(cluster: Cluster) -> tuple[Server, ...]:
+    """Return the servers of a cluster as allocations take them."""
+    size = cluster.gpus, cluster.cpus, cluster.memory_gb, cluster.storage_mb_per_s
+    return tuple(Server(f"s{number}", *size) for number in range(cluster.servers))
+
+
+def sensitivity(job: TrainingJob, cluster: Cluster) -> SensitivityMatrix:
+    """Return what was measured with so many GPUs, if that knows of so small a share; else scaled.
+
+    Raises:
+        SynergyError: neither knows the job to run with its proportional share.
+    """
+    gpus, cpus, memory_gb = job.gpus, cluster.cpus_per_gpu, cluster.memory_gb_per_gpu
+    for matrix in (job.model.matrix(gpus), job.model.matrices[1].scaled_to(gpus)):
+        if matrix.at(cpus * gpus, memory_gb * gpus) > 0:
+            return matrix
+    raise SynergyError(
+        f"job {job.id}: model: {job.model.name} is not known to run with its share of"
+        f" {cpus:g} CPUs and {memory_gb:g} GB per GPU"
+    )
+
+
 def _asking(jobs: Sequence[TrainingJob], cluster: Cluster) -> list[_Job]:
     """Return jobs as they come; those of one model and size have one matrix between them."""
     known: dict[tuple[str, int], SensitivityMatrix] = {}
@@ -189,29 +208,16 @@ def _asking(jobs: Sequence[TrainingJob], cluster: Cluster) -> list[_Job]:
     for job in coming:
         kind = job.model.name, job.gpus
         if kind not in known:
-            known[kind] = _matrix(job, cluster)
-    return [_job(job, known[job.model.name, job.gpus], cluster) for job in coming]
+            known[kind] = sensitivity(job, cluster)
+    one_server = servers_of(replace(cluster, servers=1))
+    return [_job(job, known[job.model.name, job.gpus], one_server) for job in coming]
 
 
-def _matrix(job: TrainingJob, cluster: Cluster) -> SensitivityMatrix:
-    """Return what was measured with so many GPUs, if that knows of so small a share."""
-    for matrix in (job.model.matrix(job.gpus), job.model.matrices[1].scaled_to(job.gpus)):
-        if _throughput_of_share(matrix, cluster) > 0:
-            return matrix
-    raise SynergyError(
-        f"job {job.id}: model: {job.model.name} is not known to run with its share of"
-        f" {cluster.cpus_per_gpu:g} CPUs and {cluster.memory_gb_per_gpu:g} GB per GPU"
-    )
-
-
-def _job(job: TrainingJob, matrix: SensitivityMatrix, cluster: Cluster) -> _Job:
+def _job(job: TrainingJob, matrix: SensitivityMatrix, servers: Sequence[Server]) -> _Job:
     name = f"{job.id:012}"  # jobs that are equal by every order go by number
-    left, share = job.iterations * job.model.step_s, _throughput_of_share(matrix, cluster)
+    lacks = servers[0].storage_mb_per_s < math.inf
+    ask = Ask(name, matrix, job.model.storage_mb_per_s_per_gpu * job.gpus if lacks else 0.0)
+    left, share = job.iterations * job.model.step_s, proportional_throughput(servers, ask)
     alone_s = left / share
     standing = Standing(name, job.arrival_s, 0.0, alone_s, alone_s)
-    return _Job(job, Ask(name, matrix), standing, share, left)
-
-
-def _throughput_of_share(matrix: SensitivityMatrix, cluster: Cluster) -> float:
-    gpus = matrix.gpus
-    return matrix.at(cluster.cpus_per_gpu * gpus, cluster.memory_gb_per_gpu * gpus)
+    return _Job(job, ask, standing, share, left)

@@ -10,8 +10,8 @@ from gputopo.simulate.synergy.model import ROUND_S, Cluster, TrainingJob
 class PerGpu(NamedTuple):
     """What goes with each GPU of a job.
 
-    The program has storage bandwidth and network as well; in its profiles a GPU goes with
-    62.5 MB/s and no network, of 62.5 MB/s per GPU there are, so that neither ever decides.
+    The program has storage bandwidth and network as well. In its profiles of one GPU the former
+    is memory, number for number, as it is of its servers, and the latter is 0: neither decides.
     """
 
     cpus: float
