@@ -77,8 +77,9 @@ def test_an_init_container_must_not_ask_for_more_than_the_next_that_keeps_its_gp
         assert told in refused.reason
 
 
-def test_a_count_that_cannot_be_read_holds_a_whole_node_and_is_refused() -> None:
-    found = record(pod("a", containers=[container("main", "1e3k")]))
+@pytest.mark.parametrize("count", ["1e3k", "9" * 5000, "-1", "0.5"])
+def test_a_count_that_cannot_be_read_holds_a_whole_node_and_is_refused(count: str) -> None:
+    found = record(pod("a", containers=[container("main", count)]))
     assert found.most_gpus == 64
     refused = read(found, resource=RESOURCE, default_policy=PolicyName.PRESERVE)
     assert refused == Refusal(f"{RESOURCE} in container 'main': not a whole number")

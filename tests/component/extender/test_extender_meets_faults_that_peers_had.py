@@ -1,0 +1,75 @@
+"""What went wrong in other projects' extenders, made to happen here: see docs/scenarios.md."""
+
+import copy
+
+from extender_world import Extender, Start, twice, until, uuids_of
+from objects import pod
+from small_api import PODS, SmallApi
+
+NODES = ["n1", "n2"]
+GPUS = ("free", "used", "unhealthy", "blocked")
+
+
+async def books(extender: Extender) -> dict[str, float]:
+    """Return what the ledger counts: GPUs by state, and reservations by progress."""
+    gpus = {state: f'gputopo_ledger_gpus{{state="{state}"}}' for state in GPUS}
+    held = {
+        progress: f'gputopo_ledger_reservations{{progress="{progress}"}}'
+        for progress in ("writing", "unknown", "bound")
+    }
+    return {name: await extender.metric(line) for name, line in {**gpus, **held}.items()}
+
+
+async def test_equal_pods_filtered_against_one_snapshot_are_bound_as_far_as_they_fit(
+    start: Start, api: SmallApi
+) -> None:
+    pods = [pod(f"p{number}", 3) for number in range(5)]
+    for each in pods:
+        await api.put(PODS, each)
+
+    async def nothing_is_reserved() -> bool:
+        found = await books(extender)
+        return (found["used"], found["writing"], found["unknown"], found["bound"]) == (6, 0, 0, 0)
+
+    async with start() as extender:
+        scheduler = extender.scheduler()
+        for each in pods:
+            assert (await scheduler.filter(each, ["n1"])).fits == ["n1"]
+        errors = [await scheduler.bind(each, "n1") for each in pods]
+        assert errors == ["", "", *["n1: too few free GPUs"] * 3]
+        assert [len(uuids_of(api.pod(each["metadata"]["name"]))) for each in pods] == [
+            3,
+            3,
+            0,
+            0,
+            0,
+        ]
+        assert twice(api.objects[PODS].values()) == []
+        assert len(api.bindings) == 2
+        await until(nothing_is_reserved)
+        refused = await scheduler.filter(pods[2], ["n1"])
+        assert refused.failed == {"n1": "too few free GPUs"}
+        assert await scheduler.bind(pod("p2", 3), "n2") == ""
+
+
+async def test_a_bound_pod_that_is_filtered_again_keeps_its_gpus(
+    start: Start, api: SmallApi
+) -> None:
+    await api.put(PODS, pod("a", 2))
+
+    async def is_shown() -> bool:
+        return (await books(extender))["bound"] == 0
+
+    async with start() as extender:
+        scheduler = extender.scheduler()
+        assert await scheduler.bind(pod("a", 2), "n1") == ""
+        await until(is_shown)
+        bound, before = copy.deepcopy(api.pod("a")), await books(extender)
+        for document in (pod("a", 2), bound):  # as kube-scheduler had it, and as it is now
+            assert (await scheduler.filter(document, NODES)).error == ""
+            assert set(await scheduler.prioritize(document, NODES)) == set(NODES)
+            assert await scheduler.bind(document, "n1") == ""
+            assert "bound to n1" in await scheduler.bind(document, "n2")
+        assert await books(extender) == before
+    assert api.pod("a") == bound
+    assert len(api.bindings) == 1
