@@ -1,8 +1,9 @@
 """Synergy-Opt where GPUs are of several kinds (appendix A.2)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
+from operator import mul
 
 from gputopo.allocation.menu import Target, menu_of
 from gputopo.allocation.model import (
@@ -93,8 +94,8 @@ def _assigned(
     """Solve the first program, equations 22 to 26, for what is left of each kind.
 
     The paper leaves out that a kind has only so many GPUs; that is a row here. Its equation
-    25 has every job run, which need not be possible: here as many GPUs as can be are
-    used first, and then throughput counts.
+    25 has every job run, which need not be possible: here it is found first how many GPUs
+    can be in use at once, and then the most throughput with so many.
     """
     free = {kind: _free(kinds[kind], targets) for kind, targets in homes.items()}
     choices = [
@@ -105,17 +106,25 @@ def _assigned(
     ]
     if not choices:
         return []
-    any_job_runs = 1 + max(target.option.worth for *_, target in choices)
+    gpus = [float(target.ask.gpus) for *_, target in choices]
+    used = len(jobs) + 4 * len(free)
+    program = Program(
+        gains=gpus,
+        columns=[
+            [(job, 1.0), *_taken(target, len(jobs) + 4 * row), (used, float(target.ask.gpus))]
+            for job, row, _, target in choices
+        ],
+        limits=[(-inf, 1.0)] * len(jobs)
+        + [(-inf, amount) for amounts in free.values() for amount in amounts]
+        + [(0.0, inf)],
+        whole=True,
+    )
+    most = sum(map(mul, gpus, solve(program).values))
     solution = solve(
-        Program(
-            gains=[any_job_runs * t.ask.gpus + t.option.worth for *_, t in choices],
-            columns=[
-                [(job, 1.0), *_taken(target, len(jobs) + 4 * row)]
-                for job, row, _, target in choices
-            ],
-            limits=[(-inf, 1.0)] * len(jobs)
-            + [(-inf, amount) for amounts in free.values() for amount in amounts],
-            whole=True,
+        replace(
+            program,
+            gains=[target.option.worth for *_, target in choices],
+            limits=[*program.limits[:used], (most - 1 / 2, inf)],
         )
     )
     return [

@@ -49,6 +49,17 @@ def test_no_job_is_split_over_kinds_and_who_comes_next_uses_what_that_leaves() -
     assert outcome.waiting == ("b",)
 
 
+def test_as_many_gpus_as_can_be_are_used_whatever_that_costs_others() -> None:
+    """Seven that go nine times as fast with 3.4 CPUs leave none of 24 to the eighth."""
+    kinds = {"old": [Server("old1", 8, 24, 240)]}
+    hungry = [MixedAsk(f"j{n}", {"old": matrix(1, [2, 3.4], [10], [1], [9])}, 1) for n in range(7)]
+    outcome = heterogeneous(
+        kinds, [*hungry, MixedAsk("last", {"old": matrix(1, [3], [10], [1])}, 1)]
+    )
+    assert not outcome.waiting
+    assert sum(grant.throughput for grant in outcome.grants) == 5 * 9 + 2 + 1
+
+
 def test_each_kind_gives_no_more_than_it_has() -> None:
     hungry = [
         MixedAsk(
