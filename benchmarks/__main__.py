@@ -13,7 +13,9 @@ from benchmarks import (
     compare_bandwidth_models,
     decisions,
     extender,
+    kinds,
     memory,
+    profiling,
     simulator,
 )
 from benchmarks.options import Options
@@ -31,6 +33,8 @@ BENCHMARKS: Final[Mapping[str, Callable[[Options], None]]] = {
     "simulator": simulator.run,
     "models": models,
     "allocations": allocations.run,
+    "kinds": kinds.run,
+    "profiling": profiling.run,
 }
 
 

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,7 @@ from gputopo.sensitivity.models import parse_matrices
 _SERVERS: Final = (1, 2, 3, 4, 6, 8, 12, 16)
 _GPUS, _CPUS, _MEMORY_GB = 8, 24, 500
 
-_SIZES: Final = {1: 70, 2: 10, 4: 15, 8: 5}
+SIZES: Final = {1: 70, 2: 10, 4: 15, 8: 5}
 """GPUs of a job, and how many of a hundred have them, as in Synergy's multi-GPU traces."""
 
 _CONTENTION: Final = 1.3
@@ -33,18 +34,20 @@ def contended(number: int) -> tuple[list[Server], list[Ask]]:
     draw = random.Random(number)  # noqa: S311 - instances, not secrets
     count = draw.choice(_SERVERS)
     servers = [Server(f"s{name}", _GPUS, _CPUS, _MEMORY_GB) for name in range(count)]
-    sizes = draw.choice(({1: 1}, _SIZES, _SIZES))
+    sizes = draw.choice(({1: 1}, SIZES, SIZES))
     while True:
-        pool = draw.sample(_measured(), draw.randint(2, 8))
+        pool = draw.sample(list(measured().values()), draw.randint(2, 8))
         pool += [_made_up(draw) for _ in range(draw.randint(0, 5))]
         asks = _asks(draw, pool, sizes, count * _GPUS)
         if _scarcity(servers, asks) >= _CONTENTION:
             return servers, asks
 
 
-def _measured() -> list[SensitivityMatrix]:
+@cache
+def measured() -> Mapping[str, SensitivityMatrix]:
+    """Return the matrices of one GPU that Synergy's authors measured, by model."""
     table = Path(gputopo.sensitivity.__file__).with_name("data") / "synergy_throughput_matrix.csv"
-    return list(parse_matrices(table.read_text("utf-8")).values())
+    return parse_matrices(table.read_text("utf-8"))
 
 
 def _made_up(draw: random.Random) -> SensitivityMatrix:
@@ -69,7 +72,7 @@ def _asks(
 ) -> list[Ask]:
     """Return jobs that ask for just so many GPUs."""
     scaled = {
-        (place, size): each.scaled_to(size) for place, each in enumerate(pool) for size in _SIZES
+        (place, size): each.scaled_to(size) for place, each in enumerate(pool) for size in SIZES
     }
     asks: list[Ask] = []
     while gpus:

@@ -1,4 +1,4 @@
-"""How fast the simulator runs: one node as in the paper, and a cluster."""
+"""How fast the simulators run: MAPA's on one node and on a cluster, Synergy's on its cluster."""
 
 import time
 from collections.abc import Mapping
@@ -7,6 +7,7 @@ from typing import Final
 from benchmarks.fleet import STRUCTURES
 from benchmarks.options import Options
 from benchmarks.table import show
+from gputopo.cli.synergy_runs import Course, stage
 from gputopo.simulate.generate import Mix, generate
 from gputopo.simulate.run import Settings
 from gputopo.simulate.run import run as simulate
@@ -20,8 +21,58 @@ _EVENTS_PER_JOB: Final = 3
 """It arrives, starts and ends."""
 
 
+_QUEUES: Final = (
+    ("fifo", "proportional", False),
+    ("fifo", "tune", True),
+    ("fifo", "tune", False),
+    ("srtf", "tune", False),
+    ("fifo", "marginal", False),
+    ("srtf", "marginal", False),
+)
+"""Order, allocation, and whether as the authors' program does it."""
+
+
 def run(options: Options) -> None:
-    """Simulate three sizes of the same mix of jobs, and print how long each took."""
+    """Run both simulators, and print how long they took."""
+    _nodes_and_links(options)
+    _queues(options)
+
+
+def _queues(options: Options) -> None:
+    """Simulate Synergy's 128 GPUs at 9 jobs an hour, list and models read included."""
+    jobs = "50" if options.quick else "5000"
+    rows = []
+    for order, allocation, as_released in _QUEUES:
+        began, cpu_began = time.perf_counter(), time.process_time()
+        stage(_course(jobs)).run(order, allocation, as_released=as_released)
+        took = time.perf_counter() - began, time.process_time() - cpu_began
+        name = f"{allocation}{', as released' if as_released else ''}"
+        rows.append([order, name, *(f"{seconds:.1f}" for seconds in took)])
+    head = ["order", "allocation", "seconds", "of the processor"]
+    show(f"Synergy's simulator: 128 GPUs, {jobs} jobs, 9 an hour", head, rows)
+
+
+def _course(jobs: str) -> Course:
+    """Return what ``gputopo synergy simulate --generate`` has where nothing else is said."""
+    return Course(
+        jobs=None,
+        generate=jobs,
+        jobs_per_hour="9",
+        split="20,70,10",
+        seed="42",
+        models=None,
+        servers="16",
+        gpus="8",
+        cpus="24",
+        memory_gb="500",
+        storage_mb_per_s=None,
+        decide="rounds",
+        monitor=None,
+    )
+
+
+def _nodes_and_links(options: Options) -> None:
+    """Simulate three sizes of the same mix of jobs."""
     cases = [(1, 300), (100, 3_000), (1_000, 10_000)]
     if options.quick:
         cases = [(1, 10), (3, 30)]
