@@ -20,6 +20,7 @@ from gputopo_deviceplugin.admission import Admission
 from gputopo_deviceplugin.compare import Difference
 from gputopo_deviceplugin.identify import Identified, ListedPod, Refusal
 from gputopo_deviceplugin.kube import ApiServerError, PodChange
+from gputopo_deviceplugin.lister import Lister
 from gputopo_deviceplugin.observer import Observer
 from gputopo_deviceplugin.podbook import PodBook
 from gputopo_deviceplugin.pods import PodKey, PodRecord, record_of
@@ -135,8 +136,13 @@ class AgentInProcess:
     """
 
     def __init__(
-        self, topology: NodeTopology, server: PodsOfApiServer, manager: DeviceManager
+        self,
+        topology: NodeTopology,
+        server: PodsOfApiServer,
+        manager: DeviceManager,
+        lister: Lister | None = None,
     ) -> None:
+        """Read the books of ``manager``, or those that ``lister`` brings."""
         self.refusals: list[Refusal] = []
         self.grants: list[Identified] = []
         self.told: set[str] = set()
@@ -147,7 +153,7 @@ class AgentInProcess:
         self.admission = Admission(
             node=NODE,
             pods=self.pods,
-            lister=self,
+            lister=lister or self,
             current=self.current,
             controls=lambda: ["nvidiactl"],
             timeout_seconds=1.5,

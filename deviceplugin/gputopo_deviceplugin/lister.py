@@ -1,14 +1,16 @@
 """Kubelet's pod-resources list: which container holds which GPUs by kubelet's own books."""
 
+import re
 from pathlib import Path
 from typing import Final
 
 import grpc.aio
+from google.protobuf.message import DecodeError
 
+from gputopo.runtime.quote import shown
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.identify import ListedPod
 from gputopo_deviceplugin.podresources import api_pb2 as api
-from gputopo_deviceplugin.podresources.api_pb2_grpc import PodResourcesListerStub
 from gputopo_deviceplugin.pods import PodKey
 
 CHANNEL_OPTIONS: Final = (
@@ -17,6 +19,12 @@ CHANNEL_OPTIONS: Final = (
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.max_receive_message_length", 16 * 2**20),
 )
+
+
+_LABEL: Final = re.compile(r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_SUBDOMAIN: Final = re.compile(r"(?=.{1,253}$)[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
+_DEVICE: Final = re.compile(r"[!-~]{1,63}")
+_LONGEST_REASON: Final = 300
 
 
 class ListError(Exception):
@@ -29,35 +37,62 @@ class Lister:
     def __init__(self, socket: Path, resource: str) -> None:
         """Read the devices of ``resource``."""
         self._channel = grpc.aio.insecure_channel(f"unix:{socket}", options=CHANNEL_OPTIONS)
-        self._stub = PodResourcesListerStub(self._channel)
+        # Bytes come back: where gRPC itself cannot decode an answer, it returns None for it.
+        self._list = self._channel.unary_unary(
+            "/v1.PodResourcesLister/List",
+            request_serializer=api.ListPodResourcesRequest.SerializeToString,
+            response_deserializer=bytes,
+        )
         self._resource = resource
 
     async def list(self, timeout_seconds: float) -> list[ListedPod]:
         """Return every pod that kubelet knows, also those that hold no GPU.
 
         Raises:
-            ListError: where kubelet does not answer in time.
+            ListError: where kubelet does not answer in time, or nothing that can be its books.
         """
         try:
-            reply = await self._stub.List(api.ListPodResourcesRequest(), timeout=timeout_seconds)
+            raw = await self._list(api.ListPodResourcesRequest(), timeout=timeout_seconds)
+            reply = api.ListPodResourcesResponse.FromString(raw)
+            return [self._pod(pod) for pod in reply.pod_resources]
         except grpc.aio.AioRpcError as error:
-            raise ListError(f"kubelet's pod-resources list: {error.details()}") from error
-        return [
-            ListedPod(
-                PodKey(pod.namespace, pod.name),
-                {container.name: self._gpus(container) for container in pod.containers},
-            )
-            for pod in reply.pod_resources
-        ]
+            raise _unread(error.details() or error.code().name) from error
+        except DecodeError as error:
+            raise _unread("the answer is no message of its API") from error
 
     async def close(self) -> None:
         """Close the connection."""
         await self._channel.close(None)
 
+    def _pod(self, pod: api.PodResources) -> ListedPod:
+        _check("a namespace", _LABEL, pod.namespace)
+        _check("a pod", _SUBDOMAIN, pod.name)
+        containers: dict[str, frozenset[GpuUuid]] = {}
+        for container in pod.containers:
+            _check("a container", _LABEL, container.name)
+            if container.name in containers:
+                raise _unread(f"container {container.name} is named twice")
+            containers[container.name] = self._gpus(container)
+        return ListedPod(PodKey(pod.namespace, pod.name), containers)
+
     def _gpus(self, container: api.ContainerResources) -> frozenset[GpuUuid]:
-        return frozenset(
-            GpuUuid(uuid)
+        ids = [
+            uuid
             for devices in container.devices
             if devices.resource_name == self._resource
             for uuid in devices.device_ids
-        )
+        ]
+        for uuid in ids:
+            _check("a device", _DEVICE, uuid)
+        return frozenset(map(GpuUuid, ids))
+
+
+def _check(kind: str, allowed: re.Pattern[str], name: str) -> None:
+    """Refuse what Kubernetes calls nothing of this kind: it would go into paths and messages."""
+    if not allowed.fullmatch(name):
+        raise _unread(f"{shown(name)} is no name of {kind}")
+
+
+def _unread(reason: str) -> ListError:
+    text = "".join(each if each.isprintable() else "?" for each in reason[:_LONGEST_REASON])
+    return ListError(f"kubelet's pod-resources list: {text}")

@@ -1,6 +1,15 @@
 """How long the search for counterexamples may take: the machines are shared and noisy."""
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from effort import TRIED
 
 settings.register_profile("gputopo", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("gputopo")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell how many inputs the fuzzers have tried."""
+    for kind, count in TRIED.items():
+        terminalreporter.write_line(f"inputs tried: {count:,} {kind}")

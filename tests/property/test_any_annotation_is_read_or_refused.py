@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies
 
-from effort import fuzzed
+from effort import fuzzed, tried
 from gputopo.api.annotations import (
     AnnotationError,
     parse_gpus,
@@ -125,6 +125,7 @@ Annotations = strategies.dictionaries(strategies.sampled_from(NAMES), Texts)
 def test_any_text_is_read_or_refused_by_the_name_of_its_annotation(
     parse: Callable[[Mapping[str, str]], object], annotations: dict[str, str]
 ) -> None:
+    tried("annotations, by the parsers")
     try:
         parse(annotations)
     except AnnotationError as error:
@@ -167,6 +168,7 @@ Containers = strategies.lists(
 def test_the_agent_gives_a_container_what_the_annotation_names_or_says_why_not(
     annotations: dict[str, str], containers: list[dict[str, Any]]
 ) -> None:
+    tried("annotations, by the agent")
     record = record_of(_pod(annotations, containers), "gputopo.io/gpu")
     for ask in record.asks:
         given, refusal = _given(record, ask.container)

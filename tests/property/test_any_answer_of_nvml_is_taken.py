@@ -11,7 +11,7 @@ import pynvml
 import pytest
 from hypothesis import given, settings, strategies
 
-from effort import fuzzed
+from effort import fuzzed, tried
 from fakenvml.build import build_library
 from gputopo.api.v1alpha1 import GPUTopologyStatus
 from gputopo.topology.published import from_spec, to_spec
@@ -114,6 +114,7 @@ def answering(chance: Random) -> Iterator[None]:
 def test_whatever_nvml_answers_there_is_a_topology_or_a_reason(
     library_dir: Path, seed: int
 ) -> None:
+    tried("drivers that answer anything")
     watch = HardwareWatch(
         Current(),
         library_dir=library_dir,

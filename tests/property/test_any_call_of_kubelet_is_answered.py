@@ -13,7 +13,7 @@ from hypothesis import given, strategies
 from agent_without_sockets import AgentInProcess, Context, PodsOfApiServer
 from agent_world import annotation_of, pod_document
 from device_manager import DeviceManager
-from effort import fuzzed
+from effort import fuzzed, tried
 from gputopo.api.names import RESOURCE
 from gputopo.topology.catalogue import named
 from gputopo_deviceplugin.pods import record_of
@@ -181,5 +181,6 @@ async def _outcome(call: Awaitable[Any]) -> tuple[Any, list[str]]:
 @fuzzed
 @given(seed=strategies.integers(0, 2**64))
 def test_any_call_is_answered_or_refused_and_no_gpu_is_granted_twice(seed: int) -> None:
+    tried("kubelets that lie")
     with runner() as loop:
         loop.run(Kubelet(seed).live())

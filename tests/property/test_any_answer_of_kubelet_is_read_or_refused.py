@@ -1,0 +1,208 @@
+"""Kubelet's pod-resources socket may answer anything: the agent reads it, or gives nothing away."""
+
+import asyncio
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+import grpc
+import pytest
+from hypothesis import given, settings, strategies
+
+from agent_without_sockets import AgentInProcess, PodsOfApiServer
+from agent_world import annotation_of, pod_document
+from device_manager import DeviceManager
+from effort import fuzzed, tried
+from gputopo.api.names import RESOURCE
+from gputopo.api.v1alpha1 import GPUTopologyStatus
+from gputopo.topology.catalogue import named
+from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.identify import ListedPod, Question, Refusal
+from gputopo_deviceplugin.lister import Lister, ListError
+from gputopo_deviceplugin.observe import STOPPING, observed_gpus, status_of
+from gputopo_deviceplugin.podresources import api_pb2 as api
+from raw_kubelet import RawKubelet, garbage, raw_kubelet
+
+TOPOLOGY = named("dgx1-v100", node="n1")
+UUIDS = [GpuUuid(gpu.uuid) for gpu in TOPOLOGY.gpus]
+GIVEN = {"a": UUIDS[0:2], "b": UUIDS[2:4], "c": UUIDS[4:6]}
+ODD_TEXTS = ["", " ", "\x00", "../../nodes/n1", "A", "x" * 64, "x" * 254, "a\nb", "\U0001f600", "?"]
+ODD_IDS = ["", "\x00", "x" * 64, "x" * 1_000_000, "GPU-unknown", UUIDS[0].upper()]
+HTTP_2 = [
+    b"",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+    bytes.fromhex("000000040000000000"),  # its settings, and nothing more
+    bytes.fromhex("000000040000000000" + "0000ff0104" + "00000001"),  # half of a header
+    bytes.fromhex("000000040000000000" + "ffffff0004" + "00000001" + "00"),
+]
+
+
+def message(chance: Random) -> bytes:
+    """Return what a kubelet could answer, and now and then odd names and IDs in it."""
+    reply = api.ListPodResourcesResponse()
+    odd = chance.random() < 0.3
+
+    def any_of(usual: list[str], unusual: list[str]) -> str:
+        return chance.choice(unusual if odd and chance.random() < 0.2 else usual)
+
+    for _ in range(chance.choice([0, 1, 3, 3, 3, 6])):
+        name = any_of(["a", "b", "c", "unknown.x"], ODD_TEXTS)
+        pod = reply.pod_resources.add(name=name, namespace=any_of(["default"], ODD_TEXTS))
+        for usual in chance.sample(["main", "side"], chance.choice([1, 1, 1, 0, 2])):
+            container = pod.containers.add(name=any_of([usual], ["main", *ODD_TEXTS]))
+            for _ in range(chance.choice([0, 0, 1, 2])):
+                device = container.devices.add(resource_name=any_of([RESOURCE], ["", "other"]))
+                device.device_ids.append(any_of(list(UUIDS), ODD_IDS))
+    return reply.SerializeToString()
+
+
+def spoiled(chance: Random, whole: bytes) -> bytes:
+    """Return a part of it, or bytes changed, put in, or put in its place."""
+    at = chance.randrange(len(whole) + 1)
+    noise = chance.randbytes(chance.choice([1, 1, 2, 8, 100]))
+    kind = chance.randrange(6)
+    if kind == 0:
+        return whole[:at]
+    if kind == 1:
+        return whole[:at] + noise + whole[at + len(noise) :]
+    if kind == 2:
+        return whole[:at] + noise + whole[at:]
+    if kind == 3:
+        return noise
+    if kind == 4:
+        return whole * chance.choice([2, 50])
+    return bytes([chance.choice([0x0B, 0x0A, 0x0C, 0xFF])]) * chance.choice([1, 200, 5000])
+
+
+class Node:
+    """An agent in a loop of its own, and the socket that it reads."""
+
+    def __init__(self, loop: asyncio.Runner, kubelet: RawKubelet, lister: Lister) -> None:
+        self.loop = loop
+        self.kubelet = kubelet
+        self.lister = lister
+        self.server = PodsOfApiServer()
+        for name, gpus in GIVEN.items():
+            annotation = annotation_of(name, {"main": gpus})
+            self.server.put(pod_document(name, {"main": 2}, annotation=annotation))
+
+    async def meets(self, chance: Random) -> None:
+        """Answer as ``chance`` has it, and see what the agent makes of it."""
+        whole = message(chance)
+        self.kubelet.answer = spoiled(chance, whole) if chance.random() < 0.5 else whole
+        agent = AgentInProcess(TOPOLOGY, self.server, DeviceManager(0), lister=self.lister)
+        await agent.pods.refresh({*self.server.pods}, 5.0)
+        listed = await self.read()
+        if listed is None:
+            with pytest.raises(ListError):
+                await agent.observer.look()
+        else:
+            await agent.observer.look()
+        assert list(agent.observer.listed) == (listed or [])
+        can_be_published(agent)
+        asked = Question(available=frozenset(UUIDS), must=frozenset(), size=2)
+        answer = await agent.admission.prefer(asked)
+        if isinstance(answer, Refusal):
+            assert answer.reason
+        else:
+            assert listed is not None
+            assert list(answer) in GIVEN.values()
+
+    async def read(self) -> list[ListedPod] | None:
+        """Return the list, which says what the message does; None where it is refused shortly."""
+        try:
+            listed = await self.lister.list(5.0)
+        except ListError as error:
+            reason = str(error)
+            assert (reason.isprintable(), len(reason) < 400) == (True, True), reason
+            return None
+        reply = api.ListPodResourcesResponse.FromString(self.kubelet.answer)
+        assert [pod.key for pod in listed] == [(p.namespace, p.name) for p in reply.pod_resources]
+        for told, pod in zip(listed, reply.pod_resources, strict=True):
+            assert list(told.containers) == [container.name for container in pod.containers]
+            for container in pod.containers:
+                ours = [each for each in container.devices if each.resource_name == RESOURCE]
+                ids = {uuid for each in ours for uuid in each.device_ids}
+                assert told.containers[container.name] == ids
+        return listed
+
+
+def can_be_published(agent: AgentInProcess) -> None:
+    """See that no answer keeps the agent from telling what is so."""
+    hardware = agent.current.hardware
+    assert hardware is not None
+    status = status_of(
+        hardware,
+        observed_gpus(hardware.health, agent.observer.listed, agent.pods),
+        STOPPING,
+        [each.message for each in agent.observer.differing],
+        generation=1,
+        before=GPUTopologyStatus(),
+        now="now",
+    )
+    assert GPUTopologyStatus.model_validate(status.to_json()) == status
+
+
+@contextmanager
+def socket_path() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="gt-") as folder:
+        yield Path(folder) / "kubelet.sock"
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    with socket_path() as path, raw_kubelet(path) as kubelet, asyncio.Runner() as loop:
+
+        async def connect() -> Lister:
+            return Lister(path, RESOURCE)
+
+        lister = loop.run(connect())
+        yield Node(loop, kubelet, lister)
+        loop.run(lister.close())
+
+
+@settings(fuzzed)
+@given(seed=strategies.integers(0, 2**64))
+def test_any_message_is_read_or_refused_and_gives_no_gpu_to_another(node: Node, seed: int) -> None:
+    tried("answers of kubelet's pod-resources socket")
+    node.loop.run(node.meets(Random(seed)))  # noqa: S311 - repeatable disorder
+
+
+@pytest.mark.parametrize(
+    "code", [code for code in grpc.StatusCode if code is not grpc.StatusCode.OK]
+)
+def test_any_status_is_a_reason(node: Node, code: grpc.StatusCode) -> None:
+    for details in ("", "x" * 5000, "\x00\u202e\n"):
+        node.kubelet.failure = (code, details)
+        assert node.loop.run(node.read()) is None
+    node.kubelet.failure = None
+    node.kubelet.answer = b""
+    assert node.loop.run(node.read()) == []
+
+
+def test_a_message_that_is_too_large_is_refused(node: Node) -> None:
+    node.kubelet.answer = b"\x0a" * (17 * 2**20)
+    assert node.loop.run(node.read()) is None
+
+
+@pytest.mark.parametrize("answer", [*HTTP_2, Random(1).randbytes(5000)])  # noqa: S311
+def test_what_is_no_grpc_is_refused_in_time_and_the_next_answer_is_read(answer: bytes) -> None:
+    async def meet() -> None:
+        lister = Lister(path, RESOURCE)
+        with garbage(path, answer), pytest.raises(ListError):
+            await lister.list(0.5)
+        path.unlink()
+        with raw_kubelet(path):
+            async with asyncio.timeout(10):
+                while True:
+                    try:
+                        assert await lister.list(2.0) == []
+                        break
+                    except ListError:
+                        await asyncio.sleep(0.1)
+        await lister.close()
+
+    with socket_path() as path, asyncio.Runner() as loop:
+        loop.run(meet())

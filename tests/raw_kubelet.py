@@ -1,0 +1,73 @@
+"""A pod-resources socket that answers with any bytes, over real gRPC or instead of it."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import grpc
+
+SERVICE = "v1.PodResourcesLister"
+
+
+class RawKubelet:
+    """What the socket answers next.
+
+    Attributes:
+        answer: the bytes of the message.
+        failure: a status to answer with in its place.
+    """
+
+    def __init__(self) -> None:
+        self.answer = b""
+        self.failure: tuple[grpc.StatusCode, str] | None = None
+
+    def _list(self, _: bytes, context: grpc.ServicerContext) -> bytes:
+        if self.failure is not None:
+            context.abort(*self.failure)
+        return self.answer
+
+
+@contextmanager
+def raw_kubelet(path: Path) -> Iterator[RawKubelet]:
+    """Answer on the socket ``path`` from a thread."""
+    kubelet = RawKubelet()
+    handler = grpc.method_handlers_generic_handler(
+        SERVICE, {"List": grpc.unary_unary_rpc_method_handler(kubelet._list)}
+    )
+    options = (("grpc.max_send_message_length", -1), ("grpc.max_metadata_size", 2**20))
+    server = grpc.server(ThreadPoolExecutor(1), handlers=[handler], options=options)
+    server.add_insecure_port(f"unix:{path}")
+    server.start()
+    try:
+        yield kubelet
+    finally:
+        server.stop(None).wait()
+
+
+@contextmanager
+def garbage(path: Path, answer: bytes) -> Iterator[None]:
+    """Answer every connection to ``path`` with these bytes, which are no gRPC, and hang up."""
+
+    def answer_all() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection:
+                connection.sendall(answer)
+
+    path.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        thread = threading.Thread(target=answer_all)
+        thread.start()
+        try:
+            yield
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
