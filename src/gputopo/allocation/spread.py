@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 from gputopo.allocation.menu import Option, Target
 from gputopo.allocation.model import Ask
 from gputopo.allocation.prices import Prices
-from gputopo.allocation.rooms import Room, Slots, Tenant, by_gpus, split
+from gputopo.allocation.rooms import ROUNDING, Room, Slots, Tenant, by_gpus, split
 from gputopo.allocation.spare import relieve
 
 _STRAIN: Final = 3.0
@@ -52,10 +52,15 @@ class Balance:
             lean = self._leans[id(option)] = (cpus, memory_gb, storage)
         return lean
 
-    def pull(self, room: Room, lean: Lean) -> float:
-        """Return how much a server leans the same way: the least is where to go."""
-        off = self._off[room]
-        return off[0] * lean[0] + off[1] * lean[1] + off[2] * lean[2]
+    def leaning_away(self, rooms: Sequence[Room], lean: Lean, count: int) -> list[Room]:
+        """Return so many servers, those that lean the other way most."""
+        cpus, memory_gb, storage = lean
+        pulls = []
+        for place, room in enumerate(rooms):  # all jobs of a round come by here
+            off = self._off[room]
+            pulls.append((off[0] * cpus + off[1] * memory_gb + off[2] * storage, place))
+        chosen = [min(pulls)] if count == 1 else sorted(pulls)[:count]
+        return [rooms[place] for _, place in chosen]
 
     def strain(self, room: Room, gpus: int, lean: Lean) -> float:
         """Return how unlikely it is that the GPUs still free make up for so many such ones.
@@ -141,9 +146,11 @@ def _find(rooms: Sequence[Room], ask: Ask, option: Option, balance: Balance) -> 
     each = ask.gpus
     while each:
         slots = _in_parts(rooms, ask.gpus, each, option, lean, balance)
+        if slots and ask.gpus == 1:
+            return slots
         if slots:
             strain = max(balance.strain(room, gpus, lean) for room, gpus in slots)
-            if strain <= _STRAIN or ask.gpus == 1:
+            if strain <= _STRAIN:
                 return slots
             found.append((strain, len(slots), slots))
         each //= 2
@@ -159,14 +166,17 @@ def _in_parts(
     balance: Balance,
 ) -> Slots | None:
     """Return servers for parts of so many GPUs and a rest, those that lean the other way most."""
+    cpus, memory_gb, storage = (amount * each / gpus - ROUNDING for amount in option[:3])
     fitting = [
-        (balance.pull(room, lean), place)
-        for place, room in enumerate(rooms)
-        if room.gpus >= each and room.has(option, each / gpus)
+        room
+        for room in rooms
+        if room.gpus >= each
+        and room.cpus >= cpus
+        and room.memory_gb >= memory_gb
+        and room.storage_mb_per_s >= storage
     ]
     parts = -(-gpus // each)
     if len(fitting) < parts:
         return None
-    chosen = sorted(fitting)[:parts]
     sizes = [each] * (gpus // each) + [gpus % each] * (gpus % each > 0)
-    return [(rooms[place], size) for (_, place), size in zip(chosen, sizes, strict=True)]
+    return list(zip(balance.leaning_away(fitting, lean, parts), sizes, strict=True))
