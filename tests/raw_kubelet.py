@@ -1,4 +1,4 @@
-"""A pod-resources socket that answers with any bytes, over real gRPC or instead of it."""
+"""A kubelet that says any bytes, over real gRPC or instead of it."""
 
 import socket
 import threading
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 
 import grpc
 
@@ -71,3 +72,21 @@ def garbage(path: Path, answer: bytes) -> Iterator[None]:
         finally:
             listener.shutdown(socket.SHUT_RDWR)
             thread.join()
+
+
+def spoiled(chance: Random, whole: bytes) -> bytes:
+    """Return a part of it, or bytes changed, put in, or put in its place."""
+    at = chance.randrange(len(whole) + 1)
+    noise = chance.randbytes(chance.choice([1, 1, 2, 8, 100]))
+    kind = chance.randrange(6)
+    if kind == 0:
+        return whole[:at]
+    if kind == 1:
+        return whole[:at] + noise + whole[at + len(noise) :]
+    if kind == 2:
+        return whole[:at] + noise + whole[at:]
+    if kind == 3:
+        return noise
+    if kind == 4:
+        return whole * chance.choice([2, 50])
+    return bytes([chance.choice([0x0B, 0x0A, 0x0C, 0xFF])]) * chance.choice([1, 200, 5000])

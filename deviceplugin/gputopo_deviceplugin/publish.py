@@ -103,7 +103,7 @@ class Publisher:
         """Say in the object that its agent ends; what else its status says stays.
 
         Where another agent of this node has written meanwhile, that one has the last word.
-        Returns whether there was an object to say it in.
+        Returns whether it was said: also a node without GPUs has nothing to say.
 
         Raises:
             ApiServerError: where it could not be written.
@@ -116,11 +116,11 @@ class Publisher:
         except ApiServerError as error:
             if error.status != HTTPStatus.CONFLICT:
                 raise
-            now = await self._store.topology()
-            if now is None or now.get("status") != known.get("status"):
+            newer = await self._store.topology()
+            if newer is None or newer.get("status") != known.get("status"):
                 _log.info("another agent writes the topology already, left to it")
                 return False
-            await self._withdraw(now)
+            await self._withdraw(newer)
         return True
 
     async def _withdraw(self, known: Document) -> None:

@@ -23,7 +23,7 @@ from gputopo_deviceplugin.identify import ListedPod, Question, Refusal
 from gputopo_deviceplugin.lister import Lister, ListError
 from gputopo_deviceplugin.observe import STOPPING, observed_gpus, status_of
 from gputopo_deviceplugin.podresources import api_pb2 as api
-from raw_kubelet import RawKubelet, garbage, raw_kubelet
+from raw_kubelet import RawKubelet, garbage, raw_kubelet, spoiled
 
 TOPOLOGY = named("dgx1-v100", node="n1")
 UUIDS = [GpuUuid(gpu.uuid) for gpu in TOPOLOGY.gpus]
@@ -56,24 +56,6 @@ def message(chance: Random) -> bytes:
                 device = container.devices.add(resource_name=any_of([RESOURCE], ["", "other"]))
                 device.device_ids.append(any_of(list(UUIDS), ODD_IDS))
     return reply.SerializeToString()
-
-
-def spoiled(chance: Random, whole: bytes) -> bytes:
-    """Return a part of it, or bytes changed, put in, or put in its place."""
-    at = chance.randrange(len(whole) + 1)
-    noise = chance.randbytes(chance.choice([1, 1, 2, 8, 100]))
-    kind = chance.randrange(6)
-    if kind == 0:
-        return whole[:at]
-    if kind == 1:
-        return whole[:at] + noise + whole[at + len(noise) :]
-    if kind == 2:
-        return whole[:at] + noise + whole[at:]
-    if kind == 3:
-        return noise
-    if kind == 4:
-        return whole * chance.choice([2, 50])
-    return bytes([chance.choice([0x0B, 0x0A, 0x0C, 0xFF])]) * chance.choice([1, 200, 5000])
 
 
 class Node:

@@ -1,0 +1,68 @@
+"""How an agent says that it ends, on a real API server: that one decides who spoke last."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from lightkube import AsyncClient, KubeConfig
+
+from apiserver import TOPOLOGIES, ApiServer
+from gputopo.api.names import RESOURCE
+from gputopo.topology.catalogue import named
+from gputopo_deviceplugin.kube import ApiServer as AgentsApiServer
+from gputopo_deviceplugin.observe import Serving, observed_gpus
+from gputopo_deviceplugin.publish import Publisher
+from gputopo_deviceplugin.state import Hardware
+
+NODE = "withdrawn"
+TOPOLOGY = named("dgx1-v100", node=NODE)
+HARDWARE = Hardware(TOPOLOGY, dict.fromkeys(gpu.uuid for gpu in TOPOLOGY.gpus), None)
+SERVED = Serving(ready=True, reason="Serving", message="kubelet is served")
+
+
+@asynccontextmanager
+async def publisher(server: ApiServer) -> AsyncIterator[Publisher]:
+    """Return an agent's publisher that has published."""
+    server.create("/api/v1/nodes", {"metadata": {"name": NODE}})
+    config = KubeConfig.from_file(server.kubeconfig)
+    async with AsyncClient(config=config, trust_env=False) as client:
+        api = AgentsApiServer(client, node=NODE, resource=RESOURCE)
+        found = Publisher(api)
+        await found.load()
+        gpus = observed_gpus(HARDWARE.health, [], {})
+        await found.publish(await api.node(), HARDWARE, gpus, SERVED, [])
+        assert ready(server) == ("True", "Serving")
+        yield found
+
+
+def ready(server: ApiServer) -> tuple[str, str]:
+    conditions = server.get(f"{TOPOLOGIES}/{NODE}").body["status"]["conditions"]
+    [found] = [each for each in conditions if each["type"] == "Ready"]
+    return found["status"], found["reason"]
+
+
+async def test_an_agent_that_ends_changes_nothing_but_its_readiness(server: ApiServer) -> None:
+    async with publisher(server) as agents:
+        before = server.get(f"{TOPOLOGIES}/{NODE}").body
+        assert await agents.withdraw()
+    after = server.get(f"{TOPOLOGIES}/{NODE}").body
+    assert ready(server) == ("False", "Stopping")
+    assert after["spec"] == before["spec"]
+    assert after["status"]["gpus"] == before["status"]["gpus"]
+    assert after["status"]["conditions"][1:] == before["status"]["conditions"][1:]
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "withdrawn"),
+    [
+        ("/status", {"status": {"fingerprint": "another agent's"}}, False),
+        ("", {"metadata": {"labels": {"team": "a"}}}, True),
+    ],
+)
+async def test_it_does_not_speak_after_another_agent_but_after_a_label_was_set(
+    server: ApiServer, path: str, change: object, *, withdrawn: bool
+) -> None:
+    async with publisher(server) as agents:
+        assert server.merge(f"{TOPOLOGIES}/{NODE}{path}", change).accepted
+        assert await agents.withdraw() is withdrawn
+    assert ready(server) == (("False", "Stopping") if withdrawn else ("True", "Serving"))
