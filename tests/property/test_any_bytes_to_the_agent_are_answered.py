@@ -63,7 +63,7 @@ class Plugin(DevicePluginServicer):
         return None
 
     async def meets(self, chance: Random) -> None:
-        """Send any bytes, also in admission, then a right call, which an agent that lives answers."""
+        """Send any bytes, also in admission, then what kubelet sends; an agent lives on."""
         self.agent = new_agent()
         await self.agent.pods.refresh({PodKey("default", name) for name in GIVEN}, 5.0)
         if chance.random() < 0.5:
@@ -107,7 +107,7 @@ def any_preference(chance: Random) -> bytes:
 
 
 def any_allocation(chance: Random) -> bytes:
-    one = {"devices_ids": chance.choice([GIVEN["waits"], GIVEN["runs"], any_ids(chance)])}
+    one = {"devices_ids": chance.choice([*[GIVEN["waits"]] * 4, GIVEN["runs"], any_ids(chance)])}
     return api.AllocateRequest(container_requests=[one]).SerializeToString()
 
 
