@@ -152,6 +152,38 @@ def test_any_message_is_read_or_refused_and_gives_no_gpu_to_another(node: Node, 
     node.loop.run(node.meets(Random(seed)))  # noqa: S311 - repeatable disorder
 
 
+def pods_named(*names: str, containers: tuple[str, ...] = ("main",), uuid: str = "") -> bytes:
+    ours = [{"resource_name": RESOURCE, "device_ids": [uuid]}] if uuid else []
+    pods = [
+        {
+            "namespace": "default",
+            "name": name,
+            "containers": [{"name": each, "devices": ours} for each in containers],
+        }
+        for name in names
+    ]
+    return api.ListPodResourcesResponse(pod_resources=pods).SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (b"\xff", "the answer is no message of its API"),
+        (pods_named("a")[:-1], "the answer is no message of its API"),
+        (pods_named("a", "../../nodes/n1"), "'../../nodes/n1' is no name of a pod"),
+        (pods_named("a", containers=("main", "main")), "container main is named twice"),
+        (pods_named("a", uuid="x" * 64), f"'{'x' * 64}' is no name of a device"),
+    ],
+)
+def test_what_cannot_be_kubelets_books_is_refused_by_name(
+    node: Node, answer: bytes, told: str
+) -> None:
+    node.kubelet.answer = answer
+    with pytest.raises(ListError) as refused:
+        node.loop.run(node.lister.list(5.0))
+    assert str(refused.value) == f"kubelet's pod-resources list: {told}"
+
+
 @pytest.mark.parametrize(
     "code", [code for code in grpc.StatusCode if code is not grpc.StatusCode.OK]
 )
