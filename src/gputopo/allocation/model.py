@@ -95,8 +95,7 @@ class Part(NamedTuple):
     storage_mb_per_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(NamedTuple):
     """What one job is given.
 
     Attributes:

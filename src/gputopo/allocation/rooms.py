@@ -71,9 +71,10 @@ class Tenant:
         self._enter()
 
     def _enter(self) -> None:
+        whole = self.ask.gpus
         for room, gpus in self.slots:
             room.gpus -= gpus
-            room.take(self.option, gpus / self.ask.gpus)
+            room.take(self.option, gpus / whole)
             room.tenants.append(self)
 
     def move(self, slots: Slots, option: Option) -> None:
@@ -137,7 +138,8 @@ def first_fit(rooms: Sequence[Room], gpus: int, option: Option) -> Slots | None:
 
 def best_fit(rooms: Sequence[Room], gpus: int, option: Option) -> Slots | None:
     """Return the server that has just so much, else as few servers as can; None for none."""
-    cpus, memory_gb, storage = (amount - ROUNDING for amount in option[:3])
+    cpus, memory_gb = option.cpus - ROUNDING, option.memory_gb - ROUNDING
+    storage = option.storage_mb_per_s - ROUNDING
     found, least = None, (0, 0.0, 0.0)
     for room in rooms:  # the one loop that all jobs of a round go through
         if (
@@ -200,9 +202,10 @@ def runnable(servers: Sequence[Server], asks: Sequence[Ask]) -> list[Ask]:
     free = sum(server.gpus for server in servers)
     chosen = []
     for ask in asks:
-        if ask.gpus <= free:
+        gpus = ask.gpus
+        if gpus <= free:
             chosen.append(ask)
-            free -= ask.gpus
+            free -= gpus
             if free == 0:
                 break
     return chosen

@@ -44,6 +44,9 @@ def everything(picture: Path) -> str:
         "events/s",
         "(models: ",
         "Mean gap by GPUs of the cluster",
+        "opt, kinds chosen (A.2)",
+        "alexnet           8  24           2.0%        0.4%  24, 12, 6, 9, 10, 11, 3, 1",
+        "srtf            marginal",
     ],
 )
 def test_all_benchmarks_print_their_tables(everything: str, words: str) -> None:
