@@ -1,0 +1,36 @@
+"""The object of a node, where the API server is away or somebody else has written into it."""
+
+from agent_world import NODE, TOPOLOGY_PATH, AgentWorld
+
+
+def failures(world: AgentWorld, of: str) -> float:
+    """Return how often that failed."""
+    name = "gputopo_agent_failures_total"
+    return world.metrics.registry.get_sample_value(name, {"of": of}) or 0.0
+
+
+async def test_what_changed_while_the_api_server_was_away_is_told_afterwards(
+    world: AgentWorld,
+) -> None:
+    world.api.down = True
+    async with world.agent():
+        await world.until(lambda: failures(world, "contact"))
+        world.api.down = False
+        await world.served()
+        world.api.down = True
+        world.break_gpus("fault 2 15")
+        for of in ("publish", "resync", "event"):
+            await world.until(lambda of=of: failures(world, of))
+        world.api.down = False
+        await world.until(lambda: world.observed(2).get("healthy") is False)
+        assert world.condition("GPUsHealthy")["status"] == "False"
+
+
+async def test_an_object_that_cannot_be_read_is_written_anew(world: AgentWorld) -> None:
+    metadata = {"name": NODE, "generation": 3}
+    spoiled = {"metadata": metadata, "spec": {"gpus": [{"uuid": ""}]}, "status": {"gpus": 3}}
+    await world.api.put(TOPOLOGY_PATH, spoiled)
+    async with world.agent():
+        await world.served()
+    assert world.observed(0)["uuid"] == world.uuids[0]
+    assert world.api.objects[TOPOLOGY_PATH]["metadata"]["generation"] == 4
