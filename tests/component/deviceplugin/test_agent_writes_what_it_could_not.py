@@ -19,8 +19,8 @@ async def test_what_changed_while_the_api_server_was_away_is_told_afterwards(
         await world.served()
         world.api.down = True
         world.break_gpus("fault 2 15")
-        for of in ("publish", "resync", "event"):
-            await world.until(lambda of=of: failures(world, of))
+        tried = ("publish", "resync", "event")
+        await world.until(lambda: all(failures(world, of) for of in tried))
         world.api.down = False
         await world.until(lambda: world.observed(2).get("healthy") is False)
         assert world.condition("GPUsHealthy")["status"] == "False"
