@@ -44,7 +44,7 @@ def _queues(options: Options) -> None:
     rows = []
     for order, allocation, as_released in _QUEUES:
         began, cpu_began = time.perf_counter(), time.process_time()
-        stage(_course(jobs)).run(order, allocation, as_released=as_released)
+        stage(course(jobs)).run(order, allocation, as_released=as_released)
         took = time.perf_counter() - began, time.process_time() - cpu_began
         name = f"{allocation}{', as released' if as_released else ''}"
         rows.append([order, name, *(f"{seconds:.1f}" for seconds in took)])
@@ -52,7 +52,7 @@ def _queues(options: Options) -> None:
     show(f"Synergy's simulator: 128 GPUs, {jobs} jobs, 9 an hour", head, rows)
 
 
-def _course(jobs: str) -> Course:
+def course(jobs: str) -> Course:
     """Return what ``gputopo synergy simulate --generate`` has where nothing else is said."""
     return Course(
         jobs=None,
