@@ -8,6 +8,7 @@ from gputopo.api.names import RESOURCE
 from gputopo.wire.extender import ExtenderArgs, filter_result, priorities
 from gputopo_extender.answers import Answers
 from gputopo_extender.binder import Binder
+from gputopo_extender.claims import Claim
 from gputopo_extender.cluster import UnansweredError
 from gputopo_extender.decide import Decision
 from gputopo_extender.evaluate import answers_of
@@ -35,17 +36,21 @@ class NoApiServer:
         """Know no pod."""
         return await self.pod(namespace, name)
 
-    async def load(self, node: str) -> None:
+    async def load(self, pod: PodRecord) -> None:
         """Know no claims."""
-        raise UnansweredError(f"{node}: no API server")
+        raise UnansweredError(f"{pod.name}: no API server")
 
-    async def settle(self, node: str) -> None:
-        """Know no claims."""
-        await self.load(node)
+    async def settle(self, claim: Claim) -> PodRecord | None:
+        """Know no pod."""
+        return await self.pod(claim.namespace, claim.name)
 
-    async def write(self, decision: Decision) -> bool:
+    async def settle_or_keep(self, claim: Claim) -> None:
+        """Know no pod."""
+        await self.pod(claim.namespace, claim.name)
+
+    async def write(self) -> bool:
         """Claim nothing."""
-        raise UnansweredError(f"{decision.name}: no API server")
+        raise UnansweredError("no API server")
 
 
 class NothingToDecide(Verbs):

@@ -63,6 +63,7 @@ class SmallApi:
         before_a_lease_is_written: done once, before the next Lease is written.
         bindings: bodies of the Bindings that were carried out, in order.
         late: Bindings of ``Fault.LATE``, to be carried out by ``carry_out_late``.
+        untouchable: names of pods that nobody may change.
         refuse_everything: answer 503 to all.
         binding_is_the_last: with the next Binding begins that everything is refused.
         refuse_watches: answer 503 to watches, while lists are answered.
@@ -79,6 +80,7 @@ class SmallApi:
     before_a_lease_is_written: Callable[[], Awaitable[None]] | None = None
     bindings: list[Document] = field(default_factory=list)
     late: list[Document] = field(default_factory=list)
+    untouchable: set[str] = field(default_factory=set)
     refuse_everything: bool = False
     binding_is_the_last: bool = False
     refuse_watches: bool = False
@@ -200,6 +202,8 @@ class SmallApi:
             return _status(503, "ServiceUnavailable", "the server is going away")
         if pod is None:
             return _status(404, "NotFound", "pod not found")
+        if request.match_info["name"] in self.untouchable:
+            return _status(403, "Forbidden", "an admission webhook denied the request")
         changed = copy.deepcopy(pod)
         patch = await request.json()
         changed["metadata"].setdefault("annotations", {}).update(patch["metadata"]["annotations"])

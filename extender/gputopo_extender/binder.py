@@ -1,11 +1,11 @@
 """Bind: the one place where GPUs are given away.
 
-Under a lock per node: decide from fresh state, reserve, claim, write node and GPUs in one
-Binding, and keep the reservation until the pod shows it or it is certain that it never will.
+Decide from fresh state and reserve, in one step; claim, with others that were decided meanwhile;
+write node and GPUs in one Binding; and keep the reservation until the pod shows it or it is certain
+that it never will.
 """
 
 import asyncio
-from contextlib import suppress
 from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
@@ -13,17 +13,20 @@ from gputopo.api.enums import PolicyName
 from gputopo.wire.extender import ExtenderBindingArgs
 from gputopo_extender.answers import Answers, NotReadyError
 from gputopo_extender.book import Book, State
-from gputopo_extender.claims import ClaimsError
+from gputopo_extender.claims import Claim, ClaimsError
 from gputopo_extender.cluster import RefusedError, UnansweredError
 from gputopo_extender.decide import Decision, decide
 from gputopo_extender.evaluate import Misfit, match_on, missing
 from gputopo_extender.ledger import Ledger, Progress
-from gputopo_extender.pods import PodError, PodRecord
+from gputopo_extender.pods import PodError, PodRecord, newer
 from gputopo_extender.request import Ask, Refusal, read
 from gputopo_extender.writer import Outcome, Result, Writer
 
-_MOST_TRIES: Final = 3
+_MOST_TRIES: Final = 4
 """Of one bind, where others change the pod, the claims or the topology meanwhile."""
+
+_MOST_AT_ONCE: Final = 100
+"""Claims are one object, and as many as these fit into it whatever their names are."""
 
 
 class Pods(Protocol):
@@ -37,21 +40,25 @@ class Pods(Protocol):
 class Claiming(Protocol):
     """What bind needs of the claims; see ``claiming.Claims``."""
 
-    async def load(self, node: str) -> None:
-        """Know the claims on a node."""
+    async def load(self, pod: PodRecord) -> None:
+        """Know what others have claimed, and whatever they had bound before."""
         ...
 
-    async def settle(self, node: str) -> None:
-        """Drop claims whose pods have gone before any watch showed them bound."""
+    async def settle(self, claim: Claim) -> PodRecord | None:
+        """Drop a claim of others by which nobody can be bound any more; return its pod."""
         ...
 
-    async def write(self, decision: Decision) -> bool:
-        """Claim the GPUs of a decision; False where others have written since ``load``."""
+    async def settle_or_keep(self, claim: Claim) -> None:
+        """Settle a claim if that can be done now; if not, it keeps its GPUs until it can."""
+        ...
+
+    async def write(self) -> bool:
+        """Claim the GPUs of all reservations; False where others have written since ``load``."""
         ...
 
 
 class Binder:
-    """Gives GPUs away, one bind at a time per node."""
+    """Gives GPUs away, one bind at a time per pod."""
 
     def __init__(
         self,
@@ -72,8 +79,9 @@ class Binder:
         self._writer = writer
         self._resource = resource
         self._default_policy = default_policy
-        # A lock lives as long as somebody holds it or waits for it: nodes come and go.
+        # A lock lives as long as somebody holds it or waits for it: pods come and go.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._at_once = asyncio.Semaphore(_MOST_AT_ONCE)
 
     async def bind(self, wanted: ExtenderBindingArgs) -> Result:
         """Bind a pod to a node with exact GPUs; repeating it changes nothing."""
@@ -85,7 +93,7 @@ class Binder:
             await self._prepare(ask, wanted.node)
         except NotReadyError as error:
             return Result(Outcome.FAILED, str(error))
-        async with self._lock_of(wanted.node):
+        async with self._lock_of(pod.uid), self._at_once:
             # Meanwhile the watch may have shown the pod bound, or another bind reserved for it.
             pod = self._ledger.pod(pod.uid) or pod
             for _ in range(_MOST_TRIES):
@@ -94,26 +102,25 @@ class Binder:
                     return ended
                 pod = ended
         return Result(
-            Outcome.FAILED, f"the pod or node {wanted.node} is being changed by others: try again"
+            Outcome.FAILED,
+            f"the pod, node {wanted.node} or the claims are being changed by others: try again",
         )
 
     async def settle_open(self) -> None:
         """Find out what became of the Bindings, and of the claims, that no watch has shown."""
         for reservation in self._ledger.reservations():
             uid = reservation.decision.uid
-            async with self._lock_of(reservation.decision.node):
+            async with self._lock_of(uid):
                 # Under the lock nobody is writing: one that still says so was cancelled.
                 now = self._ledger.reservation(uid)
                 if now is not None and now.progress is not Progress.BOUND:
                     await self._writer.settle(now.decision)
-        for node in self._ledger.unseen_claims():
-            async with self._lock_of(node):
-                # What cannot be found out now is asked again.
-                with suppress(RefusedError, UnansweredError, PodError):
-                    await self._claims.settle(node)
+        for claim in self._ledger.foreign_claims():
+            async with self._lock_of(claim.uid):
+                await self._claims.settle_or_keep(claim)
 
-    def _lock_of(self, node: str) -> asyncio.Lock:
-        return self._locks.setdefault(node, asyncio.Lock())
+    def _lock_of(self, uid: str) -> asyncio.Lock:
+        return self._locks.setdefault(uid, asyncio.Lock())
 
     async def _look_up(self, wanted: ExtenderBindingArgs) -> PodRecord | Result:
         pod = self._ledger.pod(wanted.pod_uid)
@@ -143,16 +150,15 @@ class Binder:
         if ended := await self._ended(pod, node):
             return ended
         try:
-            await self._claims.load(node)
+            await self._claims.load(pod)
+            if foreign := self._ledger.foreign_claims(pod.uid):
+                return _same(pod, await self._claims.settle(foreign[0]))
         except (RefusedError, UnansweredError, ClaimsError, PodError) as error:
-            return Result(Outcome.FAILED, f"cannot read the claims on {node}: {error}")
-        shown = self._ledger.pod(pod.uid) or pod
-        if shown.node is not None or not shown.live or self._ledger.reservation(pod.uid):
+            return Result(Outcome.FAILED, f"cannot find out what others have claimed: {error}")
+        shown = newer(pod, self._ledger.pod(pod.uid))
+        if shown.node is not None or not shown.live:
             return shown
-        if pod.uid in self._ledger.claims(node):
-            # Others' claims that are left after loading are those of pods that are bound here.
-            return Result(Outcome.REPEATED)
-        decision = self._decide(pod, ask, node)
+        decision = self._decide(shown, ask, node)
         if isinstance(decision, Result):
             return decision
         # Nothing was awaited since the checks: they and the reservation are one step.
@@ -161,7 +167,7 @@ class Binder:
 
     async def _carry_out(self, decision: Decision, pod: PodRecord) -> Result | PodRecord:
         try:
-            claimed = await self._claims.write(decision)
+            claimed = await self._claims.write()
         except (RefusedError, UnansweredError) as error:
             return self._writer.give_up(decision, f"cannot claim its GPUs: {error}")
         if not claimed or not self._is_current(decision):
@@ -211,3 +217,10 @@ class Binder:
             and book.generation == decision.generation
             and decision.gpus & ~book.healthy == 0
         )
+
+
+def _same(pod: PodRecord, found: PodRecord | None) -> PodRecord | Result:
+    """Return a pod as it was found now, unless it is gone."""
+    if found is None or found.uid != pod.uid:
+        return Result(Outcome.REFUSED, f"pod {pod.namespace}/{pod.name} is gone")
+    return found

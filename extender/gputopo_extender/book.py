@@ -1,8 +1,7 @@
 """The book of one node: which of its GPUs may be given away now."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from gputopo.api.annotations import AnnotationError, GpusAnnotation, parse_gpus
 from gputopo.topology.model import GpuMask, GpuUuid, NodeTopology, mask_of
@@ -41,7 +40,6 @@ class Book:
         blocked: why nothing can be given away here, None where it can.
         shared: GPUs that more than one live pod or reservation claims by annotation; never
             ours to cause, so worth an alarm.
-        owners: owner references of the GPUTopology.
         away: why the node's agent serves no pods now, None where it does.
     """
 
@@ -52,7 +50,6 @@ class Book:
     unknown: int
     blocked: str | None
     shared: GpuMask
-    owners: tuple[Mapping[str, Any], ...]
     away: str | None
 
     @property
@@ -96,7 +93,6 @@ def book_of(node: NodeRecord, pods: Iterable[PodRecord], promised: Iterable[GpuM
         unknown=sum(each.unknown for each in held),
         blocked=next((each.blocked for each in held if each.blocked), None),
         shared=GpuMask(shared),
-        owners=node.owners,
         away=node.away,
     )
 

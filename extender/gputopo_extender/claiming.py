@@ -1,4 +1,4 @@
-"""Claiming: nothing is given away on a node but by a write that all others must take note of.
+"""Claiming: nothing is given away but by a write that all others must take note of.
 
 See docs/adr/0008-claims-fence-bindings.md for why this holds with several extenders at work,
 one of them frozen at any point.
@@ -6,18 +6,22 @@ one of them frozen at any point.
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Final, Protocol
 
 from gputopo.runtime.log import fields
-from gputopo_extender.book import Book
 from gputopo_extender.claims import Claim
-from gputopo_extender.cluster import RefusedError
-from gputopo_extender.decide import Decision
+from gputopo_extender.cluster import RefusedError, UnansweredError
 from gputopo_extender.leases import Claimed
 from gputopo_extender.ledger import Ledger
-from gputopo_extender.pods import PodRecord
+from gputopo_extender.pods import PodError, PodRecord
+
+SPACING_SECONDS: Final = 0.05
+"""Between the beginnings of two writes: what is decided meanwhile is claimed in one. The first
+after a pause waits for nothing."""
+
+_LOOK_SECONDS: Final = 0.005
 
 _log = logging.getLogger(__name__)
 
@@ -25,24 +29,17 @@ _log = logging.getLogger(__name__)
 class Store(Protocol):
     """Where the claims are kept; see ``leases.Leases``."""
 
-    async def read(self, node: str) -> Claimed:
-        """Return the claims on a node as they are now."""
+    async def read(self) -> Claimed:
+        """Return the claims as they are now."""
         ...
 
-    async def write(
-        self,
-        node: str,
-        claims: Mapping[str, Claim],
-        *,
-        version: str | None,
-        owners: Sequence[Mapping[str, Any]],
-    ) -> str:
+    async def write(self, claims: Iterable[Claim], *, version: str | None) -> str:
         """Put these claims in the place of those of ``version``; return the new version."""
         ...
 
 
 class Pods(Protocol):
-    """What is asked about the pods of others' claims; see ``cluster.Cluster``."""
+    """What is asked about pods; see ``cluster.Cluster``."""
 
     async def pod(self, namespace: str, name: str) -> PodRecord | None:
         """Return the pod as it is now."""
@@ -54,81 +51,153 @@ class Pods(Protocol):
 
 
 class Claims:
-    """The claims that this process has read or written last; call it under the node's lock."""
+    """The claims of all extenders, as known since they were read or written last."""
 
-    def __init__(self, ledger: Ledger, store: Store, pods: Pods) -> None:
-        """Keep the claims in ``ledger``, where they count as used GPUs."""
+    def __init__(
+        self,
+        ledger: Ledger,
+        store: Store,
+        pods: Pods,
+        *,
+        patience_seconds: float,
+        spacing_seconds: float = SPACING_SECONDS,
+        look_seconds: float = _LOOK_SECONDS,
+    ) -> None:
+        """Keep the claims of others in ``ledger``, where they count as used GPUs.
+
+        Wait at most ``patience_seconds`` for the watch of pods.
+        """
         self._ledger = ledger
         self._store = store
         self._pods = pods
-        self._versions: dict[str, str | None] = {}
+        self._patience_seconds = patience_seconds
+        self._spacing_seconds = spacing_seconds
+        self._look_seconds = look_seconds
+        self._version: str | None = None
+        self._known = False
+        self._term = 0
+        self._reading = asyncio.Lock()
+        self._writing = asyncio.Lock()
+        self._next: asyncio.Task[bool] | None = None
+        self._next_at = 0.0
 
-    async def load(self, node: str) -> None:
-        """Know the claims on a node, from the last write or by reading them.
+    async def load(self, pod: PodRecord) -> None:
+        """Know what others have claimed, and whatever they had bound before.
 
-        What others have claimed and not bound is settled first: their Bindings are called off.
+        A claim is left out once its pod is bound, which the watch may show later. So a change
+        is made to ``pod``, which waits to be bound: when the watch shows it, it has shown all that
+        happened before.
 
         Raises:
             RefusedError, UnansweredError, ClaimsError, PodError: where that could not be done;
                 nothing may be given away then.
         """
-        if node in self._versions:
-            return
-        found = await self._store.read(node)
-        settled = await asyncio.gather(
-            *(self._holds(node, uid, claim) for uid, claim in found.claims.items())
-        )
-        holding = zip(found.claims.items(), settled, strict=True)
-        self._ledger.replace_claims(node, {uid: claim for (uid, claim), holds in holding if holds})
-        self._versions[node] = found.version
+        async with self._reading:
+            if self._known:
+                return
+            found = await self._store.read()
+            await self._catch_up(pod)
+            self._ledger.replace_claims(found.claims)
+            await self._settle_all()
+            self._version = found.version
+            self._known = True
+            # What was decided before, and has not been claimed, was decided without these.
+            self._term += 1
+            self._next = None
 
-    async def settle(self, node: str) -> None:
-        """Drop claims whose pods have gone before any watch showed them bound.
+    async def settle(self, claim: Claim) -> PodRecord | None:
+        """Drop a claim of others by which nobody can be bound any more; return its pod.
 
-        Raises:
-            RefusedError, UnansweredError, PodError: where that could not be found out.
-        """
-        for uid, claim in self._ledger.unseen_claims().get(node, {}).items():
-            if not await self._holds(node, uid, claim):
-                self._ledger.drop_claim(node, uid)
-
-    async def write(self, decision: Decision) -> bool:
-        """Claim the GPUs of a decision; False where others have written since ``load``.
+        A Binding of it that is under way is called off. Where it was carried out, the claim
+        stays until the watch shows it.
 
         Raises:
-            RefusedError, UnansweredError: where the claim may or may not stand.
+            RefusedError, UnansweredError, PodError: where that could not be done.
         """
-        node = decision.node
-        book = self._ledger.book(node)
-        owners = book.owners if isinstance(book, Book) else ()
-        self._ledger.put_claim(decision)
-        # Whatever goes wrong, what the API server has then is not known.
-        version = self._versions.pop(node)
-        try:
-            claims = self._ledger.claims(node)
-            self._versions[node] = await self._store.write(
-                node, claims, version=version, owners=owners
-            )
-        except RefusedError as error:
-            if error.status not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
-                raise
-            _log.info("claims were changed by others %s", fields(node=node, reason=error))
-            return False
-        return True
-
-    async def _holds(self, node: str, uid: str, claim: Claim) -> bool:
-        """Find out whether a pod is bound here, with no chance left that it yet becomes so."""
-        known = self._ledger.pod(uid)
-        if known is not None and (known.node is not None or not known.live):
-            return known.live and known.node == node
         pod = await self._pods.pod(claim.namespace, claim.name)
-        if _waits(pod, uid):
+        if _waits(pod, claim.uid):
             pod = await self._pods.call_off(claim.namespace, claim.name)
             _log.info(
                 "called off a Binding of another extender %s",
-                fields(pod=f"{claim.namespace}/{claim.name}", uid=uid, node=node),
+                fields(pod=f"{claim.namespace}/{claim.name}", uid=claim.uid, node=claim.node),
             )
-        return pod is not None and pod.uid == uid and pod.live and pod.node == node
+        if pod is None or (pod.uid, pod.node) != (claim.uid, claim.node) or not pod.live:
+            self._ledger.drop_claim(claim)
+        return pod
+
+    async def settle_or_keep(self, claim: Claim) -> None:
+        """Settle a claim if that can be done now; if not, it keeps its GPUs until it can."""
+        try:
+            await self.settle(claim)
+        except (RefusedError, UnansweredError, PodError) as error:
+            _log.warning(
+                "claim of another extender not settled %s",
+                fields(uid=claim.uid, node=claim.node, reason=error),
+            )
+
+    async def write(self) -> bool:
+        """Claim the GPUs of all reservations; False where others have written since ``load``.
+
+        Reservations of the same moment are claimed by one write, whose end each of them awaits.
+
+        Raises:
+            RefusedError, UnansweredError: where the claims may or may not stand.
+        """
+        if self._next is None:
+            self._next = asyncio.create_task(self._write(self._term))
+        return await asyncio.shield(self._next)
+
+    async def _write(self, term: int) -> bool:
+        async with self._writing:
+            clock = asyncio.get_running_loop().time
+            if (pause := self._next_at - clock()) > 0:
+                await asyncio.sleep(pause)
+            if not self._known or term != self._term:
+                return False
+            self._next_at = clock() + self._spacing_seconds
+            # Whoever reserves from here on goes with the next write.
+            self._next = None
+            try:
+                self._version = await self._store.write(
+                    self._ledger.claims(), version=self._version
+                )
+            except RefusedError as error:
+                self._known = False
+                if error.status not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
+                    raise
+                _log.info("claims were changed by others %s", fields(reason=error))
+                return False
+            except BaseException:
+                # What the API server has now is not known.
+                self._known = False
+                raise
+        return True
+
+    async def _settle_all(self) -> None:
+        """Settle what others left under way, so that a pod that fits without it is not refused."""
+        await asyncio.gather(
+            *(
+                self.settle_or_keep(claim)
+                for claim in self._ledger.foreign_claims()
+                # One that this process may be binding itself is settled when that has ended.
+                if self._ledger.reservation(claim.uid) is None
+            )
+        )
+
+    async def _catch_up(self, pod: PodRecord) -> None:
+        changed = await self._pods.call_off(pod.namespace, pod.name)
+        if changed is None:
+            raise PodError(f"pod {pod.namespace}/{pod.name} is gone")
+        try:
+            async with asyncio.timeout(self._patience_seconds):
+                # It happens once in the life of a leader: nobody else needs to be told of changes.
+                while self._ledger.pods_version < int(changed.version):  # noqa: ASYNC110
+                    await asyncio.sleep(self._look_seconds)
+        except TimeoutError:
+            raise UnansweredError(
+                f"API server: the watch has not shown version {changed.version} of pod "
+                f"{pod.namespace}/{pod.name} within {self._patience_seconds} s"
+            ) from None
 
 
 def _waits(pod: PodRecord | None, uid: str) -> bool:

@@ -1,11 +1,11 @@
-"""Claims: which GPUs of a node are a pod's, or may become so by a Binding under way.
+"""Claims: which GPUs pods may get by Bindings that are under way.
 
-They are written before the Binding, into one object per node, on the condition that nobody
-else has written since they were read. So whoever writes next knows them, be it another
-process: see docs/adr/0008-claims-fence-bindings.md.
+They are written before the Binding, into one object, on the condition that nobody else has
+written since they were read. So whoever writes next knows them, be it another process: see
+docs/adr/0008-claims-fence-bindings.md.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -25,10 +25,12 @@ class ClaimsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The GPUs of one node that a Binding gives to a pod, and where to ask about that pod."""
+    """The GPUs of one node that a Binding may give to a pod, and where to ask about that pod."""
 
+    uid: str
     namespace: str
     name: str
+    node: str
     gpus: tuple[GpuUuid, ...]
 
 
@@ -37,18 +39,20 @@ class _Document(BaseModel):
 
 
 class _Pod(_Document):
+    uid: _Text
     namespace: ObjectName
     name: ObjectName
+    node: ObjectName
     gpus: Annotated[list[Uuid], Field(min_length=1)]
 
 
 class _Claims(_Document):
     v: Literal[1] = 1
-    pods: dict[_Text, _Pod]
+    pods: list[_Pod]
 
 
-def parse_claims(annotations: Mapping[str, str]) -> dict[str, Claim]:
-    """Return the claims on a node, by UID of the pod.
+def parse_claims(annotations: Mapping[str, str]) -> tuple[Claim, ...]:
+    """Return the claims that were written last.
 
     Raises:
         ClaimsError: where they are missing or cannot be read.
@@ -64,16 +68,22 @@ def parse_claims(annotations: Mapping[str, str]) -> dict[str, Claim]:
         raise ClaimsError(
             f"annotation {CLAIMS_ANNOTATION}: {where or 'value'}: {detail['msg']}"
         ) from None
-    return {
-        uid: Claim(pod.namespace, pod.name, tuple(map(GpuUuid, pod.gpus)))
-        for uid, pod in pods.items()
-    }
+    return tuple(
+        Claim(pod.uid, pod.namespace, pod.name, pod.node, tuple(map(GpuUuid, pod.gpus)))
+        for pod in pods
+    )
 
 
-def format_claims(claims: Mapping[str, Claim]) -> dict[str, str]:
+def format_claims(claims: Iterable[Claim]) -> dict[str, str]:
     """Return the annotation that says these claims; the inverse of the parser."""
-    pods = {
-        uid: _Pod(namespace=claim.namespace, name=claim.name, gpus=list(claim.gpus))
-        for uid, claim in claims.items()
-    }
+    pods = [
+        _Pod(
+            uid=claim.uid,
+            namespace=claim.namespace,
+            name=claim.name,
+            node=claim.node,
+            gpus=list(claim.gpus),
+        )
+        for claim in claims
+    ]
     return {CLAIMS_ANNOTATION: _Claims(pods=pods).model_dump_json()}

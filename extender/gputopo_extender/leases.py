@@ -1,10 +1,10 @@
-"""One Lease per node, in the namespace of the installation, keeps the claims on its GPUs.
+"""One Lease in the namespace of the installation keeps the claims on GPUs.
 
 A Lease is the smallest object with a resource version that every cluster has; nothing but its
 annotation is used.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from lightkube.types import PatchType
 from gputopo_extender.claims import Claim, ClaimsError, format_claims, parse_claims
 from gputopo_extender.cluster import RefusedError, in_time
 
-_PREFIX: Final = "claims."
+_NAME: Final = "gputopo-claims"
 
 
 class LeaseDocument(GenericNamespacedResource):
@@ -27,13 +27,13 @@ class LeaseDocument(GenericNamespacedResource):
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """The claims on a node as the API server has them.
+    """The claims as the API server has them.
 
     Attributes:
         version: of the Lease, None where there is none yet.
     """
 
-    claims: Mapping[str, Claim]
+    claims: tuple[Claim, ...]
     version: str | None
 
 
@@ -41,56 +41,47 @@ class Leases:
     """Reads and writes claims."""
 
     def __init__(self, client: AsyncClient, namespace: str, timeout_seconds: float) -> None:
-        """Keep the Leases in ``namespace``; no call takes longer than the time-out."""
+        """Keep the Lease in ``namespace``; no call takes longer than the time-out."""
         self._client = client
         self._namespace = namespace
         self._timeout_seconds = timeout_seconds
 
-    async def read(self, node: str) -> Claimed:
-        """Return the claims on a node as they are now.
+    async def read(self) -> Claimed:
+        """Return the claims as they are now.
 
         Raises:
             RefusedError, UnansweredError: where they could not be had.
-            ClaimsError: where they cannot be read; nothing may be given away on the node then.
+            ClaimsError: where they cannot be read; nothing may be given away then.
         """
-        name = _PREFIX + node
         try:
             async with in_time(self._timeout_seconds):
-                lease = await self._client.get(LeaseDocument, name, namespace=self._namespace)
+                lease = await self._client.get(LeaseDocument, _NAME, namespace=self._namespace)
         except RefusedError as error:
             if error.status == httpx2.codes.NOT_FOUND:
-                return Claimed({}, None)
+                return Claimed((), None)
             raise
         try:
             claims = parse_claims(lease["metadata"].get("annotations") or {})
         except ClaimsError as error:
-            raise ClaimsError(f"Lease {self._namespace}/{name}: {error}") from None
+            raise ClaimsError(f"Lease {self._namespace}/{_NAME}: {error}") from None
         return Claimed(claims, str(lease["metadata"]["resourceVersion"]))
 
-    async def write(
-        self,
-        node: str,
-        claims: Mapping[str, Claim],
-        *,
-        version: str | None,
-        owners: Sequence[Mapping[str, Any]],
-    ) -> str:
+    async def write(self, claims: Iterable[Claim], *, version: str | None) -> str:
         """Put these claims in the place of those of ``version``; return the new version.
 
         Raises:
             RefusedError: 409 or 404 where the Lease is not of that version any more.
             UnansweredError: where it may have been written.
         """
-        name = _PREFIX + node
-        metadata: dict[str, Any] = {"name": name, "annotations": format_claims(claims)}
+        metadata: dict[str, Any] = {"name": _NAME, "annotations": format_claims(claims)}
         async with in_time(self._timeout_seconds):
             if version is None:
-                metadata |= {"namespace": self._namespace, "ownerReferences": list(owners)}
+                metadata |= {"namespace": self._namespace}
                 lease = await self._client.create(LeaseDocument.from_dict({"metadata": metadata}))
             else:
                 lease = await self._client.patch(
                     LeaseDocument,
-                    name,
+                    _NAME,
                     {"metadata": {**metadata, "resourceVersion": version}},
                     namespace=self._namespace,
                     patch_type=PatchType.MERGE,

@@ -39,14 +39,6 @@ class Reservation:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """A claim, and the number of pod lists begun before it was known here."""
-
-    claim: Claim
-    epoch: int
-
-
 class Ledger:
     """Mutable book-keeping of one process; no method waits, so each call is atomic."""
 
@@ -55,13 +47,14 @@ class Ledger:
         self._pods: dict[str, PodRecord] = {}
         self._pods_on: defaultdict[str, set[str]] = defaultdict(set)
         self._reservations: dict[str, Reservation] = {}
-        self._claims: defaultdict[str, dict[str, _Held]] = defaultdict(dict)
-        self._claimed_on: defaultdict[str, set[str]] = defaultdict(set)
+        self._foreign: dict[Claim, int] = {}
         self._books: dict[str, Book | Unreadable] = {}
         self._states: dict[str, State | Unreadable] = {}
         self._shared_states: WeakValueDictionary[Hashable, State] = WeakValueDictionary()
         self._outdated: set[str] = set()
         self._epoch = 0
+        self.pods_version = 0
+        """Of the newest change of a pod, or list of pods, that was shown."""
 
     def book(self, node: str) -> Book | Unreadable | None:
         """Return the node's book; None where no topology is published for it."""
@@ -97,39 +90,33 @@ class Ledger:
         """Return all reservations."""
         return tuple(self._reservations.values())
 
-    def claims(self, node: str) -> dict[str, Claim]:
-        """Return the claims on a node, by UID of pods that have not ended."""
-        return {uid: held.claim for uid, held in self._claims[node].items()}
+    def claims(self) -> tuple[Claim, ...]:
+        """Return what may yet be bound: reservations without a good end, and others' claims."""
+        own = (
+            _claim_of(each.decision)
+            for each in self._reservations.values()
+            if each.progress is not Progress.BOUND
+        )
+        return (*own, *self._foreign)
 
-    def unseen_claims(self) -> dict[str, dict[str, Claim]]:
-        """Return, by node, the claims for pods that neither show it nor are reserved for."""
-        unseen: defaultdict[str, dict[str, Claim]] = defaultdict(dict)
-        for uid, nodes in self._claimed_on.items():
-            pod = self._pods.get(uid)
-            if uid not in self._reservations and (pod is None or pod.node is None):
-                for node in nodes:
-                    unseen[node][uid] = self._claims[node][uid].claim
-        return unseen
+    def foreign_claims(self, uid: str | None = None) -> tuple[Claim, ...]:
+        """Return the claims of others, for one pod or for all, that no pod shows yet."""
+        return tuple(claim for claim in self._foreign if uid in (None, claim.uid))
 
-    def replace_claims(self, node: str, claims: Mapping[str, Claim]) -> None:
-        """Take these claims as the whole truth about a node."""
-        for uid in list(self._claims[node]):
-            self.drop_claim(node, uid)
-        for uid, claim in claims.items():
-            self._hold(node, uid, claim)
+    def replace_claims(self, claims: Iterable[Claim]) -> None:
+        """Take these as all that others claim, but for what pods show already."""
+        for claim in list(self._foreign):
+            self.drop_claim(claim)
+        for claim in claims:
+            pod = self._pods.get(claim.uid)
+            if pod is None or (pod.live and pod.node is None):
+                self._foreign[claim] = self._epoch
+                self._outdated.add(claim.node)
 
-    def put_claim(self, decision: Decision) -> None:
-        """Note that the GPUs of a decision are claimed, or about to be."""
-        gpus = decision.uuids
-        self._hold(decision.node, decision.uid, Claim(decision.namespace, decision.name, gpus))
-
-    def drop_claim(self, node: str, uid: str) -> None:
+    def drop_claim(self, claim: Claim) -> None:
         """Forget a claim by which nobody can be bound any more."""
-        if self._claims[node].pop(uid, None) is not None:
-            self._claimed_on[uid].discard(node)
-            self._outdated.add(node)
-        if not self._claimed_on[uid]:
-            del self._claimed_on[uid]
+        if self._foreign.pop(claim, None) is not None:
+            self._outdated.add(claim.node)
 
     def replace_topologies(self, nodes: Iterable[NodeRecord | Unreadable]) -> None:
         """Take a list of topologies as the whole truth."""
@@ -152,13 +139,12 @@ class Ledger:
         self._epoch += 1
         return self._epoch
 
-    def replace_pods(self, pods: Iterable[PodRecord], *, epoch: int) -> None:
-        """Take the list of number ``epoch`` as the whole truth about pods.
+    def replace_pods(self, pods: Iterable[PodRecord], *, epoch: int, version: int = 0) -> None:
+        """Take the list of number ``epoch``, of that resource version, as the whole truth.
 
-        A pod that was known, claimed or reserved for before the list was asked for, and is not
-        in it, is gone.
+        A pod that was reserved for, or claimed, before the list was asked for and is not in it
+        is gone.
         """
-        before = set(self._pods)
         self._pods.clear()
         self._pods_on.clear()
         self._outdated.update(self._nodes)
@@ -167,10 +153,10 @@ class Ledger:
         for uid, reservation in list(self._reservations.items()):
             if reservation.epoch < epoch and uid not in self._pods:
                 self.release(uid)
-        for uid in list(self._claimed_on.keys() - self._pods.keys()):
-            held = [self._claims[node][uid] for node in self._claimed_on[uid]]
-            if uid in before or max(each.epoch for each in held) < epoch:
-                self._end_claims(uid)
+        for claim, known_at in list(self._foreign.items()):
+            if known_at < epoch and claim.uid not in self._pods:
+                self.drop_claim(claim)
+        self.pods_version = max(self.pods_version, version)
 
     def put_pod(self, pod: PodRecord) -> None:
         """Take a pod that was added or modified.
@@ -183,14 +169,13 @@ class Ledger:
             self._pods_on[pod.node].add(pod.uid)
             self._outdated.add(pod.node)
         if pod.node is not None or not pod.live:
-            self.release(pod.uid)
-            self._end_claims(pod.uid, except_on=pod.node if pod.live else None)
+            self._end(pod.uid)
+        self.pods_version = max(self.pods_version, int(pod.version))
 
     def drop_pod(self, uid: str) -> None:
         """Forget a deleted pod; a UID never returns, so whatever was reserved for it is free."""
         self._forget(uid)
-        self.release(uid)
-        self._end_claims(uid)
+        self._end(uid)
 
     def reserve(self, decision: Decision) -> None:
         """Hold the GPUs of a decision whose Binding is about to be sent."""
@@ -210,15 +195,11 @@ class Ledger:
         if known is not None:
             self._outdated.add(known.decision.node)
 
-    def _hold(self, node: str, uid: str, claim: Claim) -> None:
-        self._claims[node][uid] = _Held(claim, self._epoch)
-        self._claimed_on[uid].add(node)
-        self._outdated.add(node)
-
-    def _end_claims(self, uid: str, *, except_on: str | None = None) -> None:
-        for node in list(self._claimed_on.get(uid, ())):
-            if node != except_on:
-                self.drop_claim(node, uid)
+    def _end(self, uid: str) -> None:
+        """Have nothing reserved or claimed for a pod that shows its Binding or its end."""
+        self.release(uid)
+        for claim in self.foreign_claims(uid):
+            self.drop_claim(claim)
 
     def _forget(self, uid: str) -> None:
         known = self._pods.pop(uid, None)
@@ -264,8 +245,12 @@ class Ledger:
             if reservation.decision.node == name and uid not in counted:
                 promised[uid] = reservation.decision.gpus
         known = node.topology.index_of
-        for uid, held in self._claims.get(name, {}).items():
-            if uid not in counted:
-                gpus = mask_of(known[uuid] for uuid in held.claim.gpus if uuid in known)
-                promised[uid] = GpuMask(promised[uid] | gpus)
+        for claim in self._foreign:
+            if claim.node == name and claim.uid not in counted:
+                gpus = mask_of(known[uuid] for uuid in claim.gpus if uuid in known)
+                promised[claim.uid] = GpuMask(promised[claim.uid] | gpus)
         return promised
+
+
+def _claim_of(decision: Decision) -> Claim:
+    return Claim(decision.uid, decision.namespace, decision.name, decision.node, decision.uuids)

@@ -35,7 +35,7 @@ class PodRecord:
     """A pod that asks for our GPUs.
 
     Attributes:
-        version: its resource version, which every change makes another.
+        version: its resource version, a number that every change makes greater.
         priority: the lower, the sooner it is ended for another pod.
         node: where it is bound, None before.
         live: False once its phase is Succeeded or Failed.
@@ -61,6 +61,11 @@ class PodRecord:
     prefers: bool = False
 
 
+def newer(pod: PodRecord, other: PodRecord | None) -> PodRecord:
+    """Return the one of two records of a pod that was changed last."""
+    return pod if other is None or int(other.version) < int(pod.version) else other
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, extra="ignore", frozen=True)
 
@@ -80,7 +85,7 @@ class _Metadata(_Part):
     uid: Annotated[str, Field(min_length=1)]
     name: Annotated[str, Field(min_length=1)]
     namespace: Annotated[str, Field(min_length=1)]
-    resource_version: Annotated[str, Field(min_length=1)]
+    resource_version: Annotated[str, Field(pattern=r"^[0-9]{1,19}$")]
     annotations: dict[str, str] | None = None
 
 

@@ -66,7 +66,12 @@ async def running(settings: Settings, client: AsyncClient) -> AsyncIterator[Addr
         ledger,
         answers,
         cluster,
-        Claims(ledger, Leases(client, settings.namespace, patience), cluster),
+        Claims(
+            ledger,
+            Leases(client, settings.namespace, patience),
+            cluster,
+            patience_seconds=patience,
+        ),
         Writer(ledger, cluster, metrics.bound),
         resource=settings.resource,
         default_policy=settings.default_policy,

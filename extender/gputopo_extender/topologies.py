@@ -30,7 +30,6 @@ class NodeRecord:
         generation: of the spec, hence of the topology.
         healthy: GPUs that the agent calls healthy; a GPU it does not mention is not.
         holders: the observed allocations.
-        owners: owner references of the object: the Node, with which it goes.
         away: why the node's agent says that it serves no pods now, None where it does not say so.
     """
 
@@ -39,7 +38,6 @@ class NodeRecord:
     topology: NodeTopology
     healthy: GpuMask
     holders: tuple[Holder, ...]
-    owners: tuple[Mapping[str, Any], ...]
     away: str | None = None
 
 
@@ -68,7 +66,6 @@ def node_of(document: Mapping[str, Any]) -> NodeRecord | Unreadable:
         topology=topology,
         healthy=mask_of(_indices(topology, [gpu for gpu in status.gpus if gpu.healthy])),
         holders=_holders(topology, status.gpus),
-        owners=tuple(metadata.get("ownerReferences") or ()),
         away=_away(status.conditions),
     )
 

@@ -133,7 +133,9 @@ def pod_reflector(
 
     def refold() -> Callable[[Listing[PodRecord]], None]:
         epoch = ledger.begin_pod_list()
-        return lambda listing: ledger.replace_pods(listing.records, epoch=epoch)
+        return lambda listing: ledger.replace_pods(
+            listing.records, epoch=epoch, version=int(listing.resource_version)
+        )
 
     def fold(event: Event[PodRecord]) -> None:
         if event.deleted:

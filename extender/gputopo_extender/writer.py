@@ -58,7 +58,7 @@ class Bindings(Protocol):
 
 
 class Writer:
-    """Writes the Bindings of reserved decisions; call it under the lock of their node."""
+    """Writes the Bindings of reserved decisions; call it under the lock of their pod."""
 
     def __init__(
         self, ledger: Ledger, bindings: Bindings, on_bound: Callable[[Decision], None]
@@ -101,9 +101,8 @@ class Writer:
         return Result(Outcome.FAILED, f"binding to {decision.node} failed: {reason}")
 
     def take_back(self, decision: Decision) -> None:
-        """Have the GPUs of a decision free again; the next claim on the node tells the others."""
+        """Have the GPUs of a decision free again; the next claims tell the others."""
         self._ledger.release(decision.uid)
-        self._ledger.drop_claim(decision.node, decision.uid)
 
     async def _after_conflict(
         self, decision: Decision, conflict: RefusedError

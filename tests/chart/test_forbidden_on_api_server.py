@@ -54,7 +54,7 @@ FOR_ALL: dict[str, tuple[str, str, Any]] = {
         "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler",
         LABEL,
     ),
-    "delete claims": ("DELETE", f"{LEASES}/claims.{NODE}", None),
+    "delete claims": ("DELETE", f"{LEASES}/gputopo-claims", None),
     "act as another": ("POST", f"{SYSTEM}/serviceaccounts/default/token", {"spec": {}}),
     "grant itself rights": ("POST", f"{RBAC}/clusterrolebindings", {"metadata": {"name": "x"}}),
     "widen its role": ("PATCH", f"{RBAC}/clusterroles/gputopo-extender", {"rules": []}),
@@ -107,7 +107,7 @@ def guarded(server: ApiServer) -> Iterator[None]:
         POD: {"metadata": {"name": "guarded"}, "spec": spec},
         f"{SYSTEM}/secrets/registry": {"metadata": {"name": "registry"}},
         f"{LEASES}/of-another": {**lease, "metadata": {"name": "of-another"}},
-        f"{LEASES}/claims.{NODE}": {**lease, "metadata": {"name": f"claims.{NODE}"}},
+        f"{LEASES}/gputopo-claims": {**lease, "metadata": {"name": "gputopo-claims"}},
         f"{kube_leases}/kube-scheduler": {**lease, "metadata": {"name": "kube-scheduler"}},
     }
     for path, body in made.items():

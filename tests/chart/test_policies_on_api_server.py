@@ -314,14 +314,14 @@ def lease(name: str) -> dict[str, Any]:
 
 
 def test_an_extender_claims_gpus_on_the_condition_that_nobody_else_has(server: ApiServer) -> None:
-    made = server.create(LEASES, lease("claims.n7"), EXTENDER)
+    made = server.create(LEASES, lease("gputopo-claims"), EXTENDER)
     assert made.accepted, made.message
-    assert server.create(LEASES, lease("claims.n7"), EXTENDER).status == 409
+    assert server.create(LEASES, lease("gputopo-claims"), EXTENDER).status == 409
     version = made.body["metadata"]["resourceVersion"]
     change = {"metadata": {"resourceVersion": version, "annotations": {"a": "2"}}}
-    assert server.merge(f"{LEASES}/claims.n7", change, EXTENDER).accepted
-    assert server.merge(f"{LEASES}/claims.n7", change, EXTENDER).status == 409
-    assert server.delete(f"{LEASES}/claims.n7").accepted
+    assert server.merge(f"{LEASES}/gputopo-claims", change, EXTENDER).accepted
+    assert server.merge(f"{LEASES}/gputopo-claims", change, EXTENDER).status == 409
+    assert server.delete(f"{LEASES}/gputopo-claims").accepted
 
 
 def test_an_extender_calls_a_binding_off_by_changing_the_pod(
@@ -346,7 +346,7 @@ def test_an_extender_calls_a_binding_off_by_changing_the_pod(
     [
         ("gputopo-system", "gputopo-operator"),
         ("kube-system", "kube-scheduler"),
-        ("default", "claims.n1"),
+        ("default", "gputopo-claims"),
     ],
 )
 def test_an_extender_writes_no_other_lease(server: ApiServer, namespace: str, name: str) -> None:

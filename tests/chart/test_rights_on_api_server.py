@@ -32,7 +32,7 @@ ALLOWED = {
         "create events.k8s.io events",
         "create coordination.k8s.io leases",
         "update coordination.k8s.io leases gputopo-scheduler",
-        "patch coordination.k8s.io leases claims.n1",
+        "patch coordination.k8s.io leases gputopo-claims",
         "get core configmaps extension-apiserver-authentication kube-system",
     ],
     AGENT: [

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from extender_world import IMPATIENT, Start, twice, until, uuids_of
+from extender_world import IMPATIENT, Extender, Start, twice, until, uuids_of
 from gputopo.api.names import CALLED_OFF_ANNOTATION
 from gputopo.topology.catalogue import named
 from objects import Document, pod, topology_object
@@ -37,7 +37,7 @@ async def test_a_repeated_bind_to_the_same_node_succeeds_and_writes_nothing(
     assert uuids_of(api.pod("a")) == first
 
 
-async def test_nodes_that_come_and_go_leave_no_locks_behind(start: Start, api: SmallApi) -> None:
+async def test_pods_that_come_and_go_leave_no_locks_behind(start: Start, api: SmallApi) -> None:
     def locks() -> int:
         return sum(isinstance(each, asyncio.Lock) for each in gc.get_objects())
 
@@ -61,10 +61,17 @@ async def test_a_pod_of_the_same_name_but_another_uid_is_not_bound(
     assert api.bindings == []
 
 
+async def know_the_claims(extender: Extender, api: SmallApi) -> None:
+    """Have the extender do what its first bind does beside binding."""
+    await api.put(PODS, pod("too-large", 9))
+    assert "too few GPUs" in await extender.scheduler().bind(pod("too-large", 9), "n2")
+
+
 async def test_a_pod_that_the_watch_has_not_shown_yet_is_fetched(
     start: Start, api: SmallApi
 ) -> None:
     async with start() as extender:
+        await know_the_claims(extender, api)
         api.mute = True
         await api.put(PODS, pod("a"))
         assert await extender.scheduler().bind(pod("a"), "n1") == ""
@@ -75,8 +82,9 @@ async def test_binds_at_once_on_one_node_never_share_a_gpu(start: Start, api: Sm
     pods = [pod(f"p{number}", 1 + number % 3) for number in range(24)]
     for each in pods:
         await api.put(PODS, each)
-    api.mute = True  # the watch shows nothing: reservations alone must hold
     async with start() as extender:
+        await know_the_claims(extender, api)
+        api.mute = True  # the watch shows nothing: reservations alone must hold
         scheduler = extender.scheduler()
         errors = await asyncio.gather(*(scheduler.bind(each, "n1") for each in pods))
         bound = sum(len(uuids_of(each)) for each in live_pods(api))
@@ -178,6 +186,7 @@ async def test_a_pod_that_changes_before_its_binding_is_bound_as_it_is_then(
 ) -> None:
     await api.put(PODS, pod("a", 2))
     async with start() as extender:
+        await know_the_claims(extender, api)
         api.mute = True
         await api.put(PODS, pod("a", 2))
         assert await extender.scheduler().bind(pod("a", 2), "n1") == ""
@@ -201,6 +210,7 @@ async def test_a_pod_deleted_before_its_binding_gives_its_gpus_back(
     await api.put(PODS, pod("b", 8))
     async with start() as extender:
         scheduler = extender.scheduler()
+        await know_the_claims(extender, api)
         api.mute = True
         await api.delete(PODS, "default/a")
         assert "404" in await scheduler.bind(pod("a", 8), "n1")
@@ -210,6 +220,7 @@ async def test_a_pod_deleted_before_its_binding_gives_its_gpus_back(
 async def test_a_pod_that_somebody_else_bound_keeps_its_node(start: Start, api: SmallApi) -> None:
     await api.put(PODS, pod("a"))
     async with start() as extender:
+        await know_the_claims(extender, api)
         api.mute = True
         await api.put(PODS, pod("a", node="n2"))
         assert "n2" in await extender.scheduler().bind(pod("a"), "n1")

@@ -9,50 +9,54 @@ from gputopo.topology.catalogue import named
 from objects import Document, pod, topology_object
 from small_api import LEASES, PODS, TOPOLOGIES, Fault, SmallApi
 
-LEASE = "gputopo-system/claims.n1"
+LEASE = "gputopo-system/gputopo-claims"
 DGX = named("dgx1-v100", node="n1")
 PATIENT = {"api_timeout_seconds": 30.0}
-NODE = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "node-n1"}
 
 
 def live_pods(api: SmallApi) -> list[Document]:
     return list(api.objects[PODS].values())
 
 
-def claims(api: SmallApi) -> Document:
+def claims(api: SmallApi) -> list[Document]:
     text = api.objects[LEASES][LEASE]["metadata"]["annotations"][CLAIMS_ANNOTATION]
-    found: Document = json.loads(text)["pods"]
+    found: list[Document] = json.loads(text)["pods"]
     return found
 
 
-async def test_a_bind_claims_its_gpus_in_a_lease_that_goes_with_the_node(
-    start: Start, api: SmallApi
-) -> None:
-    document = topology_object("n1", DGX)
-    document["metadata"]["ownerReferences"] = [NODE]
-    await api.put(TOPOLOGIES, document)
+def claimed(api: SmallApi) -> list[str]:
+    return [each["name"] for each in claims(api)]
+
+
+async def test_a_bind_claims_its_gpus_until_it_is_carried_out(start: Start, api: SmallApi) -> None:
     await api.put(PODS, pod("a", 2))
+    await api.put(PODS, pod("b", 1))
     async with start() as extender:
         assert await extender.scheduler().bind(pod("a", 2), "n1") == ""
-    gpus = uuids_of(api.pod("a"))
-    assert claims(api) == {"uid-a": {"namespace": "default", "name": "a", "gpus": gpus}}
-    assert api.objects[LEASES][LEASE]["metadata"]["ownerReferences"] == [NODE]
+        assert claims(api) == [
+            {
+                "uid": "uid-a",
+                "namespace": "default",
+                "name": "a",
+                "node": "n1",
+                "gpus": uuids_of(api.pod("a")),
+            }
+        ]
+        assert await extender.scheduler().bind(pod("b", 1), "n1") == ""
+        assert claimed(api) == ["b"]
 
 
-async def test_claims_of_ended_and_deleted_pods_go_with_the_next_bind(
-    start: Start, api: SmallApi
-) -> None:
-    for name in ("ends", "goes", "next"):
-        await api.put(PODS, pod(name, 4))
+async def test_binds_that_begin_together_are_claimed_together(start: Start, api: SmallApi) -> None:
+    pods = [pod(f"p{number}") for number in range(8)]
+    for each in pods:
+        await api.put(PODS, each)
     async with start() as extender:
         scheduler = extender.scheduler()
-        for name in ("ends", "goes"):
-            assert await scheduler.bind(pod(name, 4), "n1") == ""
-        await api.put(PODS, {**api.pod("ends"), "status": {"phase": "Succeeded"}})
-        await api.delete(PODS, "default/goes")
-        await until(lambda: _is(extender, 'gputopo_ledger_gpus{state="used"}', 0))
-        assert await scheduler.bind(pod("next", 4), "n1") == ""
-    assert list(claims(api)) == ["uid-next"]
+        before = api.version
+        assert await asyncio.gather(*(scheduler.bind(each, "n1") for each in pods)) == [""] * 8
+        # One change catches up with the watch, eight are Bindings: the rest are claims.
+        assert 1 <= api.version - before - 9 <= 4
+    assert twice(live_pods(api)) == []
 
 
 async def test_a_binding_that_a_dead_leader_left_under_way_is_called_off_by_the_next(
@@ -75,15 +79,19 @@ async def _is_late(api: SmallApi) -> bool:
     return bool(api.late)
 
 
-async def test_a_binding_that_was_carried_out_meanwhile_is_respected(
+async def test_nothing_is_given_away_before_the_watch_shows_what_others_have_bound(
     start: Start, api: SmallApi
 ) -> None:
     await api.put(PODS, pod("a", 8))
     await api.put(PODS, pod("b", 8))
-    async with start() as leader, start() as successor:
+    async with start() as leader, start(**IMPATIENT) as successor:
         api.mute = True  # the successor's watch shows nothing of it
+        error = await successor.scheduler().bind(pod("b", 8), "n1")
+        assert "the watch has not shown version" in error
+        api.mute = False
         assert await leader.scheduler().bind(pod("a", 8), "n1") == ""
         assert "too few free GPUs" in await successor.scheduler().bind(pod("b", 8), "n1")
+    assert len(api.bindings) == 1
     assert twice(live_pods(api)) == []
 
 
@@ -93,28 +101,49 @@ async def test_a_pod_that_another_extender_has_bound_is_not_decided_again(
     for name in ("a", "b", "c"):
         await api.put(PODS, pod(name, 4))
     async with start() as leader, start() as successor:
-        api.mute = True  # the successor's watch shows nothing of it
-        assert await leader.scheduler().bind(pod("a", 4), "n1") == ""
-        assert await successor.scheduler().bind(pod("b", 4), "n1") == ""
-        assert await successor.scheduler().bind(pod("a", 4), "n1") == ""
+        for name in ("a", "b"):
+            assert await leader.scheduler().bind(pod(name, 4), "n1") == ""
+        for name in ("a", "b"):
+            assert await successor.scheduler().bind(pod(name, 4), "n1") == ""
         assert "too few free GPUs" in await successor.scheduler().bind(pod("c", 4), "n1")
     assert len(api.bindings) == 2
-    assert twice(live_pods(api)) == []
 
 
-async def test_a_claim_whose_pod_no_watch_ever_showed_ends_with_it(
+async def test_a_pod_that_another_extender_has_claimed_is_called_off_before_it_is_decided(
     start: Start, api: SmallApi
 ) -> None:
     await api.put(PODS, pod("a", 4))
-    await api.put(PODS, pod("b", 1))
+    api.binding_faults.append(Fault.LATE)
+    async with start(**PATIENT) as leader, start() as successor:
+        under_way = asyncio.create_task(leader.scheduler().bind(pod("a", 4), "n1"))
+        await until(lambda: _is_late(api))
+        assert await successor.scheduler().bind(pod("a", 4), "n1") == ""
+        await api.carry_out_late()
+        under_way.cancel()
+    assert len(api.bindings) == 1
+
+
+async def test_a_claim_that_cannot_be_settled_keeps_its_gpus_until_it_can(
+    start: Start, api: SmallApi
+) -> None:
+    await api.put(PODS, pod("stuck", 4))
+    await api.put(PODS, pod("next", 2))
+    api.binding_faults.append(Fault.LATE)
     used = 'gputopo_ledger_gpus{state="used"}'
-    async with start() as leader, start() as successor:
-        api.mute = True  # the successor's watch shows nothing of it
-        assert await leader.scheduler().bind(pod("a", 4), "n1") == ""
-        assert await successor.scheduler().bind(pod("b", 1), "n1") == ""
-        assert await successor.metric(used) == 5
-        await api.delete(PODS, "default/a")
-        await until(lambda: _is(successor, used, 1))
+    async with start(**PATIENT) as leader, start() as successor:
+        under_way = asyncio.create_task(leader.scheduler().bind(pod("stuck", 4), "n1"))
+        await until(lambda: _is_late(api))
+        api.untouchable.add("stuck")
+        assert await successor.scheduler().bind(pod("next", 2), "n1") == ""
+        assert "cannot find out what others have claimed" in await successor.scheduler().bind(
+            pod("stuck", 4), "n1"
+        )
+        assert await successor.metric(used) == 6
+        assert claimed(api) == ["next", "stuck"]
+        api.untouchable.clear()
+        await until(lambda: _is(successor, used, 2))
+        under_way.cancel()
+    assert twice(live_pods(api)) == []
 
 
 async def test_a_leader_that_wakes_up_finds_what_its_successor_gave_away(
@@ -124,9 +153,36 @@ async def test_a_leader_that_wakes_up_finds_what_its_successor_gave_away(
         await api.put(PODS, pod(name, 4))
     async with start() as leader, start() as successor:
         assert await leader.scheduler().bind(pod("before", 4), "n1") == ""
-        api.mute = True  # the leader sleeps
         assert await successor.scheduler().bind(pod("meanwhile", 4), "n1") == ""
         assert "too few free GPUs" in await leader.scheduler().bind(pod("after", 4), "n1")
+    assert twice(live_pods(api)) == []
+
+
+async def test_what_was_decided_before_others_were_heard_of_is_decided_anew(
+    start: Start, api: SmallApi
+) -> None:
+    for name, gpus in (("first", 2), ("b", 2), ("c", 2), ("of-successor", 1), ("others", 4)):
+        await api.put(PODS, pod(name, gpus))
+    used = 'gputopo_ledger_gpus{state="used"}'
+    async with start() as leader, start() as successor:
+        scheduler = leader.scheduler()
+        assert await scheduler.bind(pod("first", 2), "n1") == ""
+        assert await successor.scheduler().bind(pod("of-successor", 1), "n1") == ""
+        await until(lambda: _is(leader, used, 3))
+        api.mute = True
+        assert await successor.scheduler().bind(pod("others", 4), "n1") == ""
+        late: list[asyncio.Task[str]] = []
+
+        async def another_is_decided_while_the_claims_are_written() -> None:
+            late.append(asyncio.create_task(scheduler.bind(pod("c", 2), "n1")))
+            await until(lambda: _is(leader, used, 7))
+            api.mute = False
+            await api.put(PODS, pod("wakes-the-watch"))
+
+        api.before_a_lease_is_written = another_is_decided_while_the_claims_are_written
+        for error in (await scheduler.bind(pod("b", 2), "n1"), await late[0]):
+            assert "too few free GPUs" in error
+    assert len(api.bindings) == 3
     assert twice(live_pods(api)) == []
 
 
@@ -136,7 +192,6 @@ async def test_two_that_believe_to_lead_share_no_gpu(start: Start, api: SmallApi
         await api.put(PODS, each)
     async with start() as one, start() as other:
         schedulers = [one.scheduler(), other.scheduler()]
-        api.mute = True
         await asyncio.gather(
             *(scheduler.bind(each, "n1") for each in pods for scheduler in schedulers)
         )
@@ -152,11 +207,12 @@ async def test_nothing_is_given_away_where_the_claims_cannot_be_read(
     async with start() as extender:
         assert await extender.scheduler().bind(pod("a", 2), "n1") == ""
     lease = api.objects[LEASES][LEASE]
-    lease["metadata"]["annotations"][CLAIMS_ANNOTATION] = '{"v":1,"pods":{"uid-a":{"gpus":[7]}}}'
+    lease["metadata"]["annotations"][CLAIMS_ANNOTATION] = '{"v":1,"pods":[{"gpus":[7]}]}'
     await api.put(LEASES, lease)
     async with start() as extender:
         error = await extender.scheduler().bind(pod("b", 2), "n1")
-        assert "Lease gputopo-system/claims.n1: annotation gputopo.io/claims: pods.uid-a." in error
+        where = "Lease gputopo-system/gputopo-claims: annotation gputopo.io/claims: pods.0."
+        assert where in error
         del lease["metadata"]["annotations"][CLAIMS_ANNOTATION]
         await api.put(LEASES, lease)
         assert "missing" in await extender.scheduler().bind(pod("b", 2), "n1")
@@ -168,7 +224,7 @@ async def test_who_may_not_claim_gives_nothing_away(start: Start, api: SmallApi)
     async with start() as extender:
         scheduler = extender.scheduler()
         api.forbid_leases = True
-        assert "cannot read the claims on n1: API server: 403" in await scheduler.bind(
+        assert "cannot find out what others have claimed: API server: 403" in await scheduler.bind(
             pod("a", 8), "n1"
         )
         api.forbid_leases = False
@@ -192,9 +248,9 @@ async def test_claims_from_a_lost_write_are_found_again(start: Start, api: Small
         api.lease_answers_are_lost = True
         assert "cannot claim its GPUs" in await scheduler.bind(pod("a", 8), "n1")
         api.lease_answers_are_lost = False
-        assert list(claims(api)) == ["uid-a"]
+        assert claimed(api) == ["a"]
         assert await scheduler.bind(pod("b", 8), "n1") == ""
-        assert list(claims(api)) == ["uid-b"]
+        assert claimed(api) == ["b"]
 
 
 async def test_a_topology_that_changes_under_a_bind_is_decided_on_anew(
@@ -227,7 +283,7 @@ async def test_a_bind_that_others_disturb_again_and_again_fails_and_says_so(
             api.before_a_lease_is_written = another_writes
 
         api.before_a_lease_is_written = another_writes
-        assert "is being changed by others" in await extender.scheduler().bind(pod("b"), "n1")
+        assert "being changed by others" in await extender.scheduler().bind(pod("b"), "n1")
         api.before_a_lease_is_written = None
         assert await extender.scheduler().bind(pod("b"), "n1") == ""
 

@@ -279,18 +279,44 @@ def test_nodes_of_equal_structure_get_equal_answers_with_their_own_uuids() -> No
 
 
 def claim(name: str, *gpus: int) -> Claim:
-    return Claim("default", name, tuple(UUIDS[gpu] for gpu in gpus))
+    return Claim(f"uid-{name}", "default", name, "n1", tuple(UUIDS[gpu] for gpu in gpus))
 
 
 def test_claims_for_pods_that_do_not_show_it_hold_their_gpus() -> None:
     ledger = ledger_with(bound("shown", 0), pod("waiting"))
-    ledger.replace_claims(
-        "n1", {"uid-shown": claim("shown", 0), "uid-waiting": claim("waiting", 1, 2)}
-    )
-    assert (book(ledger).used, book(ledger).shared) == (0b111, 0)
-    assert list(ledger.unseen_claims()["n1"]) == ["uid-waiting"]
-    ledger.replace_claims("n1", {"uid-else": claim("else", 7)})
+    ledger.replace_claims([claim("shown", 0), claim("waiting", 1, 2), claim("unknown", 7)])
+    assert (book(ledger).used, book(ledger).shared) == (0b10000111, 0)
+    assert ledger.foreign_claims() == (claim("waiting", 1, 2), claim("unknown", 7))
+    assert ledger.foreign_claims("uid-waiting") == (claim("waiting", 1, 2),)
+    ledger.replace_claims([claim("else", 7)])
     assert book(ledger).used == 0b10000001
+
+
+def test_what_may_yet_be_bound_is_claimed_and_what_is_bound_no_longer() -> None:
+    ledger = ledger_with(pod("a", 2))
+    ledger.replace_claims([claim("of-another", 7)])
+    decision = decision_for(pod("a", 2), ledger)
+    ledger.reserve(decision)
+    own = Claim("uid-a", "default", "a", "n1", decision.uuids)
+    assert ledger.claims() == (own, claim("of-another", 7))
+    ledger.mark("uid-a", Progress.UNKNOWN)
+    assert ledger.claims() == (own, claim("of-another", 7))
+    ledger.mark("uid-a", Progress.BOUND)
+    assert ledger.claims() == (claim("of-another", 7),)
+
+
+def versioned(name: str, version: int) -> Document:
+    document = pod(name)
+    return {**document, "metadata": {**document["metadata"], "resourceVersion": str(version)}}
+
+
+def test_the_newest_version_that_was_shown_of_any_pod_is_known() -> None:
+    ledger = ledger_with(versioned("a", 12), versioned("b", 9))
+    assert ledger.pods_version == 12
+    ledger.replace_pods([], epoch=ledger.begin_pod_list(), version=30)
+    assert ledger.pods_version == 30
+    ledger.replace_pods([], epoch=ledger.begin_pod_list(), version=20)
+    assert ledger.pods_version == 30
 
 
 def test_claims_end_with_their_pods_and_where_these_are_bound_elsewhere() -> None:
@@ -302,26 +328,26 @@ def test_claims_end_with_their_pods_and_where_these_are_bound_elsewhere() -> Non
     }
     for end in ends.values():
         ledger = ledger_with(pod("a"))
-        ledger.replace_claims("n1", {"uid-a": claim("a", 3)})
+        ledger.replace_claims([claim("a", 3)])
         assert book(ledger).used == 0b1000
         end(ledger)  # type: ignore[no-untyped-call]
-        assert ledger.claims("n1") == {}
+        assert ledger.claims() == ()
         assert book(ledger).used == 0
 
 
 def test_a_claim_known_since_a_list_was_asked_for_outlives_that_list_only() -> None:
     ledger = ledger_with()
     early = ledger.begin_pod_list()
-    ledger.replace_claims("n1", {"uid-new": claim("new", 3)})
+    ledger.replace_claims([claim("new", 3)])
     ledger.replace_pods([], epoch=early)
-    assert list(ledger.claims("n1")) == ["uid-new"]
+    assert ledger.claims() == (claim("new", 3),)
     ledger.replace_pods([], epoch=ledger.begin_pod_list())
-    assert ledger.claims("n1") == {}
+    assert ledger.claims() == ()
 
 
 def test_what_a_node_could_give_without_some_pods_is_told_and_changes_nothing() -> None:
     ledger = ledger_with(bound("a", 0, 1), bound("b", 2))
-    ledger.replace_claims("n1", {"uid-c": claim("c", 3)})
+    ledger.replace_claims([claim("c", 3)])
     without = ledger.state_without("n1", {"uid-a", "uid-c"})
     assert isinstance(without, State)
     assert without.free == 0b11111011
