@@ -12,7 +12,14 @@ from localcluster.progress import Progress
 from localcluster.settings import current_paths
 from scaletest import fleet, objects, report
 from scaletest.rounds import Round, take_turn
-from scaletest.schedulers import DoNothing, Ours, Plain
+from scaletest.schedulers import (
+    DoNothing,
+    Ours,
+    Plain,
+    Scheduler,
+    replicas_installed,
+    scale,
+)
 from showcase import install
 from soaktest.client import Client
 from soaktest.trial import trial, write
@@ -49,16 +56,22 @@ def _measure(options: argparse.Namespace, sets: Sequence[tuple[str, Sequence[int
     kubectl = installed.kubectl
     rounds: list[Round] = []
     with Client(paths) as client:
-        ours = Ours(client)
+        installed_replicas = replicas_installed(client)
+        schedulers: tuple[Scheduler, ...] = (
+            Plain(paths, kubectl),
+            DoNothing(paths, kubectl),
+            Ours(client, 1),
+            Ours(client, installed_replicas),
+        )
         try:
             tell(f"{options.nodes} nodes")
             names = [f"scale-{number}" for number in range(options.nodes)]
             with fleet.fleet(client, Cluster(paths, progress), paths, kwok, names):
-                ours.rest()
-                for scheduler in (Plain(paths, kubectl), DoNothing(paths, kubectl), ours):
+                scale(client, 0)
+                for scheduler in schedulers:
                     rounds += take_turn(client, scheduler, sets, tell)
         finally:
-            ours.restore()
+            scale(client, installed_replicas)
             install.install_chart()
     return rounds
 

@@ -100,24 +100,25 @@ class DoNothing:
 
 
 class Ours:
-    """gputopo as the chart installs it."""
+    """gputopo as the chart installs it, but for the number of its schedulers."""
 
-    name, title = SCHEDULER_NAME, "gputopo"
+    name = SCHEDULER_NAME
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, replicas: int) -> None:
         self._client = client
-        self._replicas = int(client.get(_DEPLOYMENT_PATH)["spec"]["replicas"])
+        self._replicas = replicas
         self._counted = buckets("")
+        self.title = "gputopo" if replicas == 1 else f"gputopo, {replicas} replicas"
 
     @contextmanager
     def started(self) -> Iterator[None]:
         """Run its Deployment, which rests while the others are measured."""
-        self._scale(self._replicas)
+        scale(self._client, self._replicas)
         try:
             yield
         finally:
             self._counted = added(map(buckets, self.metrics()))
-            self._scale(0)
+            scale(self._client, 0)
 
     def latencies(self) -> dict[str, Latency]:
         """Return those of its last life, whose counts began at zero."""
@@ -135,23 +136,21 @@ class Ours:
         except (AwayError, RefusedError):
             return []
 
-    def rest(self) -> None:
-        """Stop it."""
-        self._scale(0)
 
-    def restore(self) -> None:
-        """Start it again for good."""
-        self._scale(self._replicas)
+def replicas_installed(client: Client) -> int:
+    """Return how many schedulers the chart installed."""
+    return int(client.get(_DEPLOYMENT_PATH)["spec"]["replicas"])
 
-    def _scale(self, replicas: int) -> None:
-        self._client.patch(_DEPLOYMENT_PATH, {"spec": {"replicas": replicas}})
-        pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
-        def scaled() -> bool:
-            found = self._client.get(pods, labelSelector=_SELECTOR)["items"]
-            return len(found) == replicas
+def scale(client: Client, replicas: int) -> None:
+    """Have this many of gputopo's schedulers, none included."""
+    client.patch(_DEPLOYMENT_PATH, {"spec": {"replicas": replicas}})
+    pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
-        wait_for(f"{replicas} pods of {_DEPLOYMENT}", scaled, timeout_s=60)
+    def scaled() -> bool:
+        return len(client.get(pods, labelSelector=_SELECTOR)["items"]) == replicas
+
+    wait_for(f"{replicas} pods of {_DEPLOYMENT}", scaled, timeout_s=60)
 
 
 def _configuration(
