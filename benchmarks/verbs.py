@@ -40,10 +40,6 @@ class NoApiServer:
         """Know no claims."""
         raise UnansweredError(f"{pod.name}: no API server")
 
-    async def settle(self, claim: Claim) -> PodRecord | None:
-        """Know no pod."""
-        return await self.pod(claim.namespace, claim.name)
-
     async def settle_or_keep(self, claim: Claim) -> None:
         """Know no pod."""
         await self.pod(claim.namespace, claim.name)

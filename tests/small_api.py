@@ -19,6 +19,8 @@ from aiohttp import web
 from lightkube import AsyncClient, KubeConfig
 from lightkube.config.models import Cluster, User
 
+from gputopo_extender.transport import connected
+
 Document = dict[str, Any]
 
 PODS = "pods"
@@ -120,7 +122,7 @@ class SmallApi:
     def client(self) -> AsyncClient:
         """Return a lightkube client of this server."""
         config = KubeConfig.from_one(cluster=Cluster(server=self.url), user=User())
-        return AsyncClient(config=config)
+        return connected(config)
 
     def pod(self, name: str) -> Document:
         """Return a pod of the namespace ``default``."""

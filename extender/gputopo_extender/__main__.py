@@ -5,18 +5,15 @@ import logging
 import os
 import signal
 import sys
-from typing import Final
 
-import httpx2
-from lightkube import AsyncClient
+import uvloop
+from lightkube import KubeConfig
 
 from gputopo.runtime.log import configure
 from gputopo.runtime.settings import SettingsError
 from gputopo_extender.server import running
 from gputopo_extender.settings import Settings
-
-_LIST_TIMEOUT_SECONDS: Final = 30.0
-"""For one page of a list; calls that a scheduler waits for have a shorter one of their own."""
+from gputopo_extender.transport import connected
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +25,7 @@ def main() -> None:
     except SettingsError as error:
         sys.exit(f"{Settings.program}: {error}")
     configure(settings.log_level, quiet=("aiohttp", "httpx2", "httpcore2"))
-    asyncio.run(_run_until_told(settings))
+    uvloop.run(_run_until_told(settings))
 
 
 async def _run_until_told(settings: Settings) -> None:
@@ -36,8 +33,7 @@ async def _run_until_told(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    client = AsyncClient(timeout=httpx2.Timeout(_LIST_TIMEOUT_SECONDS))
-    async with client, running(settings, client):
+    async with connected(KubeConfig.from_env()) as client, running(settings, client):
         await stop.wait()
     _log.info("stopped")
 

@@ -44,10 +44,6 @@ class Claiming(Protocol):
         """Know what others have claimed, and whatever they had bound before."""
         ...
 
-    async def settle(self, claim: Claim) -> PodRecord | None:
-        """Drop a claim of others by which nobody can be bound any more; return its pod."""
-        ...
-
     async def settle_or_keep(self, claim: Claim) -> None:
         """Settle a claim if that can be done now; if not, it keeps its GPUs until it can."""
         ...
@@ -151,8 +147,6 @@ class Binder:
             return ended
         try:
             await self._claims.load(pod)
-            if foreign := self._ledger.foreign_claims(pod.uid):
-                return _same(pod, await self._claims.settle(foreign[0]))
         except (RefusedError, UnansweredError, ClaimsError, PodError) as error:
             return Result(Outcome.FAILED, f"cannot find out what others have claimed: {error}")
         shown = newer(pod, self._ledger.pod(pod.uid))
@@ -215,12 +209,6 @@ class Binder:
         return (
             isinstance(book, Book)
             and book.generation == decision.generation
+            and book.away is None
             and decision.gpus & ~book.healthy == 0
         )
-
-
-def _same(pod: PodRecord, found: PodRecord | None) -> PodRecord | Result:
-    """Return a pod as it was found now, unless it is gone."""
-    if found is None or found.uid != pod.uid:
-        return Result(Outcome.REFUSED, f"pod {pod.namespace}/{pod.name} is gone")
-    return found

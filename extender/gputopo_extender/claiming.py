@@ -105,15 +105,7 @@ class Claims:
             self._term += 1
             self._next = None
 
-    async def settle(self, claim: Claim) -> PodRecord | None:
-        """Drop a claim of others by which nobody can be bound any more; return its pod.
-
-        A Binding of it that is under way is called off. Where it was carried out, the claim
-        stays until the watch shows it.
-
-        Raises:
-            RefusedError, UnansweredError, PodError: where that could not be done.
-        """
+    async def _settle(self, claim: Claim) -> None:
         pod = await self._pods.pod(claim.namespace, claim.name)
         if _waits(pod, claim.uid):
             pod = await self._pods.call_off(claim.namespace, claim.name)
@@ -123,12 +115,15 @@ class Claims:
             )
         if pod is None or (pod.uid, pod.node) != (claim.uid, claim.node) or not pod.live:
             self._ledger.drop_claim(claim)
-        return pod
 
     async def settle_or_keep(self, claim: Claim) -> None:
-        """Settle a claim if that can be done now; if not, it keeps its GPUs until it can."""
+        """Drop a claim of others by which nobody can be bound any more.
+
+        A Binding of it that is under way is called off. Where it was carried out, the claim
+        stays until the watch shows it; where nobody can tell now, until that is asked again.
+        """
         try:
-            await self.settle(claim)
+            await self._settle(claim)
         except (RefusedError, UnansweredError, PodError) as error:
             _log.warning(
                 "claim of another extender not settled %s",
@@ -141,7 +136,8 @@ class Claims:
         Reservations of the same moment are claimed by one write, whose end each of them awaits.
 
         Raises:
-            RefusedError, UnansweredError: where the claims may or may not stand.
+            RefusedError, UnansweredError: where the claims may or may not stand; if they do, the
+                next write finds that the Lease has another version.
         """
         if self._next is None:
             self._next = asyncio.create_task(self._write(self._term))
@@ -162,15 +158,11 @@ class Claims:
                     self._ledger.claims(), version=self._version
                 )
             except RefusedError as error:
-                self._known = False
                 if error.status not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
                     raise
                 _log.info("claims were changed by others %s", fields(reason=error))
-                return False
-            except BaseException:
-                # What the API server has now is not known.
                 self._known = False
-                raise
+                return False
         return True
 
     async def _settle_all(self) -> None:
