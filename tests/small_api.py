@@ -63,6 +63,7 @@ class SmallApi:
         lease_answers_are_lost: Leases are written, but the answer never comes.
         forbid_leases: answer 403 to all that is asked of Leases.
         before_a_lease_is_written: done once, before the next Lease is written.
+        before_a_binding: done once, before the next Binding is carried out.
         bindings: bodies of the Bindings that were carried out, in order.
         late: Bindings of ``Fault.LATE``, to be carried out by ``carry_out_late``.
         untouchable: names of pods that nobody may change.
@@ -80,6 +81,7 @@ class SmallApi:
     lease_answers_are_lost: bool = False
     forbid_leases: bool = False
     before_a_lease_is_written: Callable[[], Awaitable[None]] | None = None
+    before_a_binding: Callable[[], Awaitable[None]] | None = None
     bindings: list[Document] = field(default_factory=list)
     late: list[Document] = field(default_factory=list)
     untouchable: set[str] = field(default_factory=set)
@@ -254,12 +256,17 @@ class SmallApi:
             return _status(409, "Conflict", "the object has been modified")
         changed = copy.deepcopy(lease)
         changed["metadata"]["annotations"].update(patch["annotations"])
-        await self.put(LEASES, changed)
+        # What is written as it was keeps its version.
+        if changed != lease:
+            await self.put(LEASES, changed)
         return web.json_response(self.objects[LEASES][_path_key(request)])
 
     async def bind(self, request: web.Request) -> web.Response:
         """Carry a Binding out, or fail as the test wants."""
         body = await request.json()
+        before, self.before_a_binding = self.before_a_binding, None
+        if before is not None:
+            await before()
         fault = self.binding_faults.popleft() if self.binding_faults else None
         self.refuse_everything = self.refuse_everything or self.binding_is_the_last
         if fault is Fault.ERROR or self.refuse_everything:

@@ -26,7 +26,7 @@ _MOST_TRIES: Final = 4
 """Of one bind, where others change the pod, the claims or the topology meanwhile."""
 
 _MOST_AT_ONCE: Final = 100
-"""Claims are one object, and as many as these fit into it whatever their names are."""
+"""Claims are one object of at most 256 KiB: a hundred of eight GPUs are 60."""
 
 
 class Pods(Protocol):
@@ -209,6 +209,8 @@ class Binder:
         return (
             isinstance(book, Book)
             and book.generation == decision.generation
+            # A topology that was deleted and made anew begins with the same generation.
+            and tuple(map(book.topology.uuid_of.get, decision.match.gpus)) == decision.uuids
             and book.away is None
             and decision.gpus & ~book.healthy == 0
         )

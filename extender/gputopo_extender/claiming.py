@@ -76,7 +76,7 @@ class Claims:
         self._version: str | None = None
         self._known = False
         self._term = 0
-        self._reading = asyncio.Lock()
+        self._reading: asyncio.Task[None] | None = None
         self._writing = asyncio.Lock()
         self._next: asyncio.Task[bool] | None = None
         self._next_at = 0.0
@@ -92,18 +92,26 @@ class Claims:
             RefusedError, UnansweredError, ClaimsError, PodError: where that could not be done;
                 nothing may be given away then.
         """
-        async with self._reading:
-            if self._known:
-                return
+        if self._known:
+            return
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._read(pod))
+        # Whoever waits shares its end, a failure included: an outage makes no queue.
+        await asyncio.shield(self._reading)
+
+    async def _read(self, pod: PodRecord) -> None:
+        try:
             found = await self._store.read()
             await self._catch_up(pod)
             self._ledger.replace_claims(found.claims)
             await self._settle_all()
-            self._version = found.version
-            self._known = True
-            # What was decided before, and has not been claimed, was decided without these.
-            self._term += 1
-            self._next = None
+        finally:
+            self._reading = None
+        self._version = found.version
+        self._known = True
+        # What was decided before, and has not been claimed, was decided without these.
+        self._term += 1
+        self._next = None
 
     async def _settle(self, claim: Claim) -> None:
         pod = await self._pods.pod(claim.namespace, claim.name)
@@ -167,14 +175,11 @@ class Claims:
 
     async def _settle_all(self) -> None:
         """Settle what others left under way, so that a pod that fits without it is not refused."""
-        await asyncio.gather(
-            *(
-                self.settle_or_keep(claim)
-                for claim in self._ledger.foreign_claims()
+        async with asyncio.TaskGroup() as tasks:
+            for claim in self._ledger.foreign_claims():
                 # One that this process may be binding itself is settled when that has ended.
-                if self._ledger.reservation(claim.uid) is None
-            )
-        )
+                if self._ledger.reservation(claim.uid) is None:
+                    tasks.create_task(self.settle_or_keep(claim))
 
     async def _catch_up(self, pod: PodRecord) -> None:
         changed = await self._pods.call_off(pod.namespace, pod.name)

@@ -25,11 +25,18 @@ class ClaimsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The GPUs of one node that a Binding may give to a pod, and where to ask about that pod."""
+    """The GPUs of one node that a Binding may give to a pod, and where to ask about that pod.
+
+    Attributes:
+        version: of the pod, on which the Binding depends. Claims that are equal are so by one
+            and the same Binding: the API server keeps the version of an object that is written
+            as it was, so a write of equal claims would not be noticed by others.
+    """
 
     uid: str
     namespace: str
     name: str
+    version: str
     node: str
     gpus: tuple[GpuUuid, ...]
 
@@ -42,6 +49,7 @@ class _Pod(_Document):
     uid: _Text
     namespace: ObjectName
     name: ObjectName
+    version: _Text
     node: ObjectName
     gpus: Annotated[list[Uuid], Field(min_length=1)]
 
@@ -69,7 +77,9 @@ def parse_claims(annotations: Mapping[str, str]) -> tuple[Claim, ...]:
             f"annotation {CLAIMS_ANNOTATION}: {where or 'value'}: {detail['msg']}"
         ) from None
     return tuple(
-        Claim(pod.uid, pod.namespace, pod.name, pod.node, tuple(map(GpuUuid, pod.gpus)))
+        Claim(
+            pod.uid, pod.namespace, pod.name, pod.version, pod.node, tuple(map(GpuUuid, pod.gpus))
+        )
         for pod in pods
     )
 
@@ -81,6 +91,7 @@ def format_claims(claims: Iterable[Claim]) -> dict[str, str]:
             uid=claim.uid,
             namespace=claim.namespace,
             name=claim.name,
+            version=claim.version,
             node=claim.node,
             gpus=list(claim.gpus),
         )

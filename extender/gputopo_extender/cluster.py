@@ -13,6 +13,7 @@ from typing import Any
 import httpx2
 import msgspec
 from lightkube import AsyncClient
+from lightkube.core.exceptions import ConfigError
 from lightkube.core.resource import ApiInfo, NamespacedSubResource, ResourceDef
 from lightkube.generic_resource import Generic as Document
 from lightkube.generic_resource import GenericNamespacedResource, create_api_info
@@ -152,8 +153,12 @@ def translated() -> Iterator[None]:
         raise _of_status(error) from error
     except httpx2.HTTPError as error:
         raise UnansweredError(f"API server: {type(error).__name__}: {error}") from error
-    except msgspec.MsgspecError as error:
-        raise UnansweredError(f"API server: unreadable answer: {error}") from error
+    except (msgspec.MsgspecError, KeyError) as error:
+        # A proxy's answer may lack what lightkube looks for, as Content-Type.
+        reason = f"{type(error).__name__}: {error}"
+        raise UnansweredError(f"API server: unreadable answer: {reason}") from error
+    except ConfigError as error:
+        raise UnansweredError(f"API server: not asked: {error}") from error
 
 
 def _of_status(error: httpx2.HTTPStatusError) -> RefusedError | UnansweredError:
@@ -163,6 +168,7 @@ def _of_status(error: httpx2.HTTPStatusError) -> RefusedError | UnansweredError:
         code = error.response.status_code
     # httpx2 goes on with a link to an explanation of the code.
     message = str(error).partition("\n")[0]
-    if code is not None and httpx2.codes.is_client_error(code):
+    late = code == httpx2.codes.REQUEST_TIMEOUT  # a proxy says so after it has passed it on
+    if code is not None and httpx2.codes.is_client_error(code) and not late:
         return RefusedError(code, message)
     return UnansweredError(f"API server: {code}: {message}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from weakref import WeakValueDictionary
 
-from gputopo.topology.model import GpuMask, mask_of
+from gputopo.topology.model import GpuIndex, GpuMask, GpuUuid, mask_of
 from gputopo_extender.book import Book, State, book_of
 from gputopo_extender.claims import Claim
 from gputopo_extender.decide import Decision
@@ -241,16 +241,27 @@ class Ledger:
     ) -> dict[str, GpuMask]:
         """Return what is reserved or claimed for pods but those whose own word is counted."""
         promised: defaultdict[str, GpuMask] = defaultdict(lambda: GpuMask(0))
+        # By UUID: the numbers of GPUs change when one leaves the node.
+        known = node.topology.index_of
         for uid, reservation in self._reservations.items():
             if reservation.decision.node == name and uid not in counted:
-                promised[uid] = reservation.decision.gpus
-        known = node.topology.index_of
+                promised[uid] = _mask(reservation.decision.uuids, known)
         for claim in self._foreign:
             if claim.node == name and claim.uid not in counted:
-                gpus = mask_of(known[uuid] for uuid in claim.gpus if uuid in known)
-                promised[claim.uid] = GpuMask(promised[claim.uid] | gpus)
+                promised[claim.uid] = GpuMask(promised[claim.uid] | _mask(claim.gpus, known))
         return promised
 
 
+def _mask(uuids: Iterable[GpuUuid], known: Mapping[GpuUuid, GpuIndex]) -> GpuMask:
+    return mask_of(known[uuid] for uuid in uuids if uuid in known)
+
+
 def _claim_of(decision: Decision) -> Claim:
-    return Claim(decision.uid, decision.namespace, decision.name, decision.node, decision.uuids)
+    return Claim(
+        uid=decision.uid,
+        namespace=decision.namespace,
+        name=decision.name,
+        version=decision.version,
+        node=decision.node,
+        gpus=decision.uuids,
+    )

@@ -44,7 +44,8 @@ class _Transport(httpx2.AsyncBaseTransport):
     def __init__(self, context: SSLContext) -> None:
         """Verify servers, and show who asks, by ``context``."""
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=context),
+            # As many connections as there are requests: who makes them sees to their number.
+            connector=aiohttp.TCPConnector(ssl=context, limit=0),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
         )

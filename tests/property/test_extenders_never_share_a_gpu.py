@@ -42,7 +42,7 @@ NODES = ("n1", "n2")
 MACHINES = {name: node(0, 1, 2, 4, links={(0, 1): DOUBLE}, name=name) for name in NODES}
 ENDS = ["Failed", "Succeeded"]
 PATIENCE_SECONDS = 3600
-TURNS = ["bind", "show", "answer", "answer", "answers"]
+TURNS = ["bind", "show", "carry out", "answer", "answer", "answers"]
 STEPS = 40
 """Turns of the event loop after which nobody has anything to do."""
 
@@ -108,9 +108,11 @@ class Server:
     def write_claims(self, claims: tuple[Claim, ...], version: str | None) -> str:
         if self.claims.version != version:
             raise RefusedError(409, "the Lease has another version")
-        self.version += 1
-        self.claims = Claimed(claims, str(self.version))
-        return str(self.version)
+        # What is written as it was keeps its version.
+        if version is None or claims != self.claims.claims:
+            self.version += 1
+            self.claims = Claimed(claims, str(self.version))
+        return str(self.claims.version)
 
 
 @dataclass(slots=True, eq=False)
@@ -215,6 +217,9 @@ class Machine(RuleBasedStateMachine):
         finally:
             for each in self.extenders:
                 self._cancel(each)
+            for task in asyncio.all_tasks(self.loop):
+                task.cancel()
+            self._let_go_on()
             self.loop.close()
 
     @rule(gpus=st.integers(1, 4))
@@ -259,6 +264,9 @@ class Machine(RuleBasedStateMachine):
             elif turn == "show":
                 self._show(self.extenders[which], len(self.server.changes))
                 self._let_go_on()
+            elif turn == "carry out":
+                for request in self._waiting(which)[:1]:
+                    self._carry_out_unanswered(request)
             else:
                 self._go_on(which, 1 if turn == "answer" else 6)
 
@@ -291,6 +299,11 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data())
     def a_request_is_answered(self, data: st.DataObject) -> None:
         self._answer(self._any_request(data))
+
+    @precondition(lambda self: self.requests)
+    @rule(data=st.data())
+    def a_request_is_carried_out_and_answered_at_any_later_time(self, data: st.DataObject) -> None:
+        self._carry_out_unanswered(self._any_request(data))
 
     @precondition(lambda self: self.requests)
     @rule(data=st.data(), fate=st.sampled_from(["carried out", "late", "never arrives"]))
@@ -391,15 +404,25 @@ class Machine(RuleBasedStateMachine):
 
     def _go_on(self, which: int, answers: int) -> None:
         for _ in range(answers):
-            client = self.extenders[which].client
-            waiting = [each for each in self.requests if each.sender is client]
-            if waiting:
-                self._answer(waiting[0])
+            for request in self._waiting(which)[:1]:
+                self._answer(request)
+
+    def _waiting(self, which: int) -> list[Request]:
+        client = self.extenders[which].client
+        return [each for each in self.requests if each.sender is client]
 
     def _answer(self, request: Request) -> None:
         self.requests.remove(request)
         self._carry_out(request)
         self._let_go_on()
+
+    def _carry_out_unanswered(self, request: Request) -> None:
+        outcome: asyncio.Future[Any] = self.loop.create_future()
+        try:
+            outcome.set_result(request.work())
+        except RefusedError as error:
+            outcome.set_exception(error)
+        request.work = outcome.result
 
     def _carry_out(self, request: Request) -> None:
         try:

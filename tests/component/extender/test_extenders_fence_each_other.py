@@ -1,11 +1,13 @@
 """Two extenders on one API server: what one has begun, the other finds, whatever happened to it."""
 
 import asyncio
+import dataclasses
 import json
 
 from extender_world import IMPATIENT, Extender, Start, twice, until, uuids_of
 from gputopo.api.names import CLAIMS_ANNOTATION, GPUS_ANNOTATION
 from gputopo.topology.catalogue import named
+from gputopo.topology.model import GpuUuid
 from objects import Document, pod, topology_object
 from small_api import LEASES, PODS, TOPOLOGIES, Fault, SmallApi
 
@@ -38,6 +40,7 @@ async def test_a_bind_claims_its_gpus_until_it_is_carried_out(start: Start, api:
                 "uid": "uid-a",
                 "namespace": "default",
                 "name": "a",
+                "version": claims(api)[0]["version"],
                 "node": "n1",
                 "gpus": uuids_of(api.pod("a")),
             }
@@ -185,6 +188,30 @@ async def test_what_was_decided_before_others_were_heard_of_is_decided_anew(
     assert twice(live_pods(api)) == []
 
 
+async def test_claims_that_are_written_again_are_other_claims(start: Start, api: SmallApi) -> None:
+    """The API server keeps the version of a Lease that is written as it was."""
+    for name in ("a", "b"):
+        await api.put(PODS, pod(name, 8))
+    async with start(**PATIENT) as leader, start(**PATIENT) as successor:
+        decided, go_on = asyncio.Event(), asyncio.Event()
+        others: list[asyncio.Task[str]] = []
+
+        async def the_successor_waits() -> None:
+            decided.set()
+            await go_on.wait()
+
+        async def the_successor_calls_it_off_and_decides() -> None:
+            api.before_a_lease_is_written = the_successor_waits
+            others.append(asyncio.create_task(successor.scheduler().bind(pod("b", 8), "n1")))
+            await decided.wait()
+
+        api.before_a_binding = the_successor_calls_it_off_and_decides
+        assert await leader.scheduler().bind(pod("a", 8), "n1") == ""
+        go_on.set()
+        assert "too few free GPUs" in await others[0]
+    assert twice(live_pods(api)) == []
+
+
 async def test_two_that_believe_to_lead_share_no_gpu(start: Start, api: SmallApi) -> None:
     pods = [pod(f"p{number}", 1 + number % 2) for number in range(16)]
     for each in pods:
@@ -267,6 +294,25 @@ async def test_a_topology_that_changes_under_a_bind_is_decided_on_anew(
         assert await extender.scheduler().bind(pod("a", 4), "n1") == ""
     assert set(uuids_of(api.pod("a"))) == {gpu.uuid for gpu in DGX.gpus[4:]}
     assert json.loads(api.pod("a")["metadata"]["annotations"][GPUS_ANNOTATION])["generation"] == 2
+
+
+async def test_a_topology_that_is_made_anew_under_a_bind_is_decided_on_anew(
+    start: Start, api: SmallApi
+) -> None:
+    await api.put(PODS, pod("a", 4))
+    others = [dataclasses.replace(gpu, uuid=GpuUuid(f"{gpu.uuid}-new")) for gpu in DGX.gpus]
+    anew = topology_object("n1", dataclasses.replace(DGX, gpus=tuple(others)))
+    async with start() as extender:
+
+        async def it_is_made_anew() -> None:
+            await api.delete(TOPOLOGIES, "n1")
+            await until(lambda: _is(extender, 'gputopo_ledger_nodes{state="serving"}', 1))
+            await api.put(TOPOLOGIES, anew)
+            await until(lambda: _is(extender, 'gputopo_ledger_nodes{state="serving"}', 2))
+
+        api.before_a_lease_is_written = it_is_made_anew
+        assert await extender.scheduler().bind(pod("a", 4), "n1") == ""
+    assert set(uuids_of(api.pod("a"))) <= {gpu.uuid for gpu in others}
 
 
 async def test_a_bind_that_others_disturb_again_and_again_fails_and_says_so(

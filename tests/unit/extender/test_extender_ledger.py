@@ -7,6 +7,7 @@ from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.enums import PolicyName
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.topology.catalogue import named
+from gputopo.topology.model import mask_of
 from gputopo_extender.book import Book, State
 from gputopo_extender.claims import Claim
 from gputopo_extender.decide import Decision, decide
@@ -279,7 +280,7 @@ def test_nodes_of_equal_structure_get_equal_answers_with_their_own_uuids() -> No
 
 
 def claim(name: str, *gpus: int) -> Claim:
-    return Claim(f"uid-{name}", "default", name, "n1", tuple(UUIDS[gpu] for gpu in gpus))
+    return Claim(f"uid-{name}", "default", name, "1", "n1", tuple(UUIDS[gpu] for gpu in gpus))
 
 
 def test_claims_for_pods_that_do_not_show_it_hold_their_gpus() -> None:
@@ -297,12 +298,29 @@ def test_what_may_yet_be_bound_is_claimed_and_what_is_bound_no_longer() -> None:
     ledger.replace_claims([claim("of-another", 7)])
     decision = decision_for(pod("a", 2), ledger)
     ledger.reserve(decision)
-    own = Claim("uid-a", "default", "a", "n1", decision.uuids)
+    own = Claim("uid-a", "default", "a", "1", "n1", decision.uuids)
     assert ledger.claims() == (own, claim("of-another", 7))
     ledger.mark("uid-a", Progress.UNKNOWN)
     assert ledger.claims() == (own, claim("of-another", 7))
     ledger.mark("uid-a", Progress.BOUND)
     assert ledger.claims() == (claim("of-another", 7),)
+
+
+def test_a_reservation_holds_its_gpus_under_whatever_number_they_have() -> None:
+    ledger = ledger_with(pod("a", 2))
+    decision = decision_for(pod("a", 2), ledger)
+    ledger.reserve(decision)
+    renumbered = dataclasses.replace(
+        DGX,
+        gpus=tuple(
+            dataclasses.replace(gpu, uuid=uuid)
+            for gpu, uuid in zip(DGX.gpus, [*UUIDS[1:], UUIDS[0]], strict=True)
+        ),
+    )
+    ledger.put_topology(node_of(topology_object("n1", renumbered, generation=2)))
+    here = book(ledger)
+    assert here.used != decision.gpus
+    assert here.used == mask_of(here.topology.index_of[uuid] for uuid in decision.uuids)
 
 
 def versioned(name: str, version: int) -> Document:
