@@ -31,6 +31,6 @@ CALLED_OFF_ANNOTATION: Final = "gputopo.io/binding-called-off"
 """Changed on a pod, its value meaning nothing, so that Bindings under way find another version."""
 
 CLAIMS_ANNOTATION: Final = "gputopo.io/claims"
-"""On a Lease per node: what the extender has given, or is about to give, to whom."""
+"""On the Lease ``gputopo-claims``: what extenders are about to give, to whom."""
 
 MAX_GPUS_PER_POD: Final = 16
