@@ -33,7 +33,7 @@ def claimed(api: SmallApi) -> list[str]:
 async def test_a_bind_claims_its_gpus_until_it_is_carried_out(start: Start, api: SmallApi) -> None:
     await api.put(PODS, pod("a", 2))
     await api.put(PODS, pod("b", 1))
-    async with start() as extender:
+    async with start(**PATIENT) as extender:
         assert await extender.scheduler().bind(pod("a", 2), "n1") == ""
         assert claims(api) == [
             {
@@ -53,7 +53,7 @@ async def test_binds_that_begin_together_are_claimed_together(start: Start, api:
     pods = [pod(f"p{number}") for number in range(8)]
     for each in pods:
         await api.put(PODS, each)
-    async with start() as extender:
+    async with start(**PATIENT) as extender:
         scheduler = extender.scheduler()
         before = api.version
         assert await asyncio.gather(*(scheduler.bind(each, "n1") for each in pods)) == [""] * 8
@@ -68,7 +68,7 @@ async def test_a_binding_that_a_dead_leader_left_under_way_is_called_off_by_the_
     await api.put(PODS, pod("late", 8))
     await api.put(PODS, pod("next", 8))
     api.binding_faults.append(Fault.LATE)
-    async with start(**PATIENT) as leader, start() as successor:
+    async with start(**PATIENT) as leader, start(**PATIENT) as successor:
         under_way = asyncio.create_task(leader.scheduler().bind(pod("late", 8), "n1"))
         await until(lambda: _is_late(api))
         assert await successor.scheduler().bind(pod("next", 8), "n1") == ""
@@ -87,7 +87,7 @@ async def test_nothing_is_given_away_before_the_watch_shows_what_others_have_bou
 ) -> None:
     await api.put(PODS, pod("a", 8))
     await api.put(PODS, pod("b", 8))
-    async with start() as leader, start(**IMPATIENT) as successor:
+    async with start(**PATIENT) as leader, start(**IMPATIENT) as successor:
         api.mute = True  # the successor's watch shows nothing of it
         error = await successor.scheduler().bind(pod("b", 8), "n1")
         assert "the watch has not shown version" in error
@@ -103,7 +103,7 @@ async def test_a_pod_that_another_extender_has_bound_is_not_decided_again(
 ) -> None:
     for name in ("a", "b", "c"):
         await api.put(PODS, pod(name, 4))
-    async with start() as leader, start() as successor:
+    async with start(**PATIENT) as leader, start(**PATIENT) as successor:
         for name in ("a", "b"):
             assert await leader.scheduler().bind(pod(name, 4), "n1") == ""
         for name in ("a", "b"):
@@ -117,7 +117,7 @@ async def test_a_pod_that_another_extender_has_claimed_is_called_off_before_it_i
 ) -> None:
     await api.put(PODS, pod("a", 4))
     api.binding_faults.append(Fault.LATE)
-    async with start(**PATIENT) as leader, start() as successor:
+    async with start(**PATIENT) as leader, start(**PATIENT) as successor:
         under_way = asyncio.create_task(leader.scheduler().bind(pod("a", 4), "n1"))
         await until(lambda: _is_late(api))
         assert await successor.scheduler().bind(pod("a", 4), "n1") == ""
@@ -133,7 +133,7 @@ async def test_a_claim_that_cannot_be_settled_keeps_its_gpus_until_it_can(
     await api.put(PODS, pod("next", 2))
     api.binding_faults.append(Fault.LATE)
     used = 'gputopo_ledger_gpus{state="used"}'
-    async with start(**PATIENT) as leader, start() as successor:
+    async with start(**PATIENT) as leader, start(**PATIENT) as successor:
         under_way = asyncio.create_task(leader.scheduler().bind(pod("stuck", 4), "n1"))
         await until(lambda: _is_late(api))
         api.untouchable.add("stuck")
@@ -153,7 +153,7 @@ async def test_a_leader_that_wakes_up_finds_what_its_successor_gave_away(
 ) -> None:
     for name in ("before", "meanwhile", "after"):
         await api.put(PODS, pod(name, 4))
-    async with start() as leader, start() as successor:
+    async with start(**PATIENT) as leader, start(**PATIENT) as successor:
         assert await leader.scheduler().bind(pod("before", 4), "n1") == ""
         assert await successor.scheduler().bind(pod("meanwhile", 4), "n1") == ""
         assert "too few free GPUs" in await leader.scheduler().bind(pod("after", 4), "n1")
@@ -166,7 +166,7 @@ async def test_what_was_decided_before_others_were_heard_of_is_decided_anew(
     for name, gpus in (("first", 2), ("b", 2), ("c", 2), ("of-successor", 1), ("others", 4)):
         await api.put(PODS, pod(name, gpus))
     used = 'gputopo_ledger_gpus{state="used"}'
-    async with start() as leader, start() as successor:
+    async with start(**PATIENT) as leader, start(**PATIENT) as successor:
         scheduler = leader.scheduler()
         assert await scheduler.bind(pod("first", 2), "n1") == ""
         assert await successor.scheduler().bind(pod("of-successor", 1), "n1") == ""
@@ -216,7 +216,7 @@ async def test_two_that_believe_to_lead_share_no_gpu(start: Start, api: SmallApi
     pods = [pod(f"p{number}", 1 + number % 2) for number in range(16)]
     for each in pods:
         await api.put(PODS, each)
-    async with start() as one, start() as other:
+    async with start(**PATIENT) as one, start(**PATIENT) as other:
         schedulers = [one.scheduler(), other.scheduler()]
         await asyncio.gather(
             *(scheduler.bind(each, "n1") for each in pods for scheduler in schedulers)
@@ -230,12 +230,12 @@ async def test_nothing_is_given_away_where_the_claims_cannot_be_read(
 ) -> None:
     await api.put(PODS, pod("a", 2))
     await api.put(PODS, pod("b", 2))
-    async with start() as extender:
+    async with start(**PATIENT) as extender:
         assert await extender.scheduler().bind(pod("a", 2), "n1") == ""
     lease = api.objects[LEASES][LEASE]
     lease["metadata"]["annotations"][CLAIMS_ANNOTATION] = '{"v":1,"pods":[{"gpus":[7]}]}'
     await api.put(LEASES, lease)
-    async with start() as extender:
+    async with start(**PATIENT) as extender:
         error = await extender.scheduler().bind(pod("b", 2), "n1")
         where = "Lease gputopo-system/gputopo-claims: annotation gputopo.io/claims: pods.0."
         assert where in error
@@ -247,7 +247,7 @@ async def test_nothing_is_given_away_where_the_claims_cannot_be_read(
 
 async def test_who_may_not_claim_gives_nothing_away(start: Start, api: SmallApi) -> None:
     await api.put(PODS, pod("a", 8))
-    async with start() as extender:
+    async with start(**PATIENT) as extender:
         scheduler = extender.scheduler()
         api.forbid_leases = True
         assert "cannot find out what others have claimed: API server: 403" in await scheduler.bind(
@@ -283,7 +283,7 @@ async def test_a_topology_that_changes_under_a_bind_is_decided_on_anew(
     start: Start, api: SmallApi
 ) -> None:
     await api.put(PODS, pod("a", 4))
-    async with start() as extender:
+    async with start(**PATIENT) as extender:
         first_half = topology_object("n1", DGX, generation=2, unhealthy=[0, 1, 2, 3])
 
         async def half_of_it_breaks() -> None:
@@ -302,7 +302,7 @@ async def test_a_topology_that_is_made_anew_under_a_bind_is_decided_on_anew(
     await api.put(PODS, pod("a", 4))
     others = [dataclasses.replace(gpu, uuid=GpuUuid(f"{gpu.uuid}-new")) for gpu in DGX.gpus]
     anew = topology_object("n1", dataclasses.replace(DGX, gpus=tuple(others)))
-    async with start() as extender:
+    async with start(**PATIENT) as extender:
 
         async def it_is_made_anew() -> None:
             await api.delete(TOPOLOGIES, "n1")
@@ -320,7 +320,7 @@ async def test_a_bind_that_others_disturb_again_and_again_fails_and_says_so(
 ) -> None:
     await api.put(PODS, pod("a"))
     await api.put(PODS, pod("b"))
-    async with start() as extender:
+    async with start(**PATIENT) as extender:
         assert await extender.scheduler().bind(pod("a"), "n1") == ""
 
         async def another_writes() -> None:

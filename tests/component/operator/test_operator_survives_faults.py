@@ -63,6 +63,7 @@ def test_a_place_to_write_to_that_is_not_there_is_tried_less_and_less_often(
     faults = own_operator.api.faults
     faults += [Fault("POST", "/jobs", 404, "namespaces default not found")] * 100
     own_operator.api.create("gpujobs", gpu_job("train"))
+    eventually("a first try", lambda: len(faults) < 100)
     time.sleep(4.0)
     # After 0.5, 1, 2, ... seconds, where a conflict would come again five times a second.
     assert 95 <= len(faults) < 100
