@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gputopo.api.annotations import AnnotationError, GpusAnnotation, parse_gpus
-from gputopo.topology.model import GpuMask, GpuUuid, NodeTopology, mask_of
+from gputopo.topology.model import GpuMask, NodeTopology, mask_of
 from gputopo_extender.pods import PodRecord
-from gputopo_extender.topologies import NodeRecord
+from gputopo_extender.topologies import NodeRecord, known_mask
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -115,6 +115,6 @@ def _held(node: NodeRecord, pod: PodRecord) -> _Held:
 
 def _annotated(node: NodeRecord, annotation: GpusAnnotation) -> GpuMask:
     """Return the annotated GPUs; one that left the node since is nobody's any more."""
-    known = node.topology.index_of
-    uuids = (GpuUuid(uuid) for uuids in annotation.containers.values() for uuid in uuids)
-    return mask_of(known[uuid] for uuid in uuids if uuid in known)
+    return known_mask(
+        node.topology, (uuid for uuids in annotation.containers.values() for uuid in uuids)
+    )

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from weakref import WeakValueDictionary
 
-from gputopo.topology.model import GpuIndex, GpuMask, GpuUuid, mask_of
+from gputopo.topology.model import GpuMask
 from gputopo_extender.book import Book, State, book_of
 from gputopo_extender.claims import Claim
 from gputopo_extender.decide import Decision
 from gputopo_extender.pods import PodRecord
-from gputopo_extender.topologies import NodeRecord, Unreadable
+from gputopo_extender.topologies import NodeRecord, Unreadable, known_mask
 
 
 class Progress(Enum):
@@ -242,18 +242,14 @@ class Ledger:
         """Return what is reserved or claimed for pods but those whose own word is counted."""
         promised: defaultdict[str, GpuMask] = defaultdict(lambda: GpuMask(0))
         # By UUID: the numbers of GPUs change when one leaves the node.
-        known = node.topology.index_of
         for uid, reservation in self._reservations.items():
             if reservation.decision.node == name and uid not in counted:
-                promised[uid] = _mask(reservation.decision.uuids, known)
+                promised[uid] = known_mask(node.topology, reservation.decision.uuids)
         for claim in self._foreign:
             if claim.node == name and claim.uid not in counted:
-                promised[claim.uid] = GpuMask(promised[claim.uid] | _mask(claim.gpus, known))
+                gpus = known_mask(node.topology, claim.gpus)
+                promised[claim.uid] = GpuMask(promised[claim.uid] | gpus)
         return promised
-
-
-def _mask(uuids: Iterable[GpuUuid], known: Mapping[GpuUuid, GpuIndex]) -> GpuMask:
-    return mask_of(known[uuid] for uuid in uuids if uuid in known)
 
 
 def _claim_of(decision: Decision) -> Claim:

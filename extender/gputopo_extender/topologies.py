@@ -1,6 +1,6 @@
 """A GPUTopology object as the ledger keeps it: readable, or the reason why not."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +64,7 @@ def node_of(document: Mapping[str, Any]) -> NodeRecord | Unreadable:
         node=node,
         generation=int(metadata.get("generation") or 0),
         topology=topology,
-        healthy=mask_of(_indices(topology, [gpu for gpu in status.gpus if gpu.healthy])),
+        healthy=known_mask(topology, (gpu.uuid for gpu in status.gpus if gpu.healthy)),
         holders=_holders(topology, status.gpus),
         away=_away(status.conditions),
     )
@@ -79,9 +79,10 @@ def _away(conditions: list[Condition]) -> str | None:
     return None
 
 
-def _indices(topology: NodeTopology, gpus: list[ObservedGpu]) -> list[GpuIndex]:
+def known_mask(topology: NodeTopology, uuids: Iterable[str]) -> GpuMask:
+    """Return these GPUs of a node as a set; one that it does not have is left out."""
     known = topology.index_of
-    return [known[GpuUuid(gpu.uuid)] for gpu in gpus if GpuUuid(gpu.uuid) in known]
+    return mask_of(known[GpuUuid(uuid)] for uuid in uuids if GpuUuid(uuid) in known)
 
 
 def _holders(topology: NodeTopology, gpus: list[ObservedGpu]) -> tuple[Holder, ...]:
