@@ -123,7 +123,10 @@ class ApiServer:
             f"{self._url}{path}?{query}",
             headers={"Authorization": f"Bearer {self._token}", **ADMIN.headers()},
         )
-        with self._opener.open(request, timeout=seconds + 30) as response:
+        return self._events(request, seconds + 30)
+
+    def _events(self, request: urllib.request.Request, timeout: float) -> Iterator[dict[str, Any]]:
+        with self._opener.open(request, timeout=timeout) as response:
             for line in response:
                 yield json.loads(line)
 

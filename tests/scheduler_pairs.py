@@ -114,15 +114,13 @@ class Pods:
 
 
 @contextmanager
-def watched(server: ApiServer, seconds: float) -> Iterator[Pods]:
-    """Watch all pods for so long at most."""
+def watched(server: ApiServer) -> Iterator[Pods]:
+    """Watch all pods from now on, for ten minutes at most."""
     seen = Pods()
-    begun = threading.Event()
     over = threading.Event()
+    events = server.watch(PODS, seconds=600)
 
     def follow() -> None:
-        events = server.watch(PODS, seconds)
-        begun.set()
         for event in events:
             if over.is_set():
                 return
@@ -130,7 +128,6 @@ def watched(server: ApiServer, seconds: float) -> Iterator[Pods]:
 
     thread = threading.Thread(target=follow)
     thread.start()
-    begun.wait(30)
     yield seen
     over.set()
     # One more change ends the wait for the next event.
