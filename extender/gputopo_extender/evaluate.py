@@ -4,11 +4,11 @@ Reasons are short and the same for all nodes of one class: kube-scheduler joins 
 event ("0/9 nodes are available: 7 too few free GPUs, 2 no GPUTopology").
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import chain, compress, islice
+from itertools import compress
 
 from gputopo.bandwidth.preserved import preserved_mb_per_s
 from gputopo.placement.model import Match, NoFit
@@ -78,20 +78,18 @@ class Evaluation:
         fitting = self._candidates()
         return list(compress(self.nodes, map(fitting.__contains__, self.keys)))
 
-    def best(self, most: int, *, sensitive: bool) -> list[str]:
-        """Return the nodes that can take the pod; where they are more than ``most``, the best."""
-        fits = self.fits()
-        if len(fits) <= most:
-            return fits
-        scored = score_nodes(self._candidates(), sensitive=sensitive)
-        by_score = defaultdict[int, list[str]](list)
-        for node, key in zip(self.nodes, self.keys, strict=True):
-            if key in scored:
-                by_score[scored[key]].append(node)
-        best_first = chain.from_iterable(
-            by_score[score] for score in sorted(by_score, reverse=True)
-        )
-        return list(islice(best_first, most))
+    def best(self, *, sensitive: bool) -> list[str]:
+        """Return of the nodes that can take the pod those that kube-scheduler would choose from.
+
+        They have the highest score, and of those the largest part of their GPUs in use.
+        """
+        rank = {
+            key: (score, -_free_part(key))
+            for key, score in score_nodes(self._candidates(), sensitive=sensitive).items()
+        }
+        highest = max(rank.values(), default=None)
+        best = {key for key, its in rank.items() if its == highest}
+        return list(compress(self.nodes, map(best.__contains__, self.keys)))
 
     def failed(self) -> dict[str, str]:
         """Return the nodes that may fit after other pods have ended, and why not now."""
@@ -194,6 +192,11 @@ def _answer(known: Known, shape: Shape) -> Answer:
         return match
     before = preserved_mb_per_s(known.structure, known.free)
     return Candidate(match=match, lost_mb_per_s=before - match.preserved_mb_per_s)
+
+
+def _free_part(key: Hashable) -> float:
+    """Return the part of a node's GPUs that are free; of a node that is no State, 0."""
+    return key.free.bit_count() / len(key.structure.gpus) if isinstance(key, State) else 0.0
 
 
 def _shortage(state: State, size: int) -> Misfit | None:

@@ -1,6 +1,7 @@
 """What the four verbs answer; deciding is done elsewhere."""
 
 import logging
+import random
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -27,8 +28,8 @@ from gputopo_extender.preempt import Freed, chosen
 from gputopo_extender.request import Ask, Refusal, read
 from gputopo_extender.watch import Follower
 
-_MOST_NODES: Final = 100
-"""As few as kube-scheduler itself would be content with where there are many."""
+_MANY_NODES: Final = 100
+"""As many as kube-scheduler itself would be content with where there are more."""
 
 _log = logging.getLogger(__name__)
 
@@ -148,10 +149,16 @@ class Verbs:
         return tuple(None if pod is None else pod.priority for pod in known)
 
     def _offered(self, pod: PodRecord, found: Evaluation, ask: Ask | Refusal) -> list[str]:
-        """Return the nodes to choose from: the best, or all where the pod has preferences."""
-        if not isinstance(ask, Ask) or pod.prefers:
-            return found.fits()
-        return found.best(_MOST_NODES, sensitive=ask.shape.request.sensitive)
+        """Return the nodes to choose from; of many one of the best, unless the pod has preferences.
+
+        For one node kube-scheduler computes no scores and asks for none.
+        """
+        fits = found.fits()
+        if len(fits) <= _MANY_NODES or not isinstance(ask, Ask) or pod.prefers:
+            return fits
+        # Any of them, as kube-scheduler does: what fails on one for reasons that nobody here
+        # knows may go well on the next.
+        return [random.choice(found.best(sensitive=ask.shape.request.sensitive))]  # noqa: S311
 
     def _read(self, pod: PodRecord) -> Ask | Refusal:
         return read(pod, resource=self._resource, default_policy=self._default_policy)

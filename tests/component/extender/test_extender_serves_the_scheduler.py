@@ -83,6 +83,27 @@ async def test_the_only_feasible_node_is_bound_without_prioritize(
         assert await extender.metric('gputopo_extender_binds_total{outcome="bound"}') == 1
 
 
+async def test_of_more_than_100_nodes_filter_hands_back_one_of_the_best(
+    start: Start, api: SmallApi
+) -> None:
+    linked = [f"v{number}" for number in range(80)]
+    names = linked + [f"p{number}" for number in range(40)]
+    for name in names:
+        kind = "dgx1-v100" if name in linked else "pcie-8gpu"
+        await api.put(TOPOLOGIES, topology_object(name, named(kind, node=name)))
+    ring, choosy = pod("ring", 3), pod("choosy", 3)
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}
+    choosy["spec"]["affinity"] = {"nodeAffinity": preferred}
+    async with start() as extender:
+        scheduler = extender.scheduler()
+        offered = [(await scheduler.filter(ring, names)).fits for _ in range(20)]
+        assert all(len(nodes) == 1 for nodes in offered)
+        assert {node for nodes in offered for node in nodes} <= set(linked)
+        assert len({node for (node,) in offered}) > 1, "not the same one again and again"
+        assert (await scheduler.filter(ring, names[:100])).fits == names[:100]
+        assert (await scheduler.filter(choosy, names)).fits == names
+
+
 async def test_why_a_node_is_unfit_is_said_in_the_class_that_preemption_reads(
     start: Start, api: SmallApi
 ) -> None:
