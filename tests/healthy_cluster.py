@@ -240,11 +240,14 @@ def _scheduler() -> Document:
         "command": ["kube-scheduler", "--config=/etc/kube-scheduler/config.yaml"],
         "volumeMounts": [{"name": "config", "mountPath": "/etc/kube-scheduler"}],
     }
-    document = _workload("scheduler", {"readyReplicas": 1}, extender, scheduler)
-    document["spec"]["template"]["spec"]["volumes"] = [
-        {"name": "tmp", "emptyDir": {}},
-        {"name": "config", "configMap": {"name": "gputopo-scheduler"}},
-    ]
+    document = _workload("scheduler", {"readyReplicas": 1}, scheduler)
+    document["spec"]["template"]["spec"] |= {
+        "initContainers": [extender],
+        "volumes": [
+            {"name": "tmp", "emptyDir": {}},
+            {"name": "config", "configMap": {"name": "gputopo-scheduler"}},
+        ],
+    }
     return document
 
 

@@ -80,7 +80,13 @@ def pod_of(workload: Object) -> Object:
     return pod
 
 
+def containers_of(workload: Object) -> list[Object]:
+    """Return the containers of a Deployment or DaemonSet, sidecars included."""
+    pod = pod_of(workload)
+    return [*pod.get("initContainers", []), *pod["containers"]]
+
+
 def container(workload: Object, name: str) -> Object:
     """Return a container of a Deployment or DaemonSet."""
-    (found,) = [each for each in pod_of(workload)["containers"] if each["name"] == name]
+    (found,) = [each for each in containers_of(workload) if each["name"] == name]
     return dict(found)

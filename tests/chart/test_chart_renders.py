@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from helmchart import CHART, Helm, HelmError, Object, container, find, pod_of
+from helmchart import CHART, Helm, HelmError, Object, container, containers_of, find, pod_of
 
 EVERYTHING: dict[str, Any] = {
     "resourceName": "example.com/gpu",
@@ -144,9 +144,19 @@ def test_the_extender_keeps_its_claims_in_the_namespace_of_the_release(
     assert "--namespace=gputopo-system" in extender["args"]
 
 
+def test_kube_scheduler_starts_after_its_extender_is_ready_and_ends_before_it(
+    objects: list[Object],
+) -> None:
+    pod = pod_of(find(objects, "Deployment", "gputopo-scheduler"))
+    (extender,) = pod["initContainers"]
+    assert extender["restartPolicy"] == "Always", "a sidecar"
+    assert extender["startupProbe"]["httpGet"] == extender["readinessProbe"]["httpGet"]
+    assert [each["name"] for each in pod["containers"]] == ["kube-scheduler"]
+
+
 def test_no_container_has_a_capability_or_a_writable_root(objects: list[Object]) -> None:
     for workload in workloads(objects):
-        for each in pod_of(workload)["containers"]:
+        for each in containers_of(workload):
             assert each["securityContext"] == {
                 "allowPrivilegeEscalation": False,
                 "readOnlyRootFilesystem": True,
@@ -193,7 +203,7 @@ def test_the_agent_runs_on_every_tainted_node_first(objects: list[Object]) -> No
 
 def test_every_container_is_probed_and_bounded(everything: list[Object]) -> None:
     for workload in workloads(everything):
-        for each in pod_of(workload)["containers"]:
+        for each in containers_of(workload):
             ports = {port["name"] for port in each["ports"]}
             for probe in ("livenessProbe", "readinessProbe"):
                 assert each[probe]["httpGet"]["port"] in ports
@@ -363,9 +373,7 @@ def test_monitors_and_network_policies_come_when_asked_for(
             for port in rule["ports"]
         }
         served = {
-            port["containerPort"]
-            for each in pod_of(workload)["containers"]
-            for port in each["ports"]
+            port["containerPort"] for each in containers_of(workload) for port in each["ports"]
         }
         assert opened == served
 

@@ -138,7 +138,7 @@ OWN = version("gputopo")
             f"is of version 9.9.9, and this program of {OWN}",
         ),
         (
-            _image(SCHEDULER, "1", "registry.k8s.io/kube-scheduler:v1.34.1"),
+            _image(SCHEDULER, "0", "registry.k8s.io/kube-scheduler:v1.34.1"),
             "warning",
             SCHEDULER_DEPLOYMENT,
             "runs kube-scheduler 1.34 in a cluster of 1.36",
@@ -146,7 +146,7 @@ OWN = version("gputopo")
         (
             both(
                 lambda api: api.objects[VERSION].update(gitVersion="v1.30.4-gke.7"),
-                _image(SCHEDULER, "1", "mirror.example/kube-scheduler:v1.30.4"),
+                _image(SCHEDULER, "0", "mirror.example/kube-scheduler:v1.30.4"),
             ),
             "error",
             "Kubernetes",
@@ -165,6 +165,6 @@ def test_versions_that_do_not_fit_are_told(
 def test_an_image_that_does_not_tell_its_version_is_not_judged(
     api: CannedApi, gputopo: Command, image: str
 ) -> None:
-    _image(SCHEDULER, "1", image)(api)
+    _image(SCHEDULER, "0", image)(api)
     api.objects[VERSION]["gitVersion"] = "a fork"
     assert findings(gputopo) == []

@@ -221,10 +221,10 @@ def test_a_scheduler_that_has_not_started_has_no_oldconfiguration(
     [
         change(DEPLOYMENTS, SCHEDULER, "spec", "template", "spec", volumes=None),
         change(
-            DEPLOYMENTS, SCHEDULER, "spec", "template", "spec", "containers", "1", volumeMounts=None
+            DEPLOYMENTS, SCHEDULER, "spec", "template", "spec", "containers", "0", volumeMounts=None
         ),
-        change(DEPLOYMENTS, SCHEDULER, "spec", "template", "spec", "containers", "1", command=None),
-        change(DEPLOYMENTS, SCHEDULER, "spec", "template", "spec", "containers", "1", name="x"),
+        change(DEPLOYMENTS, SCHEDULER, "spec", "template", "spec", "containers", "0", command=None),
+        change(DEPLOYMENTS, SCHEDULER, "spec", "template", "spec", "containers", "0", name="x"),
     ],
 )
 def test_a_scheduler_whose_configuration_cannot_be_found_is_not_checked(

@@ -26,9 +26,9 @@ def parts(snapshot: Snapshot, kind: Kind, component: str) -> list[Document]:
 
 
 def containers(workload: Document) -> list[Document]:
-    """Return the containers of a Deployment or DaemonSet."""
-    found: list[Document] = workload["spec"]["template"]["spec"]["containers"]
-    return found
+    """Return the containers of a Deployment or DaemonSet, sidecars included."""
+    pod = workload["spec"]["template"]["spec"]
+    return [*(pod.get("initContainers") or ()), *pod["containers"]]
 
 
 def labels(document: Document) -> dict[str, str]:
