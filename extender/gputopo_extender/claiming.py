@@ -17,7 +17,7 @@ from gputopo_extender.leases import Claimed
 from gputopo_extender.ledger import Ledger
 from gputopo_extender.pods import PodError, PodRecord
 
-SPACING_SECONDS: Final = 0.05
+SPACING_SECONDS: Final = 0.1
 """Between the beginnings of two writes: what is decided meanwhile is claimed in one. The first
 after a pause waits for nothing."""
 
