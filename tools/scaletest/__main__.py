@@ -57,18 +57,17 @@ def _measure(options: argparse.Namespace, sets: Sequence[tuple[str, Sequence[int
     rounds: list[Round] = []
     with Client(paths) as client:
         installed_replicas = replicas_installed(client)
-        schedulers: tuple[Scheduler, ...] = (
+        alone: list[Scheduler] = [
             Plain(paths, kubectl),
             DoNothing(paths, kubectl),
             Ours(client, 1),
-            Ours(client, installed_replicas),
-        )
+        ]
         try:
             tell(f"{options.nodes} nodes")
             names = [f"scale-{number}" for number in range(options.nodes)]
             with fleet.fleet(client, Cluster(paths, progress), paths, kwok, names):
                 scale(client, 0)
-                for scheduler in schedulers:
+                for scheduler in alone * options.rounds + [Ours(client, installed_replicas)]:
                     rounds += take_turn(client, scheduler, sets, tell)
         finally:
             scale(client, installed_replicas)
@@ -82,6 +81,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--pods", type=int, default=3000, help="of one GPU (3000)")
     parser.add_argument("--mixed", type=int, default=1000, help="then of 1 to 8 GPUs (1000)")
     parser.add_argument("--seed", type=int, default=1, help="of the mix")
+    parser.add_argument(
+        "--rounds", type=int, default=1, help="turns of each scheduler; medians are compared (1)"
+    )
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     return parser
 

@@ -24,6 +24,9 @@ _PROCESSES = {
     "client": "scaletest",
 }
 
+OTHERS = "others"
+"""The name for all that is no part of the cluster."""
+
 Buckets = Mapping[str, Mapping[float, float]]
 """Cumulative counts by verb and upper bound in seconds."""
 
@@ -93,7 +96,10 @@ def _quantile(cumulative: Mapping[float, float], share: float) -> float:
 
 
 def processor_seconds() -> dict[str, float]:
-    """Return the processor time that each part has used since its start."""
+    """Return the processor time that each part has used since its start, and all others together.
+
+    Where the machine is a container, the others are those of all its machine.
+    """
     used: dict[str, float] = defaultdict(float)
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -105,7 +111,14 @@ def processor_seconds() -> dict[str, float]:
             continue
         if part := part_of(words):
             used[part] += (int(fields[11]) + int(fields[12])) / _TICKS
-    return used
+    busy = busy_ticks(Path("/proc/stat").read_text()) / _TICKS
+    return {**used, OTHERS: busy - sum(used.values())}
+
+
+def busy_ticks(stat: str) -> int:
+    """Return from /proc/stat how long the processors had something to do, in clock ticks."""
+    user, nice, system, _idle, _waiting, irq, soft_irq = map(int, stat.split()[1:8])
+    return user + nice + system + irq + soft_irq
 
 
 def part_of(command_line: Sequence[str]) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gputopo.api.annotations import parse_gpus
 from scaletest import fleet, objects
-from scaletest.measure import Latency, processor_seconds, rate
+from scaletest.measure import OTHERS, Latency, processor_seconds, rate
 from scaletest.schedulers import Ours, Scheduler
 from showcase.kubectl import wait_for
 from soaktest.client import AwayError, Client, RefusedError
@@ -16,7 +16,7 @@ _PATIENCE_SECONDS = 300.0
 _REST_SECONDS = 300
 _LOOK_SECONDS = 2.0
 _AT_REST = 0.25
-"""Processors in use. Without a scheduler, a thousand nodes' Leases take about half of that."""
+"""Processors in use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +90,17 @@ class _AtRest:
     """
 
     def __init__(self) -> None:
-        self._before = sum(processor_seconds().values())
+        self._before = _cluster_seconds()
 
     def __call__(self) -> bool:
         time.sleep(_LOOK_SECONDS)
-        now = sum(processor_seconds().values())
+        now = _cluster_seconds()
         used, self._before = (now - self._before) / _LOOK_SECONDS, now
         return used < _AT_REST
+
+
+def _cluster_seconds() -> float:
+    return sum(seconds for part, seconds in processor_seconds().items() if part != OTHERS)
 
 
 class _Bindings:

@@ -40,6 +40,10 @@ def test_processes_are_told_apart_by_their_command_lines() -> None:
     assert measure.part_of(["bash"]) is None
 
 
+def test_a_processor_is_busy_when_it_neither_idles_nor_waits() -> None:
+    assert measure.busy_ticks("cpu  100 20 3 5000 700 1 2 9 0 0\ncpu0 1 2 3 4 5 6 7") == 126
+
+
 def test_simulated_node_has_a_topology_that_the_extender_can_read() -> None:
     body, status = objects.topology("scale-7", "dgx-a100")
     topology = from_spec(GPUTopologySpec.model_validate(body["spec"]))
@@ -74,6 +78,19 @@ def test_ratio_is_to_the_first_scheduler_and_a_slow_or_wrong_one_is_told() -> No
     ]
     assert len(report.shortcomings([plain, _round("gputopo", 70.0, bound=9)], wanted)) == 1
     assert len(report.shortcomings([plain, _round("gputopo", 70.0, twice=1)], wanted)) == 1
+
+
+def test_of_several_rounds_the_median_counts_whichever_came_first() -> None:
+    plain = [_round("plain kube-scheduler", rate) for rate in (80.0, 120.0, 100.0)]
+    ours = [_round("gputopo", rate) for rate in (90.0, 30.0, 60.0)]
+    taken_in_turns = [each for pair in zip(plain, ours, strict=True) for each in pair]
+    assert report.medians(taken_in_turns) == [plain[2], ours[2]]
+    assert report.ratio(taken_in_turns, ours[0]) == 0.9
+    assert report.shortcomings(taken_in_turns, {"10 equal of 1": 10}) == []
+    assert report.medians(ours[:2]) == [ours[1]], "the lower one of two"
+    shown = [line for line in report.table(taken_in_turns) if "30.0-90.0" in line]
+    assert len(shown) == 1
+    assert " 60.0 " in shown[0]
 
 
 def test_table_has_a_line_for_each_round_in_both_halves() -> None:
