@@ -100,7 +100,8 @@ def test_a_full_disk_is_told_in_one_line() -> None:
 
 def test_ctrl_c_is_status_130_and_silence() -> None:
     waiting = subprocess.Popen(
-        [PROGRAM, "topology", "show", "-"],
+        # A job in the background ignores the signal, and so do its children.
+        ["env", "--default-signal=INT", PROGRAM, "topology", "show", "-"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -88,8 +88,8 @@ async def test_key_that_fails_comes_again_later_and_later(monkeypatch: pytest.Mo
         queue.add("a")
         await asyncio.wait_for(done.wait(), 2)
     pauses = [late - early for early, late in pairwise(times)]
-    assert pauses == sorted(pauses)
-    assert pauses[0] >= 0.01
+    # A busy machine is later, never earlier.
+    assert all(pause >= least for pause, least in zip(pauses, (0.01, 0.02, 0.04), strict=True))
 
 
 async def test_news_does_not_hurry_a_key_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
