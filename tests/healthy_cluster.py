@@ -233,7 +233,11 @@ def _operator() -> Document:
 
 
 def _scheduler() -> Document:
-    extender = {"name": "extender", "image": "localhost/gputopo-extender:d3adb33f"}
+    extender = {
+        "name": "extender",
+        "image": "localhost/gputopo-extender:d3adb33f",
+        "restartPolicy": "Always",
+    }
     scheduler = {
         "name": "kube-scheduler",
         "image": "registry.k8s.io/kube-scheduler:v1.36.2",

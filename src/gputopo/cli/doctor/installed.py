@@ -28,7 +28,9 @@ def parts(snapshot: Snapshot, kind: Kind, component: str) -> list[Document]:
 def containers(workload: Document) -> list[Document]:
     """Return the containers of a Deployment or DaemonSet, sidecars included."""
     pod = workload["spec"]["template"]["spec"]
-    return [*(pod.get("initContainers") or ()), *pod["containers"]]
+    beside = pod.get("initContainers") or ()
+    sidecars = [each for each in beside if each.get("restartPolicy") == "Always"]
+    return [*sidecars, *pod["containers"]]
 
 
 def labels(document: Document) -> dict[str, str]:
