@@ -15,6 +15,7 @@ from gputopo_extender.evaluate import answers_of
 from gputopo_extender.ledger import Ledger
 from gputopo_extender.metrics import Metrics
 from gputopo_extender.pods import PodRecord
+from gputopo_extender.settings import Settings
 from gputopo_extender.verbs import Verbs
 from gputopo_extender.writer import Writer
 
@@ -53,8 +54,8 @@ class NothingToDecide(Verbs):
     """Takes and gives the same bodies: what is left is the server and the parsing."""
 
     async def filter(self, args: ExtenderArgs) -> dict[str, Any]:
-        """Let every node pass."""
-        return filter_result(args, args.candidates(), failed={}, unresolvable={})
+        """Hand back the first node."""
+        return filter_result(args, args.candidates()[:1], failed={}, unresolvable={})
 
     async def prioritize(self, args: ExtenderArgs) -> list[dict[str, Any]]:
         """Give every node the same score."""
@@ -74,7 +75,15 @@ def verbs_on(ledger: Ledger, metrics: Metrics, kind: type[Verbs] = Verbs) -> Ver
         resource=RESOURCE,
         default_policy=_POLICY,
     )
-    return kind(ledger, answers, binder, metrics, resource=RESOURCE, default_policy=_POLICY)
+    return kind(
+        ledger,
+        answers,
+        binder,
+        metrics,
+        resource=RESOURCE,
+        default_policy=_POLICY,
+        offer_one_above=Settings.model_fields["offer_one_above"].default,
+    )
 
 
 def fleet_of(nodes: int) -> tuple[Ledger, Metrics]:
