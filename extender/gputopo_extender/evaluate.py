@@ -78,18 +78,26 @@ class Evaluation:
         fitting = self._candidates()
         return list(compress(self.nodes, map(fitting.__contains__, self.keys)))
 
-    def best(self, *, sensitive: bool) -> list[str]:
-        """Return of the nodes that can take the pod those that kube-scheduler would choose from.
+    def best(self, size: int, on_the_way: Mapping[str, int], *, sensitive: bool) -> list[str]:
+        """Return of the nodes that can take a pod of ``size`` GPUs those to choose from.
 
-        They have the highest score, and of those the largest part of their GPUs in use.
+        They have the highest score, and of those the largest part of their GPUs is in use with the
+        pod and those that are ``on_the_way`` there, as kube-scheduler's MostAllocated has it.
         """
-        rank = {
-            key: (score, -_free_part(key))
-            for key, score in score_nodes(self._candidates(), sensitive=sensitive).items()
+        scores = score_nodes(self._candidates(), sensitive=sensitive)
+        highest = max(scores.values(), default=0)
+        in_use = {key: _in_use(key, size) for key, score in scores.items() if score == highest}
+        most = max(in_use.values(), default=0.0)
+        key_of = dict(zip(self.nodes, self.keys, strict=True)) if on_the_way else {}
+        fuller = {
+            node: _in_use(key_of[node], size + gpus)
+            for node, gpus in on_the_way.items()
+            if key_of.get(node) in in_use
         }
-        highest = max(rank.values(), default=None)
-        best = {key for key, its in rank.items() if its == highest}
-        return list(compress(self.nodes, map(best.__contains__, self.keys)))
+        if fuller and (still_more := max(fuller.values())) >= most:
+            return [node for node, part in fuller.items() if part == still_more]
+        fullest = {key for key, part in in_use.items() if part == most}
+        return list(compress(self.nodes, map(fullest.__contains__, self.keys)))
 
     def failed(self) -> dict[str, str]:
         """Return the nodes that may fit after other pods have ended, and why not now."""
@@ -194,9 +202,12 @@ def _answer(known: Known, shape: Shape) -> Answer:
     return Candidate(match=match, lost_mb_per_s=before - match.preserved_mb_per_s)
 
 
-def _free_part(key: Hashable) -> float:
-    """Return the part of a node's GPUs that are free; of a node that is no State, 0."""
-    return key.free.bit_count() / len(key.structure.gpus) if isinstance(key, State) else 0.0
+def _in_use(key: Hashable, more: int) -> float:
+    """Return the part of a node's healthy GPUs that would be in use with some more."""
+    if not isinstance(key, State):
+        return 0.0
+    healthy = key.healthy.bit_count()
+    return (healthy - key.free.bit_count() + key.unknown + more) / healthy
 
 
 def _shortage(state: State, size: int) -> Misfit | None:

@@ -98,6 +98,7 @@ class _Spec(_Part):
     priority: int | None = None
     affinity: dict[str, _Affinity | None] | None = None
     topology_spread_constraints: list[Any] | None = None
+    resource_claims: list[Any] | None = None
     containers: list[_Container]
     init_containers: list[_Container] | None = None
 
@@ -165,7 +166,8 @@ def _record(
 
 def _prefers(spec: _Spec) -> bool:
     affinities = (spec.affinity or {}).values()
-    return bool(spec.topology_spread_constraints) or any(
+    # A claim may list devices in an order of preference, and each node has others.
+    return bool(spec.topology_spread_constraints or spec.resource_claims) or any(
         affinity and affinity.preferred_during_scheduling_ignored_during_execution
         for affinity in affinities
     )

@@ -83,6 +83,7 @@ async def running(settings: Settings, client: AsyncClient) -> AsyncIterator[Addr
         metrics,
         resource=settings.resource,
         default_policy=settings.default_policy,
+        offer_one_above=settings.offer_one_above,
     )
     async with (
         _background(

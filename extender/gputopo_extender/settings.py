@@ -32,6 +32,14 @@ class Settings(ProgramSettings):
     default_policy: Annotated[PolicyName, Field(description="policy of pods that name none")] = (
         PolicyName.PRESERVE
     )
+    offer_one_above: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="where more nodes fit a pod without preferences, filter hands back "
+            "one of the best; 0 stands for never",
+        ),
+    ] = 100
     api_timeout_seconds: Annotated[
         Seconds,
         Field(

@@ -3,7 +3,7 @@
 import logging
 import random
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from gputopo.api.enums import PolicyName
 from gputopo.runtime.log import fields
@@ -26,10 +26,8 @@ from gputopo_extender.metrics import Metrics
 from gputopo_extender.pods import PodError, PodRecord, record_of
 from gputopo_extender.preempt import Freed, chosen
 from gputopo_extender.request import Ask, Refusal, read
+from gputopo_extender.sent import Sent
 from gputopo_extender.watch import Follower
-
-_MANY_NODES: Final = 100
-"""As many as kube-scheduler itself would be content with where there are more."""
 
 _log = logging.getLogger(__name__)
 
@@ -46,14 +44,20 @@ class Verbs:
         *,
         resource: str,
         default_policy: PolicyName,
+        offer_one_above: int,
     ) -> None:
-        """Answer of the nodes in ``ledger``, bind through ``binder``."""
+        """Answer of the nodes in ``ledger``, bind through ``binder``.
+
+        Where more than ``offer_one_above`` nodes fit, filter offers one; 0 stands for never.
+        """
         self._ledger = ledger
         self._answers = answers
         self._binder = binder
         self._metrics = metrics
         self._resource = resource
         self._default_policy = default_policy
+        self._offer_one_above = offer_one_above
+        self._sent = Sent(ledger)
 
     async def filter(self, args: ExtenderArgs) -> dict[str, Any]:
         """Return the nodes that can take the pod now, and why the others cannot.
@@ -74,12 +78,14 @@ class Verbs:
         except NotReadyError as error:
             return filter_error(str(error))
         self._metrics.filtered(found)
-        fits = self._offered(pod, found, ask)
-        _log.debug("filtered %s", fields(pod=_name(pod), fits=len(fits), of=len(found.nodes)))
+        offered = self._offered(pod, found, ask)
+        _log.debug("filtered %s", fields(pod=_name(pod), offered=len(offered), of=len(found.nodes)))
         if reason := found.awaited():
             # An error is tried again after seconds, a pod that fits nowhere at some event only.
             return filter_error(reason)
-        return filter_result(args, fits, failed=found.failed(), unresolvable=found.unresolvable())
+        return filter_result(
+            args, offered, failed=found.failed(), unresolvable=found.unresolvable()
+        )
 
     async def prioritize(self, args: ExtenderArgs) -> list[dict[str, Any]]:
         """Return a score per node; a pod that cannot be read has no preference.
@@ -154,11 +160,16 @@ class Verbs:
         For one node kube-scheduler computes no scores and asks for none.
         """
         fits = found.fits()
-        if len(fits) <= _MANY_NODES or not isinstance(ask, Ask) or pod.prefers:
+        few = self._offer_one_above == 0 or len(fits) <= self._offer_one_above
+        if few or not isinstance(ask, Ask) or pod.prefers:
             return fits
+        size, sensitive = ask.shape.size, ask.shape.request.sensitive
+        best = found.best(size, self._sent.gpus(), sensitive=sensitive)
         # Any of them, as kube-scheduler does: what fails on one for reasons that nobody here
         # knows may go well on the next.
-        return [random.choice(found.best(sensitive=ask.shape.request.sensitive))]  # noqa: S311
+        node = random.choice(best)  # noqa: S311 - no secret
+        self._sent.add(ask.uid, node, size)
+        return [node]
 
     def _read(self, pod: PodRecord) -> Ask | Refusal:
         return read(pod, resource=self._resource, default_policy=self._default_policy)

@@ -23,7 +23,7 @@ EVERYTHING: dict[str, Any] = {
         "affinity": {"nodeAffinity": {}},
         "podAnnotations": {"a": "b"},
     },
-    "extender": {"defaultPolicy": "TopoAware", "logLevel": "debug"},
+    "extender": {"defaultPolicy": "TopoAware", "logLevel": "debug", "offerOneAbove": 0},
     "devicePlugin": {
         "driver": {"libraryDir": "/run/nvidia/driver/lib", "deviceDir": "/run/nvidia/driver/dev"},
         "kubeletDir": "/data/kubelet",
@@ -228,7 +228,7 @@ def test_resource_and_scheduler_name_reach_everything_that_needs_them(
     for each in (operator, extender, agent):
         assert "--resource=example.com/gpu" in each["args"]
     assert "--scheduler-name=links" in operator["args"]
-    assert "--default-policy=TopoAware" in extender["args"]
+    assert {"--default-policy=TopoAware", "--offer-one-above=0"} <= set(extender["args"])
     assert "--competing-resources=nvidia.com/gpu,amd.com/gpu" in agent["args"]
 
     scheduler = configuration(everything)

@@ -1,6 +1,7 @@
 """The extender as kube-scheduler sees it."""
 
 import json
+from collections import Counter
 from io import BytesIO
 
 import pytest
@@ -83,25 +84,53 @@ async def test_the_only_feasible_node_is_bound_without_prioritize(
         assert await extender.metric('gputopo_extender_binds_total{outcome="bound"}') == 1
 
 
+async def many_nodes(api: SmallApi) -> list[str]:
+    """Put 80 nodes with NVLink and 40 without beside those that are there."""
+    linked = [f"v{number}" for number in range(80)]
+    plain = [f"p{number}" for number in range(40)]
+    for name in linked:
+        await api.put(TOPOLOGIES, topology_object(name, named("dgx1-v100", node=name)))
+    for name in plain:
+        await api.put(TOPOLOGIES, topology_object(name, named("pcie-8gpu", node=name)))
+    return linked + plain
+
+
 async def test_of_more_than_100_nodes_filter_hands_back_one_of_the_best(
     start: Start, api: SmallApi
 ) -> None:
-    linked = [f"v{number}" for number in range(80)]
-    names = linked + [f"p{number}" for number in range(40)]
-    for name in names:
-        kind = "dgx1-v100" if name in linked else "pcie-8gpu"
-        await api.put(TOPOLOGIES, topology_object(name, named(kind, node=name)))
-    ring, choosy = pod("ring", 3), pod("choosy", 3)
+    names = await many_nodes(api)
+    choosy = pod("choosy", 3)
     preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}
     choosy["spec"]["affinity"] = {"nodeAffinity": preferred}
     async with start() as extender:
         scheduler = extender.scheduler()
-        offered = [(await scheduler.filter(ring, names)).fits for _ in range(20)]
+        offered = [(await scheduler.filter(pod("ring", 3), names)).fits for _ in range(20)]
         assert all(len(nodes) == 1 for nodes in offered)
-        assert {node for nodes in offered for node in nodes} <= set(linked)
+        assert {node for nodes in offered for node in nodes} <= set(names[:80])
         assert len({node for (node,) in offered}) > 1, "not the same one again and again"
-        assert (await scheduler.filter(ring, names[:100])).fits == names[:100]
+        assert len((await scheduler.filter(pod("ring", 3), names[:101])).fits) == 1
+        assert (await scheduler.filter(pod("ring", 3), names[:100])).fits == names[:100]
         assert (await scheduler.filter(choosy, names)).fits == names
+    async with start(offer_one_above=0) as extender:
+        assert (await extender.scheduler().filter(pod("ring", 3), names)).fits == names
+
+
+async def test_a_burst_is_not_spread_while_its_binds_are_under_way(
+    start: Start, api: SmallApi
+) -> None:
+    names = await many_nodes(api)
+    burst = [pod(f"b{number}", 1) for number in range(16)]
+    for each in burst:
+        await api.put(PODS, each)
+    async with start() as extender:
+        scheduler = extender.scheduler()
+        on_the_way: Counter[str] = Counter()
+        for each in burst:
+            # kube-scheduler counts what it has sent, and does not ask about full nodes.
+            open_nodes = [name for name in names if on_the_way[name] < 8]
+            (node,) = (await scheduler.filter(each, open_nodes)).fits
+            on_the_way[node] += 1
+        assert sorted(on_the_way.values()) == [8, 8]
 
 
 async def test_why_a_node_is_unfit_is_said_in_the_class_that_preemption_reads(

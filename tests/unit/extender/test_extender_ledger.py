@@ -23,6 +23,7 @@ from gputopo_extender.evaluate import (
 from gputopo_extender.ledger import Ledger, Progress
 from gputopo_extender.pods import PodRecord, record_of
 from gputopo_extender.request import Ask, read
+from gputopo_extender.sent import Sent
 from gputopo_extender.topologies import NodeRecord, Unreadable, node_of
 from objects import Document, condition, pod, topology_object
 
@@ -371,3 +372,21 @@ def test_what_a_node_could_give_without_some_pods_is_told_and_changes_nothing() 
     assert without.free == 0b11111011
     assert book(ledger).used == 0b1111
     assert ledger.state_without("unknown", {"uid-a"}) is None
+
+
+def test_a_pod_is_on_its_way_until_the_ledger_knows_where_it_is() -> None:
+    document = pod("reserved", 2)
+    names = ("reserved", "bound", "ended", "gone")
+    ledger = ledger_with(document, pod("waits", 1), *(pod(name, 1) for name in names[1:]))
+    sent = Sent(ledger)
+    sent.add("uid-waits", "n2", 1)
+    sent.add("uid-waits", "n1", 1)
+    sent.add("uid-reserved", "n1", 2)
+    for name in names[1:]:
+        sent.add(f"uid-{name}", "n1", 1)
+    assert sent.gpus() == {"n1": 6}, "each counts where it was sent last"
+    ledger.reserve(decision_for(document, ledger))
+    ledger.put_pod(record(bound("bound", 7)))
+    ledger.put_pod(record(pod("ended", 1, phase="Failed")))
+    ledger.drop_pod("uid-gone")
+    assert sent.gpus() == {"n1": 1}

@@ -1,6 +1,7 @@
 """Of many nodes that fit, filter offers those that it would score highest."""
 
 import dataclasses
+from collections.abc import Mapping
 
 from gputopo.api.enums import PolicyName
 from gputopo.api.names import RESOURCE
@@ -41,28 +42,66 @@ def found(nodes: int) -> Evaluation:
     return evaluation(names, keys, answers_of(states, ask.shape))
 
 
+def whole(kind: str = "dgx1-v100") -> State:
+    topology = named(kind, node="any")
+    return State(topology, topology.mask, topology.mask, 0, None)
+
+
+def of_one_score(states: Mapping[str, State]) -> Evaluation:
+    """Return what a pod of one GPU finds where all nodes offer the same."""
+    known = answers_of(states.values(), ask_of(1).shape)
+    same = dict.fromkeys(known, known[next(iter(states.values()))])
+    return evaluation(list(states), list(states.values()), same)
+
+
 def test_offered_are_the_nodes_of_the_highest_score_that_are_most_in_use() -> None:
     many = found(400)
     scores = many.scores(sensitive=False)
-    offered = many.best(sensitive=False)
+    offered = many.best(1, {}, sensitive=False)
     assert offered == [f"n{number}" for number in range(1, 400, 4)], "two of their GPUs are free"
     assert {scores[name] for name in offered} == {max(scores.values())}
 
 
 def test_of_nodes_with_one_score_the_fullest_is_offered() -> None:
-    names = [f"n{number}" for number in range(200)]
-    topology = named("dgx1-v100", node="any")
-    whole = State(topology, topology.mask, topology.mask, 0, None)
-    fuller = dataclasses.replace(whole, free=GpuMask(0b11110000))
-    keys = [whole] * 199 + [fuller]
-    candidate = answers_of([whole], ask_of(1).shape)[whole]
-    one_score = evaluation(names, keys, {whole: candidate, fuller: candidate})
-    assert one_score.best(sensitive=True) == ["n199"]
+    fuller = dataclasses.replace(whole(), free=GpuMask(0b11110000))
+    states = {"a": whole(), "b": fuller, "c": whole()}
+    assert of_one_score(states).best(1, {}, sensitive=True) == ["b"]
+
+
+def test_what_is_in_use_is_counted_as_kube_scheduler_counts_it() -> None:
+    small, large = whole(), whole("dgx-2")
+    last_of_8 = dataclasses.replace(small, free=GpuMask(1))
+    last_of_16 = dataclasses.replace(large, free=GpuMask(1))
+    both = of_one_score({"small": last_of_8, "large": last_of_16})
+    assert both.best(1, {}, sensitive=True) == ["small", "large"], "both would be full"
+
+    sick = dataclasses.replace(small, healthy=GpuMask(0b11), free=GpuMask(0b11))
+    used = dataclasses.replace(small, free=GpuMask(0b11))
+    assert of_one_score({"sick": sick, "used": used}).best(1, {}, sensitive=True) == ["used"]
+    taken_by_others = dataclasses.replace(small, unknown=3)
+    unlike = of_one_score({"others": taken_by_others, "idle": whole()})
+    assert unlike.best(1, {}, sensitive=True) == ["others"]
+
+
+def test_pods_on_their_way_to_a_node_count_as_in_use_there() -> None:
+    half = dataclasses.replace(whole(), free=GpuMask(0b1111))
+    nodes = of_one_score({"a": whole(), "b": whole(), "c": half})
+    assert nodes.best(1, {"b": 3}, sensitive=True) == ["c"], "half of it is in use already"
+    assert nodes.best(1, {"b": 4}, sensitive=True) == ["b"]
+    assert nodes.best(1, {"b": 5, "gone": 7}, sensitive=True) == ["b"]
+
+
+def test_pods_on_their_way_do_not_make_a_worse_node_a_better_one() -> None:
+    states = {"linked": whole(), "plain": whole("pcie-8gpu")}
+    ask = ask_of(3)
+    known = answers_of(states.values(), ask.shape)
+    nodes = evaluation(list(states), list(states.values()), known)
+    assert nodes.best(3, {"plain": 4}, sensitive=True) == ["linked"]
 
 
 def test_where_no_node_fits_none_is_offered() -> None:
     none = refused(["n0", "n1"], "it cannot be read")
-    assert none.best(sensitive=True) == none.fits() == []
+    assert none.best(1, {"n0": 1}, sensitive=True) == none.fits() == []
 
 
 def test_of_a_pod_that_is_being_bound_its_node_is_the_best() -> None:
@@ -71,4 +110,4 @@ def test_of_a_pod_that_is_being_bound_its_node_is_the_best() -> None:
     under_way = evaluation(
         ["n0", "n1", "n2"], [False, True, False], {True: candidate, False: elsewhere}
     )
-    assert under_way.best(sensitive=True) == under_way.fits() == ["n1"]
+    assert under_way.best(1, {}, sensitive=True) == under_way.fits() == ["n1"]

@@ -137,6 +137,7 @@ REQUIRED: Document = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSe
         ({"affinity": {"nodeAffinity": PREFERRED}}, True),
         ({"affinity": {"podAntiAffinity": {**REQUIRED, **PREFERRED}}}, True),
         ({"topologySpreadConstraints": [{"maxSkew": 1}]}, True),
+        ({"resourceClaims": [{"name": "nic", "resourceClaimName": "fast"}]}, True),
     ],
 )
 def test_a_pod_that_may_have_all_nodes_and_likes_some_better_is_known(

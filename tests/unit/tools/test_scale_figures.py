@@ -2,15 +2,32 @@
 
 import pytest
 
+from gputopo.api.annotations import GpusAnnotation
+from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus
 from gputopo.topology import catalogue
 from gputopo.topology.published import from_spec
 from scaletest import measure, objects, report
-from scaletest.rounds import Round
+from scaletest.rounds import Round, given_twice, gpus_by_node
+
+PODS = "10 equal of 1"
 
 
-def _round(scheduler: str, per_second: float, *, bound: int = 10, twice: int = 0) -> Round:
-    return Round(scheduler, "10 equal of 1", bound, per_second, {}, {"etcd": 1.0}, twice)
+def _round(
+    scheduler: str, per_second: float, *, turn: int = 0, bound: int = 10, twice: int = 0
+) -> Round:
+    return Round(
+        scheduler=scheduler,
+        turn=turn,
+        pods=PODS,
+        bound=bound,
+        per_second=per_second,
+        latencies={},
+        processor_ms={"etcd": 1.0},
+        twice=twice,
+        nodes=2,
+        partly=1,
+    )
 
 
 def test_rate_counts_the_gaps_between_bindings() -> None:
@@ -68,10 +85,22 @@ def test_sizes_are_all_one_or_drawn_by_the_seed() -> None:
     assert mixed == objects.sizes(500, mixed=True, seed=1)
 
 
-def test_ratio_is_to_the_first_scheduler_and_a_slow_or_wrong_one_is_told() -> None:
+def test_nodes_in_use_and_gpus_given_twice_are_read_from_the_pods() -> None:
+    placed = [objects.pod(f"p{number}", gpus, "any") for number, gpus in enumerate((1, 2, 8, 4))]
+    for pod, node in zip(placed, ("a", "a", "b"), strict=False):
+        pod["spec"]["nodeName"] = node
+    assert gpus_by_node(placed) == {"a": 3, "b": 8}, "the last one waits"
+    for pod, uuids in zip(placed, (["x"], ["x", "y"], ["z"] * 7), strict=False):
+        annotation = GpusAnnotation(uid="u", node="n", generation=1, containers={"main": uuids})
+        pod["metadata"]["annotations"] = {GPUS_ANNOTATION: annotation.dump()}
+    assert given_twice(placed[:2]) == 1, "x"
+    assert given_twice(placed[3:]) == 1, "it has none"
+
+
+def test_a_slow_or_wrong_one_is_told() -> None:
     plain = _round("plain kube-scheduler", 100.0)
-    assert report.ratio([plain, _round("gputopo", 61.0)], _round("gputopo", 61.0)) == 0.61
-    wanted = {"10 equal of 1": 10}
+    wanted = {PODS: 10}
+    assert report.ratio([plain, _round("gputopo", 61.0)], "gputopo", PODS) == 0.61
     assert report.shortcomings([plain, _round("gputopo", 61.0)], wanted) == []
     assert report.shortcomings([plain, _round("gputopo", 59.0)], wanted) == [
         "gputopo, 10 equal of 1: 0.59 of plain, goal 0.6"
@@ -80,20 +109,26 @@ def test_ratio_is_to_the_first_scheduler_and_a_slow_or_wrong_one_is_told() -> No
     assert len(report.shortcomings([plain, _round("gputopo", 70.0, twice=1)], wanted)) == 1
 
 
-def test_of_several_rounds_the_median_counts_whichever_came_first() -> None:
-    plain = [_round("plain kube-scheduler", rate) for rate in (80.0, 120.0, 100.0)]
-    ours = [_round("gputopo", rate) for rate in (90.0, 30.0, 60.0)]
-    taken_in_turns = [each for pair in zip(plain, ours, strict=True) for each in pair]
-    assert report.medians(taken_in_turns) == [plain[2], ours[2]]
-    assert report.ratio(taken_in_turns, ours[0]) == 0.9
-    assert report.shortcomings(taken_in_turns, {"10 equal of 1": 10}) == []
-    assert report.medians(ours[:2]) == [ours[1]], "the lower one of two"
-    shown = [line for line in report.table(taken_in_turns) if "30.0-90.0" in line]
-    assert len(shown) == 1
-    assert " 60.0 " in shown[0]
+def test_turns_are_compared_in_pairs_and_the_median_counts() -> None:
+    plain = [_round("plain kube-scheduler", r, turn=t) for t, r in enumerate((100.0, 50.0, 80.0))]
+    ours = [_round("gputopo", r, turn=t) for t, r in enumerate((60.0, 35.0, 64.0))]
+    rounds = [plain[0], ours[0], ours[1], plain[1], plain[2], ours[2]]
+    assert report.ratio(rounds, "gputopo", PODS) == 0.7, "of 0.6, 0.7 and 0.8"
+    assert report.medians(rounds) == [plain[2], ours[0]]
+    twice = [*rounds, _round("gputopo, 2 replicas", 40.0, turn=3)]
+    assert report.ratio(twice, "gputopo, 2 replicas", PODS) == 0.5, "of the median, 80"
+    (shown,) = (line for line in report.table(rounds) if "35.0-64.0" in line)
+    assert shown.split()[-8:-3] == ["60.0", "35.0-64.0", "0.70", "2", "1"]
+
+
+def test_a_plain_scheduler_that_bound_nothing_is_no_measure() -> None:
+    rounds = [_round("plain kube-scheduler", 0.0, bound=0), _round("gputopo", 50.0)]
+    assert report.ratio(rounds, "gputopo", PODS) == 0.0
 
 
 def test_table_has_a_line_for_each_round_in_both_halves() -> None:
     lines = list(report.table([_round("plain kube-scheduler", 100.0), _round("gputopo", 61.0)]))
     assert sum(line.startswith("gputopo") for line in lines) == 2
-    assert report.document([_round("gputopo", 61.0)], [])["missed"] == []
+    document = report.document([_round("plain kube-scheduler", 100.0)], ["slow"])
+    assert document["missed"] == ["slow"]
+    assert document["ratios"] == [{"scheduler": "plain kube-scheduler", "pods": PODS, "ratio": 1.0}]
