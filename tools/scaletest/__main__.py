@@ -3,6 +3,7 @@
 import argparse
 import sys
 import time
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -57,18 +58,21 @@ def _measure(options: argparse.Namespace, sets: Sequence[tuple[str, Sequence[int
     rounds: list[Round] = []
     with Client(paths) as client:
         installed_replicas = replicas_installed(client)
-        alone: list[Scheduler] = [
-            Plain(paths, kubectl),
-            DoNothing(paths, kubectl),
-            Ours(client, 1),
-        ]
+        alone: deque[Scheduler] = deque(
+            [Plain(paths, kubectl), DoNothing(paths, kubectl), Ours(client, 1)]
+        )
+        once = (Plain(paths, kubectl, sampling=True), Ours(client, installed_replicas))
         try:
             tell(f"{options.nodes} nodes")
             names = [f"scale-{number}" for number in range(options.nodes)]
             with fleet.fleet(client, Cluster(paths, progress), paths, kwok, names):
                 scale(client, 0)
-                for scheduler in alone * options.rounds + [Ours(client, installed_replicas)]:
-                    rounds += take_turn(client, scheduler, sets, tell)
+                for turn in range(options.rounds):
+                    for scheduler in alone:
+                        rounds += take_turn(client, scheduler, turn, sets, tell)
+                    alone.rotate(1)
+                for scheduler in once:
+                    rounds += take_turn(client, scheduler, options.rounds, sets, tell)
         finally:
             scale(client, installed_replicas)
             install.install_chart()
@@ -82,10 +86,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--mixed", type=int, default=1000, help="then of 1 to 8 GPUs (1000)")
     parser.add_argument("--seed", type=int, default=1, help="of the mix")
     parser.add_argument(
-        "--rounds", type=int, default=1, help="turns of each scheduler; medians are compared (1)"
+        "--rounds",
+        type=_positive,
+        default=1,
+        help="turns of each scheduler; medians are compared (1)",
     )
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     return parser
+
+
+def _positive(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: at least 1")
+    return number
 
 
 if __name__ == "__main__":

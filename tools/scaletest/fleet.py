@@ -95,7 +95,7 @@ def _exists(client: Client) -> bool:
 
 @contextmanager
 def _kwok(paths: Paths, kwok: Path) -> Iterator[None]:
-    """Run kwok; its nodes renew their leases after the run.
+    """Run kwok; its nodes renew their leases after half a day.
 
     A thousand renewals take seconds of the processor, and all come at once.
     """
@@ -105,7 +105,7 @@ def _kwok(paths: Paths, kwok: Path) -> Iterator[None]:
         f"--config={_STAGES}",
         "--manage-all-nodes=false",
         "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
-        "--node-lease-duration-seconds=14400",
+        "--node-lease-duration-seconds=172800",
     ]
     identity = processes.start(command, paths.logs / "kwok.log", {"HOME": str(paths.state)})
     try:
@@ -120,7 +120,7 @@ def _patient_manager(cluster: Cluster, paths: Paths) -> Iterator[None]:
     cluster.set_part(_MANAGER, on=False)
     command = controlplane.arguments(_MANAGER, paths, paths.binaries)
     identity = processes.start(
-        [*command, "--node-monitor-grace-period=4h"], paths.logs / "scale-manager.log", {}
+        [*command, "--node-monitor-grace-period=48h"], paths.logs / "scale-manager.log", {}
     )
     try:
         yield

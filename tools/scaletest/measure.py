@@ -21,11 +21,13 @@ _PROCESSES = {
     "kube-scheduler": "kube-scheduler",
     "kube-controller-manager": "kube-controller-manager",
     "kwok": "kwok",
+    "kubelet": "kubelet",
+    "containerd": "containerd",
     "client": "scaletest",
 }
 
 OTHERS = "others"
-"""The name for all that is no part of the cluster."""
+"""The name for all else on the machine."""
 
 Buckets = Mapping[str, Mapping[float, float]]
 """Cumulative counts by verb and upper bound in seconds."""

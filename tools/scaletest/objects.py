@@ -1,6 +1,7 @@
 """The nodes, their GPUs, and the pods of the run. Pure."""
 
 import random
+from collections.abc import Mapping
 from typing import Any
 
 from gputopo.api.names import API_VERSION, RESOURCE
@@ -76,3 +77,8 @@ def pod(name: str, gpus: int, scheduler: str) -> Object:
             ],
         },
     }
+
+
+def wanted(pod: Mapping[str, Any]) -> int:
+    """Return how many GPUs a pod of the run asks for."""
+    return int(pod["spec"]["containers"][0]["resources"]["limits"][RESOURCE])

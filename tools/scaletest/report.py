@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from itertools import groupby
+from math import inf
+from statistics import median
 
 from scaletest.rounds import Round
 
 GOAL = 0.6
+PLAIN = "plain kube-scheduler"
 COMPARED = "gputopo"
 """One scheduler and one extender: the plain one is alone, too."""
 VERBS = ("filter", "prioritize", "bind")
@@ -14,22 +16,21 @@ VERBS = ("filter", "prioritize", "bind")
 
 def medians(rounds: Sequence[Round]) -> list[Round]:
     """Return of each scheduler with each set of pods the round of the middle rate."""
-
-    def group(one: Round) -> tuple[int, str]:
-        return schedulers.index(one.scheduler), one.pods
-
-    schedulers = list(dict.fromkeys(one.scheduler for one in rounds))
-    middle = []
-    for _, alike in groupby(sorted(rounds, key=group), group):
-        ordered = sorted(alike, key=lambda one: one.per_second)
-        middle.append(ordered[(len(ordered) - 1) // 2])
-    return middle
+    titles = list(dict.fromkeys((one.scheduler, one.pods) for one in rounds))
+    return [_middle(_of(rounds, *title)) for title in titles]
 
 
-def ratio(rounds: Sequence[Round], one: Round) -> float:
-    """Return a round's rate over the median of the first scheduler with the same pods."""
-    plain = next(each for each in medians(rounds) if each.pods == one.pods)
-    return one.per_second / plain.per_second if plain.per_second else 0.0
+def ratio(rounds: Sequence[Round], scheduler: str, pods: str) -> float:
+    """Return the median over the turns of a scheduler's rate over that of the plain one.
+
+    Each turn is compared with the plain scheduler's before or after it, for the machine's speed
+    changes; one that has none with the plain scheduler's median.
+    """
+    plain = _of(rounds, PLAIN, pods)
+    rate_in = {one.turn: one.per_second for one in plain}
+    middle = _middle(plain).per_second
+    ours = _of(rounds, scheduler, pods)
+    return median(one.per_second / (rate_in.get(one.turn, middle) or inf) for one in ours)
 
 
 def shortcomings(rounds: Sequence[Round], wanted: dict[str, int]) -> list[str]:
@@ -39,32 +40,43 @@ def shortcomings(rounds: Sequence[Round], wanted: dict[str, int]) -> list[str]:
         for one in rounds
         if one.bound != wanted[one.pods] or one.twice
     ]
+    ratios = {pods: ratio(rounds, COMPARED, pods) for pods in wanted}
     return found + [
-        f"{one.scheduler}, {one.pods}: {ratio(rounds, one):.2f} of plain, goal {GOAL}"
-        for one in medians(rounds)
-        if one.scheduler == COMPARED and ratio(rounds, one) < GOAL
+        f"{COMPARED}, {pods}: {reached:.2f} of plain, goal {GOAL}"
+        for pods, reached in ratios.items()
+        if reached < GOAL
     ]
 
 
 def document(rounds: Sequence[Round], missed: Sequence[str]) -> dict[str, object]:
     """Return all as JSON values."""
     return {
-        "rounds": [{**asdict(one), "ratio": round(ratio(rounds, one), 3)} for one in rounds],
+        "rounds": [asdict(one) for one in rounds],
+        "ratios": [
+            {
+                "scheduler": one.scheduler,
+                "pods": one.pods,
+                "ratio": round(ratio(rounds, one.scheduler, one.pods), 3),
+            }
+            for one in medians(rounds)
+        ],
         "missed": list(missed),
     }
 
 
 def table(rounds: Sequence[Round]) -> Iterator[str]:
     """Yield the lines that a person reads."""
-    line = "{:<22} {:<22} {:>7} {:>7} {:>13} {:>8}" + " {:>17}" * len(VERBS)
-    heads = [f"{verb} p50/p99" for verb in VERBS]
-    yield line.format("SCHEDULER", "PODS", "BOUND", "PODS/S", "RANGE", "OF PLAIN", *heads)
+    line = "{:<22} {:<22} {:>7} {:>7} {:>13} {:>8} {:>7} {:>7}" + " {:>17}" * len(VERBS)
+    heads = ["PODS/S", "RANGE", "OF PLAIN", "NODES", "PARTLY", *(f"{it} p50/p99" for it in VERBS)]
+    yield line.format("SCHEDULER", "PODS", "BOUND", *heads)
     middle = medians(rounds)
     for one in middle:
         latencies = [one.latencies.get(verb) for verb in VERBS]
         shown = [f"{each.p50:.1f}/{each.p99:.1f} ms" if each else "-" for each in latencies]
-        rates = (f"{one.per_second:.1f}", _range(rounds, one), f"{ratio(rounds, one):.2f}")
-        yield line.format(one.scheduler, one.pods, one.bound, *rates, *shown)
+        reached = ratio(rounds, one.scheduler, one.pods)
+        rates = (f"{one.per_second:.1f}", _range(rounds, one), f"{reached:.2f}")
+        packed = (one.nodes, one.partly)
+        yield line.format(one.scheduler, one.pods, one.bound, *rates, *packed, *shown)
     yield ""
     yield "Processor time for one pod, in ms, between the first binding and the last:"
     parts = sorted({part for one in middle for part in one.processor_ms})
@@ -75,7 +87,15 @@ def table(rounds: Sequence[Round]) -> Iterator[str]:
         yield line.format(one.scheduler, one.pods, *spent)
 
 
+def _of(rounds: Sequence[Round], scheduler: str, pods: str) -> list[Round]:
+    return [one for one in rounds if (one.scheduler, one.pods) == (scheduler, pods)]
+
+
+def _middle(alike: Sequence[Round]) -> Round:
+    ordered = sorted(alike, key=lambda one: one.per_second)
+    return ordered[(len(ordered) - 1) // 2]
+
+
 def _range(rounds: Sequence[Round], one: Round) -> str:
-    alike = (one.scheduler, one.pods)
-    rates = [each.per_second for each in rounds if (each.scheduler, each.pods) == alike]
+    rates = [each.per_second for each in _of(rounds, one.scheduler, one.pods)]
     return f"{min(rates):.1f}-{max(rates):.1f}"

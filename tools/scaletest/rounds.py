@@ -2,8 +2,10 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gputopo.api.annotations import parse_gpus
 from scaletest import fleet, objects
@@ -24,24 +26,31 @@ class Round:
     """What one scheduler did with one set of pods.
 
     Attributes:
+        turn: which turn of the scheduler it was, from 0.
         per_second: bindings between the first and the last.
         latencies: of the extender's verbs, by verb.
         processor_ms: per pod, by part of the cluster.
         twice: GPUs that two pods were given, and pods with too few; must be 0.
+        nodes: how many are in use then, by the pods of the sets before, too.
+        partly: how many of those have free GPUs.
     """
 
     scheduler: str
+    turn: int
     pods: str
     bound: int
     per_second: float
     latencies: dict[str, Latency]
     processor_ms: dict[str, float]
     twice: int
+    nodes: int
+    partly: int
 
 
 def take_turn(
     client: Client,
     scheduler: Scheduler,
+    turn: int,
     sets: Sequence[tuple[str, Sequence[int]]],
     tell: Callable[[str], None],
 ) -> list[Round]:
@@ -50,14 +59,16 @@ def take_turn(
     try:
         for title, sizes in sets:
             tell(f"{scheduler.title}: {title}")
-            rounds.append(_round(client, scheduler, title, sizes))
+            rounds.append(_round(client, scheduler, turn, title, sizes))
             tell(f"{scheduler.title}: {title}: {rounds[-1].per_second:.1f} pods/s")
     finally:
         fleet.remove_pods(client)
     return rounds
 
 
-def _round(client: Client, scheduler: Scheduler, title: str, sizes: Sequence[int]) -> Round:
+def _round(
+    client: Client, scheduler: Scheduler, turn: int, title: str, sizes: Sequence[int]
+) -> Round:
     prefix = title.split()[1]
     pods = [
         objects.pod(f"{prefix}-{number}", gpus, scheduler.name) for number, gpus in enumerate(sizes)
@@ -71,15 +82,20 @@ def _round(client: Client, scheduler: Scheduler, title: str, sizes: Sequence[int
         times = watch.wait_all(len(pods))
         after = processor_seconds()
     watch.stop()
+    placed = client.get(fleet.PODS)["items"]
+    in_use = gpus_by_node(placed)
     used = {part: (after[part] - before.get(part, 0)) / len(times) * 1000 for part in after}
     return Round(
         scheduler=scheduler.title,
+        turn=turn,
         pods=title,
         bound=len(times),
         per_second=rate(times),
         latencies=scheduler.latencies(),
         processor_ms={part: round(value, 2) for part, value in used.items() if value > 0},
-        twice=_given_twice(client) if isinstance(scheduler, Ours) else 0,
+        twice=given_twice(placed) if isinstance(scheduler, Ours) else 0,
+        nodes=len(in_use),
+        partly=sum(gpus < objects.GPUS_PER_NODE for gpus in in_use.values()),
     )
 
 
@@ -147,14 +163,22 @@ class _Bindings:
                 return
 
 
-def _given_twice(client: Client) -> int:
+def gpus_by_node(pods: Iterable[Mapping[str, Any]]) -> Counter[str]:
+    """Return how many GPUs the pods that are bound to each node ask for."""
+    in_use = Counter[str]()
+    for pod in pods:
+        if node := pod["spec"].get("nodeName"):
+            in_use[node] += objects.wanted(pod)
+    return in_use
+
+
+def given_twice(pods: Iterable[Mapping[str, Any]]) -> int:
     """Return how many GPUs are annotated twice, or lack: the annotations are the only books."""
     wrong, held = 0, set()
-    for pod in client.get(fleet.PODS)["items"]:
-        wanted = int(pod["spec"]["containers"][0]["resources"]["limits"]["gputopo.io/gpu"])
+    for pod in pods:
         gpus = parse_gpus(pod["metadata"].get("annotations", {}))
         uuids = gpus.containers["main"] if gpus else []
-        wrong += len(uuids) != wanted
+        wrong += len(uuids) != objects.wanted(pod)
         wrong += sum(uuid in held for uuid in uuids)
         held |= set(uuids)
     return wrong

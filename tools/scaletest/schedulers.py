@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import yaml
 
@@ -46,17 +46,25 @@ class Scheduler(Protocol):
 
 
 class Plain:
-    """kube-scheduler with the chart's plugins, and no extender."""
+    """kube-scheduler with the chart's plugins, and no extender.
 
-    name, title = PLAIN, "plain kube-scheduler"
+    With ``sampling`` it looks at a part of the nodes only, as it does by default: one that places
+    by links cannot.
+    """
 
-    def __init__(self, paths: Paths, kubectl: Kubectl) -> None:
-        self._paths, self._kubectl = paths, kubectl
+    name = PLAIN
+
+    def __init__(self, paths: Paths, kubectl: Kubectl, *, sampling: bool = False) -> None:
+        self._paths, self._kubectl, self._sampling = paths, kubectl, sampling
+        self.title = "plain, sampling nodes" if sampling else "plain kube-scheduler"
 
     @contextmanager
     def started(self) -> Iterator[None]:
         """Run it as a process of this machine."""
-        with _kube_scheduler(self._paths, _configuration(self._kubectl, self._paths, self.name)):
+        configuration = _configuration(self._kubectl, self._paths, self.name)
+        if self._sampling:
+            del configuration["percentageOfNodesToScore"]
+        with _kube_scheduler(self._paths, configuration):
             yield
 
     def latencies(self) -> dict[str, Latency]:
@@ -155,10 +163,10 @@ def scale(client: Client, replicas: int) -> None:
 
 def _configuration(
     kubectl: Kubectl, paths: Paths, name: str, extender_port: int | None = None
-) -> str:
+) -> dict[str, Any]:
     """Return the chart's own configuration with another name and another or no extender."""
     document = kubectl.get("configmap", _DEPLOYMENT, NAMESPACE)["data"]["config.yaml"]
-    configuration = yaml.safe_load(document)
+    configuration: dict[str, Any] = yaml.safe_load(document)
     configuration["clientConnection"]["kubeconfig"] = str(paths.pki / "scheduler.kubeconfig")
     configuration["leaderElection"] = {"leaderElect": False}
     configuration["profiles"][0]["schedulerName"] = name
@@ -167,14 +175,14 @@ def _configuration(
     else:
         configuration["extenders"][0]["urlPrefix"] = f"http://127.0.0.1:{extender_port}"
         configuration["extenders"][0].pop("preemptVerb", None)
-    return json.dumps(configuration)
+    return configuration
 
 
 @contextmanager
-def _kube_scheduler(paths: Paths, configuration: str) -> Iterator[None]:
+def _kube_scheduler(paths: Paths, configuration: Mapping[str, Any]) -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="gputopo-scale-") as folder:
         file = Path(folder) / "scheduler.json"
-        file.write_text(configuration)
+        file.write_text(json.dumps(configuration))
         command: list[str | Path] = [
             paths.binaries / "kube-scheduler",
             f"--config={file}",
