@@ -167,6 +167,15 @@ def _plugin(name: str, image: str, path: str, node: str) -> Spoil:
 SOCKETS = "/var/lib/kubelet/device-plugins/"
 
 
+def _with_init_container(spoil: Spoil, image: str) -> Spoil:
+    def spoil_more(api: CannedApi) -> None:
+        spoil(api)
+        pod = api.lists[DAEMON_SETS][-1]["spec"]["template"]["spec"]
+        pod["initContainers"] = [{"name": "first", "image": image}]
+
+    return spoil_more
+
+
 @pytest.mark.parametrize(
     ("spoil", "severity", "where", "problem"),
     [
@@ -213,6 +222,7 @@ def test_other_plugins_beside_ours_are_told(
     "spoil",
     [
         change(NODES, 0, "status", "allocatable", **{"rdma/hca": "8"}),
+        _with_init_container(_plugin("rdma", "example/rdma", SOCKETS, "n1"), "nvidia/validator"),
         _plugin("nvdp", "nvcr.io/nvidia/k8s-device-plugin:v0.17", SOCKETS, "n9"),
         _plugin("rdma", "registry.example/rdma", SOCKETS, "n1"),
         _plugin("nvidia-exporter", "nvcr.io/dcgm", "/run", "n1"),
