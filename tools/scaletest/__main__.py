@@ -4,7 +4,7 @@ import argparse
 import sys
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from localcluster import binaries
@@ -36,15 +36,25 @@ def main(arguments: Sequence[str]) -> int:
         (f"{options.pods} equal of 1", objects.sizes(options.pods, mixed=False, seed=0)),
         (f"{options.mixed} mixed of 1 to 8", mixed),
     ]
+    wanted = {title: len(sizes) for title, sizes in sets}
+    missed: list[str] = []
+
+    def conclude(rounds: Sequence[Round]) -> None:
+        missed.extend(report.shortcomings(rounds, wanted))
+        lines = [*report.table(rounds), *(f"MISSED: {text}" for text in missed)]
+        write(options.output, report.document(rounds, missed), lines)
+
     with trial():
-        rounds = _measure(options, sets)
-    missed = report.shortcomings(rounds, {title: len(sizes) for title, sizes in sets})
-    lines = [*report.table(rounds), *(f"MISSED: {text}" for text in missed)]
-    write(options.output, report.document(rounds, missed), lines)
+        _measure(options, sets, conclude)
     return 1 if missed else 0
 
 
-def _measure(options: argparse.Namespace, sets: Sequence[tuple[str, Sequence[int]]]) -> list[Round]:
+def _measure(
+    options: argparse.Namespace,
+    sets: Sequence[tuple[str, Sequence[int]]],
+    conclude: Callable[[Sequence[Round]], None],
+) -> None:
+    """Run all turns; conclude before the clean-up, which may fail, too."""
     began = time.monotonic()
 
     def tell(text: str) -> None:
@@ -73,10 +83,10 @@ def _measure(options: argparse.Namespace, sets: Sequence[tuple[str, Sequence[int
                     alone.rotate(1)
                 for scheduler in once:
                     rounds += take_turn(client, scheduler, options.rounds, sets, tell)
+                conclude(rounds)
         finally:
             scale(client, installed_replicas)
             install.install_chart()
-    return rounds
 
 
 def _parser() -> argparse.ArgumentParser:

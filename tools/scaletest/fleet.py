@@ -54,7 +54,8 @@ def remove(client: Client) -> None:
     for collection in (_TOPOLOGIES, _NODES):
         _empty(client, collection, labelSelector=objects.LABEL)
     client.delete(_NAMESPACE)
-    wait_for("the namespace is gone", lambda: not _exists(client), timeout_s=120)
+    # With it go tens of thousands of Events.
+    wait_for("the namespace is gone", lambda: not _exists(client), timeout_s=600)
 
 
 def remove_pods(client: Client) -> None:

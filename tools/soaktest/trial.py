@@ -44,4 +44,4 @@ def trial() -> Iterator[None]:
 
 def write(form: str, document: Mapping[str, object], lines: Iterable[str]) -> None:
     """Print the outcome as JSON or as a table."""
-    print(json.dumps(document, indent=2) if form == "json" else "\n".join(lines))
+    print(json.dumps(document, indent=2) if form == "json" else "\n".join(lines), flush=True)
