@@ -5,7 +5,7 @@ from typing import Any
 from benchmarks.fleet import filled_ledger
 from gputopo.api.enums import PolicyName
 from gputopo.api.names import RESOURCE
-from gputopo.wire.extender import ExtenderArgs, filter_result, priorities
+from gputopo.wire.extender import ExtenderArgs, filter_result
 from gputopo_extender.answers import Answers
 from gputopo_extender.binder import Binder
 from gputopo_extender.claims import Claim
@@ -51,15 +51,11 @@ class NoApiServer:
 
 
 class NothingToDecide(Verbs):
-    """Takes and gives the same bodies: what is left is the server and the parsing."""
+    """Takes and gives the same bodies of filter: what is left is the server and the parsing."""
 
     async def filter(self, args: ExtenderArgs) -> dict[str, Any]:
         """Hand back the first node."""
         return filter_result(args, args.candidates()[:1], failed={}, unresolvable={})
-
-    async def prioritize(self, args: ExtenderArgs) -> list[dict[str, Any]]:
-        """Give every node the same score."""
-        return priorities(dict.fromkeys(args.candidates(), 0))
 
 
 def verbs_on(ledger: Ledger, metrics: Metrics, kind: type[Verbs] = Verbs) -> Verbs:

@@ -102,6 +102,13 @@ def processor_seconds() -> dict[str, float]:
 
     Where the machine is a container, the others are those of all its machine.
     """
+    used = parts_seconds()
+    busy = busy_ticks(Path("/proc/stat").read_text()) / _TICKS
+    return {**used, OTHERS: busy - sum(used.values())}
+
+
+def parts_seconds() -> dict[str, float]:
+    """Return the processor time that each part of the cluster has used since its start."""
     used: dict[str, float] = defaultdict(float)
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -113,8 +120,7 @@ def processor_seconds() -> dict[str, float]:
             continue
         if part := part_of(words):
             used[part] += (int(fields[11]) + int(fields[12])) / _TICKS
-    busy = busy_ticks(Path("/proc/stat").read_text()) / _TICKS
-    return {**used, OTHERS: busy - sum(used.values())}
+    return used
 
 
 def busy_ticks(stat: str) -> int:

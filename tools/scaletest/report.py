@@ -6,11 +6,9 @@ from math import inf
 from statistics import median
 
 from scaletest.rounds import Round
+from scaletest.schedulers import OUR_TITLE, PLAIN_TITLE
 
 GOAL = 0.6
-PLAIN = "plain kube-scheduler"
-COMPARED = "gputopo"
-"""One scheduler and one extender: the plain one is alone, too."""
 VERBS = ("filter", "prioritize", "bind")
 
 
@@ -26,7 +24,7 @@ def ratio(rounds: Sequence[Round], scheduler: str, pods: str) -> float:
     Each turn is compared with the plain scheduler's before or after it, for the machine's speed
     changes; one that has none with the plain scheduler's median.
     """
-    plain = _of(rounds, PLAIN, pods)
+    plain = _of(rounds, PLAIN_TITLE, pods)
     rate_in = {one.turn: one.per_second for one in plain}
     middle = _middle(plain).per_second
     ours = _of(rounds, scheduler, pods)
@@ -40,9 +38,10 @@ def shortcomings(rounds: Sequence[Round], wanted: dict[str, int]) -> list[str]:
         for one in rounds
         if one.bound != wanted[one.pods] or one.twice
     ]
-    ratios = {pods: ratio(rounds, COMPARED, pods) for pods in wanted}
+    # One scheduler and one extender: the plain one is alone, too.
+    ratios = {pods: ratio(rounds, OUR_TITLE, pods) for pods in wanted}
     return found + [
-        f"{COMPARED}, {pods}: {reached:.2f} of plain, goal {GOAL}"
+        f"{OUR_TITLE}, {pods}: {reached:.2f} of plain, goal {GOAL}"
         for pods, reached in ratios.items()
         if reached < GOAL
     ]

@@ -9,7 +9,7 @@ from typing import Any
 
 from gputopo.api.annotations import parse_gpus
 from scaletest import fleet, objects
-from scaletest.measure import OTHERS, Latency, processor_seconds, rate
+from scaletest.measure import Latency, parts_seconds, processor_seconds, rate
 from scaletest.schedulers import Ours, Scheduler
 from showcase.kubectl import wait_for
 from soaktest.client import AwayError, Client, RefusedError
@@ -106,17 +106,13 @@ class _AtRest:
     """
 
     def __init__(self) -> None:
-        self._before = _cluster_seconds()
+        self._before = sum(parts_seconds().values())
 
     def __call__(self) -> bool:
         time.sleep(_LOOK_SECONDS)
-        now = _cluster_seconds()
+        now = sum(parts_seconds().values())
         used, self._before = (now - self._before) / _LOOK_SECONDS, now
         return used < _AT_REST
-
-
-def _cluster_seconds() -> float:
-    return sum(seconds for part, seconds in processor_seconds().items() if part != OTHERS)
 
 
 class _Bindings:

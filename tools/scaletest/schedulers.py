@@ -20,6 +20,7 @@ from showcase.kubectl import Kubectl, wait_for
 from soaktest.client import AwayError, Client, RefusedError
 
 PLAIN, NOTHING = "scale-plain", "scale-nothing"
+PLAIN_TITLE, OUR_TITLE = "plain kube-scheduler", "gputopo"
 _DEPLOYMENT = "gputopo-scheduler"
 _DEPLOYMENT_PATH = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{_DEPLOYMENT}"
 _SELECTOR = "app.kubernetes.io/component=scheduler"
@@ -56,7 +57,7 @@ class Plain:
 
     def __init__(self, paths: Paths, kubectl: Kubectl, *, sampling: bool = False) -> None:
         self._paths, self._kubectl, self._sampling = paths, kubectl, sampling
-        self.title = "plain, sampling nodes" if sampling else "plain kube-scheduler"
+        self.title = "plain, sampling nodes" if sampling else PLAIN_TITLE
 
     @contextmanager
     def started(self) -> Iterator[None]:
@@ -116,7 +117,7 @@ class Ours:
         self._client = client
         self._replicas = replicas
         self._counted = buckets("")
-        self.title = "gputopo" if replicas == 1 else f"gputopo, {replicas} replicas"
+        self.title = OUR_TITLE if replicas == 1 else f"{OUR_TITLE}, {replicas} replicas"
 
     @contextmanager
     def started(self) -> Iterator[None]:

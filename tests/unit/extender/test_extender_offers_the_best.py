@@ -31,20 +31,19 @@ def ask_of(gpus: int) -> Ask:
     return ask
 
 
-def found(nodes: int) -> Evaluation:
-    """Return what a pod of one GPU finds on nodes that are free to different degrees."""
-    ask = ask_of(1)
-    topology = named("dgx1-v100", node="any")
-    whole = State(topology, topology.mask, topology.mask, 0, None)
-    states = [dataclasses.replace(whole, free=GpuMask(free)) for free in FREE]
-    names = [f"n{number}" for number in range(nodes)]
-    keys = [states[number % len(states)] for number in range(nodes)]
-    return evaluation(names, keys, answers_of(states, ask.shape))
-
-
 def whole(kind: str = "dgx1-v100") -> State:
     topology = named(kind, node="any")
     return State(topology, topology.mask, topology.mask, 0, None)
+
+
+def found(nodes: int) -> Evaluation:
+    """Return what a pod of one GPU finds on nodes that are free to different degrees."""
+    ask = ask_of(1)
+    idle = whole()
+    states = [dataclasses.replace(idle, free=GpuMask(free)) for free in FREE]
+    names = [f"n{number}" for number in range(nodes)]
+    keys = [states[number % len(states)] for number in range(nodes)]
+    return evaluation(names, keys, answers_of(states, ask.shape))
 
 
 def of_one_score(states: Mapping[str, State]) -> Evaluation:
