@@ -82,7 +82,11 @@ class GPUTopologySpec(_Model):
 
 
 class ObservedGpu(_Model):
-    """``GPUTopology.status.gpus[]``: health, and who holds the GPU by kubelet's books."""
+    """``GPUTopology.status.gpus[]``: health, and the container that uses the GPU.
+
+    Attributes:
+        pod_deleted: True where the pod was deleted or has ended, and a process of it still runs.
+    """
 
     uuid: Uuid
     healthy: bool
@@ -91,6 +95,7 @@ class ObservedGpu(_Model):
     namespace: ContainerName | None = None
     pod: ObjectName | None = None
     container: ContainerName | None = None
+    pod_deleted: bool | None = None
 
 
 class Condition(_Model):
@@ -108,9 +113,17 @@ Conditions = Annotated[list[Condition], Field(max_length=16)]
 
 
 class GPUTopologyStatus(_Model):
-    """``GPUTopology.status``: what the agent sees now."""
+    """``GPUTopology.status``: what the agent sees now.
+
+    Attributes:
+        observed_pods_version: Annotated[
+        str | None, Field(max_length=19, pattern=r"^[0-9]+$")
+    ] = None
+            the status accounts for; None from agents that do not report it.
+    """
 
     observed_generation: Generation | None = None
+    observed_pods_version: Annotated[str | None, Field(max_length=19, pattern=r"^[0-9]+$")] = None
     fingerprint: Annotated[str, Field(max_length=128)] | None = None
     conditions: Conditions = []
     gpus: Annotated[list[ObservedGpu], Field(max_length=64)] = []
