@@ -49,10 +49,10 @@ async def running(settings: Settings, client: AsyncClient) -> AsyncIterator[Addr
     """Run the extender while the block runs; a failure of any part ends the block."""
     ledger = Ledger()
     often = (settings.relist_after_silence_seconds, settings.relist_every_seconds)
-    caches: list[Follower] = [
-        topology_reflector(watched_topologies(client), ledger, *often),
-        pod_reflector(watched_pods(client, settings.resource), ledger, *often),
-    ]
+    topologies = topology_reflector(watched_topologies(client), ledger, *often)
+    pods = pod_reflector(watched_pods(client, settings.resource), ledger, *often)
+    ledger.on_rewind = topologies.list_again
+    caches: list[Follower] = [topologies, pods]
     gate = Gate(caches, settings.stale_after_seconds)
     metrics = Metrics(ledger, caches)
     answers = Answers(
@@ -71,6 +71,7 @@ async def running(settings: Settings, client: AsyncClient) -> AsyncIterator[Addr
             Leases(client, settings.namespace, patience),
             cluster,
             patience_seconds=patience,
+            on_rewind=pods.list_again,
         ),
         Writer(ledger, cluster, metrics.bound),
         resource=settings.resource,

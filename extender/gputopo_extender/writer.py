@@ -16,8 +16,9 @@ from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.runtime.log import fields
 from gputopo_extender.cluster import RefusedError, UnansweredError
 from gputopo_extender.decide import Decision
-from gputopo_extender.ledger import Ledger, Progress
+from gputopo_extender.ledger import Ledger
 from gputopo_extender.pods import PodError, PodRecord
+from gputopo_extender.reservations import Progress
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +70,10 @@ class Writer:
         self._on_bound = on_bound
 
     async def write(self, decision: Decision) -> Result | PodRecord:
-        """Bind; return the pod where it only changed since it was read, to decide again."""
+        """Bind; return the pod where it only changed since it was read.
+
+        The GPUs stay reserved then: the caller writes again, or takes the decision back.
+        """
         try:
             await self._bindings.bind(decision)
         except UnansweredError as error:
@@ -102,7 +106,7 @@ class Writer:
 
     def take_back(self, decision: Decision) -> None:
         """Have the GPUs of a decision free again; the next claims tell the others."""
-        self._ledger.release(decision.uid)
+        self._ledger.promises.release(decision.uid)
 
     async def _after_conflict(
         self, decision: Decision, conflict: RefusedError
@@ -116,7 +120,6 @@ class Writer:
             return told
         if told.version == decision.version:
             return self.give_up(decision, str(conflict))
-        self.take_back(decision)
         return told
 
     async def _pod(self, decision: Decision) -> PodRecord | None:
@@ -135,13 +138,13 @@ class Writer:
         return self.give_up(decision, f"somebody else bound the pod to {pod.node}")
 
     def _bound(self, decision: Decision) -> Result:
-        self._ledger.mark(decision.uid, Progress.BOUND)
+        self._ledger.promises.mark(decision.uid, Progress.BOUND)
         self._on_bound(decision)
         _log.info("bound %s", fields(**_names(decision), **_figures(decision)))
         return Result(Outcome.BOUND)
 
     def _keep(self, decision: Decision, reason: str) -> Result:
-        self._ledger.mark(decision.uid, Progress.UNKNOWN)
+        self._ledger.promises.mark(decision.uid, Progress.UNKNOWN)
         return Result(
             Outcome.UNKNOWN, f"binding to {decision.node} has no known result yet: {reason}"
         )

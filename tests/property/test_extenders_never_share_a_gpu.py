@@ -468,8 +468,8 @@ class Machine(RuleBasedStateMachine):
         for extender in self.extenders:
             self._show(extender, len(self.server.changes))
             assert extender.tasks == []
-            assert extender.ledger.claims() == ()
-            assert extender.ledger.reservations() == ()
+            assert extender.ledger.promises.claims() == ()
+            assert extender.ledger.promises.reservations() == ()
             self._compare_with_a_new_one(extender.ledger)
         self.no_gpu_is_annotated_on_two_live_pods()
 

@@ -20,9 +20,10 @@ from gputopo_extender.evaluate import (
     match_on,
     reserved,
 )
-from gputopo_extender.ledger import Ledger, Progress
+from gputopo_extender.ledger import Ledger
 from gputopo_extender.pods import PodRecord, record_of
 from gputopo_extender.request import Ask, read
+from gputopo_extender.reservations import Progress
 from gputopo_extender.sent import Sent
 from gputopo_extender.topologies import NodeRecord, Unreadable, node_of
 from objects import Document, condition, pod, topology_object
@@ -219,10 +220,10 @@ def test_a_reservation_lasts_until_the_pod_shows_its_node_not_just_any_event() -
     reserved = book(ledger).used
     assert reserved.bit_count() == 2
     ledger.put_pod(record(document))
-    ledger.mark("uid-a", Progress.BOUND)
+    ledger.promises.mark("uid-a", Progress.BOUND)
     assert book(ledger).used == reserved
     ledger.put_pod(record(bound("a", 6, 7)))
-    assert ledger.reservation("uid-a") is None
+    assert ledger.promises.reservation("uid-a") is None
     assert book(ledger).used == 0b11000000
 
 
@@ -234,8 +235,8 @@ def test_a_deleted_or_ended_pod_ends_its_reservation() -> None:
         ledger = ledger_with(pod("a", 2))
         ledger.reserve(decision_for(pod("a", 2), ledger))
         end(ledger)  # type: ignore[no-untyped-call]
-        ledger.mark("uid-a", Progress.BOUND)
-        assert ledger.reservations() == ()
+        ledger.promises.mark("uid-a", Progress.BOUND)
+        assert ledger.promises.reservations() == ()
         assert book(ledger).used == 0
 
 
@@ -244,9 +245,9 @@ def test_a_list_asked_for_before_a_reservation_does_not_end_it_but_the_next_one_
     early = ledger.begin_pod_list()
     ledger.reserve(decision_for(pod("a", 2), ledger))
     ledger.replace_pods([], epoch=early)
-    assert ledger.reservation("uid-a") is not None
+    assert ledger.promises.reservation("uid-a") is not None
     ledger.replace_pods([], epoch=ledger.begin_pod_list())
-    assert ledger.reservation("uid-a") is None
+    assert ledger.promises.reservation("uid-a") is None
     assert book(ledger).used == 0
 
 
@@ -264,7 +265,7 @@ def test_a_pod_whose_binding_is_under_way_fits_nowhere_else() -> None:
     ledger = ledger_with(document)
     ledger.put_topology(node_of(topology_object("n2", named("dgx1-v100", node="n2"))))
     ledger.reserve(decision_for(document, ledger))
-    reservation = ledger.reservation("uid-a")
+    reservation = ledger.promises.reservation("uid-a")
     assert reservation is not None
     found = reserved(["n1", "n2"], reservation)
     assert found.fits() == ["n1"]
@@ -288,8 +289,8 @@ def test_claims_for_pods_that_do_not_show_it_hold_their_gpus() -> None:
     ledger = ledger_with(bound("shown", 0), pod("waiting"))
     ledger.replace_claims([claim("shown", 0), claim("waiting", 1, 2), claim("unknown", 7)])
     assert (book(ledger).used, book(ledger).shared) == (0b10000111, 0)
-    assert ledger.foreign_claims() == (claim("waiting", 1, 2), claim("unknown", 7))
-    assert ledger.foreign_claims("uid-waiting") == (claim("waiting", 1, 2),)
+    assert ledger.promises.foreign() == (claim("waiting", 1, 2), claim("unknown", 7))
+    assert ledger.promises.foreign("uid-waiting") == (claim("waiting", 1, 2),)
     ledger.replace_claims([claim("else", 7)])
     assert book(ledger).used == 0b10000001
 
@@ -300,11 +301,11 @@ def test_what_may_yet_be_bound_is_claimed_and_what_is_bound_no_longer() -> None:
     decision = decision_for(pod("a", 2), ledger)
     ledger.reserve(decision)
     own = Claim("uid-a", "default", "a", "1", "n1", decision.uuids)
-    assert ledger.claims() == (own, claim("of-another", 7))
-    ledger.mark("uid-a", Progress.UNKNOWN)
-    assert ledger.claims() == (own, claim("of-another", 7))
-    ledger.mark("uid-a", Progress.BOUND)
-    assert ledger.claims() == (claim("of-another", 7),)
+    assert ledger.promises.claims() == (own, claim("of-another", 7))
+    ledger.promises.mark("uid-a", Progress.UNKNOWN)
+    assert ledger.promises.claims() == (own, claim("of-another", 7))
+    ledger.promises.mark("uid-a", Progress.BOUND)
+    assert ledger.promises.claims() == (claim("of-another", 7),)
 
 
 def test_a_reservation_holds_its_gpus_under_whatever_number_they_have() -> None:
@@ -350,7 +351,7 @@ def test_claims_end_with_their_pods_and_where_these_are_bound_elsewhere() -> Non
         ledger.replace_claims([claim("a", 3)])
         assert book(ledger).used == 0b1000
         end(ledger)  # type: ignore[no-untyped-call]
-        assert ledger.claims() == ()
+        assert ledger.promises.claims() == ()
         assert book(ledger).used == 0
 
 
@@ -359,9 +360,9 @@ def test_a_claim_known_since_a_list_was_asked_for_outlives_that_list_only() -> N
     early = ledger.begin_pod_list()
     ledger.replace_claims([claim("new", 3)])
     ledger.replace_pods([], epoch=early)
-    assert ledger.claims() == (claim("new", 3),)
+    assert ledger.promises.claims() == (claim("new", 3),)
     ledger.replace_pods([], epoch=ledger.begin_pod_list())
-    assert ledger.claims() == ()
+    assert ledger.promises.claims() == ()
 
 
 def test_what_a_node_could_give_without_some_pods_is_told_and_changes_nothing() -> None:
