@@ -201,14 +201,30 @@ class Binder:
         if target is not None and target != node:
             return Result(Outcome.REFUSED, f"the pod is bound or being bound to {target}")
         if pod.node is not None:
-            return Result(Outcome.REPEATED)
+            return await self._repeated(pod)
         if not pod.live:
             return Result(Outcome.REFUSED, "the pod has ended")
         if open_before is None:
             return None
         if open_before.progress is Progress.BOUND:
-            return Result(Outcome.REPEATED)
+            return await self._repeated(pod)
         return await self._writer.settle(open_before.decision)
+
+    async def _repeated(self, pod: PodRecord) -> Result:
+        """Return that the pod is bound, unless a restored etcd has lost its Binding.
+
+        kube-scheduler never tries a pod again of which it was told that it is bound.
+        """
+        try:
+            stored = await self._pods.pod(pod.namespace, pod.name)
+        except (RefusedError, UnansweredError, PodError) as error:
+            return Result(Outcome.FAILED, f"cannot look the pod up: {error}")
+        if stored is None or stored.uid != pod.uid or stored.node is not None:
+            return Result(Outcome.REPEATED)
+        self._ledger.list_again()
+        return Result(
+            Outcome.FAILED, "the API server has lost the Binding: waiting for a new list of pods"
+        )
 
     def _decide(self, pod: PodRecord, ask: Ask | Refusal, node: str) -> Decision | Result:
         if isinstance(ask, Refusal):

@@ -6,7 +6,7 @@ one of them frozen at any point.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Final, Protocol
 
@@ -24,10 +24,6 @@ after a pause waits for nothing."""
 _LOOK_SECONDS: Final = 0.005
 
 _log = logging.getLogger(__name__)
-
-
-def _nothing() -> None:
-    """Do nothing."""
 
 
 class Store(Protocol):
@@ -64,20 +60,17 @@ class Claims:
         pods: Pods,
         *,
         patience_seconds: float,
-        on_rewind: Callable[[], None] = _nothing,
         spacing_seconds: float = SPACING_SECONDS,
         look_seconds: float = _LOOK_SECONDS,
     ) -> None:
         """Keep the claims of others in ``ledger``, where they count as used GPUs.
 
-        Wait at most ``patience_seconds`` for the watch of pods. Call ``on_rewind`` where the
-        API server has gone back to earlier versions, so that pods must be listed again.
+        Wait at most ``patience_seconds`` for the watch of pods.
         """
         self._ledger = ledger
         self._store = store
         self._pods = pods
         self._patience_seconds = patience_seconds
-        self._on_rewind = on_rewind
         self._spacing_seconds = spacing_seconds
         self._look_seconds = look_seconds
         self._version: str | None = None
@@ -202,7 +195,7 @@ class Claims:
             raise PodError(f"pod {pod.key} is gone")
         if int(changed.version) <= before:
             # A write has a larger version than all that was shown before it.
-            self._on_rewind()
+            self._ledger.list_again()
             raise UnansweredError(
                 f"API server: its resource versions went back from {before} to {changed.version}: "
                 "waiting for a new list of pods"

@@ -45,7 +45,8 @@ class Ledger:
         """Of the newest change of a pod, or list of pods, that was shown."""
         self.rewinds = 0
         """How often a list was older than what had been shown: a backup of etcd was restored."""
-        self.on_rewind: Callable[[], None] | None = None
+        self.list_again: Callable[[], None] = _nothing
+        """Has everything listed again: called where the API server has lost what was shown."""
 
     def book(self, node: str) -> Book | Unreadable | None:
         """Return the node's book; None where no topology is published for it."""
@@ -136,8 +137,7 @@ class Ledger:
             self.rewinds += 1
             self._endings.lower(version)
             self.promises.doubt()
-            if self.on_rewind:
-                self.on_rewind()
+            self.list_again()
         self.pods_version = version
 
     def put_pod(self, pod: PodRecord) -> None:
@@ -249,3 +249,7 @@ class Ledger:
             ending=self._endings.unconfirmed(node.node),
             stopped=stopped | without | self._endings.confirmed(node.node),
         )
+
+
+def _nothing() -> None:
+    """Do nothing: nobody follows the API server."""

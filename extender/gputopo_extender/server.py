@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
@@ -24,7 +25,7 @@ from gputopo_extender.metrics import Metrics
 from gputopo_extender.settings import Settings
 from gputopo_extender.verbs import Gate, Verbs
 from gputopo_extender.warmup import WarmUp
-from gputopo_extender.watch import Follower, pod_reflector, topology_reflector
+from gputopo_extender.watch import Follower, Reflector, pod_reflector, topology_reflector
 from gputopo_extender.watched import watched_pods, watched_topologies
 from gputopo_extender.writer import Writer
 
@@ -51,8 +52,8 @@ async def running(settings: Settings, client: AsyncClient) -> AsyncIterator[Addr
     often = (settings.relist_after_silence_seconds, settings.relist_every_seconds)
     topologies = topology_reflector(watched_topologies(client), ledger, *often)
     pods = pod_reflector(watched_pods(client, settings.resource), ledger, *often)
-    ledger.on_rewind = topologies.list_again
     caches: list[Follower] = [topologies, pods]
+    ledger.list_again = partial(_list_again, [topologies, pods])
     gate = Gate(caches, settings.stale_after_seconds)
     metrics = Metrics(ledger, caches)
     answers = Answers(
@@ -71,7 +72,6 @@ async def running(settings: Settings, client: AsyncClient) -> AsyncIterator[Addr
             Leases(client, settings.namespace, patience),
             cluster,
             patience_seconds=patience,
-            on_rewind=pods.list_again,
         ),
         Writer(ledger, cluster, metrics.bound),
         resource=settings.resource,
@@ -111,6 +111,11 @@ async def _background(*parts: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         finally:
             for task in running_tasks:
                 task.cancel()
+
+
+def _list_again(caches: Sequence[Reflector[Any]]) -> None:
+    for cache in caches:
+        cache.list_again()
 
 
 async def _settle_for_ever(binder: Binder) -> None:

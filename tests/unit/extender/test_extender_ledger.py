@@ -337,7 +337,7 @@ def test_the_newest_version_that_was_shown_of_any_pod_is_known() -> None:
 
 def test_a_list_of_a_smaller_version_voids_what_was_remembered_by_version() -> None:
     ledger, rewinds = ledger_with(at_version(pod("a", 2), 40)), list[str]()
-    ledger.on_rewind = lambda: rewinds.append("list again")
+    ledger.list_again = lambda: rewinds.append("list again")
     ledger.reserve(decision_for(pod("a", 2), ledger))
     ledger.promises.mark("uid-a", Progress.BOUND)
     restored = record(at_version(pod("a", 2), 15))
