@@ -82,9 +82,6 @@ class Endings:
         """Return the pods of a node whose containers may still run."""
         return [each.pod for each in self._on.get(name, {}).values() if not each.confirmed]
 
-    def __len__(self) -> int:
-        return sum(map(len, self._on.values()))
-
 
 def with_history(pod: PodRecord, before: PodRecord | None) -> PodRecord:
     """Return the record; the status of a rejected pod does not show that it was started before."""

@@ -44,7 +44,8 @@ class Machine(RuleBasedStateMachine):
         self.shown = 0
         self.processes: dict[str, list[GpuIndex]] = {}
         self.published: list[Document] = []
-        self.ledger = Ledger(lambda: 0.0)
+        self.now = 0.0
+        self.ledger = Ledger(lambda: self.now)
         self.the_agent_publishes()
         self.the_status_is_shown()
 
@@ -72,9 +73,10 @@ class Machine(RuleBasedStateMachine):
         assert self._shared() == []
 
     @precondition(lambda self: self.pods)
-    @rule(data=st.data())
-    def a_pod_runs(self, data: st.DataObject) -> None:
-        self._set(self._any(data), "Running", "running")
+    @rule(data=st.data(), state=st.sampled_from(["running", "terminated"]))
+    def a_pod_runs(self, data: st.DataObject, state: str) -> None:
+        """A container that has terminated is restarted, which kubelet reports later."""
+        self._set(self._any(data), "Running", state)
 
     @precondition(lambda self: self.pods)
     @rule(data=st.data(), is_deleted=st.booleans())
@@ -108,7 +110,7 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def the_agent_publishes(self) -> None:
         """It has seen all pods up to now, and looks at the processes."""
-        held = {gpu: uid for uid, gpus in self.processes.items() for gpu in gpus}
+        held = {int(gpu): uid for uid, gpus in self.processes.items() for gpu in gpus}
         live = {uid for uid, it in self.pods.items() if it["status"]["phase"] != "Failed"}
         deleted = [gpu for gpu, uid in held.items() if uid not in live]
         self.published.append(
@@ -129,6 +131,20 @@ class Machine(RuleBasedStateMachine):
         epoch = self.ledger.begin_pod_list()
         self.ledger.replace_pods(self._records(), epoch=epoch, version=self.version)
         self.shown = len(self.changes)
+
+    @rule(restarts=st.booleans())
+    def minutes_pass(self, *, restarts: bool) -> None:
+        """Everybody has seen everything meanwhile; the extender may be a new one."""
+        self._show(len(self.changes))
+        self.the_agent_publishes()
+        last = self.published[-1]
+        if restarts:
+            self.ledger = Ledger(lambda: self.now)
+            self.published = [last]
+            self.pods_are_listed()
+        while self.published:
+            self.the_status_is_shown()
+        self.now += 1000
 
     @invariant()
     def no_gpu_of_a_process_is_offered(self) -> None:

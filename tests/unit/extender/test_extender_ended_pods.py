@@ -104,6 +104,7 @@ def test_a_pod_that_kubelet_reported_as_stopped_frees_its_gpus_at_once(world: Wo
     assert world.book.used == 0b11
     world.put(ENDED, 15)
     assert world.book.used == 0
+    world.report(15, {0: "uid-old", 1: "uid-old"})
     world.delete(ENDED)
     assert world.book.used == 0, "the status lists it, but it is known to have ended"
     world.report(DELETED)
