@@ -6,7 +6,6 @@ that it never will.
 """
 
 import asyncio
-from dataclasses import replace
 from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
@@ -16,7 +15,7 @@ from gputopo_extender.answers import Answers, NotReadyError
 from gputopo_extender.book import Book, State
 from gputopo_extender.claims import Claim, ClaimsError
 from gputopo_extender.cluster import RefusedError, UnansweredError
-from gputopo_extender.decide import Decision, decide, is_unchanged
+from gputopo_extender.decide import Decision, decide
 from gputopo_extender.evaluate import Misfit, match_on, missing
 from gputopo_extender.ledger import Ledger
 from gputopo_extender.pods import PodError, PodRecord, newer
@@ -177,41 +176,26 @@ class Binder:
         if not claimed or not self._is_current(decision):
             self._writer.take_back(decision)
             return pod
-        return await self._write(decision, pod, until)
-
-    async def _write(self, decision: Decision, pod: PodRecord, until: float) -> Result | PodRecord:
-        """Write the Binding, again and again while others change what does not matter to it.
-
-        The claim stands, and whoever takes it over changes the pod's annotations first: see
-        docs/adr/0008-claims-fence-bindings.md.
-        """
-        clock = asyncio.get_running_loop().time
-        ended = await self._writer.write(decision)
-        while isinstance(ended, PodRecord):
-            if not is_unchanged(ended, pod) or not self._is_current(decision) or clock() >= until:
-                self._writer.take_back(decision)
-                return ended
-            ended = await self._writer.write(replace(decision, version=ended.version))
-        return ended
+        return await self._writer.write(
+            decision, pod, until=until, is_current=lambda: self._is_current(decision)
+        )
 
     async def _ended(self, pod: PodRecord, node: str) -> Result | None:
         """Return the answer where there is nothing left to decide."""
         open_before = self._ledger.promises.reservation(pod.uid)
         target = pod.node or (open_before.decision.node if open_before else None)
-        if target is not None and target != node:
-            return Result(Outcome.REFUSED, f"the pod is bound or being bound to {target}")
-        if pod.node is not None:
-            return await self._repeated(pod)
+        elsewhere = Result(Outcome.REFUSED, f"the pod is bound or being bound to {target}")
+        is_bound = open_before is not None and open_before.progress is Progress.BOUND
+        if pod.node is not None or is_bound:
+            return await self._still(pod, Result(Outcome.REPEATED) if target == node else elsewhere)
+        if target not in {None, node}:
+            return elsewhere
         if not pod.live:
             return Result(Outcome.REFUSED, "the pod has ended")
-        if open_before is None:
-            return None
-        if open_before.progress is Progress.BOUND:
-            return await self._repeated(pod)
-        return await self._writer.settle(open_before.decision)
+        return None if open_before is None else await self._writer.settle(open_before.decision)
 
-    async def _repeated(self, pod: PodRecord) -> Result:
-        """Return that the pod is bound, unless a restored etcd has lost its Binding.
+    async def _still(self, pod: PodRecord, result: Result) -> Result:
+        """Return the result of a pod that is bound, unless a restored etcd has lost its Binding.
 
         kube-scheduler never tries a pod again of which it was told that it is bound.
         """
@@ -220,7 +204,7 @@ class Binder:
         except (RefusedError, UnansweredError, PodError) as error:
             return Result(Outcome.FAILED, f"cannot look the pod up: {error}")
         if stored is None or stored.uid != pod.uid or stored.node is not None:
-            return Result(Outcome.REPEATED)
+            return result
         self._ledger.list_again()
         return Result(
             Outcome.FAILED, "the API server has lost the Binding: waiting for a new list of pods"

@@ -1,6 +1,6 @@
 """The book of one node: which of its GPUs may be given away now."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -33,6 +33,14 @@ class State:
     blocked: str | None
     away: str | None = None
     deleted: GpuMask = _NO_GPUS
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for states in which nodes can take the same pods."""
+        return (
+            self.structure.fingerprint,
+            *(self.healthy, self.free, self.unknown, self.blocked, self.away, self.deleted),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class Ledger:
         """Of the newest change of a pod, or list of pods, that was shown."""
         self.rewinds = 0
         """How often a list was older than what had been shown: a backup of etcd was restored."""
-        self.list_again: Callable[[], None] = _nothing
+        self.list_again: Callable[[], None] = lambda: None
         """Has everything listed again: called where the API server has lost what was shown."""
 
     def book(self, node: str) -> Book | Unreadable | None:
@@ -230,11 +230,7 @@ class Ledger:
 
     def _shared(self, state: State) -> State:
         """Return the one object for all nodes in such a state."""
-        key = (
-            state.structure.fingerprint,
-            *(state.healthy, state.free, state.unknown, state.blocked, state.away, state.deleted),
-        )
-        return self._shared_states.setdefault(key, state)
+        return self._shared_states.setdefault(state.key, state)
 
     def _derive(self, node: NodeRecord, without: AbstractSet[str] = frozenset()) -> Book:
         on_node = self._pods_on.get(node.node, set()) - without
@@ -249,7 +245,3 @@ class Ledger:
             ending=self._endings.unconfirmed(node.node),
             stopped=stopped | without | self._endings.confirmed(node.node),
         )
-
-
-def _nothing() -> None:
-    """Do nothing: nobody follows the API server."""
