@@ -199,6 +199,7 @@ async def agent_world(
             "library_dir": library_dir,
             "device_dir": devices,
             "system_dir": directory / "sys",
+            "state_dir": directory / "state",
             "plugin_dir": kubelet.plugin_dir,
             "pod_resources_socket": kubelet.socket,
             "health_seconds": 0.2,
@@ -206,6 +207,8 @@ async def agent_world(
             "observe_seconds": 0.2,
             "resync_seconds": 0.3,
             "xid_quiet_seconds": 0.7,
+            "nvml_timeout_seconds": 1.0,
+            "nvml_open_timeout_seconds": 2.0,
             "drain_seconds": 0.5,
             **settings,
         }

@@ -15,6 +15,7 @@ from gputopo_deviceplugin.allocate import CONTROL_DEVICES
 from gputopo_deviceplugin.compare import Difference
 from gputopo_deviceplugin.hardware import HardwareWatch
 from gputopo_deviceplugin.health import Health
+from gputopo_deviceplugin.host import numa_nodes
 from gputopo_deviceplugin.identify import Identified, Refusal
 from gputopo_deviceplugin.kube import ApiServer, ApiServerError, Document
 from gputopo_deviceplugin.lister import Lister
@@ -26,8 +27,11 @@ from gputopo_deviceplugin.publish import now
 from gputopo_deviceplugin.register import Registrar
 from gputopo_deviceplugin.reporter import Reporter
 from gputopo_deviceplugin.server import Servicer
+from gputopo_deviceplugin.session import NvmlSession
 from gputopo_deviceplugin.settings import Settings
 from gputopo_deviceplugin.state import Current
+from gputopo_deviceplugin.statefile import StateFile
+from gputopo_deviceplugin.xidmarks import XidMarks
 
 _BEAT_SECONDS: Final = 1.0
 
@@ -46,6 +50,18 @@ class Agent:
         self._pulse = pulse
         self._current = Current()
         self._background: set[asyncio.Task[None]] = set()
+        self._hardware = HardwareWatch(
+            self._current,
+            # Sysfs is read once: on virtual machines with a balloon the memory goes up and down,
+            # and each change of the spec would be a new generation of the topology.
+            NvmlSession(settings.library_dir, numa_nodes(settings.system_dir)),
+            XidMarks(
+                StateFile(settings.state_dir / "xids.json"),
+                quiet_seconds=settings.xid_quiet_seconds,
+            ),
+            settings,
+            on_hang=pulse.report_hang,
+        )
         self._api = ApiServer(client, node=settings.node, resource=settings.resource)
         self._pods = PodBook(self._api, silence_seconds=2 * settings.resync_seconds)
         self._lister = Lister(settings.pod_resources_socket, settings.resource)
@@ -76,7 +92,7 @@ class Agent:
         )
         self._reporter = Reporter(
             settings,
-            self._current,
+            self._hardware,
             self._registrar,
             observer,
             self._pods,
@@ -102,22 +118,11 @@ class Agent:
             loops.create_task(self._beat())
             known = await self._reporter.first_contact()
             loops.create_task(self._pods.run())
-            loops.create_task(self._hardware().run(known))
+            loops.create_task(self._hardware.run(known))
             loops.create_task(self._registrar.run())
             loops.create_task(self._wake_at_changes())
             loops.create_task(self._reporter.resync())
             loops.create_task(self._reporter.run())
-
-    def _hardware(self) -> HardwareWatch:
-        settings = self._settings
-        return HardwareWatch(
-            self._current,
-            library_dir=settings.library_dir,
-            system_dir=settings.system_dir,
-            health_seconds=settings.health_seconds,
-            retry_seconds=settings.retry_seconds,
-            xid_quiet_seconds=settings.xid_quiet_seconds,
-        )
 
     async def _beat(self) -> None:
         while True:

@@ -41,6 +41,10 @@ class Settings(ProgramSettings):
     pod_resources_socket: Annotated[Path, Field(description="kubelet's pod-resources socket")] = (
         Path("/var/lib/kubelet/pod-resources/kubelet.sock")
     )
+    state_dir: Annotated[
+        Path,
+        Field(description="folder of the host's /run for what must survive a restart of the agent"),
+    ] = Path("/run/gputopo")
     probes_host: Annotated[str, Field(description="address of livez, readyz and metrics")] = (
         "0.0.0.0"  # noqa: S104 - kubelet and Prometheus come from outside the Pod
     )
@@ -55,6 +59,14 @@ class Settings(ProgramSettings):
         Seconds,
         Field(description="a GPU is healthy again so long after its last critical XID"),
     ] = 300.0
+    nvml_timeout_seconds: Annotated[
+        Seconds,
+        Field(description="longest wait for NVML once it is open; then all GPUs are unhealthy"),
+    ] = 5.0
+    nvml_open_timeout_seconds: Annotated[
+        Seconds,
+        Field(description="longest wait for opening NVML and for the first reading of all GPUs"),
+    ] = 60.0
     observe_seconds: Annotated[
         Seconds, Field(description="pause between two looks at kubelet's books")
     ] = 5.0

@@ -24,6 +24,9 @@ POLICY_ANNOTATION: Final = "gputopo.io/policy"
 GPUS_ANNOTATION: Final = "gputopo.io/gpus"
 PLACEMENT_ANNOTATION: Final = "gputopo.io/placement"
 
+GPUS_RESET_ANNOTATION: Final = "gputopo.io/gpus-reset-at"
+"""On a Node, set by an administrator: RFC 3339 time; XIDs reported before it are void."""
+
 READY_CONDITION: Final = "Ready"
 """Of a GPUTopology: whether kubelet is served; while it is False the node takes no new pods."""
 

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import httpx2
@@ -126,6 +126,60 @@ async def test_after_a_crash_running_pods_keep_their_gpus_and_nobody_else_gets_t
             await world.run("thief", {"main": [0]})
         given = await world.run("b", {"main": [2]})
         assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[2]
+
+
+async def test_while_nvml_hangs_liveness_says_so_and_recovers(
+    world: AgentWorld, short_directory: Path
+) -> None:
+    async with (
+        program(world, short_directory) as (_, url),
+        httpx2.AsyncClient(base_url=url) as client,
+    ):
+        await world.served()
+        world.break_gpus("hang")
+        await world.until(lambda: world.condition("Ready").get("reason") == "NVMLUnavailable")
+        await world.until(lambda: "Healthy" not in world.kubelet.devices.values())
+        live = await client.get("/livez")
+        assert live.status_code == 503
+        assert live.text.startswith("NVML does not respond: waiting for XIDs takes longer than 1 s")
+        world.break_gpus()
+        await world.served()
+        assert (await client.get("/livez")).status_code == 200
+
+
+async def liveness_fails(client: httpx2.AsyncClient) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            with suppress(httpx2.TransportError):  # not listening yet
+                if (await client.get("/livez")).status_code == 503:
+                    return
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_it_ends_when_told_although_nvml_hangs(
+    world: AgentWorld, short_directory: Path, *, known: bool
+) -> None:
+    if not known:
+        world.break_gpus("hang")
+    async with (
+        program(world, short_directory) as (process, url),
+        httpx2.AsyncClient(base_url=url) as client,
+    ):
+        if known:
+            await world.served()
+            world.break_gpus("hang")
+            await world.until(lambda: "Healthy" not in world.kubelet.devices.values())
+        else:
+            await liveness_fails(client)
+        process.send_signal(signal.SIGTERM)
+        _, errors = await asyncio.wait_for(process.communicate(), 10)
+    assert process.returncode == 0
+    assert b"Traceback" not in errors
+    assert b"NVML not closed, a call hangs" in errors
+    if known:
+        assert world.condition("Ready")["reason"] == "Stopping"
+    world.break_gpus()
 
 
 def preloadable_clock(directory: Path) -> Path:
