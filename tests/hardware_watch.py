@@ -52,5 +52,7 @@ def watched(
         monotonic=lambda: clocks.monotonic_seconds,
         wall=lambda: clocks.wall_seconds,
     )
-    watch = HardwareWatch(Current(), session, marks, settings, on_hang=lambda _: None)
+    watch = HardwareWatch(
+        Current(), session, marks, settings, reset_at=lambda: None, on_hang=lambda _: None
+    )
     return Watched(session, watch, marks)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from lightkube import AsyncClient
 
+from gputopo.api.names import GPUS_RESET_ANNOTATION
 from gputopo.runtime.log import fields
 from gputopo_deviceplugin import events
 from gputopo_deviceplugin.admission import Admission
@@ -50,18 +51,6 @@ class Agent:
         self._pulse = pulse
         self._current = Current()
         self._background: set[asyncio.Task[None]] = set()
-        self._hardware = HardwareWatch(
-            self._current,
-            # Sysfs is read once: on virtual machines with a balloon the memory goes up and down,
-            # and each change of the spec would be a new generation of the topology.
-            NvmlSession(settings.library_dir, numa_nodes(settings.system_dir)),
-            XidMarks(
-                StateFile(settings.state_dir / "xids.json"),
-                quiet_seconds=settings.xid_quiet_seconds,
-            ),
-            settings,
-            on_hang=pulse.report_hang,
-        )
         self._api = ApiServer(client, node=settings.node, resource=settings.resource)
         self._pods = PodBook(self._api, silence_seconds=2 * settings.resync_seconds)
         self._lister = Lister(settings.pod_resources_socket, settings.resource)
@@ -92,7 +81,7 @@ class Agent:
         )
         self._reporter = Reporter(
             settings,
-            self._hardware,
+            self._current,
             self._registrar,
             observer,
             self._pods,
@@ -118,11 +107,27 @@ class Agent:
             loops.create_task(self._beat())
             known = await self._reporter.first_contact()
             loops.create_task(self._pods.run())
-            loops.create_task(self._hardware.run(known))
+            loops.create_task(self._hardware().run(known))
             loops.create_task(self._registrar.run())
             loops.create_task(self._wake_at_changes())
             loops.create_task(self._reporter.resync())
             loops.create_task(self._reporter.run())
+
+    def _hardware(self) -> HardwareWatch:
+        settings = self._settings
+        return HardwareWatch(
+            self._current,
+            # Sysfs is read once: on virtual machines with a balloon the memory goes up and down,
+            # and each change of the spec would be a new generation of the topology.
+            NvmlSession(settings.library_dir, numa_nodes(settings.system_dir)),
+            XidMarks(
+                StateFile(settings.state_dir / "xids.json"),
+                quiet_seconds=settings.xid_quiet_seconds,
+            ),
+            settings,
+            reset_at=lambda: _annotation(self._reporter.node, GPUS_RESET_ANNOTATION),
+            on_hang=self._pulse.report_hang,
+        )
 
     async def _beat(self) -> None:
         while True:
@@ -181,6 +186,11 @@ class Agent:
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+
+
+def _annotation(node: Document, name: str) -> str | None:
+    annotations = (node.get("metadata") or {}).get("annotations") or {}
+    return annotations.get(name)
 
 
 def _controls(settings: Settings) -> list[str]:

@@ -29,9 +29,6 @@ class HardwareWatch:
 
     There is at most one call of NVML at a time, in a daemon thread. While one exceeds its time
     limit all GPUs are unhealthy, and no further call is made until it has returned.
-
-    Attributes:
-        current: what is known of the GPUs.
     """
 
     def __init__(
@@ -41,6 +38,7 @@ class HardwareWatch:
         marks: XidMarks,
         settings: Settings,
         *,
+        reset_at: Callable[[], str | None],
         on_hang: Callable[[str | None], None],
     ) -> None:
         """Read NVML through ``session``.
@@ -50,13 +48,16 @@ class HardwareWatch:
             session: NVML; closed when the watch ends.
             marks: XIDs of the GPUs.
             settings: pauses and time limits.
+            reset_at: returns the value of the Node's annotation ``gputopo.io/gpus-reset-at``;
+                called at each reading.
             on_hang: called with the reason when a call exceeds its time limit, and with
                 None when it has returned.
         """
-        self.current = current
+        self._current = current
         self._session = session
         self._marks = marks
         self._settings = settings
+        self._reset_at = reset_at
         self._on_hang = on_hang
         self._known: NodeTopology | None = None
         self._in_flight: asyncio.Future[Any] | None = None
@@ -71,18 +72,14 @@ class HardwareWatch:
         finally:
             await self._end()
 
-    def reset_at(self, time: str) -> None:
-        """Void XID marks made before a time in RFC 3339; health follows at the next reading."""
-        self._marks.reset_at(time)
-
     async def _pause(self) -> None:
         """Wait for the time of the next reading, or for an XID, or for the end of a hang."""
         if not self._session.listens:
             await asyncio.sleep(self._settings.retry_seconds)
             return
-        hardware = self.current.hardware
+        hardware = self._current.hardware
         deadline = time.monotonic() + self._settings.health_seconds
-        while time.monotonic() < deadline and self.current.hardware is hardware:
+        while time.monotonic() < deadline and self._current.hardware is hardware:
             limit = self._settings.nvml_timeout_seconds
             xid = await self._call(self._session.listen, "waiting for XIDs", limit)
             if xid is not None and self._marks.add(xid):
@@ -122,6 +119,9 @@ class HardwareWatch:
             return self._unavailable(found.reason)
         if not found.topology.gpus and self._known is None:
             return Hardware(None, {}, None)
+        reset_at = self._reset_at()
+        if reset_at is not None:
+            self._marks.reset_at(reset_at)
         marks = self._marks.after(found.readings)
         quiet = self._settings.xid_quiet_seconds
         health = health_of(found.topology, found.readings, marks, xid_quiet_seconds=quiet)
@@ -134,7 +134,7 @@ class HardwareWatch:
     def _set(self, hardware: Hardware) -> None:
         self._log_changes(hardware)
         self._known = hardware.topology
-        self.current.set(hardware)
+        self._current.set(hardware)
 
     async def _end(self) -> None:
         """Close the session, unless a call hangs: its thread ends with the process."""
@@ -144,7 +144,7 @@ class HardwareWatch:
         await finished(in_daemon_thread(self._session.close, "nvml"), _END_SECONDS)
 
     def _log_changes(self, hardware: Hardware) -> None:
-        before = self.current.hardware
+        before = self._current.hardware
         if before is None or before.fault != hardware.fault:
             _log.info(
                 "hardware read %s",

@@ -4,10 +4,8 @@ import asyncio
 import logging
 from typing import Final
 
-from gputopo.api.names import GPUS_RESET_ANNOTATION
 from gputopo.runtime.log import fields
 from gputopo.topology.model import NodeTopology
-from gputopo_deviceplugin.hardware import HardwareWatch
 from gputopo_deviceplugin.kube import ApiServer, ApiServerError, Document
 from gputopo_deviceplugin.lister import ListError
 from gputopo_deviceplugin.metrics import Metrics
@@ -18,7 +16,7 @@ from gputopo_deviceplugin.probes import Pulse
 from gputopo_deviceplugin.publish import Publisher
 from gputopo_deviceplugin.register import Registrar
 from gputopo_deviceplugin.settings import Settings
-from gputopo_deviceplugin.state import Hardware
+from gputopo_deviceplugin.state import Current, Hardware
 
 _RETRY_SECONDS: Final = 1.0
 _WITHDRAW_SECONDS: Final = 3.0
@@ -38,7 +36,7 @@ class Reporter:
     def __init__(
         self,
         settings: Settings,
-        hardware: HardwareWatch,
+        current: Current,
         registrar: Registrar,
         observer: Observer,
         pods: PodBook,
@@ -46,9 +44,9 @@ class Reporter:
         metrics: Metrics,
         pulse: Pulse,
     ) -> None:
-        """Tell what ``hardware`` and ``observer`` find."""
+        """Tell what is ``current``, and what ``observer`` finds."""
         self._settings = settings
-        self._hardware = hardware
+        self._current = current
         self._registrar = registrar
         self._observer = observer
         self._pods = pods
@@ -65,7 +63,7 @@ class Reporter:
         """Wait for the API server: without it no pod can be known, and nothing be served."""
         while True:
             try:
-                self._read_node(await self._api.node())
+                self.node = await self._api.node()
                 return await self._publisher.load()
             except ApiServerError as error:
                 self.failed("contact", error)
@@ -76,7 +74,7 @@ class Reporter:
         while True:
             await asyncio.sleep(self._settings.resync_seconds)
             try:
-                self._read_node(await self._api.node())
+                self.node = await self._api.node()
                 # Who ends must not take what its successor writes for its own.
                 async with self._publishing:
                     if not self._withdrawn:
@@ -89,7 +87,7 @@ class Reporter:
         """Report at every change, and now and then, until cancelled."""
         while True:
             self.wake.clear()
-            hardware = self._hardware.current.hardware
+            hardware = self._current.hardware
             if hardware is not None:
                 await self._report(hardware)
             try:
@@ -109,12 +107,6 @@ class Reporter:
             return False
         _log.info("ending %s", fields(told=told))
         return told
-
-    def _read_node(self, node: Document) -> None:
-        self.node = node
-        reset_at = (node["metadata"].get("annotations") or {}).get(GPUS_RESET_ANNOTATION)
-        if reset_at is not None:
-            self._hardware.reset_at(reset_at)
 
     def failed(self, what: str, error: Exception) -> None:
         """Tell of a reading or a write that failed."""
