@@ -23,8 +23,9 @@ _RECOVERY_ACTIONS: Final[Mapping[int, str]] = MappingProxyType(
         7: "SYSTEM_REBOOT: reboot the system",
     }
 )
-"""By ``NVML_GPU_RECOVERY_ACTION_*``. Source: NVIDIA, "GPU Memory Error Management", page "Error
-Recovery and Response Flags"; 5 to 7 are in ``nvml.h`` since driver 610."""
+"""By ``NVML_GPU_RECOVERY_ACTION_*``. Source for 1 to 4:
+https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html;
+5 to 7 are in newer versions of ``nvml.h``."""
 
 
 def health_of(
