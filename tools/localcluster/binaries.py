@@ -1,4 +1,4 @@
-"""Build Kubernetes, Helm and kwok from their Go modules, once, into the cache."""
+"""Build Kubernetes, containerd, Helm and kwok from their Go modules, once, into the cache."""
 
 import os
 import re
@@ -31,12 +31,14 @@ class BinaryGroup:
         module: the dependency that holds the programs; its version is theirs.
         packages: what to build.
         version_variables: Go variables that get the version; without them programs say v0.0.0.
+        tags: Go build tags.
     """
 
     name: str
     module: str
     packages: tuple[str, ...]
     version_variables: tuple[str, ...]
+    tags: tuple[str, ...] = ()
 
 
 GROUPS = (
@@ -55,6 +57,17 @@ GROUPS = (
             )
         ),
         ("k8s.io/component-base/version.gitVersion", "k8s.io/client-go/pkg/version.gitVersion"),
+    ),
+    BinaryGroup(
+        "containerd",
+        "github.com/containerd/containerd/v2",
+        tuple(
+            f"github.com/containerd/containerd/v2/cmd/{program}"
+            for program in ("containerd", "containerd-shim-runc-v2", "ctr")
+        ),
+        ("github.com/containerd/containerd/v2/version.Version",),
+        # Snapshotters that need C libraries or kernel modules, and that the cluster does not use.
+        tags=("no_btrfs", "no_devmapper", "no_zfs"),
     ),
     BinaryGroup(
         "helm",
@@ -106,8 +119,9 @@ def linker_flags(group: BinaryGroup, version: str) -> str:
 def build_command(go: Path, group: BinaryGroup, version: str, target: Path) -> list[str]:
     """The `go build` that writes the group's programs into a folder."""
     flags = ["-v", "-trimpath", "-buildvcs=false", "-mod=readonly"]
+    tags = [f"-tags={','.join(group.tags)}"] if group.tags else []
     linking = f"-ldflags={linker_flags(group, version)}"
-    return [str(go), "build", *flags, linking, "-o", f"{target}/", *group.packages]
+    return [str(go), "build", *flags, *tags, linking, "-o", f"{target}/", *group.packages]
 
 
 def find_go(cache: Path) -> Path:

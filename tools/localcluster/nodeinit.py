@@ -69,7 +69,7 @@ def services(folder: Path, binaries: Path) -> list[Service]:
     name, config = folder.name, folder / "config"
     address = settings.node_of_name(name).address
     logs, pki = folder.parents[1] / "logs", folder.parents[1] / "pki"
-    containerd = ["containerd", f"--config={config}/containerd.toml"]
+    containerd = [f"{binaries}/containerd", f"--config={config}/containerd.toml"]
     kubelet = [
         f"{binaries}/kubelet",
         f"--config={config}/kubelet.json",

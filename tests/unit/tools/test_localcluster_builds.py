@@ -68,6 +68,16 @@ def test_kubernetes_programs_know_their_version() -> None:
     assert "-X k8s.io/component-base/version.gitMinor=36" in flags
 
 
+def test_build_tags_are_passed_to_go() -> None:
+    kubernetes, containerd, _ = binaries.GROUPS
+    target = Path("/target")
+    words = binaries.build_command(Path("go"), containerd, "v2.4.2", target)
+    assert "-tags=no_btrfs,no_devmapper,no_zfs" in words
+    assert "-X github.com/containerd/containerd/v2/version.Version=v2.4.2" in " ".join(words)
+    words = binaries.build_command(Path("go"), kubernetes, "v1.36.2", target)
+    assert not any(word.startswith("-tags") for word in words)
+
+
 @pytest.mark.parametrize("group", binaries.GROUPS, ids=lambda group: group.name)
 def test_each_go_module_requires_what_is_built_from_it(group: binaries.BinaryGroup) -> None:
     go_mod = (binaries.MODULES / group.name / "go.mod").read_text()
