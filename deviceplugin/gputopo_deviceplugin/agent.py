@@ -2,16 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from functools import partial
 from typing import Any, Final
 
 from lightkube import AsyncClient
 
 from gputopo.runtime.log import fields
+from gputopo.topology.model import Gpu, GpuUuid
 from gputopo_deviceplugin import events
 from gputopo_deviceplugin.admission import Admission
-from gputopo_deviceplugin.allocate import CONTROL_DEVICES
+from gputopo_deviceplugin.allocate import CONTROL_DEVICES, Grant, grant_of
 from gputopo_deviceplugin.compare import Difference
 from gputopo_deviceplugin.hardware import HardwareWatch
 from gputopo_deviceplugin.health import Health
@@ -54,7 +55,7 @@ class Agent:
             pods=self._pods,
             lister=self._lister,
             current=self._current,
-            controls=partial(_controls, settings),
+            grant=partial(_grant, settings),
             timeout_seconds=settings.admission_timeout_seconds,
             on_refusal=self._refused,
             on_grant=self._granted,
@@ -176,6 +177,10 @@ class Agent:
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+
+
+def _grant(settings: Settings, found: Identified, gpus: Mapping[GpuUuid, Gpu]) -> Grant:
+    return grant_of(found, gpus, _controls(settings), cdi_kind=settings.injected_cdi_kind)
 
 
 def _controls(settings: Settings) -> list[str]:
