@@ -1,10 +1,12 @@
 """What is built, when it is built again, and how long old results are kept."""
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
+from gputopo.topology import catalogue
 from localcluster import binaries, fakegpus, files, images
 from localcluster.commands import run
 from localcluster.errors import ClusterError
@@ -130,6 +132,19 @@ def test_a_gpu_node_gets_a_library_its_facts_and_its_devices(tmp_path: Path) -> 
     devices = (tmp_path / "devices").read_text().splitlines()
     assert devices[:2] == ["nvidia0 195 0", "nvidia1 195 1"]
     assert "nvidiactl 195 255" in devices
+
+
+def test_a_gpu_node_gets_a_cdi_spec_with_a_device_for_each_gpu(tmp_path: Path) -> None:
+    fakegpus.install({"n3": "pcie-8gpu"}, "n3", tmp_path)
+    spec = json.loads((tmp_path / "cdi.json").read_text())
+    gpus = catalogue.named("pcie-8gpu", node="n3").gpus
+    assert spec["kind"] == "nvidia.com/gpu"
+    assert [device["name"] for device in spec["devices"]] == [gpu.uuid for gpu in gpus]
+    nodes = [device["containerEdits"]["deviceNodes"] for device in spec["devices"]]
+    host = "/run/nvidia/driver/dev"
+    assert nodes[5] == [{"path": "/dev/nvidia5", "hostPath": f"{host}/nvidia5"}]
+    common = spec["containerEdits"]["deviceNodes"]
+    assert {"path": "/dev/nvidiactl", "hostPath": f"{host}/nvidiactl"} in common
 
 
 def test_a_node_without_gpus_gets_no_driver(tmp_path: Path) -> None:
