@@ -17,6 +17,8 @@ from localcluster.settings import CLONE, Paths
 # Go 1.27 made another JSON library the default, with which Kubernetes 1.36 serves a broken
 # OpenAPI document: every `kubectl apply` would fail.
 GO_SERIES = "go1.26"
+# containerd's go.mod requires it.
+_LEAST_PATCH = 6
 MODULES = CLONE / "tools" / "binaries"
 _MODULE_FILES = ("go.mod", "go.sum")
 _KEPT_BUILDS = 2
@@ -132,9 +134,14 @@ def find_go(cache: Path) -> Path:
     """
     own = shutil.which("go")
     for candidate in ([Path(own)] if own else []) + [cache / "toolchain" / "bin" / "go"]:
-        if candidate.exists() and f"{GO_SERIES}." in run([candidate, "version"], env=_go_env()):
+        if candidate.exists() and _builds_all(run([candidate, "version"], env=_go_env())):
             return candidate
-    raise ClusterError(f"no {GO_SERIES} found; run tools/setup first")
+    raise ClusterError(f"no {GO_SERIES}.{_LEAST_PATCH} or later found; run tools/setup first")
+
+
+def _builds_all(go_version: str) -> bool:
+    found = re.search(rf" {re.escape(GO_SERIES)}\.(\d+)", go_version)
+    return found is not None and int(found[1]) >= _LEAST_PATCH
 
 
 def ensure(paths: Paths, progress: Progress) -> Path:

@@ -88,11 +88,12 @@ def test_each_go_module_requires_what_is_built_from_it(group: binaries.BinaryGro
         assert package in go_mod
 
 
+@pytest.mark.parametrize("version", ["1.27.0", "1.26.5"])
 def test_without_a_go_of_the_right_series_the_error_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
     other = tmp_path / "go"
-    other.write_text("#!/bin/sh\necho go version go1.27.0 linux/amd64\n")
+    other.write_text(f"#!/bin/sh\necho go version go{version} linux/amd64\n")
     other.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(ClusterError, match="run tools/setup"):
