@@ -254,6 +254,9 @@ def test_resource_and_scheduler_name_reach_everything_that_needs_them(
     assert "gputopo.io/gpu" not in policy
     assert "example.com/gpu" in policy
     assert "['links','kueue-links']" in policy
+    policy = str(find(everything, "ValidatingAdmissionPolicy", "gputopo-environment")["spec"])
+    assert "gputopo.io/gpu" not in policy
+    assert "example.com/gpu" in policy
 
 
 def test_the_scheduler_asks_the_extender_and_trusts_no_failure(objects: list[Object]) -> None:
