@@ -17,6 +17,7 @@ from device_manager import DeviceManager
 from gputopo.api.names import RESOURCE
 from gputopo.topology.model import GpuUuid, NodeTopology
 from gputopo_deviceplugin.admission import Admission
+from gputopo_deviceplugin.allocate import grant_of
 from gputopo_deviceplugin.compare import Difference
 from gputopo_deviceplugin.identify import Identified, ListedPod, Refusal
 from gputopo_deviceplugin.kube import ApiServerError, PodChange
@@ -155,7 +156,7 @@ class AgentInProcess:
             pods=self.pods,
             lister=lister or self,
             current=self.current,
-            controls=lambda: ["nvidiactl"],
+            grant=lambda found, gpus: grant_of(found, gpus, ["nvidiactl"]),
             timeout_seconds=1.5,
             on_refusal=self.refusals.append,
             on_grant=self.grants.append,

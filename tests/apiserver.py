@@ -28,6 +28,7 @@ JOBS = "/apis/gputopo.io/v1alpha1/namespaces/default/gpujobs"
 PROFILES = "/apis/gputopo.io/v1alpha1/namespaces/default/gpuprofiles"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/gputopo-system/leases"
 ONE_GPU = {"limits": {"gputopo.io/gpu": "1"}}
+_ALL_GPUS = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +178,17 @@ def wait_for_policies(server: ApiServer) -> None:
             {
                 "metadata": {"name": "probe"},
                 "spec": {"containers": [{**container, "resources": ONE_GPU}]},
+            },
+            ADMIN,
+        ),
+        (
+            PODS,
+            {
+                "metadata": {"name": "probe"},
+                "spec": {
+                    "schedulerName": "gputopo",
+                    "containers": [{**container, "resources": ONE_GPU, "env": [_ALL_GPUS]}],
+                },
             },
             ADMIN,
         ),

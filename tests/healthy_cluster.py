@@ -177,7 +177,10 @@ def everything() -> CannedApi:
                 "metadata": _metadata("policies", f"gputopo-{part}"),
                 "spec": {"failurePolicy": "Fail"},
             }
-            for part in ("own-leases", "own-topology", "placement-annotations", "scheduler-name")
+            for part in (
+                *("own-leases", "own-topology", "placement-annotations", "scheduler-name"),
+                "environment",
+            )
         ],
     }
     api.lists[BINDINGS] = [

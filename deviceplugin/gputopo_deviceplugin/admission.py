@@ -5,14 +5,13 @@ inside Allocate: there it could make kubelet forget the GPUs in flight.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from gputopo.topology.model import GpuUuid
+from gputopo.topology.model import Gpu, GpuUuid
 from gputopo_deviceplugin.allocate import (
     Grant,
     Holder,
-    grant_of,
     placed_elsewhere,
     preferred,
     verify,
@@ -53,17 +52,17 @@ class Admission:
         pods: PodBook,
         lister: PodLister,
         current: Current,
-        controls: Callable[[], Sequence[str]],
+        grant: Callable[[Identified, Mapping[GpuUuid, Gpu]], Grant],
         timeout_seconds: float,
         on_refusal: Callable[[Refusal], None],
         on_grant: Callable[[Identified], None],
     ) -> None:
-        """Decide for ``node``; ``controls`` names the control devices that the host has."""
+        """Decide for ``node``; ``grant`` turns GPUs of the node into what a container gets."""
         self._node = node
         self._pods = pods
         self._lister = lister
         self._current = current
-        self._controls = controls
+        self._grant_of = grant
         self._timeout_seconds = timeout_seconds
         self._on_refusal = on_refusal
         self._on_grant = on_grant
@@ -102,7 +101,7 @@ class Admission:
             self._granted |= dict.fromkeys(outcome.gpus, holder)
             self._on_grant(outcome)
             hardware = self._current.hardware
-            return grant_of(outcome, hardware.gpus if hardware else {}, self._controls())
+            return self._grant_of(outcome, hardware.gpus if hardware else {})
 
     async def observe(self) -> list[ListedPod]:
         """Read kubelet's books while no container is in flight, and keep them as ours.

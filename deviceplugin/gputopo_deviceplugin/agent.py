@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -10,9 +10,10 @@ from lightkube import AsyncClient
 
 from gputopo.api.names import GPUS_RESET_ANNOTATION
 from gputopo.runtime.log import fields
+from gputopo.topology.model import Gpu, GpuUuid
 from gputopo_deviceplugin import events
 from gputopo_deviceplugin.admission import Admission
-from gputopo_deviceplugin.allocate import CONTROL_DEVICES
+from gputopo_deviceplugin.allocate import CONTROL_DEVICES, Grant, grant_of
 from gputopo_deviceplugin.compare import Difference
 from gputopo_deviceplugin.hardware import HardwareWatch
 from gputopo_deviceplugin.health import Health
@@ -59,7 +60,7 @@ class Agent:
             pods=self._pods,
             lister=self._lister,
             current=self._current,
-            controls=partial(_controls, settings),
+            grant=partial(_grant, settings),
             timeout_seconds=settings.admission_timeout_seconds,
             on_refusal=self._refused,
             on_grant=self._granted,
@@ -191,6 +192,10 @@ class Agent:
 def _annotation(node: Document, name: str) -> str | None:
     annotations = (node.get("metadata") or {}).get("annotations") or {}
     return annotations.get(name)
+
+
+def _grant(settings: Settings, found: Identified, gpus: Mapping[GpuUuid, Gpu]) -> Grant:
+    return grant_of(found, gpus, _controls(settings), cdi_kind=settings.injected_cdi_kind)
 
 
 def _controls(settings: Settings) -> list[str]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gputopo.api.names import CUDA_VISIBLE_DEVICES, NVIDIA_VISIBLE_DEVICES
 from gputopo.topology.model import Gpu, GpuUuid
 from gputopo_deviceplugin.health import Health
 from gputopo_deviceplugin.identify import Identified, Question, Refusal
@@ -31,10 +32,16 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a container gets: its environment, and its device nodes in rank order."""
+    """What a container gets: its environment, and its GPUs in rank order.
+
+    Attributes:
+        devices: names of device nodes in the host's device folder; empty with CDI.
+        cdi_devices: fully qualified CDI device names; empty with device nodes.
+    """
 
     environment: Mapping[str, str]
-    devices: tuple[str, ...]
+    devices: tuple[str, ...] = ()
+    cdi_devices: tuple[str, ...] = ()
 
 
 def preferred(question: Question, outcome: Identified | Refusal) -> tuple[GpuUuid, ...] | Refusal:
@@ -110,11 +117,27 @@ def placed_elsewhere(
     }
 
 
-def grant_of(found: Identified, gpus: Mapping[GpuUuid, Gpu], controls: Sequence[str]) -> Grant:
-    """Return what the container gets. CUDA numbers its devices in the order of the variable."""
+def grant_of(
+    found: Identified,
+    gpus: Mapping[GpuUuid, Gpu],
+    controls: Sequence[str],
+    *,
+    cdi_kind: str | None = None,
+) -> Grant:
+    """Return what the container gets. CUDA numbers its devices in the order of its variable.
+
+    With a CDI kind, containerd or CRI-O inject the GPUs. NVIDIA_VISIBLE_DEVICES is then ``void``:
+    without a value, NVIDIA's runtime would read the one of the image, which is ``all`` in CUDA
+    base images; with the UUIDs, its legacy hook would inject the same GPUs a second time.
+    """
     uuids = ",".join(found.gpus)
+    if cdi_kind is not None:
+        return Grant(
+            environment={CUDA_VISIBLE_DEVICES: uuids, NVIDIA_VISIBLE_DEVICES: "void"},
+            cdi_devices=tuple(f"{cdi_kind}={uuid}" for uuid in found.gpus),
+        )
     return Grant(
-        environment={"CUDA_VISIBLE_DEVICES": uuids, "NVIDIA_VISIBLE_DEVICES": uuids},
+        environment={CUDA_VISIBLE_DEVICES: uuids, NVIDIA_VISIBLE_DEVICES: uuids},
         devices=(*(f"nvidia{gpus[uuid].minor}" for uuid in found.gpus), *controls),
     )
 

@@ -112,6 +112,7 @@ class Servicer(DevicePluginServicer):
                 )
                 for name in grant.devices
             ],
+            cdi_devices=[api.CDIDevice(name=name) for name in grant.cdi_devices],
         )
 
 

@@ -1,7 +1,7 @@
 """What the node agent can be told, from flags and environment; flags win."""
 
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -34,6 +34,17 @@ class Settings(ProgramSettings):
         Path | None,
         Field(description="where this container sees device_dir; the same path when left out"),
     ] = None
+    device_injection: Annotated[
+        Literal["DeviceNodes", "CDI"],
+        Field(description="how containers get GPUs: DeviceNodes, or CDI by the container runtime"),
+    ] = "DeviceNodes"
+    cdi_kind: Annotated[
+        str,
+        Field(
+            pattern=r"^[A-Za-z][A-Za-z0-9_.-]*/[A-Za-z][A-Za-z0-9_-]*$",
+            description="vendor/class of the node's CDI specs, whose devices are named by UUID",
+        ),
+    ] = "nvidia.com/gpu"
     system_dir: Annotated[Path, Field(description="where sysfs is mounted")] = Path("/sys")
     plugin_dir: Annotated[Path, Field(description="kubelet's folder of device-plugin sockets")] = (
         Path("/var/lib/kubelet/device-plugins")
@@ -84,6 +95,11 @@ class Settings(ProgramSettings):
         Seconds,
         Field(description="longest wait for the API server while kubelet waits for an answer"),
     ] = 1.5
+
+    @property
+    def injected_cdi_kind(self) -> str | None:
+        """The CDI kind, None where containers get device nodes."""
+        return self.cdi_kind if self.device_injection == "CDI" else None
 
     @property
     def competitors(self) -> frozenset[str]:

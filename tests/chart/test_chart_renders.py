@@ -26,6 +26,8 @@ EVERYTHING: dict[str, Any] = {
     "extender": {"defaultPolicy": "TopoAware", "logLevel": "debug", "offerOneAbove": 0},
     "devicePlugin": {
         "driver": {"libraryDir": "/run/nvidia/driver/lib", "deviceDir": "/run/nvidia/driver/dev"},
+        "deviceInjection": "CDI",
+        "cdiKind": "example.org/gpu",
         "kubeletDir": "/data/kubelet",
         "competingResources": ["nvidia.com/gpu", "amd.com/gpu"],
         "runtimeClassName": "nvidia",
@@ -195,6 +197,18 @@ def test_the_agent_writes_to_one_folder_of_the_host(everything: list[Object]) ->
     }
 
 
+def test_the_agent_is_told_how_containers_get_gpus(
+    objects: list[Object], everything: list[Object]
+) -> None:
+    def arguments(rendered: list[Object]) -> list[str]:
+        agent = find(rendered, "DaemonSet", "gputopo-deviceplugin")["spec"]["template"]["spec"]
+        found: list[str] = agent["containers"][0]["args"]
+        return found
+
+    assert "--device-injection=DeviceNodes" in arguments(objects)
+    assert {"--device-injection=CDI", "--cdi-kind=example.org/gpu"} <= {*arguments(everything)}
+
+
 def test_the_agent_runs_on_every_tainted_node_first(objects: list[Object]) -> None:
     pod = pod_of(find(objects, "DaemonSet", "gputopo-deviceplugin"))
     assert pod["tolerations"] == [{"operator": "Exists"}]
@@ -240,6 +254,9 @@ def test_resource_and_scheduler_name_reach_everything_that_needs_them(
     assert "gputopo.io/gpu" not in policy
     assert "example.com/gpu" in policy
     assert "['links','kueue-links']" in policy
+    policy = str(find(everything, "ValidatingAdmissionPolicy", "gputopo-environment")["spec"])
+    assert "gputopo.io/gpu" not in policy
+    assert "example.com/gpu" in policy
 
 
 def test_the_scheduler_asks_the_extender_and_trusts_no_failure(objects: list[Object]) -> None:

@@ -76,3 +76,18 @@ affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
+
+{{- /* matchConditions of a policy: pods that request GPUs, mirror pods left out. */ -}}
+{{- define "gputopo.gpuPodConditions" -}}
+- name: asks-for-our-resource
+  expression: >-
+    (object.spec.containers + object.spec.?initContainers.orValue([])).exists(c,
+    {{ .Values.resourceName | squote }} in c.?resources.?limits.orValue({}) ||
+    {{ .Values.resourceName | squote }} in c.?resources.?requests.orValue({}))
+# A mirror pod only shows a static pod that its kubelet has let in or refused already: refusing the
+# picture would hide it. Its agent fails it, for nobody chose its GPUs.
+- name: not-a-mirror-pod
+  expression: >-
+    !('system:nodes' in request.userInfo.groups &&
+    'kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}))
+{{- end -}}

@@ -36,4 +36,11 @@ CALLED_OFF_ANNOTATION: Final = "gputopo.io/binding-called-off"
 CLAIMS_ANNOTATION: Final = "gputopo.io/claims"
 """On the Lease ``gputopo-claims``: what extenders are about to give, to whom."""
 
+NVIDIA_VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
+CUDA_VISIBLE_DEVICES: Final = "CUDA_VISIBLE_DEVICES"
+"""Both are set by the node agent in containers with GPUs; a value in the pod's spec replaces it."""
+
+HIDING_VALUES: Final = frozenset({"", "void", "none", "-1"})
+"""Values with which a container without GPUs hides the GPUs that its image asks for."""
+
 MAX_GPUS_PER_POD: Final = 16

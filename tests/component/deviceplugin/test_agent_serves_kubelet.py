@@ -1,8 +1,10 @@
 """The agent against a kubelet and an API server: who gets which GPUs."""
 
+from pathlib import Path
+
 import pytest
 
-from agent_world import AgentWorld, annotation_of, pod_document, pod_path
+from agent_world import AgentWorld, agent_world, annotation_of, pod_document, pod_path
 from device_manager import AdmissionRefusedError
 
 
@@ -21,6 +23,21 @@ async def test_a_container_gets_its_gpus_in_rank_order(world: AgentWorld) -> Non
     assert [spec.host_path for spec in given["main"].devices] == [
         str(world.settings.device_dir / name) for name in names
     ]
+
+
+async def test_with_cdi_a_container_gets_device_names_in_rank_order_and_no_device_nodes(
+    short_directory: Path, library_dir: Path
+) -> None:
+    async with agent_world(short_directory, library_dir, device_injection="CDI") as world:
+        async with world.agent():
+            await world.served()
+            given = await world.run("a", {"main": [6, 2, 5]})
+        chosen = [world.uuids[index] for index in (6, 2, 5)]
+    names = [device.name for device in given["main"].cdi_devices]
+    assert names == [f"nvidia.com/gpu={uuid}" for uuid in chosen]
+    assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == ",".join(chosen)
+    assert given["main"].envs["NVIDIA_VISIBLE_DEVICES"] == "void"
+    assert not given["main"].devices
 
 
 async def test_pods_admitted_one_after_the_other_each_get_their_own(world: AgentWorld) -> None:

@@ -153,3 +153,13 @@ def test_environment_and_devices_are_in_rank_order() -> None:
         {"CUDA_VISIBLE_DEVICES": both, "NVIDIA_VISIBLE_DEVICES": both},
         ("nvidia6", "nvidia4", "nvidiactl"),
     )
+
+
+def test_cdi_devices_are_in_rank_order_and_the_nvidia_hook_adds_none() -> None:
+    gpus = {gpu.uuid: gpu for gpu in TOPOLOGY.gpus}
+    found = identified(pod("a", 2, 0), 2, 0)
+    grant = grant_of(found, gpus, ["nvidiactl"], cdi_kind="nvidia.com/gpu")
+    assert grant == Grant(
+        {"CUDA_VISIBLE_DEVICES": f"{ALL[2]},{ALL[0]}", "NVIDIA_VISIBLE_DEVICES": "void"},
+        cdi_devices=(f"nvidia.com/gpu={ALL[2]}", f"nvidia.com/gpu={ALL[0]}"),
+    )
