@@ -114,6 +114,7 @@ def test_a_job_that_may_not_be_changed_is_reported_beside_its_status(
     child = own_operator.wait_child("train")
     own_operator.wait_phase("train", "Pending")
     faults = own_operator.api.faults
+    faults.append(Fault("PATCH", "/jobs/train", 500))
     faults += [Fault("PATCH", "/jobs/train", 403, text)] * 100
     own_operator.api.create("pods", job_pod(child, "train-1", **exited(1)))
     own_operator.wait_phase("train", "Failed")
