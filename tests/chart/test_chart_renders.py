@@ -144,6 +144,27 @@ def test_the_extender_keeps_its_claims_in_the_namespace_of_the_release(
     assert "--namespace=gputopo-system" in extender["args"]
 
 
+def test_an_extender_knows_its_pod_and_the_lease_that_it_may_take_from_a_failing_leader(
+    helm: Helm,
+) -> None:
+    election = {"leaseSeconds": 20, "renewSeconds": 15, "handoverSeconds": 30}
+    rendered = helm.render({"scheduler": {"leaderElection": election}, "fullnameOverride": "links"})
+    extender = container(find(rendered, "Deployment", "links-scheduler"), "extender")
+    assert {
+        "--pod=$(POD_NAME)",
+        "--scheduler-lease=links-scheduler",
+        "--handover-after-seconds=30",
+        # The former leader gives up after renewSeconds; no other may lead before.
+        "--lease-blocked-seconds=16",
+    } <= set(extender["args"])
+    [name] = extender["env"]
+    assert name["name"] == "POD_NAME"
+    assert name["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+    # What the extender looks for in the status of the pods.
+    (sidecar,) = pod_of(find(rendered, "Deployment", "links-scheduler"))["initContainers"]
+    assert sidecar["name"] == "extender"
+
+
 def test_kube_scheduler_starts_after_its_extender_is_ready_and_ends_before_it(
     objects: list[Object],
 ) -> None:
