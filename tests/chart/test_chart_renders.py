@@ -211,9 +211,63 @@ def test_the_agent_writes_to_one_folder_of_the_host(everything: list[Object]) ->
     assert paths == {
         "device-plugins": "/data/kubelet/device-plugins",
         "pod-resources": "/data/kubelet/pod-resources",
-        "driver-libraries": "/run/nvidia/driver/lib",
-        "driver-devices": "/run/nvidia/driver/dev",
+        "driver-libraries": "/run/nvidia",
+        "driver-devices": "/run/nvidia",
     }
+
+
+DRIVER_FOLDERS = {
+    # folder of the driver: folder of the host that is mounted, what follows it in the container
+    "/usr/lib/x86_64-linux-gnu": ("/usr/lib", "/x86_64-linux-gnu"),
+    "/usr/lib64": ("/usr", "/lib64"),
+    "/lib64": ("/lib64", ""),
+    "/home/kubernetes/bin/nvidia/lib64": ("/home/kubernetes/bin/nvidia", "/lib64"),
+    "/run/nvidia/driver/usr/lib/x86_64-linux-gnu": (
+        "/run/nvidia",
+        "/driver/usr/lib/x86_64-linux-gnu",
+    ),
+    "/run/nvidia": ("/run/nvidia", ""),
+}
+
+
+@pytest.mark.parametrize("folder", DRIVER_FOLDERS)
+def test_no_missing_folder_of_the_driver_keeps_an_agent_from_starting(
+    helm: Helm, folder: str
+) -> None:
+    rendered = helm.render(
+        {"devicePlugin": {"driver": {"libraryDir": folder, "deviceDir": folder}}}
+    )
+    agent = find(rendered, "DaemonSet", "gputopo-deviceplugin")
+    mounted, rest = DRIVER_FOLDERS[folder]
+    volumes = {each["name"]: each["hostPath"] for each in pod_of(agent)["volumes"]}
+    plugin = container(agent, "deviceplugin")
+    mounts = {each["name"]: each for each in plugin["volumeMounts"]}
+    for name, path in {"driver-libraries": "/driver/lib", "driver-devices": "/driver/dev"}.items():
+        # An existing folder is only mounted; kubelet creates no more than a folder below /run.
+        assert volumes[name] == {"path": mounted, "type": "DirectoryOrCreate"}
+        assert mounts[name]["mountPath"] == path
+        assert mounts[name]["readOnly"] is True
+        # A driver container mounts its file system below /run after the agent has started.
+        propagation = "HostToContainer" if folder.startswith("/run/") else None
+        assert mounts[name].get("mountPropagation") == propagation
+    assert f"--library-dir=/driver/lib{rest}" in plugin["args"]
+    assert f"--device-mount=/driver/dev{rest}" in plugin["args"]
+    assert f"--device-dir={folder}" in plugin["args"], "as the host names it"
+
+
+def test_an_agent_finds_libraries_and_devices_of_a_host_as_it_is_installed_by_default(
+    objects: list[Object],
+) -> None:
+    agent = find(objects, "DaemonSet", "gputopo-deviceplugin")
+    plugin = container(agent, "deviceplugin")
+    assert {
+        "--library-dir=/driver/lib/x86_64-linux-gnu",
+        "--device-dir=/dev",
+        "--device-mount=/driver/dev",
+    } <= set(plugin["args"])
+    paths = {volume["name"]: volume["hostPath"]["path"] for volume in pod_of(agent)["volumes"]}
+    assert (paths["driver-libraries"], paths["driver-devices"]) == ("/usr/lib", "/dev")
+    assert not any("mountPropagation" in mount for mount in plugin["volumeMounts"])
 
 
 def test_the_agent_runs_on_every_tainted_node_first(objects: list[Object]) -> None:
