@@ -222,6 +222,8 @@ def _started(
     (folder / "config.json").write_text(json.dumps(own))
     words = [f"--config={folder / 'config.json'}", f"--secure-port={secure}", "--v=2"]
     words.append(f"--cert-dir={folder}")
+    # In a pod these are found by themselves.
+    words += [f"--{part}-kubeconfig={access}" for part in ("authentication", "authorization")]
     # Its identity in the Lease begins with the host name, which in a pod is the pod's name.
     named = ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', folder.name]
     argv = [*named, str(binaries / "kube-scheduler"), *words]

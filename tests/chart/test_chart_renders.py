@@ -404,7 +404,7 @@ def test_images_are_as_the_values_say(everything: list[Object], objects: list[Ob
 
 def test_no_rule_says_everything(everything: list[Object]) -> None:
     roles = [each for each in everything if each["kind"] in {"ClusterRole", "Role"}]
-    assert len(roles) == 6
+    assert len(roles) == 7
     for role in roles:
         for rule in role["rules"]:
             for words in (rule["apiGroups"], rule["resources"], rule["verbs"]):
@@ -425,7 +425,12 @@ def test_only_the_extender_binds_and_calls_off_and_nobody_else_writes_pods(
         for resource in rule["resources"]
         if resource.startswith("pods") and writing & set(rule["verbs"])
     }
-    assert writers == {("gputopo-extender", "pods/binding"), ("gputopo-extender", "pods/status")}
+    both = ("gputopo-extender", "gputopo-kube-scheduler")
+    assert writers == {
+        *((role, subresource) for role in both for subresource in ("pods/binding", "pods/status")),
+        # The victims of preemption.
+        ("gputopo-kube-scheduler", "pods"),
+    }
 
 
 def test_monitors_and_network_policies_come_when_asked_for(
