@@ -106,7 +106,9 @@ def _owner_reference(job: GpuJob) -> Object:
         "name": job.key.name,
         "uid": job.uid,
         "controller": True,
-        "blockOwnerDeletion": True,
+        # With true the operator would need rights on gpujobs/finalizers where the admission plugin
+        # OwnerReferencesPermissionEnforcement is enabled; only foreground deletion differs.
+        "blockOwnerDeletion": False,
     }
 
 

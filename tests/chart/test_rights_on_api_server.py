@@ -53,6 +53,7 @@ FORBIDDEN = {
         "patch gputopo.io gputopologies",
         "get core secrets",
         "create core pods/binding",
+        "update gputopo.io gpujobs/finalizers",
     ],
     EXTENDER: [
         "get gputopo.io gputopologies",
@@ -60,6 +61,14 @@ FORBIDDEN = {
         "patch core pods",
         "create core pods",
         "get core secrets",
+        "create core bindings",
+        "create coordination.k8s.io leasecandidates",
+        "create coordination.k8s.io leases any default",
+        "update coordination.k8s.io leases kube-scheduler kube-system",
+        "list core services",
+        "list apps replicasets",
+        "update core pods/finalizers",
+        "update core pods/status",
     ],
     AGENT: [
         "patch core nodes",

@@ -60,6 +60,24 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
+{{- /* Takes a folder of the driver; the folder of the host to mount for it, which exists on every node.
+Not the folder itself: without a driver it is missing, and where /usr is read-only kubelet cannot create
+it. Below /run a driver container mounts its file system when it likes, which is seen only from above. */ -}}
+{{- define "gputopo.mountedFolder" -}}
+{{- if hasPrefix "/run/" . -}}
+{{- printf "/run/%s" (index (splitList "/" .) 2) -}}
+{{- else if eq (dir .) "/" -}}
+{{- . -}}
+{{- else -}}
+{{- dir . -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Takes a folder of the host that is mounted; further options of its mount, the comma in front. */ -}}
+{{- define "gputopo.propagation" -}}
+{{- if hasPrefix "/run/" . -}}, mountPropagation: HostToContainer{{- end -}}
+{{- end -}}
+
 {{- /* Where a pod may run. Takes the component's values. */ -}}
 {{- define "gputopo.placement" -}}
 priorityClassName: {{ .priorityClassName }}

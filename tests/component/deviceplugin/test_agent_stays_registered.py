@@ -1,8 +1,11 @@
 """Registration with kubelet: first, again, and not at all."""
 
 import asyncio
+from pathlib import Path
 
-from agent_world import NODE_PATH, TOPOLOGY_PATH, AgentWorld
+import pytest
+
+from agent_world import NODE_PATH, TOPOLOGY_PATH, AgentWorld, agent_world
 
 
 async def test_a_new_kubelet_gets_the_gpus_again_and_running_pods_keep_theirs(
@@ -97,6 +100,21 @@ async def test_a_node_without_the_driver_idles_and_serves_when_it_comes(world: A
         away.rename(world.conf)
         await world.served()
         await world.until(lambda: world.condition("Ready").get("status") == "True")
+
+
+async def test_a_missing_folder_of_the_driver_is_a_node_without_the_driver(
+    short_directory: Path, library_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_NVML_TOPOLOGY", "")  # so that it is unset after the test
+    driver = short_directory / "run" / "nvidia" / "driver"
+    async with agent_world(short_directory, driver / "lib") as world, world.agent():
+        await world.until(lambda: world.pulse.ready)
+        assert world.kubelet.registrations == 0
+        assert TOPOLOGY_PATH not in world.api.objects
+        # A driver container has started.
+        driver.mkdir(parents=True)
+        (driver / "lib").symlink_to(library_dir)
+        await world.served()
 
 
 async def test_a_node_without_gpus_idles(world: AgentWorld) -> None:
