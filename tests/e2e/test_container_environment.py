@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,16 +18,18 @@ OVERRIDES = {"NVIDIA_VISIBLE_DEVICES": "all", "CUDA_VISIBLE_DEVICES": "0"}
 ENV = [{"name": name, "value": value} for name, value in OVERRIDES.items()]
 
 
-@pytest.fixture(params=["DeviceNodes", "CDI"])
+@pytest.fixture(scope="module", params=["DeviceNodes", "CDI"])
 def injection(
-    installed: install.Installed, request: pytest.FixtureRequest, tmp_path: Path
+    installed: install.Installed,
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[str]:
-    """How the agents inject GPUs; DeviceNodes, the default of the chart, is back after the test."""
+    """How the agents inject GPUs; the chart's default is restored after the tests with CDI."""
     if request.param == "DeviceNodes":
         yield request.param
         return
-    assert installed.local, "this test installs the chart again"
-    values = tmp_path / "values.yaml"
+    assert installed.local, "these tests install the chart again"
+    values = tmp_path_factory.mktemp("chart") / "values.yaml"
     values.write_text(f"devicePlugin: {{deviceInjection: {request.param}}}\n")
     try:
         install.install_chart(values)
