@@ -207,6 +207,7 @@ async def agent_world(
             "resync_seconds": 0.3,
             "xid_quiet_seconds": 0.7,
             "drain_seconds": 0.5,
+            "state_dir": directory / "state",
             **settings,
         }
         yield AgentWorld(

@@ -4,7 +4,6 @@ from gputopo_deviceplugin.health import Health
 from gputopo_deviceplugin.identify import ListedPod
 from gputopo_deviceplugin.observe import (
     Serving,
-    competitor_of,
     observed_gpus,
     serving_of,
     status_of,
