@@ -1,7 +1,8 @@
 """The part of a Kubernetes API that a node agent uses, over HTTP in this process.
 
 Objects of any kind by path, merge patches, generations, the status subresource, and lists and
-watches of pods, Nodes and ResourceSlices. Whether the real server does the same is for the end-to-end tests to say.
+watches of pods, Nodes and ResourceSlices. Whether the real server does the same is for the
+end-to-end tests to say.
 """
 
 import asyncio

@@ -49,7 +49,7 @@ class Agent:
         self._pulse = pulse
         self._current = Current()
         self._background: set[asyncio.Task[None]] = set()
-        self._contact = Contact(self._offer_changed)
+        self._contact = Contact(self._contact_changed)
         self._api = ApiServer(
             client,
             node=settings.node,
@@ -165,6 +165,11 @@ class Agent:
         self._admission.forget_in_flight()
         self._observer.kubelet_started()
         self._wake_reporter()
+
+    def _contact_changed(self) -> None:
+        if not self._contact.connected:
+            self._api.abandon()
+        self._offer_changed()
 
     def _offer_changed(self) -> None:
         self._offering.update()

@@ -125,14 +125,13 @@ class Contact:
     def _failed(self, error: Exception, *, doubted: bool) -> None:
         self._failures += 1
         self._failed_at = _now()
+        if self._failures == 1:
+            reason = str(error) or "no answer in time"
+            _log.warning("API server not heard, trying again %s", fields(reason=reason))
         silent_seconds = self._failed_at - self._heard_at
         overdue = self._failures > 1 and silent_seconds >= LOST_SECONDS
         if self._answering.is_set() and (doubted or overdue):
-            reason = str(error) or "no answer in time"
-            _log.error(
-                "API server lost, GPUs without a container are reported unhealthy %s",
-                fields(silent_seconds=round(silent_seconds, 1), reason=reason),
-            )
+            _log.error("API server lost %s", fields(silent_seconds=round(silent_seconds, 1)))
             self._answering.clear()
             self._connected.clear()
             self._lost.set()

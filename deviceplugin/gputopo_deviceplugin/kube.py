@@ -1,14 +1,12 @@
 """The API server, through lightkube: the only module that knows how it is asked."""
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
 import httpx2
-import msgspec
 from lightkube import AsyncClient
-from lightkube.core.exceptions import ConfigError
 from lightkube.generic_resource import GenericGlobalResource
 from lightkube.types import PatchType
 
@@ -21,19 +19,14 @@ from gputopo_deviceplugin.documents import (
     TopologyStatusDocument,
 )
 from gputopo_deviceplugin.pods import PodKey, PodRecord, record_of
+from gputopo_deviceplugin.requests import ApiServerError, Requests, translated
+
+__all__ = ["ApiServer", "ApiServerError", "Document", "DocumentChange", "PodChange"]
 
 _EVERYWHERE = "*"
 _METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
 Document = Mapping[str, Any]
-
-
-class ApiServerError(Exception):
-    """The API server refused (``status`` says how) or did not answer (None)."""
-
-    def __init__(self, message: str, status: int | None = None) -> None:
-        super().__init__(f"API server: {message}")
-        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +64,15 @@ class ApiServer:
         self._node = node
         self._resource = resource
         self._on_answer = on_answer
+        self._requests = Requests(on_answer)
+
+    def abandon(self) -> None:
+        """Fail all requests that wait for an answer: the API server is lost."""
+        self._requests.abandon()
 
     async def pods(self) -> tuple[list[PodRecord], str]:
         """Return the pods of this node and the resource version of the list."""
-        with self._request():
+        async with self._requests.one():
             pages = self._client.list(
                 PodDocument, namespace=_EVERYWHERE, fields={"spec.nodeName": self._node}
             )
@@ -83,7 +81,7 @@ class ApiServer:
 
     async def changes(self, resource_version: str) -> AsyncGenerator[PodChange, None]:
         """Yield the changes of this node's pods since a list."""
-        with self._request():
+        with translated():
             watch = self._client.watch(
                 PodDocument,
                 namespace=_EVERYWHERE,
@@ -97,7 +95,7 @@ class ApiServer:
 
     async def pod(self, key: PodKey) -> PodRecord | None:
         """Return a pod as it is now, None where there is none of that name."""
-        with self._request():
+        async with self._requests.one():
             document = await _absent(
                 self._client.get(PodDocument, key.name, namespace=key.namespace)
             )
@@ -112,7 +110,7 @@ class ApiServer:
         Raises:
             ApiServerError: where there was no answer, or an error.
         """
-        with self._request():
+        async with self._requests.one():
             # lightkube's own get takes neither a version nor a media type.
             get = self._client._client.request(  # noqa: SLF001
                 "get",
@@ -141,7 +139,7 @@ class ApiServer:
 
     async def topology(self) -> Document | None:
         """Return this node's GPUTopology, None where there is none."""
-        with self._request():
+        async with self._requests.one():
             document: Document | None = await _absent(
                 self._client.get(TopologyDocument, self._node)
             )
@@ -149,7 +147,7 @@ class ApiServer:
 
     async def create_topology(self, metadata: Document, spec: Document) -> Document:
         """Create this node's GPUTopology and return it."""
-        with self._request():
+        async with self._requests.one():
             created: Document = await self._client.create(
                 TopologyDocument.from_dict({"metadata": metadata, "spec": spec})
             )
@@ -157,7 +155,7 @@ class ApiServer:
 
     async def patch_topology(self, body: Document) -> Document:
         """Change spec or metadata of this node's GPUTopology and return it."""
-        with self._request():
+        async with self._requests.one():
             return await self._client.patch(
                 TopologyDocument, self._node, dict(body), patch_type=PatchType.MERGE
             )
@@ -170,38 +168,32 @@ class ApiServer:
         body: dict[str, Any] = {"status": status}
         if version is not None:
             body["metadata"] = {"resourceVersion": version}
-        with self._request():
+        async with self._requests.one():
             return await self._client.patch(
                 TopologyStatusDocument, self._node, body, patch_type=PatchType.MERGE
             )
 
     async def create_event(self, event: Document) -> None:
         """Create an Event."""
-        with self._request():
+        async with self._requests.one():
             await self._client.create(EventDocument(**event))
 
     async def _list(
         self, kind: type[GenericGlobalResource], selected: Mapping[str, str]
     ) -> tuple[list[Document], str]:
-        with self._request():
+        async with self._requests.one():
             pages = self._client.list(kind, fields=dict(selected))
             return [document async for document in pages], pages.resourceVersion
 
     async def _watch(
         self, kind: type[GenericGlobalResource], selected: Mapping[str, str], version: str
     ) -> AsyncGenerator[DocumentChange, None]:
-        with self._request():
+        with translated():
             watch = self._client.watch(kind, fields=dict(selected), resource_version=version)
             async with aclosing(watch) as changes:  # type: ignore[type-var]  # it is a generator
                 async for event, document in changes:
                     self._on_answer()
                     yield DocumentChange(document, event == "DELETED")
-
-    @contextmanager
-    def _request(self) -> Iterator[None]:
-        with _translated():
-            yield
-        self._on_answer()
 
 
 async def _absent(get: Any) -> Any:  # noqa: ANN401 - lightkube's generic documents
@@ -211,32 +203,3 @@ async def _absent(get: Any) -> Any:  # noqa: ANN401 - lightkube's generic docume
         if error.response is not None and error.response.status_code == httpx2.codes.NOT_FOUND:
             return None
         raise
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except httpx2.HTTPStatusError as error:
-        # An error inside a watch stream has no response of its own, only a Status.
-        code = getattr(getattr(error, "status", None), "code", None)
-        if error.response is not None:
-            code = error.response.status_code
-        raise ApiServerError(f"{code}: {error}", code) from error
-    except httpx2.HTTPError as error:
-        raise ApiServerError(f"{type(error).__name__}: {error}") from error
-    except KeyError as error:
-        # lightkube looks for the Content-Type of every error, which a proxy's answer may lack.
-        raise _without(error) from error
-    except msgspec.MsgspecError as error:
-        raise ApiServerError(f"unreadable answer: {error}") from error
-    except ConfigError as error:
-        raise ApiServerError(f"request not sent: {error}") from error
-
-
-def _without(missing: KeyError) -> ApiServerError:
-    answer = missing.__context__
-    if isinstance(answer, httpx2.HTTPStatusError):
-        code = answer.response.status_code
-        return ApiServerError(f"{code}: the answer has no {missing}", code)
-    return ApiServerError(f"unreadable answer: {missing} is missing")

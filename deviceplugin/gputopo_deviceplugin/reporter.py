@@ -105,12 +105,10 @@ class Reporter:
         """Read the GPUTopology now and then: another client may have changed it."""
         while True:
             await asyncio.sleep(self._settings.resync_seconds)
-            if not self._contact.connected:
-                continue
             try:
                 # Who ends must not take what its successor writes for its own.
                 async with self._publishing:
-                    if not self._withdrawn:
+                    if not self._withdrawn and self._contact.connected:
                         await self._publisher.load()
             except ApiServerError as error:
                 self.failed("resync", error)
@@ -167,17 +165,18 @@ class Reporter:
             registered=registrar.registered,
             heard=registrar.heard,
         )
-        connected = self._contact.connected
         self._metrics.show(
-            hardware, serving, differing=len(observer.differing), connected=connected
+            hardware,
+            serving,
+            differing=len(observer.differing),
+            connected=self._contact.connected,
         )
-        if not connected or not self._node.document:
-            return  # each write would wait in vain, and kubelet's list be read late
         gpus = observed_gpus(hardware.health, observer.listed, self._pods)
         differing = [one.message for one in observer.differing]
         try:
             async with self._publishing:
-                if not self._withdrawn:
+                # Without connection each write would wait in vain, and delay kubelet's list.
+                if not self._withdrawn and self._contact.connected and self._node.document:
                     await self._publisher.publish(
                         self._node.document, hardware, gpus, serving, differing
                     )

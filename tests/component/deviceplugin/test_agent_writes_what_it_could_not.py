@@ -12,10 +12,7 @@ def failures(world: AgentWorld, of: str) -> float:
 async def test_what_changed_while_the_api_server_was_away_is_told_afterwards(
     world: AgentWorld,
 ) -> None:
-    world.api.down = True
     async with world.agent():
-        await world.until(lambda: failures(world, "contact"))
-        world.api.down = False
         await world.served()
         world.api.down = True
         world.break_gpus("fault 2 15")

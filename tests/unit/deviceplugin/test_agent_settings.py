@@ -12,6 +12,8 @@ def test_the_node_must_be_named_and_alone_has_no_default() -> None:
     assert Settings.load([], NODE) == Settings(node="n1")
 
 
-def test_the_agents_own_resource_does_not_compete_with_it() -> None:
-    flags = ["--resource=nvidia.com/gpu", "--competing-resources=nvidia.com/gpu, amd.com/gpu,"]
-    assert Settings.load(flags, NODE).competitors == {"amd.com/gpu"}
+def test_competing_allocators_are_lists_with_commas() -> None:
+    flags = ["--competing-resources=nvidia.com/mig-*, amd.com/gpu,", "--competing-drivers= a,b"]
+    settings = Settings.load(flags, NODE)
+    assert settings.competitors == {"nvidia.com/mig-*", "amd.com/gpu"}
+    assert settings.drivers == {"a", "b"}
