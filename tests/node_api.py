@@ -20,6 +20,7 @@ from lightkube.config.models import Cluster, User
 Document = dict[str, Any]
 PODS = "/api/v1/pods"
 NODES = "/api/v1/nodes"
+BAD_GATEWAY = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 _RESOURCES = "/{prefix:api/v1|apis/gputopo.io/v1alpha1}"
 
@@ -31,6 +32,7 @@ class NodeApi:
         objects: by path, ``/api/v1/namespaces/default/pods/a``.
         down: answer 503 to all and end the watches.
         silent: answer nothing at all.
+        bad_gateway: answer 502 without a Content-Type, as a proxy may.
         mute: watches tell nothing for the time being.
         refuse_watches: answer 503 to watches, while lists are answered.
         slices_failure: answer this status to lists of ResourceSlices.
@@ -45,6 +47,7 @@ class NodeApi:
         self.writes: list[tuple[str, str]] = []
         self.down = False
         self.silent = False
+        self.bad_gateway = False
         self.mute = False
         self.refuse_watches = False
         self.slices_failure: int | None = None
@@ -183,6 +186,9 @@ class NodeApi:
             await asyncio.sleep(0.05)
         if self.down:
             return _failure(503, "the server is going away")
+        if self.bad_gateway and request.transport is not None:
+            request.transport.write(BAD_GATEWAY)
+            request.transport.close()
         response: web.StreamResponse = await handler(request)
         return response
 

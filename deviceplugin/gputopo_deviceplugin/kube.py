@@ -99,7 +99,7 @@ class ApiServer:
             document = await _absent(
                 self._client.get(PodDocument, key.name, namespace=key.namespace)
             )
-        return None if document is None else record_of(document, self._resource)
+            return None if document is None else record_of(document, self._resource)
 
     async def heartbeat(self) -> None:
         """Read the metadata of this node's Node, as cheaply as possible.
