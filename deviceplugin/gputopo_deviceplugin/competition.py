@@ -6,6 +6,8 @@ Two allocators that do not know of each other give one GPU to two containers.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from gputopo.api.resources import is_named
+
 Document = Mapping[str, Any]
 
 
@@ -24,7 +26,7 @@ def competitor_of(
         document: the Node object.
         slices: ResourceSlices.
         node: name of this node.
-        resources: names of extended resources; a trailing ``*`` stands for any rest.
+        resources: names of extended resources, as ``is_named`` reads them.
         own_resource: the resource that this agent serves.
         drivers: names of DRA drivers.
     """
@@ -37,18 +39,10 @@ def competitor_of(
     return f"{'; '.join(found)}: it allocates the same GPUs; remove it from this node"
 
 
-def matches(name: str, patterns: Iterable[str]) -> bool:
-    """Return whether a resource is one of these; a trailing ``*`` stands for any rest."""
-    return any(
-        name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
-        for pattern in patterns
-    )
-
-
 def _resources(document: Document, patterns: Collection[str], own_resource: str) -> Iterator[str]:
     allocatable = (document.get("status") or {}).get("allocatable") or {}
     for name, amount in sorted(allocatable.items()):
-        if name != own_resource and str(amount) != "0" and matches(name, patterns):
+        if name != own_resource and str(amount) != "0" and is_named(name, patterns):
             yield f"the node offers {amount} {name}"
 
 

@@ -39,7 +39,7 @@ async def test_the_node_is_not_offered_until_the_pods_without_record_have_ended(
         await world.until(lambda: reason(world) == "KubeletRecordsLost")
         message = world.condition("Ready")["message"]
         assert "default/a, default/b; delete them or drain the node" in message
-        assert world.events("GPUsDiffer")
+        await world.until(lambda: len(world.events("GPUsDiffer")) == 2)
         await world.until(lambda: healthy(world) == [0, 1, 2, 3])
         assert [world.observed(index).get("pod") for index in range(5)] == [
             "a",
