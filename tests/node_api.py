@@ -32,6 +32,7 @@ class NodeApi:
         objects: by path, ``/api/v1/namespaces/default/pods/a``.
         down: answer 503 to all and end the watches.
         silent: answer nothing at all.
+        refused_path: answer 503 to this path alone.
         bad_gateway: answer 502 without a Content-Type, as a proxy may.
         mute: watches tell nothing for the time being.
         refuse_watches: answer 503 to watches, while lists are answered.
@@ -47,6 +48,7 @@ class NodeApi:
         self.writes: list[tuple[str, str]] = []
         self.down = False
         self.silent = False
+        self.refused_path = ""
         self.bad_gateway = False
         self.mute = False
         self.refuse_watches = False
@@ -184,7 +186,7 @@ class NodeApi:
         """Answer 503 while down, and nothing while silent."""
         while self.silent:  # noqa: ASYNC110 - a test sets it without further ado
             await asyncio.sleep(0.05)
-        if self.down:
+        if self.down or request.path == self.refused_path:
             return _failure(503, "the server is going away")
         if self.bad_gateway and request.transport is not None:
             request.transport.write(BAD_GATEWAY)

@@ -86,6 +86,25 @@ async def test_an_answer_that_is_no_object_is_an_error(body: bytes) -> None:
             await api.pod(PodKey("default", "a"))
 
 
+async def test_no_connection_is_an_error_without_a_status() -> None:
+    async with client("http://127.0.0.1:1") as kube:
+        api = ApiServer(kube, node=NODE, resource=RESOURCE)
+        with pytest.raises(ApiServerError, match="ConnectError") as caught:
+            await api.heartbeat()
+        assert caught.value.status is None
+
+
+async def test_an_error_inside_a_watch_has_its_status() -> None:
+    status = b'{"kind": "Status", "code": 410, "message": "too old"}'
+    body = b'{"type": "ERROR", "object": ' + status + b"}\n"
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    answer = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    async with proxy(answer) as url, client(url) as kube:
+        with pytest.raises(ApiServerError, match="too old") as caught:
+            await watch(ApiServer(kube, node=NODE, resource=RESOURCE))
+        assert caught.value.status == 410
+
+
 async def test_credentials_that_cannot_be_read_are_an_error() -> None:
     user = User(token_file="/nonexistent")  # noqa: S106 - a path
     async with client("http://127.0.0.1:1", user) as kube:
