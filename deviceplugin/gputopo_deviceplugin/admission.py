@@ -117,6 +117,11 @@ class Admission:
                     self._keep(listed)
                     return listed
 
+    @property
+    def assigned(self) -> frozenset[GpuUuid]:
+        """The GPUs of all containers, by kubelet's list and by grants that it does not list yet."""
+        return frozenset({*self._listed, *self._granted})
+
     def forget_in_flight(self) -> None:
         """Expect nothing any more: kubelet started anew."""
         self._expected = None
@@ -148,14 +153,13 @@ class Admission:
     def _verify(
         self, gpus: Sequence[GpuUuid], expected: Identified | Refusal | None
     ) -> Identified | Refusal:
-        hardware = self._current.hardware
         return verify(
             gpus,
             expected,
             self._known(),
             node=self._node,
             holders={**self._listed, **self._granted},
-            health=hardware.health if hardware else {},
+            health=self._current.offered,
         )
 
     async def _forget_gone(

@@ -15,6 +15,7 @@ from gputopo_deviceplugin import events
 from gputopo_deviceplugin.admission import Admission
 from gputopo_deviceplugin.allocate import CONTROL_DEVICES, Grant, grant_of
 from gputopo_deviceplugin.compare import Difference
+from gputopo_deviceplugin.contact import Contact
 from gputopo_deviceplugin.hardware import HardwareWatch
 from gputopo_deviceplugin.health import Health
 from gputopo_deviceplugin.host import numa_nodes
@@ -22,12 +23,14 @@ from gputopo_deviceplugin.identify import Identified, Refusal
 from gputopo_deviceplugin.kube import ApiServer, ApiServerError, Document
 from gputopo_deviceplugin.lister import Lister
 from gputopo_deviceplugin.metrics import Metrics
+from gputopo_deviceplugin.nodewatch import NodeWatch
 from gputopo_deviceplugin.observer import Observer
+from gputopo_deviceplugin.offering import Offering
 from gputopo_deviceplugin.podbook import PodBook
 from gputopo_deviceplugin.probes import Pulse
 from gputopo_deviceplugin.publish import now
 from gputopo_deviceplugin.register import Registrar
-from gputopo_deviceplugin.reporter import Reporter
+from gputopo_deviceplugin.reporter import Reporter, Sources
 from gputopo_deviceplugin.server import Servicer
 from gputopo_deviceplugin.session import NvmlSession
 from gputopo_deviceplugin.settings import Settings
@@ -52,8 +55,20 @@ class Agent:
         self._pulse = pulse
         self._current = Current()
         self._background: set[asyncio.Task[None]] = set()
-        self._api = ApiServer(client, node=settings.node, resource=settings.resource)
-        self._pods = PodBook(self._api, silence_seconds=2 * settings.resync_seconds)
+        self._contact = Contact(self._contact_changed)
+        self._api = ApiServer(
+            client,
+            node=settings.node,
+            resource=settings.resource,
+            on_answer=self._contact.heard,
+        )
+        self._node = NodeWatch(self._api, settings, self._offer_changed)
+        self._pods = PodBook(
+            self._api,
+            silence_seconds=2 * settings.resync_seconds,
+            on_list=self._contact.pods_listed,
+            on_unread=self._contact.doubt,
+        )
         self._lister = Lister(settings.pod_resources_socket, settings.resource)
         self._admission = Admission(
             node=settings.node,
@@ -73,23 +88,31 @@ class Agent:
             resource=settings.resource,
             on_registration=self._registered,
         )
-        observer = Observer(
+        self._observer = Observer(
             self._admission,
             self._pods,
             node=settings.node,
             timeout_seconds=settings.api_timeout_seconds,
             on_difference=self._differs,
         )
-        self._reporter = Reporter(
-            settings,
+        self._offering = Offering(
             self._current,
             self._registrar,
-            observer,
-            self._pods,
-            self._api,
-            metrics,
-            pulse,
+            self._admission,
+            self._observer,
+            self._contact,
+            self._node,
         )
+        sources = Sources(
+            self._current,
+            self._registrar,
+            self._observer,
+            self._offering,
+            self._contact,
+            self._node,
+            self._pods,
+        )
+        self._reporter = Reporter(settings, sources, self._api, metrics, pulse)
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -106,8 +129,11 @@ class Agent:
     async def _run_loops(self) -> None:
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._beat())
-            known = await self._reporter.first_contact()
-            loops.create_task(self._pods.run())
+            loops.create_task(self._contact.run(self._api.heartbeat))
+            node = self._node
+            followers = (self._pods.run, node.node_follower.run, node.slice_follower.run)
+            loops.create_task(self._contact.follow(*followers))
+            known = await self._reporter.known_topology()
             loops.create_task(self._hardware().run(known))
             loops.create_task(self._registrar.run())
             loops.create_task(self._wake_at_changes())
@@ -126,7 +152,7 @@ class Agent:
                 quiet_seconds=settings.xid_quiet_seconds,
             ),
             settings,
-            reset_at=lambda: _annotation(self._reporter.node, GPUS_RESET_ANNOTATION),
+            reset_at=lambda: _annotation(self._node.document, GPUS_RESET_ANNOTATION),
             on_hang=self._pulse.report_hang,
         )
 
@@ -148,6 +174,16 @@ class Agent:
 
     def _registered(self) -> None:
         self._admission.forget_in_flight()
+        self._observer.kubelet_started()
+        self._wake_reporter()
+
+    def _contact_changed(self) -> None:
+        if not self._contact.connected:
+            self._api.abandon()
+        self._offer_changed()
+
+    def _offer_changed(self) -> None:
+        self._offering.update()
         self._wake_reporter()
 
     def _wake_reporter(self) -> None:
@@ -173,8 +209,8 @@ class Agent:
 
     def _tell_health(self, before: Health, after: Health) -> None:
         for gpu, fault in after.items():
-            if before.get(gpu) != fault:
-                event = events.health_changed(self._reporter.node, gpu, fault, now())
+            if before.get(gpu) != fault and self._node.document:
+                event = events.health_changed(self._node.document, gpu, fault, now())
                 self._in_background(self._record(event))
 
     async def _record(self, event: Document) -> None:

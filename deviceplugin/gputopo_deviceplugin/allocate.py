@@ -180,7 +180,8 @@ def _handed_on(
     reasons = f" ({'; '.join(held)})" if held else ""
     return Refusal(
         f"kubelet took {_names(gpus)} without asking for a preference, and no init container "
-        f"hands them on{reasons}: set kubelet's topology manager policy to none"
+        f"hands them on{reasons}: the agent was registered again in between, or another plugin "
+        "has registered the same resource; create the pod again"
     )
 
 

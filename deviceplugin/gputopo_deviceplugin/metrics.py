@@ -20,6 +20,11 @@ class Metrics:
         self._ready = Gauge(
             "gputopo_agent_serving", "1 while kubelet is served", registry=self.registry
         )
+        self._connected = Gauge(
+            "gputopo_agent_api_server_connected",
+            "1 while the API server answers and this node's pods are known",
+            registry=self.registry,
+        )
         self._differing = Gauge(
             "gputopo_agent_differing_containers",
             "Containers that have other GPUs by kubelet's books than they were given",
@@ -44,12 +49,15 @@ class Metrics:
         for result in ("granted", "refused"):
             self._allocations.labels(result)
 
-    def show(self, hardware: Hardware, serving: Serving, *, differing: int) -> None:
+    def show(
+        self, hardware: Hardware, serving: Serving, *, differing: int, connected: bool
+    ) -> None:
         """Take over the state as it is now."""
         healthy = sum(fault is None for fault in hardware.health.values())
         self._gpus.labels("healthy").set(healthy)
         self._gpus.labels("unhealthy").set(len(hardware.health) - healthy)
         self._ready.set(serving.ready)
+        self._connected.set(connected)
         self._differing.set(differing)
 
     def count_allocation(self, *, granted: bool) -> None:

@@ -1,13 +1,14 @@
 """What kubelet really gave: the status of every GPU, and the conditions of the node. Pure."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from gputopo.api.names import READY_CONDITION
 from gputopo.api.v1alpha1 import Condition, ConditionStatus, GPUTopologyStatus, ObservedGpu
 from gputopo_deviceplugin.health import Health
 from gputopo_deviceplugin.identify import ListedPod
+from gputopo_deviceplugin.offer import Withheld
 from gputopo_deviceplugin.pods import PodKey, PodRecord
 from gputopo_deviceplugin.state import Hardware
 
@@ -132,27 +133,12 @@ def _condition(
     )
 
 
-def competitor_of(node: Mapping[str, Any], competitors: Collection[str]) -> str | None:
-    """Return why this node's GPUs must not be served, None where they may be.
-
-    Another plugin that offers the same GPUs under another name would book them twice unseen.
-    """
-    allocatable = (node.get("status") or {}).get("allocatable") or {}
-    for name in sorted(competitors):
-        if str(allocatable.get(name, "0")) != "0":
-            return (
-                f"the node offers {allocatable[name]} {name}: another plugin serves the same "
-                "GPUs; remove it from this node"
-            )
-    return None
-
-
 def serving_of(
-    hardware: Hardware, competitor: str | None, *, registered: bool, heard: bool
+    hardware: Hardware, withheld: Withheld | None, *, registered: bool, heard: bool
 ) -> Serving:
-    """Return whether kubelet is served."""
-    if competitor is not None:
-        return Serving(ready=False, reason="CompetingPlugin", message=competitor)
+    """Return whether kubelet is served, and may give GPUs to new containers."""
+    if withheld is not None:
+        return Serving(ready=False, reason=withheld.reason, message=withheld.message)
     if hardware.fault is not None:
         return Serving(ready=False, reason="NVMLUnavailable", message=hardware.fault)
     if not registered:

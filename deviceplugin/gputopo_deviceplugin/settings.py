@@ -21,8 +21,15 @@ class Settings(ProgramSettings):
     ] = RESOURCE
     competing_resources: Annotated[
         str,
-        Field(description="resources of other plugins for the same GPUs, with commas between"),
-    ] = "nvidia.com/gpu"
+        Field(
+            description="resources of other plugins for the same GPUs, with commas between; "
+            "a trailing * stands for any rest of the name"
+        ),
+    ] = "nvidia.com/gpu,nvidia.com/gpu.shared,nvidia.com/mig-*,nvidia.com/pgpu"
+    competing_drivers: Annotated[
+        str,
+        Field(description="DRA drivers that allocate the same GPUs, with commas between"),
+    ] = "gpu.nvidia.com"
     library_dir: Annotated[Path, Field(description="folder of the driver's libnvidia-ml.so.1")] = (
         Path("/usr/lib/x86_64-linux-gnu")
     )
@@ -103,6 +110,14 @@ class Settings(ProgramSettings):
 
     @property
     def competitors(self) -> frozenset[str]:
-        """Resources whose presence on the node forbids to serve."""
-        names = {name.strip() for name in self.competing_resources.split(",")}
-        return frozenset(names - {"", self.resource})
+        """Resources of other plugins for the same GPUs; a trailing ``*`` stands for any rest."""
+        return _names(self.competing_resources)
+
+    @property
+    def drivers(self) -> frozenset[str]:
+        """DRA drivers that allocate the same GPUs."""
+        return _names(self.competing_drivers)
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(filter(None, (name.strip() for name in text.split(","))))

@@ -30,7 +30,8 @@ async def publisher(server: ApiServer) -> AsyncIterator[Publisher]:
         found = Publisher(api)
         await found.load()
         gpus = observed_gpus(HARDWARE.health, [], {})
-        await found.publish(await api.node(), HARDWARE, gpus, SERVED, [])
+        [node], _ = await api.nodes()
+        await found.publish(node, HARDWARE, gpus, SERVED, [])
         assert ready(server) == ("True", "Serving")
         yield found
 

@@ -29,7 +29,8 @@ EVERYTHING: dict[str, Any] = {
         "deviceInjection": "CDI",
         "cdiKind": "example.org/gpu",
         "kubeletDir": "/data/kubelet",
-        "competingResources": ["nvidia.com/gpu", "amd.com/gpu"],
+        "competingResources": ["nvidia.com/gpu", "amd.com/*"],
+        "competingDrivers": ["gpu.nvidia.com", "gpu.example.com"],
         "runtimeClassName": "nvidia",
         "privileged": True,
     },
@@ -318,7 +319,8 @@ def test_resource_and_scheduler_name_reach_everything_that_needs_them(
         assert "--resource=example.com/gpu" in each["args"]
     assert "--scheduler-name=links" in operator["args"]
     assert {"--default-policy=TopoAware", "--offer-one-above=0"} <= set(extender["args"])
-    assert "--competing-resources=nvidia.com/gpu,amd.com/gpu" in agent["args"]
+    assert "--competing-resources=nvidia.com/gpu,amd.com/*" in agent["args"]
+    assert "--competing-drivers=gpu.nvidia.com,gpu.example.com" in agent["args"]
 
     scheduler = configuration(everything)
     assert scheduler["profiles"][0]["schedulerName"] == "links"

@@ -40,6 +40,10 @@ ALLOWED = {
         "patch gputopo.io gputopologies",
         "patch gputopo.io gputopologies/status",
         "get core nodes",
+        "list core nodes",
+        "watch core nodes",
+        "list resource.k8s.io resourceslices",
+        "watch resource.k8s.io resourceslices",
         "watch core pods",
         "create core events",
     ],
@@ -77,7 +81,8 @@ FORBIDDEN = {
         "create core pods/binding",
         "delete gputopo.io gputopologies",
         "get core secrets",
-        "list core nodes",
+        "get resource.k8s.io resourceslices",
+        "delete resource.k8s.io resourceslices",
     ],
 }
 

@@ -99,7 +99,7 @@ async def test_it_lives_but_is_not_ready_while_the_api_server_is_away(
     ):
         assert process.stderr is not None
         line = await asyncio.wait_for(process.stderr.readline(), PATIENCE_SECONDS)
-        assert b"contact failed, trying again" in line
+        assert b"API server not heard, trying again" in line
         assert (await client.get("/livez")).status_code == 200
         assert (await client.get("/readyz")).status_code == 503
         world.api.down = False

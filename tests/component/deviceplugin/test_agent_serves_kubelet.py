@@ -252,10 +252,13 @@ async def test_nobody_is_served_while_the_api_server_cannot_say_who_is_who(
         world.api.down = True  # by now set-0 may be another pod, with other GPUs
         with pytest.raises(AdmissionRefusedError, match=r"does not tell in time .*set-0"):
             await world.kubelet.admit(("default", "set-0"), {"main": 1})
-        with pytest.raises(AdmissionRefusedError, match="no pod of this node waits for 1 GPUs"):
+        # The failed read proved the loss: no further pod gets as far as the agent.
+        await world.kubelet.wait_for_devices(dict.fromkeys(world.uuids, "Unhealthy"))
+        with pytest.raises(AdmissionRefusedError, match="no healthy devices present"):
             await world.kubelet.admit(("default", "unknown"), {"main": 1})
         world.api.down = False
         await world.api.delete(pod_path("set-0"))
+        await world.kubelet.wait_for_devices(dict.fromkeys(world.uuids, "Healthy"))
         given = await world.run("b", {"main": [5]})
         assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[5]
 

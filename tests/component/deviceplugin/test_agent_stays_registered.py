@@ -81,7 +81,7 @@ async def test_gpus_that_another_plugin_serves_are_not_served(world: AgentWorld)
     node = world.api.objects[NODE_PATH]
     await world.api.put(NODE_PATH, {**node, "status": {"allocatable": {"nvidia.com/gpu": "8"}}})
     async with world.agent():
-        await world.until(lambda: world.condition("Ready").get("reason") == "CompetingPlugin")
+        await world.until(lambda: world.condition("Ready").get("reason") == "CompetingAllocator")
         assert "the node offers 8 nvidia.com/gpu" in world.condition("Ready")["message"]
         assert world.kubelet.registrations == 0
         await world.api.put(NODE_PATH, {**node, "status": {"allocatable": {"nvidia.com/gpu": "0"}}})

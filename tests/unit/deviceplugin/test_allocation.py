@@ -115,7 +115,8 @@ def test_gpus_of_no_init_container_are_not_handed_out_without_a_preference() -> 
     told = reason(check([2, 3], None, pod("a", 3, 2)))
     assert told == (
         f"kubelet took {ALL[2]} {ALL[3]} without asking for a preference, and no init container "
-        "hands them on: set kubelet's topology manager policy to none"
+        "hands them on: the agent was registered again in between, or another plugin has "
+        "registered the same resource; create the pod again"
     )
     a, held = lender("a", 3, 2)
     b, others = lender("b", 0)

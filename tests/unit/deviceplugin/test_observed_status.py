@@ -4,12 +4,12 @@ from gputopo_deviceplugin.health import Health
 from gputopo_deviceplugin.identify import ListedPod
 from gputopo_deviceplugin.observe import (
     Serving,
-    competitor_of,
     observed_gpus,
     serving_of,
     status_of,
     withdrawn,
 )
+from gputopo_deviceplugin.offer import Withheld
 from gputopo_deviceplugin.pods import PodKey, record_of
 from gputopo_deviceplugin.state import Hardware
 
@@ -50,20 +50,10 @@ def test_a_holder_that_the_api_server_did_not_tell_has_no_uid() -> None:
     assert (second.pod, second.pod_uid, second.reason) == ("new", None, "lost")
 
 
-def test_any_amount_of_a_competing_resource_forbids_to_serve() -> None:
-    node_object = {"status": {"allocatable": {"cpu": "8", "nvidia.com/gpu": "4"}}}
-    told = competitor_of(node_object, {"nvidia.com/gpu"})
-    assert told is not None
-    assert told.startswith("the node offers 4 nvidia.com/gpu")
-    assert competitor_of(node_object, {"amd.com/gpu"}) is None
-    none_left = {"status": {"allocatable": {"nvidia.com/gpu": "0"}}}
-    assert competitor_of(none_left, {"nvidia.com/gpu"}) is None
-    assert competitor_of({}, {"nvidia.com/gpu"}) is None
-
-
 def test_the_first_obstacle_is_the_reason() -> None:
     broken, well = Hardware(TOPOLOGY, {}, "no driver"), Hardware(TOPOLOGY, {}, None)
-    assert serving_of(broken, "rival", registered=True, heard=True).reason == "CompetingPlugin"
+    withheld = Withheld("CompetingAllocator", "rival")
+    assert serving_of(broken, withheld, registered=True, heard=True).reason == "CompetingAllocator"
     assert serving_of(broken, None, registered=True, heard=True).reason == "NVMLUnavailable"
     assert serving_of(well, None, registered=False, heard=False).reason == "NotRegistered"
     assert serving_of(well, None, registered=True, heard=False).reason == "NotHeard"
