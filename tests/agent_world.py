@@ -210,7 +210,6 @@ async def agent_world(
             "nvml_timeout_seconds": 1.0,
             "nvml_open_timeout_seconds": 2.0,
             "drain_seconds": 0.5,
-            "state_dir": directory / "state",
             **settings,
         }
         yield AgentWorld(
