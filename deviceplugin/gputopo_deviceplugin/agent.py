@@ -12,6 +12,7 @@ from gputopo.runtime.log import fields
 from gputopo_deviceplugin import events
 from gputopo_deviceplugin.admission import Admission
 from gputopo_deviceplugin.allocate import CONTROL_DEVICES
+from gputopo_deviceplugin.cgroups import Cgroups
 from gputopo_deviceplugin.compare import Difference
 from gputopo_deviceplugin.hardware import HardwareWatch
 from gputopo_deviceplugin.health import Health
@@ -28,6 +29,8 @@ from gputopo_deviceplugin.reporter import Reporter
 from gputopo_deviceplugin.server import Servicer
 from gputopo_deviceplugin.settings import Settings
 from gputopo_deviceplugin.state import Current
+from gputopo_deviceplugin.statefile import StateFile
+from gputopo_deviceplugin.tracker import UsageTracker
 
 _BEAT_SECONDS: Final = 1.0
 
@@ -47,11 +50,20 @@ class Agent:
         self._current = Current()
         self._background: set[asyncio.Task[None]] = set()
         self._api = ApiServer(client, node=settings.node, resource=settings.resource)
-        self._pods = PodBook(self._api, silence_seconds=2 * settings.resync_seconds)
+        self._pods = PodBook(
+            self._api,
+            silence_seconds=2 * settings.resync_seconds,
+            on_end=self._wake_reporter,
+        )
+        cgroups = Cgroups(settings.cgroup_dir)
+        cgroups.search()
+        tracker = UsageTracker(
+            self._pods, cgroups, StateFile(settings.state_dir / "usage.json"), self._failed
+        )
         self._lister = Lister(settings.pod_resources_socket, settings.resource)
         self._admission = Admission(
             node=settings.node,
-            pods=self._pods,
+            tracker=tracker,
             lister=self._lister,
             current=self._current,
             controls=partial(_controls, settings),
@@ -69,7 +81,7 @@ class Agent:
         )
         observer = Observer(
             self._admission,
-            self._pods,
+            tracker,
             node=settings.node,
             timeout_seconds=settings.api_timeout_seconds,
             on_difference=self._differs,
@@ -107,6 +119,7 @@ class Agent:
             loops.create_task(self._wake_at_changes())
             loops.create_task(self._reporter.resync())
             loops.create_task(self._reporter.run())
+            loops.create_task(self._reporter.watch_processes())
 
     def _hardware(self) -> HardwareWatch:
         settings = self._settings
@@ -141,6 +154,9 @@ class Agent:
 
     def _wake_reporter(self) -> None:
         self._reporter.wake.set()
+
+    def _failed(self, what: str, error: Exception) -> None:
+        self._reporter.failed(what, error)
 
     def _granted(self, found: Identified) -> None:
         gpus = ",".join(found.gpus)

@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Info
 
-from gputopo_deviceplugin.observe import Serving
+from gputopo_deviceplugin.observe import Observed, Serving
 from gputopo_deviceplugin.state import Hardware
 
 
@@ -23,6 +23,16 @@ class Metrics:
         self._differing = Gauge(
             "gputopo_agent_differing_containers",
             "Containers that have other GPUs by kubelet's books than they were given",
+            registry=self.registry,
+        )
+        self._deleted = Gauge(
+            "gputopo_agent_gpus_of_deleted_pods",
+            "GPUs that processes of deleted or ended pods still use",
+            registry=self.registry,
+        )
+        self._tracking = Gauge(
+            "gputopo_agent_process_tracking",
+            "1 while the processes of pods can be seen in kubelet's cgroups",
             registry=self.registry,
         )
         self._allocations = Counter(
@@ -44,13 +54,17 @@ class Metrics:
         for result in ("granted", "refused"):
             self._allocations.labels(result)
 
-    def show(self, hardware: Hardware, serving: Serving, *, differing: int) -> None:
+    def show(
+        self, hardware: Hardware, serving: Serving, observed: Observed, *, differing: int
+    ) -> None:
         """Take over the state as it is now."""
         healthy = sum(fault is None for fault in hardware.health.values())
         self._gpus.labels("healthy").set(healthy)
         self._gpus.labels("unhealthy").set(len(hardware.health) - healthy)
         self._ready.set(serving.ready)
         self._differing.set(differing)
+        self._deleted.set(sum(gpu.pod_deleted is True for gpu in observed.gpus))
+        self._tracking.set(observed.processes_seen)
 
     def count_allocation(self, *, granted: bool) -> None:
         """Count a container that got its GPUs, or was refused."""

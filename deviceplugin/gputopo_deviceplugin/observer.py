@@ -5,7 +5,7 @@ from typing import Protocol
 
 from gputopo_deviceplugin.compare import Difference, differences
 from gputopo_deviceplugin.identify import ListedPod
-from gputopo_deviceplugin.podbook import PodBook
+from gputopo_deviceplugin.tracker import UsageTracker
 
 
 class Books(Protocol):
@@ -21,13 +21,14 @@ class Observer:
 
     Attributes:
         listed: kubelet's pods.
+        tracker: the users of the GPUs, by these pods among others.
         differing: containers that have other GPUs than they were given.
     """
 
     def __init__(
         self,
         books: Books,
-        pods: PodBook,
+        tracker: UsageTracker,
         *,
         node: str,
         timeout_seconds: float,
@@ -35,7 +36,8 @@ class Observer:
     ) -> None:
         """Read ``books``, and ask the API server for ``timeout_seconds`` at most."""
         self._books = books
-        self._pods = pods
+        self._pods = tracker.pods
+        self.tracker = tracker
         self._node = node
         self._timeout_seconds = timeout_seconds
         self._on_difference = on_difference

@@ -3,13 +3,13 @@
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from typing import Protocol
 
 from gputopo.runtime.log import fields
 from gputopo_deviceplugin.kube import ApiServerError, PodChange
-from gputopo_deviceplugin.pods import PodKey, PodRecord
+from gputopo_deviceplugin.pods import PodKey, PodRecord, PodsVersion, version_number
 
 _FIRST_DELAY_SECONDS = 1.0
 _LONGEST_DELAY_SECONDS = 15.0
@@ -34,18 +34,31 @@ class PodSource(Protocol):
 
 
 class PodBook(Mapping[PodKey, PodRecord]):
-    """The pods of this node by namespace and name."""
+    """The pods of this node by namespace and name.
 
-    def __init__(self, source: PodSource, *, silence_seconds: float) -> None:
+    Attributes:
+        version: None until the pods were listed.
+    """
+
+    def __init__(
+        self,
+        source: PodSource,
+        *,
+        silence_seconds: float,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
         """Follow ``source``; a watch that is silent for ``silence_seconds`` is listed again.
 
         lightkube's watch has no read time-out, so a connection that died without a word looks
-        like a quiet node.
+        like a quiet node. ``on_end`` is called when a pod with GPUs has ended or was deleted.
         """
         self._source = source
         self._silence_seconds = silence_seconds
+        self._on_end = on_end
         self._delay_seconds = _FIRST_DELAY_SECONDS
         self._pods: dict[PodKey, PodRecord] = {}
+        self._was_silent = False
+        self.version: PodsVersion | None = None
 
     def __getitem__(self, key: PodKey) -> PodRecord:
         return self._pods[key]
@@ -95,13 +108,15 @@ class PodBook(Mapping[PodKey, PodRecord]):
 
     async def _follow(self) -> None:
         records, version = await self._source.pods()
-        self._pods = {record.key: record for record in records}
+        self._replace(records, version_number(version))
+        self._was_silent = False
         async with aclosing(self._source.changes(version)) as changes:
             while True:
                 try:
                     async with asyncio.timeout(self._silence_seconds):
                         change = await anext(changes, None)
                 except TimeoutError:
+                    self._was_silent = True
                     change = None
                 # Only a watch that worked ends the delays, not each list before one is refused.
                 self._delay_seconds = _FIRST_DELAY_SECONDS
@@ -109,9 +124,35 @@ class PodBook(Mapping[PodKey, PodRecord]):
                     return
                 self._fold(change)
 
+    def _replace(self, records: Iterable[PodRecord], version: int) -> None:
+        """Take a list over; after a watch that broke, changes may have been missed.
+
+        A list after a silent watch changes nothing in most cases, and must then not make every
+        agent write its status once a minute.
+        """
+        before, self._pods = self._pods, {record.key: record for record in records}
+        unchanged = _with_gpus(before) == _with_gpus(self._pods)
+        if self.version is not None and self._was_silent and unchanged:
+            self.version = self.version.later(version)
+        else:
+            self._need(version)
+
     def _fold(self, change: PodChange) -> None:
-        pod = change.pod
+        pod, known = change.pod, self._pods.get(change.pod.key)
         if not change.deleted:
             self._pods[pod.key] = pod
-        elif (known := self._pods.get(pod.key)) is not None and known.uid == pod.uid:
+        elif known is not None and known.uid == pod.uid:
             del self._pods[pod.key]
+        version = pod.resource_version
+        if pod.asks and (change.deleted or not pod.live):
+            self._need(version)
+        elif self.version is not None:
+            self.version = self.version.later(version)
+
+    def _need(self, version: int) -> None:
+        self.version = PodsVersion(version, version)
+        self._on_end()
+
+
+def _with_gpus(pods: Mapping[PodKey, PodRecord]) -> set[tuple[str, bool]]:
+    return {(pod.uid, pod.live) for pod in pods.values() if pod.asks}

@@ -8,12 +8,12 @@ from typing import Any, Protocol
 
 from pydantic import ValidationError
 
-from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus, ObservedGpu
+from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus
 from gputopo.runtime.log import fields
 from gputopo.topology.model import NodeTopology, TopologyError
 from gputopo.topology.published import from_spec, to_spec
 from gputopo_deviceplugin.kube import ApiServerError, Document
-from gputopo_deviceplugin.observe import Serving, status_of, withdrawn
+from gputopo_deviceplugin.observe import Observed, Serving, status_of, withdrawn
 from gputopo_deviceplugin.state import Hardware
 
 _log = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class Publisher:
         self,
         owner: Document,
         hardware: Hardware,
-        gpus: list[ObservedGpu],
+        observed: Observed,
         serving: Serving,
         differing: Sequence[str],
     ) -> None:
@@ -85,7 +85,7 @@ class Publisher:
             before = _status(document)
             after = status_of(
                 hardware,
-                gpus,
+                observed,
                 serving,
                 differing,
                 generation=int(document["metadata"].get("generation") or 0),

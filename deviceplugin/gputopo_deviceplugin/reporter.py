@@ -5,13 +5,14 @@ import logging
 from typing import Final
 
 from gputopo.runtime.log import fields
-from gputopo.topology.model import NodeTopology
+from gputopo.topology.model import GpuUuid, NodeTopology
 from gputopo_deviceplugin.kube import ApiServer, ApiServerError, Document
 from gputopo_deviceplugin.lister import ListError
 from gputopo_deviceplugin.metrics import Metrics
-from gputopo_deviceplugin.observe import competitor_of, observed_gpus, serving_of
+from gputopo_deviceplugin.observe import Observed, competitor_of, observed_gpus, serving_of
 from gputopo_deviceplugin.observer import Observer
 from gputopo_deviceplugin.podbook import PodBook
+from gputopo_deviceplugin.pods import PodsVersion
 from gputopo_deviceplugin.probes import Pulse
 from gputopo_deviceplugin.publish import Publisher
 from gputopo_deviceplugin.register import Registrar
@@ -19,6 +20,12 @@ from gputopo_deviceplugin.settings import Settings
 from gputopo_deviceplugin.state import Current, Hardware
 
 _RETRY_SECONDS: Final = 1.0
+_REPORT_SECONDS: Final = 0.2
+"""Shortest time from one report to the next, so that many changes at once cost few writes."""
+
+_PROCESS_SECONDS: Final = 0.25
+"""Pause between two looks whether a process of a deleted pod has ended."""
+
 _WITHDRAW_SECONDS: Final = 3.0
 """Longest wait for the API server when the agent ends: kubelet kills it after some 30 s."""
 
@@ -83,6 +90,16 @@ class Reporter:
                 self.failed("resync", error)
             self.wake.set()
 
+    async def watch_processes(self) -> None:
+        """Wake up when processes of deleted pods begin to be in the way, and when they end."""
+        known: frozenset[GpuUuid] = frozenset()
+        while True:
+            await asyncio.sleep(_PROCESS_SECONDS)
+            gone = frozenset(self._observer.tracker.gone())
+            if gone != known:
+                known = gone
+                self.wake.set()
+
     async def run(self) -> None:
         """Report at every change, and now and then, until cancelled."""
         while True:
@@ -90,6 +107,7 @@ class Reporter:
             hardware = self._current.hardware
             if hardware is not None:
                 await self._report(hardware)
+            await asyncio.sleep(_REPORT_SECONDS)
             try:
                 async with asyncio.timeout(self._settings.observe_seconds):
                     await self.wake.wait()
@@ -121,24 +139,32 @@ class Reporter:
             _log.info("serving decided %s", fields(refusal=refusal or "none"))
             self._registrar.refusal = refusal
         self._pulse.ready = idle or self._registrar.registered
+        # Of the time before the look: a status must not claim more than was looked at.
+        version = self._pods.version
         if hardware.topology is not None:
             try:
                 await self._observer.look()
             except ListError as error:
                 self.failed("observe", error)
-        await self._publish(hardware, competitor)
+        # Before the pods were listed, a running pod could be taken for a deleted one.
+        if version is not None:
+            await self._publish(hardware, competitor, version)
 
-    async def _publish(self, hardware: Hardware, competitor: str | None) -> None:
+    async def _publish(
+        self, hardware: Hardware, competitor: str | None, version: PodsVersion
+    ) -> None:
         observer, registrar = self._observer, self._registrar
         serving = serving_of(
             hardware, competitor, registered=registrar.registered, heard=registrar.heard
         )
-        self._metrics.show(hardware, serving, differing=len(observer.differing))
-        gpus = observed_gpus(hardware.health, observer.listed, self._pods)
+        users = observer.tracker.users()
+        gpus = observed_gpus(hardware.health, users)
+        observed = Observed(gpus, version, processes_seen=observer.tracker.available)
+        self._metrics.show(hardware, serving, observed, differing=len(observer.differing))
         differing = [one.message for one in observer.differing]
         try:
             async with self._publishing:
                 if not self._withdrawn:
-                    await self._publisher.publish(self.node, hardware, gpus, serving, differing)
+                    await self._publisher.publish(self.node, hardware, observed, serving, differing)
         except ApiServerError as error:
             self.failed("publish", error)

@@ -35,6 +35,12 @@ class Settings(ProgramSettings):
         Field(description="where this container sees device_dir; the same path when left out"),
     ] = None
     system_dir: Annotated[Path, Field(description="where sysfs is mounted")] = Path("/sys")
+    cgroup_dir: Annotated[
+        Path, Field(description="where this container sees the host's /sys/fs/cgroup")
+    ] = Path("/sys/fs/cgroup")
+    state_dir: Annotated[
+        Path, Field(description="folder of what survives a restart of the agent, on a tmpfs")
+    ] = Path("/run/gputopo")
     plugin_dir: Annotated[Path, Field(description="kubelet's folder of device-plugin sockets")] = (
         Path("/var/lib/kubelet/device-plugins")
     )

@@ -1,8 +1,9 @@
 from builders import node
 from gputopo.api.v1alpha1 import GPUTopologyStatus
+from gputopo_deviceplugin.allocate import Holder
 from gputopo_deviceplugin.health import Health
-from gputopo_deviceplugin.identify import ListedPod
 from gputopo_deviceplugin.observe import (
+    Observed,
     Serving,
     competitor_of,
     observed_gpus,
@@ -10,7 +11,7 @@ from gputopo_deviceplugin.observe import (
     status_of,
     withdrawn,
 )
-from gputopo_deviceplugin.pods import PodKey, record_of
+from gputopo_deviceplugin.pods import PodKey, PodsVersion
 from gputopo_deviceplugin.state import Hardware
 
 TOPOLOGY = node(0, 1)
@@ -18,10 +19,13 @@ FIRST, SECOND = (gpu.uuid for gpu in TOPOLOGY.gpus)
 SERVED = Serving(ready=True, reason="Serving", message="kubelet is served")
 
 
+def seen(health: Health, newest: int = 7, needed: int = 7) -> Observed:
+    return Observed(observed_gpus(health, {}), PodsVersion(newest, needed), processes_seen=True)
+
+
 def status(health: Health, before: GPUTopologyStatus, now: str) -> GPUTopologyStatus:
     hardware = Hardware(TOPOLOGY, health, None)
-    gpus = observed_gpus(health, [], {})
-    return status_of(hardware, gpus, SERVED, [], generation=3, before=before, now=now)
+    return status_of(hardware, seen(health), SERVED, [], generation=3, before=before, now=now)
 
 
 def test_conditions_keep_their_time_until_they_turn() -> None:
@@ -34,20 +38,30 @@ def test_conditions_keep_their_time_until_they_turn() -> None:
         "Ready": ("True", "t1"),
         "GPUsHealthy": ("False", "t3"),
         "AllocationsAsPlaced": ("True", "t1"),
+        "ProcessesTracked": ("True", "t1"),
     }
     assert sick.conditions[1].message == f"{SECOND}: XID 79"
     assert (sick.observed_generation, sick.fingerprint) == (3, TOPOLOGY.fingerprint)
 
 
-def test_a_holder_that_the_api_server_did_not_tell_has_no_uid() -> None:
-    known = record_of({"metadata": {"uid": "u", "namespace": "x", "name": "known"}}, "r")
-    listed = [
-        ListedPod(PodKey("x", "known"), {"main": frozenset([FIRST])}),
-        ListedPod(PodKey("x", "new"), {"main": frozenset([SECOND])}),
-    ]
-    first, second = observed_gpus({FIRST: None, SECOND: "lost"}, listed, {known.key: known})
-    assert (first.pod, first.pod_uid, first.healthy) == ("known", "u", True)
-    assert (second.pod, second.pod_uid, second.reason) == ("new", None, "lost")
+def test_users_are_published_with_what_is_known_of_them() -> None:
+    users = {
+        FIRST: Holder(PodKey("x", "known"), "main", "u", "deleted"),
+        SECOND: Holder(PodKey("x", "new"), "main", None),
+    }
+    first, second = observed_gpus({FIRST: None, SECOND: "lost"}, users)
+    assert (first.pod, first.pod_uid, first.healthy, first.pod_deleted) == (
+        "known",
+        "u",
+        True,
+        True,
+    )
+    assert (second.pod, second.pod_uid, second.reason, second.pod_deleted) == (
+        "new",
+        None,
+        "lost",
+        None,
+    )
 
 
 def test_any_amount_of_a_competing_resource_forbids_to_serve() -> None:
