@@ -31,7 +31,7 @@ _LONGEST_REASON: Final = 300
 _PAUSE_SECONDS: Final = 0.015
 _TRIED_SECONDS: Final = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: 60.0,
-    grpc.StatusCode.UNAVAILABLE: 0.2,
+    grpc.StatusCode.UNAVAILABLE: 0.1,
 }
 """How long a call is repeated at most. Kubelet answers RESOURCE_EXHAUSTED beyond 100 calls a second
 of all clients together; UNAVAILABLE for longer than a moment means that it is down."""

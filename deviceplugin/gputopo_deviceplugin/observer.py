@@ -63,3 +63,4 @@ class Observer:
             if one not in self.differing:
                 self._on_difference(one)
         self.listed, self.differing = listed, found
+        self.tracker.join()

@@ -70,16 +70,16 @@ class Publisher:
         observed: Observed,
         serving: Serving,
         differing: Sequence[str],
-    ) -> None:
+    ) -> bool:
         """Make the object say this, with as few writes as that takes.
 
-        A node that never had GPUs gets no object.
+        A node that never had GPUs gets no object. Returns whether the status was written.
 
         Raises:
             ApiServerError: where a write failed; the next call settles it.
         """
         if hardware.topology is None:
-            return
+            return False
         try:
             document = await self._written(owner, to_spec(hardware.topology))
             before = _status(document)
@@ -98,6 +98,7 @@ class Publisher:
         except ApiServerError:
             self._object = None  # what is there now is not known
             raise
+        return after != before
 
     async def withdraw(self) -> bool:
         """Say in the object that its agent ends; what else its status says stays.

@@ -20,8 +20,8 @@ from gputopo_deviceplugin.settings import Settings
 from gputopo_deviceplugin.state import Current, Hardware
 
 _RETRY_SECONDS: Final = 1.0
-_REPORT_SECONDS: Final = 0.2
-"""Shortest time from one report to the next, so that many changes at once cost few writes."""
+_WRITE_SECONDS: Final = 0.2
+"""Shortest time from one write to the next report: many changes at once cost few writes."""
 
 _PROCESS_SECONDS: Final = 0.25
 """Pause between two looks whether a process of a deleted pod has ended."""
@@ -105,9 +105,8 @@ class Reporter:
         while True:
             self.wake.clear()
             hardware = self._current.hardware
-            if hardware is not None:
-                await self._report(hardware)
-            await asyncio.sleep(_REPORT_SECONDS)
+            if hardware is not None and await self._report(hardware):
+                await asyncio.sleep(_WRITE_SECONDS)
             try:
                 async with asyncio.timeout(self._settings.observe_seconds):
                     await self.wake.wait()
@@ -131,7 +130,8 @@ class Reporter:
         _log.warning("%s failed, trying again %s", what, fields(reason=error))
         self._metrics.count_failure(what)
 
-    async def _report(self, hardware: Hardware) -> None:
+    async def _report(self, hardware: Hardware) -> bool:
+        """Look and publish; return whether the published status changed."""
         competitor = competitor_of(self.node, self._settings.competitors)
         idle = hardware.topology is None or not hardware.topology.gpus
         refusal = "this node has no GPUs" if idle else competitor
@@ -147,12 +147,11 @@ class Reporter:
             except ListError as error:
                 self.failed("observe", error)
         # Before the pods were listed, a running pod could be taken for a deleted one.
-        if version is not None:
-            await self._publish(hardware, competitor, version)
+        return version is not None and await self._publish(hardware, competitor, version)
 
     async def _publish(
         self, hardware: Hardware, competitor: str | None, version: PodsVersion
-    ) -> None:
+    ) -> bool:
         observer, registrar = self._observer, self._registrar
         serving = serving_of(
             hardware, competitor, registered=registrar.registered, heard=registrar.heard
@@ -164,7 +163,9 @@ class Reporter:
         differing = [one.message for one in observer.differing]
         try:
             async with self._publishing:
-                if not self._withdrawn:
-                    await self._publisher.publish(self.node, hardware, observed, serving, differing)
+                return not self._withdrawn and await self._publisher.publish(
+                    self.node, hardware, observed, serving, differing
+                )
         except ApiServerError as error:
             self.failed("publish", error)
+            return False

@@ -77,7 +77,14 @@ class UsageTracker:
     def see(self, listed: Sequence[ListedPod]) -> None:
         """Take over kubelet's list."""
         self._listed = listed
-        self._look()
+
+    def join(self) -> None:
+        """Remember what kubelet lists.
+
+        To be called when the pods that it lists were read: the watch may be behind, and know a
+        former pod under the name of one.
+        """
+        self._usage = joined(self._usage, self.listed(), self.pods)
 
     def listed(self) -> dict[GpuUuid, Holder]:
         """Return the user of each GPU by kubelet's list."""
@@ -100,7 +107,8 @@ class UsageTracker:
 
     def holders(self, gpus: Collection[GpuUuid]) -> dict[GpuUuid, Holder]:
         """Return the users of these GPUs: live pods, and processes as they run now."""
-        found = self._holders(self._look())
+        listed = {gpu: one for gpu, one in self.listed().items() if self._is_live(one)}
+        found = {**listed, **self._holders(self._look())}
         return {gpu: found[gpu] for gpu in gpus if gpu in found}
 
     def keys(self, gpus: Collection[GpuUuid]) -> set[tuple[PodKey, str | None]]:
@@ -116,7 +124,6 @@ class UsageTracker:
 
     def _look(self) -> dict[str, PodState]:
         """Forget pods that use no GPU any longer; return those that use some now, by UID."""
-        self._usage = joined(self._usage, self.listed(), self.pods)
         states = {uid: self._state(pod.key, uid) for uid, pod in self._usage.items()}
         gone = [uid for uid, state in states.items() if state is not PodState.LIVE]
         running = self._processes.running(gone)
@@ -140,6 +147,10 @@ class UsageTracker:
     def _has_ended(self, holder: Holder) -> bool:
         uid = holder.uid
         return uid is not None and self._state(holder.key, uid) is PodState.ENDED
+
+    def _is_live(self, holder: Holder) -> bool:
+        uid = holder.uid
+        return uid is not None and self._state(holder.key, uid) is PodState.LIVE
 
     def _save(self) -> None:
         try:
