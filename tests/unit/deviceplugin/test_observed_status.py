@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from builders import node
 from gputopo.api.v1alpha1 import GPUTopologyStatus
 from gputopo_deviceplugin.allocate import Holder
@@ -16,6 +18,7 @@ from gputopo_deviceplugin.state import Hardware
 
 TOPOLOGY = node(0, 1)
 FIRST, SECOND = (gpu.uuid for gpu in TOPOLOGY.gpus)
+HEALTHY: Health = {FIRST: None, SECOND: None}
 SERVED = Serving(ready=True, reason="Serving", message="kubelet is served")
 
 
@@ -93,3 +96,39 @@ def test_of_a_status_that_is_withdrawn_only_ready_changes() -> None:
     again = before.model_copy(update={"conditions": [ready, *others]})
     assert withdrawn(again, "t3") == [ready, *others]
     assert [one.type for one in withdrawn(GPUTopologyStatus(), "t1")] == ["Ready"]
+
+
+def published(before: str | None, newest: int, needed: int) -> str | None:
+    """Return the version in the status that follows one with ``before``, with the same GPUs."""
+    first = status(HEALTHY, GPUTopologyStatus(), "t1")
+    known = first.model_copy(update={"observed_pods_version": before})
+    hardware = Hardware(TOPOLOGY, HEALTHY, None)
+    observed = seen(HEALTHY, newest, needed)
+    after = status_of(hardware, observed, SERVED, [], generation=3, before=known, now="t2")
+    return after.observed_pods_version
+
+
+def test_the_published_version_changes_only_where_it_must() -> None:
+    assert published(None, newest=20, needed=10) == "20"
+    assert published("9", newest=20, needed=10) == "20"
+    assert published("10", newest=20, needed=10) == "10"
+    assert published("20", newest=20, needed=10) == "20"
+    assert published("5000", newest=20, needed=10) == "20"
+
+
+def test_the_newest_version_is_published_with_any_other_change() -> None:
+    before = status(HEALTHY, GPUTopologyStatus(), "t1")
+    hardware = Hardware(TOPOLOGY, {**HEALTHY, SECOND: "XID 79"}, None)
+    observed = seen(hardware.health, newest=20, needed=7)
+    after = status_of(hardware, observed, SERVED, [], generation=3, before=before, now="t2")
+    assert (before.observed_pods_version, after.observed_pods_version) == ("7", "20")
+
+
+def test_without_kubelets_cgroups_the_condition_says_what_to_do() -> None:
+    hardware = Hardware(TOPOLOGY, HEALTHY, None)
+    observed = replace(seen(HEALTHY), processes_seen=False)
+    before = GPUTopologyStatus()
+    after = status_of(hardware, observed, SERVED, [], generation=3, before=before, now="t")
+    [found] = [each for each in after.conditions if each.type == "ProcessesTracked"]
+    assert (found.status, found.reason) == ("False", "CgroupsNotFound")
+    assert "--cgroup-dir" in (found.message or "")
