@@ -2,7 +2,7 @@
 
 import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -82,7 +82,7 @@ def test_kubelets_cgroups_may_appear_and_move(tree: Tree, caplog: pytest.LogCapt
     cgroups = Cgroups(tree.directory)
     for _ in range(3):
         assert cgroups.running({UID}) == set()
-    assert not cgroups.available
+    assert [cgroups.available] == [False]
     assert len(caplog.messages) == 1
     assert 'state="not found' in caplog.messages[0]
     tree.add("kubepods", 5)
@@ -108,7 +108,12 @@ def test_the_search_does_not_descend_into_pods(tree: Tree, monkeypatch: pytest.M
     tree.add(f"kubepods/burstable/pod{UID}/container", 1)
     listed: list[str] = []
     iterdir = Path.iterdir
-    monkeypatch.setattr(Path, "iterdir", lambda path: (listed.append(path.name), iterdir(path))[1])
+
+    def noted(path: Path) -> Iterator[Path]:
+        listed.append(path.name)
+        return iterdir(path)
+
+    monkeypatch.setattr(Path, "iterdir", noted)
     Cgroups(tree.directory).search()
     assert listed
     assert not {"kubepods", "burstable", f"pod{UID}"} & {*listed}

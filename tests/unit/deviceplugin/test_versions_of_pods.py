@@ -56,7 +56,7 @@ class Watched:
         await self._settled()
 
     async def change(self, record: PodRecord | None, *, deleted: bool = False) -> None:
-        await self.source.changed.put(record and PodChange(record, deleted))
+        await self.source.changed.put(None if record is None else PodChange(record, deleted))
         await self._settled()
 
     async def _settled(self) -> None:
