@@ -79,8 +79,10 @@ class NodeApi:
 
     async def delete(self, path: str) -> None:
         """Delete an object."""
-        document = self.objects.pop(path)
-        self._log.append((next(self._versions), "DELETED", document))
+        document = copy.deepcopy(self.objects.pop(path))
+        version = next(self._versions)
+        document["metadata"]["resourceVersion"] = str(version)
+        self._log.append((version, "DELETED", document))
         await self.wake()
 
     async def wake(self) -> None:

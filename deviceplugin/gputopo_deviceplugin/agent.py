@@ -14,6 +14,7 @@ from gputopo.topology.model import Gpu, GpuUuid
 from gputopo_deviceplugin import events
 from gputopo_deviceplugin.admission import Admission
 from gputopo_deviceplugin.allocate import CONTROL_DEVICES, Grant, grant_of
+from gputopo_deviceplugin.cgroups import Cgroups
 from gputopo_deviceplugin.compare import Difference
 from gputopo_deviceplugin.contact import Contact
 from gputopo_deviceplugin.hardware import HardwareWatch
@@ -36,6 +37,7 @@ from gputopo_deviceplugin.session import NvmlSession
 from gputopo_deviceplugin.settings import Settings
 from gputopo_deviceplugin.state import Current
 from gputopo_deviceplugin.statefile import StateFile
+from gputopo_deviceplugin.tracker import UsageTracker
 from gputopo_deviceplugin.xidmarks import XidMarks
 
 _BEAT_SECONDS: Final = 1.0
@@ -68,11 +70,17 @@ class Agent:
             silence_seconds=2 * settings.resync_seconds,
             on_list=self._contact.pods_listed,
             on_unread=self._contact.doubt,
+            on_end=self._wake_reporter,
+        )
+        cgroups = Cgroups(settings.cgroup_dir)
+        cgroups.search()
+        tracker = UsageTracker(
+            self._pods, cgroups, StateFile(settings.state_dir / "usage.json"), self._failed
         )
         self._lister = Lister(settings.pod_resources_socket, settings.resource)
         self._admission = Admission(
             node=settings.node,
-            pods=self._pods,
+            tracker=tracker,
             lister=self._lister,
             current=self._current,
             grant=partial(_grant, settings),
@@ -90,7 +98,7 @@ class Agent:
         )
         self._observer = Observer(
             self._admission,
-            self._pods,
+            tracker,
             node=settings.node,
             timeout_seconds=settings.api_timeout_seconds,
             on_difference=self._differs,
@@ -139,6 +147,7 @@ class Agent:
             loops.create_task(self._wake_at_changes())
             loops.create_task(self._reporter.resync())
             loops.create_task(self._reporter.run())
+            loops.create_task(self._reporter.watch_processes())
 
     def _hardware(self) -> HardwareWatch:
         settings = self._settings
@@ -188,6 +197,9 @@ class Agent:
 
     def _wake_reporter(self) -> None:
         self._reporter.wake.set()
+
+    def _failed(self, what: str, error: Exception) -> None:
+        self._reporter.failed(what, error)
 
     def _granted(self, found: Identified) -> None:
         gpus = ",".join(found.gpus)

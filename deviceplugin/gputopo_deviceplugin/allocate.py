@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from gputopo.api.names import CUDA_VISIBLE_DEVICES, NVIDIA_VISIBLE_DEVICES
 from gputopo.topology.model import Gpu, GpuUuid
@@ -23,11 +23,19 @@ CONTROL_DEVICES: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The container that holds a GPU; ``uid`` is None where the API server did not tell it."""
+    """The container that uses a GPU.
+
+    Attributes:
+        key: its pod.
+        container: its name.
+        uid: of the pod; None where the API server did not return it.
+        gone: set where the pod was deleted or has ended, and a process of it still runs.
+    """
 
     key: PodKey
     container: str
     uid: str | None
+    gone: Literal["deleted", "ended"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,7 @@ def verify(
             it did not ask.
         pods: live pods of this node.
         node: this node's name.
-        holders: who holds what, by the agent's own books.
+        holders: the users of GPUs: live pods, and processes of ended and deleted ones.
         health: of every GPU of this node.
     """
     if isinstance(expected, Refusal):
@@ -91,7 +99,7 @@ def verify(
             pod,
         )
     others = {gpu: holder for gpu, holder in holders.items() if not _is_own(holder, found)}
-    others |= placed_elsewhere(gpus, pod.uid, pods, node)
+    others = {**placed_elsewhere(gpus, pod.uid, pods, node), **others}
     obstacles = [
         obstacle
         for gpu in sorted(gpus)
@@ -147,7 +155,13 @@ def _obstacle(gpu: GpuUuid, other: Holder | None, health: Health) -> str | None:
         return f"this node has no {gpu}"
     if (fault := health[gpu]) is not None:
         return f"{gpu} is unhealthy: {fault}"
-    return f"{gpu} is held by pod {other.key}" if other is not None else None
+    return None if other is None else _use(gpu, other)
+
+
+def _use(gpu: GpuUuid, holder: Holder) -> str:
+    if holder.gone is not None:
+        return f"{gpu} is in use by a process of {holder.gone} pod {holder.key}"
+    return f"{gpu} is held by pod {holder.key}"
 
 
 def _is_own(holder: Holder, found: Identified) -> bool:
@@ -176,7 +190,7 @@ def _handed_on(
             found = _next_with(gpus, pod, node, holders)
             if found is not None:
                 return found
-    held = [f"{gpu} is held by pod {holders[gpu].key}" for gpu in sorted(gpus) if gpu in holders]
+    held = [_use(gpu, holders[gpu]) for gpu in sorted(gpus) if gpu in holders]
     reasons = f" ({'; '.join(held)})" if held else ""
     return Refusal(
         f"kubelet took {_names(gpus)} without asking for a preference, and no init container "

@@ -26,6 +26,7 @@ class ListWatch(Generic[Item, Change]):
 
     Attributes:
         tried: set after the first list, also where that failed.
+        was_silent: whether the watch before the list was replaced because of its silence.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class ListWatch(Generic[Item, Change]):
         self._unavailable = unavailable
         self._reported: int | None = None
         self.tried = asyncio.Event()
+        self.was_silent = False
         self._delay_seconds = FIRST_DELAY_SECONDS
 
     async def run(self) -> None:
@@ -90,6 +92,7 @@ class ListWatch(Generic[Item, Change]):
     async def _follow(self) -> None:
         items, version = await self._items()
         self._on_list(items, version)
+        self.was_silent = False
         self.tried.set()
         async with aclosing(self._changes(version)) as changes:
             while True:
@@ -97,6 +100,7 @@ class ListWatch(Generic[Item, Change]):
                     async with asyncio.timeout(self._silence_seconds):
                         change = await anext(changes, None)
                 except TimeoutError:
+                    self.was_silent = True
                     change = None
                 # Only a watch that worked ends the delays, not each list before a failed watch.
                 self._delay_seconds = FIRST_DELAY_SECONDS

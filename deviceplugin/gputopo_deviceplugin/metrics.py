@@ -30,6 +30,16 @@ class Metrics:
             "Containers that have other GPUs by kubelet's books than they were given",
             registry=self.registry,
         )
+        self._deleted = Gauge(
+            "gputopo_agent_gpus_of_deleted_pods",
+            "GPUs that processes of deleted or ended pods still use",
+            registry=self.registry,
+        )
+        self._tracking = Gauge(
+            "gputopo_agent_process_tracking",
+            "1 while the processes of pods can be seen in kubelet's cgroups",
+            registry=self.registry,
+        )
         self._allocations = Counter(
             "gputopo_agent_allocations",
             "Containers that asked for GPUs",
@@ -50,7 +60,14 @@ class Metrics:
             self._allocations.labels(result)
 
     def show(
-        self, hardware: Hardware, serving: Serving, *, differing: int, connected: bool
+        self,
+        hardware: Hardware,
+        serving: Serving,
+        *,
+        differing: int,
+        deleted: int,
+        processes_seen: bool,
+        connected: bool,
     ) -> None:
         """Take over the state as it is now."""
         healthy = sum(fault is None for fault in hardware.health.values())
@@ -59,6 +76,8 @@ class Metrics:
         self._ready.set(serving.ready)
         self._connected.set(connected)
         self._differing.set(differing)
+        self._deleted.set(deleted)
+        self._tracking.set(processes_seen)
 
     def count_allocation(self, *, granted: bool) -> None:
         """Count a container that got its GPUs, or was refused."""

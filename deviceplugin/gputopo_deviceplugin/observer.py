@@ -5,7 +5,7 @@ from typing import Protocol
 
 from gputopo_deviceplugin.compare import Difference, differences, restored
 from gputopo_deviceplugin.identify import ListedPod
-from gputopo_deviceplugin.podbook import PodBook
+from gputopo_deviceplugin.tracker import UsageTracker
 
 
 class Books(Protocol):
@@ -21,6 +21,7 @@ class Observer:
 
     Attributes:
         listed: kubelet's pods, with the GPUs of which it lost the record.
+        tracker: the users of the GPUs, by these pods among others.
         differing: containers that have other GPUs than they were given.
         lost: those of them of which kubelet lost the record: they run, and it listed them with
             none since it was started last.
@@ -29,7 +30,7 @@ class Observer:
     def __init__(
         self,
         books: Books,
-        pods: PodBook,
+        tracker: UsageTracker,
         *,
         node: str,
         timeout_seconds: float,
@@ -37,7 +38,8 @@ class Observer:
     ) -> None:
         """Read ``books``, and ask the API server for ``timeout_seconds`` at most."""
         self._books = books
-        self._pods = pods
+        self._pods = tracker.pods
+        self.tracker = tracker
         self._node = node
         self._timeout_seconds = timeout_seconds
         self._on_difference = on_difference
@@ -63,6 +65,9 @@ class Observer:
         if connected:
             await self._compare(listed)
         self.listed = restored(listed, self.lost)
+        self.tracker.see(self.listed)
+        if connected:
+            self.tracker.join()
 
     async def _compare(self, listed: Sequence[ListedPod]) -> None:
         holding = {pod.key for pod in listed if any(pod.containers.values())}

@@ -8,7 +8,7 @@ from typing import Protocol
 from gputopo.runtime.log import fields
 from gputopo_deviceplugin.kube import ApiServerError, PodChange
 from gputopo_deviceplugin.listwatch import ListWatch
-from gputopo_deviceplugin.pods import PodKey, PodRecord
+from gputopo_deviceplugin.pods import PodKey, PodRecord, PodsVersion, version_number
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +30,11 @@ class PodSource(Protocol):
 
 
 class PodBook(Mapping[PodKey, PodRecord]):
-    """The pods of this node by namespace and name."""
+    """The pods of this node by namespace and name.
+
+    Attributes:
+        version: None until the pods were listed.
+    """
 
     def __init__(
         self,
@@ -39,14 +43,21 @@ class PodBook(Mapping[PodKey, PodRecord]):
         silence_seconds: float,
         on_list: Callable[[], None] = lambda: None,
         on_unread: Callable[[], None] = lambda: None,
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
         """Follow ``source``; a watch that is silent for ``silence_seconds`` is listed again.
 
-        ``on_list`` is called after each new list, ``on_unread`` where a pod could not be read.
+        Args:
+            source: the API server.
+            silence_seconds: longest silence of a watch.
+            on_list: called after each new list.
+            on_unread: called where a pod could not be read.
+            on_end: called when a pod with GPUs has ended or was deleted.
         """
         self._source = source
         self._on_list = on_list
         self._on_unread = on_unread
+        self._on_end = on_end
         self._list_watch = ListWatch(
             "pods",
             source.pods,
@@ -56,6 +67,7 @@ class PodBook(Mapping[PodKey, PodRecord]):
             on_change=self._fold,
         )
         self._pods: dict[PodKey, PodRecord] = {}
+        self.version: PodsVersion | None = None
 
     def __getitem__(self, key: PodKey) -> PodRecord:
         return self._pods[key]
@@ -98,13 +110,37 @@ class PodBook(Mapping[PodKey, PodRecord]):
         else:
             self._pods[key] = record
 
-    def _replace(self, records: list[PodRecord], version: str) -> None:  # noqa: ARG002
-        self._pods = {record.key: record for record in records}
+    def _replace(self, records: Iterable[PodRecord], resource_version: str) -> None:
+        """Take a list over; after a watch that broke, changes may have been missed.
+
+        A list after a silent watch changes nothing in most cases, and must then not make every
+        agent write its status once a minute.
+        """
+        version = version_number(resource_version)
+        before, self._pods = self._pods, {record.key: record for record in records}
+        unchanged = _with_gpus(before) == _with_gpus(self._pods)
+        if self.version is not None and self._list_watch.was_silent and unchanged:
+            self.version = self.version.later(version)
+        else:
+            self._need(version)
         self._on_list()
 
     def _fold(self, change: PodChange) -> None:
-        pod = change.pod
+        pod, known = change.pod, self._pods.get(change.pod.key)
         if not change.deleted:
             self._pods[pod.key] = pod
-        elif (known := self._pods.get(pod.key)) is not None and known.uid == pod.uid:
+        elif known is not None and known.uid == pod.uid:
             del self._pods[pod.key]
+        version = pod.resource_version
+        if pod.asks and (change.deleted or not pod.live):
+            self._need(version)
+        elif self.version is not None:
+            self.version = self.version.later(version)
+
+    def _need(self, version: int) -> None:
+        self.version = PodsVersion(version, version)
+        self._on_end()
+
+
+def _with_gpus(pods: Mapping[PodKey, PodRecord]) -> set[tuple[str, bool]]:
+    return {(pod.uid, pod.live) for pod in pods.values() if pod.asks}

@@ -6,17 +6,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from gputopo.runtime.log import fields
-from gputopo.topology.model import NodeTopology
+from gputopo.topology.model import GpuUuid, NodeTopology
 from gputopo_deviceplugin.contact import Contact
 from gputopo_deviceplugin.known import KnownTopology
 from gputopo_deviceplugin.kube import ApiServer, ApiServerError
 from gputopo_deviceplugin.lister import ListError
 from gputopo_deviceplugin.metrics import Metrics
 from gputopo_deviceplugin.nodewatch import NodeWatch
-from gputopo_deviceplugin.observe import observed_gpus, serving_of
+from gputopo_deviceplugin.observe import Observed, observed_gpus, serving_of
 from gputopo_deviceplugin.observer import Observer
 from gputopo_deviceplugin.offering import Offering
 from gputopo_deviceplugin.podbook import PodBook
+from gputopo_deviceplugin.pods import PodsVersion
 from gputopo_deviceplugin.probes import Pulse
 from gputopo_deviceplugin.publish import Publisher
 from gputopo_deviceplugin.register import Registrar
@@ -26,6 +27,12 @@ from gputopo_deviceplugin.state import Current, Hardware
 _RETRY_SECONDS: Final = 1.0
 _START_SECONDS: Final = 10.0
 """Longest wait for the API server at the start, before kubelet is served without it."""
+
+_WRITE_SECONDS: Final = 0.2
+"""Shortest time from one write to the next report: many changes at once cost few writes."""
+
+_PROCESS_SECONDS: Final = 0.25
+"""Pause between two looks whether a process of a deleted pod has ended."""
 
 _WITHDRAW_SECONDS: Final = 3.0
 """Longest wait for the API server when the agent ends: kubelet kills it after some 30 s."""
@@ -114,13 +121,23 @@ class Reporter:
                 self.failed("resync", error)
             self.wake.set()
 
+    async def watch_processes(self) -> None:
+        """Wake up when processes of deleted pods begin to be in the way, and when they end."""
+        known: frozenset[GpuUuid] = frozenset()
+        while True:
+            await asyncio.sleep(_PROCESS_SECONDS)
+            gone = frozenset(self._observer.tracker.gone())
+            if gone != known:
+                known = gone
+                self.wake.set()
+
     async def run(self) -> None:
         """Report at every change, and now and then, until cancelled."""
         while True:
             self.wake.clear()
             hardware = self._current.hardware
-            if hardware is not None:
-                await self._report(hardware)
+            if hardware is not None and await self._report(hardware):
+                await asyncio.sleep(_WRITE_SECONDS)
             try:
                 async with asyncio.timeout(self._settings.observe_seconds):
                     await self.wake.wait()
@@ -144,7 +161,10 @@ class Reporter:
         _log.warning("%s failed, trying again %s", what, fields(reason=error))
         self._metrics.count_failure(what)
 
-    async def _report(self, hardware: Hardware) -> None:
+    async def _report(self, hardware: Hardware) -> bool:
+        """Look and publish; return whether the published status changed."""
+        # Of the time before the look: a status must not claim more than was looked at.
+        version = self._pods.version
         if hardware.topology is not None:
             self._known.write(hardware.topology)
             try:
@@ -155,9 +175,9 @@ class Reporter:
         self._offering.update()
         idle = hardware.topology is None or not hardware.topology.gpus
         self._pulse.ready = idle or self._registrar.registered
-        await self._publish(hardware)
+        return await self._publish(hardware, version)
 
-    async def _publish(self, hardware: Hardware) -> None:
+    async def _publish(self, hardware: Hardware, version: PodsVersion | None) -> bool:
         observer, registrar = self._observer, self._registrar
         serving = serving_of(
             hardware,
@@ -165,20 +185,27 @@ class Reporter:
             registered=registrar.registered,
             heard=registrar.heard,
         )
+        tracker = observer.tracker
+        gpus = observed_gpus(hardware.health, tracker.users())
         self._metrics.show(
             hardware,
             serving,
             differing=len(observer.differing),
+            deleted=sum(gpu.pod_deleted is True for gpu in gpus),
+            processes_seen=tracker.available,
             connected=self._contact.connected,
         )
-        gpus = observed_gpus(hardware.health, observer.listed, self._pods)
+        # Before the pods were listed, a running pod could be taken for a deleted one. Without
+        # connection each write would wait in vain, and delay kubelet's list.
+        if version is None or not self._contact.connected or not self._node.document:
+            return False
+        observed = Observed(gpus, version, processes_seen=tracker.available)
         differing = [one.message for one in observer.differing]
         try:
             async with self._publishing:
-                # Without connection each write would wait in vain, and delay kubelet's list.
-                if not self._withdrawn and self._contact.connected and self._node.document:
-                    await self._publisher.publish(
-                        self._node.document, hardware, gpus, serving, differing
-                    )
+                return not self._withdrawn and await self._publisher.publish(
+                    self._node.document, hardware, observed, serving, differing
+                )
         except ApiServerError as error:
             self.failed("publish", error)
+            return False

@@ -53,16 +53,18 @@ class Settings(ProgramSettings):
         ),
     ] = "nvidia.com/gpu"
     system_dir: Annotated[Path, Field(description="where sysfs is mounted")] = Path("/sys")
+    cgroup_dir: Annotated[
+        Path, Field(description="where this container sees the host's /sys/fs/cgroup")
+    ] = Path("/sys/fs/cgroup")
+    state_dir: Annotated[
+        Path, Field(description="folder of what survives a restart of the agent, on a tmpfs")
+    ] = Path("/run/gputopo")
     plugin_dir: Annotated[Path, Field(description="kubelet's folder of device-plugin sockets")] = (
         Path("/var/lib/kubelet/device-plugins")
     )
     pod_resources_socket: Annotated[Path, Field(description="kubelet's pod-resources socket")] = (
         Path("/var/lib/kubelet/pod-resources/kubelet.sock")
     )
-    state_dir: Annotated[
-        Path,
-        Field(description="folder of the host's /run for what must survive a restart of the agent"),
-    ] = Path("/run/gputopo")
     probes_host: Annotated[str, Field(description="address of livez, readyz and metrics")] = (
         "0.0.0.0"  # noqa: S104 - kubelet and Prometheus come from outside the Pod
     )

@@ -16,7 +16,8 @@ from fakenvml.build import build_library
 from gputopo.api.v1alpha1 import GPUTopologyStatus
 from gputopo.topology.published import from_spec, to_spec
 from gputopo_deviceplugin import nvml, session
-from gputopo_deviceplugin.observe import observed_gpus, serving_of, status_of
+from gputopo_deviceplugin.observe import Observed, observed_gpus, serving_of, status_of
+from gputopo_deviceplugin.pods import PodsVersion
 from hardware_watch import watched
 
 ERRORS = [*range(1, 31), 999, 12345]
@@ -135,10 +136,11 @@ def test_whatever_nvml_answers_there_is_a_topology_or_a_reason(
             assert from_spec(to_spec(known)) == known
             assert set(found.health) == {gpu.uuid for gpu in known.gpus}
             assert "" not in found.health.values()
-            gpus = observed_gpus(found.health, [], {})
+            gpus = observed_gpus(found.health, {})
+            observed = Observed(gpus, PodsVersion(1, 1), processes_seen=True)
             serving = serving_of(found, None, registered=True, heard=True)
             status = status_of(
-                found, gpus, serving, [], generation=1, before=GPUTopologyStatus(), now="now"
+                found, observed, serving, [], generation=1, before=GPUTopologyStatus(), now="now"
             )
             assert GPUTopologyStatus.model_validate(status.to_json()) == status
             watch.session.listen()

@@ -164,3 +164,16 @@ def test_cdi_devices_are_in_rank_order_and_the_nvidia_hook_adds_none() -> None:
         {"CUDA_VISIBLE_DEVICES": f"{ALL[2]},{ALL[0]}", "NVIDIA_VISIBLE_DEVICES": "void"},
         cdi_devices=(f"nvidia.com/gpu={ALL[2]}", f"nvidia.com/gpu={ALL[0]}"),
     )
+
+
+def test_a_gpu_in_use_by_a_process_of_a_pod_that_is_gone_names_that_pod() -> None:
+    a = identified(pod("a", 0), 0)
+    key = PodKey("default", "old")
+    deleted = {ALL[0]: Holder(key, "main", "uid-old", "deleted")}
+    text = f"{ALL[0]} is in use by a process of deleted pod default/old"
+    assert reason(check([0], a, holders=deleted)) == f"pod default/a: {text}"
+    assert f"({text})" in reason(check([0], None, a.pod, holders=deleted))
+    ended = {ALL[0]: Holder(key, "main", "uid-old", "ended")}
+    assert "by a process of ended pod default/old" in reason(check([0], a, holders=ended))
+    annotated = pod("b", 0)
+    assert text in reason(check([0], a, a.pod, annotated, holders=deleted))
