@@ -79,14 +79,17 @@ class Lister:
     async def _called(self, timeout_seconds: float) -> bytes:
         clock = asyncio.get_running_loop().time
         start = clock()
+        rejection: grpc.aio.AioRpcError | None = None
         while True:
             left = timeout_seconds - (clock() - start)
             try:
                 raw: bytes = await self._list(api.ListPodResourcesRequest(), timeout=left)
             except grpc.aio.AioRpcError as error:
+                # The first rejection says more than that the time is up.
+                rejection = rejection or error
                 tried = clock() - start + _PAUSE_SECONDS
                 if tried > min(timeout_seconds, _TRIED_SECONDS.get(error.code(), 0.0)):
-                    raise
+                    raise rejection from None
             else:
                 return raw
             # Jitter, so that clients that were rejected together do not come back together.
