@@ -17,13 +17,13 @@ from soaktest.world import PodView
 class Journal:
     """Counts, findings and the log of one run; for any number of threads."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, *, append: bool = False) -> None:
         self.log = log
         self.counts: Counter[str] = Counter()
         self.findings: dict[str, list[str]] = {}
         self.began = time.monotonic()
         self._lock = threading.Lock()
-        self._file = log.open("w", buffering=1)
+        self._file = log.open("a" if append else "w", buffering=1)
 
     @property
     def seconds(self) -> float:

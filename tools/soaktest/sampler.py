@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import defaultdict
 from dataclasses import dataclass
 
 from soaktest import truth
@@ -33,6 +34,7 @@ class Sampler:
     Attributes:
         lives: by container ID.
         shared_seconds: how long each pair of pods had a GPU in common, by both UIDs.
+        longest_gap: seconds between two samples.
     """
 
     def __init__(self, follower: Follower, journal: Journal, every_seconds: float) -> None:
@@ -41,6 +43,7 @@ class Sampler:
         self._thread = threading.Thread(target=self._run, name="sample", daemon=True)
         self.lives: dict[str, Life] = {}
         self.shared_seconds: dict[tuple[str, str], float] = {}
+        self.longest_gap = 0.0
 
     def start(self) -> None:
         """Begin."""
@@ -57,9 +60,11 @@ class Sampler:
         return sorted(found, key=lambda life: life.first)
 
     def _run(self) -> None:
-        due = time.monotonic()
+        due = sampled = time.monotonic()
         while not self._ended.wait(max(0.0, due - time.monotonic())):
-            due = max(due + self._every_seconds, time.monotonic())
+            now = time.monotonic()
+            self.longest_gap = max(self.longest_gap, now - sampled)
+            sampled, due = now, max(due + self._every_seconds, now)
             found = truth.running()
             self._remember(found)
             self._overlaps(found)
@@ -77,14 +82,24 @@ class Sampler:
                 life.last = now
 
     def _overlaps(self, found: list[Running]) -> None:
-        now = time.monotonic()
+        common: dict[tuple[str, str], list[str]] = defaultdict(list)
+        by_uid: dict[str, Running] = {}
         for uuid, one, other in truth.shared(found):
+            common[one.pod_uid, other.pod_uid].append(uuid)
+            by_uid |= {one.pod_uid: one, other.pod_uid: other}
+        for (first, second), uuids in common.items():
             # A sample takes some milliseconds, in which one may end and the other begin.
+            one, other = by_uid[first], by_uid[second]
             if truth.is_alive(one) and truth.is_alive(other):
-                self._journal.finding(SHARED, f"{uuid}: {self._name(one)} and {self._name(other)}")
-                both = self.lives[one.container_id], self.lives[other.container_id]
-                pair = (one.pod_uid, other.pod_uid)
-                self.shared_seconds[pair] = now - max(life.first for life in both)
+                self._report(one, other, uuids)
+
+    def _report(self, one: Running, other: Running, uuids: list[str]) -> None:
+        pair = (one.pod_uid, other.pod_uid)
+        if pair not in self.shared_seconds:
+            names = f"{self._name(one)} and {self._name(other)} on {one.node}"
+            self._journal.finding(SHARED, f"{names}: {len(uuids)} GPUs, {uuids[0]} among them")
+        lives = self.lives[one.container_id], self.lives[other.container_id]
+        self.shared_seconds[pair] = time.monotonic() - max(life.first for life in lives)
 
     def _name(self, one: Running) -> str:
         pod = self._follower.seen.get(one.pod_uid)

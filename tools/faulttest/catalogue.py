@@ -1,0 +1,53 @@
+"""All scenarios by name."""
+
+from faulttest import (
+    api_loss,
+    checkpoint,
+    delete_node,
+    force_delete,
+    list_flood,
+    nvml_hang,
+    patched_pod,
+)
+from faulttest.scenario import Scenario
+
+SCENARIOS = {
+    one.name: one
+    for one in (
+        Scenario(
+            "force-delete",
+            "pods that ignore SIGTERM are deleted by force; other pods wait for their GPUs",
+            force_delete.carry_out,
+        ),
+        Scenario(
+            "delete-node",
+            "a Node object is deleted under a running pod, and kubelet registers it again",
+            delete_node.carry_out,
+        ),
+        Scenario(
+            "nvml-hang",
+            "NVML calls of one node do not return",
+            nvml_hang.carry_out,
+        ),
+        Scenario(
+            "api-loss",
+            "the agent of one node loses the API server while a Deployment is scaled up",
+            api_loss.carry_out,
+        ),
+        Scenario(
+            "checkpoint",
+            "kubelet's device checkpoint is deleted under running pods",
+            checkpoint.carry_out,
+        ),
+        Scenario(
+            "list-flood",
+            "500 pod-resources Lists per second while pods are admitted",
+            list_flood.carry_out,
+        ),
+        Scenario(
+            "patched-pod",
+            "a pending pod is patched 20 times a second",
+            patched_pod.carry_out,
+        ),
+    )
+}
