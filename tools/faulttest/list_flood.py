@@ -54,7 +54,7 @@ class Flood:
                     due += self._every_seconds
                     await asyncio.sleep(max(0.0, due - time.monotonic()))
 
-    async def _list(self, stub: api_pb2_grpc.PodResourcesListerAsyncStub) -> None:
+    async def _list(self, stub: api_pb2_grpc.PodResourcesListerStub) -> None:
         self.sent += 1
         try:
             await stub.List(api_pb2.ListPodResourcesRequest())
