@@ -4,10 +4,13 @@ from faulttest import (
     api_loss,
     checkpoint,
     delete_node,
+    etcd_restore,
     force_delete,
+    leader_crash,
     list_flood,
     nvml_hang,
     patched_pod,
+    stale_watch,
 )
 from faulttest.scenario import Scenario
 
@@ -35,6 +38,11 @@ SCENARIOS = {
             api_loss.carry_out,
         ),
         Scenario(
+            "stale-watch",
+            "a pod ends while another waits, with an extender that is slow or frozen",
+            stale_watch.carry_out,
+        ),
+        Scenario(
             "checkpoint",
             "kubelet's device checkpoint is deleted under running pods",
             checkpoint.carry_out,
@@ -48,6 +56,16 @@ SCENARIOS = {
             "patched-pod",
             "a pending pod is patched 20 times a second",
             patched_pod.carry_out,
+        ),
+        Scenario(
+            "leader-crash",
+            "the leading scheduler's extender is killed every 5 s while the standby is healthy",
+            leader_crash.carry_out,
+        ),
+        Scenario(
+            "etcd-restore",
+            "etcd is restored from an old copy of its data while the extender runs",
+            etcd_restore.carry_out,
         ),
     )
 }
