@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -45,11 +44,12 @@ def limited(program: str, share: float) -> Iterator[None]:
                 _write(group, None)
 
 
-def freeze(pids: Sequence[int], seconds: float) -> None:
-    """Stop processes by SIGSTOP, and let them go on after some seconds."""
+@contextmanager
+def frozen(pids: Sequence[int]) -> Iterator[None]:
+    """Stop processes by SIGSTOP for the time of a block."""
     _send(pids, signal.SIGSTOP)
     try:
-        time.sleep(seconds)
+        yield
     finally:
         _send(pids, signal.SIGCONT)
 
