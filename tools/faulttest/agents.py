@@ -19,21 +19,16 @@ _READY_SECONDS = 90.0
 def pod(bench: Bench, node: str) -> Object | None:
     """Return the agent's ready pod on a node; None while there is none."""
     try:
-        found = bench.client.get(_PODS, labelSelector=_SELECTOR)["items"]
+        return next((one for one in _on_node(bench, node) if _is_ready(one)), None)
     except (AwayError, RefusedError):
         return None
-    return next(
-        (
-            one
-            for one in found
-            if one["spec"].get("nodeName") == node
-            and "deletionTimestamp" not in one["metadata"]
-            and any(
-                (condition["type"], condition["status"]) == ("Ready", "True")
-                for condition in one["status"].get("conditions", [])
-            )
-        ),
-        None,
+
+
+def restarts(bench: Bench, node: str) -> int:
+    """Return how often the containers of the agent's pod on a node were restarted."""
+    found = bench.patient(lambda: _on_node(bench, node))
+    return sum(
+        status["restartCount"] for one in found for status in one["status"]["containerStatuses"]
     )
 
 
@@ -77,3 +72,19 @@ def is_alive(pod_address: str) -> bool:
     except httpx2.TransportError:
         return False
     return answer.is_success
+
+
+def _on_node(bench: Bench, node: str) -> list[Object]:
+    found = bench.client.get(_PODS, labelSelector=_SELECTOR)["items"]
+    return [
+        one
+        for one in found
+        if one["spec"].get("nodeName") == node and "deletionTimestamp" not in one["metadata"]
+    ]
+
+
+def _is_ready(one: Object) -> bool:
+    return any(
+        (condition["type"], condition["status"]) == ("Ready", "True")
+        for condition in one["status"].get("conditions", [])
+    )

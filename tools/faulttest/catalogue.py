@@ -2,6 +2,7 @@
 
 from faulttest import (
     api_loss,
+    bad_gateway,
     checkpoint,
     delete_node,
     etcd_restore,
@@ -9,8 +10,12 @@ from faulttest import (
     leader_crash,
     list_flood,
     nvml_hang,
+    other_plugin,
     patched_pod,
+    quota,
+    reboot,
     stale_watch,
+    xid,
 )
 from faulttest.scenario import Scenario
 
@@ -66,6 +71,31 @@ SCENARIOS = {
             "etcd-restore",
             "etcd is restored from an old copy of its data while the extender runs",
             etcd_restore.carry_out,
+        ),
+        Scenario(
+            "xid",
+            "a GPU reports XID 95 and the agent restarts",
+            xid.carry_out,
+        ),
+        Scenario(
+            "reboot-missing-gpu",
+            "a node reboots with one GPU less and other minors",
+            reboot.carry_out,
+        ),
+        Scenario(
+            "other-plugin",
+            "another device plugin or DRA driver begins to offer the GPUs of a node",
+            other_plugin.carry_out,
+        ),
+        Scenario(
+            "quota",
+            "a ResourceQuota forbids the GPUProfile of a GPUJob",
+            quota.carry_out,
+        ),
+        Scenario(
+            "bad-gateway",
+            "a proxy answers the agent of one node with 502 and no Content-Type",
+            bad_gateway.carry_out,
         ),
     )
 }

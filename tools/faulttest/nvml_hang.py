@@ -1,30 +1,15 @@
 """NVML calls do not return: all GPUs become unhealthy, liveness fails, and both recover."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from faulttest import agents, pods
 from faulttest.bench import Bench
+from faulttest.nvml import changed
 from faulttest.scenario import Options
-from localcluster.commands import run
 
-TOPOLOGY = "/run/nvidia/driver/lib/topology.conf"
 _LIMIT_SECONDS = 15.0
 _HANG_SECONDS = 60.0
 _RECOVERY_SECONDS = 90.0
-
-
-@contextmanager
-def changed(bench: Bench, node: str, line: str) -> Iterator[None]:
-    """Add a line to what the simulated NVML of a node reads, for the time of a block."""
-    inside = bench.cluster.inside
-    run(inside(node, ["cp", TOPOLOGY, f"{TOPOLOGY}.whole"]))
-    try:
-        run(inside(node, ["sh", "-c", f"echo {line} >> {TOPOLOGY}"]))
-        yield
-    finally:
-        run(inside(node, ["mv", f"{TOPOLOGY}.whole", TOPOLOGY]))
 
 
 def carry_out(bench: Bench, options: Options) -> None:

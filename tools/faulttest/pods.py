@@ -2,26 +2,21 @@
 
 from collections.abc import Sequence
 
-from soaktest import load
+from soaktest import manifests
 from soaktest.client import Object
 
 NAMESPACE = "gputopo-faults"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
-IGNORES_SIGTERM = ("sh", "-c", "trap '' TERM; sleep infinity")
-_LONG_GRACE_SECONDS = 600
-
 
 def pod(name: str, gpus: int, image: str, node: str | None = None) -> Object:
     """Return a pod that ends at once when it is deleted."""
-    return load.pod_manifest(name, gpus, image, {}, node)
+    return manifests.pod(name, gpus, image, {}, node)
 
 
 def stubborn(name: str, gpus: int, image: str, node: str) -> Object:
     """Return a pod that ignores SIGTERM and has ten minutes to end."""
-    made = pod(name, gpus, image, node)
-    made["spec"]["terminationGracePeriodSeconds"] = _LONG_GRACE_SECONDS
-    return with_command(made, IGNORES_SIGTERM)
+    return manifests.stubborn_pod(name, gpus, image, {}, node)
 
 
 def short(name: str, gpus: int, image: str, node: str | None, seconds: float) -> Object:

@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from localcluster import stuck
 from localcluster.cluster import Cluster
 from localcluster.settings import current_paths
 from showcase.install import Installed
@@ -48,6 +49,7 @@ class Options:
 def carry_out(installed: Installed, cluster: Cluster, options: Options) -> Report:
     """Load the cluster, break it, let it settle, and tell what was found."""
     paths, journal = current_paths(), Journal(options.log)
+    stuck.remove_leftovers()
     with failures_of_threads(journal), Client(paths) as client:
         namespace.create(client, NAMESPACE)
         follower = Follower(client, journal)
@@ -69,6 +71,7 @@ def carry_out(installed: Installed, cluster: Cluster, options: Options) -> Repor
             sampler.stop()
             inspector.stop()
             follower.stop()
+            stuck.remove_leftovers()
             namespace.remove(client, NAMESPACE)
     journal.count("containers compared", len(inspector.compared))
     journal.count("intended/observed differences (swaps)", len(inspector.differences))
