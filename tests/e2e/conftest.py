@@ -17,7 +17,7 @@ import pytest
 
 import workloads
 from faults import LocalNodes
-from faulttest import run as scenarios
+from faulttest import run as faults_run
 from faulttest.bench import Bench
 from faulttest.scenario import Options, Outcome, Scenario, table
 from gputopo.api.names import RESOURCE
@@ -90,7 +90,7 @@ def carry_out(
     def run(scenario: Callable[[Bench, Options], None], options: Options) -> Outcome:
         cluster, log = Cluster(current_paths(), Progress()), tmp_path / "faults.log"
         named = Scenario(request.node.name, "a test", scenario)
-        outcomes = scenarios.carry_out(installed, cluster, [named], options, log)
+        outcomes = faults_run.carry_out(installed, cluster, [named], options, log)
         print("\n".join(table(outcomes, str(log))))
         return outcomes[0]
 
