@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
@@ -25,7 +26,7 @@ from gputopo_extender.metrics import Metrics
 from gputopo_extender.settings import Settings
 from gputopo_extender.verbs import Gate, Verbs
 from gputopo_extender.warmup import WarmUp
-from gputopo_extender.watch import Follower, pod_reflector, topology_reflector
+from gputopo_extender.watch import Follower, Reflector, pod_reflector, topology_reflector
 from gputopo_extender.watched import watched_pods, watched_topologies
 from gputopo_extender.writer import Writer
 
@@ -50,10 +51,10 @@ async def running(settings: Settings, client: AsyncClient) -> AsyncIterator[Addr
     """Run the extender while the block runs; a failure of any part ends the block."""
     ledger = Ledger()
     often = (settings.relist_after_silence_seconds, settings.relist_every_seconds)
-    caches: list[Follower] = [
-        topology_reflector(watched_topologies(client), ledger, *often),
-        pod_reflector(watched_pods(client, settings.resource), ledger, *often),
-    ]
+    topologies = topology_reflector(watched_topologies(client), ledger, *often)
+    pods = pod_reflector(watched_pods(client, settings.resource), ledger, *often)
+    caches: list[Follower] = [topologies, pods]
+    ledger.list_again = partial(_list_again, [topologies, pods])
     gate = Gate(caches, settings.stale_after_seconds)
     metrics = Metrics(ledger, caches)
     answers = Answers(
@@ -126,6 +127,11 @@ def _handover(settings: Settings, client: AsyncClient) -> list[Coroutine[Any, An
     )
     election = Election(client, candidate, settings.api_timeout_seconds)
     return [Handover(election, settings.pod, settings.handover_after_seconds).run()]
+
+
+def _list_again(caches: Sequence[Reflector[Any]]) -> None:
+    for cache in caches:
+        cache.list_again()
 
 
 async def _settle_for_ever(binder: Binder) -> None:
