@@ -79,6 +79,7 @@ class SmallApi:
         binding_is_the_last: with the next Binding begins that everything is refused.
         versions_are_too_large: answer 504 to watches: their versions are of the future.
         refuse_watches: answer 503 to watches, while lists are answered.
+        lease_reads: how often a Lease was read.
         lists: how often each kind was listed (first pages).
         most_watchers: the most watches ever open at one time.
     """
@@ -99,6 +100,7 @@ class SmallApi:
     refuse_watches: bool = False
     versions_are_too_large: bool = False
     lists: dict[str, int] = field(default_factory=lambda: {PODS: 0, TOPOLOGIES: 0})
+    lease_reads: int = 0
     version: int = 100
     oldest: int = 0
     page_size: int = 500
@@ -241,6 +243,7 @@ class SmallApi:
 
     async def get_lease(self, request: web.Request) -> web.Response:
         """Return one Lease."""
+        self.lease_reads += 1
         if self.forbid_leases:
             return _status(403, "Forbidden", "leases are forbidden")
         if self.refuse_everything:
@@ -284,6 +287,19 @@ class SmallApi:
         # What is written as it was keeps its version.
         if changed != lease:
             await self.put(LEASES, changed)
+        return web.json_response(self.objects[LEASES][_path_key(request)])
+
+    async def replace_lease(self, request: web.Request) -> web.Response:
+        """Replace a Lease of the version that the body names."""
+        before, self.before_a_lease_is_written = self.before_a_lease_is_written, None
+        if before is not None:
+            await before()
+        if self.refuse_everything:
+            return _status(503, "ServiceUnavailable", "the server is going away")
+        lease, known = await request.json(), self.objects[LEASES][_path_key(request)]
+        if lease["metadata"]["resourceVersion"] != known["metadata"]["resourceVersion"]:
+            return _status(409, "Conflict", "the object has been modified")
+        await self.put(LEASES, lease)
         return web.json_response(self.objects[LEASES][_path_key(request)])
 
     async def bind(self, request: web.Request) -> web.Response:
@@ -342,6 +358,7 @@ class SmallApi:
         app.router.add_post(leases, self.write_lease)
         app.router.add_get(leases + "/{name}", self.get_lease)
         app.router.add_patch(leases + "/{name}", self.write_lease)
+        app.router.add_put(leases + "/{name}", self.replace_lease)
         return app
 
 

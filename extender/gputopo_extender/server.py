@@ -18,6 +18,7 @@ from gputopo_extender.app import KEEPALIVE_SECONDS, probes_app, verbs_app
 from gputopo_extender.binder import Binder
 from gputopo_extender.claiming import Claims
 from gputopo_extender.cluster import Cluster
+from gputopo_extender.election import Candidate, Election, Handover
 from gputopo_extender.evaluate import answers_of
 from gputopo_extender.leases import Leases
 from gputopo_extender.ledger import Ledger
@@ -91,6 +92,7 @@ async def running(settings: Settings, client: AsyncClient) -> AsyncIterator[Addr
             *(cache.run() for cache in caches),
             _settle_for_ever(binder),
             _spare_collector(caches),
+            *_handover(settings, client),
             WarmUp(ledger, answers, settings.default_policy).run(),
         ),
         _serving(
@@ -111,6 +113,20 @@ async def _background(*parts: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         finally:
             for task in running_tasks:
                 task.cancel()
+
+
+def _handover(settings: Settings, client: AsyncClient) -> list[Coroutine[Any, Any, None]]:
+    """Return the loop that takes the Lease from a failing leader, where this pod has a name."""
+    if not settings.pod:
+        return []
+    candidate = Candidate(
+        namespace=settings.namespace,
+        pod=settings.pod,
+        lease=settings.scheduler_lease,
+        blocked_seconds=settings.lease_blocked_seconds,
+    )
+    election = Election(client, candidate, settings.api_timeout_seconds)
+    return [Handover(election, settings.pod, settings.handover_after_seconds).run()]
 
 
 def _list_again(caches: Sequence[Reflector[Any]]) -> None:

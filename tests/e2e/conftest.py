@@ -17,8 +17,15 @@ import pytest
 
 import workloads
 from faults import LocalNodes
+from faulttest import run as faults_run
+from faulttest.bench import Bench
+from faulttest.scenario import Options, Outcome, Scenario, table
 from gputopo.api.names import RESOURCE
+from localcluster.cluster import Cluster
+from localcluster.progress import Progress
+from localcluster.settings import current_paths
 from sandbox import Sandbox
+from scenarios import CarryOut
 from showcase import install
 from showcase.kubectl import Kubectl
 
@@ -71,6 +78,23 @@ def local_nodes(installed: install.Installed) -> Iterator[LocalNodes]:
     nodes = LocalNodes()
     yield nodes
     nodes.mend()
+
+
+@pytest.fixture
+def carry_out(
+    installed: install.Installed, tmp_path: Path, request: pytest.FixtureRequest
+) -> CarryOut:
+    """Carry out a scenario of ``tools/faults`` and print what was seen."""
+    assert installed.local, "this test breaks parts of the local cluster"
+
+    def run(scenario: Callable[[Bench, Options], None], options: Options) -> Outcome:
+        cluster, log = Cluster(current_paths(), Progress()), tmp_path / "faults.log"
+        named = Scenario(request.node.name, "a test", scenario)
+        outcomes = faults_run.carry_out(installed, cluster, [named], options, log)
+        print("\n".join(table(outcomes, str(log))))
+        return outcomes[0]
+
+    return run
 
 
 @pytest.fixture

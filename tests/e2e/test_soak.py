@@ -26,6 +26,7 @@ def test_three_minutes_of_kills_leave_no_placement_false(
     assert result.findings == {}
     assert result.figures["kills"] >= 5
     assert result.figures["containers compared"] >= 20
+    assert result.figures["pods deleted by force while their processes lived"] >= 1
 
 
 def test_equal_pods_bound_out_of_order_get_no_gpus_of_each_other(

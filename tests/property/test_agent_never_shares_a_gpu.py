@@ -313,7 +313,7 @@ class LivesOfPods(RuleBasedStateMachine):
         found = {one.uid for one in self.agent.observer.differing}
         assert found <= lost & self.agent.told
         assert found == lost or self.server.mute or self.server.down
-        published = observed_gpus(HEALTHY, self.agent.observer.listed, self.agent.pods)
+        published = observed_gpus(HEALTHY, self.agent.tracker.users())
         assert {gpu.uuid: (gpu.pod, gpu.container) for gpu in published if gpu.pod} == {
             gpu: (pod.name, container)
             for pod in self.live.values()

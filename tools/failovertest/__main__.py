@@ -21,8 +21,10 @@ from soaktest.client import Client
 from soaktest.follow import Follower
 from soaktest.inspect import Inspector
 from soaktest.journal import Journal
+from soaktest.sampler import Sampler
 from soaktest.trial import trial, write
 
+_SAMPLE_SECONDS = 0.2
 _HOW: tuple[How, ...] = ("killed", "frozen")
 
 
@@ -48,17 +50,20 @@ def _carry_out(options: argparse.Namespace) -> Report:
     with Client(paths) as client:
         follower = Follower(client, journal)
         inspector = Inspector(paths, client, follower, journal)
+        sampler = Sampler(follower, journal, _SAMPLE_SECONDS)
         real = len(inspector.nodes) * objects.GPUS_PER_NODE
         rounds = Rounds(client, follower, journal, rng, installed.workload_image)
         with fleet.fleet(client, Cluster(paths, progress), paths, kwok, names):
             follower.start()
             inspector.start()
+            sampler.start()
             try:
                 for number in range(options.rounds):
                     how = _HOW[number % len(_HOW)]
                     simulated = options.nodes * objects.GPUS_PER_NODE
                     done.append(rounds.carry_out(how, real, simulated, number))
             finally:
+                sampler.stop()
                 inspector.stop()
                 follower.stop()
     journal.count("containers compared", len(inspector.compared))

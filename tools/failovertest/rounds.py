@@ -15,7 +15,7 @@ from failovertest.leader import Replica
 from gputopo.api.names import SCHEDULER_NAME
 from scaletest import fleet, objects
 from showcase.kubectl import wait_for
-from soaktest import load
+from soaktest import manifests
 from soaktest.client import Client, Object
 from soaktest.follow import Follower
 from soaktest.journal import Journal
@@ -98,7 +98,7 @@ class Rounds:
             objects.pod(f"sim-{number}-{place}", 1, SCHEDULER_NAME) for place in range(simulated)
         ]
         pods += [
-            load.pod_manifest(f"real-{number}-{place}", 1, self._image, {}) for place in range(real)
+            manifests.pod(f"real-{number}-{place}", 1, self._image, {}) for place in range(real)
         ]
         self._rng.shuffle(pods)
         return pods

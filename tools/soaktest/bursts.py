@@ -9,7 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from localcluster.cluster import Cluster
-from soaktest import load
+from soaktest import load, manifests
 from soaktest.client import AwayError, Client, RefusedError
 from soaktest.follow import Follower
 from soaktest.journal import Journal
@@ -48,7 +48,7 @@ class Bursts:
     def _burst(self, names: list[str], gpus: int, nodes: list[str], *, restart: bool) -> None:
         """Make all in one order, let them be bound in another, and look at them all."""
         for name in names:
-            body = load.pod_manifest(name, gpus, self._image, {})
+            body = manifests.pod(name, gpus, self._image, {})
             body["spec"]["schedulingGates"] = [{"name": _GATE}]
             self._client.create(_PODS, body)
         node = self._rng.choice(nodes) if restart else None

@@ -7,7 +7,7 @@ from showcase.install import NAMESPACE as SYSTEM
 from showcase.install import Installed
 from showcase.kubectl import KubectlError, wait_for
 from showcase.truth import holders
-from soaktest import load
+from soaktest import load, manifests
 from soaktest.client import AwayError, Client, Object, RefusedError
 from soaktest.journal import Journal
 
@@ -54,10 +54,11 @@ class Ending:
         return not pods
 
     def _status_free(self) -> bool:
+        topologies = self._client.get("/apis/gputopo.io/v1alpha1/gputopologies")["items"]
         held = [
             (topology["metadata"]["name"], gpu)
-            for topology in self._client.get("/apis/gputopo.io/v1alpha1/gputopologies")["items"]
-            for gpu in topology["status"]["gpus"]
+            for topology in topologies
+            for gpu in topology.get("status", {}).get("gpus", [{"healthy": False}])
             if "pod" in gpu or not gpu["healthy"]
         ]
         self._said = str(held)
@@ -79,7 +80,7 @@ class Ending:
         """Give each node's GPUs to one pod, and read all books of them."""
         path = f"/api/v1/namespaces/{load.NAMESPACE}/pods"
         for node in nodes:
-            body = load.pod_manifest(f"all-of-{node}", 8, self._installed.workload_image, {}, node)
+            body = manifests.pod(f"all-of-{node}", 8, self._installed.workload_image, {}, node)
             self._client.create(path, body)
 
         def all_run() -> list[Object] | None:

@@ -2,14 +2,16 @@
 
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from localcluster import containers
 from localcluster.cluster import Cluster
 from localcluster.errors import ClusterError
+from localcluster.packets import dropped
 from showcase.install import NAMESPACE
-from soaktest.client import AwayError, Client, RefusedError
+from soaktest.client import AwayError, Client, Object, RefusedError
 from soaktest.journal import Journal
 
 _WEIGHTS = {
@@ -24,6 +26,8 @@ _WEIGHTS = {
     "etcd": 2,
     "kube-controller-manager": 1,
     "node": 1,
+    "node object": 1,
+    "agent's network": 2,
 }
 _PROGRAMS = {
     "node agent": "gputopo-deviceplugin",
@@ -32,7 +36,11 @@ _PROGRAMS = {
     "operator": "gputopo-operator",
 }
 _PODS = {"agent pod": "deviceplugin", "scheduler pod": "scheduler"}
-_ON_ITS_NODE = frozenset({"kubelet", "node"})
+_ON_ITS_NODE = frozenset({"kubelet", "node", "node object", "agent's network"})
+_SHORTEST_LOSS_SECONDS = 10.0
+_LOSS_PER_SECOND_DOWN = 10.0
+_COLLECTED_SECONDS = 90.0  # the pod garbage collector waits 40 s and looks every 20
+_COLLECTED_ABOVE_SECONDS = 2.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +112,11 @@ class Killer:
             return self._kill_program(_PROGRAMS[fault.what], fault.node)
         if fault.what in _PODS:
             return self._delete_pod(_PODS[fault.what], fault.node)
-        if fault.what == "kubelet":
-            return self._off_and_on(fault, self._kubelet(fault.node))
-        if fault.what == "node":
-            return self._off_and_on(fault, self._node(fault.node))
-        return self._off_and_on(fault, lambda on: self._cluster.set_part(fault.what, on=on))
+        if fault.what == "node object":
+            return self._delete_node(fault)
+        if fault.what == "agent's network":
+            return self._cut_agent(fault)
+        return self._off_and_on(fault, self._switch(fault))
 
     def _kill_program(self, program: str, node: str) -> str:
         """Kill its process on this node, or another one where it does not run there."""
@@ -125,16 +133,64 @@ class Killer:
         switch(True)
         return f"away for {fault.down_seconds:.1f} s and its start"
 
-    def _kubelet(self, node: str) -> Callable[[bool], None]:
-        return lambda on: self._cluster.set_kubelet(node, on=on)
+    def _switch(self, fault: Fault) -> Callable[[bool], None]:
+        if fault.what == "kubelet":
+            return lambda on: self._cluster.set_kubelet(fault.node, on=on)
+        if fault.what == "node":
+            return lambda on: (
+                self._cluster.node_on(fault.node) if on else self._cluster.node_off(fault.node)
+            )
+        return lambda on: self._cluster.set_part(fault.what, on=on)
 
-    def _node(self, node: str) -> Callable[[bool], None]:
-        return lambda on: self._cluster.node_on(node) if on else self._cluster.node_off(node)
+    def _delete_node(self, fault: Fault) -> str:
+        """Delete the Node object, and have kubelet register it again.
+
+        In half of the cases that is only after the pods of the missing node were removed.
+        """
+        waited = "at once"
+        try:
+            self._client.delete(f"/api/v1/nodes/{fault.node}")
+            if fault.down_seconds > _COLLECTED_ABOVE_SECONDS:
+                waited = f"after {self._wait_collected(fault.node):.0f} s"
+        finally:  # a request without an answer may have been carried out
+            self._cluster.set_kubelet(fault.node, on=False)
+            self._cluster.set_kubelet(fault.node, on=True)
+        return f"Node deleted, kubelet restarted {waited}"
+
+    def _wait_collected(self, node: str) -> float:
+        """Wait until the pods of a deleted Node are removed; return the seconds."""
+        began = time.monotonic()
+        while time.monotonic() - began < _COLLECTED_SECONDS and not self._ended.wait(1):
+            try:
+                left = self._client.get("/api/v1/pods", fieldSelector=f"spec.nodeName={node}")
+            except (AwayError, RefusedError):
+                continue
+            if not left["items"]:
+                break
+        return time.monotonic() - began
+
+    def _cut_agent(self, fault: Fault) -> str:
+        """Drop the packets between one agent and the API server for 10 to 60 s."""
+        on_node = (
+            pod for pod in self._pods("deviceplugin") if pod["spec"].get("nodeName") == fault.node
+        )
+        address = next((pod["status"].get("podIP", "") for pod in on_node), "")
+        if not address:
+            raise ClusterError("there is no agent's pod with an address")
+        seconds = _SHORTEST_LOSS_SECONDS + _LOSS_PER_SECOND_DOWN * fault.down_seconds
+        with dropped(self._cluster, fault.node, address):
+            self._ended.wait(seconds)
+        return f"no packets between {address} and the API server for {seconds:.0f} s"
+
+    def _pods(self, component: str) -> list[Object]:
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods"
+        selector = f"app.kubernetes.io/component={component}"
+        found: list[Object] = self._client.get(path, labelSelector=selector)["items"]
+        return found
 
     def _delete_pod(self, component: str, node: str) -> str:
         path = f"/api/v1/namespaces/{NAMESPACE}/pods"
-        selector = f"app.kubernetes.io/component={component}"
-        pods = self._client.get(path, labelSelector=selector)["items"]
+        pods = self._pods(component)
         if not pods:
             raise ClusterError("it is gone already")
         chosen = next((pod for pod in pods if pod["spec"].get("nodeName") == node), pods[0])

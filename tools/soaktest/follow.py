@@ -9,6 +9,7 @@ from soaktest.journal import Journal
 from soaktest.world import PodView, World, view
 
 _PATH = "/api/v1/pods"
+_VERSION_AHEAD = "Too large resource version"
 
 
 class Follower:
@@ -18,6 +19,9 @@ class Follower:
         seen: every pod with GPUs that ever was, as it was last.
         bound_since: when each was first seen on a node, by the monotonic clock.
         running_since: when each was first seen running.
+        ended_since: when each was first seen Succeeded or Failed.
+        gone_since: when each was seen to be deleted from the API server.
+        reasons: every different text that said why it waits or failed, in order.
     """
 
     def __init__(self, client: Client, journal: Journal) -> None:
@@ -29,6 +33,9 @@ class Follower:
         self.seen: dict[str, PodView] = {}
         self.bound_since: dict[str, float] = {}
         self.running_since: dict[str, float] = {}
+        self.ended_since: dict[str, float] = {}
+        self.gone_since: dict[str, float] = {}
+        self.reasons: dict[str, list[str]] = {}
         self._thread = threading.Thread(target=self._run, name="follow", daemon=True)
 
     def start(self) -> None:
@@ -60,14 +67,18 @@ class Follower:
             except RefusedError:
                 self._version = ""
                 time.sleep(0.3)
-            except AwayError:
+            except AwayError as error:
                 self._journal.count("watches broken")
+                if _VERSION_AHEAD in str(error):  # etcd was restored from a backup
+                    self._version = ""
                 time.sleep(0.3)
 
     def _list(self) -> None:
         listed = self._client.get(_PATH)
         views = [found for pod in listed["items"] if (found := view(pod)) is not None]
         with self._lock:
+            for uid in set(self._world.pods) - {pod.uid for pod in views}:
+                self._gone(uid)
             twice = self._world.replace(views)
             for pod in views:
                 self._remember(pod)
@@ -83,7 +94,13 @@ class Follower:
         with self._lock:
             twice = self._world.apply(pod, deleted=kind == "DELETED")
             self._remember(pod)
+            if kind == "DELETED":
+                self._gone(pod.uid)
         self._report(twice)
+
+    def _gone(self, uid: str) -> None:
+        self.gone_since[uid] = time.monotonic()
+        self._journal.note(f"pod {self.seen[uid].name} deleted")
 
     def _remember(self, pod: PodView) -> None:
         before = self.seen.get(pod.uid)
@@ -94,6 +111,11 @@ class Follower:
             self.bound_since.setdefault(pod.uid, time.monotonic())
         if pod.phase == "Running":
             self.running_since.setdefault(pod.uid, time.monotonic())
+        if not pod.live:
+            self.ended_since.setdefault(pod.uid, time.monotonic())
+        reasons = self.reasons.setdefault(pod.uid, [])
+        if pod.why and pod.why not in reasons:
+            reasons.append(pod.why)
 
     def _report(self, twice: Iterable[str]) -> None:
         for text in twice:

@@ -50,17 +50,8 @@ class Inspector:
 
     def _run(self) -> None:
         while not self._ended.wait(_EVERY_SECONDS):
-            found = truth.running()
-            self._overlaps(found)
-            self._books(found)
+            self._books(truth.running())
             self._journal.count("looks at the nodes")
-
-    def _overlaps(self, found: list[Running]) -> None:
-        for uuid, one, other in truth.shared(found):
-            # The look takes some milliseconds, in which one may end and the other begin.
-            if truth.is_alive(one) and truth.is_alive(other):
-                names = " and ".join(self._name(each.pod_uid) for each in (one, other))
-                self._journal.finding("GPUs shared by containers", f"{uuid}: {names}")
 
     def _books(self, found: Iterable[Running]) -> None:
         checkpoints = {node: self._checkpoint(node) for node in self.nodes}

@@ -4,8 +4,11 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from traceback import format_exception
 
 from soaktest.reasons import kind_of
 from soaktest.world import PodView
@@ -14,13 +17,13 @@ from soaktest.world import PodView
 class Journal:
     """Counts, findings and the log of one run; for any number of threads."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, *, append: bool = False) -> None:
         self.log = log
         self.counts: Counter[str] = Counter()
         self.findings: dict[str, list[str]] = {}
         self.began = time.monotonic()
         self._lock = threading.Lock()
-        self._file = log.open("w", buffering=1)
+        self._file = log.open("a" if append else "w", buffering=1)
 
     @property
     def seconds(self) -> float:
@@ -63,3 +66,16 @@ class Journal:
     def close(self) -> None:
         """Close the log."""
         self._file.close()
+
+
+@contextmanager
+def failures_of_threads(journal: Journal) -> Iterator[None]:
+    """Find them: a checker that died would find nothing more, and look like success."""
+    before = threading.excepthook
+    threading.excepthook = lambda args: journal.finding(
+        "the soak's own failures", "".join(format_exception(args.exc_value))
+    )
+    try:
+        yield
+    finally:
+        threading.excepthook = before

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 
 from gputopo.api.enums import PatternKind, PolicyName, Sensitivity
 from gputopo.api.names import (
-    API_VERSION,
     PATTERN_ANNOTATION,
     POLICY_ANNOTATION,
-    RESOURCE,
-    SCHEDULER_NAME,
     SENSITIVITY_ANNOTATION,
 )
+from soaktest import manifests
 from soaktest.client import AwayError, Client, Object, RefusedError
 from soaktest.follow import Follower
 from soaktest.journal import Journal
+from soaktest.linger import Lingering
 from soaktest.reasons import kind_of
 from soaktest.world import PodView
 
@@ -30,8 +29,8 @@ _PATIENCE_SECONDS = 60.0
 _JOB_PATIENCE_SECONDS = 180.0
 _SHARE_OF_JOBS = 0.12
 _SHARE_DELETED_EARLY = 0.05
-# Ends at once when told to, and holds its GPUs until then.
-_UNTIL_TOLD = ["sh", "-c", "trap 'exit 0' TERM; sleep infinity & wait"]
+_SHARE_LINGERING = 0.08
+_LINGER_SECONDS = (0.5, 6.0)
 
 
 @dataclass(slots=True)
@@ -40,6 +39,8 @@ class Item:
 
     Attributes:
         lives_seconds: how long it runs before it is deleted, or ends by itself if it is a job.
+        lingers_seconds: how long its processes outlive a deletion by force; None for a pod that is
+            deleted as usual.
     """
 
     name: str
@@ -48,6 +49,12 @@ class Item:
     made: float
     lives_seconds: float
     is_job: bool
+    lingers_seconds: float | None = None
+
+    @property
+    def path(self) -> str:
+        """Its address on the API server."""
+        return f"{_JOBS if self.is_job else _PODS}/{self.name}"
 
 
 class Load:
@@ -64,7 +71,8 @@ class Load:
         self._client, self._follower, self._journal = client, follower, journal
         self._rng, self._image = rng, image
         self._items: list[Item] = []
-        self._doomed: list[str] = []
+        self._doomed: list[tuple[str, dict[str, str]]] = []
+        self._lingering = Lingering(journal)
         self._made = 0
         self._jobs_seen = 0.0
 
@@ -75,6 +83,7 @@ class Load:
 
     def step(self, *, create: bool = True) -> None:
         """Delete what has lived its time and, if wanted, make new ones."""
+        self._lingering.end_due()
         try:
             self._reap()
             while create and self.wanted_gpus < _WANTED_GPUS:
@@ -88,6 +97,7 @@ class Load:
         while (self._items or self._doomed) and time.monotonic() < deadline:
             self.step(create=False)
             time.sleep(0.1)
+        self._lingering.end_all()
         return not self._items
 
     def _make(self) -> None:
@@ -97,8 +107,9 @@ class Load:
         lives = self._rng.uniform(0.3, 2.0)
         if self._rng.random() < _SHARE_DELETED_EARLY:
             lives = 0.0
+        lingers = self._lingers() if not is_job else None
         name = f"{'job' if is_job else 'pod'}-{self._made}"
-        body = self._job(name, gpus, lives) if is_job else self._pod(name, gpus)
+        body = self._job(name, gpus, lives) if is_job else self._pod(name, gpus, lingers)
         try:
             made = self._client.create(_JOBS if is_job else _PODS, body)
         except RefusedError as error:
@@ -106,14 +117,21 @@ class Load:
             return
         except AwayError:
             # It may be there all the same; nobody waits for it.
-            self._doomed.append(f"{_JOBS if is_job else _PODS}/{name}")
+            self._doomed.append((f"{_JOBS if is_job else _PODS}/{name}", {}))
             raise
         uid = made["metadata"]["uid"]
-        self._items.append(Item(name, uid, gpus, time.monotonic(), lives, is_job))
+        self._items.append(Item(name, uid, gpus, time.monotonic(), lives, is_job, lingers))
         self._journal.count("GPUJobs created" if is_job else "pods created")
 
-    def _pod(self, name: str, gpus: int) -> Object:
-        return pod_manifest(name, gpus, self._image, self._annotations())
+    def _lingers(self) -> float | None:
+        """Return how long a pod's processes outlive its deletion by force; None for most pods."""
+        if self._rng.random() > _SHARE_LINGERING:
+            return None
+        return self._rng.uniform(*_LINGER_SECONDS)
+
+    def _pod(self, name: str, gpus: int, lingers: float | None) -> Object:
+        make = manifests.pod if lingers is None else manifests.stubborn_pod
+        return make(name, gpus, self._image, self._annotations())
 
     def _annotations(self) -> dict[str, str]:
         return {
@@ -123,34 +141,26 @@ class Load:
         }
 
     def _job(self, name: str, gpus: int, seconds: float) -> Object:
-        container = {
-            "name": "main",
-            "image": self._image,
-            "imagePullPolicy": "IfNotPresent",
-            "command": ["sh", "-c", f"trap 'exit 1' TERM; sleep {seconds:.1f} & wait"],
-        }
-        template = {"spec": {"terminationGracePeriodSeconds": 2, "containers": [container]}}
-        return {
-            "apiVersion": API_VERSION,
-            "kind": "GPUJob",
-            "metadata": {"name": name},
-            "spec": {
-                "gpusPerReplica": gpus,
-                "communication": {"pattern": self._rng.choice(_PATTERNS)},
-                "template": template,
-            },
-        }
+        return manifests.job(name, gpus, self._image, seconds, self._rng.choice(_PATTERNS))
 
     def _reap(self) -> None:
         phases = self._job_phases()
         for item in list(self._items):
             if self._job_ended(item, phases) if item.is_job else self._pod_ended(item):
                 self._items.remove(item)
-                self._journal.note(f"delete {item.name}")
-                self._doomed.append(f"{_JOBS if item.is_job else _PODS}/{item.name}")
+                self._doom(item)
         while self._doomed:
-            self._client.delete(self._doomed[-1])
+            path, query = self._doomed[-1]
+            self._client.delete(path, **query)
             self._doomed.pop()
+
+    def _doom(self, item: Item) -> None:
+        self._journal.note(f"delete {item.name}")
+        if item.lingers_seconds is None:
+            self._doomed.append((item.path, {}))
+            return
+        self._lingering.begin(item.uid, item.name, item.lingers_seconds)
+        self._doomed.append((item.path, {"gracePeriodSeconds": "0"}))
 
     def _pod_ended(self, item: Item) -> bool:
         """Whether a pod has lived its time, failed, or waited too long."""
@@ -159,6 +169,15 @@ class Load:
         if pod is not None and pod.phase == "Failed":
             self._journal.refused(pod)
             return True
+        return self._removed(item) or self._lived(item, pod, now)
+
+    def _removed(self, item: Item) -> bool:
+        """Whether the pod garbage collector has removed the pod of a deleted Node."""
+        removed = item.uid in self._follower.gone_since
+        self._journal.count("pods removed with their node", int(removed))
+        return removed
+
+    def _lived(self, item: Item, pod: PodView | None, now: float) -> bool:
         since = self._follower.running_since.get(item.uid)
         if since is not None:
             if now - since > item.lives_seconds:
@@ -222,28 +241,3 @@ class Load:
             self._journal.note(f"{text}: {why}")
         else:
             self._journal.finding("GPUJobs lost", f"{text}: {why}")
-
-
-def pod_manifest(
-    name: str, gpus: int, image: str, annotations: dict[str, str], node: str | None = None
-) -> Object:
-    """Return a pod that holds its GPUs until it is told to end."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "annotations": annotations},
-        "spec": {
-            "schedulerName": SCHEDULER_NAME,
-            "terminationGracePeriodSeconds": 2,
-            "nodeSelector": {"kubernetes.io/hostname": node} if node else {},
-            "containers": [
-                {
-                    "name": "main",
-                    "image": image,
-                    "imagePullPolicy": "IfNotPresent",
-                    "command": _UNTIL_TOLD,
-                    "resources": {"limits": {RESOURCE: str(gpus)}},
-                }
-            ],
-        },
-    }

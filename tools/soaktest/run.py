@@ -1,31 +1,29 @@
 """One run from its beginning to its end."""
 
 import random
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from traceback import format_exception
 
+from localcluster import stuck
 from localcluster.cluster import Cluster
 from localcluster.settings import current_paths
 from showcase.install import Installed
-from showcase.kubectl import wait_for
+from soaktest import namespace
 from soaktest.bursts import Bursts
-from soaktest.client import AwayError, Client, RefusedError
+from soaktest.client import Client
 from soaktest.ending import Ending
 from soaktest.faults import Killer
 from soaktest.follow import Follower
 from soaktest.inspect import Inspector, events_about
-from soaktest.journal import Journal
+from soaktest.journal import Journal, failures_of_threads
 from soaktest.load import NAMESPACE, Load
 from soaktest.report import Report
+from soaktest.sampler import Sampler
 
 _PROGRESS_SECONDS = 15.0
 _DRAIN_SECONDS = 240.0
-_NAMESPACES = "/api/v1/namespaces"
+_SAMPLE_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +49,15 @@ class Options:
 def carry_out(installed: Installed, cluster: Cluster, options: Options) -> Report:
     """Load the cluster, break it, let it settle, and tell what was found."""
     paths, journal = current_paths(), Journal(options.log)
-    with _failures_of_threads(journal), Client(paths) as client:
-        _make_namespace(client)
+    stuck.remove_leftovers()
+    with failures_of_threads(journal), Client(paths) as client:
+        namespace.create(client, NAMESPACE)
         follower = Follower(client, journal)
         inspector = Inspector(paths, client, follower, journal)
+        sampler = Sampler(follower, journal, _SAMPLE_SECONDS)
         follower.start()
         inspector.start()
+        sampler.start()
         try:
             if options.bursts is not None:
                 rng = random.Random(options.seed)  # noqa: S311 - repeatable on purpose
@@ -67,9 +68,11 @@ def carry_out(installed: Installed, cluster: Cluster, options: Options) -> Repor
             _judge_differences(client, inspector, follower, journal)
             Ending(installed, client, journal).run(inspector.nodes)
         finally:
+            sampler.stop()
             inspector.stop()
             follower.stop()
-            _remove_namespace(client)
+            stuck.remove_leftovers()
+            namespace.remove(client, NAMESPACE)
     journal.count("containers compared", len(inspector.compared))
     journal.count("intended/observed differences (swaps)", len(inspector.differences))
     figures = dict(sorted(journal.counts.items()))
@@ -83,19 +86,6 @@ def carry_out(installed: Installed, cluster: Cluster, options: Options) -> Repor
         findings=journal.findings,
         log=str(options.log),
     )
-
-
-@contextmanager
-def _failures_of_threads(journal: Journal) -> Iterator[None]:
-    """Find them: a checker that died would find nothing more, and look like success."""
-    before = threading.excepthook
-    threading.excepthook = lambda args: journal.finding(
-        "the soak's own failures", "".join(format_exception(args.exc_value))
-    )
-    try:
-        yield
-    finally:
-        threading.excepthook = before
 
 
 def _churn(
@@ -156,31 +146,3 @@ def _judge_differences(
         journal.count("intended/observed differences that were told", bool(events))
         if not events:
             journal.finding("differences not reported", text)
-
-
-def _make_namespace(client: Client) -> None:
-    _remove_namespace(client)
-    client.create(_NAMESPACES, {"metadata": {"name": NAMESPACE}})
-    account = f"{_NAMESPACES}/{NAMESPACE}/serviceaccounts/default"
-    wait_for("the namespace's service account", lambda: _exists(client, account))
-
-
-def _remove_namespace(client: Client) -> None:
-    """Delete what a run made, and wait until it is gone."""
-
-    def gone() -> bool:
-        try:
-            client.delete(f"{_NAMESPACES}/{NAMESPACE}")
-        except (AwayError, RefusedError):
-            return False
-        return not _exists(client, f"{_NAMESPACES}/{NAMESPACE}")
-
-    wait_for(f"namespace {NAMESPACE} is gone", gone, timeout_s=180, interval_s=1)
-
-
-def _exists(client: Client, path: str) -> bool:
-    try:
-        client.get(path)
-    except (AwayError, RefusedError):
-        return False
-    return True

@@ -1,0 +1,35 @@
+"""A GPU is free when the processes of its last container are gone, not when the pod object is."""
+
+import pytest
+
+from faulttest import delete_node, force_delete
+from faulttest.scenario import Options, Outcome
+from scenarios import CarryOut
+
+pytestmark = pytest.mark.e2e
+
+
+def _assert_started_in_time(outcome: Outcome) -> None:
+    assert outcome.findings == {}
+    assert outcome.seen["second pods that ran"] == outcome.seen["rounds"]
+    latest = outcome.seen["longest start after the last process's end"]
+    assert isinstance(latest, float)
+    assert 0 <= latest <= force_delete.START_LIMIT_SECONDS
+
+
+def test_a_pod_waits_for_the_processes_of_a_pod_that_was_deleted_by_force(
+    carry_out: CarryOut,
+) -> None:
+    rounds = len(force_delete.VARIANTS)
+    outcome = carry_out(force_delete.carry_out, Options(rounds=rounds))
+    _assert_started_in_time(outcome)
+    assert outcome.seen["rounds"] == rounds
+    lingered = outcome.seen["longest life of a process of a deleted pod"]
+    assert isinstance(lingered, float)
+    assert lingered > 5
+
+
+def test_a_pod_waits_for_the_processes_of_a_pod_whose_node_was_deleted(
+    carry_out: CarryOut,
+) -> None:
+    _assert_started_in_time(carry_out(delete_node.carry_out, Options(rounds=1)))

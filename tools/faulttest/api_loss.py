@@ -1,0 +1,88 @@
+"""The agent of one node loses the API server while the node stays Ready."""
+
+import time
+
+from faulttest import agents, pods
+from faulttest.bench import Bench
+from faulttest.pods import NAMESPACE
+from faulttest.scenario import Options
+from localcluster.packets import dropped
+from soaktest.world import PodView
+
+_LOSS_SECONDS = 180.0
+_ALLOCATABLE_SECONDS = 25.0
+_RECOVERY_SECONDS = 30.0
+_MOST_FAILED = 2
+_BEFORE, _WANTED = 6, 8
+_DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
+_KUBELET_SHARE = 0.4
+
+
+def carry_out(bench: Bench, options: Options) -> None:
+    """Cut the agent off under a Deployment that is scaled up at the same moment."""
+    node, seconds = bench.nodes[0], options.seconds or _LOSS_SECONDS
+    address = agents.address(bench, node)
+    bench.client.create(_DEPLOYMENTS, pods.deployment("web", _BEFORE, bench.image, node))
+    bench.reach("six pods run", lambda: len(_running(bench)) == _BEFORE)
+    before = {pod.uid for pod in _running(bench)}
+    with dropped(bench.cluster, node, address):
+        began = time.monotonic()
+        bench.client.patch(f"{_DEPLOYMENTS}/web", {"spec": {"replicas": _WANTED}})
+        _wait_allocatable(bench, node)
+        time.sleep(max(0.0, began + _KUBELET_SHARE * seconds - time.monotonic()))
+        bench.cluster.set_kubelet(node, on=False)
+        bench.cluster.set_kubelet(node, on=True)
+        bench.tell("kubelet is up again")
+        time.sleep(max(0.0, began + seconds - time.monotonic()))
+        _judge(bench, before)
+    bench.seen["seconds until all GPUs are allocatable and all pods run"] = bench.reach(
+        "all GPUs are allocatable and eight pods run",
+        lambda: bench.allocatable(node) == _WANTED == len(_running(bench)),
+        _RECOVERY_SECONDS,
+    )
+    bench.client.delete(f"{_DEPLOYMENTS}/web")
+
+
+def _wait_allocatable(bench: Bench, node: str) -> None:
+    bench.seen["seconds until allocatable equals assigned"] = bench.reach(
+        f"allocatable GPUs of {node} equal the assigned ones",
+        lambda: bench.allocatable(node) == bench.live(node),
+        _ALLOCATABLE_SECONDS,
+    )
+    bench.tell(f"{bench.allocatable(node)} allocatable, {bench.live(node)} in containers")
+
+
+def _judge(bench: Bench, before: set[str]) -> None:
+    failed = _failed(bench)
+    reasons: dict[str, int] = {}
+    for pod in failed:
+        reasons[pod.why] = reasons.get(pod.why, 0) + 1
+    bench.seen["pods Failed"] = len(failed)
+    bench.seen["their reasons"] = reasons
+    if len(failed) > _MOST_FAILED:
+        bench.finding("too many pods Failed", f"{len(failed)}, at most {_MOST_FAILED}: {reasons}")
+    now = time.monotonic()
+    lost = [
+        bench.follower.seen[uid].name
+        for uid in before
+        if bench.failed(uid) or now - max(life.last for life in bench.sampler.of_pod(uid)) > 1
+    ]
+    bench.seen["pods that ran before and still run"] = len(before) - len(lost)
+    if lost:
+        bench.finding("running pods lost", str(lost))
+
+
+def _running(bench: Bench) -> list[PodView]:
+    return [pod for pod in _mine(bench) if bench.runs(pod.uid)]
+
+
+def _failed(bench: Bench) -> list[PodView]:
+    return [pod for pod in list(bench.follower.seen.values()) if _is_mine(pod, "Failed")]
+
+
+def _mine(bench: Bench) -> list[PodView]:
+    return [pod for pod in bench.follower.pods() if _is_mine(pod, "Running")]
+
+
+def _is_mine(pod: PodView, phase: str) -> bool:
+    return pod.namespace == NAMESPACE and pod.phase == phase

@@ -1,0 +1,109 @@
+"""etcd is restored from an old copy of its data: resource versions go back, pods come back."""
+
+import shutil
+import time
+from pathlib import Path
+
+from faulttest import pods
+from faulttest.bench import Bench
+from faulttest.scenario import Options
+
+_AGE_SECONDS = 600.0
+_CHURN_SECONDS = 5.0
+_LOOK_SECONDS = 60.0
+_RECOVERY_SECONDS = 120.0
+_GPUS = 8
+_STORES = ("kube-apiserver", "etcd")
+
+
+def carry_out(bench: Bench, options: Options) -> None:
+    """Copy etcd's data, let pods come and go, and restore the copy under the running extender."""
+    first, second, third = bench.nodes[:3]
+    bench.start(pods.pod("replaced-later", _GPUS, bench.image, first))
+    bench.start(pods.pod("stays", 4, bench.image, second))
+    copy = bench.paths.state / "etcd-copy"
+    _copy(bench, copy)
+    bench.delete("replaced-later")
+    bench.reach("its object is gone", lambda: _names(bench) == {"stays"})
+    bench.start(pods.pod("unknown-after-restore", _GPUS, bench.image, first))
+    bench.start(pods.pod("also-unknown", 3, bench.image, third))
+    _churn(bench, third, options.seconds or _AGE_SECONDS)
+    version = _version(bench)
+    restarts = _restarts(bench)
+    _restore(bench, copy)
+    bench.seen["resource version before and after"] = f"{version}, {_version(bench)}"
+    bench.tell(f"restored: version {version} is {_version(bench)}")
+    time.sleep(_LOOK_SECONDS)
+    bench.seen["pods a minute after the restore"] = {
+        pod.name: f"{pod.phase} on {pod.node} {pod.why}".strip()
+        for pod in bench.follower.pods()
+        if pod.namespace == pods.NAMESPACE
+    }
+    bench.seen["restarts of the scheduler's containers"] = _restarts(bench) - restarts
+    bench.remove_pods()
+    began = time.monotonic()
+    full = [bench.create(pods.pod(f"all-of-{n}", _GPUS, bench.image, n)) for n in bench.nodes]
+    bench.reach(
+        "a pod of all GPUs runs on each node",
+        lambda: all(bench.runs(uid) for uid in full),
+        _RECOVERY_SECONDS,
+    )
+    bench.seen["seconds until each node gave out all GPUs"] = round(time.monotonic() - began, 1)
+    bench.judge_failed(full)
+
+
+def _copy(bench: Bench, target: Path) -> None:
+    """Copy the data of a stopped etcd."""
+    bench.cluster.set_part("etcd", on=False)
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(_data(bench), target)
+    bench.cluster.set_part("etcd", on=True)
+    bench.tell("etcd's data is copied")
+
+
+def _restore(bench: Bench, copy: Path) -> None:
+    for part in _STORES:
+        bench.cluster.set_part(part, on=False)
+    shutil.rmtree(_data(bench))
+    copy.rename(_data(bench))
+    bench.cluster.set_part("etcd", on=True)
+
+
+def _data(bench: Bench) -> Path:
+    return bench.paths.state / "etcd"
+
+
+def _churn(bench: Bench, node: str, seconds: float) -> None:
+    """Let a small pod come and go, so that the versions run ahead."""
+    ends = time.monotonic() + seconds
+    number = 0
+    while time.monotonic() < ends:
+        bench.start(pods.pod(f"churn-{number}", 1, bench.image, node))
+        bench.delete(f"churn-{number}")
+        number += 1
+        time.sleep(min(_CHURN_SECONDS, max(0.0, ends - time.monotonic())))
+
+
+def _names(bench: Bench) -> set[str]:
+    return {pod.name for pod in bench.follower.pods() if pod.namespace == pods.NAMESPACE}
+
+
+def _version(bench: Bench) -> int:
+    listed = bench.patient(lambda: bench.client.get(pods.PODS))
+    return int(listed["metadata"]["resourceVersion"])
+
+
+def _restarts(bench: Bench) -> int:
+    def count() -> int:
+        path = "/api/v1/namespaces/gputopo-system/pods"
+        selector = "app.kubernetes.io/component=scheduler"
+        found = bench.client.get(path, labelSelector=selector)["items"]
+        counts = [
+            status["restartCount"]
+            for pod in found
+            for kind in ("containerStatuses", "initContainerStatuses")
+            for status in pod["status"].get(kind, [])
+        ]
+        return sum(counts)
+
+    return bench.patient(count)

@@ -1,0 +1,114 @@
+"""A node comes back from a reboot with one GPU less and other minors, while pods run on it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from fakenvml.render import render
+from faulttest import pods
+from faulttest.bench import Bench
+from faulttest.scenario import Options
+from gputopo.topology.catalogue import named
+from gputopo.topology.model import GpuIndex, NodeTopology
+from localcluster.fakegpus import device_lines
+from showcase.kubectl import KubectlError
+from showcase.truth import holders
+
+_MISSING = 2
+_PUBLISHED_SECONDS = 120.0
+_START_SECONDS = 120.0
+
+
+def carry_out(bench: Bench, _: Options) -> None:
+    """Reboot a node without one of its GPUs, use the others, and reboot it with all."""
+    node = bench.nodes[0]
+    server = bench.cluster.record().servers[node]
+    whole = named(server, node=node)
+    before = [bench.start(pods.pod(f"before-{n}", 4, bench.image, node)) for n in range(2)]
+    folder = bench.paths.node(node) / "gpus"
+    bench.cluster.node_off(node)
+    with _with_gpus(folder, without(whole, _MISSING)):
+        bench.cluster.node_on(node)
+        _wait_published(bench, node, len(whole.gpus) - 1)
+        bench.seen["pods of before, with one GPU less"] = _texts(bench, before)
+        bench.remove_pods()
+        _fill(bench, node, len(whole.gpus) - 1)
+        bench.remove_pods()
+        bench.cluster.node_off(node)
+    bench.cluster.node_on(node)
+    _wait_published(bench, node, len(whole.gpus))
+    _fill(bench, node, len(whole.gpus))
+
+
+def without(topology: NodeTopology, index: int) -> NodeTopology:
+    """Return the node without one GPU; those behind it move up by one index and one minor."""
+
+    def moved(old: int) -> GpuIndex:
+        return GpuIndex(old - (old > index))
+
+    gpus = [gpu for gpu in topology.gpus if gpu.index != index]
+    lost = next(gpu.minor for gpu in topology.gpus if gpu.index == index)
+    links = [link for link in topology.links if index not in (link.a, link.b)]
+    return replace(
+        topology,
+        gpus=tuple(
+            replace(gpu, index=moved(gpu.index), minor=gpu.minor - (gpu.minor > lost))
+            for gpu in gpus
+        ),
+        links=tuple(replace(link, a=moved(link.a), b=moved(link.b)) for link in links),
+    )
+
+
+@contextmanager
+def _with_gpus(folder: Path, topology: NodeTopology) -> Iterator[None]:
+    """Have the node's driver installed with these GPUs at its next starts."""
+    texts = {
+        folder / "lib" / "topology.conf": render(topology),
+        folder / "devices": "\n".join(device_lines(topology)) + "\n",
+    }
+    before = {file: file.read_text() for file in texts}
+    try:
+        for file, text in texts.items():
+            file.write_text(text)
+        yield
+    finally:
+        for file, text in before.items():
+            file.write_text(text)
+
+
+def _wait_published(bench: Bench, node: str, gpus: int) -> None:
+    bench.reach(
+        f"{gpus} GPUs of {node} are published, healthy and allocatable",
+        lambda: (
+            len(bench.topology(node)["spec"]["gpus"])
+            == bench.healthy(node)
+            == bench.allocatable(node)
+            == gpus
+        ),
+        _PUBLISHED_SECONDS,
+    )
+
+
+def _fill(bench: Bench, node: str, gpus: int) -> None:
+    """Run a pod of all GPUs, and compare its environment and device nodes with all records."""
+    name = f"all-{gpus}"
+    uid = bench.create(pods.pod(name, gpus, bench.image, node))
+    seconds = bench.reach(f"{name} runs", lambda: bench.runs(uid), _START_SECONDS)
+    bench.seen[f"seconds until a pod of {gpus} GPUs ran"] = seconds
+    bench.judge_failed([uid])
+    if seconds is None:
+        return
+    try:
+        found = bench.patient(lambda: bench.client.get(f"{pods.PODS}/{name}"))
+        for one in holders(bench.installed.kubectl, [found]):
+            bench.seen[f"all records of the pod of {gpus} GPUs agree"] = one.agrees
+            if not one.agrees:
+                bench.finding("containers with other GPUs than recorded", str(one))
+    except KubectlError as error:
+        bench.finding("records not read", str(error))
+
+
+def _texts(bench: Bench, uids: list[str]) -> dict[str, str]:
+    found = [bench.follower.seen[uid] for uid in uids]
+    return {pod.name: f"{pod.phase} {pod.why}".strip() for pod in found}

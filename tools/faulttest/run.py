@@ -1,0 +1,76 @@
+"""Carry scenarios out, one after another, each from a cluster whose GPUs are all free."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from faulttest.bench import Bench
+from faulttest.pods import NAMESPACE
+from faulttest.scenario import Options, Outcome, Scenario
+from localcluster import stuck
+from localcluster.cluster import Cluster
+from localcluster.settings import current_paths
+from showcase.install import Installed
+from soaktest import namespace
+from soaktest.client import Client
+from soaktest.follow import Follower
+from soaktest.journal import Journal, failures_of_threads
+from soaktest.sampler import Sampler
+
+_SAMPLE_SECONDS = 0.05
+_SETTLE_SECONDS = 120.0
+
+
+def carry_out(
+    installed: Installed,
+    cluster: Cluster,
+    scenarios: Sequence[Scenario],
+    options: Options,
+    log: Path,
+) -> list[Outcome]:
+    """Return what each scenario showed."""
+    return [_one(installed, cluster, scenario, options, log) for scenario in scenarios]
+
+
+def _one(
+    installed: Installed, cluster: Cluster, scenario: Scenario, options: Options, log: Path
+) -> Outcome:
+    with _bench(installed, cluster, log) as bench:
+        bench.tell(f"{scenario.name}: {scenario.summary}")
+        try:
+            scenario.carry_out(bench, options)
+        except TimeoutError as error:
+            bench.finding("not reached", str(error))
+        bench.remove_pods()
+        bench.reach("all GPUs are free, healthy and allocatable", bench.settled, _SETTLE_SECONDS)
+        shared = bench.sampler.shared_seconds
+        bench.seen["samples of all containers"] = bench.journal.counts["samples of all containers"]
+        bench.seen["longest time between two samples"] = bench.sampler.longest_gap
+        bench.seen["pairs of pods with a GPU in common"] = len(shared)
+        if shared:
+            bench.seen["longest time in common"] = max(shared.values())
+    return Outcome(
+        scenario.name, round(bench.journal.seconds, 1), bench.seen, bench.journal.findings
+    )
+
+
+@contextmanager
+def _bench(installed: Installed, cluster: Cluster, log: Path) -> Iterator[Bench]:
+    stuck.remove_leftovers()
+    paths, journal = current_paths(), Journal(log, append=True)
+    with failures_of_threads(journal), Client(paths) as client:
+        namespace.create(client, NAMESPACE)
+        follower = Follower(client, journal)
+        sampler = Sampler(follower, journal, _SAMPLE_SECONDS)
+        topologies = client.get("/apis/gputopo.io/v1alpha1/gputopologies")["items"]
+        nodes = sorted(item["metadata"]["name"] for item in topologies)
+        follower.start()
+        sampler.start()
+        try:
+            yield Bench(installed, cluster, paths, client, follower, sampler, journal, nodes)
+        finally:
+            sampler.stop()
+            follower.stop()
+            namespace.remove(client, NAMESPACE)
+            stuck.remove_leftovers()
+            journal.close()

@@ -1,0 +1,84 @@
+"""What a scenario is given and what it returns. Pure."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from faulttest.bench import Bench
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How long a scenario takes; None stands for its own default.
+
+    Attributes:
+        rounds: how often it repeats its steps.
+        seconds: how long its fault lasts.
+        seed: of its random moments.
+    """
+
+    rounds: int | None = None
+    seconds: float | None = None
+    seed: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One fault to carry out.
+
+    Attributes:
+        name: for the command line.
+        summary: one line.
+        carry_out: breaks, looks and repairs.
+    """
+
+    name: str
+    summary: str
+    carry_out: Callable[["Bench", Options], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one scenario showed.
+
+    Attributes:
+        seen: figures and texts by name, in order.
+        findings: what must not be, by kind; empty when all is as it must be.
+    """
+
+    scenario: str
+    seconds: float
+    seen: Mapping[str, object]
+    findings: Mapping[str, Sequence[str]]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing was found."""
+        return not any(self.findings.values())
+
+
+def document(outcomes: Sequence[Outcome], log: str) -> dict[str, object]:
+    """Return the outcomes as JSON values."""
+    return {
+        "scenarios": [{**asdict(one), "clean": one.is_clean} for one in outcomes],
+        "log": log,
+    }
+
+
+def table(outcomes: Sequence[Outcome], log: str) -> Iterator[str]:
+    """Yield the lines that a person reads."""
+    for one in outcomes:
+        verdict = "as it must be" if one.is_clean else "FINDINGS"
+        yield f"{one.scenario}: {verdict} ({one.seconds:.0f} s)"
+        for name, value in one.seen.items():
+            yield f"  {name}: {_text(value)}"
+        for kind, found in one.findings.items():
+            yield f"  FINDING {kind}:"
+            yield from (f"    {text}" for text in found)
+        yield ""
+    yield f"log {log}"
+
+
+def _text(value: object) -> str:
+    return f"{value:.2f}" if isinstance(value, float) else str(value)

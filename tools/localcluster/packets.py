@@ -1,0 +1,72 @@
+"""Packet rules inside a node's network namespace: a pod without the API server, or with another."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from localcluster import settings
+from localcluster.cluster import Cluster
+from localcluster.commands import run
+from localcluster.errors import ClusterError
+
+_RULE_COMMENT = ("-m", "comment", "--comment", "gputopo-fault")
+
+
+@contextmanager
+def dropped(cluster: Cluster, node: str, pod_address: str) -> Iterator[None]:
+    """Drop the packets between one pod and the API server, both ways, for the time of a block.
+
+    kubelet keeps its own connections: it is not behind the node's FORWARD chain.
+    """
+    server = settings.CONTROL_PLANE_ADDRESS
+    rules = [
+        ("FORWARD", "-s", pod_address, "-d", server, "-j", "DROP"),
+        ("FORWARD", "-s", server, "-d", pod_address, "-j", "DROP"),
+    ]
+    with _rules(cluster, node, "filter", rules):
+        yield
+
+
+@contextmanager
+def redirected(cluster: Cluster, node: str, pod_address: str, port: int) -> Iterator[None]:
+    """Send one pod's new connections for the API server to a port of the control plane's address.
+
+    Connections that it has already are reset.
+    """
+    server = settings.CONTROL_PLANE_ADDRESS
+    tcp = ("-p", "tcp")
+    redirect = [
+        (
+            *("PREROUTING", "-s", pod_address, "-d", settings.API_SERVICE_ADDRESS, *tcp),
+            *("--dport", "443", "-j", "DNAT", "--to-destination", f"{server}:{port}"),
+        )
+    ]
+    reset = [
+        (
+            *("FORWARD", "-s", pod_address, "-d", server, *tcp),
+            *("--dport", str(settings.API_PORT), "-j", "REJECT", "--reject-with", "tcp-reset"),
+        )
+    ]
+    with (
+        _rules(cluster, node, "nat", redirect),
+        _rules(cluster, node, "filter", reset),
+    ):
+        yield
+
+
+@contextmanager
+def _rules(
+    cluster: Cluster, node: str, table: str, rules: Sequence[Sequence[str]]
+) -> Iterator[None]:
+    iptables = ("iptables", "-w", "10", "-t", table)
+    added: list[Sequence[str]] = []
+    try:
+        for rule in rules:
+            chain, *match = rule
+            run(cluster.inside(node, [*iptables, "-I", chain, "1", *match, *_RULE_COMMENT]))
+            added.append(rule)
+        yield
+    finally:
+        for chain, *match in added:
+            # They go with the node's namespace where the node was switched off meanwhile.
+            with suppress(ClusterError):
+                run(cluster.inside(node, [*iptables, "-D", chain, *match, *_RULE_COMMENT]))

@@ -1,0 +1,77 @@
+"""Processes of containers that get little processor time, or none for a while."""
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from localcluster import containers
+from localcluster.errors import ClusterError
+
+_CGROUPS = Path("/sys/fs/cgroup")
+_PERIOD_US = 100_000
+
+
+def of_program(program: str) -> list[int]:
+    """Return the containers' processes whose command line names the program."""
+    return [
+        process.pid
+        for process in containers.processes()
+        if program in containers.read(process.pid, "cmdline")
+    ]
+
+
+@contextmanager
+def limited(program: str, share: float) -> Iterator[None]:
+    """Give the containers of a program this share of one processor for the time of a block.
+
+    A container that is restarted meanwhile gets a new cgroup without the limit.
+
+    Raises:
+        ClusterError: no container runs the program.
+    """
+    groups = sorted({_cpu_cgroup(pid) for pid in of_program(program)})
+    if not groups:
+        raise ClusterError(f"{program}: no container runs it")
+    try:
+        for group in groups:
+            _write(group, max(1000, int(share * _PERIOD_US)))
+        yield
+    finally:
+        for group in groups:
+            with suppress(FileNotFoundError):
+                _write(group, None)
+
+
+@contextmanager
+def frozen(pids: Sequence[int]) -> Iterator[None]:
+    """Stop processes by SIGSTOP for the time of a block."""
+    _send(pids, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        _send(pids, signal.SIGCONT)
+
+
+def _send(pids: Sequence[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _cpu_cgroup(pid: int) -> Path:
+    for line in containers.read(pid, "cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if "cpu" in controllers.split(",") or not controllers:
+            hierarchy = _CGROUPS / controllers if controllers else _CGROUPS
+            return hierarchy / path.lstrip("/")
+    raise ClusterError(f"process {pid}: has no cgroup with processor time")
+
+
+def _write(group: Path, quota_us: int | None) -> None:
+    if (group / "cpu.max").exists():
+        (group / "cpu.max").write_text(f"{quota_us or 'max'} {_PERIOD_US}")
+        return
+    (group / "cpu.cfs_period_us").write_text(str(_PERIOD_US))
+    (group / "cpu.cfs_quota_us").write_text(str(quota_us or -1))

@@ -1,0 +1,54 @@
+"""Processes that outlive the deletion of their pods by force, for some seconds each."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from localcluster import stuck
+from localcluster.errors import ClusterError
+from soaktest.journal import Journal
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    pod_uid: str
+    name: str
+    group: Path
+    until: float
+
+
+class Lingering:
+    """Keeps processes alive that kubelet tries to end, and ends them from outside."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._held: list[_Held] = []
+
+    def begin(self, pod_uid: str, name: str, seconds: float) -> None:
+        """Let the pod's processes live for some seconds, whatever kubelet does."""
+        pids = stuck.gpu_processes(pod_uid)
+        if not pids:
+            return
+        try:
+            group = stuck.freeze(pod_uid)
+        except (ClusterError, OSError) as error:
+            self._journal.note(f"{name} does not linger: {error}")
+            return
+        self._journal.count("pods deleted by force while their processes lived")
+        self._journal.note(f"{name}: processes {pids} live for {seconds:.1f} s")
+        self._held.append(_Held(pod_uid, name, group, time.monotonic() + seconds))
+
+    def end_due(self) -> None:
+        """End those whose time is over."""
+        self._end([held for held in self._held if held.until <= time.monotonic()])
+
+    def end_all(self) -> None:
+        """End all."""
+        self._end(list(self._held))
+
+    def _end(self, ended: list[_Held]) -> None:
+        for held in ended:
+            self._held.remove(held)
+            stuck.kill(held.pod_uid)
+            stuck.thaw(held.group)
+            self._journal.note(f"{held.name}: processes ended from outside")

@@ -1,0 +1,36 @@
+"""The namespace of a run, which goes with everything in it."""
+
+from showcase.kubectl import wait_for
+from soaktest.client import AwayError, Client, RefusedError
+
+_NAMESPACES = "/api/v1/namespaces"
+
+
+def create(client: Client, name: str) -> None:
+    """Create it anew, and wait until pods can be created in it."""
+    remove(client, name)
+    client.create(_NAMESPACES, {"metadata": {"name": name}})
+    account = f"{_NAMESPACES}/{name}/serviceaccounts/default"
+    wait_for("the namespace's service account", lambda: exists(client, account))
+
+
+def remove(client: Client, name: str) -> None:
+    """Delete it with all that a run made, and wait until it is gone."""
+
+    def gone() -> bool:
+        try:
+            client.delete(f"{_NAMESPACES}/{name}")
+        except (AwayError, RefusedError):
+            return False
+        return not exists(client, f"{_NAMESPACES}/{name}")
+
+    wait_for(f"namespace {name} is gone", gone, timeout_s=180, interval_s=1)
+
+
+def exists(client: Client, path: str) -> bool:
+    """Return whether there is an object at this path; False while the server does not answer."""
+    try:
+        client.get(path)
+    except (AwayError, RefusedError):
+        return False
+    return True
