@@ -57,6 +57,7 @@ class PodBook(Mapping[PodKey, PodRecord]):
         self._on_end = on_end
         self._delay_seconds = _FIRST_DELAY_SECONDS
         self._pods: dict[PodKey, PodRecord] = {}
+        self._absent: set[PodKey] = set()
         self._was_silent = False
         self.version: PodsVersion | None = None
 
@@ -68,6 +69,10 @@ class PodBook(Mapping[PodKey, PodRecord]):
 
     def __len__(self) -> int:
         return len(self._pods)
+
+    def knows(self, key: PodKey) -> bool:
+        """Return whether the API server has said which pod has this name, or that none has."""
+        return self.version is not None or key in self._pods or key in self._absent
 
     async def run(self) -> None:
         """Follow the API server until cancelled."""
@@ -103,6 +108,7 @@ class PodBook(Mapping[PodKey, PodRecord]):
         unread.discard(key)
         if record is None:
             self._pods.pop(key, None)
+            self._absent.add(key)
         else:
             self._pods[key] = record
 
@@ -131,6 +137,7 @@ class PodBook(Mapping[PodKey, PodRecord]):
         agent write its status once a minute.
         """
         before, self._pods = self._pods, {record.key: record for record in records}
+        self._absent.clear()
         unchanged = _with_gpus(before) == _with_gpus(self._pods)
         if self.version is not None and self._was_silent and unchanged:
             self.version = self.version.later(version)
