@@ -67,6 +67,7 @@ class PodBook(Mapping[PodKey, PodRecord]):
             on_change=self._fold,
         )
         self._pods: dict[PodKey, PodRecord] = {}
+        self._absent: set[PodKey] = set()
         self.version: PodsVersion | None = None
 
     def __getitem__(self, key: PodKey) -> PodRecord:
@@ -77,6 +78,10 @@ class PodBook(Mapping[PodKey, PodRecord]):
 
     def __len__(self) -> int:
         return len(self._pods)
+
+    def knows(self, key: PodKey) -> bool:
+        """Return whether the API server has said which pod has this name, or that none has."""
+        return self.version is not None or key in self._pods or key in self._absent
 
     async def run(self) -> None:
         """Follow the API server until cancelled."""
@@ -107,6 +112,7 @@ class PodBook(Mapping[PodKey, PodRecord]):
         unread.discard(key)
         if record is None:
             self._pods.pop(key, None)
+            self._absent.add(key)
         else:
             self._pods[key] = record
 
@@ -118,6 +124,7 @@ class PodBook(Mapping[PodKey, PodRecord]):
         """
         version = version_number(resource_version)
         before, self._pods = self._pods, {record.key: record for record in records}
+        self._absent.clear()
         unchanged = _with_gpus(before) == _with_gpus(self._pods)
         if self.version is not None and self._list_watch.was_silent and unchanged:
             self.version = self.version.later(version)

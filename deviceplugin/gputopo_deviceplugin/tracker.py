@@ -146,10 +146,8 @@ class UsageTracker:
         return self._listed is None or uid in {one.uid for one in self.listed().values()}
 
     def _state(self, key: PodKey, uid: str) -> PodState:
-        """Return the state of a pod; until the pods were listed, an unknown pod counts as live."""
-        if self.pods.version is None and key not in self.pods:
-            return PodState.LIVE
-        return state_of(key, uid, self.pods)
+        """Return the state of a pod; one that is not known yet counts as live."""
+        return state_of(key, uid, self.pods) if self.pods.knows(key) else PodState.LIVE
 
     def _has_ended(self, holder: Holder) -> bool:
         uid = holder.uid

@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncGenerator, Collection
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -190,8 +189,8 @@ async def test_before_the_pods_are_listed_nobody_counts_as_deleted(node: Node) -
     node.restart()
     assert node.tracker.gone() == {}
     assert node.tracker.holders([G0]) == {G0: Holder(A, "main", "uid-1")}
-    await node.know(replace(pod("uid-1")))
-    assert node.tracker.holders([G0]) == {G0: Holder(A, "main", "uid-1")}
+    await node.pods.refresh({A}, 1.0)  # there is none of this name
+    assert node.tracker.holders([G0]) == {}
 
 
 async def test_before_kubelet_listed_its_pods_none_is_forgotten(node: Node) -> None:
