@@ -1,11 +1,13 @@
 """The objects that the chart renders, with default and with other values."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from gputopo_deviceplugin.settings import Settings
 from helmchart import CHART, Helm, HelmError, Object, container, containers_of, find, pod_of
 
 EVERYTHING: dict[str, Any] = {
@@ -197,18 +199,19 @@ def test_only_the_agent_is_root_and_sees_the_host(objects: list[Object]) -> None
         ]
         if workload["kind"] == "DaemonSet":
             assert pod["securityContext"]["runAsUser"] == 0
-            assert len(host) == 4
+            assert len(host) == 6
         else:
             assert pod["securityContext"]["runAsNonRoot"] is True
             assert host == []
         assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
 
 
-def test_the_agent_writes_to_one_folder_of_the_host(everything: list[Object]) -> None:
+def test_the_agent_writes_to_two_folders_of_the_host(everything: list[Object]) -> None:
     agent = find(everything, "DaemonSet", "gputopo-deviceplugin")
     mounts = {mount["name"]: mount for mount in container(agent, "deviceplugin")["volumeMounts"]}
     assert [name for name, mount in mounts.items() if not mount.get("readOnly")] == [
-        "device-plugins"
+        "device-plugins",
+        "state",
     ]
     paths = {volume["name"]: volume["hostPath"]["path"] for volume in pod_of(agent)["volumes"]}
     assert paths == {
@@ -216,7 +219,14 @@ def test_the_agent_writes_to_one_folder_of_the_host(everything: list[Object]) ->
         "pod-resources": "/data/kubelet/pod-resources",
         "driver-libraries": "/run/nvidia",
         "driver-devices": "/run/nvidia",
+        "cgroup": "/sys/fs/cgroup",
+        "state": "/run/gputopo",
     }
+    assert mounts["cgroup"]["recursiveReadOnly"] == "IfPossible", "cgroup v1 has mounts below it"
+    assert (
+        f"--cgroup-dir={mounts['cgroup']['mountPath']}" in container(agent, "deviceplugin")["args"]
+    )
+    assert Path(mounts["state"]["mountPath"]) == Settings(node="n1").state_dir
 
 
 def test_the_agent_is_told_how_containers_get_gpus(
