@@ -226,3 +226,19 @@ async def test_a_grant_is_in_the_file_before_it_is_answered(node: Node) -> None:
     assert json.loads(node.path.read_text()) == [
         {"uid": "uid-1", "namespace": "default", "name": "a", "gpus": {"GPU-0": "main"}}
     ]
+
+
+async def test_a_gpu_is_assigned_from_its_grant_until_kubelet_lists_it_no_longer(
+    node: Node,
+) -> None:
+    await node.know(pod("uid-1"))
+    node.grant(pod("uid-1"), G0)
+    node.tracker.see([])
+    assert node.tracker.assigned() == {G0}
+    node.tracker.see([listed(G0)])
+    assert node.tracker.assigned() == {G0}
+    node.tracker.see([])
+    assert node.tracker.assigned() == frozenset()
+    node.grant(pod("uid-1"), G1)
+    await node.know()
+    assert node.tracker.assigned() == frozenset()
