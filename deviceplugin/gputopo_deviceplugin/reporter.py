@@ -195,15 +195,17 @@ class Reporter:
             processes_seen=tracker.available,
             connected=self._contact.connected,
         )
-        # Before the pods were listed, a running pod could be taken for a deleted one. Without
-        # connection each write would wait in vain, and delay kubelet's list.
-        if version is None or not self._contact.connected or not self._node.document:
+        # Before the pods were listed, a running pod could be taken for a deleted one.
+        if version is None or not self._node.document:
             return False
         observed = Observed(gpus, version, processes_seen=tracker.available)
         differing = [one.message for one in observer.differing]
         try:
             async with self._publishing:
-                return not self._withdrawn and await self._publisher.publish(
+                # Without connection each write would wait in vain, and delay kubelet's list.
+                if self._withdrawn or not self._contact.connected:
+                    return False
+                return await self._publisher.publish(
                     self._node.document, hardware, observed, serving, differing
                 )
         except ApiServerError as error:
