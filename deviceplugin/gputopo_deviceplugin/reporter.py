@@ -195,17 +195,21 @@ class Reporter:
             processes_seen=tracker.available,
             connected=self._contact.connected,
         )
-        # Before the pods were listed, a running pod could be taken for a deleted one. Without
-        # connection each write would wait in vain, and delay kubelet's list.
-        if version is None or not self._contact.connected or not self._node.document:
+        # Before the pods were listed, a running pod could be taken for a deleted one.
+        if version is None:
             return False
         observed = Observed(gpus, version, processes_seen=tracker.available)
         differing = [one.message for one in observer.differing]
         try:
             async with self._publishing:
-                return not self._withdrawn and await self._publisher.publish(
+                return self._may_write() and await self._publisher.publish(
                     self._node.document, hardware, observed, serving, differing
                 )
         except ApiServerError as error:
             self.failed("publish", error)
             return False
+
+    def _may_write(self) -> bool:
+        """Return whether to publish; without connection a write would delay kubelet's list."""
+        known = bool(self._node.document)
+        return known and self._contact.connected and not self._withdrawn

@@ -63,6 +63,7 @@ class UsageTracker:
         self._on_failure = on_failure
         self._usage = _read(file)
         self._listed: Sequence[ListedPod] | None = None
+        self._unlisted: set[GpuUuid] = set()
 
     @property
     def available(self) -> bool:
@@ -72,11 +73,13 @@ class UsageTracker:
     def grant(self, found: Identified) -> None:
         """Remember a grant, also in the file."""
         self._usage = granted(self._usage, found)
+        self._unlisted.update(found.gpus)
         self._save()
 
     def see(self, listed: Sequence[ListedPod]) -> None:
         """Take over kubelet's list."""
         self._listed = listed
+        self._unlisted -= self.listed().keys()
 
     def join(self) -> None:
         """Remember what kubelet lists.
@@ -91,11 +94,12 @@ class UsageTracker:
         return listed_holders(self._listed or (), self._usage, self.pods)
 
     def assigned(self) -> frozenset[GpuUuid]:
-        """Return the GPUs of all containers: by kubelet's list, and of pods that live."""
+        """Return the GPUs of all containers: by kubelet's list, and grants not listed yet."""
         live = (
             pod for uid, pod in self._usage.items() if self._state(pod.key, uid) is PodState.LIVE
         )
-        return frozenset(self.listed()).union(*(pod.gpus for pod in live))
+        granted_only = self._unlisted.intersection(gpu for pod in live for gpu in pod.gpus)
+        return frozenset(self.listed()) | granted_only
 
     def gone(self) -> dict[GpuUuid, Holder]:
         """Return the GPUs that processes of ended and deleted pods use now."""
