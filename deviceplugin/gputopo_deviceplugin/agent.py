@@ -72,11 +72,8 @@ class Agent:
             on_unread=self._contact.doubt,
             on_end=self._wake_reporter,
         )
-        cgroups = Cgroups(settings.cgroup_dir)
-        cgroups.search()
-        tracker = UsageTracker(
-            self._pods, cgroups, StateFile(settings.state_dir / "usage.json"), self._failed
-        )
+        usage = StateFile(settings.state_dir / "usage.json")
+        tracker = UsageTracker(self._pods, Cgroups(settings.cgroup_dir), usage, self._failed)
         self._lister = Lister(settings.pod_resources_socket, settings.resource)
         self._admission = Admission(
             node=settings.node,

@@ -31,10 +31,11 @@ class Cgroups:
     """
 
     def __init__(self, directory: Path) -> None:
-        """Look below ``directory``, where the host's ``/sys/fs/cgroup`` is mounted."""
+        """Search ``directory``, where the host's ``/sys/fs/cgroup`` is mounted."""
         self._directory = directory
         self._roots: list[Path] = []
         self.available = True
+        self._search()
 
     def running(self, uids: Collection[str]) -> set[str]:
         """Return the pods of which a process runs; the pause process counts.
@@ -44,12 +45,11 @@ class Cgroups:
         """
         folders = {uid: self._folders(uid) for uid in uids}
         if not all(folders.values()):
-            self.search()
+            self._search()
             folders = {uid: self._folders(uid) for uid in uids}
         return {uid for uid, found in folders.items() if any(map(_populated, found))}
 
-    def search(self) -> None:
-        """Find kubelet's cgroups."""
+    def _search(self) -> None:
         self._roots = list(_kubepods(_hierarchy(self._directory), _DEEPEST))
         available = bool(self._roots)
         if available != self.available:

@@ -196,18 +196,20 @@ class Reporter:
             connected=self._contact.connected,
         )
         # Before the pods were listed, a running pod could be taken for a deleted one.
-        if version is None or not self._node.document:
+        if version is None:
             return False
         observed = Observed(gpus, version, processes_seen=tracker.available)
         differing = [one.message for one in observer.differing]
         try:
             async with self._publishing:
-                # Without connection each write would wait in vain, and delay kubelet's list.
-                if self._withdrawn or not self._contact.connected:
-                    return False
-                return await self._publisher.publish(
+                return self._may_write() and await self._publisher.publish(
                     self._node.document, hardware, observed, serving, differing
                 )
         except ApiServerError as error:
             self.failed("publish", error)
             return False
+
+    def _may_write(self) -> bool:
+        """Return whether to publish; without connection a write would delay kubelet's list."""
+        known = bool(self._node.document)
+        return known and self._contact.connected and not self._withdrawn

@@ -9,7 +9,7 @@ from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.allocate import Holder
 from gputopo_deviceplugin.identify import Identified, ListedPod
 from gputopo_deviceplugin.podbook import PodBook
-from gputopo_deviceplugin.pods import PodKey, PodRecord
+from gputopo_deviceplugin.pods import PodKey
 from gputopo_deviceplugin.statefile import StateFile
 from gputopo_deviceplugin.usage import (
     PodState,
@@ -63,7 +63,7 @@ class UsageTracker:
         self._on_failure = on_failure
         self._usage = _read(file)
         self._listed: Sequence[ListedPod] | None = None
-        self._unlisted: dict[GpuUuid, PodRecord] = {}
+        self._unlisted: set[GpuUuid] = set()
 
     @property
     def available(self) -> bool:
@@ -73,14 +73,13 @@ class UsageTracker:
     def grant(self, found: Identified) -> None:
         """Remember a grant, also in the file."""
         self._usage = granted(self._usage, found)
-        self._unlisted |= dict.fromkeys(found.gpus, found.pod)
+        self._unlisted.update(found.gpus)
         self._save()
 
     def see(self, listed: Sequence[ListedPod]) -> None:
         """Take over kubelet's list."""
         self._listed = listed
-        held = {gpu for pod in listed for gpus in pod.containers.values() for gpu in gpus}
-        self._unlisted = {gpu: pod for gpu, pod in self._unlisted.items() if gpu not in held}
+        self._unlisted -= self.listed().keys()
 
     def join(self) -> None:
         """Remember what kubelet lists.
@@ -95,15 +94,12 @@ class UsageTracker:
         return listed_holders(self._listed or (), self._usage, self.pods)
 
     def assigned(self) -> frozenset[GpuUuid]:
-        """Return the GPUs of all containers: by kubelet's list, and grants that it will list.
-
-        A GPU that was listed and is not any longer has no container, whatever the API server says.
-        """
-        live = PodState.LIVE
-        recent = {
-            gpu for gpu, pod in self._unlisted.items() if self._state(pod.key, pod.uid) is live
-        }
-        return frozenset(recent | self.listed().keys())
+        """Return the GPUs of all containers: by kubelet's list, and grants not listed yet."""
+        live = (
+            pod for uid, pod in self._usage.items() if self._state(pod.key, uid) is PodState.LIVE
+        )
+        granted_only = self._unlisted.intersection(gpu for pod in live for gpu in pod.gpus)
+        return frozenset(self.listed()) | granted_only
 
     def gone(self) -> dict[GpuUuid, Holder]:
         """Return the GPUs that processes of ended and deleted pods use now."""

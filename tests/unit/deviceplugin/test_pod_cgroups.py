@@ -33,7 +33,7 @@ class Tree:
         self.directory = directory
         self.version = version
         self.base = directory if version == 2 else directory / "pids"
-        self.base.mkdir(exist_ok=True)
+        self.base.mkdir(parents=True, exist_ok=True)
         if version == 2:
             (directory / "cgroup.controllers").write_text("cpu pids\n")
         for other in ("system.slice/sshd.service", "user.slice/user-0.slice", "init.scope"):
@@ -71,9 +71,10 @@ def test_a_pod_runs_until_its_cgroup_is_empty_or_removed(tree: Tree, folder: str
 
 def test_without_pods_to_look_for_nothing_is_read(tmp_path: Path) -> None:
     cgroups = Cgroups(tmp_path / "absent")
+    assert not cgroups.available
+    tree = Tree(tmp_path / "absent", 2)
+    tree.add(f"kubepods/pod{UID}", 1)
     assert cgroups.running(set()) == set()
-    assert cgroups.available
-    cgroups.search()
     assert not cgroups.available
 
 
@@ -114,7 +115,7 @@ def test_the_search_does_not_descend_into_pods(tree: Tree, monkeypatch: pytest.M
         return iterdir(path)
 
     monkeypatch.setattr(Path, "iterdir", noted)
-    Cgroups(tree.directory).search()
+    Cgroups(tree.directory)
     assert listed
     assert not {"kubepods", "burstable", f"pod{UID}"} & {*listed}
 
