@@ -69,11 +69,13 @@ class ListWatch(Generic[Item, Change]):
     async def run(self) -> None:
         """Follow the API server until cancelled."""
         self._delay_seconds = FIRST_DELAY_SECONDS
+        self.was_silent = False
         while True:
             try:
                 await self._follow()
             except ApiServerError as error:
                 self.tried.set()
+                self.was_silent = False
                 await asyncio.sleep(self._failed(error))
 
     def _failed(self, error: ApiServerError) -> float:

@@ -85,7 +85,6 @@ class PodBook(Mapping[PodKey, PodRecord]):
 
     async def run(self) -> None:
         """Follow the API server until cancelled."""
-        self._was_silent = False
         await self._list_watch.run()
 
     async def refresh(self, keys: Iterable[PodKey], timeout_seconds: float) -> set[PodKey]:

@@ -119,3 +119,14 @@ def test_a_version_that_is_no_number_is_zero() -> None:
     assert version("17") == 17
     assert [version(text) for text in (None, "", "abc", "-1", "9" * 20)] == [0] * 5
     assert replace(pod("a", 1)).resource_version == 1
+
+
+async def test_a_list_after_silence_and_a_lost_connection_must_be_accounted_for() -> None:
+    watched = Watched(SILENCE_SECONDS)
+    await watched.list("10", pod("a", 5))
+    await asyncio.sleep(2 * SILENCE_SECONDS)  # the next list is waited for
+    await watched.stop()
+    watched.task = asyncio.create_task(watched.book.run())
+    await watched.list("20", pod("a", 5))
+    assert watched.state() == (PodsVersion(20, 20), 2)
+    await watched.stop()
