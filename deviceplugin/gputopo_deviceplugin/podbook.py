@@ -139,9 +139,10 @@ class PodBook(Mapping[PodKey, PodRecord]):
         elif known is not None and known.uid == pod.uid:
             del self._pods[pod.key]
         version = pod.resource_version
-        if pod.asks and (change.deleted or not pod.live):
+        ended = pod.asks and (change.deleted or not pod.live)
+        if ended or self.version is None:
             self._need(version)
-        elif self.version is not None:
+        else:
             self.version = self.version.later(version)
 
     def _need(self, version: int) -> None:

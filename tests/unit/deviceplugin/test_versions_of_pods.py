@@ -81,6 +81,8 @@ async def test_only_ends_of_pods_with_gpus_must_be_accounted_for() -> None:
     assert watched.state() == (PodsVersion(14, 14), 2)
     await watched.change(pod("a", 15, live=False), deleted=True)
     assert watched.state() == (PodsVersion(15, 15), 3)
+    await watched.change(pod("never-listed", 16), deleted=True)
+    assert watched.state() == (PodsVersion(16, 16), 4)
     await watched.stop()
 
 
