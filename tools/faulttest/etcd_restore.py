@@ -36,8 +36,9 @@ def carry_out(bench: Bench, options: Options) -> None:
     _restore(bench, copy)
     bench.seen["resource version before and after"] = f"{version}, {_version(bench)}"
     bench.tell(f"restored: version {version} is {_version(bench)}")
+    _place_at_once(bench)
     time.sleep(_LOOK_SECONDS)
-    bench.seen["pods a minute after the restore"] = {
+    bench.seen["pods a minute later"] = {
         pod.name: f"{pod.phase} on {pod.node} {pod.why}".strip()
         for pod in bench.follower.pods()
         if pod.namespace == pods.NAMESPACE
@@ -53,6 +54,24 @@ def carry_out(bench: Bench, options: Options) -> None:
     )
     bench.seen["seconds until each node gave out all GPUs"] = round(time.monotonic() - began, 1)
     bench.judge_failed(full)
+
+
+def _place_at_once(bench: Bench) -> None:
+    """Create pods for GPUs that only pods unknown to the restored API server used."""
+    began = time.monotonic()
+    uids = [
+        bench.create(pods.pod("beside-the-old", 4, bench.image, bench.nodes[1])),
+        bench.create(pods.pod("after-the-unknown", _GPUS, bench.image, bench.nodes[2])),
+    ]
+    bench.reach(
+        "pods that were created right after the restore run",
+        lambda: all(bench.runs(uid) for uid in uids),
+        _RECOVERY_SECONDS,
+    )
+    bench.seen["seconds until pods created right after the restore ran"] = round(
+        time.monotonic() - began, 1
+    )
+    bench.judge_failed(uids)
 
 
 def _copy(bench: Bench, target: Path) -> None:
