@@ -6,7 +6,9 @@ what the component tests drive instead: registration, NVML, publishing.
 
 import asyncio
 import copy
-from collections.abc import AsyncGenerator, Callable
+import json
+from collections.abc import AsyncGenerator, Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,6 +19,7 @@ from device_manager import DeviceManager
 from gputopo.api.names import RESOURCE
 from gputopo.topology.model import GpuUuid, NodeTopology
 from gputopo_deviceplugin.admission import Admission
+from gputopo_deviceplugin.allocate import grant_of
 from gputopo_deviceplugin.compare import Difference
 from gputopo_deviceplugin.identify import Identified, ListedPod, Refusal
 from gputopo_deviceplugin.kube import ApiServerError, PodChange
@@ -26,6 +29,8 @@ from gputopo_deviceplugin.podbook import PodBook
 from gputopo_deviceplugin.pods import PodKey, PodRecord, record_of
 from gputopo_deviceplugin.server import Servicer
 from gputopo_deviceplugin.state import Current, Hardware
+from gputopo_deviceplugin.statefile import StateFile
+from gputopo_deviceplugin.tracker import UsageTracker
 from gputopo_deviceplugin.v1beta1 import api_pb2 as api
 
 Document = dict[str, Any]
@@ -54,11 +59,15 @@ class PodsOfApiServer:
         """Create or replace a pod."""
         record = self._record(document)
         self.pods[record.key] = copy.deepcopy(document)
-        self._log.append(PodChange(record, deleted=False))
+        self._record_change(record, deleted=False)
 
     def delete(self, key: PodKey) -> None:
         """Delete a pod."""
-        self._log.append(PodChange(self._record(self.pods.pop(key)), deleted=True))
+        self._record_change(self._record(self.pods.pop(key)), deleted=True)
+
+    def _record_change(self, record: PodRecord, *, deleted: bool) -> None:
+        version = len(self._log) + 1
+        self._log.append(PodChange(replace(record, resource_version=version), deleted))
 
     async def list_pods(self) -> tuple[list[PodRecord], str]:
         """Return all pods, as ``PodSource.pods`` does."""
@@ -126,6 +135,41 @@ class PluginInProcess:
         return reply
 
 
+class Processes:
+    """The processes of the pods, and a folder below ``/run``: what outlives an agent.
+
+    Attributes:
+        pods: UIDs of the pods of which a process runs.
+    """
+
+    def __init__(self) -> None:
+        self.pods: set[str] = set()
+        self.file = MemoryFile()
+        self.available = True
+
+    def running(self, uids: Collection[str]) -> set[str]:
+        """Return the pods of which a process runs."""
+        return self.pods & {*uids}
+
+
+class MemoryFile(StateFile):
+    """A state file without a file."""
+
+    def __init__(self) -> None:
+        super().__init__(Path("/nowhere"))
+        self._text = "null"
+
+    def read(self) -> Any:
+        return json.loads(self._text)
+
+    def write(self, document: Any) -> None:
+        self._text = json.dumps(document)
+
+
+def _fail(what: str, error: Exception) -> NoReturn:
+    raise AssertionError(what) from error
+
+
 class AgentInProcess:
     """One run of the agent.
 
@@ -141,8 +185,10 @@ class AgentInProcess:
         server: PodsOfApiServer,
         manager: DeviceManager,
         lister: Lister | None = None,
+        processes: Processes | None = None,
     ) -> None:
         """Read the books of ``manager``, or those that ``lister`` brings."""
+        processes = processes or Processes()
         self.refusals: list[Refusal] = []
         self.grants: list[Identified] = []
         self.told: set[str] = set()
@@ -150,19 +196,20 @@ class AgentInProcess:
         self.current = Current()
         self.current.set(Hardware(topology, dict.fromkeys(gpu.uuid for gpu in topology.gpus), None))
         self._manager = manager
+        self.tracker = UsageTracker(self.pods, processes, processes.file, _fail)
         self.admission = Admission(
             node=NODE,
-            pods=self.pods,
+            tracker=self.tracker,
             lister=lister or self,
             current=self.current,
-            controls=lambda: ["nvidiactl"],
+            grant=lambda found, gpus: grant_of(found, gpus, ["nvidiactl"]),
             timeout_seconds=1.5,
             on_refusal=self.refusals.append,
             on_grant=self.grants.append,
         )
         self.observer = Observer(
             self.admission,
-            self.pods,
+            self.tracker,
             node=NODE,
             timeout_seconds=1.5,
             on_difference=self._tell,

@@ -91,6 +91,7 @@ class AgentWorld:
     conf: Path
     pulse: Pulse
     metrics: Metrics
+    cgroups: Path
 
     @property
     def uuids(self) -> list[str]:
@@ -144,6 +145,21 @@ class AgentWorld:
         pod = self.api.objects[pod_path(name)]
         await self.api.put(pod_path(name), {**pod, "status": {"phase": phase}})
 
+    def start_processes(self, uid: str) -> None:
+        """Start processes of a pod, in its cgroup of version 1."""
+        folder = self.cgroups / "pids/kubepods/burstable" / f"pod{uid}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "pids.current").write_text("3\n")
+
+    def end_processes(self, uid: str) -> None:
+        """End all processes of a pod; kubelet removes its cgroup later."""
+        (self.cgroups / "pids/kubepods/burstable" / f"pod{uid}" / "pids.current").write_text("0\n")
+
+    async def force_delete(self, name: str) -> None:
+        """Delete a pod without grace: kubelet does not list it any longer."""
+        await self.api.delete(pod_path(name))
+        self.kubelet.end(("default", name))
+
     def break_gpus(self, *lines: str) -> None:
         """Write the topology file anew with these lines at its end."""
         new = self.conf.with_suffix(".new")
@@ -187,6 +203,8 @@ async def agent_world(
     conf = directory / "topology.conf"
     conf.write_text(render(topology))
     os.environ["FAKE_NVML_TOPOLOGY"] = str(conf)
+    cgroups = directory / "cgroup"
+    (cgroups / "pids/kubepods/burstable").mkdir(parents=True)
     devices = directory / "dev"
     devices.mkdir()
     for control in ("nvidiactl", "nvidia-uvm"):
@@ -199,6 +217,8 @@ async def agent_world(
             "library_dir": library_dir,
             "device_dir": devices,
             "system_dir": directory / "sys",
+            "cgroup_dir": cgroups,
+            "state_dir": directory / "state",
             "plugin_dir": kubelet.plugin_dir,
             "pod_resources_socket": kubelet.socket,
             "health_seconds": 0.2,
@@ -206,6 +226,8 @@ async def agent_world(
             "observe_seconds": 0.2,
             "resync_seconds": 0.3,
             "xid_quiet_seconds": 0.7,
+            "nvml_timeout_seconds": 1.0,
+            "nvml_open_timeout_seconds": 2.0,
             "drain_seconds": 0.5,
             **settings,
         }
@@ -217,4 +239,5 @@ async def agent_world(
             conf=conf,
             pulse=Pulse(),
             metrics=Metrics(),
+            cgroups=cgroups,
         )

@@ -28,6 +28,7 @@ JOBS = "/apis/gputopo.io/v1alpha1/namespaces/default/gpujobs"
 PROFILES = "/apis/gputopo.io/v1alpha1/namespaces/default/gpuprofiles"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/gputopo-system/leases"
 ONE_GPU = {"limits": {"gputopo.io/gpu": "1"}}
+_ALL_GPUS = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +131,17 @@ class ApiServer:
             for line in response:
                 yield json.loads(line)
 
-    def kubeconfig_of(self, account: str, path: Path) -> Path:
-        """Write a kubeconfig with a token of a service account of the installation."""
+    def kubeconfig_of(self, account: str, path: Path, pod: Mapping[str, Any] | None = None) -> Path:
+        """Write a kubeconfig with a token of a service account of the installation.
+
+        The token of a ``pod`` names the pod's node too.
+        """
         tokens = f"/api/v1/namespaces/gputopo-system/serviceaccounts/{account}/token"
-        answer = self.create(tokens, {"spec": {}})
+        spec: dict[str, Any] = {}
+        if pod is not None:
+            bound = {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+            spec["boundObjectRef"] = {"kind": "Pod", "apiVersion": "v1", **bound}
+        answer = self.create(tokens, {"spec": spec})
         assert answer.accepted, answer.message
         config = json.loads(self.kubeconfig.read_text())
         config["users"] = [{"name": "admin", "user": {"token": answer.body["status"]["token"]}}]
@@ -180,6 +188,17 @@ def wait_for_policies(server: ApiServer) -> None:
             },
             ADMIN,
         ),
+        (
+            PODS,
+            {
+                "metadata": {"name": "probe"},
+                "spec": {
+                    "schedulerName": "gputopo",
+                    "containers": [{**container, "resources": ONE_GPU, "env": [_ALL_GPUS]}],
+                },
+            },
+            ADMIN,
+        ),
         (TOPOLOGIES, {**topology, "metadata": {"name": "probe"}}, agent),
         (LEASES, {"metadata": {"name": "probe"}}, service_account("gputopo-extender")),
     ]
@@ -191,15 +210,59 @@ def wait_for_policies(server: ApiServer) -> None:
             time.sleep(0.2)
 
 
+@dataclass(frozen=True, slots=True)
+class AuditedRequest:
+    """One request in the audit log.
+
+    Attributes:
+        resource: with its subresource, as in a rule: ``pods/binding``.
+        reason: which binding of which role allowed it.
+    """
+
+    user: str
+    verb: str
+    group: str
+    resource: str
+    name: str
+    status: int
+    reason: str
+
+
+def audited(folder: Path) -> list[AuditedRequest]:
+    """Return the requests for objects in the audit log of a server that ran in ``folder``."""
+    events = [json.loads(line) for line in (folder / "audit.log").read_text().splitlines()]
+    return [_audited(event) for event in events if "resource" in event.get("objectRef", {})]
+
+
+def _audited(event: dict[str, Any]) -> AuditedRequest:
+    ref = event["objectRef"]
+    subresource = f"/{ref['subresource']}" if "subresource" in ref else ""
+    return AuditedRequest(
+        user=event["user"]["username"],
+        verb=event["verb"],
+        group=ref.get("apiGroup", ""),
+        resource=ref["resource"] + subresource,
+        name=ref.get("name", ""),
+        status=event.get("responseStatus", {}).get("code", 0),
+        reason=event.get("annotations", {}).get("authorization.k8s.io/reason", ""),
+    )
+
+
 @contextmanager
-def running(binaries: Path, folder: Path) -> Iterator[ApiServer]:
-    """Start etcd and the API server with their data in ``folder``; end them afterwards."""
+def running(binaries: Path, folder: Path, *, audit: bool = False) -> Iterator[ApiServer]:
+    """Start etcd and the API server with their data in ``folder``; end them afterwards.
+
+    ``audit`` writes an audit log of all requests; see ``audited``.
+    """
     etcd_port, peer_port, port = free_ports(3)
     token = secrets.token_urlsafe()
     _write_credentials(folder, token, port)
     with (
         process(_etcd(folder, etcd_port, peer_port), folder / "etcd.log"),
-        process(_api_server(binaries, folder, etcd_port, port), folder / "apiserver.log") as server,
+        process(
+            [*_api_server(binaries, folder, etcd_port, port), *(_audit(folder) if audit else [])],
+            folder / "apiserver.log",
+        ) as server,
     ):
         deadline = time.monotonic() + START_SECONDS
         while not _is_ready(folder, port, token):
@@ -268,13 +331,26 @@ def _api_server(binaries: Path, folder: Path, etcd_port: int, port: int) -> list
         f"--etcd-servers=http://127.0.0.1:{etcd_port}",
         f"--token-auth-file={folder / 'tokens.csv'}",
         "--authorization-mode=Node,RBAC",
-        "--enable-admission-plugins=NodeRestriction",
+        # The strictest of what clusters have: an owner reference that blocks needs more rights.
+        "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement",
         # Nothing here makes the service account "default" of a new namespace.
         "--disable-admission-plugins=ServiceAccount",
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={folder / 'accounts.pub'}",
         f"--service-account-signing-key-file={folder / 'accounts.key'}",
         "--service-cluster-ip-range=10.96.0.0/16",
+    ]
+
+
+def _audit(folder: Path) -> list[str]:
+    policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy"}
+    rules = {"omitStages": ["RequestReceived"], "rules": [{"level": "Metadata"}]}
+    path = folder / "audit-policy.json"
+    path.write_text(json.dumps({**policy, **rules}))
+    return [
+        f"--audit-policy-file={path}",
+        f"--audit-log-path={folder / 'audit.log'}",
+        "--audit-log-mode=blocking",
     ]
 
 

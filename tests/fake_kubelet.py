@@ -1,6 +1,7 @@
 """A kubelet as far as a device plugin meets it: its device manager on real sockets, real gRPC."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,6 +24,26 @@ from gputopo_deviceplugin.v1beta1.api_pb2_grpc import (
 __all__ = ["AdmissionRefusedError", "FakeKubelet", "running_kubelet"]
 
 
+class RateLimit:
+    """A token bucket, which kubelet's pod-resources API has for all clients together."""
+
+    def __init__(self, per_second: float = 100.0, burst: int = 10) -> None:
+        self._per_second = per_second
+        self._burst = float(burst)
+        self._tokens = float(burst)
+        self._filled = time.monotonic()
+
+    def allows(self) -> bool:
+        """Return whether one more call is allowed, and count it."""
+        now = time.monotonic()
+        self._tokens = min(self._burst, self._tokens + (now - self._filled) * self._per_second)
+        self._filled = now
+        if self._tokens < 1.0:
+            return False
+        self._tokens -= 1.0
+        return True
+
+
 class FakeKubelet(DeviceManager):
     """One kubelet; ``start`` and ``stop`` it as often as the test likes."""
 
@@ -33,6 +54,8 @@ class FakeKubelet(DeviceManager):
         self.registrations = 0
         self.registrations_refused = 0
         self.refuses_registration = False
+        self.list_limit: RateLimit | None = None
+        self.lists_rejected = 0
         self._resource = resource
         self._servers: list[grpc.aio.Server] = []
         self._channel: grpc.aio.Channel | None = None
@@ -130,10 +153,14 @@ class _Lister(PodResourcesListerServicer):
     async def List(  # noqa: N802
         self,
         request: podresources.ListPodResourcesRequest,  # noqa: ARG002
-        context: grpc.aio.ServicerContext[  # noqa: ARG002
+        context: grpc.aio.ServicerContext[
             podresources.ListPodResourcesRequest, podresources.ListPodResourcesResponse
         ],
     ) -> podresources.ListPodResourcesResponse:
+        limit = self._kubelet.list_limit
+        if limit is not None and not limit.allows():
+            self._kubelet.lists_rejected += 1
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
         reply = podresources.ListPodResourcesResponse()
         for (namespace, name), containers in self._kubelet.listed().items():
             pod = reply.pod_resources.add(namespace=namespace, name=name)

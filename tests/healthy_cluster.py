@@ -177,7 +177,10 @@ def everything() -> CannedApi:
                 "metadata": _metadata("policies", f"gputopo-{part}"),
                 "spec": {"failurePolicy": "Fail"},
             }
-            for part in ("own-leases", "own-topology", "placement-annotations", "scheduler-name")
+            for part in (
+                *("own-leases", "own-topology", "placement-annotations", "scheduler-name"),
+                "environment",
+            )
         ],
     }
     api.lists[BINDINGS] = [
@@ -259,7 +262,7 @@ def _agents() -> Document:
     container = {
         "name": "deviceplugin",
         "image": "localhost/gputopo-deviceplugin@sha256:0a1b",
-        "args": [f"--resource={RESOURCE}", "--competing-resources=nvidia.com/gpu"],
+        "args": [f"--resource={RESOURCE}", "--competing-resources=nvidia.com/gpu,nvidia.com/mig-*"],
     }
     status = {"desiredNumberScheduled": 2, "updatedNumberScheduled": 2}
     return _workload("deviceplugin", status, container)

@@ -1,14 +1,15 @@
 """The part of a Kubernetes API that a node agent uses, over HTTP in this process.
 
-Objects of any kind by path, merge patches, generations, the status subresource and watches of
-pods. Whether the real server does the same is for the end-to-end tests to say.
+Objects of any kind by path, merge patches, generations, the status subresource, and lists and
+watches of pods, Nodes and ResourceSlices. Whether the real server does the same is for the
+end-to-end tests to say.
 """
 
 import asyncio
 import copy
 import itertools
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,6 +19,9 @@ from lightkube.config.models import Cluster, User
 
 Document = dict[str, Any]
 PODS = "/api/v1/pods"
+NODES = "/api/v1/nodes"
+BAD_GATEWAY = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 _RESOURCES = "/{prefix:api/v1|apis/gputopo.io/v1alpha1}"
 
 
@@ -28,9 +32,14 @@ class NodeApi:
         objects: by path, ``/api/v1/namespaces/default/pods/a``.
         down: answer 503 to all and end the watches.
         silent: answer nothing at all.
+        refused_path: answer 503 to this path alone.
+        bad_gateway: answer 502 without a Content-Type, as a proxy may.
         mute: watches tell nothing for the time being.
         refuse_watches: answer 503 to watches, while lists are answered.
+        slices_failure: answer this status to lists of ResourceSlices.
         lists: how often the pods were listed.
+        slice_lists: how often the ResourceSlices were.
+        heartbeats: how often the metadata of the Node was read.
         writes: method and path of everything that was written.
     """
 
@@ -39,9 +48,14 @@ class NodeApi:
         self.writes: list[tuple[str, str]] = []
         self.down = False
         self.silent = False
+        self.refused_path = ""
+        self.bad_gateway = False
         self.mute = False
         self.refuse_watches = False
+        self.slices_failure: int | None = None
         self.lists = 0
+        self.slice_lists = 0
+        self.heartbeats = 0
         self.url = ""
         self._log: list[tuple[int, str, Document]] = []
         self._versions = itertools.count(100)
@@ -65,8 +79,10 @@ class NodeApi:
 
     async def delete(self, path: str) -> None:
         """Delete an object."""
-        document = self.objects.pop(path)
-        self._log.append((next(self._versions), "DELETED", document))
+        document = copy.deepcopy(self.objects.pop(path))
+        version = next(self._versions)
+        document["metadata"]["resourceVersion"] = str(version)
+        self._log.append((version, "DELETED", document))
         await self.wake()
 
     async def wake(self) -> None:
@@ -78,24 +94,51 @@ class NodeApi:
         """List or watch the pods of one node."""
         field, _, node = request.query["fieldSelector"].partition("=")
         assert field == "spec.nodeName"
-        if request.query.get("watch") == "true":
-            if self.refuse_watches:
-                return _failure(503, "the server is going away")
-            return await self._watch(request, node)
-        self.lists += 1
-        pods = [doc for doc in self.objects.values() if _is_pod_of(doc, node)]
-        version = str(next(self._versions))
-        return web.json_response(
-            {"kind": "PodList", "metadata": {"resourceVersion": version}, "items": pods}
+        if request.query.get("watch") == "true" and self.refuse_watches:
+            return _failure(503, "the server is going away")
+        self.lists += "watch" not in request.query
+        return await self._list(request, lambda doc: _is_pod_of(doc, node))
+
+    async def list_nodes(self, request: web.Request) -> web.StreamResponse:
+        """List or watch one Node."""
+        field, _, node = request.query["fieldSelector"].partition("=")
+        assert field == "metadata.name"
+        return await self._list(
+            request, lambda doc: doc.get("kind") == "Node" and doc["metadata"]["name"] == node
         )
 
-    async def _watch(self, request: web.Request, node: str) -> web.StreamResponse:
+    async def list_slices(self, request: web.Request) -> web.StreamResponse:
+        """List or watch the ResourceSlices of one node."""
+        field, _, node = request.query["fieldSelector"].partition("=")
+        assert field == "spec.nodeName"
+        self.slice_lists += "watch" not in request.query
+        if self.slices_failure is not None:
+            return _failure(self.slices_failure, "no ResourceSlices here")
+        return await self._list(
+            request,
+            lambda doc: doc.get("kind") == "ResourceSlice" and doc["spec"]["nodeName"] == node,
+        )
+
+    async def _list(
+        self, request: web.Request, selected: Callable[[Document], bool]
+    ) -> web.StreamResponse:
+        if request.query.get("watch") == "true":
+            return await self._watch(request, selected)
+        items = [doc for doc in self.objects.values() if selected(doc)]
+        version = str(next(self._versions))
+        return web.json_response(
+            {"kind": "List", "metadata": {"resourceVersion": version}, "items": items}
+        )
+
+    async def _watch(
+        self, request: web.Request, selected: Callable[[Document], bool]
+    ) -> web.StreamResponse:
         seen = int(request.query["resourceVersion"])
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
         while not self.down:
             for version, kind, document in [] if self.mute else list(self._log):
-                if version > seen and _is_pod_of(document, node):
+                if version > seen and selected(document):
                     line = json.dumps({"type": kind, "object": document}) + "\n"
                     await response.write(line.encode())
                     seen = version
@@ -106,6 +149,7 @@ class NodeApi:
     async def get(self, request: web.Request) -> web.Response:
         """Return one object."""
         document = self.objects.get(request.path)
+        self.heartbeats += request.query.get("resourceVersion") == "0"
         return web.json_response(document) if document else _failure(404, "not found")
 
     async def create(self, request: web.Request) -> web.Response:
@@ -144,8 +188,11 @@ class NodeApi:
         """Answer 503 while down, and nothing while silent."""
         while self.silent:  # noqa: ASYNC110 - a test sets it without further ado
             await asyncio.sleep(0.05)
-        if self.down:
+        if self.down or request.path == self.refused_path:
             return _failure(503, "the server is going away")
+        if self.bad_gateway and request.transport is not None:
+            request.transport.write(BAD_GATEWAY)
+            request.transport.close()
         response: web.StreamResponse = await handler(request)
         return response
 
@@ -153,6 +200,8 @@ class NodeApi:
         """Return the HTTP application."""
         app = web.Application(middlewares=[self.refuse_when_down])
         app.router.add_get(PODS, self.list_pods)
+        app.router.add_get(NODES, self.list_nodes)
+        app.router.add_get(SLICES, self.list_slices)
         for path in ("/{plural}", "/namespaces/{namespace}/{plural}"):
             app.router.add_post(_RESOURCES + path, self.create)
             app.router.add_get(_RESOURCES + path + "/{name}", self.get)

@@ -60,19 +60,26 @@ def topology_object(
     unhealthy: Iterable[int] = (),
     held: Mapping[int, str] | None = None,
     away: str | None = None,
+    deleted: Iterable[int] = (),
+    pods_version: int | None = None,
 ) -> Document:
     """Return a GPUTopology; ``held`` says which GPU index which pod UID holds by observation.
 
+    The pods of the GPUs in ``deleted`` were deleted; ``pods_version`` is observedPodsVersion.
     With ``away``, the reason, its agent says that it is not ready; else it says nothing of that.
     """
-    sick, holders = set(unhealthy), held or {}
+    sick, holders, ended = set(unhealthy), held or {}, set(deleted)
     gpus: list[Document] = []
     for gpu in topology.gpus:
         seen: Document = {"uuid": gpu.uuid, "healthy": gpu.index not in sick}
         if gpu.index in holders:
             seen |= {"podUID": holders[gpu.index], "pod": holders[gpu.index], "container": "main"}
+        if gpu.index in ended:
+            seen |= {"namespace": "default", "podDeleted": True}
         gpus.append(seen)
     status: Document = {"observedGeneration": generation, "gpus": gpus}
+    if pods_version is not None:
+        status["observedPodsVersion"] = str(pods_version)
     if away is not None:
         status["conditions"] = [condition("Ready", "False", away)]
     return {
@@ -82,6 +89,22 @@ def topology_object(
         "spec": to_spec(topology).to_json(),
         "status": status,
     }
+
+
+def at_version(document: Document, version: int) -> Document:
+    """Return the object with another resource version."""
+    return {**document, "metadata": {**document["metadata"], "resourceVersion": str(version)}}
+
+
+def container_states(*states: str) -> list[Document]:
+    """Return statuses of containers by their state; ``failed`` is terminated with exit code 1."""
+    documents = {
+        "running": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+        "waiting": {"waiting": {"reason": "PodInitializing"}},
+        "terminated": {"terminated": {"exitCode": 0}},
+        "failed": {"terminated": {"exitCode": 1}},
+    }
+    return [{"name": f"c{number}", "state": documents[it]} for number, it in enumerate(states)]
 
 
 def condition(kind: str, status: str, reason: str) -> Document:

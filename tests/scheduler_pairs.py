@@ -42,6 +42,11 @@ class Pair:
     scheduler_port: int
     folder: Path
 
+    @property
+    def pod(self) -> str:
+        """Name of the pod that the pair would be, and host name of its kube-scheduler."""
+        return self.folder.name
+
     def send(self, number: signal.Signals) -> None:
         """Signal both processes, as if their pod or node were hit."""
         self.scheduler.send_signal(number)
@@ -203,6 +208,7 @@ def _started(
     folder.mkdir()
     verbs, probes, secure = free_ports(3)
     flags = [f"--verbs-port={verbs}", "--probes-host=127.0.0.1", f"--probes-port={probes}"]
+    flags += [f"--pod={folder.name}", f"--lease-blocked-seconds={_blocked(configuration)}"]
     extender = stack.enter_context(
         process(
             [sys.executable, "-m", "gputopo_extender", "--log-level=debug", *flags],
@@ -216,9 +222,18 @@ def _started(
     (folder / "config.json").write_text(json.dumps(own))
     words = [f"--config={folder / 'config.json'}", f"--secure-port={secure}", "--v=2"]
     words.append(f"--cert-dir={folder}")
-    program = str(binaries / "kube-scheduler")
-    scheduler = stack.enter_context(process([program, *words], folder / "scheduler.log"))
+    # In a pod these are found by themselves.
+    words += [f"--{part}-kubeconfig={access}" for part in ("authentication", "authorization")]
+    # Its identity in the Lease begins with the host name, which in a pod is the pod's name.
+    named = ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', folder.name]
+    argv = [*named, str(binaries / "kube-scheduler"), *words]
+    scheduler = stack.enter_context(process(argv, folder / "scheduler.log"))
     return Pair(extender, scheduler, probes, secure, folder)
+
+
+def _blocked(configuration: Document) -> int:
+    """Return the time that the chart gives, in seconds; see ``lease_blocked_seconds``."""
+    return int(configuration["leaderElection"]["renewDeadline"].removesuffix("s")) + 1
 
 
 def _read(url: str) -> str:

@@ -23,6 +23,7 @@ class Situation:
         self.observed: dict[str, tuple[str, ...]] = {}
         self.profile: GPUProfileSpec | None = None
         self.refusal: Refusal | None = None
+        self.profile_error = ""
         self.now = START
         self.children = 0
 
@@ -35,6 +36,7 @@ class Situation:
             profile=self.profile,
             refusal=self.refusal,
             now=self.now,
+            profile_error=self.profile_error,
         )
 
     def plan(self) -> Plan:
@@ -58,7 +60,7 @@ class Situation:
             identity = {"uid": f"uid-job-{self.children}", "resourceVersion": "6"}
             metadata = {**plan.create_job["metadata"], **identity}
             self.child = {**plan.create_job, "metadata": metadata}
-        if plan.create_profile is not None:
+        if plan.create_profile is not None and not self.profile_error:
             self.profile = GPUProfileSpec()
         if plan.job_patch is not None:
             assert self.child is not None

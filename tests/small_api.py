@@ -54,6 +54,14 @@ class _Change:
     document: Document
 
 
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """The state of the server at one time."""
+
+    version: int
+    objects: dict[str, dict[str, Document]]
+
+
 @dataclass(slots=True)
 class SmallApi:
     """The state of the server; tests change it directly.
@@ -69,7 +77,9 @@ class SmallApi:
         untouchable: names of pods that nobody may change.
         refuse_everything: answer 503 to all.
         binding_is_the_last: with the next Binding begins that everything is refused.
+        versions_are_too_large: answer 504 to watches: their versions are of the future.
         refuse_watches: answer 503 to watches, while lists are answered.
+        lease_reads: how often a Lease was read.
         lists: how often each kind was listed (first pages).
         most_watchers: the most watches ever open at one time.
     """
@@ -88,7 +98,9 @@ class SmallApi:
     refuse_everything: bool = False
     binding_is_the_last: bool = False
     refuse_watches: bool = False
+    versions_are_too_large: bool = False
     lists: dict[str, int] = field(default_factory=lambda: {PODS: 0, TOPOLOGIES: 0})
+    lease_reads: int = 0
     version: int = 100
     oldest: int = 0
     page_size: int = 500
@@ -113,6 +125,19 @@ class SmallApi:
         self._generation += 1
         if compact:
             self.oldest = self.version
+        await self._wake()
+
+    def backup(self) -> "Backup":
+        """Return all objects as they are now, with the version of the newest change."""
+        return Backup(self.version, copy.deepcopy(self.objects))
+
+    async def restore(self, backup: "Backup") -> None:
+        """Go back to a backup as a restored etcd does: versions are given out again.
+
+        Watches stay open, as behind a proxy: they began at versions of the future now.
+        """
+        self.version, self.objects = backup.version, copy.deepcopy(backup.objects)
+        self._log = [change for change in self._log if change.version <= backup.version]
         await self._wake()
 
     async def carry_out_late(self) -> None:
@@ -151,6 +176,8 @@ class SmallApi:
         watch = request.query.get("watch") == "true"
         if self.refuse_everything or (watch and self.refuse_watches):
             return _status(503, "ServiceUnavailable", "the server is going away")
+        if watch and self.versions_are_too_large:
+            return _status(504, "Timeout", "Too large resource version")
         if watch:
             return await self._watch(request, kind)
         limit = min(int(request.query.get("limit", 500)), self.page_size)
@@ -216,6 +243,7 @@ class SmallApi:
 
     async def get_lease(self, request: web.Request) -> web.Response:
         """Return one Lease."""
+        self.lease_reads += 1
         if self.forbid_leases:
             return _status(403, "Forbidden", "leases are forbidden")
         if self.refuse_everything:
@@ -259,6 +287,19 @@ class SmallApi:
         # What is written as it was keeps its version.
         if changed != lease:
             await self.put(LEASES, changed)
+        return web.json_response(self.objects[LEASES][_path_key(request)])
+
+    async def replace_lease(self, request: web.Request) -> web.Response:
+        """Replace a Lease of the version that the body names."""
+        before, self.before_a_lease_is_written = self.before_a_lease_is_written, None
+        if before is not None:
+            await before()
+        if self.refuse_everything:
+            return _status(503, "ServiceUnavailable", "the server is going away")
+        lease, known = await request.json(), self.objects[LEASES][_path_key(request)]
+        if lease["metadata"]["resourceVersion"] != known["metadata"]["resourceVersion"]:
+            return _status(409, "Conflict", "the object has been modified")
+        await self.put(LEASES, lease)
         return web.json_response(self.objects[LEASES][_path_key(request)])
 
     async def bind(self, request: web.Request) -> web.Response:
@@ -317,6 +358,7 @@ class SmallApi:
         app.router.add_post(leases, self.write_lease)
         app.router.add_get(leases + "/{name}", self.get_lease)
         app.router.add_patch(leases + "/{name}", self.write_lease)
+        app.router.add_put(leases + "/{name}", self.replace_lease)
         return app
 
 

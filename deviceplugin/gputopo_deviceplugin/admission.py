@@ -5,14 +5,12 @@ inside Allocate: there it could make kubelet forget the GPUs in flight.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from gputopo.topology.model import GpuUuid
+from gputopo.topology.model import Gpu, GpuUuid
 from gputopo_deviceplugin.allocate import (
     Grant,
-    Holder,
-    grant_of,
     placed_elsewhere,
     preferred,
     verify,
@@ -26,9 +24,9 @@ from gputopo_deviceplugin.identify import (
     unsettled,
 )
 from gputopo_deviceplugin.lister import ListError
-from gputopo_deviceplugin.podbook import PodBook
-from gputopo_deviceplugin.pods import PodKey, PodRecord
+from gputopo_deviceplugin.pods import PodRecord
 from gputopo_deviceplugin.state import Current
+from gputopo_deviceplugin.tracker import UsageTracker
 
 _LIST_SECONDS = 1.0
 _IN_FLIGHT_SECONDS = 2.0
@@ -50,28 +48,27 @@ class Admission:
         self,
         *,
         node: str,
-        pods: PodBook,
+        tracker: UsageTracker,
         lister: PodLister,
         current: Current,
-        controls: Callable[[], Sequence[str]],
+        grant: Callable[[Identified, Mapping[GpuUuid, Gpu]], Grant],
         timeout_seconds: float,
         on_refusal: Callable[[Refusal], None],
         on_grant: Callable[[Identified], None],
     ) -> None:
-        """Decide for ``node``; ``controls`` names the control devices that the host has."""
+        """Decide for ``node``; ``grant`` turns GPUs of the node into what a container gets."""
         self._node = node
-        self._pods = pods
+        self._pods = tracker.pods
+        self._tracker = tracker
         self._lister = lister
         self._current = current
-        self._controls = controls
+        self._grant_of = grant
         self._timeout_seconds = timeout_seconds
         self._on_refusal = on_refusal
         self._on_grant = on_grant
         self._lock = asyncio.Lock()
         self._expected: Identified | Refusal | None = None
         self._refused: set[str] = set()
-        self._granted: dict[GpuUuid, Holder] = {}
-        self._listed: dict[GpuUuid, Holder] = {}
         self._busy_until = 0.0
 
     async def prefer(self, question: Question) -> tuple[GpuUuid, ...] | Refusal:
@@ -92,17 +89,16 @@ class Admission:
         async with self._lock:
             expected, self._expected = self._expected, None
             deadline = _now() + self._timeout_seconds
-            await self._forget_gone(gpus, expected, deadline)
+            await self._refresh_others(gpus, expected, deadline)
             outcome = self._verify(gpus, expected)
             self._busy_until = _now() + _RECORDING_SECONDS
             if isinstance(outcome, Refusal):
                 self._refuse(outcome)
                 return outcome
-            holder = Holder(outcome.pod.key, outcome.container, outcome.pod.uid)
-            self._granted |= dict.fromkeys(outcome.gpus, holder)
+            self._tracker.grant(outcome)
             self._on_grant(outcome)
             hardware = self._current.hardware
-            return grant_of(outcome, hardware.gpus if hardware else {}, self._controls())
+            return self._grant_of(outcome, hardware.gpus if hardware else {})
 
     async def observe(self) -> list[ListedPod]:
         """Read kubelet's books while no container is in flight, and keep them as ours.
@@ -117,6 +113,11 @@ class Admission:
                     listed = await self._lister.list(self._timeout_seconds)
                     self._keep(listed)
                     return listed
+
+    @property
+    def assigned(self) -> frozenset[GpuUuid]:
+        """The GPUs of all containers, by kubelet's list and by grants that it does not list yet."""
+        return self._tracker.assigned()
 
     def forget_in_flight(self) -> None:
         """Expect nothing any more: kubelet started anew."""
@@ -135,7 +136,8 @@ class Admission:
         unread = await self._pods.refresh(asking, deadline - _now())
         outcome = self._judge(question, listed)
         if isinstance(outcome, Refusal):
-            holders = {self._listed[gpu].key for gpu in question.available & self._listed.keys()}
+            listed_holders = self._tracker.listed()
+            holders = {listed_holders[gpu].key for gpu in question.available & {*listed_holders}}
             await self._pods.refresh((idle | holders) - asking, deadline - _now())
             outcome = self._judge(question, listed)
         if isinstance(outcome, Identified) and unread:
@@ -149,63 +151,33 @@ class Admission:
     def _verify(
         self, gpus: Sequence[GpuUuid], expected: Identified | Refusal | None
     ) -> Identified | Refusal:
-        hardware = self._current.hardware
         return verify(
             gpus,
             expected,
             self._known(),
             node=self._node,
-            holders={**self._listed, **self._granted},
-            health=hardware.health if hardware else {},
+            holders=self._tracker.holders(gpus),
+            health=self._current.offered,
         )
 
-    async def _forget_gone(
+    async def _refresh_others(
         self, gpus: Sequence[GpuUuid], expected: Identified | Refusal | None, deadline: float
     ) -> None:
-        """Drop holders of these GPUs that ended since kubelet's books were read."""
-        own = expected.pod if isinstance(expected, Identified) else None
-        placed = placed_elsewhere(gpus, own.uid if own else None, self._known(), self._node)
-        holders = [
-            book[gpu]
-            for book in (self._listed, self._granted, placed)
-            for gpu in gpus
-            if gpu in book
-        ]
-        others = {holder.key for holder in holders if own is None or holder.uid != own.uid}
-        if not others:
-            return
-        await self._pods.refresh(others, deadline - _now())
-        for book in (self._listed, self._granted):
-            for gpu in gpus:
-                if gpu in book and not self._lives(book[gpu]):
-                    del book[gpu]
+        """Read other users of these GPUs again: they may have ended since kubelet's list."""
+        own = expected.pod.uid if isinstance(expected, Identified) else None
+        placed = placed_elsewhere(gpus, own, self._known(), self._node)
+        users = self._tracker.keys(gpus) | {(one.key, one.uid) for one in placed.values()}
+        others = {key for key, uid in users if own is None or uid != own}
+        if others:
+            await self._pods.refresh(others, deadline - _now())
 
     def _keep(self, listed: list[ListedPod]) -> None:
-        """Take kubelet's books over; a grant that it has not recorded yet stays ours."""
-        self._listed = {
-            gpu: Holder(pod.key, container, self._uid(pod.key))
-            for pod in listed
-            for container, held in pod.containers.items()
-            for gpu in held
-        }
-        self._granted = {
-            gpu: holder
-            for gpu, holder in self._granted.items()
-            if gpu not in self._listed and self._lives(holder)
-        }
+        self._tracker.see(listed)
         self._refused &= {pod.uid for pod in self._pods.values()}
 
     def _known(self) -> list[PodRecord]:
         """Return this node's pods without those refused: they hold nothing, and never will."""
         return [pod for pod in self._pods.values() if pod.uid not in self._refused]
-
-    def _lives(self, holder: Holder) -> bool:
-        pod = self._pods.get(holder.key)
-        return pod is not None and pod.live and holder.uid in {None, pod.uid}
-
-    def _uid(self, key: PodKey) -> str | None:
-        pod = self._pods.get(key)
-        return None if pod is None else pod.uid
 
     def _refuse(self, refusal: Refusal) -> None:
         if refusal.pod is not None:

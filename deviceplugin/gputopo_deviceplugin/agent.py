@@ -2,32 +2,43 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from functools import partial
 from typing import Any, Final
 
 from lightkube import AsyncClient
 
+from gputopo.api.names import GPUS_RESET_ANNOTATION
 from gputopo.runtime.log import fields
+from gputopo.topology.model import Gpu, GpuUuid
 from gputopo_deviceplugin import events
 from gputopo_deviceplugin.admission import Admission
-from gputopo_deviceplugin.allocate import CONTROL_DEVICES
+from gputopo_deviceplugin.allocate import CONTROL_DEVICES, Grant, grant_of
+from gputopo_deviceplugin.cgroups import Cgroups
 from gputopo_deviceplugin.compare import Difference
+from gputopo_deviceplugin.contact import Contact
 from gputopo_deviceplugin.hardware import HardwareWatch
 from gputopo_deviceplugin.health import Health
+from gputopo_deviceplugin.host import numa_nodes
 from gputopo_deviceplugin.identify import Identified, Refusal
 from gputopo_deviceplugin.kube import ApiServer, ApiServerError, Document
 from gputopo_deviceplugin.lister import Lister
 from gputopo_deviceplugin.metrics import Metrics
+from gputopo_deviceplugin.nodewatch import NodeWatch
 from gputopo_deviceplugin.observer import Observer
+from gputopo_deviceplugin.offering import Offering
 from gputopo_deviceplugin.podbook import PodBook
 from gputopo_deviceplugin.probes import Pulse
 from gputopo_deviceplugin.publish import now
 from gputopo_deviceplugin.register import Registrar
-from gputopo_deviceplugin.reporter import Reporter
+from gputopo_deviceplugin.reporter import Reporter, Sources
 from gputopo_deviceplugin.server import Servicer
+from gputopo_deviceplugin.session import NvmlSession
 from gputopo_deviceplugin.settings import Settings
 from gputopo_deviceplugin.state import Current
+from gputopo_deviceplugin.statefile import StateFile
+from gputopo_deviceplugin.tracker import UsageTracker
+from gputopo_deviceplugin.xidmarks import XidMarks
 
 _BEAT_SECONDS: Final = 1.0
 
@@ -46,15 +57,33 @@ class Agent:
         self._pulse = pulse
         self._current = Current()
         self._background: set[asyncio.Task[None]] = set()
-        self._api = ApiServer(client, node=settings.node, resource=settings.resource)
-        self._pods = PodBook(self._api, silence_seconds=2 * settings.resync_seconds)
+        self._contact = Contact(self._contact_changed)
+        self._api = ApiServer(
+            client,
+            node=settings.node,
+            resource=settings.resource,
+            on_answer=self._contact.heard,
+        )
+        self._node = NodeWatch(self._api, settings, self._offer_changed)
+        self._pods = PodBook(
+            self._api,
+            silence_seconds=2 * settings.resync_seconds,
+            on_list=self._contact.pods_listed,
+            on_unread=self._contact.doubt,
+            on_end=self._wake_reporter,
+        )
+        cgroups = Cgroups(settings.cgroup_dir)
+        cgroups.search()
+        tracker = UsageTracker(
+            self._pods, cgroups, StateFile(settings.state_dir / "usage.json"), self._failed
+        )
         self._lister = Lister(settings.pod_resources_socket, settings.resource)
         self._admission = Admission(
             node=settings.node,
-            pods=self._pods,
+            tracker=tracker,
             lister=self._lister,
             current=self._current,
-            controls=partial(_controls, settings),
+            grant=partial(_grant, settings),
             timeout_seconds=settings.admission_timeout_seconds,
             on_refusal=self._refused,
             on_grant=self._granted,
@@ -67,23 +96,31 @@ class Agent:
             resource=settings.resource,
             on_registration=self._registered,
         )
-        observer = Observer(
+        self._observer = Observer(
             self._admission,
-            self._pods,
+            tracker,
             node=settings.node,
             timeout_seconds=settings.api_timeout_seconds,
             on_difference=self._differs,
         )
-        self._reporter = Reporter(
-            settings,
+        self._offering = Offering(
             self._current,
             self._registrar,
-            observer,
-            self._pods,
-            self._api,
-            metrics,
-            pulse,
+            self._admission,
+            self._observer,
+            self._contact,
+            self._node,
         )
+        sources = Sources(
+            self._current,
+            self._registrar,
+            self._observer,
+            self._offering,
+            self._contact,
+            self._node,
+            self._pods,
+        )
+        self._reporter = Reporter(settings, sources, self._api, metrics, pulse)
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -100,23 +137,32 @@ class Agent:
     async def _run_loops(self) -> None:
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._beat())
-            known = await self._reporter.first_contact()
-            loops.create_task(self._pods.run())
+            loops.create_task(self._contact.run(self._api.heartbeat))
+            node = self._node
+            followers = (self._pods.run, node.node_follower.run, node.slice_follower.run)
+            loops.create_task(self._contact.follow(*followers))
+            known = await self._reporter.known_topology()
             loops.create_task(self._hardware().run(known))
             loops.create_task(self._registrar.run())
             loops.create_task(self._wake_at_changes())
             loops.create_task(self._reporter.resync())
             loops.create_task(self._reporter.run())
+            loops.create_task(self._reporter.watch_processes())
 
     def _hardware(self) -> HardwareWatch:
         settings = self._settings
         return HardwareWatch(
             self._current,
-            library_dir=settings.library_dir,
-            system_dir=settings.system_dir,
-            health_seconds=settings.health_seconds,
-            retry_seconds=settings.retry_seconds,
-            xid_quiet_seconds=settings.xid_quiet_seconds,
+            # Sysfs is read once: on virtual machines with a balloon the memory goes up and down,
+            # and each change of the spec would be a new generation of the topology.
+            NvmlSession(settings.library_dir, numa_nodes(settings.system_dir)),
+            XidMarks(
+                StateFile(settings.state_dir / "xids.json"),
+                quiet_seconds=settings.xid_quiet_seconds,
+            ),
+            settings,
+            reset_at=lambda: _annotation(self._node.document, GPUS_RESET_ANNOTATION),
+            on_hang=self._pulse.report_hang,
         )
 
     async def _beat(self) -> None:
@@ -137,10 +183,23 @@ class Agent:
 
     def _registered(self) -> None:
         self._admission.forget_in_flight()
+        self._observer.kubelet_started()
+        self._wake_reporter()
+
+    def _contact_changed(self) -> None:
+        if not self._contact.connected:
+            self._api.abandon()
+        self._offer_changed()
+
+    def _offer_changed(self) -> None:
+        self._offering.update()
         self._wake_reporter()
 
     def _wake_reporter(self) -> None:
         self._reporter.wake.set()
+
+    def _failed(self, what: str, error: Exception) -> None:
+        self._reporter.failed(what, error)
 
     def _granted(self, found: Identified) -> None:
         gpus = ",".join(found.gpus)
@@ -162,8 +221,8 @@ class Agent:
 
     def _tell_health(self, before: Health, after: Health) -> None:
         for gpu, fault in after.items():
-            if before.get(gpu) != fault:
-                event = events.health_changed(self._reporter.node, gpu, fault, now())
+            if before.get(gpu) != fault and self._node.document:
+                event = events.health_changed(self._node.document, gpu, fault, now())
                 self._in_background(self._record(event))
 
     async def _record(self, event: Document) -> None:
@@ -176,6 +235,15 @@ class Agent:
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+
+
+def _annotation(node: Document, name: str) -> str | None:
+    annotations = (node.get("metadata") or {}).get("annotations") or {}
+    return annotations.get(name)
+
+
+def _grant(settings: Settings, found: Identified, gpus: Mapping[GpuUuid, Gpu]) -> Grant:
+    return grant_of(found, gpus, _controls(settings), cdi_kind=settings.injected_cdi_kind)
 
 
 def _controls(settings: Settings) -> list[str]:

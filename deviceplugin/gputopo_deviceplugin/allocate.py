@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
+from gputopo.api.names import CUDA_VISIBLE_DEVICES, NVIDIA_VISIBLE_DEVICES
 from gputopo.topology.model import Gpu, GpuUuid
 from gputopo_deviceplugin.health import Health
 from gputopo_deviceplugin.identify import Identified, Question, Refusal
@@ -22,19 +23,33 @@ CONTROL_DEVICES: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The container that holds a GPU; ``uid`` is None where the API server did not tell it."""
+    """The container that uses a GPU.
+
+    Attributes:
+        key: its pod.
+        container: its name.
+        uid: of the pod; None where the API server did not return it.
+        gone: set where the pod was deleted or has ended, and a process of it still runs.
+    """
 
     key: PodKey
     container: str
     uid: str | None
+    gone: Literal["deleted", "ended"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a container gets: its environment, and its device nodes in rank order."""
+    """What a container gets: its environment, and its GPUs in rank order.
+
+    Attributes:
+        devices: names of device nodes in the host's device folder; empty with CDI.
+        cdi_devices: fully qualified CDI device names; empty with device nodes.
+    """
 
     environment: Mapping[str, str]
-    devices: tuple[str, ...]
+    devices: tuple[str, ...] = ()
+    cdi_devices: tuple[str, ...] = ()
 
 
 def preferred(question: Question, outcome: Identified | Refusal) -> tuple[GpuUuid, ...] | Refusal:
@@ -68,7 +83,7 @@ def verify(
             it did not ask.
         pods: live pods of this node.
         node: this node's name.
-        holders: who holds what, by the agent's own books.
+        holders: the users of GPUs: live pods, and processes of ended and deleted ones.
         health: of every GPU of this node.
     """
     if isinstance(expected, Refusal):
@@ -84,7 +99,7 @@ def verify(
             pod,
         )
     others = {gpu: holder for gpu, holder in holders.items() if not _is_own(holder, found)}
-    others |= placed_elsewhere(gpus, pod.uid, pods, node)
+    others = {**placed_elsewhere(gpus, pod.uid, pods, node), **others}
     obstacles = [
         obstacle
         for gpu in sorted(gpus)
@@ -110,11 +125,27 @@ def placed_elsewhere(
     }
 
 
-def grant_of(found: Identified, gpus: Mapping[GpuUuid, Gpu], controls: Sequence[str]) -> Grant:
-    """Return what the container gets. CUDA numbers its devices in the order of the variable."""
+def grant_of(
+    found: Identified,
+    gpus: Mapping[GpuUuid, Gpu],
+    controls: Sequence[str],
+    *,
+    cdi_kind: str | None = None,
+) -> Grant:
+    """Return what the container gets. CUDA numbers its devices in the order of its variable.
+
+    With a CDI kind, containerd or CRI-O inject the GPUs. NVIDIA_VISIBLE_DEVICES is then ``void``:
+    without a value, NVIDIA's runtime would read the one of the image, which is ``all`` in CUDA
+    base images; with the UUIDs, its legacy hook would inject the same GPUs a second time.
+    """
     uuids = ",".join(found.gpus)
+    if cdi_kind is not None:
+        return Grant(
+            environment={CUDA_VISIBLE_DEVICES: uuids, NVIDIA_VISIBLE_DEVICES: "void"},
+            cdi_devices=tuple(f"{cdi_kind}={uuid}" for uuid in found.gpus),
+        )
     return Grant(
-        environment={"CUDA_VISIBLE_DEVICES": uuids, "NVIDIA_VISIBLE_DEVICES": uuids},
+        environment={CUDA_VISIBLE_DEVICES: uuids, NVIDIA_VISIBLE_DEVICES: uuids},
         devices=(*(f"nvidia{gpus[uuid].minor}" for uuid in found.gpus), *controls),
     )
 
@@ -124,7 +155,13 @@ def _obstacle(gpu: GpuUuid, other: Holder | None, health: Health) -> str | None:
         return f"this node has no {gpu}"
     if (fault := health[gpu]) is not None:
         return f"{gpu} is unhealthy: {fault}"
-    return f"{gpu} is held by pod {other.key}" if other is not None else None
+    return None if other is None else _use(gpu, other)
+
+
+def _use(gpu: GpuUuid, holder: Holder) -> str:
+    if holder.gone is not None:
+        return f"{gpu} is in use by a process of {holder.gone} pod {holder.key}"
+    return f"{gpu} is held by pod {holder.key}"
 
 
 def _is_own(holder: Holder, found: Identified) -> bool:
@@ -153,11 +190,12 @@ def _handed_on(
             found = _next_with(gpus, pod, node, holders)
             if found is not None:
                 return found
-    held = [f"{gpu} is held by pod {holders[gpu].key}" for gpu in sorted(gpus) if gpu in holders]
+    held = [_use(gpu, holders[gpu]) for gpu in sorted(gpus) if gpu in holders]
     reasons = f" ({'; '.join(held)})" if held else ""
     return Refusal(
         f"kubelet took {_names(gpus)} without asking for a preference, and no init container "
-        f"hands them on{reasons}: set kubelet's topology manager policy to none"
+        f"hands them on{reasons}: the agent was registered again in between, or another plugin "
+        "has registered the same resource; create the pod again"
     )
 
 

@@ -13,11 +13,17 @@ from gputopo_deviceplugin.pods import PlacementError, PodKey, PodRecord, placed_
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A live container that has other GPUs than it was given; ``message`` names both."""
+    """A live container that has other GPUs than it was given; ``message`` names both.
+
+    Attributes:
+        missing: the GPUs that it was given where kubelet has no record of any.
+    """
 
     pod: PodRecord = field(compare=False)
     uid: str
     message: str
+    container: str
+    missing: frozenset[GpuUuid] = frozenset()
 
 
 def differences(
@@ -35,14 +41,26 @@ def differences(
     """
     known = [(entry, pods[entry.key]) for entry in listed if entry.key in pods]
     return [
-        Difference(pod, pod.uid, f"pod {pod.key}: {text}")
-        for entry, pod in known
-        if pod.live
-        for text in _texts(entry, pod, node)
+        difference for entry, pod in known if pod.live for difference in _of_pod(entry, pod, node)
     ]
 
 
-def _texts(entry: ListedPod, pod: PodRecord, node: str) -> Iterator[str]:
+def restored(listed: Sequence[ListedPod], lost: Sequence[Difference]) -> list[ListedPod]:
+    """Return kubelet's list with the GPUs of which it lost the record."""
+    missing = {(each.pod.key, each.container): each.missing for each in lost}
+    return [
+        ListedPod(
+            entry.key,
+            {
+                container: held or missing.get((entry.key, container), held)
+                for container, held in entry.containers.items()
+            },
+        )
+        for entry in listed
+    ]
+
+
+def _of_pod(entry: ListedPod, pod: PodRecord, node: str) -> Iterator[Difference]:
     try:
         placed, reason = placed_gpus(pod, node), ""
     except PlacementError as error:
@@ -50,10 +68,12 @@ def _texts(entry: ListedPod, pod: PodRecord, node: str) -> Iterator[str]:
     for container, held in entry.containers.items():
         given = frozenset(placed.get(container, ()))
         if held != given and (held or pod.running):
-            yield (
+            text = (
                 f"container {container} has {_names(held)} by kubelet's books, and was given "
                 f"{_names(given)}{reason}"
             )
+            missing = frozenset() if held else given
+            yield Difference(pod, pod.uid, f"pod {pod.key}: {text}", container, missing)
 
 
 def _names(gpus: Collection[GpuUuid]) -> str:

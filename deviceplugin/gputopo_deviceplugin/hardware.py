@@ -4,24 +4,20 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
-from typing import Final, TypeVar
-
-from pydantic import ValidationError
+from typing import Any, Final, TypeVar
 
 from gputopo.runtime.log import fields
-from gputopo.topology.model import GpuUuid, NodeTopology, TopologyError
-from gputopo.topology.published import to_spec
-from gputopo_deviceplugin.discover import discover
-from gputopo_deviceplugin.health import XidMark, all_unhealthy, health_of, is_critical
-from gputopo_deviceplugin.host import numa_nodes
-from gputopo_deviceplugin.nvml import Nvml, NvmlError, XidEvents
-from gputopo_deviceplugin.readings import Readings, Xid
+from gputopo.topology.model import NodeTopology
+from gputopo_deviceplugin.daemonthread import finished, in_daemon_thread
+from gputopo_deviceplugin.health import all_unhealthy, health_of
+from gputopo_deviceplugin.session import Fault, Look, NvmlSession
+from gputopo_deviceplugin.settings import Settings
 from gputopo_deviceplugin.state import Current, Hardware
+from gputopo_deviceplugin.xidmarks import XidMarks
 
-_LISTEN_MILLISECONDS: Final = 250
+_END_SECONDS: Final = 1.0
+"""Longest wait for NVML when the agent ends."""
 
 _log = logging.getLogger(__name__)
 
@@ -29,123 +25,125 @@ Value = TypeVar("Value")
 
 
 class HardwareWatch:
-    """Keeps ``current`` true. All of NVML is called from one thread of its own."""
+    """Keeps ``current`` up to date.
+
+    There is at most one call of NVML at a time, in a daemon thread. While one exceeds its time
+    limit all GPUs are unhealthy, and no further call is made until it has returned.
+    """
 
     def __init__(
         self,
         current: Current,
+        session: NvmlSession,
+        marks: XidMarks,
+        settings: Settings,
         *,
-        library_dir: Path,
-        system_dir: Path,
-        health_seconds: float,
-        retry_seconds: float,
-        xid_quiet_seconds: float,
+        reset_at: Callable[[], str | None],
+        on_hang: Callable[[str | None], None],
     ) -> None:
-        """Read every ``health_seconds``; without NVML try every ``retry_seconds``."""
+        """Read NVML through ``session``.
+
+        Args:
+            current: what is known of the GPUs.
+            session: NVML; closed when the watch ends.
+            marks: XIDs of the GPUs.
+            settings: pauses and time limits.
+            reset_at: returns the value of the Node's annotation ``gputopo.io/gpus-reset-at``;
+                called at each reading.
+            on_hang: called with the reason when a call exceeds its time limit, and with
+                None when it has returned.
+        """
         self._current = current
-        self._library_dir = library_dir
-        # Read once: on virtual machines with a balloon the memory goes up and down, and each
-        # change of the spec would be a new generation of the topology.
-        self._numa_nodes = numa_nodes(system_dir)
-        self._health_seconds = health_seconds
-        self._retry_seconds = retry_seconds
-        self._xid_quiet_seconds = xid_quiet_seconds
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="nvml")
-        self._nvml: Nvml | None = None
-        self._events: XidEvents | None = None
-        self._answering: frozenset[str] = frozenset()
-        self._marks: dict[GpuUuid, XidMark] = {}
+        self._session = session
+        self._marks = marks
+        self._settings = settings
+        self._reset_at = reset_at
+        self._on_hang = on_hang
+        self._known: NodeTopology | None = None
+        self._in_flight: asyncio.Future[Any] | None = None
 
     async def run(self, known: NodeTopology | None) -> None:
         """Follow the GPUs until cancelled, from what was ``known`` of them before."""
+        self._known = known
         try:
             while True:
-                hardware = await self._call(partial(self._look, known))
-                known = hardware.topology
-                self._tell(hardware)
-                self._current.set(hardware)
-                await self._pause(hardware)
+                self._set(self._hardware(await self._look()))
+                await self._pause()
         finally:
-            await asyncio.shield(self._call(self._close))
-            self._thread.shutdown()
+            await self._end()
 
-    async def _pause(self, hardware: Hardware) -> None:
-        """Wait for the time of the next reading, or for an XID."""
-        if self._events is None:
-            wait = self._retry_seconds if hardware.fault else self._health_seconds
-            await asyncio.sleep(wait)
+    async def _pause(self) -> None:
+        """Wait for the time of the next reading, or for an XID, or for the end of a hang."""
+        if not self._session.listens:
+            await asyncio.sleep(self._settings.retry_seconds)
             return
-        deadline = time.monotonic() + self._health_seconds
-        while time.monotonic() < deadline:
-            xid = await self._call(self._listen)
-            if xid is None:
-                continue
-            _log.warning(
-                "XID %s", fields(gpu=xid.uuid, xid=xid.code, critical=is_critical(xid.code))
-            )
-            if is_critical(xid.code):
-                self._marks[GpuUuid(xid.uuid)] = XidMark(xid.code, time.monotonic())
+        hardware = self._current.hardware
+        deadline = time.monotonic() + self._settings.health_seconds
+        while time.monotonic() < deadline and self._current.hardware is hardware:
+            limit = self._settings.nvml_timeout_seconds
+            xid = await self._call(self._session.listen, "waiting for XIDs", limit)
+            if xid is not None and self._marks.add(xid):
                 return
 
-    async def _call(self, function: Callable[[], Value]) -> Value:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, function)
-
-    def _look(self, known: NodeTopology | None) -> Hardware:
-        try:
-            if self._nvml is None:
-                self._nvml = Nvml(self._library_dir)
-            readings = self._nvml.read()
-            self._listen_to(readings)
-            topology = _publishable(discover(readings, self._numa_nodes, known))
-        except (NvmlError, TopologyError) as error:
-            self._close()
-            fault = str(error)
-            return Hardware(known, all_unhealthy(known, fault) if known else {}, fault)
-        if not topology.gpus and known is None:
-            return Hardware(None, {}, None)
-        health = health_of(
-            topology,
-            readings,
-            self._marks,
-            now_seconds=time.monotonic(),
-            xid_quiet_seconds=self._xid_quiet_seconds,
+    async def _look(self) -> Look | Fault:
+        settings = self._settings
+        opened = self._session.is_open
+        return await self._call(
+            partial(self._session.look, self._known),
+            "reading the GPUs" if opened else "opening NVML and reading the GPUs",
+            settings.nvml_timeout_seconds if opened else settings.nvml_open_timeout_seconds,
         )
-        return Hardware(topology, health, None)
 
-    def _listen_to(self, readings: Readings) -> None:
-        """Register for XIDs anew when other GPUs answer than before."""
-        answering = frozenset(gpu.uuid for gpu in readings.gpus)
-        if self._events is not None and answering == self._answering:
+    async def _call(self, function: Callable[[], Value], purpose: str, limit: float) -> Value:
+        """Return the function's result, however late; report a hang after ``limit`` seconds."""
+        call = in_daemon_thread(function, "nvml")
+        self._in_flight = call
+        if not await finished(call, limit):
+            self._report_hang(f"{purpose} takes longer than {limit:g} s")
+            await finished(call)
+            _log.warning("NVML responds again %s", fields(after=purpose))
+            self._on_hang(None)
+        return call.result()
+
+    def _report_hang(self, what: str) -> None:
+        reason = (
+            f"NVML does not respond: {what}; see the kernel log for NVRM messages, and reboot "
+            "the node if it stays so"
+        )
+        _log.error("NVML hangs %s", fields(reason=reason))
+        self._set(self._unavailable(reason))
+        self._on_hang(reason)
+
+    def _hardware(self, found: Look | Fault) -> Hardware:
+        if isinstance(found, Fault):
+            return self._unavailable(found.reason)
+        if not found.topology.gpus and self._known is None:
+            return Hardware(None, {}, None)
+        reset_at = self._reset_at()
+        if reset_at is not None:
+            self._marks.reset_at(reset_at)
+        marks = self._marks.after(found.readings)
+        quiet = self._settings.xid_quiet_seconds
+        health = health_of(found.topology, found.readings, marks, xid_quiet_seconds=quiet)
+        return Hardware(found.topology, health, None)
+
+    def _unavailable(self, reason: str) -> Hardware:
+        known = self._known
+        return Hardware(known, all_unhealthy(known, reason) if known else {}, reason)
+
+    def _set(self, hardware: Hardware) -> None:
+        self._log_changes(hardware)
+        self._known = hardware.topology
+        self._current.set(hardware)
+
+    async def _end(self) -> None:
+        """Close the session, unless a call hangs: its thread ends with the process."""
+        if self._in_flight is not None and not await finished(self._in_flight, _END_SECONDS):
+            _log.warning("NVML not closed, a call hangs")
             return
-        if self._events is not None:
-            self._events.close()
-            self._events = None
-        self._events = XidEvents()
-        self._answering = answering
+        await finished(in_daemon_thread(self._session.close, "nvml"), _END_SECONDS)
 
-    def _listen(self) -> Xid | None:
-        if self._events is None:
-            return None
-        try:
-            return self._events.wait(_LISTEN_MILLISECONDS)
-        except NvmlError as error:
-            _log.warning("XIDs not heard, registering again %s", fields(reason=error))
-            self._answering = frozenset()
-            time.sleep(_LISTEN_MILLISECONDS / 1000)
-            return None
-
-    def _close(self) -> None:
-        if self._nvml is None:
-            return
-        try:
-            if self._events is not None:
-                self._events.close()
-            self._nvml.close()
-        except NvmlError as error:
-            _log.debug("NVML not closed %s", fields(reason=error))
-        self._nvml = self._events = None
-
-    def _tell(self, hardware: Hardware) -> None:
+    def _log_changes(self, hardware: Hardware) -> None:
         before = self._current.hardware
         if before is None or before.fault != hardware.fault:
             _log.info(
@@ -155,18 +153,3 @@ class HardwareWatch:
         for gpu, fault in hardware.health.items():
             if before is not None and before.health.get(gpu) != fault:
                 _log.warning("health changed %s", fields(gpu=gpu, fault=fault or "none"))
-
-
-def _publishable(topology: NodeTopology) -> NodeTopology:
-    """Return the topology itself.
-
-    Raises:
-        TopologyError: where the API has no words for what NVML says.
-    """
-    try:
-        to_spec(topology)
-    except ValidationError as error:
-        detail = error.errors()[0]
-        field = ".".join(map(str, detail["loc"]))
-        raise TopologyError(f"NVML: {field}: {detail['msg']} (got {detail['input']!r})") from None
-    return topology

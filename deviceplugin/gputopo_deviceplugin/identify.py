@@ -187,6 +187,7 @@ def _obstacle(
     if missing := question.must - set(gpus):
         return (
             f"kubelet insists on {', '.join(sorted(missing))}, which is not among the pod's GPUs: "
-            "set kubelet's topology manager policy to none"
+            "its record of the pod's init containers differs from the pod's annotation; create "
+            "the pod again"
         )
     return None

@@ -1,73 +1,32 @@
 """The API server, through lightkube: the only module that knows how it is asked."""
 
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
 import httpx2
-import msgspec
 from lightkube import AsyncClient
-from lightkube.core.resource import ApiInfo, ResourceDef
-from lightkube.generic_resource import (
-    GenericGlobalResource,
-    GenericGlobalStatus,
-    GenericNamespacedResource,
-    create_api_info,
-)
+from lightkube.generic_resource import GenericGlobalResource
 from lightkube.types import PatchType
 
-from gputopo.api.names import GROUP, VERSION
+from gputopo_deviceplugin.documents import (
+    EventDocument,
+    NodeDocument,
+    PodDocument,
+    ResourceSliceDocument,
+    TopologyDocument,
+    TopologyStatusDocument,
+)
 from gputopo_deviceplugin.pods import PodKey, PodRecord, record_of
+from gputopo_deviceplugin.requests import ApiServerError, Requests, translated
 
-_TOPOLOGY = ResourceDef(GROUP, VERSION, "GPUTopology")
+__all__ = ["ApiServer", "ApiServerError", "Document", "DocumentChange", "PodChange"]
+
 _EVERYWHERE = "*"
+_METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
 Document = Mapping[str, Any]
-
-
-class PodDocument(GenericNamespacedResource):
-    """A pod as a dict."""
-
-    _api_info = create_api_info("", "v1", "Pod", "pods")
-
-
-class NodeDocument(GenericGlobalResource):
-    """A node as a dict."""
-
-    _api_info = create_api_info("", "v1", "Node", "nodes")
-
-
-class EventDocument(GenericNamespacedResource):
-    """An event as a dict."""
-
-    _api_info = create_api_info("", "v1", "Event", "events")
-
-
-class TopologyDocument(GenericGlobalResource):
-    """A GPUTopology as a dict."""
-
-    _api_info = create_api_info(*_TOPOLOGY, "gputopologies")
-
-
-class TopologyStatusDocument(GenericGlobalStatus):
-    """The status subresource of a GPUTopology."""
-
-    _api_info = ApiInfo(
-        resource=_TOPOLOGY,
-        parent=_TOPOLOGY,
-        plural="gputopologies",
-        verbs=["patch"],
-        action="status",
-    )
-
-
-class ApiServerError(Exception):
-    """The API server refused (``status`` says how) or did not answer (None)."""
-
-    def __init__(self, message: str, status: int | None = None) -> None:
-        super().__init__(f"API server: {message}")
-        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +37,42 @@ class PodChange:
     deleted: bool
 
 
+@dataclass(frozen=True, slots=True)
+class DocumentChange:
+    """One change of another object."""
+
+    document: Document
+    deleted: bool
+
+
 class ApiServer:
     """What the agent asks of the API server, about its own node only."""
 
-    def __init__(self, client: AsyncClient, *, node: str, resource: str) -> None:
-        """Use ``client``; ``resource`` is the extended resource that counts GPUs."""
+    def __init__(
+        self,
+        client: AsyncClient,
+        *,
+        node: str,
+        resource: str,
+        on_answer: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Use ``client``; ``resource`` is the extended resource that counts GPUs.
+
+        ``on_answer`` is called at every successful answer and at every watch event.
+        """
         self._client = client
         self._node = node
         self._resource = resource
+        self._on_answer = on_answer
+        self._requests = Requests(on_answer)
+
+    def abandon(self) -> None:
+        """Fail all requests that wait for an answer: the API server is lost."""
+        self._requests.abandon()
 
     async def pods(self) -> tuple[list[PodRecord], str]:
         """Return the pods of this node and the resource version of the list."""
-        with _translated():
+        async with self._requests.one():
             pages = self._client.list(
                 PodDocument, namespace=_EVERYWHERE, fields={"spec.nodeName": self._node}
             )
@@ -98,7 +81,7 @@ class ApiServer:
 
     async def changes(self, resource_version: str) -> AsyncGenerator[PodChange, None]:
         """Yield the changes of this node's pods since a list."""
-        with _translated():
+        with translated():
             watch = self._client.watch(
                 PodDocument,
                 namespace=_EVERYWHERE,
@@ -107,24 +90,56 @@ class ApiServer:
             )
             async with aclosing(watch) as changes:  # type: ignore[type-var]  # it is a generator
                 async for kind, document in changes:
+                    self._on_answer()
                     yield PodChange(record_of(document, self._resource), kind == "DELETED")
 
     async def pod(self, key: PodKey) -> PodRecord | None:
         """Return a pod as it is now, None where there is none of that name."""
-        with _translated():
+        async with self._requests.one():
             document = await _absent(
                 self._client.get(PodDocument, key.name, namespace=key.namespace)
             )
-        return None if document is None else record_of(document, self._resource)
+            return None if document is None else record_of(document, self._resource)
 
-    async def node(self) -> Document:
-        """Return this node's Node object."""
-        with _translated():
-            return await self._client.get(NodeDocument, self._node)
+    async def heartbeat(self) -> None:
+        """Read the metadata of this node's Node, as cheaply as possible.
+
+        Version 0 is answered from the API server's memory, without etcd. It needs the agent's
+        credentials and rights, as its other requests do.
+
+        Raises:
+            ApiServerError: where there was no answer, or an error.
+        """
+        async with self._requests.one():
+            # lightkube's own get takes neither a version nor a media type.
+            get = self._client._client.request(  # noqa: SLF001
+                "get",
+                res=NodeDocument,
+                name=self._node,
+                params={"resourceVersion": "0"},
+                headers={"Accept": _METADATA_ONLY},
+            )
+            await _absent(get)
+
+    async def nodes(self) -> tuple[list[Document], str]:
+        """Return this node's Node object, where there is one, and the version of the list."""
+        return await self._list(NodeDocument, {"metadata.name": self._node})
+
+    def node_changes(self, resource_version: str) -> AsyncGenerator[DocumentChange, None]:
+        """Yield the changes of this node's Node object since a list."""
+        return self._watch(NodeDocument, {"metadata.name": self._node}, resource_version)
+
+    async def slices(self) -> tuple[list[Document], str]:
+        """Return this node's ResourceSlices and the version of the list."""
+        return await self._list(ResourceSliceDocument, {"spec.nodeName": self._node})
+
+    def slice_changes(self, resource_version: str) -> AsyncGenerator[DocumentChange, None]:
+        """Yield the changes of this node's ResourceSlices since a list."""
+        return self._watch(ResourceSliceDocument, {"spec.nodeName": self._node}, resource_version)
 
     async def topology(self) -> Document | None:
         """Return this node's GPUTopology, None where there is none."""
-        with _translated():
+        async with self._requests.one():
             document: Document | None = await _absent(
                 self._client.get(TopologyDocument, self._node)
             )
@@ -132,7 +147,7 @@ class ApiServer:
 
     async def create_topology(self, metadata: Document, spec: Document) -> Document:
         """Create this node's GPUTopology and return it."""
-        with _translated():
+        async with self._requests.one():
             created: Document = await self._client.create(
                 TopologyDocument.from_dict({"metadata": metadata, "spec": spec})
             )
@@ -140,7 +155,7 @@ class ApiServer:
 
     async def patch_topology(self, body: Document) -> Document:
         """Change spec or metadata of this node's GPUTopology and return it."""
-        with _translated():
+        async with self._requests.one():
             return await self._client.patch(
                 TopologyDocument, self._node, dict(body), patch_type=PatchType.MERGE
             )
@@ -153,15 +168,32 @@ class ApiServer:
         body: dict[str, Any] = {"status": status}
         if version is not None:
             body["metadata"] = {"resourceVersion": version}
-        with _translated():
+        async with self._requests.one():
             return await self._client.patch(
                 TopologyStatusDocument, self._node, body, patch_type=PatchType.MERGE
             )
 
     async def create_event(self, event: Document) -> None:
         """Create an Event."""
-        with _translated():
+        async with self._requests.one():
             await self._client.create(EventDocument(**event))
+
+    async def _list(
+        self, kind: type[GenericGlobalResource], selected: Mapping[str, str]
+    ) -> tuple[list[Document], str]:
+        async with self._requests.one():
+            pages = self._client.list(kind, fields=dict(selected))
+            return [document async for document in pages], pages.resourceVersion
+
+    async def _watch(
+        self, kind: type[GenericGlobalResource], selected: Mapping[str, str], version: str
+    ) -> AsyncGenerator[DocumentChange, None]:
+        with translated():
+            watch = self._client.watch(kind, fields=dict(selected), resource_version=version)
+            async with aclosing(watch) as changes:  # type: ignore[type-var]  # it is a generator
+                async for event, document in changes:
+                    self._on_answer()
+                    yield DocumentChange(document, event == "DELETED")
 
 
 async def _absent(get: Any) -> Any:  # noqa: ANN401 - lightkube's generic documents
@@ -171,19 +203,3 @@ async def _absent(get: Any) -> Any:  # noqa: ANN401 - lightkube's generic docume
         if error.response is not None and error.response.status_code == httpx2.codes.NOT_FOUND:
             return None
         raise
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except httpx2.HTTPStatusError as error:
-        # An error inside a watch stream has no response of its own, only a Status.
-        code = getattr(getattr(error, "status", None), "code", None)
-        if error.response is not None:
-            code = error.response.status_code
-        raise ApiServerError(f"{code}: {error}", code) from error
-    except httpx2.HTTPError as error:
-        raise ApiServerError(f"{type(error).__name__}: {error}") from error
-    except msgspec.MsgspecError as error:
-        raise ApiServerError(f"unreadable answer: {error}") from error

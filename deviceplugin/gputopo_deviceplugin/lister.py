@@ -1,5 +1,7 @@
 """Kubelet's pod-resources list: which container holds which GPUs by kubelet's own books."""
 
+import asyncio
+import random
 import re
 from pathlib import Path
 from typing import Final
@@ -26,6 +28,14 @@ _SUBDOMAIN: Final = re.compile(r"(?=.{1,253}$)[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 _DEVICE: Final = re.compile(r"[!-~]{1,63}")
 _LONGEST_REASON: Final = 300
 
+_PAUSE_SECONDS: Final = 0.015
+_TRIED_SECONDS: Final = {
+    grpc.StatusCode.RESOURCE_EXHAUSTED: 60.0,
+    grpc.StatusCode.UNAVAILABLE: 0.1,
+}
+"""How long a call is repeated at most. Kubelet answers RESOURCE_EXHAUSTED beyond 100 calls a second
+of all clients together; UNAVAILABLE for longer than a moment means that it is down."""
+
 
 class ListError(Exception):
     """Kubelet did not list its pods."""
@@ -48,11 +58,13 @@ class Lister:
     async def list(self, timeout_seconds: float) -> list[ListedPod]:
         """Return every pod that kubelet knows, also those that hold no GPU.
 
+        A call that kubelet rejects for its rate limit is repeated until the time is up.
+
         Raises:
             ListError: where kubelet does not answer in time, or nothing that can be its books.
         """
         try:
-            raw = await self._list(api.ListPodResourcesRequest(), timeout=timeout_seconds)
+            raw = await self._called(timeout_seconds)
             reply = api.ListPodResourcesResponse.FromString(raw)
             return [self._pod(pod) for pod in reply.pod_resources]
         except grpc.aio.AioRpcError as error:
@@ -63,6 +75,25 @@ class Lister:
     async def close(self) -> None:
         """Close the connection."""
         await self._channel.close(None)
+
+    async def _called(self, timeout_seconds: float) -> bytes:
+        clock = asyncio.get_running_loop().time
+        start = clock()
+        rejection: grpc.aio.AioRpcError | None = None
+        while True:
+            left = timeout_seconds - (clock() - start)
+            try:
+                raw: bytes = await self._list(api.ListPodResourcesRequest(), timeout=left)
+            except grpc.aio.AioRpcError as error:
+                # The first rejection says more than that the time is up.
+                rejection = rejection or error
+                tried = clock() - start + _PAUSE_SECONDS
+                if tried > min(timeout_seconds, _TRIED_SECONDS.get(error.code(), 0.0)):
+                    raise rejection from None
+            else:
+                return raw
+            # Jitter, so that clients that were rejected together do not come back together.
+            await asyncio.sleep(_PAUSE_SECONDS * random.uniform(0.7, 1.3))  # noqa: S311
 
     def _pod(self, pod: api.PodResources) -> ListedPod:
         _check("a namespace", _LABEL, pod.namespace)

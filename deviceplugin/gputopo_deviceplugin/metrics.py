@@ -20,9 +20,24 @@ class Metrics:
         self._ready = Gauge(
             "gputopo_agent_serving", "1 while kubelet is served", registry=self.registry
         )
+        self._connected = Gauge(
+            "gputopo_agent_api_server_connected",
+            "1 while the API server answers and this node's pods are known",
+            registry=self.registry,
+        )
         self._differing = Gauge(
             "gputopo_agent_differing_containers",
             "Containers that have other GPUs by kubelet's books than they were given",
+            registry=self.registry,
+        )
+        self._deleted = Gauge(
+            "gputopo_agent_gpus_of_deleted_pods",
+            "GPUs that processes of deleted or ended pods still use",
+            registry=self.registry,
+        )
+        self._tracking = Gauge(
+            "gputopo_agent_process_tracking",
+            "1 while the processes of pods can be seen in kubelet's cgroups",
             registry=self.registry,
         )
         self._allocations = Counter(
@@ -44,13 +59,25 @@ class Metrics:
         for result in ("granted", "refused"):
             self._allocations.labels(result)
 
-    def show(self, hardware: Hardware, serving: Serving, *, differing: int) -> None:
+    def show(
+        self,
+        hardware: Hardware,
+        serving: Serving,
+        *,
+        differing: int,
+        deleted: int,
+        processes_seen: bool,
+        connected: bool,
+    ) -> None:
         """Take over the state as it is now."""
         healthy = sum(fault is None for fault in hardware.health.values())
         self._gpus.labels("healthy").set(healthy)
         self._gpus.labels("unhealthy").set(len(hardware.health) - healthy)
         self._ready.set(serving.ready)
+        self._connected.set(connected)
         self._differing.set(differing)
+        self._deleted.set(deleted)
+        self._tracking.set(processes_seen)
 
     def count_allocation(self, *, granted: bool) -> None:
         """Count a container that got its GPUs, or was refused."""

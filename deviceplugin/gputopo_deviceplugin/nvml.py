@@ -139,7 +139,17 @@ def _gpu(index: int, handle: Any) -> GpuReading:  # noqa: ANN401 - a ctypes poin
         pcie_lanes=_supported(lambda: pynvml.nvmlDeviceGetMaxPcieLinkWidth(handle), 0),
         nvlinks=tuple(_nvlinks(handle)),
         mig=bool(_supported(lambda: pynvml.nvmlDeviceGetMigMode(handle)[0], 0)),
+        recovery_action=_recovery_action(handle),
     )
+
+
+def _recovery_action(handle: Any) -> int | None:  # noqa: ANN401 - a ctypes pointer
+    asked = [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION]
+    fields: Iterable[Any] = _supported(lambda: pynvml.nvmlDeviceGetFieldValues(handle, asked), ())
+    for field in fields:
+        if field.nvmlReturn == pynvml.NVML_SUCCESS:
+            return int(field.value.uiVal)
+    return None
 
 
 def _nvlinks(handle: Any) -> Iterator[NvLinkReading]:  # noqa: ANN401 - a ctypes pointer

@@ -1,14 +1,16 @@
 """What kubelet really gave: the status of every GPU, and the conditions of the node. Pure."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from gputopo.api.names import READY_CONDITION
 from gputopo.api.v1alpha1 import Condition, ConditionStatus, GPUTopologyStatus, ObservedGpu
+from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.allocate import Holder
 from gputopo_deviceplugin.health import Health
-from gputopo_deviceplugin.identify import ListedPod
-from gputopo_deviceplugin.pods import PodKey, PodRecord
+from gputopo_deviceplugin.offer import Withheld
+from gputopo_deviceplugin.pods import PodsVersion, version_number
 from gputopo_deviceplugin.state import Hardware
 
 
@@ -21,6 +23,21 @@ class Serving:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The GPUs in use, and how far that accounts for the changes of pods.
+
+    Attributes:
+        gpus: health and user of every GPU.
+        pods_version: of the pods that were known before users and processes were looked at.
+        processes_seen: False where no process of a deleted pod can be seen.
+    """
+
+    gpus: Sequence[ObservedGpu]
+    pods_version: PodsVersion
+    processes_seen: bool
+
+
 _Wanted = tuple[str, bool, str, str]
 """A condition: its type, whether it holds, one word why, and a text."""
 
@@ -29,41 +46,30 @@ STOPPING: Final = Serving(
 )
 
 
-def observed_gpus(
-    health: Health, listed: Sequence[ListedPod], pods: Mapping[PodKey, PodRecord]
-) -> list[ObservedGpu]:
-    """Return health and holder of every GPU.
-
-    Args:
-        health: of the GPUs of this node, in the order of the result.
-        listed: kubelet's books.
-        pods: this node's pods; one that is not there is a holder without UID.
-    """
-    holders = {
-        gpu: (pod.key, container)
-        for pod in listed
-        for container, held in pod.containers.items()
-        for gpu in held
-    }
+def observed_gpus(health: Health, users: Mapping[GpuUuid, Holder]) -> list[ObservedGpu]:
+    """Return health and user of every GPU, in the order of ``health``."""
     result = []
     for uuid, fault in health.items():
         gpu = ObservedGpu(uuid=uuid, healthy=fault is None, reason=fault)
-        if uuid in holders:
-            key, container = holders[uuid]
-            holder = {
-                "pod_uid": pods[key].uid if key in pods else None,
-                "namespace": key.namespace,
-                "pod": key.name,
-                "container": container,
-            }
-            gpu = gpu.model_copy(update=holder)
+        if uuid in users:
+            gpu = gpu.model_copy(update=_user(users[uuid]))
         result.append(gpu)
     return result
 
 
+def _user(holder: Holder) -> dict[str, Any]:
+    return {
+        "pod_uid": holder.uid,
+        "namespace": holder.key.namespace,
+        "pod": holder.key.name,
+        "container": holder.container,
+        "pod_deleted": True if holder.gone is not None else None,
+    }
+
+
 def status_of(
     hardware: Hardware,
-    gpus: list[ObservedGpu],
+    observed: Observed,
     serving: Serving,
     differing: Sequence[str],
     *,
@@ -75,38 +81,65 @@ def status_of(
 
     Args:
         hardware: topology and health.
-        gpus: health and holder of every GPU.
+        observed: the GPUs in use.
         serving: whether kubelet is served.
         differing: what is to be said of containers with other GPUs than they were given.
         generation: of the spec that the status speaks of.
         before: the status as published; its conditions keep their transition times.
         now: RFC 3339 time of a transition.
     """
-    sick = [f"{uuid}: {fault}" for uuid, fault in hardware.health.items() if fault is not None]
-    wanted: list[_Wanted] = [
+    wanted = [
         (READY_CONDITION, serving.ready, serving.reason, serving.message),
-        (
-            "GPUsHealthy",
-            not sick,
-            "SomeUnhealthy" if sick else "AllHealthy",
-            "; ".join(sick) or "every GPU can be given out",
-        ),
-        (
-            "AllocationsAsPlaced",
-            not differing,
-            "SomeDiffer" if differing else "AllAsPlaced",
-            "; ".join(differing) or "every container has the GPUs that it was given",
-        ),
+        _gpus_healthy(hardware.health),
+        _as_placed(differing),
+        _processes_seen(observed),
     ]
     known = {condition.type: condition for condition in before.conditions}
     conditions = [_condition(one, known.get(one[0]), generation, now) for one in wanted]
     topology = hardware.topology
-    return GPUTopologyStatus(
+    status = GPUTopologyStatus(
         observed_generation=generation,
+        observed_pods_version=_pods_version(before.observed_pods_version, observed.pods_version),
         fingerprint=topology.fingerprint if topology else None,
         conditions=conditions,
-        gpus=gpus,
+        gpus=[*observed.gpus],
     )
+    if status == before:
+        return before
+    newest = str(observed.pods_version.newest)
+    return status.model_copy(update={"observed_pods_version": newest})
+
+
+def _pods_version(before: str | None, version: PodsVersion) -> str:
+    """Return the version to publish: that of ``before`` as long as it serves.
+
+    A published version above the newest one was written before etcd was restored from a snapshot.
+    """
+    known = before is not None and version.needed <= version_number(before) <= version.newest
+    return before if before is not None and known else str(version.newest)
+
+
+def _gpus_healthy(health: Health) -> _Wanted:
+    faults = [f"{uuid}: {fault}" for uuid, fault in health.items() if fault is not None]
+    reason = "SomeUnhealthy" if faults else "AllHealthy"
+    return "GPUsHealthy", not faults, reason, "; ".join(faults) or "every GPU can be given out"
+
+
+def _as_placed(differing: Sequence[str]) -> _Wanted:
+    message = "; ".join(differing) or "every container has the GPUs that it was given"
+    reason = "SomeDiffer" if differing else "AllAsPlaced"
+    return "AllocationsAsPlaced", not differing, reason, message
+
+
+def _processes_seen(observed: Observed) -> _Wanted:
+    if observed.processes_seen:
+        message = "GPUs of a deleted pod are in use until its last process has ended"
+        return "ProcessesTracked", True, "CgroupsFound", message
+    message = (
+        "no cgroup of kubelet found: GPUs of a deleted pod count as free at once; mount the "
+        "host's /sys/fs/cgroup at --cgroup-dir"
+    )
+    return "ProcessesTracked", False, "CgroupsNotFound", message
 
 
 def withdrawn(before: GPUTopologyStatus, now: str) -> list[Condition]:
@@ -132,27 +165,12 @@ def _condition(
     )
 
 
-def competitor_of(node: Mapping[str, Any], competitors: Collection[str]) -> str | None:
-    """Return why this node's GPUs must not be served, None where they may be.
-
-    Another plugin that offers the same GPUs under another name would book them twice unseen.
-    """
-    allocatable = (node.get("status") or {}).get("allocatable") or {}
-    for name in sorted(competitors):
-        if str(allocatable.get(name, "0")) != "0":
-            return (
-                f"the node offers {allocatable[name]} {name}: another plugin serves the same "
-                "GPUs; remove it from this node"
-            )
-    return None
-
-
 def serving_of(
-    hardware: Hardware, competitor: str | None, *, registered: bool, heard: bool
+    hardware: Hardware, withheld: Withheld | None, *, registered: bool, heard: bool
 ) -> Serving:
-    """Return whether kubelet is served."""
-    if competitor is not None:
-        return Serving(ready=False, reason="CompetingPlugin", message=competitor)
+    """Return whether kubelet is served, and may give GPUs to new containers."""
+    if withheld is not None:
+        return Serving(ready=False, reason=withheld.reason, message=withheld.message)
     if hardware.fault is not None:
         return Serving(ready=False, reason="NVMLUnavailable", message=hardware.fault)
     if not registered:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from gputopo_deviceplugin.compare import Difference, differences
+from gputopo_deviceplugin.compare import Difference, differences, restored
 from gputopo_deviceplugin.identify import ListedPod
-from gputopo_deviceplugin.podbook import PodBook
+from gputopo_deviceplugin.tracker import UsageTracker
 
 
 class Books(Protocol):
@@ -20,14 +20,17 @@ class Observer:
     """The books as read last.
 
     Attributes:
-        listed: kubelet's pods.
+        listed: kubelet's pods, with the GPUs of which it lost the record.
+        tracker: the users of the GPUs, by these pods among others.
         differing: containers that have other GPUs than they were given.
+        lost: those of them of which kubelet lost the record: they run, and it listed them with
+            none since it was started last.
     """
 
     def __init__(
         self,
         books: Books,
-        pods: PodBook,
+        tracker: UsageTracker,
         *,
         node: str,
         timeout_seconds: float,
@@ -35,29 +38,72 @@ class Observer:
     ) -> None:
         """Read ``books``, and ask the API server for ``timeout_seconds`` at most."""
         self._books = books
-        self._pods = pods
+        self._pods = tracker.pods
+        self.tracker = tracker
         self._node = node
         self._timeout_seconds = timeout_seconds
         self._on_difference = on_difference
         self.listed: Sequence[ListedPod] = ()
         self.differing: Sequence[Difference] = ()
+        self.lost: Sequence[Difference] = ()
+        self._recorded: set[tuple[str, str]] = set()
 
-    async def look(self) -> None:
+    def kubelet_started(self) -> None:
+        """Note that kubelet was started: only then it can have lost records."""
+        self._recorded.clear()
+
+    async def look(self, *, connected: bool = True) -> None:
         """Read the books once; each new difference is told once.
+
+        Where the agent is not ``connected`` to the API server, its pods may be old ones, and
+        nothing is compared.
 
         Raises:
             ListError: where kubelet does not answer; what is known stays.
         """
         listed = await self._books.observe()
+        if connected:
+            await self._compare(listed)
+        self.listed = restored(listed, self.lost)
+        self.tracker.see(self.listed)
+        if connected:
+            self.tracker.join()
+
+    async def _compare(self, listed: Sequence[ListedPod]) -> None:
         holding = {pod.key for pod in listed if any(pod.containers.values())}
         await self._pods.refresh(holding - self._pods.keys(), self._timeout_seconds)
         found = differences(listed, self._pods, self._node)
         # The watch may be behind, and show a pod of old under a name that is taken anew.
         doubtful = {one.pod.key for one in found if one not in self.differing}
         if doubtful:
-            await self._pods.refresh(doubtful, self._timeout_seconds)
+            unread = await self._pods.refresh(doubtful, self._timeout_seconds)
             found = differences(listed, self._pods, self._node)
+            found = [one for one in found if one in self.differing or one.pod.key not in unread]
         for one in found:
             if one not in self.differing:
                 self._on_difference(one)
-        self.listed, self.differing = listed, found
+        self.differing, self.lost = found, self._without_record(listed, found)
+
+    def _without_record(
+        self, listed: Sequence[ListedPod], found: Sequence[Difference]
+    ) -> list[Difference]:
+        """Return the containers of which kubelet lost the record.
+
+        A pod that ends is listed without GPUs for a moment, until its phase says so. It was
+        listed with them before, and kubelet loses records only when it starts. A pod that is
+        being deleted does not matter: no new pod can be mistaken for it.
+        """
+        self._recorded |= {
+            (self._pods[entry.key].uid, container)
+            for entry in listed
+            if entry.key in self._pods
+            for container, held in entry.containers.items()
+            if held
+        }
+        return [
+            one
+            for one in found
+            if one.missing
+            and not one.pod.leaving
+            and (one.uid, one.container) not in self._recorded
+        ]

@@ -2,17 +2,13 @@
 
 import asyncio
 import logging
-import random
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from gputopo.runtime.log import fields
 from gputopo_deviceplugin.kube import ApiServerError, PodChange
-from gputopo_deviceplugin.pods import PodKey, PodRecord
-
-_FIRST_DELAY_SECONDS = 1.0
-_LONGEST_DELAY_SECONDS = 15.0
+from gputopo_deviceplugin.listwatch import ListWatch
+from gputopo_deviceplugin.pods import PodKey, PodRecord, PodsVersion, version_number
 
 _log = logging.getLogger(__name__)
 
@@ -34,18 +30,45 @@ class PodSource(Protocol):
 
 
 class PodBook(Mapping[PodKey, PodRecord]):
-    """The pods of this node by namespace and name."""
+    """The pods of this node by namespace and name.
 
-    def __init__(self, source: PodSource, *, silence_seconds: float) -> None:
+    Attributes:
+        version: None until the pods were listed.
+    """
+
+    def __init__(
+        self,
+        source: PodSource,
+        *,
+        silence_seconds: float,
+        on_list: Callable[[], None] = lambda: None,
+        on_unread: Callable[[], None] = lambda: None,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
         """Follow ``source``; a watch that is silent for ``silence_seconds`` is listed again.
 
-        lightkube's watch has no read time-out, so a connection that died without a word looks
-        like a quiet node.
+        Args:
+            source: the API server.
+            silence_seconds: longest silence of a watch.
+            on_list: called after each new list.
+            on_unread: called where a pod could not be read.
+            on_end: called when a pod with GPUs has ended or was deleted.
         """
         self._source = source
-        self._silence_seconds = silence_seconds
-        self._delay_seconds = _FIRST_DELAY_SECONDS
+        self._on_list = on_list
+        self._on_unread = on_unread
+        self._on_end = on_end
+        self._list_watch = ListWatch(
+            "pods",
+            source.pods,
+            source.changes,
+            silence_seconds=silence_seconds,
+            on_list=self._replace,
+            on_change=self._fold,
+        )
         self._pods: dict[PodKey, PodRecord] = {}
+        self._absent: set[PodKey] = set()
+        self.version: PodsVersion | None = None
 
     def __getitem__(self, key: PodKey) -> PodRecord:
         return self._pods[key]
@@ -56,16 +79,13 @@ class PodBook(Mapping[PodKey, PodRecord]):
     def __len__(self) -> int:
         return len(self._pods)
 
+    def knows(self, key: PodKey) -> bool:
+        """Return whether the API server has said which pod has this name, or that none has."""
+        return self.version is not None or key in self._pods or key in self._absent
+
     async def run(self) -> None:
         """Follow the API server until cancelled."""
-        while True:
-            try:
-                await self._follow()
-            except ApiServerError as error:
-                _log.warning("pods not watched, listing again %s", fields(reason=error))
-                # Jitter, so that the agents of all nodes do not come in step.
-                await asyncio.sleep(self._delay_seconds * random.uniform(0.5, 1.0))  # noqa: S311
-                self._delay_seconds = min(2 * self._delay_seconds, _LONGEST_DELAY_SECONDS)
+        await self._list_watch.run()
 
     async def refresh(self, keys: Iterable[PodKey], timeout_seconds: float) -> set[PodKey]:
         """Read these pods anew, all within the time.
@@ -79,6 +99,8 @@ class PodBook(Mapping[PodKey, PodRecord]):
                 await asyncio.gather(*(self._refresh(key, unread) for key in list(unread)))
         except TimeoutError:
             _log.warning("pods not read %s", fields(reason="timeout"))
+        if unread:
+            self._on_unread()
         return unread
 
     async def _refresh(self, key: PodKey, unread: set[PodKey]) -> None:
@@ -90,28 +112,42 @@ class PodBook(Mapping[PodKey, PodRecord]):
         unread.discard(key)
         if record is None:
             self._pods.pop(key, None)
+            self._absent.add(key)
         else:
             self._pods[key] = record
 
-    async def _follow(self) -> None:
-        records, version = await self._source.pods()
-        self._pods = {record.key: record for record in records}
-        async with aclosing(self._source.changes(version)) as changes:
-            while True:
-                try:
-                    async with asyncio.timeout(self._silence_seconds):
-                        change = await anext(changes, None)
-                except TimeoutError:
-                    change = None
-                # Only a watch that worked ends the delays, not each list before one is refused.
-                self._delay_seconds = _FIRST_DELAY_SECONDS
-                if change is None:
-                    return
-                self._fold(change)
+    def _replace(self, records: Iterable[PodRecord], resource_version: str) -> None:
+        """Take a list over; after a watch that broke, changes may have been missed.
+
+        A list after a silent watch changes nothing in most cases, and must then not make every
+        agent write its status once a minute.
+        """
+        version = version_number(resource_version)
+        before, self._pods = self._pods, {record.key: record for record in records}
+        self._absent.clear()
+        unchanged = _with_gpus(before) == _with_gpus(self._pods)
+        if self.version is not None and self._list_watch.was_silent and unchanged:
+            self.version = self.version.later(version)
+        else:
+            self._need(version)
+        self._on_list()
 
     def _fold(self, change: PodChange) -> None:
-        pod = change.pod
+        pod, known = change.pod, self._pods.get(change.pod.key)
         if not change.deleted:
             self._pods[pod.key] = pod
-        elif (known := self._pods.get(pod.key)) is not None and known.uid == pod.uid:
+        elif known is not None and known.uid == pod.uid:
             del self._pods[pod.key]
+        version = pod.resource_version
+        if pod.asks and (change.deleted or not pod.live):
+            self._need(version)
+        elif self.version is not None:
+            self.version = self.version.later(version)
+
+    def _need(self, version: int) -> None:
+        self.version = PodsVersion(version, version)
+        self._on_end()
+
+
+def _with_gpus(pods: Mapping[PodKey, PodRecord]) -> set[tuple[str, bool]]:
+    return {(pod.uid, pod.live) for pod in pods.values() if pod.asks}

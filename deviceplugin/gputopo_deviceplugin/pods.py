@@ -11,6 +11,7 @@ from gputopo.topology.model import GpuUuid
 _TERMINAL = frozenset({"Succeeded", "Failed"})
 _MORE_THAN_ANY_NODE_HAS = 1000
 _MOST_DIGITS = 9
+_MOST_VERSION_DIGITS = 19
 
 
 class PodKey(NamedTuple):
@@ -53,6 +54,7 @@ class PodRecord:
             containers (sidecars among them), then application containers.
         annotations: its ``gputopo.io/*`` annotations.
         running: whether its phase is Running: kubelet has admitted it.
+        resource_version: of this state of the pod; 0 where it is not a number.
     """
 
     uid: str
@@ -63,6 +65,28 @@ class PodRecord:
     asks: tuple[Ask, ...]
     annotations: Mapping[str, str]
     running: bool = False
+    resource_version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PodsVersion:
+    """How far the changes of this node's pods are known, as resource versions.
+
+    Attributes:
+        newest: of the list, or of the newest change since.
+        needed: of the newest change that a published status must account for: a pod with GPUs
+            ended or was deleted, or changes may have been missed.
+    """
+
+    newest: int
+    needed: int
+
+    def later(self, version: int) -> "PodsVersion":
+        """Return the version after a change that no status must account for.
+
+        Versions go back when etcd is restored from a snapshot.
+        """
+        return PodsVersion(version, min(version, self.needed))
 
 
 def record_of(document: Mapping[str, Any], resource: str) -> PodRecord:
@@ -86,7 +110,13 @@ def record_of(document: Mapping[str, Any], resource: str) -> PodRecord:
             name: text for name, text in annotations.items() if name.startswith(f"{GROUP}/")
         },
         running=phase == "Running",
+        resource_version=version_number(metadata.get("resourceVersion")),
     )
+
+
+def version_number(text: str | None) -> int:
+    """Return a resource version as a number, as Kubernetes has promised since 1.35; else 0."""
+    return int(text) if text and text.isdecimal() and len(text) <= _MOST_VERSION_DIGITS else 0
 
 
 def placed_gpus(pod: PodRecord, node: str) -> Mapping[str, tuple[GpuUuid, ...]]:

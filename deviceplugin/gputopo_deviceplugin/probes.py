@@ -15,22 +15,34 @@ SILENCE_SECONDS = 10.0
 
 
 class Pulse:
-    """When the agent's loops moved last; alive as long as that is not too long ago."""
+    """Whether the agent is alive: its event loop runs and no call that it needs hangs."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Start alive and not ready."""
         self._clock = clock
         self._beat_at = clock()
+        self._hang: str | None = None
         self.ready = False
 
     def beat(self) -> None:
         """Say that the event loop moves."""
         self._beat_at = self._clock()
 
+    def report_hang(self, reason: str | None) -> None:
+        """Fail liveness with this reason; None ends it."""
+        self._hang = reason
+
+    @property
+    def failure(self) -> str | None:
+        """Why the agent is not alive, None where it is."""
+        if self._clock() - self._beat_at >= LATE_SECONDS:
+            return f"the event loop has not run for {LATE_SECONDS:g} s"
+        return self._hang
+
     @property
     def alive(self) -> bool:
-        """Whether the last beat is recent."""
-        return self._clock() - self._beat_at < LATE_SECONDS
+        """Whether nothing fails."""
+        return self.failure is None
 
 
 class Probes:
@@ -49,8 +61,8 @@ class Probes:
         class Handler(_Handler):
             timeout = silence_seconds
             answers: ClassVar = {
-                "/livez": lambda: _yes_or_no(holds=pulse.alive),
-                "/readyz": lambda: _yes_or_no(holds=pulse.ready),
+                "/livez": lambda: _answer(pulse.failure),
+                "/readyz": lambda: _answer(None if pulse.ready else "not ready"),
                 "/metrics": lambda: (
                     HTTPStatus.OK,
                     CONTENT_TYPE_LATEST,
@@ -90,7 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing: kubelet asks every few seconds."""
 
 
-def _yes_or_no(*, holds: bool) -> tuple[HTTPStatus, str, bytes]:
-    if holds:
+def _answer(failure: str | None) -> tuple[HTTPStatus, str, bytes]:
+    if failure is None:
         return HTTPStatus.OK, "text/plain", b"ok\n"
-    return HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", b"no\n"
+    return HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", f"{failure}\n".encode()

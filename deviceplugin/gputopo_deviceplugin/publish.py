@@ -8,12 +8,12 @@ from typing import Any, Protocol
 
 from pydantic import ValidationError
 
-from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus, ObservedGpu
+from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus
 from gputopo.runtime.log import fields
 from gputopo.topology.model import NodeTopology, TopologyError
 from gputopo.topology.published import from_spec, to_spec
 from gputopo_deviceplugin.kube import ApiServerError, Document
-from gputopo_deviceplugin.observe import Serving, status_of, withdrawn
+from gputopo_deviceplugin.observe import Observed, Serving, status_of, withdrawn
 from gputopo_deviceplugin.state import Hardware
 
 _log = logging.getLogger(__name__)
@@ -67,25 +67,25 @@ class Publisher:
         self,
         owner: Document,
         hardware: Hardware,
-        gpus: list[ObservedGpu],
+        observed: Observed,
         serving: Serving,
         differing: Sequence[str],
-    ) -> None:
+    ) -> bool:
         """Make the object say this, with as few writes as that takes.
 
-        A node that never had GPUs gets no object.
+        A node that never had GPUs gets no object. Returns whether the status was written.
 
         Raises:
             ApiServerError: where a write failed; the next call settles it.
         """
         if hardware.topology is None:
-            return
+            return False
         try:
             document = await self._written(owner, to_spec(hardware.topology))
             before = _status(document)
             after = status_of(
                 hardware,
-                gpus,
+                observed,
                 serving,
                 differing,
                 generation=int(document["metadata"].get("generation") or 0),
@@ -98,6 +98,7 @@ class Publisher:
         except ApiServerError:
             self._object = None  # what is there now is not known
             raise
+        return after != before
 
     async def withdraw(self) -> bool:
         """Say in the object that its agent ends; what else its status says stays.

@@ -2,6 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+RECOVERY_NONE: Final = 0
+"""``NVML_GPU_RECOVERY_ACTION_NONE``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,7 @@ class GpuReading:
         numa_node: nearest memory, None where the platform does not say.
         pcie_generation: 0 where the platform does not say; likewise ``pcie_lanes``.
         mig: whether MIG mode is on.
+        recovery_action: ``NVML_GPU_RECOVERY_ACTION_*``, None where the driver does not report it.
     """
 
     index: int
@@ -38,6 +43,7 @@ class GpuReading:
     pcie_lanes: int
     nvlinks: tuple[NvLinkReading, ...]
     mig: bool = False
+    recovery_action: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

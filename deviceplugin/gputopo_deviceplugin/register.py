@@ -70,6 +70,11 @@ class Registrar:
         """Whether kubelet listens to what is served: one that died or dropped us does not."""
         return self._servicer.watchers > 0
 
+    @property
+    def heard_seconds(self) -> float:
+        """How long kubelet has been listening without a break."""
+        return self._servicer.watched_seconds
+
     async def run(self) -> None:
         """Serve and stay registered until cancelled."""
         try:

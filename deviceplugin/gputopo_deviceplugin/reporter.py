@@ -2,16 +2,22 @@
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from typing import Final
 
 from gputopo.runtime.log import fields
-from gputopo.topology.model import NodeTopology
-from gputopo_deviceplugin.kube import ApiServer, ApiServerError, Document
+from gputopo.topology.model import GpuUuid, NodeTopology
+from gputopo_deviceplugin.contact import Contact
+from gputopo_deviceplugin.known import KnownTopology
+from gputopo_deviceplugin.kube import ApiServer, ApiServerError
 from gputopo_deviceplugin.lister import ListError
 from gputopo_deviceplugin.metrics import Metrics
-from gputopo_deviceplugin.observe import competitor_of, observed_gpus, serving_of
+from gputopo_deviceplugin.nodewatch import NodeWatch
+from gputopo_deviceplugin.observe import Observed, observed_gpus, serving_of
 from gputopo_deviceplugin.observer import Observer
+from gputopo_deviceplugin.offering import Offering
 from gputopo_deviceplugin.podbook import PodBook
+from gputopo_deviceplugin.pods import PodsVersion
 from gputopo_deviceplugin.probes import Pulse
 from gputopo_deviceplugin.publish import Publisher
 from gputopo_deviceplugin.register import Registrar
@@ -19,77 +25,119 @@ from gputopo_deviceplugin.settings import Settings
 from gputopo_deviceplugin.state import Current, Hardware
 
 _RETRY_SECONDS: Final = 1.0
+_START_SECONDS: Final = 10.0
+"""Longest wait for the API server at the start, before kubelet is served without it."""
+
+_WRITE_SECONDS: Final = 0.2
+"""Shortest time from one write to the next report: many changes at once cost few writes."""
+
+_PROCESS_SECONDS: Final = 0.25
+"""Pause between two looks whether a process of a deleted pod has ended."""
+
 _WITHDRAW_SECONDS: Final = 3.0
 """Longest wait for the API server when the agent ends: kubelet kills it after some 30 s."""
 
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The parts of the agent whose state is reported."""
+
+    current: Current
+    registrar: Registrar
+    observer: Observer
+    offering: Offering
+    contact: Contact
+    node: NodeWatch
+    pods: PodBook
+
+
 class Reporter:
     """Brings what others see up to date: registration, published object, metrics.
 
     Attributes:
-        node: the Node object as read last.
         wake: set where something changed that is to be told at once.
     """
 
     def __init__(
         self,
         settings: Settings,
-        current: Current,
-        registrar: Registrar,
-        observer: Observer,
-        pods: PodBook,
+        sources: Sources,
         api: ApiServer,
         metrics: Metrics,
         pulse: Pulse,
     ) -> None:
-        """Tell what is ``current``, and what ``observer`` finds."""
+        """Report what the ``sources`` know."""
         self._settings = settings
-        self._current = current
-        self._registrar = registrar
-        self._observer = observer
-        self._pods = pods
-        self._api = api
+        self._current = sources.current
+        self._registrar = sources.registrar
+        self._observer = sources.observer
+        self._offering = sources.offering
+        self._contact = sources.contact
+        self._node = sources.node
+        self._pods = sources.pods
+        self._known = KnownTopology(settings.state_dir)
         self._metrics = metrics
         self._pulse = pulse
         self._publisher = Publisher(api)
         self._publishing = asyncio.Lock()
         self._withdrawn = False
-        self.node: Document = {}
         self.wake = asyncio.Event()
 
-    async def first_contact(self) -> NodeTopology | None:
-        """Wait for the API server: without it no pod can be known, and nothing be served."""
+    async def known_topology(self) -> NodeTopology | None:
+        """Return the topology of before: as published, or from the state file.
+
+        It waits for the API server, but not for ever: kubelet must know the GPUs of running pods
+        when it is restarted.
+        """
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                await self._contact.wait_connected()
+                await self._node.wait_read()
+                return await self._published()
+        except TimeoutError:
+            _log.error("starting without the API server")
+            return self._known.read()
+
+    async def _published(self) -> NodeTopology | None:
         while True:
             try:
-                self.node = await self._api.node()
                 return await self._publisher.load()
             except ApiServerError as error:
                 self.failed("contact", error)
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def resync(self) -> None:
-        """Look now and then whether Node and GPUTopology are still what we take them for."""
+        """Read the GPUTopology now and then: another client may have changed it."""
         while True:
             await asyncio.sleep(self._settings.resync_seconds)
             try:
-                self.node = await self._api.node()
                 # Who ends must not take what its successor writes for its own.
                 async with self._publishing:
-                    if not self._withdrawn:
+                    if not self._withdrawn and self._contact.connected:
                         await self._publisher.load()
             except ApiServerError as error:
                 self.failed("resync", error)
             self.wake.set()
+
+    async def watch_processes(self) -> None:
+        """Wake up when processes of deleted pods begin to be in the way, and when they end."""
+        known: frozenset[GpuUuid] = frozenset()
+        while True:
+            await asyncio.sleep(_PROCESS_SECONDS)
+            gone = frozenset(self._observer.tracker.gone())
+            if gone != known:
+                known = gone
+                self.wake.set()
 
     async def run(self) -> None:
         """Report at every change, and now and then, until cancelled."""
         while True:
             self.wake.clear()
             hardware = self._current.hardware
-            if hardware is not None:
-                await self._report(hardware)
+            if hardware is not None and await self._report(hardware):
+                await asyncio.sleep(_WRITE_SECONDS)
             try:
                 async with asyncio.timeout(self._settings.observe_seconds):
                     await self.wake.wait()
@@ -113,32 +161,55 @@ class Reporter:
         _log.warning("%s failed, trying again %s", what, fields(reason=error))
         self._metrics.count_failure(what)
 
-    async def _report(self, hardware: Hardware) -> None:
-        competitor = competitor_of(self.node, self._settings.competitors)
-        idle = hardware.topology is None or not hardware.topology.gpus
-        refusal = "this node has no GPUs" if idle else competitor
-        if refusal != self._registrar.refusal:
-            _log.info("serving decided %s", fields(refusal=refusal or "none"))
-            self._registrar.refusal = refusal
-        self._pulse.ready = idle or self._registrar.registered
+    async def _report(self, hardware: Hardware) -> bool:
+        """Look and publish; return whether the published status changed."""
+        # Of the time before the look: a status must not claim more than was looked at.
+        version = self._pods.version
         if hardware.topology is not None:
+            self._known.write(hardware.topology)
             try:
-                await self._observer.look()
+                await self._observer.look(connected=self._contact.connected)
+                self._offering.listed()
             except ListError as error:
                 self.failed("observe", error)
-        await self._publish(hardware, competitor)
+        self._offering.update()
+        idle = hardware.topology is None or not hardware.topology.gpus
+        self._pulse.ready = idle or self._registrar.registered
+        return await self._publish(hardware, version)
 
-    async def _publish(self, hardware: Hardware, competitor: str | None) -> None:
+    async def _publish(self, hardware: Hardware, version: PodsVersion | None) -> bool:
         observer, registrar = self._observer, self._registrar
         serving = serving_of(
-            hardware, competitor, registered=registrar.registered, heard=registrar.heard
+            hardware,
+            self._offering.withheld,
+            registered=registrar.registered,
+            heard=registrar.heard,
         )
-        self._metrics.show(hardware, serving, differing=len(observer.differing))
-        gpus = observed_gpus(hardware.health, observer.listed, self._pods)
+        tracker = observer.tracker
+        gpus = observed_gpus(hardware.health, tracker.users())
+        self._metrics.show(
+            hardware,
+            serving,
+            differing=len(observer.differing),
+            deleted=sum(gpu.pod_deleted is True for gpu in gpus),
+            processes_seen=tracker.available,
+            connected=self._contact.connected,
+        )
+        # Before the pods were listed, a running pod could be taken for a deleted one.
+        if version is None:
+            return False
+        observed = Observed(gpus, version, processes_seen=tracker.available)
         differing = [one.message for one in observer.differing]
         try:
             async with self._publishing:
-                if not self._withdrawn:
-                    await self._publisher.publish(self.node, hardware, gpus, serving, differing)
+                return self._may_write() and await self._publisher.publish(
+                    self._node.document, hardware, observed, serving, differing
+                )
         except ApiServerError as error:
             self.failed("publish", error)
+            return False
+
+    def _may_write(self) -> bool:
+        """Return whether to publish; without connection a write would delay kubelet's list."""
+        known = bool(self._node.document)
+        return known and self._contact.connected and not self._withdrawn

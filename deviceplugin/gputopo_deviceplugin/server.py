@@ -1,5 +1,6 @@
 """The device-plugin API for kubelet: turns messages into values, asks, and turns back."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Final
@@ -10,8 +11,9 @@ import grpc.aio
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admission import Admission
 from gputopo_deviceplugin.allocate import Grant
+from gputopo_deviceplugin.health import Health
 from gputopo_deviceplugin.identify import Question, Refusal
-from gputopo_deviceplugin.state import Current, Hardware
+from gputopo_deviceplugin.state import Current
 from gputopo_deviceplugin.v1beta1 import api_pb2 as api
 from gputopo_deviceplugin.v1beta1.api_pb2_grpc import DevicePluginServicer
 
@@ -39,6 +41,14 @@ class Servicer(DevicePluginServicer):
         self._device_dir = device_dir
         self._on_watch = on_watch
         self.watchers = 0
+        self._watched_at = float("inf")
+
+    @property
+    def watched_seconds(self) -> float:
+        """How long kubelet has been listening without a break; 0 where it does not."""
+        if not self.watchers:
+            return 0.0
+        return asyncio.get_running_loop().time() - self._watched_at
 
     async def GetDevicePluginOptions(  # noqa: N802 - the API's name
         self,
@@ -55,12 +65,13 @@ class Servicer(DevicePluginServicer):
     ) -> AsyncIterator[api.ListAndWatchResponse]:
         """Send all GPUs with their health now, and again at every change."""
         self.watchers += 1
+        self._watched_at = asyncio.get_running_loop().time()
         self._on_watch()
         try:
             while True:
-                hardware = self._current.hardware
-                yield _devices(hardware)
-                while self._current.hardware is hardware:
+                offered = self._current.offered
+                yield _devices(offered)
+                while self._current.offered == offered:
                     await self._current.change()
         finally:
             self.watchers -= 1
@@ -112,11 +123,11 @@ class Servicer(DevicePluginServicer):
                 )
                 for name in grant.devices
             ],
+            cdi_devices=[api.CDIDevice(name=name) for name in grant.cdi_devices],
         )
 
 
-def _devices(hardware: Hardware | None) -> api.ListAndWatchResponse:
-    health = hardware.health if hardware else {}
+def _devices(health: Health) -> api.ListAndWatchResponse:
     return api.ListAndWatchResponse(
         devices=[
             api.Device(ID=uuid, health="Healthy" if fault is None else "Unhealthy")

@@ -1,7 +1,7 @@
 """What the node agent can be told, from flags and environment; flags win."""
 
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -21,8 +21,15 @@ class Settings(ProgramSettings):
     ] = RESOURCE
     competing_resources: Annotated[
         str,
-        Field(description="resources of other plugins for the same GPUs, with commas between"),
-    ] = "nvidia.com/gpu"
+        Field(
+            description="resources of other plugins for the same GPUs, with commas between; "
+            "a trailing * stands for any rest of the name"
+        ),
+    ] = "nvidia.com/gpu,nvidia.com/gpu.shared,nvidia.com/mig-*,nvidia.com/pgpu"
+    competing_drivers: Annotated[
+        str,
+        Field(description="DRA drivers that allocate the same GPUs, with commas between"),
+    ] = "gpu.nvidia.com"
     library_dir: Annotated[Path, Field(description="folder of the driver's libnvidia-ml.so.1")] = (
         Path("/usr/lib/x86_64-linux-gnu")
     )
@@ -34,7 +41,24 @@ class Settings(ProgramSettings):
         Path | None,
         Field(description="where this container sees device_dir; the same path when left out"),
     ] = None
+    device_injection: Annotated[
+        Literal["DeviceNodes", "CDI"],
+        Field(description="how containers get GPUs: DeviceNodes, or CDI by the container runtime"),
+    ] = "DeviceNodes"
+    cdi_kind: Annotated[
+        str,
+        Field(
+            pattern=r"^[A-Za-z][A-Za-z0-9_.-]*/[A-Za-z][A-Za-z0-9_-]*$",
+            description="vendor/class of the node's CDI specs, whose devices are named by UUID",
+        ),
+    ] = "nvidia.com/gpu"
     system_dir: Annotated[Path, Field(description="where sysfs is mounted")] = Path("/sys")
+    cgroup_dir: Annotated[
+        Path, Field(description="where this container sees the host's /sys/fs/cgroup")
+    ] = Path("/sys/fs/cgroup")
+    state_dir: Annotated[
+        Path, Field(description="folder of what survives a restart of the agent, on a tmpfs")
+    ] = Path("/run/gputopo")
     plugin_dir: Annotated[Path, Field(description="kubelet's folder of device-plugin sockets")] = (
         Path("/var/lib/kubelet/device-plugins")
     )
@@ -55,6 +79,14 @@ class Settings(ProgramSettings):
         Seconds,
         Field(description="a GPU is healthy again so long after its last critical XID"),
     ] = 300.0
+    nvml_timeout_seconds: Annotated[
+        Seconds,
+        Field(description="longest wait for NVML once it is open; then all GPUs are unhealthy"),
+    ] = 5.0
+    nvml_open_timeout_seconds: Annotated[
+        Seconds,
+        Field(description="longest wait for opening NVML and for the first reading of all GPUs"),
+    ] = 60.0
     observe_seconds: Annotated[
         Seconds, Field(description="pause between two looks at kubelet's books")
     ] = 5.0
@@ -74,7 +106,20 @@ class Settings(ProgramSettings):
     ] = 1.5
 
     @property
+    def injected_cdi_kind(self) -> str | None:
+        """The CDI kind, None where containers get device nodes."""
+        return self.cdi_kind if self.device_injection == "CDI" else None
+
+    @property
     def competitors(self) -> frozenset[str]:
-        """Resources whose presence on the node forbids to serve."""
-        names = {name.strip() for name in self.competing_resources.split(",")}
-        return frozenset(names - {"", self.resource})
+        """Resources of other plugins for the same GPUs; a trailing ``*`` stands for any rest."""
+        return _names(self.competing_resources)
+
+    @property
+    def drivers(self) -> frozenset[str]:
+        """DRA drivers that allocate the same GPUs."""
+        return _names(self.competing_drivers)
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(filter(None, (name.strip() for name in text.split(","))))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from gputopo.topology.model import Gpu, GpuUuid, NodeTopology
 from gputopo_deviceplugin.health import Health
+from gputopo_deviceplugin.offer import Withheld, offered
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +33,32 @@ class Current:
     def __init__(self) -> None:
         """Know nothing yet."""
         self.hardware: Hardware | None = None
+        self._withheld: Withheld | None = None
+        self._assigned: frozenset[GpuUuid] = frozenset()
         self._changed = asyncio.Event()
+
+    @property
+    def offered(self) -> Health:
+        """The health of every GPU as kubelet is told."""
+        health = self.hardware.health if self.hardware else {}
+        return offered(health, self._withheld, self._assigned)
 
     def set(self, hardware: Hardware) -> None:
         """Replace what is known; waiters wake if it differs."""
         if hardware != self.hardware:
             self.hardware = hardware
-            self._changed.set()
-            self._changed = asyncio.Event()
+            self._wake()
+
+    def withhold(self, withheld: Withheld | None, assigned: frozenset[GpuUuid]) -> None:
+        """Offer no GPU but those ``assigned`` to a container; all of them where None."""
+        if (withheld, assigned) != (self._withheld, self._assigned):
+            self._withheld, self._assigned = withheld, assigned
+            self._wake()
 
     async def change(self) -> None:
         """Return at the next change."""
         await self._changed.wait()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()

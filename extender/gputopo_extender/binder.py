@@ -17,13 +17,17 @@ from gputopo_extender.claims import Claim, ClaimsError
 from gputopo_extender.cluster import RefusedError, UnansweredError
 from gputopo_extender.decide import Decision, decide
 from gputopo_extender.evaluate import Misfit, match_on, missing
-from gputopo_extender.ledger import Ledger, Progress
+from gputopo_extender.ledger import Ledger
 from gputopo_extender.pods import PodError, PodRecord, newer
 from gputopo_extender.request import Ask, Refusal, read
+from gputopo_extender.reservations import Progress
 from gputopo_extender.writer import Outcome, Result, Writer
 
 _MOST_TRIES: Final = 4
 """Of one bind, where others change the pod, the claims or the topology meanwhile."""
+
+_WRITING_SECONDS: Final = 3.0
+"""After the begin of a bind a Binding is not written again: kube-scheduler's httpTimeout is 5 s."""
 
 _MOST_AT_ONCE: Final = 100
 """Claims are one object of at most 256 KiB: a hundred of eight GPUs are 60."""
@@ -92,8 +96,9 @@ class Binder:
         async with self._lock_of(pod.uid), self._at_once:
             # Meanwhile the watch may have shown the pod bound, or another bind reserved for it.
             pod = self._ledger.pod(pod.uid) or pod
+            until = asyncio.get_running_loop().time() + _WRITING_SECONDS
             for _ in range(_MOST_TRIES):
-                ended = await self._try(pod, ask, wanted.node)
+                ended = await self._try(pod, ask, wanted.node, until)
                 if isinstance(ended, Result):
                     return ended
                 pod = ended
@@ -104,14 +109,14 @@ class Binder:
 
     async def settle_open(self) -> None:
         """Find out what became of the Bindings, and of the claims, that no watch has shown."""
-        for reservation in self._ledger.reservations():
+        for reservation in self._ledger.promises.reservations():
             uid = reservation.decision.uid
             async with self._lock_of(uid):
                 # Under the lock nobody is writing: one that still says so was cancelled.
-                now = self._ledger.reservation(uid)
+                now = self._ledger.promises.reservation(uid)
                 if now is not None and now.progress is not Progress.BOUND:
                     await self._writer.settle(now.decision)
-        for claim in self._ledger.foreign_claims():
+        for claim in self._ledger.promises.foreign():
             async with self._lock_of(claim.uid):
                 await self._claims.settle_or_keep(claim)
 
@@ -141,7 +146,9 @@ class Binder:
         if isinstance(ask, Ask) and isinstance(state, State):
             await self._answers.of({state}, ask.shape)
 
-    async def _try(self, pod: PodRecord, ask: Ask | Refusal, node: str) -> Result | PodRecord:
+    async def _try(
+        self, pod: PodRecord, ask: Ask | Refusal, node: str, until: float
+    ) -> Result | PodRecord:
         """Bind, or return the pod to try again with where something changed meanwhile."""
         if ended := await self._ended(pod, node):
             return ended
@@ -157,9 +164,11 @@ class Binder:
             return decision
         # Nothing was awaited since the checks: they and the reservation are one step.
         self._ledger.reserve(decision)
-        return await self._carry_out(decision, pod)
+        return await self._carry_out(decision, shown, until)
 
-    async def _carry_out(self, decision: Decision, pod: PodRecord) -> Result | PodRecord:
+    async def _carry_out(
+        self, decision: Decision, pod: PodRecord, until: float
+    ) -> Result | PodRecord:
         try:
             claimed = await self._claims.write()
         except (RefusedError, UnansweredError) as error:
@@ -167,23 +176,39 @@ class Binder:
         if not claimed or not self._is_current(decision):
             self._writer.take_back(decision)
             return pod
-        return await self._writer.write(decision)
+        return await self._writer.write(
+            decision, pod, until=until, is_current=lambda: self._is_current(decision)
+        )
 
     async def _ended(self, pod: PodRecord, node: str) -> Result | None:
         """Return the answer where there is nothing left to decide."""
-        open_before = self._ledger.reservation(pod.uid)
+        open_before = self._ledger.promises.reservation(pod.uid)
         target = pod.node or (open_before.decision.node if open_before else None)
-        if target is not None and target != node:
-            return Result(Outcome.REFUSED, f"the pod is bound or being bound to {target}")
-        if pod.node is not None:
-            return Result(Outcome.REPEATED)
+        elsewhere = Result(Outcome.REFUSED, f"the pod is bound or being bound to {target}")
+        is_bound = open_before is not None and open_before.progress is Progress.BOUND
+        if pod.node is not None or is_bound:
+            return await self._still(pod, Result(Outcome.REPEATED) if target == node else elsewhere)
+        if target not in {None, node}:
+            return elsewhere
         if not pod.live:
             return Result(Outcome.REFUSED, "the pod has ended")
-        if open_before is None:
-            return None
-        if open_before.progress is Progress.BOUND:
-            return Result(Outcome.REPEATED)
-        return await self._writer.settle(open_before.decision)
+        return None if open_before is None else await self._writer.settle(open_before.decision)
+
+    async def _still(self, pod: PodRecord, result: Result) -> Result:
+        """Return the result of a pod that is bound, unless a restored etcd has lost its Binding.
+
+        kube-scheduler never tries a pod again of which it was told that it is bound.
+        """
+        try:
+            stored = await self._pods.pod(pod.namespace, pod.name)
+        except (RefusedError, UnansweredError, PodError) as error:
+            return Result(Outcome.FAILED, f"cannot look the pod up: {error}")
+        if stored is None or stored.uid != pod.uid or stored.node is not None:
+            return result
+        self._ledger.list_again()
+        return Result(
+            Outcome.FAILED, "the API server has lost the Binding: waiting for a new list of pods"
+        )
 
     def _decide(self, pod: PodRecord, ask: Ask | Refusal, node: str) -> Decision | Result:
         if isinstance(ask, Refusal):

@@ -1,12 +1,15 @@
 """The book of one node: which of its GPUs may be given away now."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from gputopo.api.annotations import AnnotationError, GpusAnnotation, parse_gpus
 from gputopo.topology.model import GpuMask, NodeTopology, mask_of
 from gputopo_extender.pods import PodRecord
 from gputopo_extender.topologies import NodeRecord, known_mask
+
+_NO_GPUS = GpuMask(0)
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -19,7 +22,8 @@ class State:
     Attributes:
         structure: the topology of one of the nodes; UUIDs and the like are not to be read here.
         free: healthy GPUs that nobody is known to hold.
-        away: why the node's agent serves no pods now, None where it does.
+        away: why the node takes no pods now, None where it does.
+        deleted: healthy GPUs that would be free but for processes of pods that have ended.
     """
 
     structure: NodeTopology
@@ -28,6 +32,15 @@ class State:
     unknown: int
     blocked: str | None
     away: str | None = None
+    deleted: GpuMask = _NO_GPUS
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for states in which nodes can take the same pods."""
+        return (
+            self.structure.fingerprint,
+            *(self.healthy, self.free, self.unknown, self.blocked, self.away, self.deleted),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +48,14 @@ class Book:
     """A node's GPUs, and what live pods and reservations hold of them.
 
     Attributes:
-        used: GPUs that a live pod holds by annotation or observation, or that are reserved.
+        used: GPUs that a pod uses by annotation or observation, or that are reserved. A pod that
+            has ended uses its GPUs until it is known that its containers stopped.
         unknown: GPUs that pods without our annotation hold and no agent has observed yet.
         blocked: why nothing can be given away here, None where it can.
         shared: GPUs that more than one live pod or reservation claims by annotation; never
             ours to cause, so worth an alarm.
-        away: why the node's agent serves no pods now, None where it does.
+        away: why the node takes no pods now, None where it does.
+        deleted: GPUs of ``used`` that only pods use which were deleted or have ended.
     """
 
     generation: int
@@ -51,6 +66,7 @@ class Book:
     blocked: str | None
     shared: GpuMask
     away: str | None
+    deleted: GpuMask = _NO_GPUS
 
     @property
     def free(self) -> GpuMask:
@@ -60,7 +76,11 @@ class Book:
     @property
     def state(self) -> State:
         """What of the book decides."""
-        return State(self.topology, self.healthy, self.free, self.unknown, self.blocked, self.away)
+        deleted = GpuMask(self.healthy & self.deleted)
+        return State(
+            *(self.topology, self.healthy, self.free, self.unknown, self.blocked, self.away),
+            deleted=deleted,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,27 +93,54 @@ class _Held:
     blocked: str | None = None
 
 
-def book_of(node: NodeRecord, pods: Iterable[PodRecord], promised: Iterable[GpuMask]) -> Book:
-    """Return the book of a node with these live pods bound to it and this promised to others."""
+def book_of(
+    node: NodeRecord,
+    pods: Iterable[PodRecord],
+    promised: Iterable[GpuMask],
+    *,
+    ending: Iterable[PodRecord] = (),
+    stopped: AbstractSet[str] = frozenset(),
+) -> Book:
+    """Return the book of a node.
+
+    Args:
+        node: its published GPUs, with what its agent observed.
+        pods: live pods that are bound to it.
+        promised: GPUs reserved or claimed for other pods.
+        ending: pods that have ended, and whose containers may still run.
+        stopped: UIDs of pods whose containers have stopped; an observation of them is outdated.
+    """
     held = [_held(node, pod) for pod in pods]
-    used = shared = intended = 0
+    shared = intended = 0
     for mask in (*(each.annotated for each in held), *promised):
         shared |= intended & mask
         intended |= mask
-    used = intended
-    for each in held:
-        used |= each.observed
-    # Kubelet's books may name a holder that no agent could find in the API: never give that away.
-    used |= mask_of(holder.gpu for holder in node.holders if holder.uid is None)
+    ended = {pod.uid: _held(node, pod) for pod in ending}
+    used = intended | _observed(node, stopped | ended.keys())
+    deleted = mask_of(holder.gpu for holder in node.holders if holder.deleted)
+    for each in ended.values():
+        deleted = GpuMask(deleted | each.annotated | each.observed)
+    counted = [*held, *ended.values()]
     return Book(
         generation=node.generation,
         topology=node.topology,
         healthy=node.healthy,
-        used=GpuMask(used),
-        unknown=sum(each.unknown for each in held),
-        blocked=next((each.blocked for each in held if each.blocked), None),
+        used=GpuMask(used | deleted),
+        unknown=sum(each.unknown for each in counted),
+        blocked=next((each.blocked for each in counted if each.blocked), None),
         shared=GpuMask(shared),
         away=node.away,
+        deleted=GpuMask(deleted & ~used),
+    )
+
+
+def _observed(node: NodeRecord, ended: AbstractSet[str]) -> GpuMask:
+    """Return the GPUs that pods are observed on which are not known to have ended.
+
+    A pod counts whether or not the API has it, and also one that the agent could not identify.
+    """
+    return mask_of(
+        holder.gpu for holder in node.holders if not holder.deleted and holder.uid not in ended
     )
 
 

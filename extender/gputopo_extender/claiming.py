@@ -75,6 +75,7 @@ class Claims:
         self._look_seconds = look_seconds
         self._version: str | None = None
         self._known = False
+        self._rewinds = 0
         self._term = 0
         self._reading: asyncio.Task[None] | None = None
         self._writing = asyncio.Lock()
@@ -92,7 +93,7 @@ class Claims:
             RefusedError, UnansweredError, ClaimsError, PodError: where that could not be done;
                 nothing may be given away then.
         """
-        if self._known:
+        if self._is_known():
             return
         if self._reading is None:
             self._reading = asyncio.create_task(self._read(pod))
@@ -100,6 +101,7 @@ class Claims:
         await asyncio.shield(self._reading)
 
     async def _read(self, pod: PodRecord) -> None:
+        rewinds = self._ledger.rewinds
         try:
             found = await self._store.read()
             await self._catch_up(pod)
@@ -109,9 +111,14 @@ class Claims:
             self._reading = None
         self._version = found.version
         self._known = True
+        self._rewinds = rewinds
         # What was decided before, and has not been claimed, was decided without these.
         self._term += 1
         self._next = None
+
+    def _is_known(self) -> bool:
+        """Return whether the claims were read since the API server last went back in time."""
+        return self._known and self._rewinds == self._ledger.rewinds
 
     async def _settle(self, claim: Claim) -> None:
         pod = await self._pods.pod(claim.namespace, claim.name)
@@ -122,7 +129,7 @@ class Claims:
                 fields(pod=f"{claim.namespace}/{claim.name}", uid=claim.uid, node=claim.node),
             )
         if pod is None or (pod.uid, pod.node) != (claim.uid, claim.node) or not pod.live:
-            self._ledger.drop_claim(claim)
+            self._ledger.promises.drop_claim(claim)
 
     async def settle_or_keep(self, claim: Claim) -> None:
         """Drop a claim of others by which nobody can be bound any more.
@@ -156,14 +163,14 @@ class Claims:
             clock = asyncio.get_running_loop().time
             if (pause := self._next_at - clock()) > 0:
                 await asyncio.sleep(pause)
-            if not self._known or term != self._term:
+            if not self._is_known() or term != self._term:
                 return False
             self._next_at = clock() + self._spacing_seconds
             # Whoever reserves from here on goes with the next write.
             self._next = None
             try:
                 self._version = await self._store.write(
-                    self._ledger.claims(), version=self._version
+                    self._ledger.promises.claims(), version=self._version
                 )
             except RefusedError as error:
                 if error.status not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
@@ -176,15 +183,23 @@ class Claims:
     async def _settle_all(self) -> None:
         """Settle what others left under way, so that a pod that fits without it is not refused."""
         async with asyncio.TaskGroup() as tasks:
-            for claim in self._ledger.foreign_claims():
+            for claim in self._ledger.promises.foreign():
                 # One that this process may be binding itself is settled when that has ended.
-                if self._ledger.reservation(claim.uid) is None:
+                if self._ledger.promises.reservation(claim.uid) is None:
                     tasks.create_task(self.settle_or_keep(claim))
 
     async def _catch_up(self, pod: PodRecord) -> None:
+        before = self._ledger.pods_version
         changed = await self._pods.call_off(pod.namespace, pod.name)
         if changed is None:
-            raise PodError(f"pod {pod.namespace}/{pod.name} is gone")
+            raise PodError(f"pod {pod.key} is gone")
+        if int(changed.version) <= before:
+            # A write has a larger version than all that was shown before it.
+            self._ledger.list_again()
+            raise UnansweredError(
+                f"API server: its resource versions went back from {before} to {changed.version}: "
+                "waiting for a new list of pods"
+            )
         try:
             async with asyncio.timeout(self._patience_seconds):
                 # It happens once in the life of a leader: nobody else needs to be told of changes.

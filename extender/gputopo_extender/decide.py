@@ -7,6 +7,7 @@ from gputopo.api.annotations import GpusAnnotation, PlacementAnnotation
 from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
 from gputopo.placement.model import Match
 from gputopo.topology.model import GpuMask, GpuUuid, NodeTopology, mask_of
+from gputopo_extender.pods import PodRecord
 from gputopo_extender.request import Ask
 
 
@@ -60,6 +61,18 @@ def decide(
             PLACEMENT_ANNOTATION: _figures(ask, match).dump(),
         },
     )
+
+
+def is_unchanged(pod: PodRecord, before: PodRecord) -> bool:
+    """Return whether nothing changed that a decision for the pod depends on.
+
+    The annotations include the one by which other extenders call a Binding off.
+    """
+    return _decisive(pod) == _decisive(before) and int(pod.version) > int(before.version)
+
+
+def _decisive(pod: PodRecord) -> tuple[object, ...]:
+    return (pod.uid, pod.node, pod.live, pod.asks, pod.most_gpus, pod.refusal, pod.annotations)
 
 
 def _dealt(ask: Ask, uuids: tuple[GpuUuid, ...]) -> dict[str, list[str]]:

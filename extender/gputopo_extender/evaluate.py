@@ -6,6 +6,7 @@ event ("0/9 nodes are available: 7 too few free GPUs, 2 no GPUTopology").
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import compress
@@ -14,9 +15,10 @@ from gputopo.bandwidth.preserved import preserved_mb_per_s
 from gputopo.placement.model import Match, NoFit
 from gputopo.placement.place import place
 from gputopo.placement.score import Candidate, score_nodes
+from gputopo.topology.model import GpuMask
 from gputopo_extender.book import State
-from gputopo_extender.ledger import Reservation
 from gputopo_extender.request import Shape
+from gputopo_extender.reservations import Reservation
 from gputopo_extender.topologies import Unreadable
 
 Known = State | Unreadable | None
@@ -27,6 +29,7 @@ class ReasonClass(StrEnum):
     """Why a node was filtered out, as a label of few values."""
 
     BUSY = "busy"
+    DELETED_PODS = "deleted_pods"
     UNOBSERVED = "unobserved"
     TOO_SMALL = "too_small"
     UNHEALTHY = "unhealthy"
@@ -41,12 +44,16 @@ class ReasonClass(StrEnum):
 _PASSING = frozenset(
     {
         ReasonClass.BUSY,
+        ReasonClass.DELETED_PODS,
         ReasonClass.UNOBSERVED,
         ReasonClass.AWAY,
         ReasonClass.RESERVED_ELSEWHERE,
     }
 )
 """What passes by itself or with another pod; elsewhere preemption would kill pods for nothing."""
+
+
+_PERMANENT = frozenset(ReasonClass) - _PASSING
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,26 +108,25 @@ class Evaluation:
 
     def failed(self) -> dict[str, str]:
         """Return the nodes that may fit after other pods have ended, and why not now."""
-        return self._reasons(passing=True)
+        return self.misfits_of(_PASSING)
 
-    def awaited(self) -> str | None:
-        """Return why no node fits where one would but for its agent, None in all other cases.
-
-        When the agent is back nothing happens that kube-scheduler would try the pod again for.
-        """
-        away = {
+    def misfits_of(self, kinds: AbstractSet[ReasonClass]) -> dict[str, str]:
+        """Return the nodes that were filtered out for reasons of these kinds, and why."""
+        reasons = {
             key: answer.reason
             for key, answer in self.answers.items()
-            if isinstance(answer, Misfit) and answer.kind is ReasonClass.AWAY
+            if isinstance(answer, Misfit) and answer.kind in kinds
         }
-        if not away or self._candidates():
-            return None
-        count = sum(key in away for key in self.keys)
-        return f"of {len(self.nodes)} nodes {count} may take the pod soon: {min(away.values())}"
+        found = zip(self.nodes, self.keys, strict=True) if reasons else ()
+        return {node: reasons[key] for node, key in found if key in reasons}
+
+    def has_fit(self) -> bool:
+        """Return whether any node can take the pod."""
+        return any(isinstance(answer, Candidate) for answer in self.answers.values())
 
     def unresolvable(self) -> dict[str, str]:
         """Return the nodes where ending other pods would not help, and why not."""
-        return self._reasons(passing=False)
+        return self.misfits_of(_PERMANENT)
 
     def misfits(self) -> Counter[ReasonClass]:
         """Return how many nodes were filtered out per class of reason."""
@@ -135,15 +141,6 @@ class Evaluation:
 
     def _candidates(self) -> dict[Hashable, Candidate]:
         return {key: it for key, it in self.answers.items() if isinstance(it, Candidate)}
-
-    def _reasons(self, *, passing: bool) -> dict[str, str]:
-        reasons = {
-            key: answer.reason
-            for key, answer in self.answers.items()
-            if isinstance(answer, Misfit) and (answer.kind in _PASSING) is passing
-        }
-        unfit = zip(self.nodes, self.keys, strict=True) if reasons else ()
-        return {node: reasons[key] for node, key in unfit if key in reasons}
 
 
 def evaluation(
@@ -176,13 +173,24 @@ def answers_of(states: Iterable[Known], shape: Shape) -> dict[Hashable, Answer]:
 
 def match_on(state: State, shape: Shape) -> Match | Misfit:
     """Return the match that the policy chooses on such a node now, or why there is none."""
-    if misfit := _shortage(state, shape.size):
+    found = _match(state, state.free, shape)
+    if not isinstance(found, Misfit):
+        return found if state.away is None else Misfit(ReasonClass.AWAY, state.away)
+    if state.deleted and found.kind is ReasonClass.BUSY:
+        freed = GpuMask(state.free | state.deleted)
+        if not isinstance(_match(state, freed, shape), Misfit):
+            return Misfit(ReasonClass.DELETED_PODS, "GPUs in use by processes of deleted pods")
+    return found
+
+
+def _match(state: State, free: GpuMask, shape: Shape) -> Match | Misfit:
+    if misfit := _shortage(state, free, shape.size):
         return misfit
-    chosen = place(state.structure, state.free, shape.request, shape.policy)
+    chosen = place(state.structure, free, shape.request, shape.policy)
     if isinstance(chosen, NoFit):
         kind = ReasonClass.TOO_SMALL if chosen.permanent else ReasonClass.BUSY
         return Misfit(kind, chosen.reason)
-    return chosen if state.away is None else Misfit(ReasonClass.AWAY, state.away)
+    return chosen
 
 
 def missing(topology: Unreadable | None) -> Misfit:
@@ -210,16 +218,16 @@ def _in_use(key: Hashable, more: int) -> float:
     return (healthy - key.free.bit_count() + key.unknown + more) / healthy
 
 
-def _shortage(state: State, size: int) -> Misfit | None:
+def _shortage(state: State, free: GpuMask, size: int) -> Misfit | None:
     if state.blocked is not None:
         return Misfit(ReasonClass.BLOCKED, state.blocked)
-    free = state.free.bit_count()
+    count = free.bit_count()
     if len(state.structure.gpus) < size:
         return Misfit(ReasonClass.TOO_SMALL, "too few GPUs")
     if state.healthy.bit_count() < size:
         return Misfit(ReasonClass.UNHEALTHY, "too few healthy GPUs")
-    if free < size:
+    if count < size:
         return Misfit(ReasonClass.BUSY, "too few free GPUs")
-    if free - state.unknown < size:
+    if count - state.unknown < size:
         return Misfit(ReasonClass.UNOBSERVED, "GPUs held by pods of other schedulers, unobserved")
     return None

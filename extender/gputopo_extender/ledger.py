@@ -3,58 +3,50 @@
 It is rebuilt from lists and kept by events; books are derived, so both ways give equal ones.
 """
 
+import time
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import replace
+from heapq import heappop, heappush
 from weakref import WeakValueDictionary
 
-from gputopo.topology.model import GpuMask
 from gputopo_extender.book import Book, State, book_of
 from gputopo_extender.claims import Claim
 from gputopo_extender.decide import Decision
+from gputopo_extender.endings import Endings, is_confirmed, with_history
 from gputopo_extender.pods import PodRecord
-from gputopo_extender.topologies import NodeRecord, Unreadable, known_mask
-
-
-class Progress(Enum):
-    """How far the Binding of a reservation has come."""
-
-    WRITING = "writing"
-    UNKNOWN = "unknown"
-    BOUND = "bound"
-
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """GPUs held for a pod from before its Binding is written until the pod shows it.
-
-    Attributes:
-        epoch: number of pod lists begun before it was made.
-    """
-
-    decision: Decision
-    progress: Progress
-    epoch: int
+from gputopo_extender.rejections import Rejections, is_admission_error
+from gputopo_extender.reservations import Promises
+from gputopo_extender.topologies import NodeRecord, Unreadable
 
 
 class Ledger:
     """Mutable book-keeping of one process; no method waits, so each call is atomic."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Start empty; ``clock`` is in seconds."""
+        self._clock = clock
         self._nodes: dict[str, NodeRecord | Unreadable] = {}
         self._pods: dict[str, PodRecord] = {}
         self._pods_on: defaultdict[str, set[str]] = defaultdict(set)
-        self._reservations: dict[str, Reservation] = {}
-        self._foreign: dict[Claim, int] = {}
+        self._outdated: set[str] = set()
+        self._due: list[tuple[float, str]] = []
+        self.promises = Promises(self._outdated.add)
+        """Reservations of this process, and claims of others that no pod shows yet."""
+        self._endings = Endings()
+        self._rejections = Rejections()
         self._books: dict[str, Book | Unreadable] = {}
         self._states: dict[str, State | Unreadable] = {}
         self._shared_states: WeakValueDictionary[Hashable, State] = WeakValueDictionary()
-        self._outdated: set[str] = set()
         self._epoch = 0
+        self._changes = 0
         self.pods_version = 0
         """Of the newest change of a pod, or list of pods, that was shown."""
+        self.rewinds = 0
+        """How often a list was older than what had been shown: a backup of etcd was restored."""
+        self.list_again: Callable[[], None] = lambda: None
+        """Has everything listed again: called where the API server has lost what was shown."""
 
     def book(self, node: str) -> Book | Unreadable | None:
         """Return the node's book; None where no topology is published for it."""
@@ -73,50 +65,31 @@ class Ledger:
 
     def state_without(self, node: str, uids: AbstractSet[str]) -> State | Unreadable | None:
         """Return what the node could give away if these pods were not there."""
+        self._refresh()
         known = self._nodes.get(node)
         if not isinstance(known, NodeRecord):
             return known
-        return self._shared(self._derive(node, known, without=uids).state)
+        return self._shared(self._derive(known, without=uids).state)
+
+    def changes(self) -> int:
+        """Return a number that grows when a book may have changed."""
+        self._refresh()
+        return self._changes
+
+    def ended_pods(self, node: str) -> list[str]:
+        """Return the pods that have ended, and whose processes may still use GPUs of the node."""
+        known = self._nodes.get(node)
+        holders = known.holders if isinstance(known, NodeRecord) else ()
+        listed = {holder.pod for holder in holders if holder.deleted}
+        return sorted(listed | {pod.key for pod in self._endings.unconfirmed(node)})
 
     def pod(self, uid: str) -> PodRecord | None:
         """Return the pod as the watch showed it last, None where it is unknown or gone."""
         return self._pods.get(uid)
 
-    def reservation(self, uid: str) -> Reservation | None:
-        """Return the reservation of a pod that does not show its Binding yet."""
-        return self._reservations.get(uid)
-
-    def reservations(self) -> tuple[Reservation, ...]:
-        """Return all reservations."""
-        return tuple(self._reservations.values())
-
-    def claims(self) -> tuple[Claim, ...]:
-        """Return what may yet be bound: reservations without a good end, and others' claims."""
-        own = (
-            _claim_of(each.decision)
-            for each in self._reservations.values()
-            if each.progress is not Progress.BOUND
-        )
-        return (*own, *self._foreign)
-
-    def foreign_claims(self, uid: str | None = None) -> tuple[Claim, ...]:
-        """Return the claims of others, for one pod or for all, that no pod shows yet."""
-        return tuple(claim for claim in self._foreign if uid in (None, claim.uid))
-
     def replace_claims(self, claims: Iterable[Claim]) -> None:
         """Take these as all that others claim, but for what pods show already."""
-        for claim in list(self._foreign):
-            self.drop_claim(claim)
-        for claim in claims:
-            pod = self._pods.get(claim.uid)
-            if pod is None or (pod.live and pod.node is None):
-                self._foreign[claim] = self._epoch
-                self._outdated.add(claim.node)
-
-    def drop_claim(self, claim: Claim) -> None:
-        """Forget a claim by which nobody can be bound any more."""
-        if self._foreign.pop(claim, None) is not None:
-            self._outdated.add(claim.node)
+        self.promises.replace_foreign(filter(self._is_open, claims), epoch=self._epoch)
 
     def replace_topologies(self, nodes: Iterable[NodeRecord | Unreadable]) -> None:
         """Take a list of topologies as the whole truth."""
@@ -139,125 +112,136 @@ class Ledger:
         self._epoch += 1
         return self._epoch
 
-    def replace_pods(self, pods: Iterable[PodRecord], *, epoch: int, version: int = 0) -> None:
+    def replace_pods(
+        self, pods: Iterable[PodRecord], *, epoch: int, version: int | None = None
+    ) -> None:
         """Take the list of number ``epoch``, of that resource version, as the whole truth.
 
         A pod that was reserved for, or claimed, before the list was asked for and is not in it
         is gone.
         """
-        self._pods.clear()
+        if version is not None:
+            self._begin_at(version)
+        before, self._pods = self._pods, {}
         self._pods_on.clear()
         self._outdated.update(self._nodes)
         for pod in pods:
-            self.put_pod(pod)
-        for uid, reservation in list(self._reservations.items()):
-            if reservation.epoch < epoch and uid not in self._pods:
-                self.release(uid)
-        for claim, known_at in list(self._foreign.items()):
-            if known_at < epoch and claim.uid not in self._pods:
-                self.drop_claim(claim)
-        self.pods_version = max(self.pods_version, version)
+            self._put(pod, before.pop(pod.uid, None))
+        for gone in before.values():
+            self._note_end(gone, gone, version=self.pods_version)
+        self.promises.end_missing(self._pods.keys(), epoch=epoch)
+
+    def _begin_at(self, version: int) -> None:
+        """Note the version of a list; all that was remembered of a larger one is void."""
+        if version < self.pods_version:
+            self.rewinds += 1
+            self._endings.lower(version)
+            self.promises.doubt()
+            self.list_again()
+        self.pods_version = version
 
     def put_pod(self, pod: PodRecord) -> None:
         """Take a pod that was added or modified.
 
         Its reservation ends when the pod shows a node, which the annotations came with, or its end.
         """
-        self._forget(pod.uid)
-        self._pods[pod.uid] = pod
-        if pod.node is not None:
-            self._pods_on[pod.node].add(pod.uid)
-            self._outdated.add(pod.node)
-        if pod.node is not None or not pod.live:
-            self._end(pod.uid)
+        self._put(pod, self._forget(pod.uid))
         self.pods_version = max(self.pods_version, int(pod.version))
 
-    def drop_pod(self, uid: str) -> None:
-        """Forget a deleted pod; a UID never returns, so whatever was reserved for it is free."""
-        self._forget(uid)
-        self._end(uid)
+    def drop_pod(self, uid: str, last: PodRecord | None = None) -> None:
+        """Forget a deleted pod; ``last`` is its last record, of the version of the deletion."""
+        before = self._forget(uid)
+        self.promises.end(uid)
+        last = last or before
+        if last is not None:
+            self._note_end(with_history(last, before), before, version=int(last.version))
+            self.pods_version = max(self.pods_version, int(last.version))
 
     def reserve(self, decision: Decision) -> None:
         """Hold the GPUs of a decision whose Binding is about to be sent."""
-        reservation = Reservation(decision, Progress.WRITING, self._epoch)
-        self._reservations[decision.uid] = reservation
-        self._outdated.add(decision.node)
+        self.promises.reserve(decision, epoch=self._epoch)
 
-    def mark(self, uid: str, progress: Progress) -> None:
-        """Note how far the Binding has come; nothing where the pod has shown it meanwhile."""
-        known = self._reservations.get(uid)
-        if known is not None:
-            self._reservations[uid] = replace(known, progress=progress)
+    def _put(self, pod: PodRecord, before: PodRecord | None) -> None:
+        pod = with_history(pod, before)
+        self._pods[pod.uid] = pod
+        if pod.node is not None or not pod.live:
+            self.promises.end(pod.uid)
+        if pod.node is None:
+            return
+        self._pods_on[pod.node].add(pod.uid)
+        self._outdated.add(pod.node)
+        if not pod.live:
+            self._note_end(pod, before, version=int(pod.version))
+            return
+        self._endings.drop(pod)
+        if pod.running and before is not None and not before.running:
+            self._rejections.started(pod.node, self._clock())
 
-    def release(self, uid: str) -> None:
-        """Give up the reservation of a pod, if there is one."""
-        known = self._reservations.pop(uid, None)
-        if known is not None:
-            self._outdated.add(known.decision.node)
+    def _note_end(self, pod: PodRecord, before: PodRecord | None, *, version: int) -> None:
+        """Note that a pod has ended or is gone; ``before`` is what was known of it."""
+        if pod.node is None:
+            return
+        self._outdated.add(pod.node)
+        if before is not None and not before.live:
+            self._endings.confirm(pod)
+            return
+        now = self._clock()
+        heappush(self._due, (self._endings.add(pod, version=version, now=now), pod.node))
+        if before is not None and is_admission_error(pod):
+            until = self._rejections.add(pod, now)
+            if until is not None:
+                heappush(self._due, (until, pod.node))
 
-    def _end(self, uid: str) -> None:
-        """Have nothing reserved or claimed for a pod that shows its Binding or its end."""
-        self.release(uid)
-        for claim in self.foreign_claims(uid):
-            self.drop_claim(claim)
+    def _is_open(self, claim: Claim) -> bool:
+        pod = self._pods.get(claim.uid)
+        return pod is None or (pod.live and pod.node is None)
 
-    def _forget(self, uid: str) -> None:
+    def _forget(self, uid: str) -> PodRecord | None:
         known = self._pods.pop(uid, None)
         if known is not None and known.node is not None:
             self._pods_on[known.node].discard(uid)
             self._outdated.add(known.node)
+        return known
 
     def _refresh(self) -> None:
-        """Bring books and states up to date where something has changed."""
+        """Bring books and states up to date where something has changed, be it the time."""
+        now = self._clock()
+        while self._due and self._due[0][0] <= now:
+            self._outdated.add(heappop(self._due)[1])
+        if not self._outdated:
+            return
+        self._changes += 1
         for name in self._outdated:
-            node = self._nodes.get(name)
-            if node is None:
-                self._books.pop(name, None)
-                self._states.pop(name, None)
-            elif isinstance(node, Unreadable):
-                self._books[name] = self._states[name] = node
-            else:
-                book = self._derive(name, node)
-                self._books[name] = book
-                self._states[name] = self._shared(book.state)
+            self._update(name, now)
         self._outdated.clear()
+
+    def _update(self, name: str, now: float) -> None:
+        node = self._nodes.get(name)
+        self._endings.resolve(name, node if isinstance(node, NodeRecord) else None, now)
+        if node is None:
+            self._books.pop(name, None)
+            self._states.pop(name, None)
+        elif isinstance(node, Unreadable):
+            self._books[name] = self._states[name] = node
+        else:
+            book = self._derive(node)
+            self._books[name] = book
+            self._states[name] = self._shared(book.state)
 
     def _shared(self, state: State) -> State:
         """Return the one object for all nodes in such a state."""
-        key = (
-            state.structure.fingerprint,
-            *(state.healthy, state.free, state.unknown, state.blocked, state.away),
+        return self._shared_states.setdefault(state.key, state)
+
+    def _derive(self, node: NodeRecord, without: AbstractSet[str] = frozenset()) -> Book:
+        on_node = self._pods_on.get(node.node, set()) - without
+        pods = [self._pods[uid] for uid in sorted(on_node)]
+        if node.away is None and (paused := self._rejections.reason(node.node, self._clock())):
+            node = replace(node, away=paused)
+        stopped = {pod.uid for pod in pods if not pod.live and is_confirmed(pod)}
+        return book_of(
+            node,
+            [pod for pod in pods if pod.live],
+            self.promises.on_node(node, on_node | without),
+            ending=self._endings.unconfirmed(node.node),
+            stopped=stopped | without | self._endings.confirmed(node.node),
         )
-        return self._shared_states.setdefault(key, state)
-
-    def _derive(self, name: str, node: NodeRecord, without: AbstractSet[str] = frozenset()) -> Book:
-        on_node = self._pods_on.get(name, set()) - without
-        bound = (self._pods[uid] for uid in sorted(on_node))
-        promised = self._promised(name, node, on_node | without)
-        return book_of(node, [pod for pod in bound if pod.live], promised.values())
-
-    def _promised(
-        self, name: str, node: NodeRecord, counted: AbstractSet[str]
-    ) -> dict[str, GpuMask]:
-        """Return what is reserved or claimed for pods but those whose own word is counted."""
-        promised: defaultdict[str, GpuMask] = defaultdict(lambda: GpuMask(0))
-        # By UUID: the numbers of GPUs change when one leaves the node.
-        for uid, reservation in self._reservations.items():
-            if reservation.decision.node == name and uid not in counted:
-                promised[uid] = known_mask(node.topology, reservation.decision.uuids)
-        for claim in self._foreign:
-            if claim.node == name and claim.uid not in counted:
-                gpus = known_mask(node.topology, claim.gpus)
-                promised[claim.uid] = GpuMask(promised[claim.uid] | gpus)
-        return promised
-
-
-def _claim_of(decision: Decision) -> Claim:
-    return Claim(
-        uid=decision.uid,
-        namespace=decision.namespace,
-        name=decision.name,
-        version=decision.version,
-        node=decision.node,
-        gpus=decision.uuids,
-    )

@@ -15,7 +15,8 @@ from gputopo.topology.shared import TABLES
 from gputopo_extender.book import Book
 from gputopo_extender.decide import Decision
 from gputopo_extender.evaluate import Evaluation, ReasonClass
-from gputopo_extender.ledger import Ledger, Progress
+from gputopo_extender.ledger import Ledger
+from gputopo_extender.reservations import Progress
 from gputopo_extender.watch import Follower
 from gputopo_extender.writer import Outcome
 
@@ -137,7 +138,7 @@ class _State(Collector):
             "GPU sets held for pods that do not show their Binding yet, by its progress.",
             labels=["progress"],
         )
-        known = [reservation.progress for reservation in self._ledger.reservations()]
+        known = [reservation.progress for reservation in self._ledger.promises.reservations()]
         for progress in Progress:
             family.add_metric([progress.value], known.count(progress))
         return family
@@ -188,11 +189,15 @@ class _State(Collector):
 
 
 def _states(books: Iterable[Book]) -> dict[str, int]:
-    """Count each GPU once: unhealthy before used, used before blocked, the rest free."""
-    counts = {"free": 0, "used": 0, "unhealthy": 0, "blocked": 0}
+    """Count each GPU once: unhealthy before used, used before blocked, the rest free.
+
+    Those used by nothing but processes of deleted pods have a count of their own.
+    """
+    counts = {"free": 0, "used": 0, "deleted_pods": 0, "unhealthy": 0, "blocked": 0}
     for book in books:
         free = book.free.bit_count()
         counts["unhealthy"] += len(book.topology.gpus) - book.healthy.bit_count()
-        counts["used"] += (book.healthy & book.used).bit_count()
+        counts["used"] += (book.healthy & book.used & ~book.deleted).bit_count()
+        counts["deleted_pods"] += (book.healthy & book.deleted).bit_count()
         counts["free" if book.blocked is None else "blocked"] += free
     return counts

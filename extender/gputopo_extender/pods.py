@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_camel
 
 from gputopo.api.names import GROUP
 from gputopo.topology.model import MAX_INDEX
+from gputopo_extender.podstatus import PodStatus
 
 _COUNT = re.compile(r"\d{1,4}")
 _WHOLE_NODE = MAX_INDEX + 1
@@ -45,6 +46,12 @@ class PodRecord:
         refusal: why it cannot be placed, None where it can.
         annotations: its ``gputopo.io/*`` annotations.
         prefers: whether it would rather have some nodes than others, and may have all.
+        running: whether its phase is Running.
+        started: whether kubelet has reported that a container was started.
+        stopped: whether kubelet has reported that no container of it runs any more.
+        rejected: reason and message of a kubelet that did not admit it, None where it did.
+        deleting: whether it has a ``deletionTimestamp``.
+        grouped: whether it belongs to a scheduling group.
     """
 
     uid: str
@@ -59,6 +66,17 @@ class PodRecord:
     refusal: str | None
     annotations: Mapping[str, str]
     prefers: bool = False
+    running: bool = False
+    started: bool = False
+    stopped: bool = False
+    rejected: str | None = None
+    deleting: bool = False
+    grouped: bool = False
+
+    @property
+    def key(self) -> str:
+        """Namespace and name."""
+        return f"{self.namespace}/{self.name}"
 
 
 def newer(pod: PodRecord, other: PodRecord | None) -> PodRecord:
@@ -87,6 +105,7 @@ class _Metadata(_Part):
     namespace: Annotated[str, Field(min_length=1)]
     resource_version: Annotated[str, Field(pattern=r"^[0-9]{1,19}$")]
     annotations: dict[str, str] | None = None
+    deletion_timestamp: str | None = None
 
 
 class _Affinity(_Part):
@@ -99,18 +118,15 @@ class _Spec(_Part):
     affinity: dict[str, _Affinity | None] | None = None
     topology_spread_constraints: list[Any] | None = None
     resource_claims: list[Any] | None = None
+    scheduling_group: dict[str, Any] | None = None
     containers: list[_Container]
     init_containers: list[_Container] | None = None
-
-
-class _Status(_Part):
-    phase: str | None = None
 
 
 class _Pod(_Part):
     metadata: _Metadata
     spec: _Spec
-    status: _Status | None = None
+    status: PodStatus | None = None
 
 
 _Asking = tuple[_Container, int | None]
@@ -142,6 +158,7 @@ def _record(
     resource: str,
 ) -> PodRecord:
     annotations = pod.metadata.annotations or {}
+    status = pod.status or PodStatus()
     return PodRecord(
         uid=pod.metadata.uid,
         namespace=pod.metadata.namespace,
@@ -149,7 +166,7 @@ def _record(
         version=pod.metadata.resource_version,
         priority=pod.spec.priority or 0,
         node=pod.spec.node_name or None,
-        live=pod.status is None or pod.status.phase not in {"Succeeded", "Failed"},
+        live=not status.ended,
         asks=tuple(
             ContainerAsk(keeper.name, count)
             for keeper, count in (*apps, *filter(_is_sidecar, inits))
@@ -161,6 +178,12 @@ def _record(
             key: value for key, value in annotations.items() if key.startswith(f"{GROUP}/")
         },
         prefers=_prefers(pod.spec),
+        running=status.phase == "Running",
+        started=status.started,
+        stopped=status.stopped(len(pod.spec.containers)),
+        rejected=status.rejected,
+        deleting=pod.metadata.deletion_timestamp is not None,
+        grouped=pod.spec.scheduling_group is not None,
     )
 
 

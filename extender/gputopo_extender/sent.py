@@ -34,4 +34,4 @@ class Sent:
     def _is_on_its_way(self, uid: str) -> bool:
         pod = self._ledger.pod(uid)
         waits = pod is not None and pod.live and pod.node is None
-        return waits and self._ledger.reservation(uid) is None
+        return waits and self._ledger.promises.reservation(uid) is None

@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
@@ -17,6 +18,7 @@ from gputopo_extender.app import KEEPALIVE_SECONDS, probes_app, verbs_app
 from gputopo_extender.binder import Binder
 from gputopo_extender.claiming import Claims
 from gputopo_extender.cluster import Cluster
+from gputopo_extender.election import Candidate, Election, Handover
 from gputopo_extender.evaluate import answers_of
 from gputopo_extender.leases import Leases
 from gputopo_extender.ledger import Ledger
@@ -24,7 +26,7 @@ from gputopo_extender.metrics import Metrics
 from gputopo_extender.settings import Settings
 from gputopo_extender.verbs import Gate, Verbs
 from gputopo_extender.warmup import WarmUp
-from gputopo_extender.watch import Follower, pod_reflector, topology_reflector
+from gputopo_extender.watch import Follower, Reflector, pod_reflector, topology_reflector
 from gputopo_extender.watched import watched_pods, watched_topologies
 from gputopo_extender.writer import Writer
 
@@ -49,10 +51,10 @@ async def running(settings: Settings, client: AsyncClient) -> AsyncIterator[Addr
     """Run the extender while the block runs; a failure of any part ends the block."""
     ledger = Ledger()
     often = (settings.relist_after_silence_seconds, settings.relist_every_seconds)
-    caches: list[Follower] = [
-        topology_reflector(watched_topologies(client), ledger, *often),
-        pod_reflector(watched_pods(client, settings.resource), ledger, *often),
-    ]
+    topologies = topology_reflector(watched_topologies(client), ledger, *often)
+    pods = pod_reflector(watched_pods(client, settings.resource), ledger, *often)
+    caches: list[Follower] = [topologies, pods]
+    ledger.list_again = partial(_list_again, [topologies, pods])
     gate = Gate(caches, settings.stale_after_seconds)
     metrics = Metrics(ledger, caches)
     answers = Answers(
@@ -90,6 +92,7 @@ async def running(settings: Settings, client: AsyncClient) -> AsyncIterator[Addr
             *(cache.run() for cache in caches),
             _settle_for_ever(binder),
             _spare_collector(caches),
+            *_handover(settings, client),
             WarmUp(ledger, answers, settings.default_policy).run(),
         ),
         _serving(
@@ -110,6 +113,25 @@ async def _background(*parts: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         finally:
             for task in running_tasks:
                 task.cancel()
+
+
+def _handover(settings: Settings, client: AsyncClient) -> list[Coroutine[Any, Any, None]]:
+    """Return the loop that takes the Lease from a failing leader, where this pod has a name."""
+    if not settings.pod:
+        return []
+    candidate = Candidate(
+        namespace=settings.namespace,
+        pod=settings.pod,
+        lease=settings.scheduler_lease,
+        blocked_seconds=settings.lease_blocked_seconds,
+    )
+    election = Election(client, candidate, settings.api_timeout_seconds)
+    return [Handover(election, settings.pod, settings.handover_after_seconds).run()]
+
+
+def _list_again(caches: Sequence[Reflector[Any]]) -> None:
+    for cache in caches:
+        cache.list_again()
 
 
 async def _settle_for_ever(binder: Binder) -> None:

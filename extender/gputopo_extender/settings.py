@@ -26,6 +26,30 @@ class Settings(ProgramSettings):
     namespace: Annotated[
         str, Field(min_length=1, description="namespace of the Leases with the claims on GPUs")
     ] = "gputopo-system"
+    pod: Annotated[
+        str,
+        Field(
+            description="name of this pod; without it a failing leader's Lease is never taken away"
+        ),
+    ] = ""
+    scheduler_lease: Annotated[
+        str, Field(min_length=1, description="Lease of the schedulers, in the same namespace")
+    ] = "gputopo-scheduler"
+    handover_after_seconds: Annotated[
+        Seconds,
+        Field(
+            description="longest time that the leader's extender may be not ready, "
+            "while this pod is ready, before its Lease is taken away"
+        ),
+    ] = 10.0
+    lease_blocked_seconds: Annotated[
+        int,
+        Field(
+            gt=0,
+            description="time in which no scheduler may acquire a Lease that was taken away; "
+            "above kube-scheduler's renewDeadline",
+        ),
+    ] = 7
     resource: Annotated[
         str, Field(min_length=1, description="extended resource that counts the GPUs")
     ] = RESOURCE

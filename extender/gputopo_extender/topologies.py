@@ -16,10 +16,18 @@ _LONGEST_REASON = 160
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a GPU by kubelet's books; ``uid`` is None where the agent could not tell."""
+    """The pod that uses a GPU, as the agent reports it.
+
+    Attributes:
+        uid: None where the agent could not find it out.
+        pod: namespace and name.
+        deleted: whether the pod was deleted or has ended, and a process of it still runs.
+    """
 
     gpu: GpuIndex
     uid: str | None
+    pod: str
+    deleted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +39,8 @@ class NodeRecord:
         healthy: GPUs that the agent calls healthy; a GPU it does not mention is not.
         holders: the observed allocations.
         away: why the node's agent says that it serves no pods now, None where it does not say so.
+        pods_version: resource version of the newest change of the node's pods that the status
+            accounts for; None from agents that do not report it.
     """
 
     node: str
@@ -39,6 +49,7 @@ class NodeRecord:
     healthy: GpuMask
     holders: tuple[Holder, ...]
     away: str | None = None
+    pods_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +78,7 @@ def node_of(document: Mapping[str, Any]) -> NodeRecord | Unreadable:
         healthy=known_mask(topology, (gpu.uuid for gpu in status.gpus if gpu.healthy)),
         holders=_holders(topology, status.gpus),
         away=_away(status.conditions),
+        pods_version=_version(status.observed_pods_version),
     )
 
 
@@ -89,8 +101,19 @@ def _holders(topology: NodeTopology, gpus: list[ObservedGpu]) -> tuple[Holder, .
     held = [gpu for gpu in gpus if gpu.pod_uid or gpu.pod]
     known = topology.index_of
     return tuple(
-        Holder(known[GpuUuid(gpu.uuid)], gpu.pod_uid) for gpu in held if GpuUuid(gpu.uuid) in known
+        Holder(
+            known[GpuUuid(gpu.uuid)],
+            gpu.pod_uid,
+            f"{gpu.namespace or ''}/{gpu.pod or gpu.pod_uid}",
+            deleted=bool(gpu.pod_deleted),
+        )
+        for gpu in held
+        if GpuUuid(gpu.uuid) in known
     )
+
+
+def _version(text: str | None) -> int | None:
+    return None if text is None else int(text)
 
 
 def _first(error: ValidationError) -> str:

@@ -26,6 +26,7 @@ from gputopo_extender.metrics import Metrics
 from gputopo_extender.pods import PodError, PodRecord, record_of
 from gputopo_extender.preempt import Freed, chosen
 from gputopo_extender.request import Ask, Refusal, read
+from gputopo_extender.retries import Retries
 from gputopo_extender.sent import Sent
 from gputopo_extender.watch import Follower
 
@@ -58,6 +59,7 @@ class Verbs:
         self._default_policy = default_policy
         self._offer_one_above = offer_one_above
         self._sent = Sent(ledger)
+        self._retries = Retries(ledger)
 
     async def filter(self, args: ExtenderArgs) -> dict[str, Any]:
         """Return the nodes that can take the pod now, and why the others cannot.
@@ -72,16 +74,16 @@ class Verbs:
                 "and name it in managedResources of the scheduler's extender configuration"
             )
         try:
+            ask, nodes = self._read(pod), args.candidates()
             with self._metrics.decision_seconds.labels("filter").time():
-                ask = self._read(pod)
-                found = await self._on(args.candidates(), ask)
+                found = await self._on(nodes, ask)
+            found = await self._retries.settled(pod, found, lambda: self._on(nodes, ask))
         except NotReadyError as error:
             return filter_error(str(error))
         self._metrics.filtered(found)
         offered = self._offered(pod, found, ask)
         _log.debug("filtered %s", fields(pod=_name(pod), offered=len(offered), of=len(found.nodes)))
-        if reason := found.awaited():
-            # An error is tried again after seconds, a pod that fits nowhere at some event only.
+        if reason := self._retries.reason(pod, found):
             return filter_error(reason)
         return filter_result(
             args, offered, failed=found.failed(), unresolvable=found.unresolvable()
@@ -177,7 +179,7 @@ class Verbs:
     async def _on(self, nodes: Sequence[str], ask: Ask | Refusal) -> Evaluation:
         if isinstance(ask, Refusal):
             return refused(nodes, ask.reason)
-        if reservation := self._ledger.reservation(ask.uid):
+        if reservation := self._ledger.promises.reservation(ask.uid):
             return reserved(nodes, reservation)
         # What is asked of a state that another node reaches meanwhile is as true.
         states = list(map(self._ledger.states().get, nodes))

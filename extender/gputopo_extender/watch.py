@@ -76,6 +76,7 @@ class Reflector(Generic[Record]):
         self._clock = clock
         self._heard_at: float | None = None
         self._delay_seconds = _FIRST_DELAY_SECONDS
+        self._silence: asyncio.Timeout | None = None
         self.lists = 0
 
     @property
@@ -86,6 +87,14 @@ class Reflector(Generic[Record]):
     def age_seconds(self) -> float | None:
         """Return the time since the API server was heard last, None before the first list."""
         return None if self._heard_at is None else self._clock() - self._heard_at
+
+    def list_again(self) -> None:
+        """End the watch now: it began at a version that the API server no longer has.
+
+        A watch from a version of the future shows nothing until that version is reached.
+        """
+        if self._silence is not None:
+            self._silence.reschedule(asyncio.get_running_loop().time())
 
     async def run(self) -> None:
         """Follow the API server until cancelled."""
@@ -120,10 +129,12 @@ class Reflector(Generic[Record]):
 
     async def _next(self, events: AsyncGenerator[Event[Record], None]) -> Event[Record] | None:
         try:
-            async with asyncio.timeout(self._silence_seconds):
+            async with asyncio.timeout(self._silence_seconds) as self._silence:
                 return await anext(events, None)
         except TimeoutError:
             return None
+        finally:
+            self._silence = None
 
 
 def pod_reflector(
@@ -139,7 +150,7 @@ def pod_reflector(
 
     def fold(event: Event[PodRecord]) -> None:
         if event.deleted:
-            ledger.drop_pod(event.key)
+            ledger.drop_pod(event.key, event.record)
         elif event.record is not None:
             ledger.put_pod(event.record)
 

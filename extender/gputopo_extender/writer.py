@@ -5,9 +5,10 @@ asking for the pod, and where that still waits, by changing it: no Binding under
 then, however late it comes.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Protocol
@@ -15,9 +16,10 @@ from typing import Protocol
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.runtime.log import fields
 from gputopo_extender.cluster import RefusedError, UnansweredError
-from gputopo_extender.decide import Decision
-from gputopo_extender.ledger import Ledger, Progress
+from gputopo_extender.decide import Decision, is_unchanged
+from gputopo_extender.ledger import Ledger
 from gputopo_extender.pods import PodError, PodRecord
+from gputopo_extender.reservations import Progress
 
 _log = logging.getLogger(__name__)
 
@@ -68,8 +70,30 @@ class Writer:
         self._bindings = bindings
         self._on_bound = on_bound
 
-    async def write(self, decision: Decision) -> Result | PodRecord:
-        """Bind; return the pod where it only changed since it was read, to decide again."""
+    async def write(
+        self,
+        decision: Decision,
+        pod: PodRecord,
+        *,
+        until: float,
+        is_current: Callable[[], bool],
+    ) -> Result | PodRecord:
+        """Bind; return the pod where it changed since it was read, to decide again.
+
+        Where the change does not matter to the decision, write again for the new version, until a
+        time of the loop and while the node ``is_current``. The claim stands, and whoever takes it
+        over changes the pod's annotations first: see docs/adr/0008-claims-fence-bindings.md.
+        """
+        clock = asyncio.get_running_loop().time
+        ended = await self._once(decision)
+        while isinstance(ended, PodRecord):
+            if not is_unchanged(ended, pod) or not is_current() or clock() >= until:
+                self.take_back(decision)
+                return ended
+            ended = await self._once(replace(decision, version=ended.version))
+        return ended
+
+    async def _once(self, decision: Decision) -> Result | PodRecord:
         try:
             await self._bindings.bind(decision)
         except UnansweredError as error:
@@ -102,7 +126,7 @@ class Writer:
 
     def take_back(self, decision: Decision) -> None:
         """Have the GPUs of a decision free again; the next claims tell the others."""
-        self._ledger.release(decision.uid)
+        self._ledger.promises.release(decision.uid)
 
     async def _after_conflict(
         self, decision: Decision, conflict: RefusedError
@@ -116,7 +140,6 @@ class Writer:
             return told
         if told.version == decision.version:
             return self.give_up(decision, str(conflict))
-        self.take_back(decision)
         return told
 
     async def _pod(self, decision: Decision) -> PodRecord | None:
@@ -135,13 +158,13 @@ class Writer:
         return self.give_up(decision, f"somebody else bound the pod to {pod.node}")
 
     def _bound(self, decision: Decision) -> Result:
-        self._ledger.mark(decision.uid, Progress.BOUND)
+        self._ledger.promises.mark(decision.uid, Progress.BOUND)
         self._on_bound(decision)
         _log.info("bound %s", fields(**_names(decision), **_figures(decision)))
         return Result(Outcome.BOUND)
 
     def _keep(self, decision: Decision, reason: str) -> Result:
-        self._ledger.mark(decision.uid, Progress.UNKNOWN)
+        self._ledger.promises.mark(decision.uid, Progress.UNKNOWN)
         return Result(
             Outcome.UNKNOWN, f"binding to {decision.node} has no known result yet: {reason}"
         )

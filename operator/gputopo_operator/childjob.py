@@ -5,7 +5,14 @@ from typing import Any, Final
 
 from gputopo.api.annotations import PodRequest, format_request
 from gputopo.api.enums import Sensitivity
-from gputopo.api.names import API_VERSION, GROUP, JOB_LABEL
+from gputopo.api.names import (
+    API_VERSION,
+    CUDA_VISIBLE_DEVICES,
+    GROUP,
+    HIDING_VALUES,
+    JOB_LABEL,
+    NVIDIA_VISIBLE_DEVICES,
+)
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUProfileSpec
 from gputopo.sensitivity.resolve import resolve
 from gputopo_operator.model import GpuJob, Object, Rules
@@ -99,7 +106,9 @@ def _owner_reference(job: GpuJob) -> Object:
         "name": job.key.name,
         "uid": job.uid,
         "controller": True,
-        "blockOwnerDeletion": True,
+        # With true the operator would need rights on gpujobs/finalizers where the admission plugin
+        # OwnerReferencesPermissionEnforcement is enabled; only foreground deletion differs.
+        "blockOwnerDeletion": False,
     }
 
 
@@ -166,11 +175,34 @@ def _set_priority_class(pod: Object, spec: GPUJobSpec) -> None:
 
 def _request_gpus(pod: Object, spec: GPUJobSpec, rules: Rules) -> None:
     containers = _containers(pod, "containers", rules)
-    _containers(pod, "initContainers", rules)
+    init_containers = _containers(pod, "initContainers", rules)
     chosen = _chosen_container(containers, spec.resources.container)
+    for field, each in (("containers", containers), ("initContainers", init_containers)):
+        for index, container in enumerate(each):
+            where = f"spec.template.spec.{field}[{index}].env"
+            _reject_visible_devices(container, where, has_gpus=container is chosen)
     resources = _mapping(chosen, "resources", "")
     for kind in _AMOUNTS:
         _mapping(resources, kind, "")[rules.resource] = str(spec.gpus_per_replica)
+
+
+def _reject_visible_devices(container: Object, where: str, *, has_gpus: bool) -> None:
+    """Reject what the chart's policy ``environment`` would reject in the pod."""
+    env = container.get("env") or []
+    if not isinstance(env, list):
+        raise SpecError(f"{where}: {env!r} is not a list")
+    for index, entry in enumerate(env):
+        if not isinstance(entry, dict):
+            raise SpecError(f"{where}[{index}]: {entry!r} is not an object")
+        name = entry.get("name")
+        value = entry.get("valueFrom") or entry.get("value") or ""
+        if name not in {NVIDIA_VISIBLE_DEVICES, CUDA_VISIBLE_DEVICES}:
+            continue
+        if has_gpus or str(value) not in HIDING_VALUES:
+            raise SpecError(
+                f"{where}[{name}]: {value!r}: leave it out; gputopo sets it in the container with "
+                "GPUs (others may say 'void')"
+            )
 
 
 def _chosen_container(containers: list[Object], name: str | None) -> Object:

@@ -9,12 +9,13 @@ from gputopo_operator.conditions import (
     COMPLETE,
     FAILED,
     PLACED,
+    PROFILE_READY,
     RUNNING,
     SUSPENDED,
     Claim,
     find,
 )
-from gputopo_operator.model import Child, Ending, Pod
+from gputopo_operator.model import Child, Ending, Pod, Snapshot
 from gputopo_operator.placements import differs, in_words
 
 TYPES = (ACCEPTED, PLACED, RUNNING, COMPLETE, FAILED, SUSPENDED)
@@ -28,11 +29,8 @@ def refused(reason: str, message: str) -> list[Claim]:
 
 def repeated(previous: Sequence[Condition]) -> list[Claim]:
     """Return what was said before."""
-    return [
-        Claim(condition.type, condition.status == "True", condition.reason, condition.message)
-        for condition in previous
-        if condition.type in TYPES
-    ]
+    types = (*TYPES, PROFILE_READY)
+    return [_again(condition) for condition in previous if condition.type in types]
 
 
 def accepted(spec: GPUJobSpec, child: Child) -> Claim:
@@ -47,6 +45,24 @@ def accepted(spec: GPUJobSpec, child: Child) -> Claim:
     else:
         words = "Sensitive (SensitivityUnknown: no GPUProfile tells)"
     return Claim(ACCEPTED, True, "JobCreated", f"bandwidth sensitivity: {words}")
+
+
+def profile(seen: Snapshot, name: str | None) -> list[Claim]:
+    """Return the condition on the GPUProfile that the job names; empty where it names none."""
+    before = find(seen.job.status.conditions, PROFILE_READY)
+    if name is None:
+        return []
+    if seen.profile_error:
+        # What to do comes first: a long answer of the API server is cut at its end.
+        message = (
+            f"GPUProfile {name} was not created, the job runs without it; allow the creation or "
+            f"create the GPUProfile yourself, gputopo tries again: {seen.profile_error}"
+        )
+        return [Claim(PROFILE_READY, False, "ProfileNotCreated", message)]
+    if before is not None and before.status == "True":
+        return [_again(before)]
+    reason = "ProfileFound" if seen.profile else "ProfileCreated"
+    return [Claim(PROFILE_READY, True, reason, f"GPUProfile {name}")]
 
 
 def suspended(spec: GPUJobSpec, child: Child, queue: str, ending: Ending | None) -> Claim:
@@ -74,7 +90,7 @@ def placed(
     if pod is None:
         before = find(previous, PLACED)
         if ending is not None and before is not None:
-            return Claim(PLACED, before.status == "True", before.reason, before.message)
+            return _again(before)
         # Why the Job controller makes none (quota, admission, no such class) its Job's events tell.
         message = f"there is no pod yet; kubectl describe job {job} tells why none is made"
         return Claim(PLACED, False, "NoPod", message)
@@ -127,3 +143,7 @@ def ended(ending: Ending | None, failures: JobFailures, spec: GPUJobSpec) -> lis
         Claim(COMPLETE, False, "Failed", ""),
         Claim(FAILED, True, true_reason, ending.message),
     ]
+
+
+def _again(condition: Condition) -> Claim:
+    return Claim(condition.type, condition.status == "True", condition.reason, condition.message)

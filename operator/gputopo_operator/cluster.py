@@ -5,8 +5,9 @@ Only its ``ApiClient`` is used: credentials, TLS, connections. Its generated cla
 """
 
 import json
-import secrets
 import socket
+from contextlib import suppress
+from hashlib import sha256
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
@@ -37,6 +38,11 @@ class ApiError(Exception):
         super().__init__(f"{status}: {message}")
         self.status = status
         self.message = message
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the server judged the request, so that an early retry gets the same answer."""
+        return self.status == HTTPStatus.FORBIDDEN or self.status in _PERMANENT
 
 
 class ConflictError(ApiError):
@@ -109,7 +115,7 @@ class Cluster:
         try:
             self._request("POST", _jobs_path(key), manifest, query=query)
         except ApiError as error:
-            if error.status in _PERMANENT or error.status == HTTPStatus.FORBIDDEN:
+            if error.rejected:
                 permanent = error.status in _PERMANENT
                 raise JobRefusedError(Refusal(error.message, permanent)) from None
             raise
@@ -123,19 +129,25 @@ class Cluster:
         self._request("PATCH", f"{_gpu_job_path(key)}/status", patch)
 
     def create_profile(self, key: Key) -> None:
-        """Create an empty GPUProfile."""
+        """Create an empty GPUProfile; one that another client has created meanwhile will do."""
         metadata = {"name": key.name, "namespace": key.namespace}
         manifest = {"apiVersion": API_VERSION, "kind": "GPUProfile", "metadata": metadata}
-        self._request("POST", _profiles_path(key), manifest)
+        with suppress(ConflictError):
+            self._request("POST", _profiles_path(key), manifest)
 
     def create_event(self, gpu_job: Object, event: Event, now: str) -> None:
-        """Tell something on a GPUJob."""
+        """Create an event on a GPUJob, once for each version of the GPUJob.
+
+        The name follows from the content: a repeated event is a conflict, which is ignored.
+        """
         metadata = gpu_job["metadata"]
         namespace, name = metadata["namespace"], metadata["name"]
+        version = (metadata["uid"], metadata["resourceVersion"])
+        digest = sha256("\0".join([*version, event.reason, event.note]).encode()).hexdigest()
         manifest = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"name": f"{name}.{secrets.token_hex(8)}", "namespace": namespace},
+            "metadata": {"name": f"{name}.{digest[:16]}", "namespace": namespace},
             "eventTime": now.removesuffix("Z") + ".000000Z",
             "reportingController": f"{GROUP}/operator",
             "reportingInstance": socket.gethostname(),
@@ -152,7 +164,9 @@ class Cluster:
                 "resourceVersion": metadata["resourceVersion"],
             },
         }
-        self._request("POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", manifest)
+        path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+        with suppress(ConflictError):
+            self._request("POST", path, manifest)
 
     def _read(self, path: str) -> Object | None:
         try:

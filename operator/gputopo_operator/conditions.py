@@ -13,6 +13,7 @@ RUNNING = "Running"
 COMPLETE = "Complete"
 FAILED = "Failed"
 SUSPENDED = "Suspended"
+PROFILE_READY = "ProfileReady"
 
 # The phase is the name of the first condition that is true.
 _PHASES = (

@@ -11,7 +11,17 @@ from typing import Final
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, JobPlacement
 from gputopo_operator import claims
 from gputopo_operator.childjob import SpecError, child_job, failures_borne
-from gputopo_operator.conditions import ACCEPTED, COMPLETE, FAILED, Claim, conditions, find, phase
+from gputopo_operator.conditions import (
+    ACCEPTED,
+    COMPLETE,
+    FAILED,
+    PROFILE_READY,
+    Claim,
+    conditions,
+    find,
+    holds,
+    phase,
+)
 from gputopo_operator.failures import Tally, exceeded, tally
 from gputopo_operator.model import Child, Ending, Event, GpuJob, Object, Plan, Rules, Snapshot
 from gputopo_operator.news import news
@@ -22,7 +32,7 @@ NAME_TAKEN_RECHECK_S: Final = 30.0
 """The end of a Job that is not ours is no event of ours."""
 
 FORBIDDEN_RECHECK_S: Final = 60.0
-"""A quota or an admission policy may let the Job in later."""
+"""A quota or an admission policy may allow the Job, or its GPUProfile, later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +78,16 @@ def _without_child(seen: Snapshot, spec: GPUJobSpec, rules: Rules) -> Plan:
     except SpecError as error:
         return _refused(seen, "SpecRefused", str(error))
     plan = _with_child(seen, spec, read_child(manifest))
-    profile = spec.workload.profile if seen.profile is None else None
     created = Event("Normal", "JobCreated", f"Job {job.key.name} will make the pod")
-    return replace(
-        plan, create_profile=profile, create_job=manifest, events=(created, *plan.events)
-    )
+    return replace(plan, create_job=manifest, events=(created, *plan.events))
+
+
+def profile_to_read(job: GpuJob, child: Object | None) -> str | None:
+    """Return the GPUProfile that a decision needs: for a new Job, or where it is to be created."""
+    if job.spec is None or _ending_before(job.status) is not None:
+        return None
+    known = child is not None and holds(job.status.conditions, PROFILE_READY)
+    return None if known else job.spec.workload.profile
 
 
 def _with_child(seen: Snapshot, spec: GPUJobSpec, child: Child) -> Plan:
@@ -90,9 +105,23 @@ def _with_child(seen: Snapshot, spec: GPUJobSpec, child: Child) -> Plan:
         *claims.ended(ending, counts.failures, spec),
         claims.suspended(spec, child, queue, ending),
     ]
+    if ending is None:
+        claimed += claims.profile(seen, spec.workload.profile)
     kept = before.placements if ending is not None and pod is None else []
     outcome = _Outcome(claimed, [place] if place else kept, counts)
-    return _plan(seen, outcome, _job_patch(spec, child, queue, counts, ending))
+    plan = _plan(seen, outcome, _job_patch(spec, child, queue, counts, ending))
+    return plan if ending is not None else _with_profile(seen, spec, plan)
+
+
+def _with_profile(seen: Snapshot, spec: GPUJobSpec, plan: Plan) -> Plan:
+    """Return the plan with the creation of a missing GPUProfile, or with its next attempt.
+
+    An empty GPUProfile has no effect on the job, so the job never waits for it.
+    """
+    if seen.profile_error:
+        return replace(plan, recheck_after_s=FORBIDDEN_RECHECK_S)
+    missing = seen.profile is None and not holds(seen.job.status.conditions, PROFILE_READY)
+    return replace(plan, create_profile=spec.workload.profile if missing else None)
 
 
 def _job_patch(

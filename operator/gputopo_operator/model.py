@@ -151,6 +151,7 @@ class Snapshot:
         observed: the GPUs that kubelet says each pod holds, by UID of the pod.
         profile: the GPUProfile that the job names, None where there is none.
         refusal: what the API server said to the child Job a moment ago.
+        profile_error: why the GPUProfile was not created a moment ago, empty otherwise.
         now: the time, as Kubernetes writes it.
     """
 
@@ -161,6 +162,7 @@ class Snapshot:
     profile: GPUProfileSpec | None
     refusal: Refusal | None
     now: str
+    profile_error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,15 +187,15 @@ class Plan:
     """What to do, in this order; nothing where all is as it should be.
 
     Attributes:
-        create_profile: name of the GPUProfile to make.
+        create_profile: name of the GPUProfile to create; the job runs without it too.
         job_patch: merge patch of the child Job.
         status: the full status, None where it is right already.
         failed_pods: what the status counts for the first time.
         recheck_after_s: look again after so long though no event may come.
     """
 
-    create_profile: str | None = None
     create_job: Object | None = None
+    create_profile: str | None = None
     job_patch: Object | None = None
     status: GPUJobStatus | None = None
     events: tuple[Event, ...] = ()

@@ -3,7 +3,15 @@
 from collections.abc import Iterator, Sequence
 
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus
-from gputopo_operator.conditions import ACCEPTED, COMPLETE, FAILED, find, holds, truncated
+from gputopo_operator.conditions import (
+    ACCEPTED,
+    COMPLETE,
+    FAILED,
+    PROFILE_READY,
+    find,
+    holds,
+    truncated,
+)
 from gputopo_operator.model import Event, FailedPod, FailureKind
 from gputopo_operator.placements import differs, in_words
 
@@ -17,6 +25,7 @@ def news(
     """Return what is new between two statuses; nothing where they are equal."""
     return (
         *_acceptance(before, after),
+        *_profile(before, after),
         *_placement(before, after),
         *(_failures(before, failed_pods, spec) if spec else ()),
         *_ending(before, after),
@@ -32,6 +41,14 @@ def _acceptance(before: GPUJobStatus, after: GPUJobStatus) -> Iterator[Event]:
             yield Event("Normal", "Accepted", new.message)
     elif old is None or (old.status, old.message) != (new.status, new.message):
         yield Event("Warning", "Refused", new.message)
+
+
+def _profile(before: GPUJobStatus, after: GPUJobStatus) -> Iterator[Event]:
+    old, new = find(before.conditions, PROFILE_READY), find(after.conditions, PROFILE_READY)
+    was_ready = old is None or old.status == "True"
+    if new is None or was_ready == (new.status == "True"):
+        return
+    yield Event("Warning" if was_ready else "Normal", new.reason, truncated(new.message))
 
 
 def _placement(before: GPUJobStatus, after: GPUJobStatus) -> Iterator[Event]:

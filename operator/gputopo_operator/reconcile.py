@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from gputopo.runtime.log import fields
-from gputopo_operator.cluster import Cluster, ConflictError, JobRefusedError
-from gputopo_operator.decide import decide
+from gputopo_operator.cluster import ApiError, Cluster, ConflictError, JobRefusedError
+from gputopo_operator.decide import FORBIDDEN_RECHECK_S, decide, profile_to_read
 from gputopo_operator.metrics import Metrics
-from gputopo_operator.model import GpuJob, Key, Object, Plan, Pod, Rules, Snapshot
+from gputopo_operator.model import Event, GpuJob, Key, Object, Plan, Pod, Rules, Snapshot
 from gputopo_operator.reading import (
     read_child,
     read_gpu_job,
@@ -77,21 +77,41 @@ class Reconciler:
         if plan.status is not None:
             identity = {"uid": job.uid, "resourceVersion": raw["metadata"]["resourceVersion"]}
             patch = {"metadata": identity, "status": plan.status.to_json()}
-            self._cluster.patch_status(job.key, patch)
+            self._write_status(raw, job.key, patch, seen.now)
             logger.info("status written %s", fields(gpujob=job.key, phase=plan.status.phase))
         self._metrics.set_phase(job.key, (plan.status or job.status).phase or "Pending")
         # Only now is it certain that this is news: a repeated attempt tells nothing twice.
         for failed in plan.failed_pods:
             self._metrics.count_failure(failed.kind)
         for event in plan.events:
-            self._cluster.create_event(raw, event, seen.now)
+            self._report(raw, event, seen.now)
         return plan.recheck_after_s
+
+    def _write_status(self, raw: Object, key: Key, patch: Object, now: str) -> None:
+        try:
+            self._cluster.patch_status(key, patch)
+        except ApiError as error:
+            # Without a status only an event can show that the operator cannot write it.
+            if error.rejected:
+                note = f"the status of the GPUJob was not written, trying again: {error.message}"
+                self._report(raw, Event("Warning", "StatusNotWritten", note), now)
+            raise
+
+    def _report(self, raw: Object, event: Event, now: str) -> None:
+        """Create an event; nothing depends on it, so a failure is only logged."""
+        try:
+            self._cluster.create_event(raw, event, now)
+        except ApiError as error:
+            key = Key(raw["metadata"]["namespace"], raw["metadata"]["name"])
+            logger.warning(
+                "event not created %s", fields(gpujob=key, event=event.reason, reason=error)
+            )
 
     def _look(self, job: GpuJob) -> Snapshot:
         child = self._cluster.job(job.key)
         pods = tuple(read_pod(pod) for pod in self._cluster.pods(job.key)) if child else ()
-        # The profile speaks when the child Job is made, and then no more: its pods are fixed.
-        name = job.spec.workload.profile if job.spec and child is None else None
+        # What a profile says has an effect only on a Job that is created now: pods are immutable.
+        name = profile_to_read(job, child)
         profile = self._cluster.profile(Key(job.key.namespace, name)) if name else None
         return Snapshot(
             job=job,
@@ -114,9 +134,6 @@ class Reconciler:
     def _act(self, seen: Snapshot, plan: Plan) -> Plan:
         """Write all but the status, and return the plan with what is true now."""
         key = seen.job.key
-        if plan.create_profile is not None:
-            self._cluster.create_profile(Key(key.namespace, plan.create_profile))
-            logger.info("profile made %s", fields(gpujob=key, profile=plan.create_profile))
         if plan.create_job is not None:
             try:
                 self._cluster.create_job(key, plan.create_job)
@@ -124,7 +141,31 @@ class Reconciler:
                 logger.info("job refused %s", fields(gpujob=key, reason=error))
                 return decide(replace(seen, refusal=error.refusal), self._rules)
             logger.info("job made %s", fields(gpujob=key))
-        if plan.job_patch is not None:
-            self._cluster.patch_job(key, plan.job_patch)
-            logger.info("job patched %s", fields(gpujob=key, spec=plan.job_patch["spec"]))
+        if plan.create_profile is not None:
+            plan = self._create_profile(seen, plan, plan.create_profile)
+        return plan if plan.job_patch is None else self._patch_job(key, plan, plan.job_patch)
+
+    def _create_profile(self, seen: Snapshot, plan: Plan, name: str) -> Plan:
+        key = seen.job.key
+        try:
+            self._cluster.create_profile(Key(key.namespace, name))
+        except ApiError as error:
+            logger.warning("profile not created %s", fields(gpujob=key, profile=name, reason=error))
+            return decide(replace(seen, profile_error=str(error)), self._rules)
+        logger.info("profile created %s", fields(gpujob=key, profile=name))
+        return plan
+
+    def _patch_job(self, key: Key, plan: Plan, patch: Object) -> Plan:
+        try:
+            self._cluster.patch_job(key, patch)
+        except ApiError as error:
+            if not error.rejected:
+                raise
+            # The status is written nevertheless: else it would stay as it was, without a reason.
+            note = f"Job {key.name} was not changed to {patch['spec']}: {error.message}"
+            logger.warning("job not patched %s", fields(gpujob=key, reason=error))
+            event = Event("Warning", "JobNotUpdated", note)
+            events = (*plan.events, event)
+            return replace(plan, events=events, recheck_after_s=FORBIDDEN_RECHECK_S)
+        logger.info("job patched %s", fields(gpujob=key, spec=patch["spec"]))
         return plan

@@ -10,7 +10,8 @@ from apiserver import TOPOLOGIES, ApiServer
 from gputopo.api.names import RESOURCE
 from gputopo.topology.catalogue import named
 from gputopo_deviceplugin.kube import ApiServer as AgentsApiServer
-from gputopo_deviceplugin.observe import Serving, observed_gpus
+from gputopo_deviceplugin.observe import Observed, Serving, observed_gpus
+from gputopo_deviceplugin.pods import PodsVersion
 from gputopo_deviceplugin.publish import Publisher
 from gputopo_deviceplugin.state import Hardware
 
@@ -29,8 +30,10 @@ async def publisher(server: ApiServer) -> AsyncIterator[Publisher]:
         api = AgentsApiServer(client, node=NODE, resource=RESOURCE)
         found = Publisher(api)
         await found.load()
-        gpus = observed_gpus(HARDWARE.health, [], {})
-        await found.publish(await api.node(), HARDWARE, gpus, SERVED, [])
+        gpus = observed_gpus(HARDWARE.health, {})
+        observed = Observed(gpus, PodsVersion(1, 1), processes_seen=True)
+        [node], _ = await api.nodes()
+        await found.publish(node, HARDWARE, observed, SERVED, [])
         assert ready(server) == ("True", "Serving")
         yield found
 

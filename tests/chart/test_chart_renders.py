@@ -26,8 +26,11 @@ EVERYTHING: dict[str, Any] = {
     "extender": {"defaultPolicy": "TopoAware", "logLevel": "debug", "offerOneAbove": 0},
     "devicePlugin": {
         "driver": {"libraryDir": "/run/nvidia/driver/lib", "deviceDir": "/run/nvidia/driver/dev"},
+        "deviceInjection": "CDI",
+        "cdiKind": "example.org/gpu",
         "kubeletDir": "/data/kubelet",
-        "competingResources": ["nvidia.com/gpu", "amd.com/gpu"],
+        "competingResources": ["nvidia.com/gpu", "amd.com/*"],
+        "competingDrivers": ["gpu.nvidia.com", "gpu.example.com"],
         "runtimeClassName": "nvidia",
         "privileged": True,
     },
@@ -144,6 +147,27 @@ def test_the_extender_keeps_its_claims_in_the_namespace_of_the_release(
     assert "--namespace=gputopo-system" in extender["args"]
 
 
+def test_an_extender_knows_its_pod_and_the_lease_that_it_may_take_from_a_failing_leader(
+    helm: Helm,
+) -> None:
+    election = {"leaseSeconds": 20, "renewSeconds": 15, "handoverSeconds": 30}
+    rendered = helm.render({"scheduler": {"leaderElection": election}, "fullnameOverride": "links"})
+    extender = container(find(rendered, "Deployment", "links-scheduler"), "extender")
+    assert {
+        "--pod=$(POD_NAME)",
+        "--scheduler-lease=links-scheduler",
+        "--handover-after-seconds=30",
+        # The former leader gives up after renewSeconds; no other may lead before.
+        "--lease-blocked-seconds=16",
+    } <= set(extender["args"])
+    [name] = extender["env"]
+    assert name["name"] == "POD_NAME"
+    assert name["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+    # What the extender looks for in the status of the pods.
+    (sidecar,) = pod_of(find(rendered, "Deployment", "links-scheduler"))["initContainers"]
+    assert sidecar["name"] == "extender"
+
+
 def test_kube_scheduler_starts_after_its_extender_is_ready_and_ends_before_it(
     objects: list[Object],
 ) -> None:
@@ -190,9 +214,75 @@ def test_the_agent_writes_to_one_folder_of_the_host(everything: list[Object]) ->
     assert paths == {
         "device-plugins": "/data/kubelet/device-plugins",
         "pod-resources": "/data/kubelet/pod-resources",
-        "driver-libraries": "/run/nvidia/driver/lib",
-        "driver-devices": "/run/nvidia/driver/dev",
+        "driver-libraries": "/run/nvidia",
+        "driver-devices": "/run/nvidia",
     }
+
+
+def test_the_agent_is_told_how_containers_get_gpus(
+    objects: list[Object], everything: list[Object]
+) -> None:
+    def arguments(rendered: list[Object]) -> list[str]:
+        agent = find(rendered, "DaemonSet", "gputopo-deviceplugin")["spec"]["template"]["spec"]
+        found: list[str] = agent["containers"][0]["args"]
+        return found
+
+    assert "--device-injection=DeviceNodes" in arguments(objects)
+    assert {"--device-injection=CDI", "--cdi-kind=example.org/gpu"} <= {*arguments(everything)}
+
+
+DRIVER_FOLDERS = {
+    # folder of the driver: folder of the host that is mounted, what follows it in the container
+    "/usr/lib/x86_64-linux-gnu": ("/usr/lib", "/x86_64-linux-gnu"),
+    "/usr/lib64": ("/usr", "/lib64"),
+    "/lib64": ("/lib64", ""),
+    "/home/kubernetes/bin/nvidia/lib64": ("/home/kubernetes/bin/nvidia", "/lib64"),
+    "/run/nvidia/driver/usr/lib/x86_64-linux-gnu": (
+        "/run/nvidia",
+        "/driver/usr/lib/x86_64-linux-gnu",
+    ),
+    "/run/nvidia": ("/run/nvidia", ""),
+}
+
+
+@pytest.mark.parametrize("folder", DRIVER_FOLDERS)
+def test_no_missing_folder_of_the_driver_keeps_an_agent_from_starting(
+    helm: Helm, folder: str
+) -> None:
+    rendered = helm.render(
+        {"devicePlugin": {"driver": {"libraryDir": folder, "deviceDir": folder}}}
+    )
+    agent = find(rendered, "DaemonSet", "gputopo-deviceplugin")
+    mounted, rest = DRIVER_FOLDERS[folder]
+    volumes = {each["name"]: each["hostPath"] for each in pod_of(agent)["volumes"]}
+    plugin = container(agent, "deviceplugin")
+    mounts = {each["name"]: each for each in plugin["volumeMounts"]}
+    for name, path in {"driver-libraries": "/driver/lib", "driver-devices": "/driver/dev"}.items():
+        # An existing folder is only mounted; kubelet creates no more than a folder below /run.
+        assert volumes[name] == {"path": mounted, "type": "DirectoryOrCreate"}
+        assert mounts[name]["mountPath"] == path
+        assert mounts[name]["readOnly"] is True
+        # A driver container mounts its file system below /run after the agent has started.
+        propagation = "HostToContainer" if folder.startswith("/run/") else None
+        assert mounts[name].get("mountPropagation") == propagation
+    assert f"--library-dir=/driver/lib{rest}" in plugin["args"]
+    assert f"--device-mount=/driver/dev{rest}" in plugin["args"]
+    assert f"--device-dir={folder}" in plugin["args"], "as the host names it"
+
+
+def test_an_agent_finds_libraries_and_devices_of_a_host_as_it_is_installed_by_default(
+    objects: list[Object],
+) -> None:
+    agent = find(objects, "DaemonSet", "gputopo-deviceplugin")
+    plugin = container(agent, "deviceplugin")
+    assert {
+        "--library-dir=/driver/lib/x86_64-linux-gnu",
+        "--device-dir=/dev",
+        "--device-mount=/driver/dev",
+    } <= set(plugin["args"])
+    paths = {volume["name"]: volume["hostPath"]["path"] for volume in pod_of(agent)["volumes"]}
+    assert (paths["driver-libraries"], paths["driver-devices"]) == ("/usr/lib", "/dev")
+    assert not any("mountPropagation" in mount for mount in plugin["volumeMounts"])
 
 
 def test_the_agent_runs_on_every_tainted_node_first(objects: list[Object]) -> None:
@@ -229,7 +319,8 @@ def test_resource_and_scheduler_name_reach_everything_that_needs_them(
         assert "--resource=example.com/gpu" in each["args"]
     assert "--scheduler-name=links" in operator["args"]
     assert {"--default-policy=TopoAware", "--offer-one-above=0"} <= set(extender["args"])
-    assert "--competing-resources=nvidia.com/gpu,amd.com/gpu" in agent["args"]
+    assert "--competing-resources=nvidia.com/gpu,amd.com/*" in agent["args"]
+    assert "--competing-drivers=gpu.nvidia.com,gpu.example.com" in agent["args"]
 
     scheduler = configuration(everything)
     assert scheduler["profiles"][0]["schedulerName"] == "links"
@@ -240,6 +331,9 @@ def test_resource_and_scheduler_name_reach_everything_that_needs_them(
     assert "gputopo.io/gpu" not in policy
     assert "example.com/gpu" in policy
     assert "['links','kueue-links']" in policy
+    policy = str(find(everything, "ValidatingAdmissionPolicy", "gputopo-environment")["spec"])
+    assert "gputopo.io/gpu" not in policy
+    assert "example.com/gpu" in policy
 
 
 def test_the_scheduler_asks_the_extender_and_trusts_no_failure(objects: list[Object]) -> None:
@@ -329,7 +423,7 @@ def test_images_are_as_the_values_say(everything: list[Object], objects: list[Ob
 
 def test_no_rule_says_everything(everything: list[Object]) -> None:
     roles = [each for each in everything if each["kind"] in {"ClusterRole", "Role"}]
-    assert len(roles) == 6
+    assert len(roles) == 7
     for role in roles:
         for rule in role["rules"]:
             for words in (rule["apiGroups"], rule["resources"], rule["verbs"]):
@@ -350,7 +444,12 @@ def test_only_the_extender_binds_and_calls_off_and_nobody_else_writes_pods(
         for resource in rule["resources"]
         if resource.startswith("pods") and writing & set(rule["verbs"])
     }
-    assert writers == {("gputopo-extender", "pods/binding"), ("gputopo-extender", "pods/status")}
+    both = ("gputopo-extender", "gputopo-kube-scheduler")
+    assert writers == {
+        *((role, subresource) for role in both for subresource in ("pods/binding", "pods/status")),
+        # The victims of preemption.
+        ("gputopo-kube-scheduler", "pods"),
+    }
 
 
 def test_monitors_and_network_policies_come_when_asked_for(

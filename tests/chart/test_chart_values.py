@@ -103,6 +103,10 @@ WRONG = {
         {"operator": {"image": {"repository": "localhost/a:b"}}},
         "repository",
     ),
+    "a star inside a resource's name": (
+        {"devicePlugin": {"competingResources": ["nvidia.com/*-shared"]}},
+        "competingResources",
+    ),
     "a port out of range": ({"networkPolicy": {"apiServerPorts": [70000]}}, "apiServerPorts"),
     "a boolean in words": ({"crds": {"install": "yes"}}, "install"),
     "a toleration's typing error": (

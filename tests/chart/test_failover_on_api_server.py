@@ -1,4 +1,4 @@
-"""Two schedulers with their extenders: the leader is killed, or frozen past its lease."""
+"""Two schedulers with their extenders: the leader is killed, frozen, or its extender crashes."""
 
 import itertools
 import random
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from apiserver import PODS, ApiServer
+from gputopo_extender.handover import STANDBY_READY_SECONDS
 from helmchart import Helm
 from scheduler_pairs import Pair, Pods, put_pod, running_pairs, wait_until, watched
 
@@ -95,4 +96,84 @@ def test_another_takes_over_and_no_gpu_is_given_twice(
     )
     assert seen.shared == []
     assert not any(pair.tells_secrets(nodes) for pair in pairs), "they log at debug level"
+    assert gap < LEASE_SECONDS + 15, "a busy machine is slow, but not for ever"
+
+
+SCHEDULER_PODS = "/api/v1/namespaces/gputopo-system/pods"
+
+
+@contextmanager
+def reported(server: ApiServer, pairs: list[Pair]) -> Iterator[dict[str, int]]:
+    """Report the pairs as pods once a second, as their kubelets would.
+
+    What is yielded counts the ends of each extender; an entry above 0 is a pod in CrashLoopBackOff.
+    """
+    crashes = {pair.pod: 0 for pair in pairs}
+    over = threading.Event()
+
+    def report(pair: Pair) -> None:
+        ready = pair.is_ready()
+        waiting = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+        running = {"state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
+        extender = {
+            "name": "extender",
+            "image": "extender",
+            "imageID": "",
+            "ready": ready,
+            "restartCount": max(0, crashes[pair.pod] - 1),
+            "lastState": {"terminated": {"exitCode": 137}} if crashes[pair.pod] else {},
+            **(waiting if crashes[pair.pod] else running),
+        }
+        conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+        status = {"initContainerStatuses": [extender], "conditions": conditions}
+        answer = server.merge(f"{SCHEDULER_PODS}/{pair.pod}/status", {"status": status})
+        assert answer.accepted, answer.message
+
+    def report_all() -> None:
+        while not over.wait(1.0):
+            for pair in pairs:
+                report(pair)
+
+    for pair in pairs:
+        always = {"name": "extender", "image": "extender", "restartPolicy": "Always"}
+        spec = {"containers": [{"name": "main", "image": "x"}], "initContainers": [always]}
+        body = {"metadata": {"name": pair.pod}, "spec": spec}
+        assert server.create(SCHEDULER_PODS, body).accepted
+    thread = threading.Thread(target=report_all)
+    thread.start()
+    yield crashes
+    over.set()
+    thread.join()
+    for pair in pairs:
+        assert server.delete(f"{SCHEDULER_PODS}/{pair.pod}").accepted
+
+
+def test_a_leader_whose_extender_crashes_again_and_again_loses_its_lease(
+    nodes: ApiServer, pairs: list[Pair]
+) -> None:
+    with (
+        watched(nodes) as seen,
+        burst(nodes, seen),
+        reported(nodes, pairs) as crashes,
+    ):
+        wait_until(lambda: len(seen.bound_at) > 40, seconds=60)
+        first = leader(pairs)
+        (other,) = [pair for pair in pairs if pair is not first]
+        time.sleep(STANDBY_READY_SECONDS + 3.0)
+        assert other.bound() == 0
+        assert first.scheduler.poll() is None
+
+        first.extender.kill()
+        crashes[first.pod] = 1
+        time.sleep(3.0)
+        assert other.logged("took the scheduler's Lease") == 0, "one crash is tolerated"
+        crashes[first.pod] = 2
+        struck = time.monotonic()
+        wait_until(lambda: other.bound() > 20, seconds=60)
+        gap = seen.longest_gap_seconds(struck, time.monotonic())
+        assert first.scheduler.wait(30) != 0, "a scheduler that has lost its lease ends"
+    print(f"extender crashes: longest gap {gap:.1f} s after the second crash")
+    assert other.logged("took the scheduler's Lease") == 1
+    assert first.logged("took the scheduler's Lease") == 0
+    assert seen.shared == []
     assert gap < LEASE_SECONDS + 15, "a busy machine is slow, but not for ever"

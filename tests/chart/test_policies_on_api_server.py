@@ -2,7 +2,8 @@
 
 import itertools
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -259,6 +260,134 @@ def test_a_kubelet_shows_its_static_pods_whatever_they_ask_for(server: ApiServer
 
 def test_a_user_cannot_pass_a_pod_off_as_a_mirror_pod(server: ApiServer) -> None:
     assert server.create(PODS, mirror_pod(server), ALICE).status == 422
+
+
+ALL = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
+ORDER = {"name": "CUDA_VISIBLE_DEVICES", "value": "0,1"}
+FROM_FIELD = {
+    "name": "NVIDIA_VISIBLE_DEVICES",
+    "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}},
+}
+FROM_CONFIG_MAP = [{"configMapRef": {"name": "settings"}}]
+GPU_MAIN = [{"name": "main", "image": "busybox", "resources": ONE_GPU}]
+REMEDY = "leave it out; gputopo sets it in containers with GPUs"
+
+
+def with_env(container: dict[str, Any], *env: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{**container, "env": [{"name": "A", "value": "all"}, *env]}]
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        (
+            {"containers": with_env(GPU_MAIN[0], ALL)},
+            "containers[main].env[NVIDIA_VISIBLE_DEVICES]",
+        ),
+        (
+            {"containers": with_env(GPU_MAIN[0], ORDER)},
+            "containers[main].env[CUDA_VISIBLE_DEVICES]",
+        ),
+        (
+            {"containers": with_env(GPU_MAIN[0], {"name": ALL["name"], "value": "void"})},
+            "containers[main].env[NVIDIA_VISIBLE_DEVICES]",
+        ),
+        ({"containers": with_env(GPU_MAIN[0], FROM_FIELD)}, "containers[main].env[NVIDIA_"),
+        ({"initContainers": with_env(INIT[0], ALL)}, "initContainers[warm].env[NVIDIA_"),
+        ({"initContainers": with_env(SIDECAR[0], ORDER)}, "initContainers[warm].env[CUDA_"),
+        (
+            {"containers": [*GPU_MAIN, *with_env({"name": "log", "image": "busybox"}, ALL)]},
+            "containers[log].env[NVIDIA_VISIBLE_DEVICES]",
+        ),
+        (
+            {"containers": [*GPU_MAIN, *with_env({"name": "log", "image": "busybox"}, FROM_FIELD)]},
+            "containers[log].env[NVIDIA_VISIBLE_DEVICES]",
+        ),
+    ],
+    ids=[
+        *("all GPUs", "other order", "no GPUs", "value from a field", "init container", "sidecar"),
+        *("container without GPUs", "container without GPUs from a field"),
+    ],
+)
+@pytest.mark.parametrize("user", [ALICE, ADMIN], ids=["user", "administrator"])
+def test_a_gpu_pod_that_sets_visible_devices_is_rejected(
+    server: ApiServer, user: User, spec: dict[str, Any], field: str
+) -> None:
+    answer = server.create(PODS, pod(**spec), user)
+    assert answer.status == 422, answer.body
+    assert f"spec.{field}" in answer.message
+    assert REMEDY in answer.message
+
+
+@pytest.mark.parametrize("value", ["", "void", "none"])
+def test_a_container_without_gpus_may_hide_them_from_its_image(
+    server: ApiServer, value: str
+) -> None:
+    log = with_env({"name": "log", "image": "busybox"}, {"name": ALL["name"], "value": value})
+    answer = server.create(PODS, pod(containers=[*GPU_MAIN, *log]), ALICE)
+    assert answer.accepted, answer.message
+
+
+def test_pods_without_gpus_and_env_from_a_config_map_are_not_checked(server: ApiServer) -> None:
+    monitor = with_env(CPU_ONLY[0], ALL)
+    answer = server.create(PODS, pod(schedulerName="default-scheduler", containers=monitor), ALICE)
+    assert answer.accepted, answer.message
+    answer = server.create(
+        PODS, pod(containers=[{**GPU_MAIN[0], "envFrom": FROM_CONFIG_MAP}]), ALICE
+    )
+    assert answer.accepted, answer.message
+
+
+def debug(server: ApiServer, name: str, *env: dict[str, Any]) -> Answer:
+    """Add an ephemeral container to a pod, as `kubectl debug` does."""
+    whole = server.get(f"{PODS}/{name}").body
+    containers = whole["spec"].setdefault("ephemeralContainers", [])
+    image = {"image": "busybox", "terminationMessagePolicy": "File"}
+    containers.append({"name": f"debug-{len(containers)}", **image, "env": list(env)})
+    path = f"{PODS}/{name}/ephemeralcontainers"
+    return server.request("PUT", path, whole, user=ALICE)
+
+
+def test_an_ephemeral_container_that_sets_visible_devices_is_rejected(
+    server: ApiServer, placed: str
+) -> None:
+    assert debug(server, placed).accepted
+    answer = debug(server, placed, ALL)
+    assert answer.status == 422, answer.body
+    assert "spec.ephemeralContainers[debug-1].env[NVIDIA_VISIBLE_DEVICES]" in answer.message
+
+
+def test_a_pod_from_before_the_policy_can_still_be_debugged(
+    server: ApiServer, waiting: str
+) -> None:
+    policy = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+    binding_of_policy = server.get(f"{policy}/gputopo-environment").body
+    assert server.delete(f"{policy}/gputopo-environment").accepted
+    try:
+        wait_until_accepted(lambda: debug(server, waiting, ALL))
+    finally:
+        del binding_of_policy["metadata"]["resourceVersion"]
+        assert server.create(policy, binding_of_policy).accepted
+    wait_until_rejected(server, pod(containers=with_env(GPU_MAIN[0], ALL)))
+    answer = debug(server, waiting)
+    assert answer.accepted, answer.message
+
+
+def wait_until_accepted(change: Callable[[], Answer]) -> None:
+    """Repeat the change until the API server has noticed that the policy is gone."""
+    deadline = time.monotonic() + 30
+    while not (answer := change()).accepted:
+        assert time.monotonic() < deadline, answer.message
+        time.sleep(0.2)
+
+
+def wait_until_rejected(server: ApiServer, manifest: dict[str, Any]) -> None:
+    """Wait until the API server applies the policy again."""
+    deadline = time.monotonic() + 30
+    while (answer := server.create(PODS, manifest, ALICE)).accepted:
+        assert time.monotonic() < deadline, "the policy is not in force"
+        server.delete(f"{PODS}/{answer.body['metadata']['name']}")
+        time.sleep(0.2)
 
 
 def topology(name: str) -> dict[str, Any]:

@@ -40,6 +40,10 @@ ALLOWED = {
         "patch gputopo.io gputopologies",
         "patch gputopo.io gputopologies/status",
         "get core nodes",
+        "list core nodes",
+        "watch core nodes",
+        "list resource.k8s.io resourceslices",
+        "watch resource.k8s.io resourceslices",
         "watch core pods",
         "create core events",
     ],
@@ -53,6 +57,7 @@ FORBIDDEN = {
         "patch gputopo.io gputopologies",
         "get core secrets",
         "create core pods/binding",
+        "update gputopo.io gpujobs/finalizers",
     ],
     EXTENDER: [
         "get gputopo.io gputopologies",
@@ -60,6 +65,14 @@ FORBIDDEN = {
         "patch core pods",
         "create core pods",
         "get core secrets",
+        "create core bindings",
+        "create coordination.k8s.io leasecandidates",
+        "create coordination.k8s.io leases any default",
+        "update coordination.k8s.io leases kube-scheduler kube-system",
+        "list core services",
+        "list apps replicasets",
+        "update core pods/finalizers",
+        "update core pods/status",
     ],
     AGENT: [
         "patch core nodes",
@@ -68,7 +81,8 @@ FORBIDDEN = {
         "create core pods/binding",
         "delete gputopo.io gputopologies",
         "get core secrets",
-        "list core nodes",
+        "get resource.k8s.io resourceslices",
+        "delete resource.k8s.io resourceslices",
     ],
 }
 

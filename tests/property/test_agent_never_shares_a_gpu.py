@@ -5,6 +5,7 @@ are started anew at any time.
 """
 
 import asyncio
+from collections.abc import Iterable
 
 from hypothesis import settings, strategies
 from hypothesis.stateful import (
@@ -17,7 +18,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from agent_without_sockets import AgentInProcess, PluginInProcess, PodsOfApiServer
+from agent_without_sockets import AgentInProcess, PluginInProcess, PodsOfApiServer, Processes
 from agent_world import annotation_of, pod_document
 from device_manager import AdmissionRefusedError, DeviceManager
 from effort import LONG
@@ -58,10 +59,13 @@ class LivesOfPods(RuleBasedStateMachine):
         self.loop = runner()
         self.server = PodsOfApiServer()
         self.live: dict[str, Pod] = {}
+        self.lingering: dict[str, Pod] = {}
+        self.processes = Processes()
         self.count = 0
         self.ending: Pod | None = None
         self.meddling = False
         self.given_twice: set[str] = set()
+        self.rejected_names: set[str] = set()
 
     @initialize(seed=strategies.integers(0, 1000))
     def begin(self, seed: int) -> None:
@@ -70,7 +74,7 @@ class LivesOfPods(RuleBasedStateMachine):
         self._start_agent()
 
     def _start_agent(self) -> None:
-        self.agent = AgentInProcess(TOPOLOGY, self.server, self.manager)
+        self.agent = AgentInProcess(TOPOLOGY, self.server, self.manager, processes=self.processes)
         self.manager.plugin = PluginInProcess(self.agent.servicer, self._during_allocate)
         self.loop.run(self.agent.start())
 
@@ -116,7 +120,12 @@ class LivesOfPods(RuleBasedStateMachine):
     def bind_to_what_is_taken(self, name: str, other: Pod) -> object:
         """Somebody else binds a pod to a GPU of another: who is admitted first may have it."""
         # That is worst where kubelet does not know any more that the GPU is taken.
-        other = next((pod for pod in self.live.values() if pod.lost), other)
+        # And where its processes run although it was deleted: kubelet offers those GPUs.
+        lost = [pod for pod in self.live.values() if pod.lost]
+        other = next(iter([*self.lingering.values(), *lost]), other)
+        return self._bind_to_gpu_of(other, name)
+
+    def _bind_to_gpu_of(self, other: Pod, name: str) -> object:
         gpus = next((gpus for gpus in other.given.values() if gpus), [])
         if self._is_taken(name) or not gpus:
             return multiple()
@@ -173,6 +182,8 @@ class LivesOfPods(RuleBasedStateMachine):
             self.loop.run(self._admit(pod, observed="observe" in meanwhile))
         except AdmissionRefusedError as error:
             self._refused(pod, str(error), excused=any(whim) or gone)
+            if gone:  # the agent took it for its successor of the same name, and rejected that
+                self.rejected_names.add(pod.name)
             return multiple()
         finally:
             self.server.down ^= outage
@@ -184,6 +195,7 @@ class LivesOfPods(RuleBasedStateMachine):
             return multiple()
         assert pod.as_placed()
         self.live[pod.uid] = pod
+        self.processes.pods.add(pod.uid)
         self._set_phase(pod, "Running")
         return pod
 
@@ -207,6 +219,7 @@ class LivesOfPods(RuleBasedStateMachine):
         excused = (
             excused
             or pod.wrong
+            or pod.name in self.rejected_names
             or any(gpu in self.given_twice for gpus in pod.given.values() for gpu in gpus)
             or self.server.down
             or any(other.lost for other in self.live.values())
@@ -229,6 +242,31 @@ class LivesOfPods(RuleBasedStateMachine):
             self._end(pod, None)
         elif self._is_current(pod):
             self.server.delete(pod.key)
+
+    @rule(
+        target=bound,
+        pod=consumes(running),
+        phase=strategies.sampled_from([None, "Failed"]),
+        name=Names,
+    )
+    def delete_while_processes_ignore_it(self, pod: Pod, phase: str | None, name: str) -> object:
+        """A pod is deleted by force, or failed by PodGC; kubelet frees its GPUs, it runs on.
+
+        Another pod is bound to one of them.
+        """
+        if pod.uid not in self.live:
+            return multiple()
+        self.lingering[pod.uid] = pod
+        self._end(pod, phase)
+        return self._bind_to_gpu_of(pod, name)
+
+    @rule(data=strategies.data())
+    def last_process_ends(self, data: strategies.DataObject) -> None:
+        """The last process of a deleted pod ends."""
+        if self.lingering:
+            uid = data.draw(strategies.sampled_from(sorted(self.lingering)))
+            del self.lingering[uid]
+            self.processes.pods.discard(uid)
 
     @rule(pod=bound)
     def delete_before_admission(self, pod: Pod) -> None:
@@ -256,6 +294,8 @@ class LivesOfPods(RuleBasedStateMachine):
 
     def _end(self, pod: Pod, phase: str | None) -> None:
         del self.live[pod.uid]
+        if pod.uid not in self.lingering:
+            self.processes.pods.discard(pod.uid)
         self.manager.end(pod.key)
         if phase is not None:
             self._set_phase(pod, phase)
@@ -313,11 +353,19 @@ class LivesOfPods(RuleBasedStateMachine):
         found = {one.uid for one in self.agent.observer.differing}
         assert found <= lost & self.agent.told
         assert found == lost or self.server.mute or self.server.down
-        published = observed_gpus(HEALTHY, self.agent.observer.listed, self.agent.pods)
-        assert {gpu.uuid: (gpu.pod, gpu.container) for gpu in published if gpu.pod} == {
+        published = observed_gpus(HEALTHY, self.agent.tracker.users())
+        users = {gpu.uuid: (gpu.pod, gpu.container) for gpu in published if gpu.pod}
+        gone = {gpu.uuid: users.pop(gpu.uuid) for gpu in published if gpu.pod_deleted}
+        assert users == self._seen_by(pod for pod in self.live.values() if not pod.lost)
+        lingering = self._seen_by(self.lingering.values())
+        assert gone.items() <= lingering.items()
+        assert gone == lingering or self.server.mute or self.server.down
+
+    def _seen_by(self, pods: Iterable[Pod]) -> dict[str, tuple[str | None, str | None]]:
+        """Return the pod and container that see each GPU."""
+        return {
             gpu: (pod.name, container)
-            for pod in self.live.values()
-            if not pod.lost
+            for pod in pods
             for container, gpus in pod.held.items()
             for gpu in gpus
         }
@@ -343,7 +391,8 @@ class LivesOfPods(RuleBasedStateMachine):
         assert books.stale or books.allocated <= recorded
 
     def _held(self) -> list[str]:
-        return [gpu for pod in self.live.values() for gpu in pod.gpus]
+        pods = [*self.live.values(), *self.lingering.values()]
+        return [gpu for pod in pods for gpu in pod.gpus]
 
 
 TestLivesOfPods = LivesOfPods.TestCase

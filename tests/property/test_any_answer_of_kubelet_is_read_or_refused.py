@@ -21,8 +21,9 @@ from gputopo.topology.catalogue import named
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.identify import ListedPod, Question, Refusal
 from gputopo_deviceplugin.lister import Lister, ListError
-from gputopo_deviceplugin.observe import STOPPING, observed_gpus, status_of
+from gputopo_deviceplugin.observe import STOPPING, Observed, observed_gpus, status_of
 from gputopo_deviceplugin.podresources import api_pb2 as api
+from gputopo_deviceplugin.pods import PodsVersion
 from raw_kubelet import RawKubelet, garbage, raw_kubelet, spoiled
 
 TOPOLOGY = named("dgx1-v100", node="n1")
@@ -117,7 +118,11 @@ def can_be_published(agent: AgentInProcess) -> None:
     assert hardware is not None
     status = status_of(
         hardware,
-        observed_gpus(hardware.health, agent.observer.listed, agent.pods),
+        Observed(
+            observed_gpus(hardware.health, agent.tracker.users()),
+            PodsVersion(1, 1),
+            processes_seen=True,
+        ),
         STOPPING,
         [each.message for each in agent.observer.differing],
         generation=1,

@@ -15,10 +15,10 @@ from effort import fuzzed, tried
 from fakenvml.build import build_library
 from gputopo.api.v1alpha1 import GPUTopologyStatus
 from gputopo.topology.published import from_spec, to_spec
-from gputopo_deviceplugin import hardware, nvml
-from gputopo_deviceplugin.hardware import HardwareWatch
-from gputopo_deviceplugin.observe import observed_gpus, serving_of, status_of
-from gputopo_deviceplugin.state import Current
+from gputopo_deviceplugin import nvml, session
+from gputopo_deviceplugin.observe import Observed, observed_gpus, serving_of, status_of
+from gputopo_deviceplugin.pods import PodsVersion
+from hardware_watch import watched
 
 ERRORS = [*range(1, 31), 999, 12345]
 ONE_ERROR_IN = 150
@@ -68,6 +68,13 @@ ANSWERS: dict[str, Answer] = {
     "nvmlDeviceGetNvLinkRemotePciInfo": _BUS,
     "nvmlDeviceGetMemoryAffinity": _any((), (0,), (1, 0), (0, 2**63), (0,) * 20 + (2**64 - 1,)),
     "nvmlDeviceGetTopologyCommonAncestor": _mostly(_any(0, 10, 20, 30, 40, 50), _NUMBERS),
+    "nvmlDeviceGetFieldValues": lambda chance: [
+        SimpleNamespace(
+            nvmlReturn=chance.choice([0, 3, 15]),
+            value=SimpleNamespace(uiVal=chance.choice([0, 0, 1, 2, 3, 4, 99, 2**32 - 1])),
+        )
+        for _ in range(chance.choice([0, 1, 1, 1]))
+    ],
     "nvmlEventSetCreate": _any(0),
     "nvmlEventSetFree": _any(None),
     "nvmlDeviceRegisterEvents": _any(None),
@@ -105,7 +112,7 @@ def answering(chance: Random) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nvml, "pynvml", AnyNvml(chance))
         patch.setattr(nvml, "_address", lambda handle: handle)
-        patch.setattr(hardware, "_LISTEN_MILLISECONDS", 0)
+        patch.setattr(session, "_LISTEN_MILLISECONDS", 0)
         yield
 
 
@@ -115,19 +122,12 @@ def test_whatever_nvml_answers_there_is_a_topology_or_a_reason(
     library_dir: Path, seed: int
 ) -> None:
     tried("drivers that answer anything")
-    watch = HardwareWatch(
-        Current(),
-        library_dir=library_dir,
-        system_dir=Path("/nowhere"),
-        health_seconds=1.0,
-        retry_seconds=1.0,
-        xid_quiet_seconds=1.0,
-    )
+    watch = watched(library_dir, Path("/nowhere"))
     chance = Random(seed)  # noqa: S311 - repeatable disorder
     known = None
     with answering(chance):
         for _ in range(chance.randint(1, 3)):
-            found = watch._look(known)
+            found = watch.look()
             known = found.topology
             assert found.fault != ""
             if known is None:
@@ -136,11 +136,12 @@ def test_whatever_nvml_answers_there_is_a_topology_or_a_reason(
             assert from_spec(to_spec(known)) == known
             assert set(found.health) == {gpu.uuid for gpu in known.gpus}
             assert "" not in found.health.values()
-            gpus = observed_gpus(found.health, [], {})
+            gpus = observed_gpus(found.health, {})
+            observed = Observed(gpus, PodsVersion(1, 1), processes_seen=True)
             serving = serving_of(found, None, registered=True, heard=True)
             status = status_of(
-                found, gpus, serving, [], generation=1, before=GPUTopologyStatus(), now="now"
+                found, observed, serving, [], generation=1, before=GPUTopologyStatus(), now="now"
             )
             assert GPUTopologyStatus.model_validate(status.to_json()) == status
-            watch._listen()
-        watch._close()
+            watch.session.listen()
+        watch.session.close()

@@ -60,6 +60,7 @@ def situations(draw: st.DrawFn) -> Situation:
         situation.profile = GPUProfileSpec(bandwidth_sensitivity_percent=draw(st.integers(0, 100)))
     if draw(st.booleans()):
         situation.refusal = Refusal("refused", permanent=draw(st.booleans()))
+    situation.profile_error = draw(st.sampled_from(["", "exceeded quota"]))
     for _ in range(draw(st.integers(0, 3))):
         situation.carry_out(situation.plan())
         _go_on(draw, situation)

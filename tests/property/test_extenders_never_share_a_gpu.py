@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from builders import DOUBLE, node
 from gputopo.api.enums import PolicyName
-from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
+from gputopo.api.names import CALLED_OFF_ANNOTATION, GPUS_ANNOTATION, RESOURCE
 from gputopo.wire.extender import ExtenderBindingArgs
 from gputopo_extender.answers import Answers
 from gputopo_extender.binder import Binder
@@ -36,13 +36,13 @@ from gputopo_extender.pods import PodRecord, record_of
 from gputopo_extender.request import Shape
 from gputopo_extender.topologies import NodeRecord, node_of
 from gputopo_extender.writer import Writer
-from objects import Document, pod, topology_object
+from objects import Document, at_version, pod, topology_object
 
 NODES = ("n1", "n2")
 MACHINES = {name: node(0, 1, 2, 4, links={(0, 1): DOUBLE}, name=name) for name in NODES}
 ENDS = ["Failed", "Succeeded"]
 PATIENCE_SECONDS = 3600
-TURNS = ["bind", "show", "carry out", "answer", "answer", "answers"]
+TURNS = ["bind", "show", "carry out", "answer", "answer", "answers", "patch"]
 STEPS = 40
 """Turns of the event loop after which nobody has anything to do."""
 
@@ -73,7 +73,8 @@ class Server:
         self.changes.append((False, document))
 
     def delete(self, uid: str) -> None:
-        self.changes.append((True, self.pods.pop(uid)))
+        self.version += 1
+        self.changes.append((True, at_version(self.pods.pop(uid), self.version)))
 
     def named(self, namespace: str, name: str) -> PodRecord | None:
         found = (
@@ -83,9 +84,12 @@ class Server:
         )
         return next(found, None)
 
-    def touch(self, namespace: str, name: str) -> PodRecord | None:
+    def call_off(self, namespace: str, name: str) -> PodRecord | None:
         if found := self.named(namespace, name):
-            self.put(self.pods[found.uid])
+            known = self.pods[found.uid]
+            mark = {CALLED_OFF_ANNOTATION: str(self.version)}
+            annotations = {**known["metadata"]["annotations"], **mark}
+            self.put({**known, "metadata": {**known["metadata"], "annotations": annotations}})
         return self.named(namespace, name)
 
     def bind(self, decision: Decision) -> None:
@@ -135,7 +139,7 @@ class Client:
         return await self._send(lambda: self._server.named(namespace, name))
 
     async def call_off(self, namespace: str, name: str) -> PodRecord | None:
-        return await self._send(lambda: self._server.touch(namespace, name))
+        return await self._send(lambda: self._server.call_off(namespace, name))
 
     async def bind(self, decision: Decision) -> None:
         await self._send(lambda: self._server.bind(decision))
@@ -264,6 +268,9 @@ class Machine(RuleBasedStateMachine):
             elif turn == "show":
                 self._show(self.extenders[which], len(self.server.changes))
                 self._let_go_on()
+            elif turn == "patch":
+                for document in list(self.server.pods.values()):
+                    self.server.put(document)
             elif turn == "carry out":
                 for request in self._waiting(which)[:1]:
                     self._carry_out_unanswered(request)
@@ -446,7 +453,7 @@ class Machine(RuleBasedStateMachine):
             return
         for deleted, document in self.server.changes[extender.seen : extender.seen + count]:
             if deleted:
-                extender.ledger.drop_pod(document["metadata"]["uid"])
+                extender.ledger.drop_pod(document["metadata"]["uid"], trimmed(document))
             else:
                 extender.ledger.put_pod(trimmed(document))
         extender.seen = min(len(self.server.changes), extender.seen + count)
@@ -468,8 +475,8 @@ class Machine(RuleBasedStateMachine):
         for extender in self.extenders:
             self._show(extender, len(self.server.changes))
             assert extender.tasks == []
-            assert extender.ledger.claims() == ()
-            assert extender.ledger.reservations() == ()
+            assert extender.ledger.promises.claims() == ()
+            assert extender.ledger.promises.reservations() == ()
             self._compare_with_a_new_one(extender.ledger)
         self.no_gpu_is_annotated_on_two_live_pods()
 

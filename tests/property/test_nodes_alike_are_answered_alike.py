@@ -146,6 +146,8 @@ def test_filter_and_prioritize_equal_asking_each_node_for_itself(
     ledger = Ledger()
     verbs = verbs_on(ledger, Metrics(ledger, []))
     document = pod("a", gpus, annotations=annotations)
+    # For other pods filter answers with an error where nodes are busy that kube-scheduler sent.
+    document["spec"]["schedulingGroup"] = {"podGroupName": "group"}
     ask = read(trimmed(document), resource=RESOURCE, default_policy=PolicyName.PRESERVE)
     assert isinstance(ask, Ask)
     for state in (before, after):

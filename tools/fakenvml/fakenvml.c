@@ -16,6 +16,9 @@
  *   fault <gpu> <nvml-return-code>   every call that needs this GPU returns the code
  *   xid <gpu> <xid>                  delivered once, as a critical XID event, when the line appears
  *   mig <gpu>                        MIG mode is on
+ *   recovery <gpu> NONE|GPU_RESET|NODE_REBOOT|DRAIN_P2P|DRAIN_AND_RESET
+ *                                    the recovery action; without this line: not supported
+ *   hang                             every call blocks until the line is gone
  *
  * '#' starts a comment line. GPUs come in order of index, before the lines that name them. A NUMA
  * node of -1 and an NVLink generation of 0 mean: none. Two GPUs without a 'common' line meet at
@@ -33,12 +36,14 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { MAX_GPUS = 64, MAX_LINKS = 36, MAX_XIDS = 256, POLL_MS = 20 };
 enum { TO_NOTHING = -1, TO_SWITCH = -2 }; /* else the index of the peer */
 enum { TYPE_GPU = 0, TYPE_SWITCH = 2 };
 enum { TOPOLOGY_SYSTEM = 50 };
 enum { EVENT_XID = 8 };
+enum { FIELD_RECOVERY_ACTION = 230, VALUE_UNSIGNED_INT = 1, RECOVERY_NOT_SUPPORTED = -1 };
 
 typedef enum {
     SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3,
@@ -61,6 +66,14 @@ typedef struct {
     unsigned gpuInstanceId, computeInstanceId;
 } nvmlEventData_t;
 
+typedef struct {
+    unsigned fieldId, scopeId;
+    long long timestamp, latencyUsec;
+    int valueType;
+    nvmlReturn_t nvmlReturn;
+    union { unsigned uiVal; unsigned long long ullVal; } value;
+} nvmlFieldValue_t;
+
 typedef struct nvmlEventSet_st {
     uint64_t gpus;  /* registered, bit i for GPU i */
     unsigned seen;  /* how many of the XIDs that ever appeared were looked at */
@@ -70,7 +83,7 @@ struct gpu {
     char uuid[64], bus_id[32], model[96];
     unsigned minor, pcie_generation, pcie_lanes, nvlink_generation;
     unsigned long long memory_bytes;
-    int numa_node, fault, mig;
+    int numa_node, fault, mig, recovery;
     int link[MAX_LINKS];
 };
 
@@ -79,6 +92,7 @@ struct xid { unsigned gpu, code; };
 struct state {
     char driver[80];
     unsigned gpus, xids;
+    int hang;
     struct gpu gpu[MAX_GPUS];
     unsigned common[MAX_GPUS][MAX_GPUS];
     struct xid xid[MAX_XIDS];
@@ -92,7 +106,7 @@ static struct xid appeared[MAX_XIDS];          /* a ring of the latest */
 static unsigned appeared_count, users;
 
 static int parse_gpu(struct state *s, const char *line) {
-    struct gpu g = {.fault = SUCCESS};
+    struct gpu g = {.fault = SUCCESS, .recovery = RECOVERY_NOT_SUPPORTED};
     unsigned index;
     if (sscanf(line, "gpu %u %63s %u %31s %llu %d %u %u %u %95[^\n]", &index, g.uuid, &g.minor,
                g.bus_id, &g.memory_bytes, &g.numa_node, &g.pcie_generation, &g.pcie_lanes,
@@ -138,6 +152,21 @@ static int parse_common(struct state *s, const char *line) {
     return 0;
 }
 
+static int parse_recovery(struct state *s, const char *line) {
+    static const char *const actions[] = {"NONE", "GPU_RESET", "NODE_REBOOT", "DRAIN_P2P",
+                                          "DRAIN_AND_RESET"};
+    unsigned gpu;
+    char word[16];
+    if (sscanf(line, "recovery %u %15s", &gpu, word) != 2 || gpu >= s->gpus)
+        return 0;
+    for (int action = 0; action < (int)(sizeof actions / sizeof *actions); action++)
+        if (strcmp(word, actions[action]) == 0) {
+            s->gpu[gpu].recovery = action;
+            return 1;
+        }
+    return 0;
+}
+
 static int parse_line(struct state *s, const char *line) {
     struct xid x;
     unsigned gpu;
@@ -158,7 +187,12 @@ static int parse_line(struct state *s, const char *line) {
         s->xid[s->xids++] = x;
         return 1;
     }
-    return parse_gpu(s, line) || parse_nvlink(s, line) || parse_common(s, line);
+    if (strncmp(line, "hang", 4) == 0 && line[4 + strspn(line + 4, " \t\r\n")] == '\0') {
+        s->hang = 1;
+        return 1;
+    }
+    return parse_gpu(s, line) || parse_nvlink(s, line) || parse_common(s, line) ||
+           parse_recovery(s, line);
 }
 
 static int parse(FILE *file, const char *path, struct state *s) {
@@ -227,12 +261,23 @@ static int refresh(void) {
     return now.driver[0] != '\0';
 }
 
+/* Wait for the end of a "hang" line. The mutex is held on entry and on return, not while waiting.
+ * A missing file has no such line. */
+static void wait_while_hanging(void) {
+    const struct timespec pause = {.tv_nsec = POLL_MS * 1000000L};
+    refresh();
+    while (now.hang && access(conf_path(), F_OK) == 0) {
+        pthread_mutex_unlock(&mutex);
+        nanosleep(&pause, NULL);
+        pthread_mutex_lock(&mutex);
+        refresh();
+    }
+}
+
 static nvmlReturn_t enter(void) {
     pthread_mutex_lock(&mutex);
-    if (!users)
-        return UNINITIALIZED;
-    refresh();
-    return SUCCESS;
+    wait_while_hanging();
+    return users ? SUCCESS : UNINITIALIZED;
 }
 
 static nvmlReturn_t leave(nvmlReturn_t result) {
@@ -287,7 +332,8 @@ nvmlReturn_t nvmlInitWithFlags(unsigned flags) {
         memset(&now, 0, sizeof now);
         memset(&read_of, 0, sizeof read_of);
     }
-    if (!refresh())
+    wait_while_hanging();
+    if (!now.driver[0])
         return leave(DRIVER_NOT_LOADED);
     for (unsigned i = 0; i < MAX_GPUS; i++)
         handles[i].index = i;
@@ -339,6 +385,20 @@ GPU_CALL(nvmlDeviceGetMemoryInfo, (nvmlDevice_t device, nvmlMemory_t *memory),
          *memory = ((nvmlMemory_t){.total = gpu->memory_bytes, .free = gpu->memory_bytes}))
 GPU_CALL(nvmlDeviceGetMigMode, (nvmlDevice_t device, unsigned *current, unsigned *pending),
          *current = *pending = (unsigned)gpu->mig)
+
+static void fill_value(nvmlFieldValue_t *value, const struct gpu *gpu) {
+    if (value->fieldId != FIELD_RECOVERY_ACTION || gpu->recovery == RECOVERY_NOT_SUPPORTED) {
+        value->nvmlReturn = NOT_SUPPORTED;
+        return;
+    }
+    value->nvmlReturn = SUCCESS;
+    value->valueType = VALUE_UNSIGNED_INT;
+    value->value.ullVal = 0;
+    value->value.uiVal = (unsigned)gpu->recovery;
+}
+
+GPU_CALL(nvmlDeviceGetFieldValues, (nvmlDevice_t device, int count, nvmlFieldValue_t *values),
+         for (int i = 0; i < count; i++) fill_value(&values[i], gpu))
 
 static void fill_pci(nvmlPciInfo_t *pci, const char *bus_id) {
     memset(pci, 0, sizeof *pci);
@@ -455,6 +515,7 @@ nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *event, uns
 }
 
 nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set) {
+    nvmlReturn_t result = enter();
     free(set);
-    return SUCCESS;
+    return leave(result);
 }

@@ -1,4 +1,4 @@
-"""Build Kubernetes, Helm and kwok from their Go modules, once, into the cache."""
+"""Build Kubernetes, containerd, Helm and kwok from their Go modules, once, into the cache."""
 
 import os
 import re
@@ -17,6 +17,8 @@ from localcluster.settings import CLONE, Paths
 # Go 1.27 made another JSON library the default, with which Kubernetes 1.36 serves a broken
 # OpenAPI document: every `kubectl apply` would fail.
 GO_SERIES = "go1.26"
+# containerd's go.mod requires it.
+_LEAST_PATCH = 6
 MODULES = CLONE / "tools" / "binaries"
 _MODULE_FILES = ("go.mod", "go.sum")
 _KEPT_BUILDS = 2
@@ -31,12 +33,14 @@ class BinaryGroup:
         module: the dependency that holds the programs; its version is theirs.
         packages: what to build.
         version_variables: Go variables that get the version; without them programs say v0.0.0.
+        tags: Go build tags.
     """
 
     name: str
     module: str
     packages: tuple[str, ...]
     version_variables: tuple[str, ...]
+    tags: tuple[str, ...] = ()
 
 
 GROUPS = (
@@ -55,6 +59,17 @@ GROUPS = (
             )
         ),
         ("k8s.io/component-base/version.gitVersion", "k8s.io/client-go/pkg/version.gitVersion"),
+    ),
+    BinaryGroup(
+        "containerd",
+        "github.com/containerd/containerd/v2",
+        tuple(
+            f"github.com/containerd/containerd/v2/cmd/{program}"
+            for program in ("containerd", "containerd-shim-runc-v2", "ctr")
+        ),
+        ("github.com/containerd/containerd/v2/version.Version",),
+        # Snapshotters that need C libraries or kernel modules, and that the cluster does not use.
+        tags=("no_btrfs", "no_devmapper", "no_zfs"),
     ),
     BinaryGroup(
         "helm",
@@ -106,8 +121,9 @@ def linker_flags(group: BinaryGroup, version: str) -> str:
 def build_command(go: Path, group: BinaryGroup, version: str, target: Path) -> list[str]:
     """The `go build` that writes the group's programs into a folder."""
     flags = ["-v", "-trimpath", "-buildvcs=false", "-mod=readonly"]
+    tags = [f"-tags={','.join(group.tags)}"] if group.tags else []
     linking = f"-ldflags={linker_flags(group, version)}"
-    return [str(go), "build", *flags, linking, "-o", f"{target}/", *group.packages]
+    return [str(go), "build", *flags, *tags, linking, "-o", f"{target}/", *group.packages]
 
 
 def find_go(cache: Path) -> Path:
@@ -118,9 +134,14 @@ def find_go(cache: Path) -> Path:
     """
     own = shutil.which("go")
     for candidate in ([Path(own)] if own else []) + [cache / "toolchain" / "bin" / "go"]:
-        if candidate.exists() and f"{GO_SERIES}." in run([candidate, "version"], env=_go_env()):
+        if candidate.exists() and _builds_all(run([candidate, "version"], env=_go_env())):
             return candidate
-    raise ClusterError(f"no {GO_SERIES} found; run tools/setup first")
+    raise ClusterError(f"no {GO_SERIES}.{_LEAST_PATCH} or later found; run tools/setup first")
+
+
+def _builds_all(go_version: str) -> bool:
+    found = re.search(rf" {re.escape(GO_SERIES)}\.(\d+)", go_version)
+    return found is not None and int(found[1]) >= _LEAST_PATCH
 
 
 def ensure(paths: Paths, progress: Progress) -> Path:

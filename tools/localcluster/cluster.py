@@ -189,7 +189,7 @@ class Cluster:
             folders=[str(folder) for folder in made],
         )
         network.check_free()
-        template = nodeimages.ensure_template(built, self._paths, self._progress)
+        template = nodeimages.ensure_template(built, programs, self._paths, self._progress)
         with self._progress.stage("Prepare the nodes' disks, certificates and GPUs"):
             state.write(self._paths, record)
             for folder in mount_points:
@@ -229,7 +229,8 @@ class Cluster:
 
     def _load_missing(self, record: Record, built: Sequence[Image]) -> None:
         running = [target for target in record.nodes if self._files.recall(target.name)]
-        nodeimages.load_missing(built, running, self._paths, self._files, self._progress)
+        binaries = Path(record.binaries)
+        nodeimages.load_missing(built, running, binaries, self._paths, self._files, self._progress)
 
     def _wait_until_usable(self, record: Record) -> None:
         api = ApiClient(self._paths)

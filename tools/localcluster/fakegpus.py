@@ -1,7 +1,9 @@
-"""Give a node GPUs: a stand-in for NVIDIA's library, what it says, and device files."""
+"""Give a node GPUs: a stand-in for NVIDIA's library, what it says, device files, a CDI spec."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from fakenvml.build import build_library
 from fakenvml.render import render
@@ -46,6 +48,30 @@ def device_lines(topology: NodeTopology) -> list[str]:
     return [f"{name} {major} {minor}" for name, major, minor in (*gpus, *_CONTROL_DEVICES)]
 
 
+def cdi_spec(topology: NodeTopology) -> dict[str, Any]:
+    """Return the CDI spec that `nvidia-ctk cdi generate --device-name-strategy=uuid` would write.
+
+    Left out are the driver's libraries and the hooks for them, which the simulated driver lacks.
+    """
+    devices = [
+        {"name": gpu.uuid, "containerEdits": {"deviceNodes": [_cdi_node(f"nvidia{gpu.minor}")]}}
+        for gpu in topology.gpus
+    ]
+    return {
+        "cdiVersion": "0.5.0",
+        "kind": "nvidia.com/gpu",
+        "devices": devices,
+        "containerEdits": {
+            "env": ["NVIDIA_VISIBLE_DEVICES=void"],
+            "deviceNodes": [_cdi_node(name) for name, _, _ in _CONTROL_DEVICES],
+        },
+    }
+
+
+def _cdi_node(name: str) -> dict[str, str]:
+    return {"path": f"/dev/{name}", "hostPath": str(settings.DRIVER / "dev" / name)}
+
+
 def install(servers: Mapping[str, str], node: str, folder: Path) -> None:
     """Write what `nodeinit` makes a node's driver of; nothing for a node without GPUs."""
     server = servers.get(node, NO_GPUS)
@@ -55,3 +81,4 @@ def install(servers: Mapping[str, str], node: str, folder: Path) -> None:
     library = build_library(folder / "lib")
     library.with_name("topology.conf").write_text(render(topology))
     (folder / "devices").write_text("\n".join(device_lines(topology)) + "\n")
+    (folder / "cdi.json").write_text(json.dumps(cdi_spec(topology), indent=1))

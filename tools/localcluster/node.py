@@ -107,7 +107,8 @@ def _start_init(node: Node, folder: Path, binaries: Path, log: Path) -> processe
     unshare = ["unshare", *_NAMESPACES, "--fork", "--kill-child", "--mount-proc"]
     program: list[str | Path] = [sys.executable, "-m", "localcluster.nodeinit", folder, binaries]
     environment = {
-        "PATH": os.environ["PATH"],
+        # containerd looks for its shim there.
+        "PATH": f"{binaries}:{os.environ['PATH']}",
         "PYTHONPATH": str(settings.CLONE / "tools"),
         "PYTHONDONTWRITEBYTECODE": "1",
     }

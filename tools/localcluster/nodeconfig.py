@@ -10,18 +10,22 @@ KUBELET_DISK = "/var/lib/kubelet"
 
 
 def containerd_config() -> str:
-    """Configuration of containerd 1.x (2.x converts it by itself)."""
+    """Configuration of containerd 2.x, which has CDI and NRI on by default.
+
+    It reads CDI specs from /etc/cdi and /var/run/cdi.
+    """
     return f"""\
-version = 2
+version = 3
 [plugins."io.containerd.internal.v1.opt"]
   path = "/var/lib/containerd/opt"
-[plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "{settings.PAUSE_IMAGE}"
+[plugins."io.containerd.cri.v1.images".pinned_images]
+  sandbox = "{settings.PAUSE_IMAGE}"
+[plugins."io.containerd.cri.v1.runtime"]
   # Lowering a process's OOM score needs CAP_SYS_RESOURCE, which root may lack in a container or VM.
   restrict_oom_score_adj = true
-  [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "{settings.CNI_PLUGINS}"
-  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    bin_dirs = ["{settings.CNI_PLUGINS}"]
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
 """
 
@@ -29,10 +33,15 @@ version = 2
 def importing_containerd_config(root: Path, run_folder: Path) -> str:
     """Configuration of a containerd that only imports images and serves no kubelet."""
     return f"""\
-version = 2
+version = 3
 root = "{root}"
 state = "{run_folder}/state"
-disabled_plugins = ["io.containerd.grpc.v1.cri"]
+disabled_plugins = [
+  "io.containerd.grpc.v1.cri",
+  "io.containerd.cri.v1.images",
+  "io.containerd.cri.v1.runtime",
+  "io.containerd.nri.v1.nri",
+]
 [grpc]
   address = "{run_folder}/socket"
 [plugins."io.containerd.internal.v1.opt"]

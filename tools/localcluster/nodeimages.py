@@ -25,16 +25,18 @@ _KEPT_TEMPLATES = 2
 _START_SECONDS = 60.0
 
 
-def ensure_template(images: Sequence[Image], paths: Paths, progress: Progress) -> Path:
+def ensure_template(
+    images: Sequence[Image], binaries: Path, paths: Paths, progress: Progress
+) -> Path:
     """The containerd folder with exactly these images, made now if it is not in the cache."""
     parts = {image.name: image.archive(paths).name.encode() for image in images}
-    parts["containerd"] = run(["containerd", "--version"]).encode()
+    parts["containerd"] = run([binaries / "containerd", "--version"]).encode()
     folder = paths.cache / "node-images"
     template = folder / files.content_key(parts)
     with files.locked(folder):
         if not template.is_dir():
             with progress.stage("Unpack the images"):
-                _make_template(template, images, paths)
+                _make_template(template, images, binaries, paths)
         files.mark_used(template)
         files.keep_newest(folder, "[0-9a-f]*", _KEPT_TEMPLATES)
     return template
@@ -55,6 +57,7 @@ def install(template: Path, node_disk: Path) -> None:
 def load_missing(
     images: Sequence[Image],
     nodes: Sequence[Node],
+    binaries: Path,
     paths: Paths,
     process_files: ProcessFiles,
     progress: Progress,
@@ -62,7 +65,8 @@ def load_missing(
     """Import the images that running nodes lack, into all nodes at once."""
 
     def ctr(target: Node, *words: str | Path) -> str:
-        return run(node.inside(target, process_files, ["ctr", *_NAMESPACE, "images", *words]))
+        command = [binaries / "ctr", *_NAMESPACE, "images", *words]
+        return run(node.inside(target, process_files, command))
 
     lacking = {
         target: [image for image in images if image.reference not in present]
@@ -79,7 +83,7 @@ def load_missing(
             list(pool.map(load, nodes))
 
 
-def _make_template(template: Path, images: Sequence[Image], paths: Paths) -> None:
+def _make_template(template: Path, images: Sequence[Image], binaries: Path, paths: Paths) -> None:
     unfinished = template.parent / "unfinished"
     files.remove(unfinished)
     unfinished.mkdir(parents=True)
@@ -89,9 +93,10 @@ def _make_template(template: Path, images: Sequence[Image], paths: Paths) -> Non
         config = run_folder / "config.toml"
         config.write_text(nodeconfig.importing_containerd_config(unfinished, run_folder))
         log = paths.cache / "node-images" / "containerd.log"
-        containerd = processes.start(["containerd", f"--config={config}"], log, os.environ)
+        program = [str(binaries / "containerd"), f"--config={config}"]
+        containerd = processes.start(program, log, os.environ)
         try:
-            ctr = ["ctr", f"--address={socket}", *_NAMESPACE]
+            ctr: list[str | Path] = [binaries / "ctr", f"--address={socket}", *_NAMESPACE]
             wait_until(lambda: succeeds([*ctr, "version"]), "containerd", _START_SECONDS)
             for image in images:
                 run([*ctr, "images", "import", image.archive(paths)])

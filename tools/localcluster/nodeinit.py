@@ -18,7 +18,6 @@ from pathlib import Path
 from localcluster import settings
 from localcluster.hostchanges import MOUNT_POINTS
 
-_DRIVER = Path("/run/nvidia/driver")
 _CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 _POLL_SECONDS = 0.2
 _SECONDS_BETWEEN_STARTS = 1.0
@@ -69,7 +68,7 @@ def services(folder: Path, binaries: Path) -> list[Service]:
     name, config = folder.name, folder / "config"
     address = settings.node_of_name(name).address
     logs, pki = folder.parents[1] / "logs", folder.parents[1] / "pki"
-    containerd = ["containerd", f"--config={config}/containerd.toml"]
+    containerd = [f"{binaries}/containerd", f"--config={config}/containerd.toml"]
     kubelet = [
         f"{binaries}/kubelet",
         f"--config={config}/kubelet.json",
@@ -116,14 +115,17 @@ def _mount(*arguments: str) -> None:
 
 
 def _install_gpus(source: Path) -> None:
-    """Lay out a driver as on a GPU node: library and device files."""
-    shutil.copytree(source / "lib", _DRIVER / "lib")
-    (_DRIVER / "dev").mkdir()
+    """Lay out a driver as on a GPU node: library, device files and CDI spec."""
+    shutil.copytree(source / "lib", settings.DRIVER / "lib")
+    (settings.DRIVER / "dev").mkdir()
     for line in (source / "devices").read_text().splitlines():
         name, major, minor = line.split()
-        file = _DRIVER / "dev" / name
+        file = settings.DRIVER / "dev" / name
         os.mknod(file, 0o666 | stat.S_IFCHR, os.makedev(int(major), int(minor)))
         file.chmod(0o666)
+    # /var/run is /run, of which each node has its own.
+    settings.CDI_SPECS.mkdir()
+    shutil.copy(source / "cdi.json", settings.CDI_SPECS / "nvidia.json")
 
 
 def _reconcile(programs: Sequence[Service], *, kubelet_off: bool) -> None:

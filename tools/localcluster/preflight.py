@@ -9,8 +9,8 @@ from localcluster.errors import ClusterError
 from localcluster.settings import Paths
 
 PROGRAMS = (
-    *("buildah", "busybox", "catatonit", "cc", "containerd", "ctr", "etcd", "ip", "iptables"),
-    *("mmdebstrap", "mount", "nsenter", "openssl", "runc", "sysctl", "unshare"),
+    *("buildah", "busybox", "catatonit", "cc", "etcd", "ip", "iptables", "mmdebstrap", "mount"),
+    *("nsenter", "openssl", "runc", "sysctl", "unshare"),
 )
 _ELSEWHERE = "see docs/local-cluster.md for the way with kind"
 

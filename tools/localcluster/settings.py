@@ -20,6 +20,8 @@ ETCD_CLIENT_PORT = 23790
 ETCD_PEER_PORT = 23800
 CNI_PLUGINS = Path("/usr/lib/cni")
 PAUSE_IMAGE = "localhost/pause:1"
+DRIVER = Path("/run/nvidia/driver")
+CDI_SPECS = Path("/var/run/cdi")
 
 CLONE = Path(__file__).resolve().parents[2]
 

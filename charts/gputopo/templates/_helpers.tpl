@@ -60,6 +60,24 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
+{{- /* Takes a folder of the driver; the folder of the host to mount for it, which exists on every node.
+Not the folder itself: without a driver it is missing, and where /usr is read-only kubelet cannot create
+it. Below /run a driver container mounts its file system when it likes, which is seen only from above. */ -}}
+{{- define "gputopo.mountedFolder" -}}
+{{- if hasPrefix "/run/" . -}}
+{{- printf "/run/%s" (index (splitList "/" .) 2) -}}
+{{- else if eq (dir .) "/" -}}
+{{- . -}}
+{{- else -}}
+{{- dir . -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Takes a folder of the host that is mounted; further options of its mount, the comma in front. */ -}}
+{{- define "gputopo.propagation" -}}
+{{- if hasPrefix "/run/" . -}}, mountPropagation: HostToContainer{{- end -}}
+{{- end -}}
+
 {{- /* Where a pod may run. Takes the component's values. */ -}}
 {{- define "gputopo.placement" -}}
 priorityClassName: {{ .priorityClassName }}
@@ -75,4 +93,19 @@ tolerations:
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- end -}}
+
+{{- /* matchConditions of a policy: pods that request GPUs, mirror pods left out. */ -}}
+{{- define "gputopo.gpuPodConditions" -}}
+- name: asks-for-our-resource
+  expression: >-
+    (object.spec.containers + object.spec.?initContainers.orValue([])).exists(c,
+    {{ .Values.resourceName | squote }} in c.?resources.?limits.orValue({}) ||
+    {{ .Values.resourceName | squote }} in c.?resources.?requests.orValue({}))
+# A mirror pod only shows a static pod that its kubelet has let in or refused already: refusing the
+# picture would hide it. Its agent fails it, for nobody chose its GPUs.
+- name: not-a-mirror-pod
+  expression: >-
+    !('system:nodes' in request.userInfo.groups &&
+    'kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}))
 {{- end -}}

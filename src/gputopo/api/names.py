@@ -24,6 +24,9 @@ POLICY_ANNOTATION: Final = "gputopo.io/policy"
 GPUS_ANNOTATION: Final = "gputopo.io/gpus"
 PLACEMENT_ANNOTATION: Final = "gputopo.io/placement"
 
+GPUS_RESET_ANNOTATION: Final = "gputopo.io/gpus-reset-at"
+"""On a Node, set by an administrator: RFC 3339 time; XIDs reported before it are void."""
+
 READY_CONDITION: Final = "Ready"
 """Of a GPUTopology: whether kubelet is served; while it is False the node takes no new pods."""
 
@@ -32,5 +35,12 @@ CALLED_OFF_ANNOTATION: Final = "gputopo.io/binding-called-off"
 
 CLAIMS_ANNOTATION: Final = "gputopo.io/claims"
 """On the Lease ``gputopo-claims``: what extenders are about to give, to whom."""
+
+NVIDIA_VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
+CUDA_VISIBLE_DEVICES: Final = "CUDA_VISIBLE_DEVICES"
+"""Both are set by the node agent in containers with GPUs; a value in the pod's spec replaces it."""
+
+HIDING_VALUES: Final = frozenset({"", "void", "none", "-1"})
+"""Values with which a container without GPUs hides the GPUs that its image asks for."""
 
 MAX_GPUS_PER_POD: Final = 16

@@ -116,9 +116,7 @@ class GPUTopologyStatus(_Model):
     """``GPUTopology.status``: what the agent sees now.
 
     Attributes:
-        observed_pods_version: Annotated[
-        str | None, Field(max_length=19, pattern=r"^[0-9]+$")
-    ] = None
+        observed_pods_version: resource version of the newest change of this node's pods that
             the status accounts for; None from agents that do not report it.
     """
 

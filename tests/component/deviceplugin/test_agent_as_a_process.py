@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import httpx2
@@ -99,7 +99,7 @@ async def test_it_lives_but_is_not_ready_while_the_api_server_is_away(
     ):
         assert process.stderr is not None
         line = await asyncio.wait_for(process.stderr.readline(), PATIENCE_SECONDS)
-        assert b"contact failed, trying again" in line
+        assert b"API server not heard, trying again" in line
         assert (await client.get("/livez")).status_code == 200
         assert (await client.get("/readyz")).status_code == 503
         world.api.down = False
@@ -126,6 +126,62 @@ async def test_after_a_crash_running_pods_keep_their_gpus_and_nobody_else_gets_t
             await world.run("thief", {"main": [0]})
         given = await world.run("b", {"main": [2]})
         assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[2]
+
+
+async def liveness_fails(client: httpx2.AsyncClient) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            with suppress(httpx2.TransportError):  # not listening yet
+                if (await client.get("/livez")).status_code == 503:
+                    return
+            await asyncio.sleep(0.05)
+
+
+async def test_a_hang_of_nvml_fails_liveness_within_15_seconds_and_recovers(
+    world: AgentWorld, short_directory: Path
+) -> None:
+    default = Settings.model_fields["nvml_timeout_seconds"].default
+    limit = {Settings.variable("nvml_timeout_seconds"): str(default)}
+    async with (
+        program(world, short_directory, **limit) as (_, url),
+        httpx2.AsyncClient(base_url=url) as client,
+    ):
+        await world.served()
+        world.break_gpus("hang")
+        async with asyncio.timeout(15):
+            await liveness_fails(client)
+            await world.until(lambda: world.condition("Ready").get("reason") == "NVMLUnavailable")
+            await world.until(lambda: "Healthy" not in world.kubelet.devices.values())
+        assert (await client.get("/livez")).text.startswith("NVML does not respond: ")
+        world.break_gpus()
+        await world.served()
+        assert (await client.get("/livez")).status_code == 200
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_it_ends_when_told_although_nvml_hangs(
+    world: AgentWorld, short_directory: Path, *, known: bool
+) -> None:
+    if not known:
+        world.break_gpus("hang")
+    async with (
+        program(world, short_directory) as (process, url),
+        httpx2.AsyncClient(base_url=url) as client,
+    ):
+        if known:
+            await world.served()
+            world.break_gpus("hang")
+            await world.until(lambda: "Healthy" not in world.kubelet.devices.values())
+        else:
+            await liveness_fails(client)
+        process.send_signal(signal.SIGTERM)
+        _, errors = await asyncio.wait_for(process.communicate(), 10)
+    assert process.returncode == 0
+    assert b"Traceback" not in errors
+    assert b"NVML not closed, a call hangs" in errors
+    if known:
+        assert world.condition("Ready")["reason"] == "Stopping"
+    world.break_gpus()
 
 
 def preloadable_clock(directory: Path) -> Path:

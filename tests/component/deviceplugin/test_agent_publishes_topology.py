@@ -1,11 +1,14 @@
 """The GPUTopology object: hardware, health, and what kubelet gave."""
 
 import asyncio
+import copy
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from agent_world import NODE_PATH, TOPOLOGY_PATH, AgentWorld, agent_world
+from gputopo.api.names import GPUS_RESET_ANNOTATION
 from gputopo.api.v1alpha1 import GPUTopologySpec
 from gputopo.topology.catalogue import names
 from gputopo.topology.published import from_spec
@@ -90,26 +93,69 @@ async def test_a_gpu_that_is_faulty_from_the_start_is_known_from_the_published_o
     assert world.api.objects[TOPOLOGY_PATH]["spec"] == spec
 
 
-async def test_a_critical_xid_makes_a_gpu_unhealthy_until_it_was_quiet_for_a_while(
+async def test_a_passing_xid_makes_a_gpu_unhealthy_until_it_was_quiet_for_a_while(
     world: AgentWorld,
 ) -> None:
     async with world.agent():
         await world.served()
-        world.break_gpus("xid 6 79")
+        world.break_gpus("xid 6 74")
         await world.until(lambda: world.kubelet.devices[world.uuids[6]] == "Unhealthy")
-        await world.until(lambda: world.observed(6).get("reason") == "XID 79")
+        await world.until(lambda: world.observed(6).get("healthy") is False)
+        assert world.observed(6)["reason"].startswith("XID 74: NVLink error")
+        await world.served()
+
+
+async def test_a_fatal_xid_counts_until_an_administrator_says_that_the_gpu_was_reset(
+    world: AgentWorld,
+) -> None:
+    def fatal() -> bool:
+        reason = "XID 95: uncontained ECC error: reset the GPU or reboot the node"
+        return bool(world.observed(6).get("reason") == reason)
+
+    async def annotate(time: datetime) -> None:
+        node = copy.deepcopy(world.api.objects[NODE_PATH])
+        node["metadata"]["annotations"] = {GPUS_RESET_ANNOTATION: time.isoformat()}
+        await world.api.put(NODE_PATH, node)
+
+    async with world.agent():
+        await world.served()
+        world.break_gpus("xid 6 95")
+        await world.until(fatal)
+        await annotate(datetime.now(UTC) - timedelta(hours=1))
+        await asyncio.sleep(2 * world.settings.xid_quiet_seconds)
+        assert fatal()
+    async with world.agent():
+        await world.until(lambda: world.kubelet.registrations == 2)
+        await asyncio.sleep(2 * world.settings.xid_quiet_seconds)
+        assert fatal()
+        assert world.kubelet.devices[world.uuids[6]] == "Unhealthy"
+        await annotate(datetime.now(UTC) + timedelta(seconds=1))
+        await world.served()
+
+
+async def test_a_recovery_action_counts_until_it_ends_and_clears_the_fatal_xid(
+    world: AgentWorld,
+) -> None:
+    async with world.agent():
+        await world.served()
+        world.break_gpus("recovery 2 GPU_RESET")
+        action = "NVML: recovery action GPU_RESET"
+        await world.until(lambda: world.observed(2).get("reason", "").startswith(action))
+        world.break_gpus("recovery 2 GPU_RESET", "xid 2 119")
+        await world.until(lambda: world.observed(2).get("reason", "").startswith("XID 119"))
+        world.break_gpus("recovery 2 NONE", "xid 2 119")
         await world.served()
 
 
 async def test_an_application_xid_changes_nothing(world: AgentWorld) -> None:
     async with world.agent():
         await world.served()
-        world.break_gpus("xid 5 31", "xid 6 48")
+        world.break_gpus("xid 5 31", "xid 6 74")
         await world.until(lambda: world.kubelet.devices[world.uuids[6]] == "Unhealthy")
         assert world.kubelet.devices[world.uuids[5]] == "Healthy"
         await world.served()
-    unhealthy = world.events("GPUUnhealthy")
-    assert unhealthy == [f"{world.uuids[6]}: XID 48"]
+    [unhealthy] = world.events("GPUUnhealthy")
+    assert unhealthy.startswith(f"{world.uuids[6]}: XID 74: NVLink error")
 
 
 async def test_mig_is_not_yet_supported(world: AgentWorld) -> None:

@@ -1,8 +1,10 @@
 """The agent against a kubelet and an API server: who gets which GPUs."""
 
+from pathlib import Path
+
 import pytest
 
-from agent_world import AgentWorld, annotation_of, pod_document, pod_path
+from agent_world import AgentWorld, agent_world, annotation_of, pod_document, pod_path
 from device_manager import AdmissionRefusedError
 
 
@@ -21,6 +23,21 @@ async def test_a_container_gets_its_gpus_in_rank_order(world: AgentWorld) -> Non
     assert [spec.host_path for spec in given["main"].devices] == [
         str(world.settings.device_dir / name) for name in names
     ]
+
+
+async def test_with_cdi_a_container_gets_device_names_in_rank_order_and_no_device_nodes(
+    short_directory: Path, library_dir: Path
+) -> None:
+    async with agent_world(short_directory, library_dir, device_injection="CDI") as world:
+        async with world.agent():
+            await world.served()
+            given = await world.run("a", {"main": [6, 2, 5]})
+        chosen = [world.uuids[index] for index in (6, 2, 5)]
+    names = [device.name for device in given["main"].cdi_devices]
+    assert names == [f"nvidia.com/gpu={uuid}" for uuid in chosen]
+    assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == ",".join(chosen)
+    assert given["main"].envs["NVIDIA_VISIBLE_DEVICES"] == "void"
+    assert not given["main"].devices
 
 
 async def test_pods_admitted_one_after_the_other_each_get_their_own(world: AgentWorld) -> None:
@@ -235,10 +252,13 @@ async def test_nobody_is_served_while_the_api_server_cannot_say_who_is_who(
         world.api.down = True  # by now set-0 may be another pod, with other GPUs
         with pytest.raises(AdmissionRefusedError, match=r"does not tell in time .*set-0"):
             await world.kubelet.admit(("default", "set-0"), {"main": 1})
-        with pytest.raises(AdmissionRefusedError, match="no pod of this node waits for 1 GPUs"):
+        # The failed read proved the loss: no further pod gets as far as the agent.
+        await world.kubelet.wait_for_devices(dict.fromkeys(world.uuids, "Unhealthy"))
+        with pytest.raises(AdmissionRefusedError, match="no healthy devices present"):
             await world.kubelet.admit(("default", "unknown"), {"main": 1})
         world.api.down = False
         await world.api.delete(pod_path("set-0"))
+        await world.kubelet.wait_for_devices(dict.fromkeys(world.uuids, "Healthy"))
         given = await world.run("b", {"main": [5]})
         assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[5]
 

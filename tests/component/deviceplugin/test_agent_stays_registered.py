@@ -1,8 +1,11 @@
 """Registration with kubelet: first, again, and not at all."""
 
 import asyncio
+from pathlib import Path
 
-from agent_world import NODE_PATH, TOPOLOGY_PATH, AgentWorld
+import pytest
+
+from agent_world import NODE_PATH, TOPOLOGY_PATH, AgentWorld, agent_world
 
 
 async def test_a_new_kubelet_gets_the_gpus_again_and_running_pods_keep_theirs(
@@ -78,7 +81,7 @@ async def test_gpus_that_another_plugin_serves_are_not_served(world: AgentWorld)
     node = world.api.objects[NODE_PATH]
     await world.api.put(NODE_PATH, {**node, "status": {"allocatable": {"nvidia.com/gpu": "8"}}})
     async with world.agent():
-        await world.until(lambda: world.condition("Ready").get("reason") == "CompetingPlugin")
+        await world.until(lambda: world.condition("Ready").get("reason") == "CompetingAllocator")
         assert "the node offers 8 nvidia.com/gpu" in world.condition("Ready")["message"]
         assert world.kubelet.registrations == 0
         await world.api.put(NODE_PATH, {**node, "status": {"allocatable": {"nvidia.com/gpu": "0"}}})
@@ -97,6 +100,21 @@ async def test_a_node_without_the_driver_idles_and_serves_when_it_comes(world: A
         away.rename(world.conf)
         await world.served()
         await world.until(lambda: world.condition("Ready").get("status") == "True")
+
+
+async def test_a_missing_folder_of_the_driver_is_a_node_without_the_driver(
+    short_directory: Path, library_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_NVML_TOPOLOGY", "")  # so that it is unset after the test
+    driver = short_directory / "run" / "nvidia" / "driver"
+    async with agent_world(short_directory, driver / "lib") as world, world.agent():
+        await world.until(lambda: world.pulse.ready)
+        assert world.kubelet.registrations == 0
+        assert TOPOLOGY_PATH not in world.api.objects
+        # A driver container has started.
+        driver.mkdir(parents=True)
+        (driver / "lib").symlink_to(library_dir)
+        await world.served()
 
 
 async def test_a_node_without_gpus_idles(world: AgentWorld) -> None:

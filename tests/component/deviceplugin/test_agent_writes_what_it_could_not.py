@@ -1,6 +1,9 @@
 """The object of a node, where the API server is away or somebody else has written into it."""
 
+import pytest
+
 from agent_world import NODE, TOPOLOGY_PATH, AgentWorld
+from gputopo_deviceplugin import reporter
 
 
 def failures(world: AgentWorld, of: str) -> float:
@@ -12,10 +15,7 @@ def failures(world: AgentWorld, of: str) -> float:
 async def test_what_changed_while_the_api_server_was_away_is_told_afterwards(
     world: AgentWorld,
 ) -> None:
-    world.api.down = True
     async with world.agent():
-        await world.until(lambda: failures(world, "contact"))
-        world.api.down = False
         await world.served()
         world.api.down = True
         world.break_gpus("fault 2 15")
@@ -34,3 +34,15 @@ async def test_an_object_that_cannot_be_read_is_written_anew(world: AgentWorld) 
         await world.served()
     assert world.observed(0)["uuid"] == world.uuids[0]
     assert world.api.objects[TOPOLOGY_PATH]["metadata"]["generation"] == 4
+
+
+async def test_a_topology_that_cannot_be_read_at_the_start_is_read_again(
+    world: AgentWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reporter, "_RETRY_SECONDS", 0.1)
+    world.api.refused_path = TOPOLOGY_PATH
+    async with world.agent():
+        await world.until(lambda: failures(world, "contact") >= 2)
+        assert world.kubelet.registrations == 0
+        world.api.refused_path = ""
+        await world.served()

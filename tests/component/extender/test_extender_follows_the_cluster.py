@@ -119,7 +119,7 @@ async def test_lists_in_pages_are_read_to_the_end(start: Start, api: SmallApi) -
         await api.put(PODS, pod(f"p{number}", node="n1"))
     async with start() as extender:
         answer = await extender.scheduler().filter(pod("next", 2), ["n1"])
-    assert "other schedulers" in answer.failed["n1"]
+    assert "other schedulers" in answer.error
 
 
 async def test_observed_allocations_count_as_soon_as_the_agent_reports_them(
@@ -129,13 +129,13 @@ async def test_observed_allocations_count_as_soon_as_the_agent_reports_them(
     async with start() as extender:
         scheduler = extender.scheduler()
         assert (await scheduler.filter(pod("a", 6), ["n1"])).fits == ["n1"]
-        assert "unobserved" in (await scheduler.filter(pod("a", 7), ["n1"])).failed["n1"]
+        assert "unobserved" in (await scheduler.filter(pod("a", 7), ["n1"])).error
         seen = topology_object(
             "n1", named("dgx1-v100", node="n1"), held={0: "uid-foreign", 3: "uid-foreign"}
         )
         await api.put(TOPOLOGIES, seen)
         await until(lambda: _used(extender, 2))
-        assert (await scheduler.filter(pod("a", 7), ["n1"])).failed == {"n1": "too few free GPUs"}
+        assert "n1: too few free GPUs" in (await scheduler.filter(pod("a", 7), ["n1"])).error
 
 
 async def test_the_extender_stops_cleanly_while_watches_are_open(

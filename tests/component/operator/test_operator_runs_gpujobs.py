@@ -99,7 +99,7 @@ def test_child_job_is_owned_labelled_and_asks_for_the_gpus(operator: Operator) -
 
 def test_profile_that_is_missing_is_made(operator: Operator) -> None:
     _create(operator, "profiled", workload={"profile": "resnet50"})
-    operator.wait_child("profiled")
+    operator.wait_condition("profiled", "ProfileReady", "ProfileCreated")
     assert operator.api.get("gpuprofiles", "resnet50") is not None
 
 

@@ -57,6 +57,76 @@ def test_job_that_a_quota_forbids_is_tried_again_later(own_operator: Operator) -
     own_operator.wait_condition("train", "Accepted", "JobCreated")
 
 
+def test_a_job_runs_without_a_profile_that_a_quota_forbids(own_operator: Operator) -> None:
+    text = "exceeded quota: profiles"
+    faults = own_operator.api.faults
+    faults += [Fault("POST", "/gpuprofiles", 403, text)] * 100
+    own_operator.api.create("gpujobs", gpu_job("train", workload={"profile": "resnet50"}))
+    own_operator.wait_child("train")
+    rejected = own_operator.wait_condition("train", "ProfileReady", "ProfileNotCreated")
+    assert "GPUProfile resnet50" in rejected["message"]
+    assert text in rejected["message"]
+    own_operator.wait_phase("train", "Pending")
+    [note] = own_operator.wait_event("train", "ProfileNotCreated")
+    assert text in note
+    faults.clear()
+    own_operator.wait_condition("train", "ProfileReady", "ProfileCreated")
+    assert own_operator.api.get("gpuprofiles", "resnet50") is not None
+
+
+def test_a_profile_that_another_client_creates_meanwhile_will_do(own_operator: Operator) -> None:
+    own_operator.api.faults.append(Fault("POST", "/gpuprofiles", 409, "already exists"))
+    own_operator.api.create("gpujobs", gpu_job("train", workload={"profile": "resnet50"}))
+    own_operator.wait_condition("train", "ProfileReady", "ProfileCreated")
+    assert _created_jobs(own_operator) == ["train"]
+
+
+def test_a_job_runs_though_no_event_may_be_created(own_operator: Operator) -> None:
+    faults = own_operator.api.faults
+    faults += [Fault("POST", "/events", 403, "exceeded quota: events")] * 100
+    own_operator.api.create("gpujobs", gpu_job("train"))
+    own_operator.wait_phase("train", "Pending")
+    eventually("both events are tried", lambda: len(faults) == 98)
+    own_operator.settle()
+    assert len(faults) == 98, "no event is tried again"
+    assert "event not created" in own_operator.log
+    assert "failed, trying again" not in own_operator.log
+
+
+def test_a_status_that_may_not_be_written_is_reported_in_one_event(own_operator: Operator) -> None:
+    text = "denied by policy freeze"
+    faults = own_operator.api.faults
+    faults += [Fault("PATCH", "/status", 403, text)] * 100
+    own_operator.api.create("gpujobs", gpu_job("train"))
+    own_operator.wait_child("train")
+    eventually("it is tried again", lambda: len(faults) <= 97)
+    [note] = own_operator.wait_event("train", "StatusNotWritten")
+    assert text in note
+    faults.clear()
+    own_operator.wait_phase("train", "Pending")
+
+
+def test_a_job_that_may_not_be_changed_is_reported_beside_its_status(
+    own_operator: Operator,
+) -> None:
+    text = "denied by policy freeze"
+    own_operator.api.create("gpujobs", gpu_job("train", limits={"backoffLimit": 0}))
+    child = own_operator.wait_child("train")
+    own_operator.wait_phase("train", "Pending")
+    faults = own_operator.api.faults
+    faults.append(Fault("PATCH", "/jobs/train", 500))
+    faults += [Fault("PATCH", "/jobs/train", 403, text)] * 100
+    own_operator.api.create("pods", job_pod(child, "train-1", **exited(1)))
+    own_operator.wait_phase("train", "Failed")
+    notes = own_operator.wait_event("train", "JobNotUpdated")
+    assert text in notes[0]
+    faults.clear()
+    eventually(
+        "the child Job is ended",
+        lambda: own_operator.wait_child("train")["spec"]["backoffLimit"] == 0,
+    )
+
+
 def test_a_place_to_write_to_that_is_not_there_is_tried_less_and_less_often(
     own_operator: Operator,
 ) -> None:

@@ -31,8 +31,8 @@ def test_nothing_is_found_on_a_cluster_that_is_well(api: CannedApi, gputopo: Com
     assert api.url
     done = gputopo("doctor")
     assert (done.status, done.err) == (0, "")
-    assert done.out.count(" ok ") == 9
-    assert done.out.endswith("\n\n9 checks: nothing wrong found\n")
+    assert done.out.count(" ok ") == 10
+    assert done.out.endswith("\n\n10 checks: nothing wrong found\n")
     document = gputopo("doctor -o json").document
     assert {check["result"] for check in document["checks"]} == {"ok"}
     assert (document["errors"], document["warnings"], document["notChecked"]) == (0, 0, 0)
@@ -53,21 +53,21 @@ def test_what_is_wrong_in_the_same_way_with_many_is_told_once(
     where = "error: Node n3, n4, n5, n6, n7 and 2 more\n  no agent runs there: "
     assert said.count("no agent runs there: ") == said.count(where) == 1
     assert "`kubectl describe node n3` (for n3, and the others likewise)\n" in said
-    assert said.endswith("9 checks: 7 errors\n")
+    assert said.endswith("10 checks: 7 errors\n")
 
 
 def test_warnings_alone_are_status_0(api: CannedApi, gputopo: Command) -> None:
     configured(nodeCacheCapable=False)(api)
     done = gputopo("doctor --settle 0")
     assert done.status == 0
-    assert done.out.endswith("9 checks: 1 warning\n")
+    assert done.out.endswith("10 checks: 1 warning\n")
 
 
 def test_errors_are_status_3_and_counted(api: CannedApi, gputopo: Command) -> None:
     configured(ignorable=True, nodeCacheCapable=False, bindVerb="")(api)
     done = gputopo("doctor --settle 0")
     assert (done.status, done.err) == (3, "")
-    assert done.out.endswith("9 checks: 2 errors, 1 warning\n")
+    assert done.out.endswith("10 checks: 2 errors, 1 warning\n")
 
 
 def test_what_a_cluster_says_does_nothing_to_the_terminal(api: CannedApi, gputopo: Command) -> None:
@@ -103,7 +103,7 @@ def test_what_a_user_may_not_look_at_is_said_and_the_rest_is_checked(
     assert said == dict.fromkeys(unread, f"not allowed to look: {FORBIDDEN}")
     assert (document["notChecked"], document["warnings"]) == (len(unread), 1)
     told = gputopo("doctor --settle 0").out
-    assert told.endswith(f"9 checks, {len(unread)} of them not made: 1 warning\n")
+    assert told.endswith(f"10 checks, {len(unread)} of them not made: 1 warning\n")
     assert "not checked  not allowed to look: nodes" in told
 
 
@@ -143,7 +143,7 @@ def test_a_cluster_without_gputopo_is_told_what_is_missing(
     missing = f"error: CustomResourceDefinition {names}\n  is missing\n  to do: {todo}\n"
     assert missing in done.out
     assert done.out.count("  to do: install the chart: docs/install.md\n") == 2
-    assert done.out.count(f" not checked  gputopologies cannot be read: {TOPOLOGIES} is not") == 2
+    assert done.out.count(f" not checked  gputopologies cannot be read: {TOPOLOGIES} is not") == 3
     assert (
         "not checked  nodes/proxy cannot be read: which nodes have GPUs is not known\n" in done.out
     )
@@ -182,7 +182,7 @@ def test_only_what_is_still_wrong_after_the_pause_is_told(
     done = gputopo("doctor")
     assert pauses == [10]
     assert done.status == (0 if mended else 3)
-    assert done.out.endswith(f"9 checks: {'nothing wrong found' if mended else '1 error'}\n")
+    assert done.out.endswith(f"10 checks: {'nothing wrong found' if mended else '1 error'}\n")
 
 
 def test_the_guide_shows_what_is_said(api: CannedApi, gputopo: Command) -> None:

@@ -59,6 +59,7 @@ def test_a_definition_that_is_not_this_versions_is_an_error(
             "there are none of ours: whoever may change a pod can give it any GPU of its node",
         ),
         (remove(POLICIES, 2), "error", " gputopo-placement-annotations", "is missing"),
+        (remove(POLICIES, 4), "error", " gputopo-environment", "is missing"),
         (
             change(POLICIES, 1, "spec", failurePolicy="Ignore"),
             "error",

@@ -187,9 +187,15 @@ def _with_init_container(spoil: Spoil, image: str) -> Spoil:
         ),
         (
             change(NODES, 0, "status", "allocatable", **{"nvidia.com/mig-1g.5gb": "7"}),
+            "error",
+            "Node n1",
+            "offers 7 nvidia.com/mig-1g.5gb beside gputopo.io/gpu: the same GPUs twice",
+        ),
+        (
+            change(NODES, 0, "status", "allocatable", **{"nvidia.com/other": "7"}),
             "warning",
             "Node n1",
-            "offers 7 nvidia.com/mig-1g.5gb beside gputopo.io/gpu",
+            "offers 7 nvidia.com/other beside gputopo.io/gpu",
         ),
         (
             change(NODES, 0, "status", "allocatable", **{"volcano.sh/vGPU-number": "80"}),
@@ -244,7 +250,7 @@ def test_plugins_that_serve_something_else_or_elsewhere_are_fine(
         ({}, "other devices"),
     ],
 )
-def test_kubelets_that_refuse_what_was_chosen_are_told(
+def test_kubelets_that_reject_pods_for_their_cpus_or_memory_are_reported(
     api: CannedApi, gputopo: Command, config: Document, what: str
 ) -> None:
     for node in ("n1", "n2"):
@@ -253,8 +259,8 @@ def test_kubelets_that_refuse_what_was_chosen_are_told(
             **config,
         }
     problem = (
-        f"kubelet's topologyManagerPolicy is single-numa-node: it refuses pods whose {what} do not"
-        " fit, after their GPUs were chosen, which have no part in it"
+        f"kubelet's topologyManagerPolicy is single-numa-node: it rejects pods whose {what} do not"
+        " fit, after their GPUs were chosen; GPUs are never the reason"
     )
     assert findings(gputopo) == [
         ("kubelets", "warning", where, problem) for where in ("Node n1", "Node n2")

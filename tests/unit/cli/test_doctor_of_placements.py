@@ -91,6 +91,20 @@ def test_a_pod_on_a_node_that_publishes_nothing_waits_for_its_agent(
     assert found["todo"] == "kubectl get gputopology n2: its agent has to publish it first"
 
 
+def test_processes_of_deleted_pods_that_stay_are_a_warning(
+    api: CannedApi, gputopo: Command
+) -> None:
+    for gpu in api.lists[TOPOLOGIES][0]["status"]["gpus"]:
+        if gpu.get("pod") == "train":
+            gpu["podDeleted"] = True
+    del api.lists[PODS][0]
+    problem = f"{ALL_THREE}in use by a process, although the pod was deleted or has ended"
+    assert findings(gputopo) == [("placements", "warning", TRAIN, problem)]
+    assert todo(gputopo) == (
+        "wait until the process ends, or end it on n1: its GPUs are offered to no pod"
+    )
+
+
 def test_what_an_agent_says_of_containers_is_passed_on(api: CannedApi, gputopo: Command) -> None:
     conditions(1, "AllocationsAsPlaced", "pod ml/serve: container main has GPU-1")(api)
     told = ("placements", "error", T2, "pod ml/serve: container main has GPU-1")

@@ -74,8 +74,26 @@ def test_a_gpu_is_told_with_its_pod_both_books_and_since_when(
             "intendedRank": 1,
             "observed": True,
             "difference": None,
+            "podDeleted": False,
         }
     ]
+
+
+def test_a_process_of_a_deleted_pod_is_shown_with_its_pod_and_is_no_difference(
+    api: CannedApi, gputopo: Command
+) -> None:
+    for index in (0, 2, 3):
+        seen(api, index)["podDeleted"] = True
+    for name_is_reused in (True, False):
+        if not name_is_reused:
+            del api.lists[PODS][0]
+        else:
+            train(api)["metadata"]["uid"] = "uid-new"
+            del train(api)["metadata"]["annotations"][GPUS_ANNOTATION]
+        (row,) = gputopo("who-has n1 --gpu 3 -o json").document
+        assert (row["podDeleted"], row["observed"], row["difference"]) == (True, True, None)
+        assert (row["pod"]["name"], row["pod"]["uid"]) == ("train", "uid-train")
+    assert "process of a deleted pod" in gputopo("who-has n1").out
 
 
 def test_a_free_gpu_has_no_pod(api: CannedApi, gputopo: Command) -> None:

@@ -12,6 +12,22 @@ def test_the_node_must_be_named_and_alone_has_no_default() -> None:
     assert Settings.load([], NODE) == Settings(node="n1")
 
 
-def test_the_agents_own_resource_does_not_compete_with_it() -> None:
-    flags = ["--resource=nvidia.com/gpu", "--competing-resources=nvidia.com/gpu, amd.com/gpu,"]
-    assert Settings.load(flags, NODE).competitors == {"amd.com/gpu"}
+def test_device_nodes_are_injected_unless_cdi_is_chosen() -> None:
+    assert Settings.load(["--cdi-kind=example.org/gpu"], NODE).injected_cdi_kind is None
+    chosen = Settings.load(["--device-injection=CDI"], NODE)
+    assert chosen.injected_cdi_kind == "nvidia.com/gpu"
+    with pytest.raises(SettingsError, match=r"--device-injection .*'Hook'"):
+        Settings.load(["--device-injection=Hook"], NODE)
+
+
+@pytest.mark.parametrize("kind", ["gpu", "nvidia.com/", "nvidia.com/gpu=0", "-a/b"])
+def test_a_cdi_kind_is_vendor_and_class(kind: str) -> None:
+    with pytest.raises(SettingsError, match="--cdi-kind"):
+        Settings.load([f"--cdi-kind={kind}"], NODE)
+
+
+def test_competing_allocators_are_lists_with_commas() -> None:
+    flags = ["--competing-resources=nvidia.com/mig-*, amd.com/gpu,", "--competing-drivers= a,b"]
+    settings = Settings.load(flags, NODE)
+    assert settings.competitors == {"nvidia.com/mig-*", "amd.com/gpu"}
+    assert settings.drivers == {"a", "b"}

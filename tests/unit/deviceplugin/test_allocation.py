@@ -115,7 +115,8 @@ def test_gpus_of_no_init_container_are_not_handed_out_without_a_preference() -> 
     told = reason(check([2, 3], None, pod("a", 3, 2)))
     assert told == (
         f"kubelet took {ALL[2]} {ALL[3]} without asking for a preference, and no init container "
-        "hands them on: set kubelet's topology manager policy to none"
+        "hands them on: the agent was registered again in between, or another plugin has "
+        "registered the same resource; create the pod again"
     )
     a, held = lender("a", 3, 2)
     b, others = lender("b", 0)
@@ -153,3 +154,26 @@ def test_environment_and_devices_are_in_rank_order() -> None:
         {"CUDA_VISIBLE_DEVICES": both, "NVIDIA_VISIBLE_DEVICES": both},
         ("nvidia6", "nvidia4", "nvidiactl"),
     )
+
+
+def test_cdi_devices_are_in_rank_order_and_the_nvidia_hook_adds_none() -> None:
+    gpus = {gpu.uuid: gpu for gpu in TOPOLOGY.gpus}
+    found = identified(pod("a", 2, 0), 2, 0)
+    grant = grant_of(found, gpus, ["nvidiactl"], cdi_kind="nvidia.com/gpu")
+    assert grant == Grant(
+        {"CUDA_VISIBLE_DEVICES": f"{ALL[2]},{ALL[0]}", "NVIDIA_VISIBLE_DEVICES": "void"},
+        cdi_devices=(f"nvidia.com/gpu={ALL[2]}", f"nvidia.com/gpu={ALL[0]}"),
+    )
+
+
+def test_a_gpu_in_use_by_a_process_of_a_pod_that_is_gone_names_that_pod() -> None:
+    a = identified(pod("a", 0), 0)
+    key = PodKey("default", "old")
+    deleted = {ALL[0]: Holder(key, "main", "uid-old", "deleted")}
+    text = f"{ALL[0]} is in use by a process of deleted pod default/old"
+    assert reason(check([0], a, holders=deleted)) == f"pod default/a: {text}"
+    assert f"({text})" in reason(check([0], None, a.pod, holders=deleted))
+    ended = {ALL[0]: Holder(key, "main", "uid-old", "ended")}
+    assert "by a process of ended pod default/old" in reason(check([0], a, holders=ended))
+    annotated = pod("b", 0)
+    assert text in reason(check([0], a, a.pod, annotated, holders=deleted))

@@ -1,24 +1,33 @@
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
 import pytest
 
 from builders import node
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.health import XidMark, all_unhealthy, health_of, is_critical
+from gputopo_deviceplugin.health import all_unhealthy, health_of
+from gputopo_deviceplugin.marks import XidMark
 from gputopo_deviceplugin.readings import GpuReading, Readings
 
 TOPOLOGY = node(0, 1)
 FIRST, SECOND = (gpu.uuid for gpu in TOPOLOGY.gpus)
+FATAL = "XID 95: uncontained ECC error: reset the GPU or reboot the node"
 
 
-def reading(index: int, *, mig: bool = False) -> GpuReading:
+def reading(index: int, *, mig: bool = False, recovery: int | None = None) -> GpuReading:
     gpu = TOPOLOGY.gpus[index]
-    return GpuReading(index, gpu.uuid, index, gpu.pci_bus_id, "V100", 1, 0, 3, 16, (), mig)
+    one = GpuReading(index, gpu.uuid, index, gpu.pci_bus_id, "V100", 1, 0, 3, 16, (), mig)
+    return replace(one, recovery_action=recovery)
 
 
-def health(
-    readings: Readings, marks: dict[GpuUuid, XidMark] | None = None, now: float = 100.0
-) -> dict[GpuUuid, str | None]:
-    judged = health_of(TOPOLOGY, readings, marks or {}, now_seconds=now, xid_quiet_seconds=60)
-    return dict(judged)
+def mark(gpu: GpuUuid, code: int, at_seconds: float = 1.0) -> XidMark:
+    return XidMark(gpu, code, at_seconds, datetime.now(UTC))
+
+
+def health(readings: Readings, marks: Sequence[XidMark] = ()) -> dict[GpuUuid, str | None]:
+    by_key = {(mark.gpu, mark.code): mark for mark in marks}
+    return dict(health_of(TOPOLOGY, readings, by_key, xid_quiet_seconds=60))
 
 
 BOTH = Readings("550", (reading(0), reading(1)))
@@ -40,21 +49,37 @@ def test_a_gpu_in_mig_mode_cannot_be_given_out() -> None:
     assert health(mig) == {FIRST: "MIG mode is on: not yet supported", SECOND: None}
 
 
-def test_an_xid_counts_until_it_was_quiet_long_enough() -> None:
-    marks = {SECOND: XidMark(79, 50.0)}
-    assert health(BOTH, marks, now=109.9)[SECOND] == "XID 79"
-    assert health(BOTH, marks, now=110.0)[SECOND] is None
+def test_the_reason_names_the_xid_its_meaning_and_the_remedy() -> None:
+    assert health(BOTH, [mark(SECOND, 95)]) == {FIRST: None, SECOND: FATAL}
+    bus = "XID 79: GPU has fallen off the bus: reboot the node"
+    assert health(BOTH, [mark(SECOND, 79)])[SECOND] == bus
+    link = "XID 74: NVLink error: healthy again 60 s after the last one"
+    assert health(BOTH, [mark(SECOND, 74)])[SECOND] == link
+    unnamed = "XID 69: error of the GPU or the driver: healthy again 60 s after the last one"
+    assert health(BOTH, [mark(SECOND, 69)])[SECOND] == unnamed
+
+
+def test_a_fatal_xid_is_named_before_a_newer_passing_one_and_before_a_lost_gpu() -> None:
+    marks = [mark(SECOND, 95, 1.0), mark(SECOND, 74, 2.0)]
+    assert health(BOTH, marks)[SECOND] == FATAL
+    lost = Readings("550", (reading(0),), {1: "NVML: GPU is lost"})
+    assert health(lost, marks)[SECOND] == FATAL
+    assert health(lost, marks[1:])[SECOND] == "NVML: GPU is lost"
+
+
+@pytest.mark.parametrize(
+    ("action", "reason"),
+    [
+        (1, "NVML: recovery action GPU_RESET: end all processes on the GPU and reset it"),
+        (2, "NVML: recovery action NODE_REBOOT: reboot the node"),
+        (99, "NVML: recovery action 99: see nvidia-smi -q, GPU Recovery Action"),
+    ],
+)
+def test_a_recovery_action_alone_makes_a_gpu_unhealthy(action: int, reason: str) -> None:
+    readings = Readings("580", (reading(0, recovery=0), reading(1, recovery=action)))
+    assert health(readings) == {FIRST: None, SECOND: reason}
+    assert health(readings, [mark(SECOND, 74)])[SECOND] == reason
 
 
 def test_without_nvml_no_gpu_is_healthy() -> None:
     assert all_unhealthy(TOPOLOGY, "no driver") == {FIRST: "no driver", SECOND: "no driver"}
-
-
-@pytest.mark.parametrize("xid", [13, 31, 43, 45, 68])
-def test_errors_of_programs_are_not_the_gpus(xid: int) -> None:
-    assert not is_critical(xid)
-
-
-@pytest.mark.parametrize("xid", [48, 63, 74, 79, 94, 95])
-def test_errors_of_the_gpu_or_its_links_are(xid: int) -> None:
-    assert is_critical(xid)

@@ -1,27 +1,34 @@
+from dataclasses import replace
+
 from builders import node
 from gputopo.api.v1alpha1 import GPUTopologyStatus
+from gputopo_deviceplugin.allocate import Holder
 from gputopo_deviceplugin.health import Health
-from gputopo_deviceplugin.identify import ListedPod
 from gputopo_deviceplugin.observe import (
+    Observed,
     Serving,
-    competitor_of,
     observed_gpus,
     serving_of,
     status_of,
     withdrawn,
 )
-from gputopo_deviceplugin.pods import PodKey, record_of
+from gputopo_deviceplugin.offer import Withheld
+from gputopo_deviceplugin.pods import PodKey, PodsVersion
 from gputopo_deviceplugin.state import Hardware
 
 TOPOLOGY = node(0, 1)
 FIRST, SECOND = (gpu.uuid for gpu in TOPOLOGY.gpus)
+HEALTHY: Health = {FIRST: None, SECOND: None}
 SERVED = Serving(ready=True, reason="Serving", message="kubelet is served")
+
+
+def seen(health: Health, newest: int = 7, needed: int = 7) -> Observed:
+    return Observed(observed_gpus(health, {}), PodsVersion(newest, needed), processes_seen=True)
 
 
 def status(health: Health, before: GPUTopologyStatus, now: str) -> GPUTopologyStatus:
     hardware = Hardware(TOPOLOGY, health, None)
-    gpus = observed_gpus(health, [], {})
-    return status_of(hardware, gpus, SERVED, [], generation=3, before=before, now=now)
+    return status_of(hardware, seen(health), SERVED, [], generation=3, before=before, now=now)
 
 
 def test_conditions_keep_their_time_until_they_turn() -> None:
@@ -34,36 +41,36 @@ def test_conditions_keep_their_time_until_they_turn() -> None:
         "Ready": ("True", "t1"),
         "GPUsHealthy": ("False", "t3"),
         "AllocationsAsPlaced": ("True", "t1"),
+        "ProcessesTracked": ("True", "t1"),
     }
     assert sick.conditions[1].message == f"{SECOND}: XID 79"
     assert (sick.observed_generation, sick.fingerprint) == (3, TOPOLOGY.fingerprint)
 
 
-def test_a_holder_that_the_api_server_did_not_tell_has_no_uid() -> None:
-    known = record_of({"metadata": {"uid": "u", "namespace": "x", "name": "known"}}, "r")
-    listed = [
-        ListedPod(PodKey("x", "known"), {"main": frozenset([FIRST])}),
-        ListedPod(PodKey("x", "new"), {"main": frozenset([SECOND])}),
-    ]
-    first, second = observed_gpus({FIRST: None, SECOND: "lost"}, listed, {known.key: known})
-    assert (first.pod, first.pod_uid, first.healthy) == ("known", "u", True)
-    assert (second.pod, second.pod_uid, second.reason) == ("new", None, "lost")
-
-
-def test_any_amount_of_a_competing_resource_forbids_to_serve() -> None:
-    node_object = {"status": {"allocatable": {"cpu": "8", "nvidia.com/gpu": "4"}}}
-    told = competitor_of(node_object, {"nvidia.com/gpu"})
-    assert told is not None
-    assert told.startswith("the node offers 4 nvidia.com/gpu")
-    assert competitor_of(node_object, {"amd.com/gpu"}) is None
-    none_left = {"status": {"allocatable": {"nvidia.com/gpu": "0"}}}
-    assert competitor_of(none_left, {"nvidia.com/gpu"}) is None
-    assert competitor_of({}, {"nvidia.com/gpu"}) is None
+def test_users_are_published_with_what_is_known_of_them() -> None:
+    users = {
+        FIRST: Holder(PodKey("x", "known"), "main", "u", "deleted"),
+        SECOND: Holder(PodKey("x", "new"), "main", None),
+    }
+    first, second = observed_gpus({FIRST: None, SECOND: "lost"}, users)
+    assert (first.pod, first.pod_uid, first.healthy, first.pod_deleted) == (
+        "known",
+        "u",
+        True,
+        True,
+    )
+    assert (second.pod, second.pod_uid, second.reason, second.pod_deleted) == (
+        "new",
+        None,
+        "lost",
+        None,
+    )
 
 
 def test_the_first_obstacle_is_the_reason() -> None:
     broken, well = Hardware(TOPOLOGY, {}, "no driver"), Hardware(TOPOLOGY, {}, None)
-    assert serving_of(broken, "rival", registered=True, heard=True).reason == "CompetingPlugin"
+    withheld = Withheld("CompetingAllocator", "rival")
+    assert serving_of(broken, withheld, registered=True, heard=True).reason == "CompetingAllocator"
     assert serving_of(broken, None, registered=True, heard=True).reason == "NVMLUnavailable"
     assert serving_of(well, None, registered=False, heard=False).reason == "NotRegistered"
     assert serving_of(well, None, registered=True, heard=False).reason == "NotHeard"
@@ -79,3 +86,39 @@ def test_of_a_status_that_is_withdrawn_only_ready_changes() -> None:
     again = before.model_copy(update={"conditions": [ready, *others]})
     assert withdrawn(again, "t3") == [ready, *others]
     assert [one.type for one in withdrawn(GPUTopologyStatus(), "t1")] == ["Ready"]
+
+
+def published(before: str | None, newest: int, needed: int) -> str | None:
+    """Return the version in the status that follows one with ``before``, with the same GPUs."""
+    first = status(HEALTHY, GPUTopologyStatus(), "t1")
+    known = first.model_copy(update={"observed_pods_version": before})
+    hardware = Hardware(TOPOLOGY, HEALTHY, None)
+    observed = seen(HEALTHY, newest, needed)
+    after = status_of(hardware, observed, SERVED, [], generation=3, before=known, now="t2")
+    return after.observed_pods_version
+
+
+def test_the_published_version_changes_only_where_it_must() -> None:
+    assert published(None, newest=20, needed=10) == "20"
+    assert published("9", newest=20, needed=10) == "20"
+    assert published("10", newest=20, needed=10) == "10"
+    assert published("20", newest=20, needed=10) == "20"
+    assert published("5000", newest=20, needed=10) == "20"
+
+
+def test_the_newest_version_is_published_with_any_other_change() -> None:
+    before = status(HEALTHY, GPUTopologyStatus(), "t1")
+    hardware = Hardware(TOPOLOGY, {**HEALTHY, SECOND: "XID 79"}, None)
+    observed = seen(hardware.health, newest=20, needed=7)
+    after = status_of(hardware, observed, SERVED, [], generation=3, before=before, now="t2")
+    assert (before.observed_pods_version, after.observed_pods_version) == ("7", "20")
+
+
+def test_without_kubelets_cgroups_the_condition_says_what_to_do() -> None:
+    hardware = Hardware(TOPOLOGY, HEALTHY, None)
+    observed = replace(seen(HEALTHY), processes_seen=False)
+    before = GPUTopologyStatus()
+    after = status_of(hardware, observed, SERVED, [], generation=3, before=before, now="t")
+    [found] = [each for each in after.conditions if each.type == "ProcessesTracked"]
+    assert (found.status, found.reason) == ("False", "CgroupsNotFound")
+    assert "--cgroup-dir" in (found.message or "")

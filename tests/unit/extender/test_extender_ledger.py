@@ -20,12 +20,14 @@ from gputopo_extender.evaluate import (
     match_on,
     reserved,
 )
-from gputopo_extender.ledger import Ledger, Progress
+from gputopo_extender.ledger import Ledger
 from gputopo_extender.pods import PodRecord, record_of
 from gputopo_extender.request import Ask, read
+from gputopo_extender.reservations import Progress
+from gputopo_extender.retries import Retries
 from gputopo_extender.sent import Sent
 from gputopo_extender.topologies import NodeRecord, Unreadable, node_of
-from objects import Document, condition, pod, topology_object
+from objects import Document, at_version, condition, pod, topology_object
 
 DGX = named("dgx1-v100", node="n1")
 UUIDS = [gpu.uuid for gpu in DGX.gpus]
@@ -88,8 +90,8 @@ def test_annotated_and_observed_gpus_are_both_used() -> None:
     assert (here.unknown, here.blocked) == (0, None)
 
 
-def test_an_observation_of_a_pod_that_is_gone_holds_nothing() -> None:
-    assert book(ledger_with(held={5: "uid-gone"})).used == 0
+def test_an_observed_pod_that_is_not_known_to_have_ended_uses_its_gpus() -> None:
+    assert book(ledger_with(held={5: "uid-unknown"})).used == 0b100000
 
 
 def test_an_observed_holder_that_no_agent_could_name_is_never_given_away() -> None:
@@ -182,9 +184,10 @@ def test_a_long_reason_of_an_agent_is_one_short_line() -> None:
 def test_an_agent_is_awaited_only_where_no_node_fits_and_one_would_but_for_it() -> None:
     ledger = ledger_with(away="Stopping")
     ledger.put_topology(node_of(topology_object("n2", named("summit", node="n2"))))
-    assert asked(["n1", "n2"], ledger, pod("a", 1)).awaited() is None
-    assert asked(["n2", "gone"], ledger, pod("a", 8)).awaited() is None
-    reason = asked(["n1", "n2", "gone"], ledger, pod("a", 8)).awaited()
+    waiting, retries = record(pod("a", 8)), Retries(ledger)
+    assert retries.reason(waiting, asked(["n1", "n2"], ledger, pod("a", 1))) is None
+    assert retries.reason(waiting, asked(["n2", "gone"], ledger, pod("a", 8))) is None
+    reason = retries.reason(waiting, asked(["n1", "n2", "gone"], ledger, pod("a", 8)))
     assert reason is not None
     assert reason.startswith("of 3 nodes 1 may take the pod soon: the node's agent is not ready")
 
@@ -219,10 +222,10 @@ def test_a_reservation_lasts_until_the_pod_shows_its_node_not_just_any_event() -
     reserved = book(ledger).used
     assert reserved.bit_count() == 2
     ledger.put_pod(record(document))
-    ledger.mark("uid-a", Progress.BOUND)
+    ledger.promises.mark("uid-a", Progress.BOUND)
     assert book(ledger).used == reserved
     ledger.put_pod(record(bound("a", 6, 7)))
-    assert ledger.reservation("uid-a") is None
+    assert ledger.promises.reservation("uid-a") is None
     assert book(ledger).used == 0b11000000
 
 
@@ -234,8 +237,8 @@ def test_a_deleted_or_ended_pod_ends_its_reservation() -> None:
         ledger = ledger_with(pod("a", 2))
         ledger.reserve(decision_for(pod("a", 2), ledger))
         end(ledger)  # type: ignore[no-untyped-call]
-        ledger.mark("uid-a", Progress.BOUND)
-        assert ledger.reservations() == ()
+        ledger.promises.mark("uid-a", Progress.BOUND)
+        assert ledger.promises.reservations() == ()
         assert book(ledger).used == 0
 
 
@@ -244,9 +247,9 @@ def test_a_list_asked_for_before_a_reservation_does_not_end_it_but_the_next_one_
     early = ledger.begin_pod_list()
     ledger.reserve(decision_for(pod("a", 2), ledger))
     ledger.replace_pods([], epoch=early)
-    assert ledger.reservation("uid-a") is not None
+    assert ledger.promises.reservation("uid-a") is not None
     ledger.replace_pods([], epoch=ledger.begin_pod_list())
-    assert ledger.reservation("uid-a") is None
+    assert ledger.promises.reservation("uid-a") is None
     assert book(ledger).used == 0
 
 
@@ -264,7 +267,7 @@ def test_a_pod_whose_binding_is_under_way_fits_nowhere_else() -> None:
     ledger = ledger_with(document)
     ledger.put_topology(node_of(topology_object("n2", named("dgx1-v100", node="n2"))))
     ledger.reserve(decision_for(document, ledger))
-    reservation = ledger.reservation("uid-a")
+    reservation = ledger.promises.reservation("uid-a")
     assert reservation is not None
     found = reserved(["n1", "n2"], reservation)
     assert found.fits() == ["n1"]
@@ -288,8 +291,8 @@ def test_claims_for_pods_that_do_not_show_it_hold_their_gpus() -> None:
     ledger = ledger_with(bound("shown", 0), pod("waiting"))
     ledger.replace_claims([claim("shown", 0), claim("waiting", 1, 2), claim("unknown", 7)])
     assert (book(ledger).used, book(ledger).shared) == (0b10000111, 0)
-    assert ledger.foreign_claims() == (claim("waiting", 1, 2), claim("unknown", 7))
-    assert ledger.foreign_claims("uid-waiting") == (claim("waiting", 1, 2),)
+    assert ledger.promises.foreign() == (claim("waiting", 1, 2), claim("unknown", 7))
+    assert ledger.promises.foreign("uid-waiting") == (claim("waiting", 1, 2),)
     ledger.replace_claims([claim("else", 7)])
     assert book(ledger).used == 0b10000001
 
@@ -300,11 +303,11 @@ def test_what_may_yet_be_bound_is_claimed_and_what_is_bound_no_longer() -> None:
     decision = decision_for(pod("a", 2), ledger)
     ledger.reserve(decision)
     own = Claim("uid-a", "default", "a", "1", "n1", decision.uuids)
-    assert ledger.claims() == (own, claim("of-another", 7))
-    ledger.mark("uid-a", Progress.UNKNOWN)
-    assert ledger.claims() == (own, claim("of-another", 7))
-    ledger.mark("uid-a", Progress.BOUND)
-    assert ledger.claims() == (claim("of-another", 7),)
+    assert ledger.promises.claims() == (own, claim("of-another", 7))
+    ledger.promises.mark("uid-a", Progress.UNKNOWN)
+    assert ledger.promises.claims() == (own, claim("of-another", 7))
+    ledger.promises.mark("uid-a", Progress.BOUND)
+    assert ledger.promises.claims() == (claim("of-another", 7),)
 
 
 def test_a_reservation_holds_its_gpus_under_whatever_number_they_have() -> None:
@@ -324,18 +327,27 @@ def test_a_reservation_holds_its_gpus_under_whatever_number_they_have() -> None:
     assert here.used == mask_of(here.topology.index_of[uuid] for uuid in decision.uuids)
 
 
-def versioned(name: str, version: int) -> Document:
-    document = pod(name)
-    return {**document, "metadata": {**document["metadata"], "resourceVersion": str(version)}}
-
-
 def test_the_newest_version_that_was_shown_of_any_pod_is_known() -> None:
-    ledger = ledger_with(versioned("a", 12), versioned("b", 9))
+    ledger = ledger_with(at_version(pod("a"), 12), at_version(pod("b"), 9))
     assert ledger.pods_version == 12
     ledger.replace_pods([], epoch=ledger.begin_pod_list(), version=30)
     assert ledger.pods_version == 30
-    ledger.replace_pods([], epoch=ledger.begin_pod_list(), version=20)
-    assert ledger.pods_version == 30
+    assert ledger.rewinds == 0
+
+
+def test_a_list_of_a_smaller_version_voids_what_was_remembered_by_version() -> None:
+    ledger, rewinds = ledger_with(at_version(pod("a", 2), 40)), list[str]()
+    ledger.list_again = lambda: rewinds.append("list again")
+    ledger.reserve(decision_for(pod("a", 2), ledger))
+    ledger.promises.mark("uid-a", Progress.BOUND)
+    restored = record(at_version(pod("a", 2), 15))
+    ledger.replace_pods([restored], epoch=ledger.begin_pod_list(), version=20)
+    assert (ledger.pods_version, ledger.rewinds, rewinds) == (20, 1, ["list again"])
+    reservation = ledger.promises.reservation("uid-a")
+    assert reservation is not None
+    assert reservation.progress is Progress.UNKNOWN, "the restored pod does not show its Binding"
+    ledger.put_pod(record(at_version(pod("b"), 21)))
+    assert ledger.pods_version == 21
 
 
 def test_claims_end_with_their_pods_and_where_these_are_bound_elsewhere() -> None:
@@ -350,7 +362,7 @@ def test_claims_end_with_their_pods_and_where_these_are_bound_elsewhere() -> Non
         ledger.replace_claims([claim("a", 3)])
         assert book(ledger).used == 0b1000
         end(ledger)  # type: ignore[no-untyped-call]
-        assert ledger.claims() == ()
+        assert ledger.promises.claims() == ()
         assert book(ledger).used == 0
 
 
@@ -359,9 +371,9 @@ def test_a_claim_known_since_a_list_was_asked_for_outlives_that_list_only() -> N
     early = ledger.begin_pod_list()
     ledger.replace_claims([claim("new", 3)])
     ledger.replace_pods([], epoch=early)
-    assert ledger.claims() == (claim("new", 3),)
+    assert ledger.promises.claims() == (claim("new", 3),)
     ledger.replace_pods([], epoch=ledger.begin_pod_list())
-    assert ledger.claims() == ()
+    assert ledger.promises.claims() == ()
 
 
 def test_what_a_node_could_give_without_some_pods_is_told_and_changes_nothing() -> None:

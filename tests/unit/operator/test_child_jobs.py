@@ -107,6 +107,12 @@ def _with_metadata(field: str, name: str) -> dict[str, Any]:
     return {"template": {**template(), "metadata": {field: {name: "x"}}}}
 
 
+A = {"name": "A", "value": "all"}
+ALL = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
+HIDDEN = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
+ORDER = {"name": "CUDA_VISIBLE_DEVICES", "value": "1,0"}
+FROM_FIELD = {"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+
 REFUSED: dict[str, dict[str, Any]] = {
     "spec.template.spec.containers[0].resources.limits[gputopo.io/gpu]: 2": _with_limits("limits"),
     "spec.template.spec.containers[0].resources.requests[gputopo.io/gpu]: 2": _with_limits(
@@ -145,6 +151,27 @@ REFUSED: dict[str, dict[str, Any]] = {
     "spec.template.spec.containers[0].resources: 5 is not an object": {
         "template": template(container("main", resources=5))
     },
+    "spec.template.spec.containers[0].env[NVIDIA_VISIBLE_DEVICES]: 'all'": {
+        "template": template(container("main", env=[A, ALL]))
+    },
+    "spec.template.spec.containers[0].env[CUDA_VISIBLE_DEVICES]: '1,0'": {
+        "template": template(container("main", env=[ORDER]))
+    },
+    "spec.template.spec.containers[0].env[NVIDIA_VISIBLE_DEVICES]: 'void'": {
+        "template": template(container("main", env=[HIDDEN]))
+    },
+    "spec.template.spec.containers[1].env[NVIDIA_VISIBLE_DEVICES]: 'all'": {
+        "template": template(container("main"), container("logger", env=[ALL]))
+    },
+    "spec.template.spec.initContainers[0].env[NVIDIA_VISIBLE_DEVICES]: {'fieldRef'": {
+        "template": template(initContainers=[container("setup", env=[HIDDEN | FROM_FIELD])])
+    },
+    "spec.template.spec.containers[0].env: 5 is not a list": {
+        "template": template(container("main", env=5))
+    },
+    "spec.template.spec.containers[0].env[1]: 5 is not an object": {
+        "template": template(container("main", env=[A, 5]))
+    },
 }
 
 
@@ -153,3 +180,8 @@ def test_template_is_refused_with_field_and_value(message: str) -> None:
     with pytest.raises(SpecError) as refused:
         _child(**REFUSED[message])
     assert message in str(refused.value)
+
+
+def test_a_container_without_gpus_may_hide_them() -> None:
+    child = _child(template=template(container("main"), container("logger", env=[A, HIDDEN])))
+    assert child["spec"]["template"]["spec"]["containers"][1]["env"] == [A, HIDDEN]

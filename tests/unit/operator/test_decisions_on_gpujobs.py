@@ -12,6 +12,8 @@ from gpujobs import (
     refused_by_kubelet,
     template,
 )
+from gputopo.api.v1alpha1 import GPUProfileSpec
+from gputopo_operator.decide import profile_to_read
 from gputopo_operator.model import Plan, Refusal
 from gputopo_operator.reading import QUEUE_LABEL
 from situations import START, Situation
@@ -452,3 +454,75 @@ def test_profile_that_is_missing_is_made_with_the_job_only() -> None:
     case.settle()
     case.profile = None
     assert case.plan().create_profile is None
+
+
+def _without_its_profile() -> Situation:
+    situation = Situation(workload={"profile": "resnet50"})
+    situation.profile_error = "403: exceeded quota: none"
+    return situation
+
+
+def test_a_job_whose_profile_cannot_be_created_runs_and_reports_it() -> None:
+    case = _without_its_profile()
+    plan = case.settle()
+    assert case.child is not None
+    assert case.said("Accepted") == ("True", "JobCreated")
+    assert case.said("ProfileReady") == ("False", "ProfileNotCreated")
+    [condition] = [each for each in case.status.conditions if each.type == "ProfileReady"]
+    assert condition.message == (
+        "GPUProfile resnet50 was not created, the job runs without it; allow the creation or "
+        "create the GPUProfile yourself, gputopo tries again: 403: exceeded quota: none"
+    )
+    assert [event.reason for event in plan.events] == [
+        "JobCreated",
+        "Accepted",
+        "ProfileNotCreated",
+    ]
+    assert plan.recheck_after_s == 60.0
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_profile_that_could_not_be_created_is_tried_again(*, by_hand: bool) -> None:
+    case = _without_its_profile()
+    case.settle()
+    case.profile_error = ""
+    case.profile = GPUProfileSpec() if by_hand else None
+    assert case.plan().create_profile == (None if by_hand else "resnet50")
+    plan = case.settle()
+    reason = "ProfileFound" if by_hand else "ProfileCreated"
+    assert case.said("ProfileReady") == ("True", reason)
+    assert [event.reason for event in plan.events] == [reason]
+    assert plan.recheck_after_s is None
+
+
+def test_a_job_that_has_ended_gets_no_profile() -> None:
+    case = _without_its_profile()
+    case.settle()
+    case.profile_error = ""
+    case.job_ended("Complete", "CompletionsReached")
+    assert case.plan().create_profile is None
+    case.settle()
+    assert case.plan() == Plan()
+    assert case.said("ProfileReady") == ("False", "ProfileNotCreated")
+
+
+def test_a_profile_is_read_for_a_new_job_and_until_it_is_ready() -> None:
+    case = _without_its_profile()
+    assert profile_to_read(case.snapshot().job, None) == "resnet50"
+    case.settle()
+    job = case.snapshot().job
+    assert profile_to_read(job, case.child) == "resnet50"
+    case.profile_error = ""
+    case.settle()
+    assert profile_to_read(case.snapshot().job, case.child) is None
+    assert profile_to_read(case.snapshot().job, None) == "resnet50", "the Job is created again"
+    case.job_ended("Complete", "CompletionsReached").settle()
+    assert profile_to_read(case.snapshot().job, None) is None
+    assert profile_to_read(Situation(gpusPerReplica=99).snapshot().job, None) is None
+
+
+def test_an_owner_reference_blocks_no_deletion() -> None:
+    manifest = Situation().plan().create_job
+    assert manifest is not None
+    [owner] = manifest["metadata"]["ownerReferences"]
+    assert owner["blockOwnerDeletion"] is False

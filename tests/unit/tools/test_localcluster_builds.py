@@ -1,10 +1,12 @@
 """What is built, when it is built again, and how long old results are kept."""
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
+from gputopo.topology import catalogue
 from localcluster import binaries, fakegpus, files, images
 from localcluster.commands import run
 from localcluster.errors import ClusterError
@@ -68,6 +70,16 @@ def test_kubernetes_programs_know_their_version() -> None:
     assert "-X k8s.io/component-base/version.gitMinor=36" in flags
 
 
+def test_build_tags_are_passed_to_go() -> None:
+    kubernetes, containerd, _ = binaries.GROUPS
+    target = Path("/target")
+    words = binaries.build_command(Path("go"), containerd, "v2.4.2", target)
+    assert "-tags=no_btrfs,no_devmapper,no_zfs" in words
+    assert "-X github.com/containerd/containerd/v2/version.Version=v2.4.2" in " ".join(words)
+    words = binaries.build_command(Path("go"), kubernetes, "v1.36.2", target)
+    assert not any(word.startswith("-tags") for word in words)
+
+
 @pytest.mark.parametrize("group", binaries.GROUPS, ids=lambda group: group.name)
 def test_each_go_module_requires_what_is_built_from_it(group: binaries.BinaryGroup) -> None:
     go_mod = (binaries.MODULES / group.name / "go.mod").read_text()
@@ -76,11 +88,12 @@ def test_each_go_module_requires_what_is_built_from_it(group: binaries.BinaryGro
         assert package in go_mod
 
 
+@pytest.mark.parametrize("version", ["1.27.0", "1.26.5"])
 def test_without_a_go_of_the_right_series_the_error_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
     other = tmp_path / "go"
-    other.write_text("#!/bin/sh\necho go version go1.27.0 linux/amd64\n")
+    other.write_text(f"#!/bin/sh\necho go version go{version} linux/amd64\n")
     other.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(ClusterError, match="run tools/setup"):
@@ -120,6 +133,19 @@ def test_a_gpu_node_gets_a_library_its_facts_and_its_devices(tmp_path: Path) -> 
     devices = (tmp_path / "devices").read_text().splitlines()
     assert devices[:2] == ["nvidia0 195 0", "nvidia1 195 1"]
     assert "nvidiactl 195 255" in devices
+
+
+def test_a_gpu_node_gets_a_cdi_spec_with_a_device_for_each_gpu(tmp_path: Path) -> None:
+    fakegpus.install({"n3": "pcie-8gpu"}, "n3", tmp_path)
+    spec = json.loads((tmp_path / "cdi.json").read_text())
+    gpus = catalogue.named("pcie-8gpu", node="n3").gpus
+    assert spec["kind"] == "nvidia.com/gpu"
+    assert [device["name"] for device in spec["devices"]] == [gpu.uuid for gpu in gpus]
+    nodes = [device["containerEdits"]["deviceNodes"] for device in spec["devices"]]
+    host = "/run/nvidia/driver/dev"
+    assert nodes[5] == [{"path": "/dev/nvidia5", "hostPath": f"{host}/nvidia5"}]
+    common = spec["containerEdits"]["deviceNodes"]
+    assert {"path": "/dev/nvidiactl", "hostPath": f"{host}/nvidiactl"} in common
 
 
 def test_a_node_without_gpus_gets_no_driver(tmp_path: Path) -> None:

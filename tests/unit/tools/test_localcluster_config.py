@@ -63,10 +63,12 @@ def test_a_kubelet_serves_with_its_own_certificate_to_authorized_callers_only() 
 
 
 def test_containerd_finds_the_pause_image_and_the_network_plugins() -> None:
-    config = tomllib.loads(nodeconfig.containerd_config())["plugins"]["io.containerd.grpc.v1.cri"]
-    assert config["sandbox_image"] == settings.PAUSE_IMAGE
-    assert config["cni"]["bin_dir"] == str(settings.CNI_PLUGINS)
-    assert config["restrict_oom_score_adj"] is True
+    plugins = tomllib.loads(nodeconfig.containerd_config())["plugins"]
+    images = plugins["io.containerd.cri.v1.images"]
+    runtime = plugins["io.containerd.cri.v1.runtime"]
+    assert images["pinned_images"]["sandbox"] == settings.PAUSE_IMAGE
+    assert runtime["cni"]["bin_dirs"] == [str(settings.CNI_PLUGINS)]
+    assert runtime["restrict_oom_score_adj"] is True
 
 
 def test_the_importing_containerd_keeps_to_its_own_folders() -> None:
@@ -75,6 +77,7 @@ def test_the_importing_containerd_keeps_to_its_own_folders() -> None:
     assert config["root"] == "/root-folder"
     assert config["state"].startswith("/run-folder/")
     assert config["grpc"]["address"].startswith("/run-folder/")
+    assert "io.containerd.nri.v1.nri" in config["disabled_plugins"], "its socket is in /var/run"
 
 
 def test_pods_get_addresses_of_their_nodes_network() -> None:

@@ -94,6 +94,7 @@ def _entry(row: Row) -> dict[str, object]:
         "intendedRank": row.rank,
         "observed": row.observed,
         "difference": row.difference,
+        "podDeleted": row.pod_deleted,
     }
 
 
@@ -124,6 +125,8 @@ def _cells(row: Row) -> tuple[str, ...]:
 def _state(row: Row) -> str:
     if row.difference:
         return output.one_line(f"DIFFERS: {row.difference}")
+    if row.pod_deleted:
+        return "process of a deleted pod"
     if row.unhealthy:
         return output.one_line(f"unhealthy: {row.unhealthy}")
     if not row.pod:

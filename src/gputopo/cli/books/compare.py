@@ -28,6 +28,7 @@ class Row:
         observed: whether kubelet's books have it.
         difference: what is wrong; None where both books agree, or kubelet has still to
             let the pod in.
+        pod_deleted: whether the pod was deleted or has ended, and a process of it still runs.
     """
 
     node: str
@@ -42,6 +43,7 @@ class Row:
     rank: int | None = None
     observed: bool = False
     difference: str | None = None
+    pod_deleted: bool = False
 
 
 class _Holder(NamedTuple):
@@ -115,7 +117,12 @@ def _row(
     pods: _Pods,
 ) -> Row:
     seen = node.observed.get(uuid)
-    pod = pods.get((holder.namespace, holder.pod))
+    deleted = bool(observed and seen and seen.pod_deleted)
+    # Another pod may have the name of the deleted one by now.
+    pod = None if deleted else pods.get((holder.namespace, holder.pod))
+    problem = _unknown(node, uuid) or _shared(holder, given)
+    if problem is None and not deleted:
+        problem = _difference(pod, seen, chosen=holder in given, observed=observed)
     return Row(
         *(node.name, node.index_of.get(uuid), uuid, _sick(seen), holder.namespace, holder.pod),
         uid=pod.uid if pod else seen.pod_uid if seen else None,
@@ -123,9 +130,8 @@ def _row(
         since=pod.since if pod else None,
         rank=given.get(holder),
         observed=observed,
-        difference=_unknown(node, uuid)
-        or _shared(holder, given)
-        or _difference(pod, seen, chosen=holder in given, observed=observed),
+        difference=problem,
+        pod_deleted=deleted,
     )
 
 

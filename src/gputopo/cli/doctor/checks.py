@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from gputopo.cli.doctor.environment import environment
 from gputopo.cli.doctor.installation import definitions, policies, versions, workloads
 from gputopo.cli.doctor.model import Finding, NotCheckedError, Severity, Snapshot
 from gputopo.cli.doctor.nodes import agents, competitors, kubelets
@@ -22,13 +23,18 @@ class Check:
 
 CHECKS: Final = (
     Check("definitions", "the cluster serves and stores the kinds of this version", definitions),
-    Check("policies", "forged placements are refused", policies),
+    Check("policies", "forged placements and overriding variables are rejected", policies),
     Check("workloads", "operator, scheduler and agents are there, the first two ready", workloads),
     Check("versions", "all programs are of one version, and fit the cluster", versions),
     Check("scheduler", "kube-scheduler asks the extender about every GPU pod", scheduler),
     Check("agents", "each node with GPUs has an agent, and kubelet counts what it says", agents),
     Check("competitors", "nothing else serves the same GPUs", competitors),
     Check("kubelets", "no kubelet refuses what the scheduler chose", kubelets),
+    Check(
+        "environment",
+        "no pod chooses GPUs by variables (NVIDIA's runtime is not checked: docs/runtime.md)",
+        environment,
+    ),
     Check("placements", "every pod has the GPUs that its annotation names", placements),
 )
 

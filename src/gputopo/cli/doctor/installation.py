@@ -21,7 +21,13 @@ DEFINITIONS: Final = tuple(
     f"{kind}.{GROUP}" for kind in ("gpujobs", "gpuprofiles", "gputopologies")
 )
 
-POLICIES: Final = ("own-leases", "own-topology", "placement-annotations", "scheduler-name")
+POLICIES: Final = (
+    "own-leases",
+    "own-topology",
+    "placement-annotations",
+    "scheduler-name",
+    "environment",
+)
 _INSTALL: Final = "install the chart: docs/install.md"
 _APPLY: Final = "kubectl apply --server-side -f crds/"
 _LEAST: Final = (1, 31)

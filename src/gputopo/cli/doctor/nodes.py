@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from gputopo.api.resources import is_named
 from gputopo.cli.books.nodes import Node, node_of
 from gputopo.cli.doctor import installed
 from gputopo.cli.doctor.model import (
@@ -22,8 +23,9 @@ _DISCOVERED: Final = ("nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-
 _SOCKETS: Final = "/device-plugins"
 """Where kubelet's folder of device-plugin sockets ends."""
 
-_REFUSING: Final = frozenset({"restricted", "single-numa-node"})
-"""Policies of the topology manager that refuse pods."""
+_REJECTING: Final = frozenset({"restricted", "single-numa-node"})
+"""Policies of the topology manager that reject pods, but never because of GPUs: the agent
+publishes no NUMA nodes of devices, so kubelet leaves the GPUs out under every policy."""
 
 
 def agents(snapshot: Snapshot) -> Iterator[Finding]:
@@ -61,7 +63,10 @@ def _with_gpus(snapshot: Snapshot) -> Iterator[str]:
     resource = installed.resource(snapshot)
     competitors = installed.competitors(snapshot)
     for node in snapshot[Kind.NODES]:
-        served_by_others = any(_offered(node, name) for name in competitors)
+        names = (node.get("status") or {}).get("allocatable") or {}
+        served_by_others = any(
+            is_named(name, competitors) and _offered(node, name) for name in names
+        )
         discovered = any(installed.labels(node).get(label) == "true" for label in _DISCOVERED)
         if _offered(node, resource) or (discovered and not served_by_others):
             yield node["metadata"]["name"]
@@ -127,7 +132,7 @@ def competitors(snapshot: Snapshot) -> Iterator[Finding]:
             if other == resource or not _offered(node, other):
                 continue
             problem = f"offers {_amount(node, 'allocatable', other)} {other} beside {resource}"
-            if other in known:
+            if is_named(other, known):
                 todo = "keep one of both plugins off it: docs/install.md, Beside NVIDIA's"
                 yield error(where, f"{problem}: the same GPUs twice", todo)
             elif "gpu" in other.lower() or other.startswith("nvidia.com/"):
@@ -167,7 +172,7 @@ def _nodes_of(snapshot: Snapshot, daemon_set: Document) -> Iterator[str]:
 
 
 def kubelets(snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield kubelets that may refuse pods after their GPUs were chosen, or that do not answer."""
+    """Yield kubelets that may reject pods after their GPUs were chosen, or that do not answer."""
     for kubelet in snapshot[Kind.KUBELETS]:
         name, config = kubelet["name"], kubelet.get("kubeletconfig")
         if not isinstance(config, dict):
@@ -175,12 +180,15 @@ def kubelets(snapshot: Snapshot) -> Iterator[Finding]:
             problem = f"kubelet does not tell its configuration: {why}"
             todo = f"kubectl get --raw /api/v1/nodes/{name}/proxy/configz"
             yield warning(f"Node {name}", problem, todo)
-        elif config.get("topologyManagerPolicy") in _REFUSING:
-            todo = "topologyManagerPolicy: best-effort for kubelet, unless that is meant"
-            yield warning(f"Node {name}", _refusal(config), todo)
+        elif config.get("topologyManagerPolicy") in _REJECTING:
+            todo = (
+                "nothing, where pods are to be rejected for that; else set kubelet's"
+                " topologyManagerPolicy to best-effort"
+            )
+            yield warning(f"Node {name}", _rejection(config), todo)
 
 
-def _refusal(config: Document) -> str:
+def _rejection(config: Document) -> str:
     aligned = [
         what
         for what, on in (
@@ -190,9 +198,9 @@ def _refusal(config: Document) -> str:
         if on
     ]
     return (
-        f"kubelet's topologyManagerPolicy is {config['topologyManagerPolicy']}: it refuses pods"
+        f"kubelet's topologyManagerPolicy is {config['topologyManagerPolicy']}: it rejects pods"
         f" whose {' and '.join(aligned) or 'other devices'} do not fit, after their GPUs were"
-        " chosen, which have no part in it"
+        " chosen; GPUs are never the reason"
     )
 
 

@@ -25,6 +25,7 @@ def placements(snapshot: Snapshot) -> Iterator[Finding]:
     for (pod, node, difference), together in alike.items():
         yield error(f"Pod {pod}", f"{_gpus(together)}{difference}", _todo(pod, node, difference))
     yield from _told_by_agents(nodes, {node for _, node, _ in alike})
+    yield from _deleted(found)
     yield from _late(found, snapshot.now)
 
 
@@ -50,6 +51,20 @@ def _told_by_agents(nodes: Iterable[Node], known: set[str]) -> Iterator[Finding]
         if told is not None and told.status != "True" and node.name not in known:
             todo = "delete the pods that it names: their controllers make others"
             yield error(f"GPUTopology {node.name}", told.message, todo)
+
+
+def _deleted(found: Iterable[Row]) -> Iterator[Finding]:
+    """Yield deleted pods whose processes still use GPUs."""
+    users: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in found:
+        if row.pod_deleted:
+            users[f"{row.namespace}/{row.pod}", row.node].append(row)
+    for (pod, node), together in users.items():
+        yield warning(
+            f"Pod {pod}",
+            f"{_gpus(together)}in use by a process, although the pod was deleted or has ended",
+            f"wait until the process ends, or end it on {node}: its GPUs are offered to no pod",
+        )
 
 
 def _late(found: Iterable[Row], now: datetime) -> Iterator[Finding]:

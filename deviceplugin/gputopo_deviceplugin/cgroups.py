@@ -1,0 +1,111 @@
+"""Whether processes of a pod run on this node, by the pod's cgroup.
+
+The agent has no host PID namespace: on cgroup v1 ``cgroup.procs`` shows it no process of others.
+``pids.current`` (v1) and ``cgroup.events`` (v2) are the same in every namespace, and both count
+what runs in the cgroups below, so the cgroup of the pod stands for all of its containers.
+"""
+
+import errno
+import logging
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Final
+
+from gputopo.runtime.log import fields
+
+_DEEPEST: Final = 4
+"""Levels at which kubelet's cgroup is looked for; kubelet's ``cgroupRoot`` has one or two."""
+
+_WITHOUT_PODS: Final = (".service", ".mount", ".socket", ".swap", "user.slice", "init.scope")
+_GONE: Final = (errno.ENOENT, errno.ENODEV)
+"""A cgroup that is removed while it is read answers ENODEV."""
+
+_log = logging.getLogger(__name__)
+
+
+class Cgroups:
+    """Kubelet's cgroups below ``/sys/fs/cgroup`` of the host, for both versions and drivers.
+
+    Attributes:
+        available: False where no cgroup of kubelet was found: no process is seen then.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Look below ``directory``, where the host's ``/sys/fs/cgroup`` is mounted."""
+        self._directory = directory
+        self._roots: list[Path] = []
+        self.available = True
+
+    def running(self, uids: Collection[str]) -> set[str]:
+        """Return the pods of which a process runs; the pause process counts.
+
+        The cost is a few stat calls a pod. Where a pod has no cgroup, kubelet's cgroups are
+        searched again, once a call: another kubelet or another ``cgroupRoot`` may be new.
+        """
+        folders = {uid: self._folders(uid) for uid in uids}
+        if not all(folders.values()):
+            self.search()
+            folders = {uid: self._folders(uid) for uid in uids}
+        return {uid for uid, found in folders.items() if any(map(_populated, found))}
+
+    def search(self) -> None:
+        """Find kubelet's cgroups."""
+        self._roots = list(_kubepods(_hierarchy(self._directory), _DEEPEST))
+        available = bool(self._roots)
+        if available != self.available:
+            state = "found" if available else "not found, GPUs of deleted pods count as free"
+            _log.warning("kubelet's cgroups %s", fields(state=state, directory=self._directory))
+        self.available = available
+
+    def _folders(self, uid: str) -> list[Path]:
+        names = (name for root in self._roots for name in _candidates(root, uid))
+        return [folder for folder in names if folder.is_dir()]
+
+
+def _hierarchy(directory: Path) -> Path:
+    """Return the folder of the one hierarchy of cgroup v2, or of v1's pids controller."""
+    unified = (directory / "cgroup.controllers").exists()
+    return directory if unified else directory / "pids"
+
+
+def _kubepods(folder: Path, levels: int) -> Iterator[Path]:
+    """Yield the cgroups below which kubelet has its pods, with any ``cgroupRoot`` above.
+
+    The cgroupfs driver names it ``kubepods``; the systemd driver ``kubepods.slice``, or
+    ``kubelet-kubepods.slice`` in ``kubelet.slice``.
+    """
+    try:
+        below = [entry for entry in folder.iterdir() if entry.is_dir()]
+    except OSError:
+        return
+    for entry in below:
+        if entry.name == "kubepods" or entry.name.endswith("kubepods.slice"):
+            yield entry
+        elif levels > 1 and not entry.name.endswith(_WITHOUT_PODS):
+            yield from _kubepods(entry, levels - 1)
+
+
+def _candidates(root: Path, uid: str) -> Iterator[Path]:
+    """Yield where the cgroup of a pod may be: one place for each class of service."""
+    if root.name == "kubepods":
+        for parent in (root, root / "burstable", root / "besteffort"):
+            yield parent / f"pod{uid}"
+        return
+    prefix, name = root.name.removesuffix(".slice"), f"pod{uid.replace('-', '_')}.slice"
+    yield root / f"{prefix}-{name}"
+    for kind in ("burstable", "besteffort"):
+        yield root / f"{prefix}-{kind}.slice" / f"{prefix}-{kind}-{name}"
+
+
+def _populated(folder: Path) -> bool:
+    """Return whether a process is left; True also where that cannot be read."""
+    try:
+        events = folder / "cgroup.events"
+        if events.exists():
+            return "populated 0" not in events.read_text().splitlines()
+        return int((folder / "pids.current").read_text()) > 0
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in _GONE:
+            return False
+        _log.error("cgroup not read, its pod counts as running %s", fields(of=folder, reason=error))
+        return True

@@ -1,0 +1,58 @@
+"""Other allocators of the same GPUs on this node. Pure.
+
+Two allocators that do not know of each other give one GPU to two containers.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from gputopo.api.resources import is_named
+
+Document = Mapping[str, Any]
+
+
+def competitor_of(
+    document: Document,
+    slices: Iterable[Document],
+    *,
+    node: str,
+    resources: Collection[str],
+    own_resource: str,
+    drivers: Collection[str],
+) -> str | None:
+    """Return what else allocates the GPUs of this node and what to do, None where nothing does.
+
+    Args:
+        document: the Node object.
+        slices: ResourceSlices.
+        node: name of this node.
+        resources: names of extended resources, as ``is_named`` reads them.
+        own_resource: the resource that this agent serves.
+        drivers: names of DRA drivers.
+    """
+    found = [
+        *_resources(document, resources, own_resource),
+        *_drivers(slices, drivers, node),
+    ]
+    if not found:
+        return None
+    return f"{'; '.join(found)}: it allocates the same GPUs; remove it from this node"
+
+
+def _resources(document: Document, patterns: Collection[str], own_resource: str) -> Iterator[str]:
+    allocatable = (document.get("status") or {}).get("allocatable") or {}
+    for name, amount in sorted(allocatable.items()):
+        if name != own_resource and str(amount) != "0" and is_named(name, patterns):
+            yield f"the node offers {amount} {name}"
+
+
+def _drivers(slices: Iterable[Document], drivers: Collection[str], node: str) -> Iterator[str]:
+    specs = [each.get("spec") or {} for each in slices]
+    for driver in sorted(drivers):
+        count = sum(
+            len(spec.get("devices") or ())
+            for spec in specs
+            if spec.get("driver") == driver and spec.get("nodeName") == node
+        )
+        if count:
+            yield f"ResourceSlices of DRA driver {driver} publish {count} devices of the node"

@@ -1,0 +1,36 @@
+"""Blocking calls in daemon threads: one that hangs does not keep the process from ending.
+
+The threads of a ``ThreadPoolExecutor`` are joined when the interpreter exits.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from threading import Thread
+from typing import TypeVar
+
+Value = TypeVar("Value")
+
+
+def in_daemon_thread(function: Callable[[], Value], name: str) -> asyncio.Future[Value]:
+    """Run ``function`` in a new daemon thread and return the future of its result."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Value] = loop.create_future()
+
+    def run() -> None:
+        try:
+            settle = partial(future.set_result, function())
+        except Exception as error:  # noqa: BLE001 - passed on to the caller
+            settle = partial(future.set_exception, error)
+        with suppress(RuntimeError):  # the loop was closed meanwhile: no caller is left
+            loop.call_soon_threadsafe(settle)
+
+    Thread(target=run, name=name, daemon=True).start()
+    return future
+
+
+async def finished(future: asyncio.Future[Value], timeout_seconds: float | None = None) -> bool:
+    """Wait for ``future`` and return whether it is done in time; it is never cancelled."""
+    done, _ = await asyncio.wait({future}, timeout=timeout_seconds)
+    return bool(done)

@@ -1,0 +1,107 @@
+"""Pods that were deleted or have ended, until the status of their node accounts for it.
+
+An API object can go while its processes live: a force delete, PodGC. So the GPUs of such a pod are
+free at once only if kubelet has reported that its containers stopped. Otherwise the node agent
+must confirm it, by a status that accounts for the end of the pod and does not list the pod.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gputopo_extender.pods import PodRecord
+from gputopo_extender.topologies import NodeRecord
+
+LONGEST_WAIT_SECONDS: Final = 120.0
+"""After this time the agent is not waited for any more.
+
+A pod that has used its GPUs for longer than the agent takes to publish that, about a second, is
+listed in the status anyway and counts as used because of that. The limit ends what can never be
+confirmed: the end of a pod between two lists has no known version, and a node may never return.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A pod that was deleted or has ended.
+
+    Attributes:
+        pod: its last record.
+        version: resource version of its end, or a later one.
+        confirmed: whether none of its containers runs, by the word of kubelet or the agent.
+        until: time at which it is dropped in any case.
+    """
+
+    pod: PodRecord
+    version: int
+    confirmed: bool
+    until: float
+
+
+class Endings:
+    """Ended pods by node and UID."""
+
+    def __init__(self) -> None:
+        self._on: dict[str, dict[str, Ending]] = {}
+
+    def add(self, pod: PodRecord, *, version: int, now: float) -> float:
+        """Add the end of a pod that was bound to a node; return when it is dropped."""
+        until = now + LONGEST_WAIT_SECONDS
+        ending = Ending(pod, version, is_confirmed(pod), until)
+        self._on.setdefault(str(pod.node), {})[pod.uid] = ending
+        return until
+
+    def confirm(self, pod: PodRecord) -> None:
+        """Take the word of kubelet in a later record of a pod that has ended."""
+        endings = self._on.get(str(pod.node), {})
+        known = endings.get(pod.uid)
+        if known is not None and is_confirmed(pod):
+            endings[pod.uid] = replace(known, pod=pod, confirmed=True)
+
+    def drop(self, pod: PodRecord) -> None:
+        """Drop the end of a pod that lives: a restored etcd brings pods back."""
+        self._on.get(str(pod.node), {}).pop(pod.uid, None)
+
+    def lower(self, version: int) -> None:
+        """Lower all versions to that of a list that is older than they are."""
+        for endings in self._on.values():
+            for uid, each in endings.items():
+                endings[uid] = replace(each, version=min(each.version, version))
+
+    def resolve(self, name: str, node: NodeRecord | None, now: float) -> None:
+        """Drop the ends that the node's status accounts for, and those kept long enough."""
+        kept = (_resolved(each, node, now) for each in self._on.pop(name, {}).values())
+        remaining = {each.pod.uid: each for each in kept if each is not None}
+        if remaining:
+            self._on[name] = remaining
+
+    def confirmed(self, name: str) -> set[str]:
+        """Return the UIDs of the pods of a node whose containers are known to have stopped."""
+        return {uid for uid, each in self._on.get(name, {}).items() if each.confirmed}
+
+    def unconfirmed(self, name: str) -> list[PodRecord]:
+        """Return the pods of a node whose containers may still run."""
+        return [each.pod for each in self._on.get(name, {}).values() if not each.confirmed]
+
+
+def with_history(pod: PodRecord, before: PodRecord | None) -> PodRecord:
+    """Return the record; the status of a rejected pod does not show that it was started before."""
+    is_lost = before is not None and before.started and not pod.started
+    return replace(pod, started=True) if is_lost else pod
+
+
+def is_confirmed(pod: PodRecord) -> bool:
+    """Return whether kubelet has reported that the containers of an ended pod stopped."""
+    # kubelet rejects pods anew after its restart, also those whose containers still run.
+    return pod.stopped and not (pod.rejected is not None and pod.started)
+
+
+def _resolved(ending: Ending, node: NodeRecord | None, now: float) -> Ending | None:
+    if now >= ending.until:
+        return None
+    if node is None:
+        return ending
+    if node.pods_version is None:
+        # Such an agent never confirms: its nodes are used as if each end were confirmed.
+        return replace(ending, confirmed=True)
+    is_listed = any(holder.uid == ending.pod.uid for holder in node.holders)
+    return None if node.pods_version >= ending.version and not is_listed else ending

@@ -1,0 +1,120 @@
+"""When the standby's extender takes the Lease from a scheduler whose own extender is failing.
+
+kube-scheduler renews its Lease whether or not its extender answers. So the extender of a standby
+reads from the API server how the leader's extender is, as its kubelet reports it.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+CRASHES: Final = 2
+"""So many ends of the leader's extender within ``CRASH_WINDOW_SECONDS`` are a crash loop.
+
+One end is followed by a restart within about 3 s. After the second one kubelet waits for 10 s, then
+for 20 s, and so on.
+"""
+
+CRASH_WINDOW_SECONDS: Final = 60.0
+
+STANDBY_READY_SECONDS: Final = 15.0
+"""The standby must have been ready for so long, so that two failing pods do not alternate."""
+
+_CONTAINER: Final = "extender"
+
+
+@dataclass(frozen=True, slots=True)
+class PodState:
+    """The state of a scheduler pod, as its kubelet reports it.
+
+    Attributes:
+        ready: both containers are ready, and the pod is not being deleted.
+        extender_ready: the extender alone is ready.
+        crashes: how often the extender's container has ended since the pod was created.
+    """
+
+    uid: str
+    ready: bool
+    extender_ready: bool
+    crashes: int
+
+
+def pod_state(pod: Mapping[str, Any]) -> PodState | None:
+    """Return the state of a scheduler pod; None where its extender was not started yet."""
+    metadata, status = pod["metadata"], pod.get("status", {})
+    statuses = status.get("initContainerStatuses", [])
+    found = next((each for each in statuses if each["name"] == _CONTAINER), None)
+    if found is None:
+        return None
+    # A container that has ended is counted by restartCount only once it is started again.
+    state = found.get("state", {})
+    ended = "running" not in state and ("terminated" in state or bool(found.get("lastState")))
+    conditions = {each["type"]: each["status"] for each in status.get("conditions", [])}
+    return PodState(
+        uid=metadata["uid"],
+        ready=conditions.get("Ready") == "True" and "deletionTimestamp" not in metadata,
+        extender_ready=found["ready"],
+        crashes=found["restartCount"] + ended,
+    )
+
+
+class LeaderHistory:
+    """What was seen of one leader's extender. Times are in seconds of a monotonic clock."""
+
+    def __init__(self, patience_seconds: float) -> None:
+        """Tolerate that the extender is not ready for ``patience_seconds``."""
+        self._patience_seconds = patience_seconds
+        self._seen: PodState | None = None
+        self._crashed_at: deque[float] = deque()
+        self._not_ready_since: float | None = None
+
+    def failure(self, state: PodState, now: float) -> str | None:
+        """Add an observation; return why this leader is failing, None where it is not."""
+        crashes = state.crashes - self._seen.crashes if self._seen else 0
+        self._crashed_at.extend([now] * crashes)
+        self._seen = state
+        while self._crashed_at and now - self._crashed_at[0] > CRASH_WINDOW_SECONDS:
+            self._crashed_at.popleft()
+        if state.extender_ready:
+            self._not_ready_since = None
+        elif self._not_ready_since is None:
+            self._not_ready_since = now
+        if len(self._crashed_at) >= CRASHES:
+            count = len(self._crashed_at)
+            return f"its extender ended {count} times within {CRASH_WINDOW_SECONDS:.0f} s"
+        if self._not_ready_since is None or now - self._not_ready_since < self._patience_seconds:
+            return None
+        return f"its extender was not ready for {now - self._not_ready_since:.0f} s"
+
+
+class Standby:
+    """Decides for one standby whether the leader is to be replaced."""
+
+    def __init__(self, patience_seconds: float) -> None:
+        """See ``LeaderHistory``."""
+        self._patience_seconds = patience_seconds
+        self._leader = ("", LeaderHistory(patience_seconds))
+        self._ready_since: float | None = None
+
+    def reset(self) -> None:
+        """Forget what was seen: there is no other leader, or the API server did not answer."""
+        self._leader = ("", LeaderHistory(self._patience_seconds))
+        self._ready_since = None
+
+    def failure(self, own: PodState | None, leader: PodState | None, now: float) -> str | None:
+        """Add an observation; return why the Lease is to be taken from the leader, or None."""
+        if own is None or not own.ready:
+            self._ready_since = None
+        elif self._ready_since is None:
+            self._ready_since = now
+        if leader is None:
+            return None
+        uid, history = self._leader
+        if uid != leader.uid:
+            history = LeaderHistory(self._patience_seconds)
+            self._leader = (leader.uid, history)
+        failure = history.failure(leader, now)
+        if self._ready_since is None or now - self._ready_since < STANDBY_READY_SECONDS:
+            return None
+        return failure

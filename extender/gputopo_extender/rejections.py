@@ -1,0 +1,75 @@
+"""Nodes whose kubelet rejected a pod: they are left out for a while, longer each time."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from gputopo_extender.pods import PodRecord
+from gputopo_extender.podstatus import ADMISSION_ERROR
+
+FIRST_PAUSE_SECONDS: Final = 15.0
+LONGEST_PAUSE_SECONDS: Final = 120.0
+
+_FORGOTTEN_AFTER_SECONDS: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Pause:
+    seconds: float
+    until: float
+    reason: str
+
+
+class Rejections:
+    """Pauses by node.
+
+    They are not stored: an extender that starts knows none. A node that rejects every pod costs
+    one pod then.
+    """
+
+    def __init__(self) -> None:
+        self._pauses: dict[str, _Pause] = {}
+
+    def add(self, pod: PodRecord, now: float) -> float | None:
+        """Begin a pause for the node of a rejected pod; return its end.
+
+        A rejection during a pause concerns a pod that was bound before it and changes nothing:
+        otherwise a burst of eight pods would cause the longest pause at once.
+        """
+        node = str(pod.node)
+        remembered = now - _FORGOTTEN_AFTER_SECONDS
+        self._pauses = {
+            name: each for name, each in self._pauses.items() if each.until > remembered
+        }
+        known = self._pauses.get(node)
+        if known is not None and now < known.until:
+            return None
+        seconds = FIRST_PAUSE_SECONDS
+        if known is not None:
+            seconds = min(2 * known.seconds, LONGEST_PAUSE_SECONDS)
+        reason = (
+            f"kubelet rejected pod {pod.key} ({pod.rejected}): "
+            f"the node is not used for {seconds:.0f} s"
+        )
+        self._pauses[node] = _Pause(seconds, now + seconds, reason)
+        return now + seconds
+
+    def started(self, node: str, now: float) -> None:
+        """Forget earlier pauses of a node where a pod began to run after them."""
+        known = self._pauses.get(node)
+        if known is not None and now >= known.until:
+            del self._pauses[node]
+
+    def reason(self, node: str, now: float) -> str | None:
+        """Return why the node is left out now, None where it is not."""
+        known = self._pauses.get(node)
+        return known.reason if known is not None and now < known.until else None
+
+
+def is_admission_error(pod: PodRecord) -> bool:
+    """Return whether kubelet rejected a new pod because of its GPUs, and not because it goes."""
+    return (
+        pod.rejected is not None
+        and pod.rejected.startswith(ADMISSION_ERROR)
+        and not pod.started
+        and not pod.deleting
+    )

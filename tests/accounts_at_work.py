@@ -1,0 +1,218 @@
+"""Work for all components on a real API server, each with the token of its own account."""
+
+import asyncio
+import ssl
+import tempfile
+import urllib.error
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lightkube import AsyncClient, KubeConfig
+
+from agent_world import NODE, agent_world, annotation_of
+from apiserver import JOBS, PODS, TOPOLOGIES, ApiServer, service_account
+from fakenvml.build import build_library
+from gpujobs import exited, gpu_job, job_pod
+from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
+from gputopo_extender.cluster import Cluster
+from gputopo_extender.transport import connected
+from scheduler_pairs import Pair, put_pod, wait_until
+
+NODE_COUNT = 2
+EXTENDER = "gputopo-extender"
+OPERATOR = "gputopo-operator"
+AGENT = "gputopo-deviceplugin"
+
+
+def schedule(server: ApiServer, pair: Pair, work: Path) -> None:
+    """Have kube-scheduler and extender bind, preempt, and use volumes and devices."""
+    for name, value in (("low", 1), ("high", 1000)):
+        body = {"metadata": {"name": name}, "value": value}
+        assert server.create("/apis/scheduling.k8s.io/v1/priorityclasses", body).accepted
+    for number in range(8 * NODE_COUNT):
+        put_pod(server, f"low-{number}", 1, priority="low")
+    wait_until(lambda: len(bound(server)) == 8 * NODE_COUNT, seconds=60)
+    put_pod(server, "high", 4, priority="high")
+    wait_until(lambda: "high" in bound(server), seconds=60)
+    put_volume(server)
+    put_device(server)
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    put_other_pod(server, "with-volume", volumes=[volume])
+    put_other_pod(
+        server, "with-device", resourceClaims=[{"name": "nic", "resourceClaimName": "nic"}]
+    )
+    wait_until(lambda: "with-device" in bound(server), seconds=60)
+    data = "/api/v1/persistentvolumes/data"
+    wait_until(lambda: "claimRef" in server.get(data).body["spec"], seconds=60)
+    claim = "/api/v1/namespaces/default/persistentvolumeclaims/made"
+    put_other_pod(
+        server,
+        "with-new-volume",
+        volumes=[{"name": "made", "persistentVolumeClaim": {"claimName": "made"}}],
+    )
+    wait_until(lambda: "annotations" in server.get(claim).body["metadata"], seconds=60)
+    read_metrics(server, pair, work)
+
+
+def bound(server: ApiServer) -> set[str]:
+    pods = server.get(PODS).body["items"]
+    return {pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName")}
+
+
+def put_other_pod(server: ApiServer, name: str, **spec: Any) -> None:
+    """Make a pod without GPUs, which kube-scheduler binds itself."""
+    containers = [{"name": "main", "image": "busybox"}]
+    body = {"schedulerName": "gputopo", "containers": containers, **spec}
+    answer = server.create(PODS, {"metadata": {"name": name}, "spec": body})
+    assert answer.accepted, answer.message
+
+
+def put_volume(server: ApiServer) -> None:
+    """Make a volume, a claim that fits it, and a claim for which one is to be provisioned."""
+    for name, provisioner in (
+        ("local", "kubernetes.io/no-provisioner"),
+        ("remote", "example.org/x"),
+    ):
+        body = {"metadata": {"name": name}, "provisioner": provisioner}
+        body["volumeBindingMode"] = "WaitForFirstConsumer"
+        assert server.create("/apis/storage.k8s.io/v1/storageclasses", body).accepted
+    size, modes = {"storage": "1Gi"}, ["ReadWriteOnce"]
+    term = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-0"]}
+    spec = {
+        "capacity": size,
+        "accessModes": modes,
+        "storageClassName": "local",
+        "local": {"path": "/data"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [term]}]}},
+    }
+    volume = {"metadata": {"name": "data"}, "spec": spec}
+    assert server.create("/api/v1/persistentvolumes", volume).accepted
+    # No controller runs here that would set the phase.
+    available = {"status": {"phase": "Available"}}
+    assert server.merge("/api/v1/persistentvolumes/data/status", available).accepted
+    for name, of in (("data", "local"), ("made", "remote")):
+        claim = {"resources": {"requests": size}, "accessModes": modes, "storageClassName": of}
+        path = "/api/v1/namespaces/default/persistentvolumeclaims"
+        assert server.create(path, {"metadata": {"name": name}, "spec": claim}).accepted
+
+
+def put_device(server: ApiServer) -> None:
+    """Make a network card of node-0, and a claim for it."""
+    api = "/apis/resource.k8s.io/v1"
+    assert server.create(f"{api}/deviceclasses", {"metadata": {"name": "nic"}, "spec": {}}).accepted
+    pool = {"name": "node-0", "generation": 1, "resourceSliceCount": 1}
+    spec: dict[str, Any] = {"driver": "nic.example.org", "nodeName": "node-0", "pool": pool}
+    spec["devices"] = [{"name": "nic-0"}]
+    answer = server.create(f"{api}/resourceslices", {"metadata": {"name": "nic"}, "spec": spec})
+    assert answer.accepted, answer.message
+    requests = [{"name": "nic", "exactly": {"deviceClassName": "nic"}}]
+    claim = {"metadata": {"name": "nic"}, "spec": {"devices": {"requests": requests}}}
+    answer = server.create(f"{api}/namespaces/default/resourceclaims", claim)
+    assert answer.accepted, answer.message
+
+
+def read_metrics(server: ApiServer, pair: Pair, work: Path) -> None:
+    """Ask kube-scheduler for its metrics, as an account that may not read them."""
+    access = KubeConfig.from_file(server.kubeconfig_of(OPERATOR, work / "reader")).get()
+    assert access is not None
+    assert access.user is not None
+    trusting = ssl.create_default_context()
+    trusting.check_hostname = False
+    trusting.verify_mode = ssl.CERT_NONE
+    handlers = (urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusting))
+    request = urllib.request.Request(
+        f"https://127.0.0.1:{pair.scheduler_port}/metrics",
+        headers={"Authorization": f"Bearer {access.user.token}"},
+    )
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.build_opener(*handlers).open(request, timeout=10)
+
+
+def run_gpu_job(server: ApiServer) -> None:
+    """Have the operator run a GPUJob whose program fails."""
+    job = gpu_job(workload={"profile": "resnet50"}, limits={"backoffLimit": 0})
+    assert server.create(JOBS, job).accepted
+    child = "/apis/batch/v1/namespaces/default/jobs/train"
+    wait_until(lambda: server.get(child).accepted, seconds=30)
+    pod = job_pod(server.get(child).body, "train-1")
+    del pod["metadata"]["uid"], pod["status"]
+    assert server.create(PODS, pod).accepted
+    put_on_gpus(server, "train-1")
+
+    def phase() -> str:
+        return str(server.get(f"{JOBS}/train").body.get("status", {}).get("phase"))
+
+    wait_until(lambda: phase() == "Placed", seconds=30)
+    assert server.merge(f"{PODS}/train-1/status", {"status": exited(1)}).accepted
+    wait_until(lambda: phase() == "Failed", seconds=30)
+    wait_until(lambda: server.get(child).body["spec"]["backoffLimit"] == 0, seconds=30)
+
+
+def put_on_gpus(server: ApiServer, name: str) -> None:
+    """Bind a pod to a node with GPUs, as the extender does."""
+    topology = server.get(f"{TOPOLOGIES}/node-0").body
+    uid = server.get(f"{PODS}/{name}").body["metadata"]["uid"]
+    containers = {"main": [gpu["uuid"] for gpu in topology["spec"]["gpus"][:3]]}
+    pod = {"metadata": {"uid": uid, "name": name}, "spec": {"nodeName": "node-0"}}
+    annotations = {GPUS_ANNOTATION: annotation_of(name, containers, uid=uid, node="node-0")}
+    body = {
+        "metadata": {**pod["metadata"], "annotations": annotations},
+        "target": {"kind": "Node", "name": "node-0"},
+    }
+    extender = service_account(EXTENDER)
+    answer = server.request("POST", f"{PODS}/{name}/binding", body, user=extender)
+    assert answer.accepted, answer.message
+
+
+async def call_as_extender(access: Path) -> None:
+    """Read and invalidate, which the extender does where a Binding was not answered."""
+    async with connected(KubeConfig.from_file(access)) as client:
+        cluster = Cluster(client, RESOURCE, 5.0)
+        assert await cluster.pod("default", "high") is not None
+        assert await cluster.call_off("default", "high") is not None
+
+
+async def run_agent(server: ApiServer, work: Path) -> None:
+    """Have an agent publish its GPUs, reject a pod, and report a GPU that fails."""
+    assert server.create("/api/v1/nodes", {"metadata": {"name": NODE}}).accepted
+    spec = {"serviceAccountName": AGENT, "nodeName": NODE}
+    spec["containers"] = [{"name": "agent", "image": "agent"}]  # type: ignore[assignment]
+    pods = "/api/v1/namespaces/gputopo-system/pods"
+    pod = server.create(pods, {"metadata": {"name": "agent"}, "spec": spec})
+    assert pod.accepted, pod.message
+    access = server.kubeconfig_of(AGENT, work / "agent-kubeconfig", pod.body)
+
+    class Real:
+        """The API server, where the agent's world has its small one."""
+
+        def client(self) -> AsyncClient:
+            return AsyncClient(config=KubeConfig.from_file(access), trust_env=False)
+
+    path = f"{TOPOLOGIES}/{NODE}/status"
+
+    def has_status(text: str) -> bool:
+        return text in str(server.get(path).body)
+
+    # A path of a socket is short.
+    with pytest.MonkeyPatch.context() as patched, tempfile.TemporaryDirectory() as folder:
+        patched.setenv("FAKE_NVML_TOPOLOGY", "")
+        library = build_library(work).parent
+        async with agent_world(Path(folder), library) as small:
+            real: Any = Real()
+            world = replace(small, api=real)
+            async with world.agent() as agent:
+                await world.kubelet.wait_for_devices(dict.fromkeys(world.uuids, "Healthy"))
+                await asyncio.to_thread(wait_until, lambda: has_status("Serving"), 30)
+                world.break_gpus("fault 3 15")
+                await asyncio.to_thread(wait_until, lambda: has_status("'healthy': False"), 30)
+                await asyncio.to_thread(wait_until, lambda: has_event(server, "GPU"), 30)
+                await agent.stop()
+
+
+def has_event(server: ApiServer, of: str) -> bool:
+    """Return whether an event with a reason that begins like this was created."""
+    events = server.get("/api/v1/events").body["items"]
+    return any(event["reason"].startswith(of) for event in events)

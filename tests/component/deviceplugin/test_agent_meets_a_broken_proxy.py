@@ -1,0 +1,130 @@
+"""A proxy before the API server that answers 502 without a Content-Type, byte for byte."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from lightkube import AsyncClient, KubeConfig
+from lightkube.config.models import Cluster, User
+
+from agent_world import NODE, AgentWorld
+from gputopo.api.names import RESOURCE
+from gputopo_deviceplugin import contact
+from gputopo_deviceplugin.kube import ApiServer, ApiServerError
+from gputopo_deviceplugin.pods import PodKey
+from node_api import BAD_GATEWAY
+
+
+@asynccontextmanager
+async def proxy(answer: bytes) -> AsyncIterator[str]:
+    """Answer every request with these bytes; yield the URL."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        host, port = server.sockets[0].getsockname()
+        yield f"http://{host}:{port}"
+
+
+def client(url: str, user: User | None = None) -> AsyncClient:
+    config = KubeConfig.from_one(cluster=Cluster(server=url), user=user or User())
+    return AsyncClient(config=config)
+
+
+async def watch(api: ApiServer) -> None:
+    async for _ in api.changes("1"):
+        pass
+
+
+async def watch_node(api: ApiServer) -> None:
+    async for _ in api.node_changes("1"):
+        pass
+
+
+CALLS: list[Callable[[ApiServer], Awaitable[object]]] = [
+    lambda api: api.pods(),
+    lambda api: api.nodes(),
+    lambda api: api.slices(),
+    lambda api: api.heartbeat(),
+    lambda api: api.pod(PodKey("default", "a")),
+    lambda api: api.topology(),
+    lambda api: api.create_topology({"name": NODE}, {}),
+    lambda api: api.patch_topology({}),
+    lambda api: api.patch_topology_status({}),
+    lambda api: api.create_event({"metadata": {"name": "e", "namespace": "default"}}),
+    watch,
+    watch_node,
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_no_call_raises_anything_but_its_own_error(
+    call: Callable[[ApiServer], Awaitable[object]],
+) -> None:
+    async with proxy(BAD_GATEWAY) as url, client(url) as kube:
+        answered: list[None] = []
+        api = ApiServer(kube, node=NODE, resource=RESOURCE, on_answer=lambda: answered.append(None))
+        with pytest.raises(ApiServerError, match="502") as caught:
+            await call(api)
+        assert caught.value.status == 502
+        assert not answered
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"metadata": {}, "items": [{}]}', b"<html>"])
+async def test_an_answer_that_is_no_object_is_an_error(body: bytes) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    answer = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    async with proxy(answer) as url, client(url) as kube:
+        api = ApiServer(kube, node=NODE, resource=RESOURCE)
+        with pytest.raises(ApiServerError, match="unreadable answer"):
+            await api.pod(PodKey("default", "a"))
+
+
+async def test_no_connection_is_an_error_without_a_status() -> None:
+    async with client("http://127.0.0.1:1") as kube:
+        api = ApiServer(kube, node=NODE, resource=RESOURCE)
+        with pytest.raises(ApiServerError, match="ConnectError") as caught:
+            await api.heartbeat()
+        assert caught.value.status is None
+
+
+async def test_an_error_inside_a_watch_has_its_status() -> None:
+    status = b'{"kind": "Status", "code": 410, "message": "too old"}'
+    body = b'{"type": "ERROR", "object": ' + status + b"}\n"
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    answer = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    async with proxy(answer) as url, client(url) as kube:
+        with pytest.raises(ApiServerError, match="too old") as caught:
+            await watch(ApiServer(kube, node=NODE, resource=RESOURCE))
+        assert caught.value.status == 410
+
+
+async def test_credentials_that_cannot_be_read_are_an_error() -> None:
+    user = User(token_file="/nonexistent")  # noqa: S106 - a path
+    async with client("http://127.0.0.1:1", user) as kube:
+        api = ApiServer(kube, node=NODE, resource=RESOURCE)
+        with pytest.raises(ApiServerError, match="request not sent"):
+            await api.heartbeat()
+
+
+async def test_the_agent_outlives_it_and_serves_afterwards(
+    world: AgentWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contact, "QUIET_SECONDS", 0.2)
+    monkeypatch.setattr(contact, "PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(contact, "LOST_SECONDS", 0.5)
+    async with world.agent() as agent:
+        await world.served()
+        await world.run("a", {"main": [0]})
+        world.api.bad_gateway = True
+        await world.until(lambda: not agent._contact.connected)
+        await asyncio.sleep(0.5)
+        world.api.bad_gateway = False
+        await world.served()
+        await world.run("b", {"main": [1]})

@@ -1,0 +1,102 @@
+"""Kubelet starts without its records of the GPUs of running pods."""
+
+from agent_world import AgentWorld
+from gputopo_deviceplugin.pods import PodKey
+
+
+def reason(world: AgentWorld) -> object:
+    return world.condition("Ready").get("reason")
+
+
+def healthy(world: AgentWorld) -> list[int]:
+    return [i for i, uuid in enumerate(world.uuids) if world.kubelet.devices.get(uuid) == "Healthy"]
+
+
+async def running(world: AgentWorld, name: str, *gpus: int) -> None:
+    await world.run(name, {"main": gpus})
+    await world.set_phase(name, "Running")
+
+
+async def restart_without_records(world: AgentWorld, *names: str) -> None:
+    registrations = world.kubelet.registrations
+    await world.kubelet.stop()
+    for name in names:
+        world.kubelet.books.pods["default", name] = {"main": set()}
+    world.kubelet.restart()
+    await world.kubelet.start()
+    await world.until(lambda: world.kubelet.registrations > registrations)
+
+
+async def test_the_node_is_not_offered_until_the_pods_without_record_have_ended(
+    world: AgentWorld,
+) -> None:
+    async with world.agent():
+        await world.served()
+        await running(world, "a", 0, 1)
+        await running(world, "b", 2)
+        await running(world, "c", 3)
+        await restart_without_records(world, "a", "b")
+        await world.until(lambda: reason(world) == "KubeletRecordsLost")
+        message = world.condition("Ready")["message"]
+        assert "default/a, default/b; delete them or drain the node" in message
+        await world.until(lambda: len(world.events("GPUsDiffer")) == 2)
+        await world.until(lambda: healthy(world) == [0, 1, 2, 3])
+        assert [world.observed(index).get("pod") for index in range(5)] == [
+            "a",
+            "a",
+            "b",
+            "c",
+            None,
+        ]
+        assert world.observed(0)["podUID"] == "uid-a"
+        world.kubelet.end(("default", "a"))
+        await world.set_phase("a", "Succeeded")
+        await world.until(lambda: "default/a" not in world.condition("Ready")["message"])
+        assert reason(world) == "KubeletRecordsLost"
+        world.kubelet.end(("default", "b"))
+        await world.set_phase("b", "Succeeded")
+        await world.served()
+        await world.run("d", {"main": [2]})
+
+
+async def test_pods_in_admission_and_pods_that_end_raise_no_alarm(world: AgentWorld) -> None:
+    async with world.agent() as agent:
+        await world.served()
+        await running(world, "ends", 0)
+        await restart_without_records(world)
+        await world.until(lambda: world.observed(0).get("pod") == "ends")
+        # Kubelets before 1.34 list a pod that ended, for a moment, and its phase comes later.
+        world.kubelet.books.pods["default", "ends"] = {"main": set()}
+        await world.place("comes", {"main": [1]})
+        world.kubelet.books.pods["default", "comes"] = {"main": set()}
+        await world.until(lambda: world.condition("AllocationsAsPlaced").get("status") == "False")
+        assert not agent._observer.lost
+        assert reason(world) == "Serving"
+
+
+async def test_a_pod_that_is_deleted_without_record_does_not_matter(world: AgentWorld) -> None:
+    async with world.agent() as agent:
+        await world.served()
+        await running(world, "a", 0)
+        path = "/api/v1/namespaces/default/pods/a"
+        pod = world.api.objects[path]
+        deleted = {**pod["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
+        await world.api.put(path, {**pod, "metadata": deleted})
+        await restart_without_records(world, "a")
+        await world.until(lambda: world.condition("AllocationsAsPlaced").get("status") == "False")
+        assert agent._pods[PodKey("default", "a")].leaving
+        assert not agent._observer.lost
+
+
+async def test_a_pod_without_record_gets_its_own_gpus_when_kubelet_admits_it_again(
+    world: AgentWorld,
+) -> None:
+    async with world.agent():
+        await world.served()
+        await running(world, "a", 4, 5)
+        await restart_without_records(world, "a")
+        await world.until(lambda: healthy(world) == [4, 5])
+        given = await world.kubelet.admit(("default", "a"), {"main": 2})
+        gpus = f"{world.uuids[4]},{world.uuids[5]}"
+        assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == gpus
+        await world.served()

@@ -1,0 +1,69 @@
+"""Kubelet limits pod-resources calls of all clients together; another client may use it up."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import grpc
+import grpc.aio
+import pytest
+
+from agent_world import AgentWorld
+from fake_kubelet import RateLimit
+from gputopo_deviceplugin.lister import Lister, ListError
+from raw_kubelet import raw_kubelet
+
+
+@asynccontextmanager
+async def lists_of_another_client(world: AgentWorld, per_second: int) -> AsyncIterator[None]:
+    """Use up the limit, as a client that calls so often a second does."""
+    limit = world.kubelet.list_limit = RateLimit()
+
+    async def call() -> None:
+        while True:
+            limit.allows()
+            await asyncio.sleep(1 / per_second)
+
+    task = asyncio.create_task(call())
+    yield
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    world.kubelet.list_limit = None
+
+
+async def test_pods_are_admitted_while_another_client_lists_500_times_a_second(
+    world: AgentWorld,
+) -> None:
+    async with world.agent():
+        await world.served()
+        async with lists_of_another_client(world, 500):
+            for index in range(8):
+                given = await world.run(f"pod-{index}", {"main": [index]})
+                assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[index]
+            await world.until(lambda: world.observed(7).get("podUID") == "uid-pod-7")
+    assert world.kubelet.lists_rejected > 0
+    assert world.kubelet.books.lists_inside_allocate == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "seconds"),
+    [
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, 0.4),
+        (grpc.StatusCode.UNAVAILABLE, 0.05),
+        (grpc.StatusCode.INTERNAL, 0.0),
+    ],
+)
+async def test_a_call_that_kubelet_keeps_rejecting_is_repeated_for_a_limited_time(
+    world: AgentWorld, code: grpc.StatusCode, seconds: float
+) -> None:
+    path = world.kubelet.socket.parent / "raw.sock"
+    with raw_kubelet(path) as kubelet:
+        lister = Lister(path, "gputopo.io/gpu")
+        assert await lister.list(1.0) == []
+        kubelet.failure = (code, "no")
+        clock = asyncio.get_running_loop().time
+        start = clock()
+        with pytest.raises(ListError, match="no"):
+            await lister.list(0.5)
+        assert clock() - start >= seconds
+        await lister.close()

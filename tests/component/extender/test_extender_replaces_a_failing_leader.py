@@ -1,0 +1,133 @@
+"""The extender of a standby, before an API server that shows a leader that is failing."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from extender_world import Start, until
+from gputopo_extender import election, handover
+from objects import Document
+from small_api import LEASES, PODS, SmallApi
+
+NAMED = {"namespace": "gputopo-system", "pod": "standby", "handover_after_seconds": 0.3}
+LEASE = "gputopo-system/gputopo-scheduler"
+
+
+def scheduler_pod(name: str, *, ready: bool) -> Document:
+    extender = {"name": "extender", "ready": ready, "restartCount": 0, "state": {"running": {}}}
+    conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+    return {
+        "metadata": {"name": name, "namespace": "gputopo-system", "uid": name, "labels": {}},
+        "spec": {"nodeName": "n1", "containers": [{"name": "kube-scheduler", "resources": {}}]},
+        "status": {
+            "phase": "Running",
+            "initContainerStatuses": [extender],
+            "conditions": conditions,
+        },
+    }
+
+
+def lease_of(holder: str) -> Document:
+    spec = {"holderIdentity": holder, "leaseDurationSeconds": 10, "leaseTransitions": 4}
+    return {
+        "metadata": {"name": "gputopo-scheduler", "namespace": "gputopo-system"},
+        "spec": spec,
+    }
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(election, "_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(handover, "STANDBY_READY_SECONDS", 0.1)
+
+
+@pytest.fixture
+async def pair(api: SmallApi) -> SmallApi:
+    await api.put(PODS, scheduler_pod("leader", ready=False))
+    await api.put(PODS, scheduler_pod("standby", ready=True))
+    await api.put(LEASES, lease_of("leader_5a7e"))
+    return api
+
+
+def spec(api: SmallApi) -> dict[str, Any]:
+    found: dict[str, Any] = api.objects[LEASES][LEASE]["spec"]
+    return found
+
+
+async def is_taken(api: SmallApi) -> bool:
+    return bool(spec(api)["holderIdentity"] == "taken-by-standby")
+
+
+async def looks(api: SmallApi, count: int) -> None:
+    """Wait until the extender has read the Lease so many times more."""
+    last = api.lease_reads + count
+
+    async def done() -> bool:
+        return api.lease_reads >= last
+
+    await until(done)
+
+
+async def test_the_lease_of_a_failing_leader_is_taken_once(pair: SmallApi, start: Start) -> None:
+    async with start(**NAMED):
+        await until(lambda: is_taken(pair))
+        version = pair.objects[LEASES][LEASE]["metadata"]["resourceVersion"]
+        assert spec(pair)["leaseDurationSeconds"] == 7
+        assert spec(pair)["leaseTransitions"] == 4
+        # No pod holds it now: it is left to the schedulers.
+        await looks(pair, 20)
+        assert pair.objects[LEASES][LEASE]["metadata"]["resourceVersion"] == version
+
+
+async def test_a_lease_that_was_renewed_meanwhile_is_taken_at_the_next_look(
+    pair: SmallApi, start: Start
+) -> None:
+    async def renew() -> None:
+        await pair.put(LEASES, lease_of("leader_renewed"))
+
+    pair.before_a_lease_is_written = renew
+    async with start(**NAMED):
+        await until(lambda: is_taken(pair))
+
+
+@pytest.mark.parametrize("fault", ["refuse_everything", "forbid_leases"])
+async def test_nothing_is_taken_while_the_api_server_does_not_answer(
+    pair: SmallApi, start: Start, fault: str
+) -> None:
+    async with start(**NAMED):
+        setattr(pair, fault, True)
+        await looks(pair, 20)
+        assert spec(pair)["holderIdentity"] == "leader_5a7e"
+        setattr(pair, fault, False)
+        await until(lambda: is_taken(pair))
+
+
+@pytest.mark.parametrize(
+    ("holder", "pods"),
+    [
+        ("standby_5a7e", ["leader", "standby"]),
+        ("", ["leader", "standby"]),
+        ("of-no-pod_5a7e", ["leader", "standby"]),
+        ("leader_5a7e", ["leader"]),
+    ],
+    ids=["it leads itself", "no holder", "a holder that is no pod", "it is no pod"],
+)
+async def test_the_lease_is_left_alone(
+    pair: SmallApi, start: Start, holder: str, pods: list[str]
+) -> None:
+    await pair.put(LEASES, lease_of(holder))
+    for gone in {"leader", "standby"} - set(pods):
+        await pair.delete(PODS, f"gputopo-system/{gone}")
+    async with start(**NAMED):
+        await looks(pair, 30)
+    assert spec(pair)["holderIdentity"] == holder
+
+
+async def test_an_extender_without_a_name_leaves_the_lease_alone(
+    pair: SmallApi, start: Start
+) -> None:
+    async with start(namespace="gputopo-system"):
+        await asyncio.sleep(0.5)
+    assert pair.lease_reads == 0
+    assert spec(pair)["holderIdentity"] == "leader_5a7e"

@@ -1,0 +1,58 @@
+"""A HardwareWatch without an event loop, and the clocks of its XID marks."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gputopo_deviceplugin.hardware import HardwareWatch
+from gputopo_deviceplugin.session import NvmlSession
+from gputopo_deviceplugin.settings import Settings
+from gputopo_deviceplugin.state import Current, Hardware
+from gputopo_deviceplugin.statefile import StateFile
+from gputopo_deviceplugin.xidmarks import XidMarks
+
+
+@dataclass(slots=True)
+class Clocks:
+    """The clocks of a node that is up for 1,000 s; the wall clock is Unix time."""
+
+    monotonic_seconds: float = 1_000.0
+    wall_seconds: float = 1_700_000_000.0
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        self.monotonic_seconds += seconds
+        self.wall_seconds += seconds
+
+
+@dataclass(slots=True)
+class Watched:
+    """One agent's view of the GPUs."""
+
+    session: NvmlSession
+    watch: HardwareWatch
+    marks: XidMarks
+
+    def look(self) -> Hardware:
+        """Read NVML once and return what is published."""
+        hardware = self.watch._hardware(self.session.look(self.watch._known))
+        self.watch._set(hardware)
+        return hardware
+
+
+def watched(
+    library_dir: Path, state_dir: Path, clocks: Clocks | None = None, *, quiet_seconds: float = 300
+) -> Watched:
+    """Make the parts as the agent does."""
+    clocks = clocks or Clocks()
+    settings = Settings(node="n1", library_dir=library_dir, xid_quiet_seconds=quiet_seconds)
+    session = NvmlSession(library_dir, ())
+    marks = XidMarks(
+        StateFile(state_dir / "xids.json"),
+        quiet_seconds=quiet_seconds,
+        monotonic=lambda: clocks.monotonic_seconds,
+        wall=lambda: clocks.wall_seconds,
+    )
+    watch = HardwareWatch(
+        Current(), session, marks, settings, reset_at=lambda: None, on_hang=lambda _: None
+    )
+    return Watched(session, watch, marks)

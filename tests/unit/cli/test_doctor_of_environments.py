@@ -1,0 +1,82 @@
+"""What ``gputopo doctor`` finds of variables in pods that replace those of the node agent."""
+
+from typing import Any
+
+import pytest
+
+from canned_api import CannedApi
+from command_line import Command
+from healthy_cluster import PODS
+from spoiling import findings
+
+TRAIN, WEB = 0, 2
+NVIDIA = "NVIDIA_VISIBLE_DEVICES"
+CUDA = "CUDA_VISIBLE_DEVICES"
+FROM_FIELD = {"name": NVIDIA, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+SEES = ": where NVIDIA's runtime accepts it, the container sees GPUs of other pods"
+
+
+def set_env(api: CannedApi, index: int, *env: dict[str, Any]) -> dict[str, Any]:
+    """Set the environment of a pod's container, and return the pod."""
+    pod: dict[str, Any] = api.lists[PODS][index]
+    pod["spec"]["containers"][0]["env"] = [{"name": "A", "value": "all"}, *env]
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("env", "problem"),
+    [
+        ({"name": NVIDIA, "value": "all"}, f"container main sets {NVIDIA} to 'all'{SEES}"),
+        (FROM_FIELD, f"container main sets {NVIDIA} to a value from elsewhere{SEES}"),
+        ({"name": CUDA, "value": "0"}, f"container main sets {CUDA}: its rank order is lost"),
+    ],
+    ids=["all GPUs", "value from a field", "rank order"],
+)
+def test_a_gpu_pod_that_overrides_the_agent_is_an_error(
+    api: CannedApi, gputopo: Command, env: dict[str, Any], problem: str
+) -> None:
+    set_env(api, TRAIN, env)
+    assert findings(gputopo) == [("environment", "error", "Pod default/train", problem)]
+
+
+def without_gpus(api: CannedApi, *env: dict[str, Any]) -> dict[str, Any]:
+    pod = set_env(api, WEB, *env)
+    del pod["spec"]["containers"][0]["resources"]
+    return pod
+
+
+@pytest.mark.parametrize("field", ["containers", "initContainers", "ephemeralContainers"])
+def test_a_pod_without_gpus_that_asks_nvidias_runtime_for_them_is_a_warning(
+    api: CannedApi, gputopo: Command, field: str
+) -> None:
+    pod = without_gpus(api, {"name": NVIDIA, "value": "all"}, {"name": CUDA, "value": "0"})
+    pod["spec"][field] = pod["spec"].pop("containers")
+    problem = f"container main sets {NVIDIA} to 'all'{SEES}"
+    assert findings(gputopo) == [("environment", "warning", "Pod default/web", problem)]
+
+
+@pytest.mark.parametrize("value", [{"value": "void"}, {"value": "none"}, {"value": ""}, {}])
+def test_values_that_hide_gpus_are_fine(
+    api: CannedApi, gputopo: Command, value: dict[str, str]
+) -> None:
+    without_gpus(api, {"name": NVIDIA, **value})
+    assert findings(gputopo) == []
+
+
+def test_pods_elsewhere_and_pods_that_ended_are_not_looked_at(
+    api: CannedApi, gputopo: Command
+) -> None:
+    ended = without_gpus(api, {"name": NVIDIA, "value": "all"})
+    ended["status"]["phase"] = "Succeeded"
+    elsewhere = {"metadata": {"name": "cpu", "namespace": "default", "uid": "uid-cpu"}}
+    container = {"name": "main", "env": [{"name": NVIDIA, "value": "all"}]}
+    spec = {"nodeName": "n3", "containers": [container]}
+    api.lists[PODS].append({**elsewhere, "spec": spec, "status": {"phase": "Running"}})
+    assert findings(gputopo) == []
+
+
+def test_the_agent_itself_may_see_all_gpus(api: CannedApi, gputopo: Command) -> None:
+    for pod in api.lists[PODS]:
+        if pod["metadata"]["name"].startswith("gputopo-deviceplugin"):
+            pod["spec"]["containers"][0]["env"] = [{"name": NVIDIA, "value": "all"}]
+    assert findings(gputopo) == []

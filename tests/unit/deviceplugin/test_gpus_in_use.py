@@ -1,0 +1,228 @@
+"""Which pod uses which GPUs, from grants, kubelet's list, the API server and processes."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator, Collection
+from pathlib import Path
+
+import pytest
+
+from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.allocate import Holder
+from gputopo_deviceplugin.identify import Identified, ListedPod
+from gputopo_deviceplugin.kube import PodChange
+from gputopo_deviceplugin.podbook import PodBook
+from gputopo_deviceplugin.pods import Ask, PodKey, PodRecord
+from gputopo_deviceplugin.statefile import StateFile
+from gputopo_deviceplugin.tracker import UsageTracker
+
+G0, G1, G2 = (GpuUuid(f"GPU-{index}") for index in range(3))
+A = PodKey("default", "a")
+
+
+def pod(uid: str, key: PodKey = A, *, live: bool = True) -> PodRecord:
+    return PodRecord(uid, key, "n1", live, False, (Ask("main", 1),), {})
+
+
+def listed(*gpus: GpuUuid, key: PodKey = A, container: str = "main") -> ListedPod:
+    return ListedPod(key, {container: frozenset(gpus)})
+
+
+class Source:
+    """The pods of the API server, as a test sets them."""
+
+    def __init__(self) -> None:
+        self.records: dict[PodKey, PodRecord] = {}
+
+    async def pods(self) -> tuple[list[PodRecord], str]:
+        return [*self.records.values()], "1"
+
+    async def changes(self, resource_version: str) -> AsyncGenerator[PodChange, None]:  # noqa: ARG002
+        await asyncio.sleep(60)
+        yield PodChange(pod("never"), deleted=False)
+
+    async def pod(self, key: PodKey) -> PodRecord | None:
+        return self.records.get(key)
+
+
+class Node:
+    """A tracker, and what it looks at."""
+
+    def __init__(self, folder: Path) -> None:
+        self.available = True
+        self.alive: set[str] = set()
+        self.failures: list[str] = []
+        self.source = Source()
+        self.path = folder / "usage.json"
+        self.pods = PodBook(self.source, silence_seconds=60.0)
+        self.restart()
+
+    def restart(self) -> None:
+        self.tracker = UsageTracker(
+            self.pods, self, StateFile(self.path), lambda what, _: self.failures.append(what)
+        )
+
+    def running(self, uids: Collection[str]) -> set[str]:
+        return self.alive & {*uids}
+
+    async def know(self, *records: PodRecord) -> None:
+        """Let the API server have these pods, and the agent list them."""
+        self.source.records = {record.key: record for record in records}
+        following = asyncio.create_task(self.pods.run())
+        await asyncio.sleep(0)
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+
+    def grant(self, record: PodRecord, *gpus: GpuUuid, container: str = "main") -> None:
+        self.tracker.grant(Identified(record, container, gpus))
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+GONE = {G0: Holder(A, "main", "uid-1", "deleted")}
+
+
+async def test_a_deleted_pod_uses_its_gpus_until_its_last_process_ends(node: Node) -> None:
+    await node.know(pod("uid-1"))
+    node.alive = {"uid-1"}
+    node.grant(pod("uid-1"), G0)
+    node.tracker.see([listed(G0)])
+    assert node.tracker.users() == {G0: Holder(A, "main", "uid-1")}
+    await node.know()
+    node.tracker.see([])
+    assert node.tracker.gone() == node.tracker.users() == node.tracker.holders([G0, G1]) == GONE
+    node.restart()
+    assert node.tracker.users() == GONE
+    node.tracker.see([])
+    node.alive = set()
+    assert node.tracker.holders([G0]) == node.tracker.users() == {}
+    node.restart()
+    node.alive = {"uid-1"}
+    assert node.tracker.users() == {}
+
+
+async def test_a_pod_that_ended_by_its_phase_may_still_run(node: Node) -> None:
+    await node.know(pod("uid-1"))
+    node.alive = {"uid-1"}
+    node.grant(pod("uid-1"), G0)
+    await node.know(pod("uid-1", live=False))
+    node.tracker.see([listed(G0)])
+    assert node.tracker.users() == {G0: Holder(A, "main", "uid-1", "ended")}
+    node.alive = set()
+    # Kubelets before 1.34 go on listing it.
+    assert node.tracker.users() == node.tracker.holders([G0]) == {}
+
+
+async def test_a_pod_that_kubelet_still_lists_may_yet_start_its_processes(node: Node) -> None:
+    await node.know(pod("uid-1"))
+    node.grant(pod("uid-1"), G0)
+    node.tracker.see([listed(G0)])
+    await node.know()
+    assert node.tracker.users() == {G0: Holder(A, "main", "uid-1")}
+    assert node.tracker.gone() == {}
+    node.alive = {"uid-1"}
+    assert node.tracker.users() == GONE
+    node.alive = set()
+    node.tracker.see([])
+    assert node.tracker.users() == {}
+
+
+async def test_a_pod_made_again_under_the_same_name_is_another_user(node: Node) -> None:
+    await node.know(pod("uid-1"))
+    node.alive = {"uid-1"}
+    node.grant(pod("uid-1"), G0)
+    await node.know(pod("uid-2"))
+    node.tracker.see([listed(G0)])  # of the former pod: the new one was given nothing yet
+    assert node.tracker.users() == GONE
+    assert (A, "uid-1") in node.tracker.keys([G0])
+    node.grant(pod("uid-2"), G1)
+    node.tracker.see([listed(G1)])
+    assert node.tracker.users() == {**GONE, G1: Holder(A, "main", "uid-2")}
+    node.alive = set()
+    node.grant(pod("uid-2"), G0)
+    node.tracker.see([listed(G0, G1)])
+    own = Holder(A, "main", "uid-2")
+    assert node.tracker.users() == node.tracker.holders([G0, G1]) == {G0: own, G1: own}
+
+
+async def test_a_grant_takes_gpus_from_former_users_only(node: Node) -> None:
+    await node.know(pod("uid-1"))
+    node.alive = {"uid-1"}
+    node.grant(pod("uid-1"), G0, G1)
+    other = pod("uid-2", PodKey("default", "b"))
+    node.grant(other, G1)
+    await node.know(other)
+    node.tracker.see([])
+    assert node.tracker.holders([G0, G1, G2]) == {**GONE, G1: Holder(other.key, "main", "uid-2")}
+
+
+async def test_gpus_are_of_the_container_that_was_given_them_last(node: Node) -> None:
+    await node.know(pod("uid-1"))
+    node.grant(pod("uid-1"), G0, container="init")
+    node.grant(pod("uid-1"), G0, G1)
+    await node.know()
+    node.alive = {"uid-1"}
+    assert {holder.container for holder in node.tracker.gone().values()} == {"main"}
+
+
+async def test_what_kubelet_lists_of_known_pods_is_remembered(node: Node) -> None:
+    await node.know(pod("uid-1"))
+    node.tracker.see([listed(G0), listed(G1, key=PodKey("default", "unknown"))])
+    assert node.tracker.users() == {
+        G0: Holder(A, "main", "uid-1"),
+        G1: Holder(PodKey("default", "unknown"), "main", None),
+    }
+    assert node.tracker.holders([G0, G1]) == {G0: Holder(A, "main", "uid-1")}
+    node.tracker.join()
+    node.alive = {"uid-1"}
+    await node.know()
+    node.tracker.see([])
+    assert node.tracker.users() == GONE
+
+
+async def test_before_the_pods_are_listed_nobody_counts_as_deleted(node: Node) -> None:
+    node.grant(pod("uid-1"), G0)
+    node.restart()
+    assert node.tracker.gone() == {}
+    assert node.tracker.holders([G0]) == {G0: Holder(A, "main", "uid-1")}
+    await node.pods.refresh({A}, 1.0)  # there is none of this name
+    assert node.tracker.holders([G0]) == {}
+
+
+async def test_before_kubelet_listed_its_pods_none_is_forgotten(node: Node) -> None:
+    node.grant(pod("uid-1"), G0)
+    await node.know()
+    assert node.tracker.users() == {}
+    node.alive = {"uid-1"}
+    assert node.tracker.users() == GONE
+
+
+@pytest.mark.parametrize("text", ["{", "7", '[{"uid": "a"}]'])
+async def test_an_unreadable_file_is_an_empty_one(
+    node: Node, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR)
+    node.path.write_text(text)
+    node.restart()
+    await node.know()
+    assert node.tracker.gone() == {}
+    assert len(caplog.messages) == 1
+
+
+async def test_a_file_that_cannot_be_written_is_counted_and_stops_nothing(node: Node) -> None:
+    node.path.mkdir()
+    await node.know(pod("uid-1"))
+    node.grant(pod("uid-1"), G0)
+    assert node.failures == ["state"]
+    assert node.tracker.holders([G0]) == {G0: Holder(A, "main", "uid-1")}
+
+
+async def test_a_grant_is_in_the_file_before_it_is_answered(node: Node) -> None:
+    node.grant(pod("uid-1"), G0)
+    assert json.loads(node.path.read_text()) == [
+        {"uid": "uid-1", "namespace": "default", "name": "a", "gpus": {"GPU-0": "main"}}
+    ]

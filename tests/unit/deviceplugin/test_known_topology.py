@@ -1,0 +1,34 @@
+from pathlib import Path
+
+import pytest
+
+from builders import node
+from gputopo_deviceplugin.known import KnownTopology
+
+TOPOLOGY = node(0, 1)
+
+
+def test_the_topology_survives_the_agent(tmp_path: Path) -> None:
+    assert KnownTopology(tmp_path / "new").read() is None
+    KnownTopology(tmp_path / "new").write(TOPOLOGY)
+    again = KnownTopology(tmp_path / "new").read()
+    assert again is not None
+    assert again.fingerprint == TOPOLOGY.fingerprint
+
+
+def test_a_file_with_something_else_is_ignored(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "topology.json").write_text('{"gpus": [{"uuid": 3}]}')
+    assert KnownTopology(tmp_path).read() is None
+    assert "topology in the state file ignored" in caplog.text
+
+
+def test_a_folder_that_cannot_be_written_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "state").write_text("a file, not a folder")
+    known = KnownTopology(tmp_path / "state")
+    known.write(TOPOLOGY)
+    known.write(TOPOLOGY)
+    assert caplog.text.count("topology not written") == 1

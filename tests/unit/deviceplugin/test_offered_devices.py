@@ -1,0 +1,39 @@
+from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.health import Health
+from gputopo_deviceplugin.offer import AssignedGpus, Withheld, offered, withheld_of
+
+A, B, C = map(GpuUuid, "ABC")
+HEALTH: Health = {A: None, B: None, C: "XID 79"}
+
+
+def test_only_gpus_with_a_container_stay_healthy_while_the_others_are_withheld() -> None:
+    withheld = Withheld("CompetingAllocator", "rival")
+    assert offered(HEALTH, None, frozenset()) == HEALTH
+    assert offered(HEALTH, withheld, frozenset([A])) == {A: None, B: "rival", C: "XID 79"}
+    broken_with_container = offered(HEALTH, withheld, frozenset([C]))
+    assert broken_with_container == {A: "rival", B: "rival", C: "XID 79"}
+
+
+def test_the_first_reason_is_reported() -> None:
+    assert withheld_of(connected=True, competitor=None, without_record=()) is None
+    lost = withheld_of(connected=True, competitor=None, without_record=("x/a", "x/b"))
+    assert lost is not None
+    assert lost.reason == "KubeletRecordsLost"
+    assert "x/a, x/b; delete them or drain the node" in lost.message
+    rival = withheld_of(connected=True, competitor="rival", without_record=("x/a",))
+    assert rival == Withheld("CompetingAllocator", "rival")
+    away = withheld_of(connected=False, competitor="rival", without_record=())
+    assert away is not None
+    assert away.reason == "APIServerUnreachable"
+
+
+def test_an_incomplete_list_of_kubelet_takes_no_gpu_away() -> None:
+    assigned = AssignedGpus()
+    assert not assigned.known
+    assigned.listed(frozenset([A]), complete=True)
+    assigned.add(frozenset([B]))
+    assigned.listed(frozenset(), complete=False)
+    assert assigned.gpus == {A, B}
+    assigned.listed(frozenset([B]), complete=True)
+    assert assigned.gpus == {B}
+    assert assigned.known

@@ -1,0 +1,121 @@
+"""Up to which change of the node's pods a status accounts for them."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+
+from gputopo_deviceplugin.kube import PodChange
+from gputopo_deviceplugin.podbook import PodBook
+from gputopo_deviceplugin.pods import Ask, PodKey, PodRecord, PodsVersion, record_of
+
+SILENCE_SECONDS = 0.05
+
+
+def pod(name: str, version: int, *, gpus: int = 1, live: bool = True) -> PodRecord:
+    asks = (Ask("main", gpus),) if gpus else ()
+    key = PodKey("default", name)
+    return PodRecord(f"uid-{name}", key, "n1", live, False, asks, {}, False, version)
+
+
+class Source:
+    """Lists and changes that a test gives, one after the other."""
+
+    def __init__(self) -> None:
+        self.listed: asyncio.Queue[tuple[list[PodRecord], str]] = asyncio.Queue()
+        self.changed: asyncio.Queue[PodChange | None] = asyncio.Queue()
+
+    async def pods(self) -> tuple[list[PodRecord], str]:
+        return await self.listed.get()
+
+    async def changes(self, resource_version: str) -> AsyncGenerator[PodChange, None]:  # noqa: ARG002
+        while (change := await self.changed.get()) is not None:
+            yield change
+
+    async def pod(self, key: PodKey) -> PodRecord | None:
+        raise AssertionError(key)
+
+
+class Watched:
+    """A pod book that follows a source."""
+
+    def __init__(self, silence_seconds: float = 60.0) -> None:
+        self.source = Source()
+        self.ends = 0
+        self.book = PodBook(self.source, silence_seconds=silence_seconds, on_end=self._end)
+        self.task = asyncio.create_task(self.book.run())
+
+    def _end(self) -> None:
+        self.ends += 1
+
+    def state(self) -> tuple[PodsVersion | None, int]:
+        """Return the version, and how often ends were reported."""
+        return self.book.version, self.ends
+
+    async def list(self, version: str, *records: PodRecord) -> None:
+        await self.source.listed.put(([*records], version))
+        await self._settled()
+
+    async def change(self, record: PodRecord | None, *, deleted: bool = False) -> None:
+        await self.source.changed.put(None if record is None else PodChange(record, deleted))
+        await self._settled()
+
+    async def _settled(self) -> None:
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    async def stop(self) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+async def test_only_ends_of_pods_with_gpus_must_be_accounted_for() -> None:
+    watched = Watched()
+    assert watched.state() == (None, 0)
+    await watched.list("10", pod("a", 5))
+    assert watched.state() == (PodsVersion(10, 10), 1)
+    await watched.change(pod("a", 11))
+    await watched.change(pod("cpu", 12, gpus=0))
+    await watched.change(pod("cpu", 13, gpus=0), deleted=True)
+    assert watched.state() == (PodsVersion(13, 10), 1)
+    await watched.change(pod("a", 14, live=False))
+    assert watched.state() == (PodsVersion(14, 14), 2)
+    await watched.change(pod("a", 15, live=False), deleted=True)
+    assert watched.state() == (PodsVersion(15, 15), 3)
+    await watched.stop()
+
+
+async def test_a_list_after_a_broken_watch_must_be_accounted_for_even_if_it_is_older() -> None:
+    watched = Watched()
+    await watched.list("5000", pod("a", 5))
+    await watched.change(None)
+    await watched.list("300", pod("a", 5))  # etcd was restored
+    assert watched.state() == (PodsVersion(300, 300), 2)
+    await watched.stop()
+
+
+async def test_a_list_after_silence_counts_only_where_it_shows_something_new() -> None:
+    watched = Watched(SILENCE_SECONDS)
+    await watched.list("10", pod("a", 5))
+    await asyncio.sleep(2 * SILENCE_SECONDS)
+    await watched.list("20", pod("a", 5))
+    assert watched.state() == (PodsVersion(20, 10), 1)
+    await asyncio.sleep(2 * SILENCE_SECONDS)
+    await watched.list("30")
+    assert watched.state() == (PodsVersion(30, 30), 2)
+    await watched.stop()
+
+
+def test_versions_may_go_back() -> None:
+    assert PodsVersion(20, 10).later(25) == PodsVersion(25, 10)
+    assert PodsVersion(20, 10).later(5) == PodsVersion(5, 5)
+
+
+def test_a_version_that_is_no_number_is_zero() -> None:
+    metadata = {"uid": "u", "namespace": "x", "name": "a"}
+
+    def version(text: str | None) -> int:
+        return record_of({"metadata": {**metadata, "resourceVersion": text}}, "r").resource_version
+
+    assert version("17") == 17
+    assert [version(text) for text in (None, "", "abc", "-1", "9" * 20)] == [0] * 5
+    assert replace(pod("a", 1)).resource_version == 1

@@ -1,0 +1,316 @@
+"""GPUs of pods that were deleted or have ended: used until it is known that no process is left."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from gputopo.api.annotations import GpusAnnotation
+from gputopo.api.enums import PolicyName
+from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
+from gputopo.topology.catalogue import named
+from gputopo_extender.book import Book, State
+from gputopo_extender.endings import LONGEST_WAIT_SECONDS
+from gputopo_extender.evaluate import Evaluation, ReasonClass, answers_of, evaluation
+from gputopo_extender.ledger import Ledger
+from gputopo_extender.pods import PodRecord, record_of
+from gputopo_extender.request import Ask, read
+from gputopo_extender.retries import Retries
+from gputopo_extender.topologies import Unreadable, node_of
+from objects import Document, at_version, container_states, pod, topology_object
+
+DGX = named("dgx1-v100", node="n1")
+BOUND, DELETED, LATER = 10, 20, 30
+
+
+class Clock:
+    """A clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class World:
+    """A ledger of one node, whose agent reports the pods' version unless told otherwise."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.ledger = Ledger(self.clock)
+        self.report(BOUND)
+
+    def report(
+        self, version: int | None, held: Mapping[int, str] | None = None, *, deleted: bool = False
+    ) -> None:
+        marked = held if deleted and held else ()
+        document = topology_object("n1", DGX, held=held, deleted=marked, pods_version=version)
+        self.ledger.put_topology(node_of(document))
+
+    def put(self, document: Document, version: int = BOUND) -> None:
+        self.ledger.put_pod(record(at_version(document, version)))
+
+    def delete(self, document: Document, version: int = DELETED) -> None:
+        last = record(at_version(document, version))
+        self.ledger.drop_pod(last.uid, last)
+
+    @property
+    def book(self) -> Book:
+        found = self.ledger.book("n1")
+        assert isinstance(found, Book)
+        return found
+
+    def asked(self, gpus: int) -> Evaluation:
+        ask = read(record(pod("next", gpus)), resource=RESOURCE, default_policy=PolicyName.PRESERVE)
+        assert isinstance(ask, Ask)
+        states = [self.ledger.states().get("n1")]
+        return evaluation(["n1"], states, answers_of(states, ask.shape))
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def record(document: Document) -> PodRecord:
+    found = record_of(document, RESOURCE)
+    assert found is not None
+    return found
+
+
+def bound(name: str = "old", *gpus: int, phase: str = "Running", states: str = "") -> Document:
+    uuids = [DGX.gpus[index].uuid for index in gpus or (0, 1)]
+    annotation = GpusAnnotation(
+        uid=f"uid-{name}", node="n1", generation=1, containers={"main": uuids}
+    )
+    document = pod(
+        name,
+        len(uuids),
+        node="n1",
+        phase=phase,
+        annotations={GPUS_ANNOTATION: annotation.dump()},
+    )
+    document["status"]["containerStatuses"] = container_states(*states.split())
+    return document
+
+
+RUNNING = bound(states="running")
+ENDED = bound(phase="Succeeded", states="terminated")
+
+
+def test_a_pod_that_kubelet_reported_as_stopped_frees_its_gpus_at_once(world: World) -> None:
+    world.put(RUNNING)
+    world.report(BOUND, {0: "uid-old", 1: "uid-old"})
+    assert world.book.used == 0b11
+    world.put(ENDED, 15)
+    assert world.book.used == 0
+    world.report(15, {0: "uid-old", 1: "uid-old"})
+    world.delete(ENDED)
+    assert world.book.used == 0, "the status lists it, but it is known to have ended"
+    world.report(DELETED)
+    assert (world.book.used, world.ledger.ended_pods("n1")) == (0, [])
+    world.report(DELETED, {0: "uid-old"})
+    assert world.book.used == 0b1, "an end is not remembered for longer than needed"
+
+
+def test_the_event_of_a_deletion_may_be_the_first_to_show_that_it_stopped(world: World) -> None:
+    world.put(RUNNING)
+    world.delete(ENDED)
+    assert world.book.used == 0
+
+
+def test_a_forced_deletion_keeps_the_gpus_until_the_agent_confirms(world: World) -> None:
+    world.put(RUNNING)
+    world.delete(RUNNING)
+    assert (world.book.used, world.book.deleted, world.book.free) == (0b11, 0b11, 0b11111100)
+    assert world.ledger.ended_pods("n1") == ["default/old"]
+    world.report(DELETED - 1)
+    assert world.book.used == 0b11, "the status was written before the agent knew of it"
+    world.report(DELETED, {0: "uid-old", 1: "uid-old"})
+    assert world.book.used == 0b11
+    world.report(LATER, {0: "uid-old", 1: "uid-old"}, deleted=True)
+    assert (world.book.used, world.book.deleted) == (0b11, 0b11)
+    world.report(LATER)
+    assert (world.book.used, world.book.deleted, world.book.shared) == (0, 0, 0)
+    assert world.ledger.ended_pods("n1") == []
+
+
+def test_an_agent_that_was_faster_than_the_watch_of_pods_is_believed(world: World) -> None:
+    world.put(RUNNING)
+    world.report(LATER)
+    world.delete(RUNNING)
+    assert world.book.used == 0
+
+
+def test_pod_garbage_collection_is_no_word_of_kubelet(world: World) -> None:
+    world.put(RUNNING)
+    collected = bound(phase="Failed", states="running")
+    world.put(collected, 15)
+    world.delete(collected)
+    assert world.book.used == 0b11
+    world.report(15)
+    assert world.book.used == 0, "the end is when the phase became terminal"
+
+
+def test_an_ended_pod_that_kubelet_reports_as_stopped_later_is_free_then(world: World) -> None:
+    world.put(RUNNING)
+    world.put(bound(phase="Failed", states="running"), 15)
+    assert world.book.used == 0b11
+    world.put(bound(phase="Failed", states="terminated"), 16)
+    assert world.book.used == 0
+
+
+def test_a_pod_that_kubelet_rejected_is_free_unless_it_had_started_before(world: World) -> None:
+    rejected = bound(phase="Failed")
+    rejected["status"]["reason"] = "UnexpectedAdmissionError"
+    world.put(bound(phase="Pending"))
+    world.put(rejected, 15)
+    assert world.book.used == 0
+    again = bound("restarted", 4, states="running")
+    world.put(again)
+    kubelet_restarted = bound("restarted", 4, phase="Failed")
+    kubelet_restarted["status"]["reason"] = "NodeAffinity"
+    world.put(kubelet_restarted, 16)
+    world.put(kubelet_restarted, 17)
+    assert world.book.used == 0b10000
+
+
+def test_a_pod_that_was_never_bound_leaves_nothing(world: World) -> None:
+    world.put(pod("waits", 2))
+    world.delete(pod("waits", 2))
+    assert (world.book.used, world.ledger.ended_pods("n1")) == (0, [])
+
+
+def test_the_process_of_a_deleted_pod_counts_whatever_the_ledger_knows(world: World) -> None:
+    world.report(BOUND, {3: "uid-unknown"}, deleted=True)
+    assert (world.book.used, world.book.deleted) == (0b1000, 0b1000)
+    assert world.ledger.ended_pods("n1") == ["default/uid-unknown"]
+    world.put(RUNNING)
+    world.put(ENDED, 15)
+    world.report(15, {0: "uid-old"}, deleted=True)
+    assert world.book.used == 0b1, "kubelet's word does not outweigh a process"
+
+
+def test_an_agent_that_does_not_report_versions_frees_gpus_at_once(world: World) -> None:
+    world.report(None, {0: "uid-old", 1: "uid-old"})
+    world.put(RUNNING)
+    assert world.book.used == 0b11
+    world.delete(RUNNING)
+    assert (world.book.used, world.book.deleted) == (0, 0)
+
+
+def test_a_pod_that_vanished_between_two_lists_was_deleted(world: World) -> None:
+    world.put(RUNNING)
+    world.ledger.replace_pods([], epoch=world.ledger.begin_pod_list(), version=DELETED)
+    assert world.book.used == 0b11
+    world.report(DELETED)
+    assert world.book.used == 0
+
+
+def test_pods_that_ended_before_a_list_are_not_new_in_the_next(world: World) -> None:
+    collected = record(at_version(bound(phase="Failed", states="running"), 15))
+    world.ledger.replace_pods([collected], epoch=world.ledger.begin_pod_list(), version=15)
+    assert world.book.used == 0b11
+    world.report(15)
+    assert world.book.used == 0
+    world.report(14)
+    world.ledger.replace_pods([collected], epoch=world.ledger.begin_pod_list(), version=16)
+    world.ledger.drop_pod(collected.uid, collected)
+    assert world.book.used == 0
+
+
+def test_what_nobody_confirms_is_free_after_a_while_without_any_event(world: World) -> None:
+    world.put(RUNNING)
+    world.delete(RUNNING)
+    changes = world.ledger.changes()
+    world.clock.now += LONGEST_WAIT_SECONDS - 1
+    assert world.book.used == 0b11
+    assert world.ledger.changes() == changes
+    world.clock.now += 1
+    assert world.book.used == 0
+    assert world.ledger.changes() > changes
+
+
+def test_the_end_of_a_pod_outlives_the_topology_of_its_node(world: World) -> None:
+    world.put(RUNNING)
+    world.ledger.drop_topology("n1")
+    world.delete(RUNNING)
+    assert world.ledger.book("n1") is None
+    world.report(BOUND)
+    assert world.book.used == 0b11
+    world.ledger.put_topology(Unreadable("n1", "why"))
+    assert world.ledger.ended_pods("n1") == ["default/old"]
+    world.report(DELETED)
+    assert world.book.used == 0
+
+
+def test_the_end_of_a_pod_on_a_node_that_never_returns_is_forgotten(world: World) -> None:
+    world.put(RUNNING)
+    world.ledger.drop_topology("n1")
+    world.delete(RUNNING)
+    world.clock.now += LONGEST_WAIT_SECONDS
+    world.ledger.book("n1")
+    assert world.ledger.ended_pods("n1") == []
+
+
+def test_after_a_restore_of_etcd_smaller_versions_confirm_and_pods_come_back(world: World) -> None:
+    world.put(RUNNING, 90)
+    world.put(bound("other", 4, states="running"), 91)
+    world.delete(RUNNING, 95)
+    world.delete(bound("other", 4, states="running"), 96)
+    restored = record(at_version(bound("other", 4, states="running"), 40))
+    world.ledger.replace_pods([restored], epoch=world.ledger.begin_pod_list(), version=50)
+    assert (world.book.used, world.book.deleted) == (0b10011, 0b11)
+    world.report(50, {4: "uid-other"})
+    assert (world.book.used, world.book.deleted) == (0b10000, 0)
+
+
+def test_gpus_that_a_live_pod_has_as_well_are_not_freed_by_the_end_of_the_other(
+    world: World,
+) -> None:
+    world.put(RUNNING)
+    world.put(bound("new", 1, 2, states="running"))
+    world.delete(RUNNING)
+    assert (world.book.used, world.book.deleted, world.book.shared) == (0b111, 0b1, 0)
+
+
+def test_a_deleted_pod_of_another_scheduler_counts_by_number(world: World) -> None:
+    foreign = pod("foreign", 3, node="n1", phase="Running")
+    world.put(foreign)
+    world.delete(foreign)
+    assert world.book.unknown == 3
+    world.report(DELETED)
+    assert world.book.unknown == 0
+
+
+def test_victims_of_a_preemption_are_left_out_but_for_processes_of_deleted_pods(
+    world: World,
+) -> None:
+    world.put(RUNNING)
+    world.put(bound("gone", 4, states="running"))
+    world.report(BOUND, {0: "uid-old", 1: "uid-old", 5: "uid-earlier"}, deleted=True)
+    world.report(BOUND, {0: "uid-old", 1: "uid-old", 4: "uid-gone"})
+    world.delete(bound("gone", 4, states="running"))
+    state = world.ledger.state_without("n1", {"uid-old"})
+    assert isinstance(state, State)
+    assert (state.free, state.deleted) == (0b11101111, 0b10000)
+
+
+def test_a_pod_that_waits_for_processes_of_a_deleted_pod_is_told_which(world: World) -> None:
+    world.put(RUNNING)
+    world.delete(RUNNING)
+    found = world.asked(7)
+    assert found.failed() == {"n1": "GPUs in use by processes of deleted pods"}
+    assert found.misfits() == {ReasonClass.DELETED_PODS: 1}
+    reason = Retries(world.ledger).reason(record(pod("next", 7)), found)
+    assert reason == (
+        "n1: GPUs in use by processes of deleted pod default/old: waiting until they end"
+    )
+    assert world.asked(6).fits() == ["n1"]
+
+
+def test_a_pod_that_would_not_fit_without_the_process_waits_for_other_pods(world: World) -> None:
+    world.put(RUNNING)
+    world.put(bound("live", 7, states="running"))
+    world.delete(RUNNING)
+    assert world.asked(8).misfits() == {ReasonClass.BUSY: 1}

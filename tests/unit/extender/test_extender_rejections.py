@@ -1,0 +1,132 @@
+"""Nodes whose kubelet rejected a pod are left out for a while."""
+
+from typing import Any
+
+from gputopo.api.names import RESOURCE
+from gputopo.topology.catalogue import named
+from gputopo_extender.book import Book
+from gputopo_extender.ledger import Ledger
+from gputopo_extender.pods import PodRecord, record_of
+from gputopo_extender.rejections import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
+from gputopo_extender.topologies import node_of
+from objects import container_states, pod, topology_object
+
+REJECTED = {
+    "phase": "Failed",
+    "reason": "UnexpectedAdmissionError",
+    "message": "Pod was rejected: the node agent cannot read the pod",
+}
+
+
+class World:
+    """One node, and pods that are bound there one after the other."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.made = 0
+        self.ledger = Ledger(lambda: self.now)
+        self.ledger.put_topology(node_of(topology_object("n1", named("dgx1-v100", node="n1"))))
+
+    def live(self, **status: Any) -> PodRecord:
+        """Show a pod that was bound a moment ago, and then its status."""
+        self.made += 1
+        self.ledger.put_pod(self._pod({"phase": "Pending"}))
+        last = self._pod(status)
+        self.ledger.put_pod(last)
+        return last
+
+    def _pod(self, status: dict[str, Any]) -> PodRecord:
+        document = pod(f"p{self.made}", node="n1")
+        if status.pop("deleting", False):
+            document["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        document["status"] = status
+        found = record_of(document, RESOURCE)
+        assert found is not None
+        return found
+
+    def away(self) -> str | None:
+        book = self.ledger.book("n1")
+        assert isinstance(book, Book)
+        return book.away
+
+
+def test_a_node_is_left_out_after_a_rejection_and_comes_back_by_itself() -> None:
+    world = World()
+    world.live(**REJECTED)
+    assert world.away() == (
+        "kubelet rejected pod default/p1 (UnexpectedAdmissionError: Pod was rejected: the node "
+        "agent cannot read the pod): the node is not used for 15 s"
+    )
+    world.now += FIRST_PAUSE_SECONDS - 0.1
+    assert world.away() is not None
+    world.now += 0.1
+    assert world.away() is None
+
+
+def test_each_further_rejection_doubles_the_pause_up_to_two_minutes() -> None:
+    world = World()
+    pauses = []
+    for _ in range(5):
+        world.live(**REJECTED)
+        began = world.now
+        while world.away():
+            world.now += 1
+        pauses.append(world.now - began)
+    assert pauses == [15, 30, 60, 120, LONGEST_PAUSE_SECONDS]
+
+
+def test_pods_that_were_bound_before_the_first_rejection_count_once() -> None:
+    world = World()
+    for _ in range(8):
+        world.live(**REJECTED)
+    world.now += FIRST_PAUSE_SECONDS
+    assert world.away() is None
+
+
+def test_a_pod_that_runs_after_the_pause_ends_the_doubling_and_one_before_does_not() -> None:
+    world = World()
+    running = {"phase": "Running", "containerStatuses": container_states("running")}
+    world.live(**REJECTED)
+    world.live(**running)
+    assert world.away() is not None
+    world.now += FIRST_PAUSE_SECONDS
+    world.live(**REJECTED)
+    world.now += FIRST_PAUSE_SECONDS
+    assert world.away() is not None, "30 s"
+    world.now += FIRST_PAUSE_SECONDS
+    world.live(**running)
+    world.live(**REJECTED)
+    world.now += FIRST_PAUSE_SECONDS
+    assert world.away() is None
+
+
+def test_a_rejection_is_forgotten_after_ten_minutes() -> None:
+    world = World()
+    world.live(**REJECTED)
+    world.now += 700
+    world.live(**REJECTED)
+    world.now += FIRST_PAUSE_SECONDS
+    assert world.away() is None
+
+
+def test_other_ends_are_no_reason_to_leave_a_node_out() -> None:
+    world = World()
+    world.live(**REJECTED, deleting=True)
+    world.live(**{**REJECTED, "reason": "OutOfcpu"})
+    world.live(phase="Failed", containerStatuses=container_states("failed"))
+    assert world.away() is None
+
+
+def test_a_rejection_that_was_there_before_the_extender_is_not_counted() -> None:
+    world, other = World(), World()
+    last = world.live(**REJECTED)
+    other.ledger.replace_pods([last], epoch=other.ledger.begin_pod_list(), version=1)
+    assert other.away() is None
+
+
+def test_what_the_agent_says_of_itself_comes_first() -> None:
+    world = World()
+    document = topology_object("n1", named("dgx1-v100", node="n1"), away="Stopping")
+    world.ledger.put_topology(node_of(document))
+    world.live(**REJECTED)
+    assert world.away() == "the node's agent is not ready: Stopping: the message"

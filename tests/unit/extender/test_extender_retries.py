@@ -1,0 +1,134 @@
+"""Pods that fit nowhere although kube-scheduler counts enough free GPUs."""
+
+import asyncio
+
+import pytest
+
+from gputopo.api.names import RESOURCE
+from gputopo.placement.score import Candidate
+from gputopo_extender import retries as module
+from gputopo_extender.evaluate import Answer, Evaluation, Misfit, ReasonClass
+from gputopo_extender.ledger import Ledger
+from gputopo_extender.pods import PodRecord, record_of
+from gputopo_extender.retries import LONGEST_WAIT_SECONDS, Retries
+from objects import pod
+from virtual_time import runner
+
+BUSY = Misfit(ReasonClass.BUSY, "too few free GPUs")
+SMALL = Misfit(ReasonClass.TOO_SMALL, "too few GPUs")
+ELSEWHERE = Misfit(ReasonClass.RESERVED_ELSEWHERE, "the pod is being bound to another node")
+UNOBSERVED = Misfit(ReasonClass.UNOBSERVED, "unobserved")
+
+
+def record(name: str = "a", *, grouped: bool = False, node: str | None = None) -> PodRecord:
+    document = pod(name, node=node)
+    if grouped:
+        document["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+    found = record_of(document, RESOURCE)
+    assert found is not None
+    return found
+
+
+def evaluated(*answers: Answer) -> Evaluation:
+    nodes = [f"n{number}" for number in range(len(answers))]
+    return Evaluation(nodes, nodes, dict(zip(nodes, answers, strict=True)))
+
+
+class Filter:
+    """What filter does for one pod, with a ledger that changes at a given time."""
+
+    def __init__(self, retries: Retries, ledger: Ledger) -> None:
+        self.retries, self.ledger = retries, ledger
+        self.evaluated = 0
+
+    def __call__(
+        self, pod: PodRecord, found: Evaluation, *, then: Evaluation, after: float
+    ) -> tuple[Evaluation, float]:
+        """Return the result and the seconds it took."""
+        with runner() as loop:
+            return loop.run(self._settled(pod, found, then, after))
+
+    async def _settled(
+        self, pod: PodRecord, found: Evaluation, then: Evaluation, after: float
+    ) -> tuple[Evaluation, float]:
+        loop = asyncio.get_running_loop()
+        loop.call_later(after, self.ledger.drop_topology, "n0")
+
+        async def again() -> Evaluation:
+            self.evaluated += 1
+            return then
+
+        return await self.retries.settled(pod, found, again), loop.time()
+
+
+@pytest.fixture
+def filtered() -> Filter:
+    ledger = Ledger()
+    return Filter(Retries(ledger), ledger)
+
+
+FITS = Evaluation([], [], {"n0": Candidate(match=None, lost_mb_per_s=0)})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [BUSY, ELSEWHERE, UNOBSERVED])
+def test_a_pod_waits_for_a_change_of_the_ledger_once(filtered: Filter, kind: Misfit) -> None:
+    busy = evaluated(kind, SMALL)
+    found, seconds = filtered(record(), busy, then=FITS, after=0.035)
+    assert (found, filtered.evaluated) == (FITS, 1)
+    assert 0.035 <= seconds < 0.06
+    assert filtered.retries.reason(record(), found) is None
+    found, seconds = filtered(record(), busy, then=FITS, after=0.0)
+    assert (found, seconds) == (busy, 0.0), "once per pod"
+    assert filtered(record("b"), busy, then=FITS, after=0.0)[0] is FITS
+
+
+def test_a_pod_that_does_not_fit_after_the_wait_is_tried_again_later(filtered: Filter) -> None:
+    busy = evaluated(SMALL, BUSY, BUSY, BUSY, BUSY)
+    found, seconds = filtered(record(), busy, then=busy, after=0.035)
+    assert (found, filtered.evaluated) == (busy, 1)
+    assert LONGEST_WAIT_SECONDS <= seconds < LONGEST_WAIT_SECONDS + 0.02
+    assert filtered.retries.reason(record(), found) == (
+        "kube-scheduler counts enough free GPUs, gputopo does not yet: n1: too few free GPUs; "
+        "n2: too few free GPUs; n3: too few free GPUs; and 1 more nodes"
+    )
+
+
+@pytest.mark.parametrize(
+    ("waiting", "found"),
+    [
+        (record(grouped=True), evaluated(BUSY)),
+        (record(), evaluated(SMALL)),
+        (record(), evaluated()),
+        (record(), FITS),
+    ],
+)
+def test_who_waits_for_other_pods_or_fits_is_answered_at_once(
+    filtered: Filter, waiting: PodRecord, found: Evaluation
+) -> None:
+    assert filtered(waiting, found, then=FITS, after=1.0) == (found, 0.0)
+    assert filtered.retries.reason(waiting, found) is None
+
+
+def test_processes_of_deleted_pods_are_named_at_once_also_to_groups(filtered: Filter) -> None:
+    deleted = evaluated(BUSY, Misfit(ReasonClass.DELETED_PODS, "GPUs in use by processes"))
+    for waiting in (record(), record(grouped=True)):
+        assert filtered(waiting, deleted, then=FITS, after=0.0) == (deleted, 0.0)
+        reason = filtered.retries.reason(waiting, deleted)
+        assert reason == "n1: GPUs in use by processes: waiting until they end"
+
+
+def test_pods_that_are_gone_or_bound_are_forgotten(
+    filtered: Filter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MOST_REMEMBERED", 2)
+    for waiting in (record("a"), record("b", node="n1"), record("c")):
+        filtered.ledger.put_pod(waiting)
+    busy = evaluated(BUSY)
+
+    def waits(name: str) -> bool:
+        return filtered(record(name), busy, then=FITS, after=0.0)[0] is FITS
+
+    assert [waits(name) for name in "abc"] == [True, True, True]
+    assert not waits("a"), "it still waits, unlike b, which is bound"
+    assert waits("d"), "the oldest has to go"
+    assert waits("a")
