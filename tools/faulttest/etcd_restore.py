@@ -7,6 +7,7 @@ from pathlib import Path
 from faulttest import pods
 from faulttest.bench import Bench
 from faulttest.scenario import Options
+from localcluster import containers
 
 _AGE_SECONDS = 600.0
 _CHURN_SECONDS = 5.0
@@ -14,6 +15,8 @@ _LOOK_SECONDS = 60.0
 _RECOVERY_SECONDS = 120.0
 _GPUS = 8
 _STORES = ("kube-apiserver", "etcd")
+# As Kubernetes' documentation says: they watch from versions that are not there any more.
+_RESTARTED = ("kube-controller-manager", "kube-scheduler")
 
 
 def carry_out(bench: Bench, options: Options) -> None:
@@ -29,17 +32,18 @@ def carry_out(bench: Bench, options: Options) -> None:
     bench.start(pods.pod("also-unknown", 3, bench.image, third))
     _churn(bench, third, options.seconds or _AGE_SECONDS)
     version = _version(bench)
-    restarts = _restarts(bench)
+    extenders = _extenders()
     _restore(bench, copy)
     bench.seen["resource version before and after"] = f"{version}, {_version(bench)}"
     bench.tell(f"restored: version {version} is {_version(bench)}")
+    _place_at_once(bench)
     time.sleep(_LOOK_SECONDS)
-    bench.seen["pods a minute after the restore"] = {
+    bench.seen["pods a minute later"] = {
         pod.name: f"{pod.phase} on {pod.node} {pod.why}".strip()
         for pod in bench.follower.pods()
         if pod.namespace == pods.NAMESPACE
     }
-    bench.seen["restarts of the scheduler's containers"] = _restarts(bench) - restarts
+    bench.seen["the extenders ran on"] = extenders == _extenders()
     bench.remove_pods()
     began = time.monotonic()
     full = [bench.create(pods.pod(f"all-of-{n}", _GPUS, bench.image, n)) for n in bench.nodes]
@@ -50,6 +54,24 @@ def carry_out(bench: Bench, options: Options) -> None:
     )
     bench.seen["seconds until each node gave out all GPUs"] = round(time.monotonic() - began, 1)
     bench.judge_failed(full)
+
+
+def _place_at_once(bench: Bench) -> None:
+    """Create pods for GPUs that only pods unknown to the restored API server used."""
+    began = time.monotonic()
+    uids = [
+        bench.create(pods.pod("beside-the-old", 4, bench.image, bench.nodes[1])),
+        bench.create(pods.pod("after-the-unknown", _GPUS, bench.image, bench.nodes[2])),
+    ]
+    bench.reach(
+        "pods that were created right after the restore run",
+        lambda: all(bench.runs(uid) for uid in uids),
+        _RECOVERY_SECONDS,
+    )
+    bench.seen["seconds until pods created right after the restore ran"] = round(
+        time.monotonic() - began, 1
+    )
+    bench.judge_failed(uids)
 
 
 def _copy(bench: Bench, target: Path) -> None:
@@ -66,7 +88,14 @@ def _restore(bench: Bench, copy: Path) -> None:
         bench.cluster.set_part(part, on=False)
     shutil.rmtree(_data(bench))
     copy.rename(_data(bench))
+    for part in _RESTARTED:
+        bench.cluster.set_part(part, on=False)
     bench.cluster.set_part("etcd", on=True)
+    for node in bench.nodes:
+        bench.cluster.set_kubelet(node, on=False)
+        bench.cluster.set_kubelet(node, on=True)
+    killed = containers.kill("kube-scheduler")
+    bench.tell(f"kubelets and {killed} kube-schedulers restarted; gputopo's own programs run on")
 
 
 def _data(bench: Bench) -> Path:
@@ -93,17 +122,10 @@ def _version(bench: Bench) -> int:
     return int(listed["metadata"]["resourceVersion"])
 
 
-def _restarts(bench: Bench) -> int:
-    def count() -> int:
-        path = "/api/v1/namespaces/gputopo-system/pods"
-        selector = "app.kubernetes.io/component=scheduler"
-        found = bench.client.get(path, labelSelector=selector)["items"]
-        counts = [
-            status["restartCount"]
-            for pod in found
-            for kind in ("containerStatuses", "initContainerStatuses")
-            for status in pod["status"].get(kind, [])
-        ]
-        return sum(counts)
-
-    return bench.patient(count)
+def _extenders() -> set[tuple[int, str]]:
+    """Return the processes of the extender, by number and container."""
+    return {
+        (process.pid, process.container_id)
+        for process in containers.processes()
+        if "gputopo-extender" in containers.read(process.pid, "cmdline")
+    }

@@ -23,7 +23,9 @@ def carry_out(bench: Bench, _: Options) -> None:
         },
     )
     bench.reach("the quota is in force", lambda: "hard" in _get(bench, "no-profiles"))
-    bench.client.create(_JOBS, manifests.job("limited", 2, bench.image, _JOB_SECONDS, "Ring"))
+    job = manifests.job("limited", 2, bench.image, _JOB_SECONDS, "Ring")
+    job["spec"]["workload"] = {"profile": "not-there-yet"}  # the operator creates it
+    bench.client.create(_JOBS, job)
     bench.seen["seconds until the GPUJob has a status that names the quota"] = bench.reach(
         "the GPUJob's status names the quota",
         lambda: "quota" in _conditions(bench, "limited"),

@@ -1,5 +1,6 @@
 """A node comes back from a reboot with one GPU less and other minors, while pods run on it."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,8 +15,10 @@ from gputopo.topology.model import GpuIndex, NodeTopology
 from localcluster.fakegpus import device_lines
 from showcase.kubectl import KubectlError
 from showcase.truth import holders
+from soaktest import truth
 
 _MISSING = 2
+_RESTART_SECONDS = 20.0
 _PUBLISHED_SECONDS = 120.0
 _START_SECONDS = 120.0
 
@@ -31,7 +34,9 @@ def carry_out(bench: Bench, _: Options) -> None:
     with _with_gpus(folder, without(whole, _MISSING)):
         bench.cluster.node_on(node)
         _wait_published(bench, node, len(whole.gpus) - 1)
+        time.sleep(_RESTART_SECONDS)
         bench.seen["pods of before, with one GPU less"] = _texts(bench, before)
+        _compare(bench, node)
         bench.remove_pods()
         _fill(bench, node, len(whole.gpus) - 1)
         bench.remove_pods()
@@ -107,6 +112,17 @@ def _fill(bench: Bench, node: str, gpus: int) -> None:
                 bench.finding("containers with other GPUs than recorded", str(one))
     except KubectlError as error:
         bench.finding("records not read", str(error))
+
+
+def _compare(bench: Bench, node: str) -> None:
+    """Find containers whose device nodes are not those of the GPUs in their environment."""
+    uuids = {gpu["minor"]: gpu["uuid"] for gpu in bench.topology(node)["spec"]["gpus"]}
+    for one in truth.running():
+        devices = {uuids.get(minor, f"minor {minor}") for minor in one.minors}
+        if one.node == node and devices != set(one.visible):
+            name = bench.follower.seen[one.pod_uid].name
+            text = f"{name}: environment {sorted(one.visible)}, device nodes {sorted(devices)}"
+            bench.finding("containers with other GPUs than recorded", text)
 
 
 def _texts(bench: Bench, uids: list[str]) -> dict[str, str]:

@@ -9,7 +9,6 @@ from soaktest.journal import Journal
 from soaktest.world import PodView, World, view
 
 _PATH = "/api/v1/pods"
-_VERSION_AHEAD = "Too large resource version"
 
 
 class Follower:
@@ -60,18 +59,21 @@ class Follower:
     def _run(self) -> None:
         while not self._ended.is_set():
             try:
-                if not self._version:
+                if not self._version or self._went_back():
                     self._list()
                 for kind, found in self._client.watch(_PATH, self._version):
                     self._fold(kind, found)
             except RefusedError:
                 self._version = ""
                 time.sleep(0.3)
-            except AwayError as error:
+            except AwayError:
                 self._journal.count("watches broken")
-                if _VERSION_AHEAD in str(error):  # etcd was restored from a backup
-                    self._version = ""
                 time.sleep(0.3)
+
+    def _went_back(self) -> bool:
+        """Whether etcd was restored from a backup: a watch from a later version says nothing."""
+        listed = self._client.get(_PATH, limit="1")
+        return int(listed["metadata"]["resourceVersion"]) < int(self._version)
 
     def _list(self) -> None:
         listed = self._client.get(_PATH)
