@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
             installed,
             Cluster(current_paths(), Progress()),
             [SCENARIOS[name] for name in names],
-            Options(options.rounds, options.seconds, options.seed),
+            Options(options.rounds, options.seconds),
             log,
         )
     write(
@@ -58,7 +58,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--rounds", type=int, help="how often a scenario repeats its steps")
     parser.add_argument("--seconds", type=float, help="how long its fault lasts")
-    parser.add_argument("--seed", type=int, default=1, help="of its random moments (1)")
     parser.add_argument("--log", type=Path, help="file for every step")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     return parser

@@ -73,16 +73,15 @@ def _judge(bench: Bench, before: set[str]) -> None:
 
 
 def _running(bench: Bench) -> list[PodView]:
-    return [pod for pod in _mine(bench) if bench.runs(pod.uid)]
+    return [pod for pod in bench.follower.pods() if _is_mine(pod) and bench.runs(pod.uid)]
 
 
 def _failed(bench: Bench) -> list[PodView]:
-    return [pod for pod in list(bench.follower.seen.values()) if _is_mine(pod, "Failed")]
+    """Return all pods of the Deployment that ever failed, also those that are gone."""
+    return [
+        pod for pod in list(bench.follower.seen.values()) if _is_mine(pod) and pod.phase == "Failed"
+    ]
 
 
-def _mine(bench: Bench) -> list[PodView]:
-    return [pod for pod in bench.follower.pods() if _is_mine(pod, "Running")]
-
-
-def _is_mine(pod: PodView, phase: str) -> bool:
-    return pod.namespace == NAMESPACE and pod.phase == phase
+def _is_mine(pod: PodView) -> bool:
+    return pod.namespace == NAMESPACE

@@ -2,8 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -150,13 +149,6 @@ class Bench:
             time.sleep(0.1)
         self.finding(kind, f"{what}: not within {seconds:g} s")
         return None
-
-    @contextmanager
-    def timed(self, name: str) -> Iterator[None]:
-        """Report the seconds of a block."""
-        began = time.monotonic()
-        yield
-        self.seen[name] = round(time.monotonic() - began, 2)
 
     def patient(self, ask: Callable[[], Value]) -> Value:
         """Repeat a request while the API server does not answer.

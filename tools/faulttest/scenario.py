@@ -15,12 +15,10 @@ class Options:
     Attributes:
         rounds: how often it repeats its steps.
         seconds: how long its fault lasts.
-        seed: of its random moments.
     """
 
     rounds: int | None = None
     seconds: float | None = None
-    seed: int = 1
 
 
 @dataclass(frozen=True, slots=True)
