@@ -29,12 +29,13 @@ class Observed:
 
     Attributes:
         gpus: health and user of every GPU.
-        pods_version: of the pods that were known before users and processes were looked at.
+        pods_version: of the pods that were known before users and processes were looked at; None
+            where kubelet has not listed its pods yet, so that the status accounts for nothing new.
         processes_seen: False where no process of a deleted pod can be seen.
     """
 
     gpus: Sequence[ObservedGpu]
-    pods_version: PodsVersion
+    pods_version: PodsVersion | None
     processes_seen: bool
 
 
@@ -106,15 +107,19 @@ def status_of(
     )
     if status == before:
         return before
+    if observed.pods_version is None:
+        return status
     newest = str(observed.pods_version.newest)
     return status.model_copy(update={"observed_pods_version": newest})
 
 
-def _pods_version(before: str | None, version: PodsVersion) -> str:
+def _pods_version(before: str | None, version: PodsVersion | None) -> str:
     """Return the version to publish: that of ``before`` as long as it serves.
 
     A published version above the newest one was written before etcd was restored from a snapshot.
     """
+    if version is None:
+        return before or "0"
     known = before is not None and version.needed <= version_number(before) <= version.newest
     return before if before is not None and known else str(version.newest)
 

@@ -65,7 +65,7 @@ class Observer:
         if connected:
             await self._compare(listed)
         self.listed = restored(listed, self.lost)
-        self.tracker.see(self.listed)
+        self.tracker.lost = self.lost
         if connected:
             self.tracker.join()
 

@@ -4,7 +4,6 @@ import logging
 from typing import Final
 
 from gputopo.runtime.log import fields
-from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admission import Admission
 from gputopo_deviceplugin.contact import Contact
 from gputopo_deviceplugin.nodewatch import NodeWatch
@@ -49,7 +48,7 @@ class Offering:
         """Take over kubelet's list, which was just read."""
         # An empty list is that of a kubelet without its pods: the agent's own would be there.
         complete = bool(self._observer.listed) and self._registrar.heard_seconds >= SETTLED_SECONDS
-        self._assigned.listed(self._now_assigned(), complete=complete)
+        self._assigned.listed(self._admission.assigned, complete=complete)
 
     def update(self) -> None:
         """Decide again."""
@@ -66,16 +65,12 @@ class Offering:
             reason = withheld.message if withheld else "none"
             _log.warning("GPUs without a container withheld %s", fields(reason=reason))
             self.withheld = withheld
-        self._assigned.add(self._now_assigned())
+        self._assigned.add(self._admission.assigned)
         # As long as kubelet has not listed its pods, any GPU may have a container.
         known = withheld if self._assigned.known else None
         self._current.withhold(known, self._assigned.gpus)
         idle = hardware.topology is None or not hardware.topology.gpus
         self._refuse("this node has no GPUs" if idle else self._obstacle())
-
-    def _now_assigned(self) -> frozenset[GpuUuid]:
-        lost = (one.missing for one in self._observer.lost)
-        return self._admission.assigned.union(*lost)
 
     def _obstacle(self) -> str | None:
         """Return why kubelet must not know the agent at all."""

@@ -2,13 +2,17 @@
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from gputopo.runtime.log import fields
 from gputopo_deviceplugin.kube import ApiServerError, PodChange
 from gputopo_deviceplugin.listwatch import ListWatch
 from gputopo_deviceplugin.pods import PodKey, PodRecord, PodsVersion, version_number
+
+_MOST_DELETED: Final = 1_000
+"""Pods that are remembered as deleted, so that a late answer does not bring one back."""
 
 _log = logging.getLogger(__name__)
 
@@ -68,6 +72,7 @@ class PodBook(Mapping[PodKey, PodRecord]):
         )
         self._pods: dict[PodKey, PodRecord] = {}
         self._absent: set[PodKey] = set()
+        self._deleted: deque[str] = deque(maxlen=_MOST_DELETED)
         self.version: PodsVersion | None = None
 
     def __getitem__(self, key: PodKey) -> PodRecord:
@@ -113,8 +118,18 @@ class PodBook(Mapping[PodKey, PodRecord]):
         if record is None:
             self._pods.pop(key, None)
             self._absent.add(key)
-        else:
+        elif not self._is_outdated(record):
             self._pods[key] = record
+
+    def _is_outdated(self, record: PodRecord) -> bool:
+        """Return whether the watch has shown a later state of the pod while it was read."""
+        known = self._pods.get(record.key)
+        newer = (
+            known is not None
+            and known.uid == record.uid
+            and known.resource_version > record.resource_version
+        )
+        return newer or record.uid in self._deleted
 
     def _replace(self, records: Iterable[PodRecord], resource_version: str) -> None:
         """Take a list over; after a watch that broke, changes may have been missed.
@@ -125,6 +140,7 @@ class PodBook(Mapping[PodKey, PodRecord]):
         version = version_number(resource_version)
         before, self._pods = self._pods, {record.key: record for record in records}
         self._absent.clear()
+        self._deleted.clear()
         unchanged = _with_gpus(before) == _with_gpus(self._pods)
         if self.version is not None and self._list_watch.was_silent and unchanged:
             self.version = self.version.later(version)
@@ -134,6 +150,8 @@ class PodBook(Mapping[PodKey, PodRecord]):
 
     def _fold(self, change: PodChange) -> None:
         pod, known = change.pod, self._pods.get(change.pod.key)
+        if change.deleted:
+            self._deleted.append(pod.uid)
         if not change.deleted:
             self._pods[pod.key] = pod
         elif known is not None and known.uid == pod.uid:

@@ -17,7 +17,6 @@ from gputopo_deviceplugin.observe import Observed, observed_gpus, serving_of
 from gputopo_deviceplugin.observer import Observer
 from gputopo_deviceplugin.offering import Offering
 from gputopo_deviceplugin.podbook import PodBook
-from gputopo_deviceplugin.pods import PodsVersion
 from gputopo_deviceplugin.probes import Pulse
 from gputopo_deviceplugin.publish import Publisher
 from gputopo_deviceplugin.register import Registrar
@@ -83,6 +82,7 @@ class Reporter:
         self._publisher = Publisher(api)
         self._publishing = asyncio.Lock()
         self._withdrawn = False
+        self._looked_at = self._pods.version  # None: no list of kubelet yet
         self.wake = asyncio.Event()
 
     async def known_topology(self) -> NodeTopology | None:
@@ -163,21 +163,27 @@ class Reporter:
 
     async def _report(self, hardware: Hardware) -> bool:
         """Look and publish; return whether the published status changed."""
-        # Of the time before the look: a status must not claim more than was looked at.
-        version = self._pods.version
         if hardware.topology is not None:
             self._known.write(hardware.topology)
-            try:
-                await self._observer.look(connected=self._contact.connected)
-                self._offering.listed()
-            except ListError as error:
-                self.failed("observe", error)
+            await self._look()
         self._offering.update()
         idle = hardware.topology is None or not hardware.topology.gpus
         self._pulse.ready = idle or self._registrar.registered
-        return await self._publish(hardware, version)
+        return await self._publish(hardware)
 
-    async def _publish(self, hardware: Hardware, version: PodsVersion | None) -> bool:
+    async def _look(self) -> None:
+        """Read kubelet's list, and note which changes of pods that accounts for."""
+        # Of the time before the look: a status must not claim more than was looked at.
+        version = self._pods.version
+        try:
+            await self._observer.look(connected=self._contact.connected)
+        except ListError as error:
+            self.failed("observe", error)
+        else:
+            self._looked_at = version
+            self._offering.listed()
+
+    async def _publish(self, hardware: Hardware) -> bool:
         observer, registrar = self._observer, self._registrar
         serving = serving_of(
             hardware,
@@ -196,9 +202,9 @@ class Reporter:
             connected=self._contact.connected,
         )
         # Before the pods were listed, a running pod could be taken for a deleted one.
-        if version is None:
+        if self._pods.version is None:
             return False
-        observed = Observed(gpus, version, processes_seen=tracker.available)
+        observed = Observed(gpus, self._looked_at, processes_seen=tracker.available)
         differing = [one.message for one in observer.differing]
         try:
             async with self._publishing:

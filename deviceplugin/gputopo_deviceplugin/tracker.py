@@ -7,6 +7,7 @@ from typing import Protocol
 from gputopo.runtime.log import fields
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.allocate import Holder
+from gputopo_deviceplugin.compare import Difference, restored
 from gputopo_deviceplugin.identify import Identified, ListedPod
 from gputopo_deviceplugin.podbook import PodBook
 from gputopo_deviceplugin.pods import PodKey
@@ -47,6 +48,7 @@ class UsageTracker:
 
     Attributes:
         pods: of this node, as the API server knows them.
+        lost: running containers of which kubelet lost the record; they count as listed.
     """
 
     def __init__(
@@ -64,6 +66,8 @@ class UsageTracker:
         self._usage = _read(file)
         self._listed: Sequence[ListedPod] | None = None
         self._unlisted: set[GpuUuid] = set()
+        self._granted_since: set[str] = set()
+        self.lost: Sequence[Difference] = ()
 
     @property
     def available(self) -> bool:
@@ -74,11 +78,13 @@ class UsageTracker:
         """Remember a grant, also in the file."""
         self._usage = granted(self._usage, found)
         self._unlisted.update(found.gpus)
+        self._granted_since.add(found.pod.uid)
         self._save()
 
     def see(self, listed: Sequence[ListedPod]) -> None:
-        """Take over kubelet's list."""
+        """Take over kubelet's list, which was read after the last grant."""
         self._listed = listed
+        self._granted_since.clear()
         self._unlisted -= self.listed().keys()
 
     def join(self) -> None:
@@ -91,7 +97,8 @@ class UsageTracker:
 
     def listed(self) -> dict[GpuUuid, Holder]:
         """Return the user of each GPU by kubelet's list."""
-        return listed_holders(self._listed or (), self._usage, self.pods)
+        listed = restored(self._listed or (), self.lost)
+        return listed_holders(listed, self._usage, self.pods)
 
     def assigned(self) -> frozenset[GpuUuid]:
         """Return the GPUs of all containers: by kubelet's list, and grants not listed yet."""
@@ -109,10 +116,13 @@ class UsageTracker:
     def users(self) -> dict[GpuUuid, Holder]:
         """Return the users to publish: kubelet's list, and processes as they run now.
 
+        Until kubelet has listed its pods, the remembered ones stand for the list.
         Kubelets before 1.34 go on listing pods that have ended.
         """
         gone = self.gone()
         self._save()
+        if self._listed is None:
+            return self._holders(self._look())
         listed = {gpu: one for gpu, one in self.listed().items() if not self._has_ended(one)}
         return {**listed, **gone}
 
@@ -139,7 +149,8 @@ class UsageTracker:
         gone = [uid for uid, state in states.items() if state is not PodState.LIVE]
         running = self._processes.running(gone)
         waiting = {uid for uid in gone if states[uid] is PodState.DELETED and self._may_start(uid)}
-        ended = {*gone} - running
+        # Kubelet may be about to start a pod whose grant is newer than its list.
+        ended = {*gone} - running - self._granted_since
         self._usage = {
             uid: pod for uid, pod in self._usage.items() if uid not in ended or uid in waiting
         }

@@ -131,6 +131,21 @@ async def test_a_pod_that_kubelet_still_lists_may_yet_start_its_processes(node: 
     assert node.tracker.users() == {}
 
 
+async def test_a_pod_that_is_deleted_right_after_its_grant_uses_its_gpus_until_the_next_list(
+    node: Node,
+) -> None:
+    await node.know(pod("uid-1"))
+    node.tracker.see([listed()])
+    node.grant(pod("uid-1"), G0)
+    await node.know()
+    assert node.tracker.users() == node.tracker.holders([G0]) == GONE
+    node.alive = {"uid-1"}
+    node.tracker.see([])
+    assert node.tracker.users() == GONE
+    node.alive = set()
+    assert node.tracker.users() == {}
+
+
 async def test_a_pod_made_again_under_the_same_name_is_another_user(node: Node) -> None:
     await node.know(pod("uid-1"))
     node.alive = {"uid-1"}
@@ -195,6 +210,8 @@ async def test_before_the_pods_are_listed_nobody_counts_as_deleted(node: Node) -
 
 async def test_before_kubelet_listed_its_pods_none_is_forgotten(node: Node) -> None:
     node.grant(pod("uid-1"), G0)
+    node.restart()
+    assert node.tracker.users() == {G0: Holder(A, "main", "uid-1")}
     await node.know()
     assert node.tracker.users() == {}
     node.alive = {"uid-1"}

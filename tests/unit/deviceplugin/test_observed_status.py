@@ -114,6 +114,18 @@ def test_the_newest_version_is_published_with_any_other_change() -> None:
     assert (before.observed_pods_version, after.observed_pods_version) == ("7", "20")
 
 
+def test_before_kubelets_first_list_a_status_accounts_for_no_new_end() -> None:
+    hardware = Hardware(TOPOLOGY, HEALTHY, None)
+    unlisted = Observed(observed_gpus(HEALTHY, {}), None, processes_seen=True)
+
+    def published(before: GPUTopologyStatus) -> str | None:
+        after = status_of(hardware, unlisted, SERVED, [], generation=3, before=before, now="t")
+        return after.observed_pods_version
+
+    assert published(GPUTopologyStatus()) == "0"
+    assert published(GPUTopologyStatus(observed_pods_version="7")) == "7"
+
+
 def test_without_kubelets_cgroups_the_condition_says_what_to_do() -> None:
     hardware = Hardware(TOPOLOGY, HEALTHY, None)
     observed = replace(seen(HEALTHY), processes_seen=False)

@@ -23,6 +23,7 @@ class Source:
     def __init__(self) -> None:
         self.listed: asyncio.Queue[tuple[list[PodRecord], str]] = asyncio.Queue()
         self.changed: asyncio.Queue[PodChange | None] = asyncio.Queue()
+        self.answer: PodRecord | None = None
 
     async def pods(self) -> tuple[list[PodRecord], str]:
         return await self.listed.get()
@@ -32,7 +33,8 @@ class Source:
             yield change
 
     async def pod(self, key: PodKey) -> PodRecord | None:
-        raise AssertionError(key)
+        assert self.answer is None or self.answer.key == key
+        return self.answer
 
 
 class Watched:
@@ -131,4 +133,29 @@ async def test_a_list_after_silence_and_a_lost_connection_must_be_accounted_for(
     watched.task = asyncio.create_task(watched.book.run())
     await watched.list("20", pod("a", 5))
     assert watched.state() == (PodsVersion(20, 20), 2)
+    await watched.stop()
+
+
+async def test_a_late_answer_does_not_bring_a_deleted_pod_back() -> None:
+    watched = Watched()
+    await watched.list("10", pod("a", 5))
+    await watched.change(pod("a", 12), deleted=True)
+    watched.source.answer = pod("a", 11)
+    assert await watched.book.refresh([pod("a", 11).key], 1.0) == set()
+    assert [*watched.book] == []
+    await watched.change(None)
+    await watched.stop()
+
+
+async def test_a_late_answer_does_not_replace_a_later_state() -> None:
+    watched = Watched()
+    ended, running = pod("a", 12, live=False), pod("a", 11)
+    await watched.list("10", pod("a", 5))
+    await watched.change(ended)
+    watched.source.answer = running
+    await watched.book.refresh([running.key], 1.0)
+    assert watched.book[running.key] == ended
+    watched.source.answer = replace(running, uid="uid-of-the-next")
+    await watched.book.refresh([running.key], 1.0)
+    assert watched.book[running.key].uid == "uid-of-the-next"
     await watched.stop()
