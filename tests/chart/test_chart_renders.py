@@ -506,3 +506,14 @@ def test_a_release_of_another_name_names_its_objects_and_accounts_after_it(helm:
     )
     election = configuration(rendered, "links")["leaderElection"]
     assert election["resourceName"] == "links-scheduler"
+
+
+def test_the_environment_policy_can_warn_while_manifests_are_corrected(
+    helm: Helm, objects: list[Object]
+) -> None:
+    name = "gputopo-environment"
+    kind = "ValidatingAdmissionPolicyBinding"
+    assert find(objects, kind, name)["spec"]["validationActions"] == ["Deny"]
+    values = {"admissionPolicies": {"environmentActions": ["Warn", "Audit"]}}
+    rendered = find(helm.render(values), kind, name)
+    assert rendered["spec"]["validationActions"] == ["Warn", "Audit"]
