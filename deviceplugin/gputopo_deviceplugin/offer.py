@@ -15,7 +15,7 @@ class Withheld:
 
 
 def offered(health: Health, withheld: Withheld | None, assigned: frozenset[GpuUuid]) -> Health:
-    """Return the health that kubelet is told.
+    """Return the health to report to kubelet.
 
     Kubelet has no other way to keep new pods out. GPUs that a container has stay as healthy as
     their hardware is: kubelet rejects a pod that it admits again, after its own restart, where

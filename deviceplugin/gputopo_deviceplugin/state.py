@@ -39,7 +39,7 @@ class Current:
 
     @property
     def offered(self) -> Health:
-        """The health of every GPU as kubelet is told."""
+        """The health of every GPU as reported to kubelet."""
         health = self.hardware.health if self.hardware else {}
         return offered(health, self._withheld, self._assigned)
 
