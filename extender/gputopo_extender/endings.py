@@ -98,7 +98,7 @@ def is_confirmed(pod: PodRecord) -> bool:
 def _resolved(ending: Ending, node: NodeRecord | None, now: float) -> Ending | None:
     if now >= ending.until:
         return None
-    if node is None:
+    if node is None or not node.reported:
         return ending
     if node.pods_version is None:
         # Such an agent never confirms: its nodes are used as if each end were confirmed.

@@ -199,6 +199,20 @@ def test_an_agent_that_does_not_report_versions_frees_gpus_at_once(world: World)
     assert (world.book.used, world.book.deleted) == (0, 0)
 
 
+def test_a_new_gputopology_without_status_confirms_no_end(world: World) -> None:
+    world.put(RUNNING)
+    world.delete(RUNNING)
+    world.ledger.drop_topology("n1")
+    created = topology_object("n1", DGX)
+    del created["status"]
+    world.ledger.put_topology(node_of(created))
+    assert world.book.used == 0b11
+    world.report(DELETED - 1)
+    assert (world.book.used, world.book.deleted) == (0b11, 0b11)
+    world.report(DELETED)
+    assert world.book.used == 0
+
+
 def test_a_pod_that_vanished_between_two_lists_was_deleted(world: World) -> None:
     world.put(RUNNING)
     world.ledger.replace_pods([], epoch=world.ledger.begin_pod_list(), version=DELETED)
