@@ -81,6 +81,13 @@ class Ledger:
         listed = {holder.pod for holder in holders if holder.deleted}
         return sorted(listed | {pod.key for pod in self._endings.unconfirmed(node)})
 
+    def has_live_pod_below(self, priority: int) -> bool:
+        """Return whether a live pod that is bound to a node has a lower priority."""
+        return any(
+            each.live and each.node is not None and each.priority < priority
+            for each in self._pods.values()
+        )
+
     def pod(self, uid: str) -> PodRecord | None:
         """Return the pod as the watch showed it last, None where it is unknown or gone."""
         return self._pods.get(uid)

@@ -106,7 +106,7 @@ def test_pods_that_were_bound_before_the_first_rejection_count_once() -> None:
 
 def test_a_pod_that_runs_after_the_pause_ends_the_doubling_and_one_before_does_not() -> None:
     world = World()
-    running = {"phase": "Running", "containerStatuses": container_states("running")}
+    running: dict[str, Any] = {"phase": "Running", "containerStatuses": container_states("running")}
     world.live(**REJECTED)
     world.live(**running)
     assert world.away() is not None
