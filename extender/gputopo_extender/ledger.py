@@ -167,6 +167,14 @@ class Ledger:
             self._ends.add(with_history(last, before), before, version=int(last.version))
             self.pods_version = max(self.pods_version, int(last.version))
 
+    def end_lost(self, uid: str) -> None:
+        """Drop what is promised to a pod that the API server no longer has.
+
+        It may have been bound and started before it was deleted, which the watch shows later.
+        """
+        self._ends.add_lost(self.promises.of(uid))
+        self.promises.end(uid)
+
     def reserve(self, decision: Decision) -> None:
         """Hold the GPUs of a decision whose Binding is about to be sent."""
         self.promises.reserve(decision, epoch=self._epoch)

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
+from typing import Final
 
 from gputopo_extender.claims import Claim
 from gputopo_extender.decide import claimed_pod
 from gputopo_extender.endings import Endings
 from gputopo_extender.pods import PodRecord
 from gputopo_extender.rejections import Rejections, is_admission_error
+
+_LARGEST_VERSION: Final = 2**63 - 1
 
 
 class PodEnds:
@@ -42,13 +45,14 @@ class PodEnds:
             if paused_until is not None:
                 heappush(self._due, (paused_until, pod.node))
 
-    def add_lost(self, claims: Iterable[Claim], *, version: int) -> None:
+    def add_lost(self, claims: Iterable[Claim], *, version: int | None = None) -> None:
         """Add pods that may have been bound and started, and were gone before any watch showed it.
 
-        ``version`` is that of the list that lacks them.
+        ``version`` is that of the list that lacks them, None where they were not found by name.
         """
+        latest = _LARGEST_VERSION if version is None else version
         for claim in claims:
-            self.add(claimed_pod(claim), None, version=version, is_exact=False)
+            self.add(claimed_pod(claim), None, version=latest, is_exact=False)
 
     def started(self, node: str) -> None:
         """Note that a pod began to run on a node."""

@@ -63,6 +63,11 @@ class Promises:
         """Return the claims of others, for one pod or for all."""
         return tuple(claim for claim in self._foreign if uid in (None, claim.uid))
 
+    def of(self, uid: str) -> list[Claim]:
+        """Return what is promised to a pod."""
+        own = self._reservations.get(uid)
+        return [*([_claim_of(own.decision)] if own else ()), *self.foreign(uid)]
+
     def replace_foreign(self, claims: Iterable[Claim], *, epoch: int) -> None:
         """Replace the claims of others."""
         for claim in list(self._foreign):

@@ -1,6 +1,7 @@
 """GPUs of pods that were deleted or have ended: used until it is known that no process is left."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterable, Mapping
 
 import pytest
 
@@ -9,7 +10,9 @@ from gputopo.api.enums import PolicyName
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.topology.catalogue import named
 from gputopo_extender.book import Book, State
+from gputopo_extender.claiming import Claims
 from gputopo_extender.claims import Claim
+from gputopo_extender.cluster import UnansweredError
 from gputopo_extender.decide import Decision, decide
 from gputopo_extender.endings import LONGEST_WAIT_SECONDS, UNKNOWN_VERSION_WAIT_SECONDS
 from gputopo_extender.evaluate import (
@@ -20,12 +23,14 @@ from gputopo_extender.evaluate import (
     evaluation,
     match_on,
 )
+from gputopo_extender.leases import Claimed
 from gputopo_extender.ledger import Ledger
 from gputopo_extender.pods import PodRecord, record_of
 from gputopo_extender.request import Ask, read
 from gputopo_extender.reservations import Progress
 from gputopo_extender.retries import Retries
 from gputopo_extender.topologies import Unreadable, node_of
+from gputopo_extender.writer import Writer
 from objects import Document, at_version, container_states, pod, topology_object
 
 DGX = named("dgx1-v100", node="n1")
@@ -317,6 +322,52 @@ def test_a_list_that_lacks_a_bound_pod_keeps_its_last_record(world: World) -> No
     world.put(RUNNING)
     list_pods(world, 500)
     assert (world.book.used, world.book.deleted) == (0b11, 0b11)
+
+
+class NoPods:
+    """An API server that has no pod, and no answer to a Binding."""
+
+    async def bind(self, decision: Decision) -> None:
+        raise UnansweredError(f"no answer for {decision.name}")
+
+    async def pod(self, namespace: str, name: str) -> PodRecord | None:
+        return {}.get((namespace, name))
+
+    async def call_off(self, namespace: str, name: str) -> PodRecord | None:
+        raise AssertionError(f"there is no pod {namespace}/{name}")
+
+
+class NoStore:
+    """Claims are neither read nor written."""
+
+    async def read(self) -> Claimed:
+        raise AssertionError
+
+    async def write(self, claims: Iterable[Claim], *, version: str | None) -> str:
+        raise AssertionError((claims, version))
+
+
+def test_a_pod_that_is_gone_when_its_binding_is_resolved_may_have_started(world: World) -> None:
+    world.put(pod("old", 2))
+    decision = reserve(world, pod("old", 2))
+    writer = Writer(world.ledger, NoPods(), lambda _: None)
+    assert "the pod is gone" in asyncio.run(writer.settle(decision)).error
+    assert world.ledger.promises.reservations() == ()
+    assert world.book.deleted == decision.gpus
+    world.report(LATER)
+    assert world.book.deleted == decision.gpus, "the deletion may be newer than this status"
+    world.delete(bound(), LATER)
+    assert world.book.used == 0, "the watch has shown its version"
+
+
+def test_a_pod_that_is_gone_when_a_claim_for_it_is_resolved_may_have_started(world: World) -> None:
+    claim = Claim("uid-b", "default", "b", "7", "n1", (DGX.gpus[2].uuid,))
+    world.ledger.replace_claims([claim])
+    claims = Claims(world.ledger, NoStore(), NoPods(), patience_seconds=1)
+    asyncio.run(claims.settle_or_keep(claim))
+    assert (world.ledger.promises.foreign(), world.book.deleted) == ((), 0b100)
+    world.clock.now += UNKNOWN_VERSION_WAIT_SECONDS
+    assert world.book.used == 0
 
 
 def test_an_end_is_kept_while_the_status_lists_the_pod(world: World) -> None:
