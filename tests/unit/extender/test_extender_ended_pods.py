@@ -327,11 +327,14 @@ def test_a_list_that_lacks_a_bound_pod_keeps_its_last_record(world: World) -> No
 class NoPods:
     """An API server that has no pod, and no answer to a Binding."""
 
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, str], PodRecord] = {}
+
     async def bind(self, decision: Decision) -> None:
         raise UnansweredError(f"no answer for {decision.name}")
 
     async def pod(self, namespace: str, name: str) -> PodRecord | None:
-        return {}.get((namespace, name))
+        return self.found.get((namespace, name))
 
     async def call_off(self, namespace: str, name: str) -> PodRecord | None:
         raise AssertionError(f"there is no pod {namespace}/{name}")
