@@ -206,6 +206,20 @@ def test_a_pod_that_was_never_bound_leaves_nothing(world: World) -> None:
     assert (world.book.used, world.ledger.ended_pods("n1")) == (0, [])
 
 
+def test_the_deletion_of_an_unknown_pod_without_a_record_changes_nothing(world: World) -> None:
+    world.put(RUNNING)
+    world.ledger.drop_pod("uid-unknown")
+    assert (world.book.used, world.ledger.ended_pods("n1")) == (0b11, [])
+
+
+def test_a_list_of_a_smaller_version_leaves_other_reservations_unchanged(world: World) -> None:
+    world.put(pod("old", 2))
+    reserve(world, pod("old", 2))
+    list_pods(world, BOUND - 1, record(pod("old", 2)))
+    (kept,) = world.ledger.promises.reservations()
+    assert kept.progress is Progress.WRITING
+
+
 def test_the_process_of_a_deleted_pod_counts_whatever_the_ledger_knows(world: World) -> None:
     world.report(BOUND, {3: "uid-unknown"}, deleted=True)
     assert (world.book.used, world.book.deleted) == (0b1000, 0b1000)
