@@ -128,7 +128,9 @@ class Claims:
                 "called off a Binding of another extender %s",
                 fields(pod=f"{claim.namespace}/{claim.name}", uid=claim.uid, node=claim.node),
             )
-        if pod is None or (pod.uid, pod.node) != (claim.uid, claim.node) or not pod.live:
+        if pod is None or pod.uid != claim.uid:
+            self._ledger.end_lost(claim.uid)
+        elif pod.node != claim.node or not pod.live:
             self._ledger.promises.drop_claim(claim)
 
     async def settle_or_keep(self, claim: Claim) -> None:

@@ -17,6 +17,7 @@ from gputopo.topology.model import GpuUuid
 from gputopo.wire.extender import ObjectName
 
 _Text = Annotated[str, Field(min_length=1)]
+_Version = Annotated[str, Field(pattern=r"^[0-9]{1,19}$")]
 
 
 class ClaimsError(ValueError):
@@ -49,7 +50,7 @@ class _Pod(_Document):
     uid: _Text
     namespace: ObjectName
     name: ObjectName
-    version: _Text
+    version: _Version
     node: ObjectName
     gpus: Annotated[list[Uuid], Field(min_length=1)]
 

@@ -7,6 +7,7 @@ from gputopo.api.annotations import GpusAnnotation, PlacementAnnotation
 from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
 from gputopo.placement.model import Match
 from gputopo.topology.model import GpuMask, GpuUuid, NodeTopology, mask_of
+from gputopo_extender.claims import Claim
 from gputopo_extender.pods import PodRecord
 from gputopo_extender.request import Ask
 
@@ -60,6 +61,26 @@ def decide(
             GPUS_ANNOTATION: gpus.dump(),
             PLACEMENT_ANNOTATION: _figures(ask, match).dump(),
         },
+    )
+
+
+def claimed_pod(claim: Claim) -> PodRecord:
+    """Return the record of a pod that was bound by a claim, and that is gone."""
+    gpus = GpusAnnotation(
+        uid=claim.uid, node=claim.node, generation=0, containers={"": list(claim.gpus)}
+    )
+    return PodRecord(
+        uid=claim.uid,
+        namespace=claim.namespace,
+        name=claim.name,
+        version=claim.version,
+        priority=0,
+        node=claim.node,
+        live=False,
+        asks=(),
+        most_gpus=len(claim.gpus),
+        refusal=None,
+        annotations={GPUS_ANNOTATION: gpus.dump()},
     )
 
 

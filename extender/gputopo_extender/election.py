@@ -13,7 +13,7 @@ from lightkube import AsyncClient
 
 from gputopo.runtime.log import fields
 from gputopo_extender.cluster import PodDocument, RefusedError, UnansweredError, in_time
-from gputopo_extender.handover import PodState, Standby, pod_state
+from gputopo_extender.handover import SchedulerPodState, Standby, pod_state
 from gputopo_extender.leases import LeaseDocument
 
 _POLL_SECONDS: Final = 1.0
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class LeaseCandidate:
     """This pod among the scheduler pods.
 
     Attributes:
@@ -41,7 +41,9 @@ class Candidate:
 class Election:
     """Reads and writes of the handover at the API server."""
 
-    def __init__(self, client: AsyncClient, candidate: Candidate, timeout_seconds: float) -> None:
+    def __init__(
+        self, client: AsyncClient, candidate: LeaseCandidate, timeout_seconds: float
+    ) -> None:
         """Use ``client``; no call takes longer than the time-out."""
         self._client = client
         self._candidate = candidate
@@ -55,7 +57,7 @@ class Election:
         """
         return await self._read(LeaseDocument, self._candidate.lease)
 
-    async def pod(self, name: str) -> PodState | None:
+    async def pod(self, name: str) -> SchedulerPodState | None:
         """Return the state of a scheduler pod, None where there is no such pod.
 
         Raises:

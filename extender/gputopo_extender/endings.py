@@ -5,6 +5,7 @@ free at once only if kubelet has reported that its containers stopped. Otherwise
 must confirm it, by a status that accounts for the end of the pod and does not list the pod.
 """
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -12,11 +13,16 @@ from gputopo_extender.pods import PodRecord
 from gputopo_extender.topologies import NodeRecord
 
 LONGEST_WAIT_SECONDS: Final = 120.0
-"""After this time the agent is not waited for any more.
+"""After this time the agent is not waited for any more, unless its status lists the pod.
 
 A pod that has used its GPUs for longer than the agent takes to publish that, about a second, is
-listed in the status anyway and counts as used because of that. The limit ends what can never be
-confirmed: the end of a pod between two lists has no known version, and a node may never return.
+listed in the status. The limit forgets nodes that never return.
+"""
+
+UNKNOWN_VERSION_WAIT_SECONDS: Final = 10.0
+"""The same for a pod that vanished between two lists and that no status has listed.
+
+The agent may never report a version as large as that of the list.
 """
 
 
@@ -27,12 +33,14 @@ class Ending:
     Attributes:
         pod: its last record.
         version: resource version of its end, or a later one.
+        is_exact: whether ``version`` is that of its end.
         confirmed: whether none of its containers runs, by the word of kubelet or the agent.
         until: time at which it is dropped in any case.
     """
 
     pod: PodRecord
     version: int
+    is_exact: bool
     confirmed: bool
     until: float
 
@@ -42,11 +50,20 @@ class Endings:
 
     def __init__(self) -> None:
         self._on: dict[str, dict[str, Ending]] = {}
+        self._seen: set[str] = set()
 
-    def add(self, pod: PodRecord, *, version: int, now: float) -> float:
+    def see(self, node: NodeRecord) -> None:
+        """Note which pods the status of a node lists."""
+        self._seen.update(holder.uid for holder in node.holders if holder.uid)
+
+    def forget_seen(self, pods: AbstractSet[str]) -> None:
+        """Forget which pods were listed in a status, except these and those that have ended."""
+        self._seen &= pods | {uid for endings in self._on.values() for uid in endings}
+
+    def add(self, pod: PodRecord, *, version: int, is_exact: bool, now: float) -> float:
         """Add the end of a pod that was bound to a node; return when it is dropped."""
-        until = now + LONGEST_WAIT_SECONDS
-        ending = Ending(pod, version, is_confirmed(pod), until)
+        until = now + (LONGEST_WAIT_SECONDS if is_exact else UNKNOWN_VERSION_WAIT_SECONDS)
+        ending = Ending(pod, version, is_exact, is_confirmed(pod), until)
         self._on.setdefault(str(pod.node), {})[pod.uid] = ending
         return until
 
@@ -69,7 +86,10 @@ class Endings:
 
     def resolve(self, name: str, node: NodeRecord | None, now: float) -> None:
         """Drop the ends that the node's status accounts for, and those kept long enough."""
-        kept = (_resolved(each, node, now) for each in self._on.pop(name, {}).values())
+        endings = self._on.pop(name, {}).values()
+        kept = (
+            _resolved(each, node, now, was_listed=each.pod.uid in self._seen) for each in endings
+        )
         remaining = {each.pod.uid: each for each in kept if each is not None}
         if remaining:
             self._on[name] = remaining
@@ -95,13 +115,23 @@ def is_confirmed(pod: PodRecord) -> bool:
     return pod.stopped and not (pod.rejected is not None and pod.started)
 
 
-def _resolved(ending: Ending, node: NodeRecord | None, now: float) -> Ending | None:
-    if now >= ending.until:
+def _resolved(
+    ending: Ending, node: NodeRecord | None, now: float, *, was_listed: bool
+) -> Ending | None:
+    """Return what is left of an end; ``was_listed`` says whether any status listed the pod."""
+    is_listed = node is not None and any(it.uid == ending.pod.uid for it in node.holders)
+    if now >= ending.until and not is_listed:
         return None
-    if node is None:
+    if node is None or not node.reported:
         return ending
     if node.pods_version is None:
         # Such an agent never confirms: its nodes are used as if each end were confirmed.
         return replace(ending, confirmed=True)
-    is_listed = any(holder.uid == ending.pod.uid for holder in node.holders)
-    return None if node.pods_version >= ending.version and not is_listed else ending
+    if is_listed:
+        return ending
+    needed = ending.version
+    if was_listed and not ending.is_exact:
+        # The agent has dropped the pod from its status, so it knew of the end, which has an
+        # unknown version between that of the last record and that of the list.
+        needed = min(needed, int(ending.pod.version) + 1)
+    return None if node.pods_version >= needed else ending

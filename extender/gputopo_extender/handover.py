@@ -25,7 +25,7 @@ _CONTAINER: Final = "extender"
 
 
 @dataclass(frozen=True, slots=True)
-class PodState:
+class SchedulerPodState:
     """The state of a scheduler pod, as its kubelet reports it.
 
     Attributes:
@@ -40,7 +40,7 @@ class PodState:
     crashes: int
 
 
-def pod_state(pod: Mapping[str, Any]) -> PodState | None:
+def pod_state(pod: Mapping[str, Any]) -> SchedulerPodState | None:
     """Return the state of a scheduler pod; None where its extender was not started yet."""
     metadata, status = pod["metadata"], pod.get("status", {})
     statuses = status.get("initContainerStatuses", [])
@@ -51,7 +51,7 @@ def pod_state(pod: Mapping[str, Any]) -> PodState | None:
     state = found.get("state", {})
     ended = "running" not in state and ("terminated" in state or bool(found.get("lastState")))
     conditions = {each["type"]: each["status"] for each in status.get("conditions", [])}
-    return PodState(
+    return SchedulerPodState(
         uid=metadata["uid"],
         ready=conditions.get("Ready") == "True" and "deletionTimestamp" not in metadata,
         extender_ready=found["ready"],
@@ -65,11 +65,11 @@ class LeaderHistory:
     def __init__(self, patience_seconds: float) -> None:
         """Tolerate that the extender is not ready for ``patience_seconds``."""
         self._patience_seconds = patience_seconds
-        self._seen: PodState | None = None
+        self._seen: SchedulerPodState | None = None
         self._crashed_at: deque[float] = deque()
         self._not_ready_since: float | None = None
 
-    def failure(self, state: PodState, now: float) -> str | None:
+    def failure(self, state: SchedulerPodState, now: float) -> str | None:
         """Add an observation; return why this leader is failing, None where it is not."""
         crashes = state.crashes - self._seen.crashes if self._seen else 0
         self._crashed_at.extend([now] * crashes)
@@ -102,7 +102,9 @@ class Standby:
         self._leader = ("", LeaderHistory(self._patience_seconds))
         self._ready_since = None
 
-    def failure(self, own: PodState | None, leader: PodState | None, now: float) -> str | None:
+    def failure(
+        self, own: SchedulerPodState | None, leader: SchedulerPodState | None, now: float
+    ) -> str | None:
         """Add an observation; return why the Lease is to be taken from the leader, or None."""
         if own is None or not own.ready:
             self._ready_since = None

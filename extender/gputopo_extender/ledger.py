@@ -8,15 +8,14 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from heapq import heappop, heappush
 from weakref import WeakValueDictionary
 
 from gputopo_extender.book import Book, State, book_of
 from gputopo_extender.claims import Claim
 from gputopo_extender.decide import Decision
-from gputopo_extender.endings import Endings, is_confirmed, with_history
+from gputopo_extender.endings import is_confirmed, with_history
+from gputopo_extender.podends import PodEnds
 from gputopo_extender.pods import PodRecord
-from gputopo_extender.rejections import Rejections, is_admission_error
 from gputopo_extender.reservations import Promises
 from gputopo_extender.topologies import NodeRecord, Unreadable
 
@@ -31,11 +30,10 @@ class Ledger:
         self._pods: dict[str, PodRecord] = {}
         self._pods_on: defaultdict[str, set[str]] = defaultdict(set)
         self._outdated: set[str] = set()
-        self._due: list[tuple[float, str]] = []
         self.promises = Promises(self._outdated.add)
         """Reservations of this process, and claims of others that no pod shows yet."""
-        self._endings = Endings()
-        self._rejections = Rejections()
+        self._ends = PodEnds(clock, self._outdated.add)
+        self._endings = self._ends.endings
         self._books: dict[str, Book | Unreadable] = {}
         self._states: dict[str, State | Unreadable] = {}
         self._shared_states: WeakValueDictionary[Hashable, State] = WeakValueDictionary()
@@ -83,6 +81,13 @@ class Ledger:
         listed = {holder.pod for holder in holders if holder.deleted}
         return sorted(listed | {pod.key for pod in self._endings.unconfirmed(node)})
 
+    def has_live_pod_below(self, priority: int) -> bool:
+        """Return whether a live pod that is bound to a node has a lower priority."""
+        return any(
+            each.live and each.node is not None and each.priority < priority
+            for each in self._pods.values()
+        )
+
     def pod(self, uid: str) -> PodRecord | None:
         """Return the pod as the watch showed it last, None where it is unknown or gone."""
         return self._pods.get(uid)
@@ -94,12 +99,15 @@ class Ledger:
     def replace_topologies(self, nodes: Iterable[NodeRecord | Unreadable]) -> None:
         """Take a list of topologies as the whole truth."""
         self._outdated.update(self._nodes)
-        self._nodes = {node.node: node for node in nodes}
-        self._outdated.update(self._nodes)
+        self._nodes = {}
+        for node in nodes:
+            self.put_topology(node)
 
     def put_topology(self, node: NodeRecord | Unreadable) -> None:
         """Take a topology that was added or modified."""
         self._nodes[node.node] = node
+        if isinstance(node, NodeRecord):
+            self._endings.see(node)
         self._outdated.add(node.node)
 
     def drop_topology(self, name: str) -> None:
@@ -127,9 +135,11 @@ class Ledger:
         self._outdated.update(self._nodes)
         for pod in pods:
             self._put(pod, before.pop(pod.uid, None))
+        lost = self.promises.end_missing(self._pods.keys(), epoch=epoch)
+        self._ends.add_lost(lost, version=self.pods_version)
         for gone in before.values():
-            self._note_end(gone, gone, version=self.pods_version)
-        self.promises.end_missing(self._pods.keys(), epoch=epoch)
+            self._ends.add(gone, gone, version=self.pods_version, is_exact=False)
+        self._endings.forget_seen(self._pods.keys())
 
     def _begin_at(self, version: int) -> None:
         """Note the version of a list; all that was remembered of a larger one is void."""
@@ -154,8 +164,16 @@ class Ledger:
         self.promises.end(uid)
         last = last or before
         if last is not None:
-            self._note_end(with_history(last, before), before, version=int(last.version))
+            self._ends.add(with_history(last, before), before, version=int(last.version))
             self.pods_version = max(self.pods_version, int(last.version))
+
+    def end_lost(self, uid: str) -> None:
+        """Drop what is promised to a pod that the API server no longer has.
+
+        It may have been bound and started before it was deleted, which the watch shows later.
+        """
+        self._ends.add_lost(self.promises.of(uid))
+        self.promises.end(uid)
 
     def reserve(self, decision: Decision) -> None:
         """Hold the GPUs of a decision whose Binding is about to be sent."""
@@ -171,26 +189,11 @@ class Ledger:
         self._pods_on[pod.node].add(pod.uid)
         self._outdated.add(pod.node)
         if not pod.live:
-            self._note_end(pod, before, version=int(pod.version))
+            self._ends.add(pod, before, version=int(pod.version))
             return
         self._endings.drop(pod)
         if pod.running and before is not None and not before.running:
-            self._rejections.started(pod.node, self._clock())
-
-    def _note_end(self, pod: PodRecord, before: PodRecord | None, *, version: int) -> None:
-        """Note that a pod has ended or is gone; ``before`` is what was known of it."""
-        if pod.node is None:
-            return
-        self._outdated.add(pod.node)
-        if before is not None and not before.live:
-            self._endings.confirm(pod)
-            return
-        now = self._clock()
-        heappush(self._due, (self._endings.add(pod, version=version, now=now), pod.node))
-        if before is not None and is_admission_error(pod):
-            until = self._rejections.add(pod, now)
-            if until is not None:
-                heappush(self._due, (until, pod.node))
+            self._ends.started(pod.node)
 
     def _is_open(self, claim: Claim) -> bool:
         pod = self._pods.get(claim.uid)
@@ -206,8 +209,7 @@ class Ledger:
     def _refresh(self) -> None:
         """Bring books and states up to date where something has changed, be it the time."""
         now = self._clock()
-        while self._due and self._due[0][0] <= now:
-            self._outdated.add(heappop(self._due)[1])
+        self._ends.expire(now)
         if not self._outdated:
             return
         self._changes += 1
@@ -235,7 +237,7 @@ class Ledger:
     def _derive(self, node: NodeRecord, without: AbstractSet[str] = frozenset()) -> Book:
         on_node = self._pods_on.get(node.node, set()) - without
         pods = [self._pods[uid] for uid in sorted(on_node)]
-        if node.away is None and (paused := self._rejections.reason(node.node, self._clock())):
+        if node.away is None and (paused := self._ends.paused(node.node)):
             node = replace(node, away=paused)
         stopped = {pod.uid for pod in pods if not pod.live and is_confirmed(pod)}
         return book_of(

@@ -6,13 +6,13 @@ A pod object of the API is thousands of bytes, and the extender sees all of them
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic import ValidationError
 
 from gputopo.api.names import GROUP
 from gputopo.topology.model import MAX_INDEX
+from gputopo_extender.podspec import Container, PodObject, Resources
 from gputopo_extender.podstatus import PodStatus
 
 _COUNT = re.compile(r"\d{1,4}")
@@ -46,10 +46,13 @@ class PodRecord:
         refusal: why it cannot be placed, None where it can.
         annotations: its ``gputopo.io/*`` annotations.
         prefers: whether it would rather have some nodes than others, and may have all.
+        preempts: whether other pods may be preempted for it.
         running: whether its phase is Running.
         started: whether kubelet has reported that a container was started.
         stopped: whether kubelet has reported that no container of it runs any more.
         rejected: reason and message of a kubelet that did not admit it, None where it did.
+        rejected_for_gpus: whether kubelet did not admit it because of our resource, as far as its
+            message shows.
         deleting: whether it has a ``deletionTimestamp``.
         grouped: whether it belongs to a scheduling group.
     """
@@ -66,10 +69,12 @@ class PodRecord:
     refusal: str | None
     annotations: Mapping[str, str]
     prefers: bool = False
+    preempts: bool = True
     running: bool = False
     started: bool = False
     stopped: bool = False
     rejected: str | None = None
+    rejected_for_gpus: bool = False
     deleting: bool = False
     grouped: bool = False
 
@@ -84,52 +89,7 @@ def newer(pod: PodRecord, other: PodRecord | None) -> PodRecord:
     return pod if other is None or int(other.version) < int(pod.version) else other
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, extra="ignore", frozen=True)
-
-
-class _Resources(_Part):
-    requests: dict[str, Any] | None = None
-    limits: dict[str, Any] | None = None
-
-
-class _Container(_Part):
-    name: str
-    resources: _Resources | None = None
-    restart_policy: str | None = None
-
-
-class _Metadata(_Part):
-    uid: Annotated[str, Field(min_length=1)]
-    name: Annotated[str, Field(min_length=1)]
-    namespace: Annotated[str, Field(min_length=1)]
-    resource_version: Annotated[str, Field(pattern=r"^[0-9]{1,19}$")]
-    annotations: dict[str, str] | None = None
-    deletion_timestamp: str | None = None
-
-
-class _Affinity(_Part):
-    preferred_during_scheduling_ignored_during_execution: list[Any] | None = None
-
-
-class _Spec(_Part):
-    node_name: str | None = None
-    priority: int | None = None
-    affinity: dict[str, _Affinity | None] | None = None
-    topology_spread_constraints: list[Any] | None = None
-    resource_claims: list[Any] | None = None
-    scheduling_group: dict[str, Any] | None = None
-    containers: list[_Container]
-    init_containers: list[_Container] | None = None
-
-
-class _Pod(_Part):
-    metadata: _Metadata
-    spec: _Spec
-    status: PodStatus | None = None
-
-
-_Asking = tuple[_Container, int | None]
+_Asking = tuple[Container, int | None]
 
 
 def record_of(document: Mapping[str, Any], resource: str) -> PodRecord | None:
@@ -139,7 +99,7 @@ def record_of(document: Mapping[str, Any], resource: str) -> PodRecord | None:
         PodError: where the object is no pod; the message names the field.
     """
     try:
-        pod = _Pod.model_validate(document)
+        pod = PodObject.model_validate(document)
     except ValidationError as error:
         detail = error.errors()[0]
         field = ".".join(str(part) for part in detail["loc"])
@@ -152,7 +112,7 @@ def record_of(document: Mapping[str, Any], resource: str) -> PodRecord | None:
 
 
 def _record(
-    pod: _Pod,
+    pod: PodObject,
     apps: list[_Asking],
     inits: list[_Asking],
     resource: str,
@@ -177,30 +137,23 @@ def _record(
         annotations={
             key: value for key, value in annotations.items() if key.startswith(f"{GROUP}/")
         },
-        prefers=_prefers(pod.spec),
+        prefers=pod.spec.prefers,
+        preempts=pod.spec.preemption_policy != "Never",
         running=status.phase == "Running",
         started=status.started,
         stopped=status.stopped(len(pod.spec.containers)),
         rejected=status.rejected,
+        rejected_for_gpus=status.is_rejected_for(resource, pod.spec.resources()),
         deleting=pod.metadata.deletion_timestamp is not None,
         grouped=pod.spec.scheduling_group is not None,
     )
 
 
-def _prefers(spec: _Spec) -> bool:
-    affinities = (spec.affinity or {}).values()
-    # A claim may list devices in an order of preference, and each node has others.
-    return bool(spec.topology_spread_constraints or spec.resource_claims) or any(
-        affinity and affinity.preferred_during_scheduling_ignored_during_execution
-        for affinity in affinities
-    )
-
-
-def _asked(containers: list[_Container], resource: str) -> list[_Asking]:
+def _asked(containers: list[Container], resource: str) -> list[_Asking]:
     """Return the containers that ask, with their count; None for one that cannot be read."""
     found: list[_Asking] = []
     for container in containers:
-        resources = container.resources or _Resources()
+        resources = container.resources or Resources()
         # The API server copies a limit to the request where only the limit was given.
         value = (resources.requests or {}).get(resource, (resources.limits or {}).get(resource))
         if value is None:

@@ -1,5 +1,6 @@
 """What the status of a pod says about its containers: started, stopped, or rejected by kubelet."""
 
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
@@ -75,6 +76,18 @@ class PodStatus(_Part):
             return None
         text = " ".join(f"{self.reason}: {self.message or ''}".split())
         return text if len(text) <= _LONGEST_REJECTION else text[: _LONGEST_REJECTION - 3] + "..."
+
+    def is_rejected_for(self, resource: str, asked: AbstractSet[str]) -> bool:
+        """Return whether kubelet did not admit the pod because of ``resource``.
+
+        kubelet names the resource in most messages; the error of a device plugin does not. So a
+        message counts unless it names another extended resource of those that the pod ``asked``.
+        """
+        if self.rejected is None or self.reason != ADMISSION_ERROR:
+            return False
+        message = self.message or ""
+        others = {name for name in asked if "/" in name and name != resource}
+        return resource in message or not any(name in message for name in others)
 
     def stopped(self, containers: int) -> bool:
         """Return whether kubelet has reported that none of ``containers`` and the others runs.

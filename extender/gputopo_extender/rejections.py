@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from gputopo.api.annotations import AnnotationError, parse_gpus
 from gputopo_extender.pods import PodRecord
-from gputopo_extender.podstatus import ADMISSION_ERROR
 
 FIRST_PAUSE_SECONDS: Final = 15.0
 LONGEST_PAUSE_SECONDS: Final = 120.0
@@ -66,10 +66,17 @@ class Rejections:
 
 
 def is_admission_error(pod: PodRecord) -> bool:
-    """Return whether kubelet rejected a new pod because of its GPUs, and not because it goes."""
-    return (
-        pod.rejected is not None
-        and pod.rejected.startswith(ADMISSION_ERROR)
-        and not pod.started
-        and not pod.deleting
-    )
+    """Return whether kubelet rejected the GPUs that the extender gave to a new pod.
+
+    Pods that others have bound, and pods that are being deleted, are rejected for other reasons.
+    """
+    return pod.rejected_for_gpus and _is_placed(pod) and not pod.started and not pod.deleting
+
+
+def _is_placed(pod: PodRecord) -> bool:
+    """Return whether the extender gave the pod its GPUs on its node."""
+    try:
+        annotation = parse_gpus(pod.annotations)
+    except AnnotationError:
+        return False
+    return annotation is not None and (annotation.uid, annotation.node) == (pod.uid, pod.node)

@@ -63,6 +63,11 @@ class Promises:
         """Return the claims of others, for one pod or for all."""
         return tuple(claim for claim in self._foreign if uid in (None, claim.uid))
 
+    def of(self, uid: str) -> list[Claim]:
+        """Return what is promised to a pod."""
+        own = self._reservations.get(uid)
+        return [*([_claim_of(own.decision)] if own else ()), *self.foreign(uid)]
+
     def replace_foreign(self, claims: Iterable[Claim], *, epoch: int) -> None:
         """Replace the claims of others."""
         for claim in list(self._foreign):
@@ -99,14 +104,26 @@ class Promises:
         for claim in self.foreign(uid):
             self.drop_claim(claim)
 
-    def end_missing(self, listed: AbstractSet[str], *, epoch: int) -> None:
-        """Drop what was promised before list ``epoch`` to pods that it does not contain."""
-        for uid, reservation in list(self._reservations.items()):
-            if reservation.epoch < epoch and uid not in listed:
-                self.release(uid)
-        for claim, known_at in list(self._foreign.items()):
-            if known_at < epoch and claim.uid not in listed:
-                self.drop_claim(claim)
+    def end_missing(self, listed: AbstractSet[str], *, epoch: int) -> list[Claim]:
+        """Drop what was promised before list ``epoch`` to pods that it does not contain.
+
+        Return what was dropped. These pods may have been bound before they were deleted.
+        """
+        own = [
+            _claim_of(each.decision)
+            for uid, each in self._reservations.items()
+            if each.epoch < epoch and uid not in listed
+        ]
+        foreign = [
+            claim
+            for claim, known_at in self._foreign.items()
+            if known_at < epoch and claim.uid not in listed
+        ]
+        for claim in own:
+            self.release(claim.uid)
+        for claim in foreign:
+            self.drop_claim(claim)
+        return [*own, *foreign]
 
     def doubt(self) -> None:
         """Treat Bindings that succeeded as unknown: the API server may have lost them."""

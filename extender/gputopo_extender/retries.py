@@ -4,9 +4,14 @@ Without an error a pod that fits nowhere waits for an event of the cluster, or f
 five minutes, and may have other pods preempted. That is right only where nothing but other pods
 is in the way. An error also ends a nomination of the pod; for the usual delay of the watch, which
 ends a moment after the victims of a preemption have gone, filter therefore waits first.
+
+What is in the way may stay there: a process that cannot be killed, an agent that is down. A pod
+that may preempt others is therefore answered without an error once a minute, so that
+kube-scheduler looks for victims.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
@@ -15,6 +20,9 @@ from gputopo_extender.ledger import Ledger
 from gputopo_extender.pods import PodRecord
 
 LONGEST_WAIT_SECONDS: Final = 0.1
+
+ERRORS_SECONDS: Final = 60.0
+"""A pod that may preempt others gets errors for so long before kube-scheduler may do that."""
 
 _LOOK_SECONDS: Final = 0.01
 _MOST_REMEMBERED: Final = 1_000
@@ -29,10 +37,12 @@ _OUTDATED: Final = frozenset(
 class Retries:
     """Decides whether a pod that fits nowhere is tried again soon."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        """Wait for changes of ``ledger``."""
+    def __init__(self, ledger: Ledger, clock: Callable[[], float] = time.monotonic) -> None:
+        """Wait for changes of ``ledger``; ``clock`` is in seconds."""
         self._ledger = ledger
-        self._waited: dict[str, None] = {}
+        self._clock = clock
+        self._waited: dict[str, float] = {}
+        self._errors_since: dict[str, float] = {}
 
     async def settled(
         self, pod: PodRecord, found: Evaluation, again: Callable[[], Awaitable[Evaluation]]
@@ -54,6 +64,21 @@ class Retries:
 
     def reason(self, pod: PodRecord, found: Evaluation) -> str | None:
         """Return why the pod is to be tried again soon, None where it fits or waits for pods."""
+        reason = self._reason(pod, found)
+        if reason is None or self._is_preemption_due(pod):
+            self._errors_since.pop(pod.uid, None)
+            return None
+        return reason
+
+    def _is_preemption_due(self, pod: PodRecord) -> bool:
+        """Return whether the pod may preempt others, and was answered with errors for long."""
+        now = self._clock()
+        if pod.uid not in self._errors_since:
+            self._remember(self._errors_since, pod.uid, now)
+        is_late = now - self._errors_since[pod.uid] >= ERRORS_SECONDS
+        return is_late and pod.preempts and self._ledger.has_live_pod_below(pod.priority)
+
+    def _reason(self, pod: PodRecord, found: Evaluation) -> str | None:
         if found.has_fit():
             return None
         if deleted := found.misfits_of({ReasonClass.DELETED_PODS}):
@@ -83,12 +108,15 @@ class Retries:
     def _is_first(self, uid: str) -> bool:
         if uid in self._waited:
             return False
-        if len(self._waited) >= _MOST_REMEMBERED:
-            self._waited = dict.fromkeys(filter(self._waits, self._waited))
-        if len(self._waited) >= _MOST_REMEMBERED:
-            self._waited.pop(next(iter(self._waited)))
-        self._waited[uid] = None
+        self._remember(self._waited, uid, self._clock())
         return True
+
+    def _remember(self, times: dict[str, float], uid: str, now: float) -> None:
+        """Add a time; forget pods that wait no longer, and the oldest, where there are many."""
+        if len(times) >= _MOST_REMEMBERED:
+            for known in [each for each in times if not self._waits(each)] or [next(iter(times))]:
+                del times[known]
+        times[uid] = now
 
     def _waits(self, uid: str) -> bool:
         pod = self._ledger.pod(uid)

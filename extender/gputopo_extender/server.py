@@ -18,7 +18,7 @@ from gputopo_extender.app import KEEPALIVE_SECONDS, probes_app, verbs_app
 from gputopo_extender.binder import Binder
 from gputopo_extender.claiming import Claims
 from gputopo_extender.cluster import Cluster
-from gputopo_extender.election import Candidate, Election, Handover
+from gputopo_extender.election import Election, Handover, LeaseCandidate
 from gputopo_extender.evaluate import answers_of
 from gputopo_extender.leases import Leases
 from gputopo_extender.ledger import Ledger
@@ -119,7 +119,7 @@ def _handover(settings: Settings, client: AsyncClient) -> list[Coroutine[Any, An
     """Return the loop that takes the Lease from a failing leader, where this pod has a name."""
     if not settings.pod:
         return []
-    candidate = Candidate(
+    candidate = LeaseCandidate(
         namespace=settings.namespace,
         pod=settings.pod,
         lease=settings.scheduler_lease,

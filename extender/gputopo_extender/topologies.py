@@ -41,6 +41,7 @@ class NodeRecord:
         away: why the node's agent says that it serves no pods now, None where it does not say so.
         pods_version: resource version of the newest change of the node's pods that the status
             accounts for; None from agents that do not report it.
+        reported: whether an agent has written the status. A new GPUTopology has none.
     """
 
     node: str
@@ -50,6 +51,7 @@ class NodeRecord:
     holders: tuple[Holder, ...]
     away: str | None = None
     pods_version: int | None = None
+    reported: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ def node_of(document: Mapping[str, Any]) -> NodeRecord | Unreadable:
         holders=_holders(topology, status.gpus),
         away=_away(status.conditions),
         pods_version=_version(status.observed_pods_version),
+        reported=bool(status.gpus or status.conditions),
     )
 
 

@@ -148,6 +148,7 @@ class Writer:
     def _told(self, decision: Decision, pod: PodRecord | None) -> Result | PodRecord:
         """Return what a pod says of its Binding, or the pod where it waits for one."""
         if pod is None or pod.uid != decision.uid:
+            self._ledger.end_lost(decision.uid)
             return self.give_up(decision, "the pod is gone")
         if pod.node is None:
             return pod

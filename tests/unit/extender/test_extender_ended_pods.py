@@ -1,6 +1,7 @@
 """GPUs of pods that were deleted or have ended: used until it is known that no process is left."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterable, Mapping
 
 import pytest
 
@@ -9,13 +10,27 @@ from gputopo.api.enums import PolicyName
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.topology.catalogue import named
 from gputopo_extender.book import Book, State
-from gputopo_extender.endings import LONGEST_WAIT_SECONDS
-from gputopo_extender.evaluate import Evaluation, ReasonClass, answers_of, evaluation
+from gputopo_extender.claiming import Claims
+from gputopo_extender.claims import Claim
+from gputopo_extender.cluster import UnansweredError
+from gputopo_extender.decide import Decision, decide
+from gputopo_extender.endings import LONGEST_WAIT_SECONDS, UNKNOWN_VERSION_WAIT_SECONDS
+from gputopo_extender.evaluate import (
+    Evaluation,
+    Misfit,
+    ReasonClass,
+    answers_of,
+    evaluation,
+    match_on,
+)
+from gputopo_extender.leases import Claimed
 from gputopo_extender.ledger import Ledger
 from gputopo_extender.pods import PodRecord, record_of
 from gputopo_extender.request import Ask, read
+from gputopo_extender.reservations import Progress
 from gputopo_extender.retries import Retries
 from gputopo_extender.topologies import Unreadable, node_of
+from gputopo_extender.writer import Writer
 from objects import Document, at_version, container_states, pod, topology_object
 
 DGX = named("dgx1-v100", node="n1")
@@ -96,6 +111,16 @@ def bound(name: str = "old", *gpus: int, phase: str = "Running", states: str = "
 
 RUNNING = bound(states="running")
 ENDED = bound(phase="Succeeded", states="terminated")
+
+
+def reserve(world: World, document: Document) -> Decision:
+    ask = read(record(document), resource=RESOURCE, default_policy=PolicyName.PRESERVE)
+    assert isinstance(ask, Ask)
+    match = match_on(world.book.state, ask.shape)
+    assert not isinstance(match, Misfit)
+    decision = decide(ask, match, node="n1", version="1", generation=1, topology=DGX)
+    world.ledger.reserve(decision)
+    return decision
 
 
 def test_a_pod_that_kubelet_reported_as_stopped_frees_its_gpus_at_once(world: World) -> None:
@@ -181,6 +206,20 @@ def test_a_pod_that_was_never_bound_leaves_nothing(world: World) -> None:
     assert (world.book.used, world.ledger.ended_pods("n1")) == (0, [])
 
 
+def test_the_deletion_of_an_unknown_pod_without_a_record_changes_nothing(world: World) -> None:
+    world.put(RUNNING)
+    world.ledger.drop_pod("uid-unknown")
+    assert (world.book.used, world.ledger.ended_pods("n1")) == (0b11, [])
+
+
+def test_a_list_of_a_smaller_version_leaves_other_reservations_unchanged(world: World) -> None:
+    world.put(pod("old", 2))
+    reserve(world, pod("old", 2))
+    list_pods(world, BOUND - 1, record(pod("old", 2)))
+    (kept,) = world.ledger.promises.reservations()
+    assert kept.progress is Progress.WRITING
+
+
 def test_the_process_of_a_deleted_pod_counts_whatever_the_ledger_knows(world: World) -> None:
     world.report(BOUND, {3: "uid-unknown"}, deleted=True)
     assert (world.book.used, world.book.deleted) == (0b1000, 0b1000)
@@ -199,12 +238,164 @@ def test_an_agent_that_does_not_report_versions_frees_gpus_at_once(world: World)
     assert (world.book.used, world.book.deleted) == (0, 0)
 
 
+def test_a_new_gputopology_without_status_confirms_no_end(world: World) -> None:
+    world.put(RUNNING)
+    world.delete(RUNNING)
+    world.ledger.drop_topology("n1")
+    created = topology_object("n1", DGX)
+    del created["status"]
+    world.ledger.put_topology(node_of(created))
+    assert world.book.used == 0b11
+    world.report(DELETED - 1)
+    assert (world.book.used, world.book.deleted) == (0b11, 0b11)
+    world.report(DELETED)
+    assert world.book.used == 0
+
+
 def test_a_pod_that_vanished_between_two_lists_was_deleted(world: World) -> None:
     world.put(RUNNING)
     world.ledger.replace_pods([], epoch=world.ledger.begin_pod_list(), version=DELETED)
     assert world.book.used == 0b11
     world.report(DELETED)
     assert world.book.used == 0
+
+
+def list_pods(world: World, version: int, *pods: PodRecord) -> None:
+    world.ledger.replace_pods(pods, epoch=world.ledger.begin_pod_list(), version=version)
+
+
+def test_an_agent_that_dropped_a_vanished_pod_has_seen_its_deletion(world: World) -> None:
+    world.put(RUNNING)
+    world.report(BOUND, {0: "uid-old", 1: "uid-old"})
+    list_pods(world, 500)
+    assert (world.book.used, world.book.deleted) == (0b11, 0b11)
+    world.report(DELETED, {0: "uid-old", 1: "uid-old"}, deleted=True)
+    assert world.book.used == 0b11
+    world.report(DELETED)
+    assert world.book.used == 0, "the node is quiet: no larger version may follow"
+
+
+def test_the_agent_may_have_dropped_a_vanished_pod_before_the_list(world: World) -> None:
+    world.put(RUNNING)
+    world.report(BOUND, {0: "uid-old", 1: "uid-old"})
+    world.report(DELETED)
+    list_pods(world, 500)
+    assert world.book.used == 0
+
+
+def test_a_status_that_never_listed_a_vanished_pod_may_be_older_than_its_containers(
+    world: World,
+) -> None:
+    world.put(RUNNING)
+    list_pods(world, 500)
+    world.report(DELETED)
+    assert world.book.used == 0b11
+    world.clock.now += UNKNOWN_VERSION_WAIT_SECONDS - 0.1
+    assert world.book.used == 0b11
+    world.clock.now += 0.1
+    assert world.book.used == 0
+
+
+def test_it_is_forgotten_which_unknown_pods_a_status_has_listed(world: World) -> None:
+    world.report(BOUND, {0: "uid-old", 1: "uid-old"})
+    list_pods(world, BOUND)
+    world.report(BOUND)
+    world.put(RUNNING, DELETED)
+    list_pods(world, 500)
+    world.report(DELETED + 1)
+    assert world.book.used == 0b11, "the pod was unknown when pods were listed"
+
+
+@pytest.mark.parametrize("progress", [Progress.WRITING, Progress.UNKNOWN, Progress.BOUND])
+def test_a_pod_that_vanished_before_any_watch_showed_its_binding_may_have_started(
+    world: World, progress: Progress
+) -> None:
+    world.put(pod("old", 2))
+    decision = reserve(world, pod("old", 2))
+    world.ledger.promises.mark("uid-old", progress)
+    list_pods(world, 500)
+    assert world.ledger.promises.reservations() == ()
+    assert (world.book.used, world.book.deleted) == (decision.gpus, decision.gpus)
+    assert world.ledger.ended_pods("n1") == ["default/old"]
+    world.report(500)
+    assert world.book.used == 0
+
+
+def test_a_pod_that_another_extender_claimed_for_may_have_started(world: World) -> None:
+    gpus = (DGX.gpus[2].uuid, DGX.gpus[3].uuid)
+    world.ledger.replace_claims([Claim("uid-b", "default", "b", "7", "n1", gpus)])
+    list_pods(world, 500)
+    assert (world.ledger.promises.claims(), world.book.deleted) == ((), 0b1100)
+    world.clock.now += UNKNOWN_VERSION_WAIT_SECONDS
+    assert world.book.used == 0
+
+
+def test_a_list_that_lacks_a_bound_pod_keeps_its_last_record(world: World) -> None:
+    world.put(pod("old", 2))
+    reserve(world, pod("old", 2))
+    world.put(RUNNING)
+    list_pods(world, 500)
+    assert (world.book.used, world.book.deleted) == (0b11, 0b11)
+
+
+class NoPods:
+    """An API server that has no pod, and no answer to a Binding."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, str], PodRecord] = {}
+
+    async def bind(self, decision: Decision) -> None:
+        raise UnansweredError(f"no answer for {decision.name}")
+
+    async def pod(self, namespace: str, name: str) -> PodRecord | None:
+        return self.found.get((namespace, name))
+
+    async def call_off(self, namespace: str, name: str) -> PodRecord | None:
+        raise AssertionError(f"there is no pod {namespace}/{name}")
+
+
+class NoStore:
+    """Claims are neither read nor written."""
+
+    async def read(self) -> Claimed:
+        raise AssertionError
+
+    async def write(self, claims: Iterable[Claim], *, version: str | None) -> str:
+        raise AssertionError((claims, version))
+
+
+def test_a_pod_that_is_gone_when_its_binding_is_resolved_may_have_started(world: World) -> None:
+    world.put(pod("old", 2))
+    decision = reserve(world, pod("old", 2))
+    writer = Writer(world.ledger, NoPods(), lambda _: None)
+    assert "the pod is gone" in asyncio.run(writer.settle(decision)).error
+    assert world.ledger.promises.reservations() == ()
+    assert world.book.deleted == decision.gpus
+    world.report(LATER)
+    assert world.book.deleted == decision.gpus, "the deletion may be newer than this status"
+    world.delete(bound(), LATER)
+    assert world.book.used == 0, "the watch has shown its version"
+
+
+def test_a_pod_that_is_gone_when_a_claim_for_it_is_resolved_may_have_started(world: World) -> None:
+    claim = Claim("uid-b", "default", "b", "7", "n1", (DGX.gpus[2].uuid,))
+    world.ledger.replace_claims([claim])
+    claims = Claims(world.ledger, NoStore(), NoPods(), patience_seconds=1)
+    asyncio.run(claims.settle_or_keep(claim))
+    assert (world.ledger.promises.foreign(), world.book.deleted) == ((), 0b100)
+    world.clock.now += UNKNOWN_VERSION_WAIT_SECONDS
+    assert world.book.used == 0
+
+
+def test_an_end_is_kept_while_the_status_lists_the_pod(world: World) -> None:
+    world.put(RUNNING)
+    world.report(BOUND, {0: "uid-old", 1: "uid-old"})
+    world.delete(RUNNING)
+    world.clock.now += 10 * LONGEST_WAIT_SECONDS
+    assert (world.book.used, world.book.deleted) == (0b11, 0b11)
+    assert world.ledger.ended_pods("n1") == ["default/old"]
+    world.report(DELETED)
+    assert (world.book.used, world.ledger.ended_pods("n1")) == (0, [])
 
 
 def test_pods_that_ended_before_a_list_are_not_new_in_the_next(world: World) -> None:

@@ -2,7 +2,10 @@
 
 from typing import Any
 
-from gputopo.api.names import RESOURCE
+import pytest
+
+from gputopo.api.annotations import GpusAnnotation
+from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.topology.catalogue import named
 from gputopo_extender.book import Book
 from gputopo_extender.ledger import Ledger
@@ -11,11 +14,18 @@ from gputopo_extender.rejections import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECON
 from gputopo_extender.topologies import node_of
 from objects import container_states, pod, topology_object
 
-REJECTED = {
+DGX = named("dgx1-v100", node="n1")
+UUID = DGX.gpus[0].uuid
+REJECTED: dict[str, Any] = {
     "phase": "Failed",
     "reason": "UnexpectedAdmissionError",
     "message": "Pod was rejected: the node agent cannot read the pod",
 }
+
+
+def placed(uid: str, node: str) -> str:
+    """Return the annotation of a placement."""
+    return GpusAnnotation(uid=uid, node=node, generation=1, containers={"main": [UUID]}).dump()
 
 
 class World:
@@ -25,18 +35,29 @@ class World:
         self.now = 0.0
         self.made = 0
         self.ledger = Ledger(lambda: self.now)
-        self.ledger.put_topology(node_of(topology_object("n1", named("dgx1-v100", node="n1"))))
+        self.ledger.put_topology(node_of(topology_object("n1", DGX)))
 
-    def live(self, **status: Any) -> PodRecord:
-        """Show a pod that was bound a moment ago, and then its status."""
+    def live(
+        self, *, annotation: str | None = None, asks: tuple[str, ...] = (), **status: Any
+    ) -> PodRecord:
+        """Show a pod that was bound a moment ago, and then its status.
+
+        It also asks for one of each extended resource in ``asks``.
+        """
         self.made += 1
-        self.ledger.put_pod(self._pod({"phase": "Pending"}))
-        last = self._pod(status)
+        self.ledger.put_pod(self._pod(annotation, asks, {"phase": "Pending"}))
+        last = self._pod(annotation, asks, status)
         self.ledger.put_pod(last)
         return last
 
-    def _pod(self, status: dict[str, Any]) -> PodRecord:
-        document = pod(f"p{self.made}", node="n1")
+    def _pod(
+        self, annotation: str | None, asks: tuple[str, ...], status: dict[str, Any]
+    ) -> PodRecord:
+        name = f"p{self.made}"
+        written = placed(f"uid-{name}", "n1") if annotation is None else annotation
+        document = pod(name, node="n1", annotations={GPUS_ANNOTATION: written})
+        limits = document["spec"]["containers"][0]["resources"]["limits"]
+        limits.update(dict.fromkeys(asks, "1"))
         if status.pop("deleting", False):
             document["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         document["status"] = status
@@ -85,7 +106,7 @@ def test_pods_that_were_bound_before_the_first_rejection_count_once() -> None:
 
 def test_a_pod_that_runs_after_the_pause_ends_the_doubling_and_one_before_does_not() -> None:
     world = World()
-    running = {"phase": "Running", "containerStatuses": container_states("running")}
+    running: dict[str, Any] = {"phase": "Running", "containerStatuses": container_states("running")}
     world.live(**REJECTED)
     world.live(**running)
     assert world.away() is not None
@@ -117,6 +138,63 @@ def test_other_ends_are_no_reason_to_leave_a_node_out() -> None:
     assert world.away() is None
 
 
+def rejection(error: str) -> dict[str, Any]:
+    message = f"Pod was rejected: Allocate failed due to {error}, which is unexpected"
+    return {**REJECTED, "message": message}
+
+
+UNHEALTHY = "no healthy devices present; cannot allocate unhealthy devices"
+UNAVAILABLE = "requested number of devices unavailable for"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "rpc error: code = Unknown desc = GPU 3 is used by a process of pod default/old",
+        "device plugin GetPreferredAllocation rpc failed with err: rpc error: code = Unavailable",
+        f"{UNHEALTHY} {RESOURCE}",
+        f"{UNAVAILABLE} {RESOURCE}. Requested: 1, Available: 0",
+        f"{UNAVAILABLE} {RESOURCE}, as well as for rdma/hca",
+    ],
+)
+def test_a_rejection_counts_unless_it_names_another_resource(error: str) -> None:
+    world = World()
+    world.live(asks=("rdma/hca", "example.com/nic"), **rejection(error))
+    assert world.away() is not None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        f"{UNHEALTHY} rdma/hca",
+        f"{UNAVAILABLE} example.com/nic. Requested: 1, Available: 0",
+    ],
+)
+def test_a_rejection_because_of_another_resource_does_not_pause_the_node(error: str) -> None:
+    world = World()
+    world.live(asks=("rdma/hca", "example.com/nic"), **rejection(error))
+    assert world.away() is None
+
+
+@pytest.mark.parametrize(
+    "annotation", ["{}", placed("uid-other", "n1"), placed("uid-p1", "n2"), "not JSON"]
+)
+def test_a_rejected_pod_that_others_have_bound_does_not_pause_the_node(annotation: str) -> None:
+    world = World()
+    world.live(annotation=annotation, **REJECTED)
+    assert world.away() is None
+
+
+def test_a_rejected_pod_without_a_placement_does_not_pause_the_node() -> None:
+    world = World()
+    document = pod("a", node="n1")
+    for status in ({"phase": "Pending"}, REJECTED):
+        shown = record_of({**document, "status": status}, RESOURCE)
+        assert shown is not None
+        world.ledger.put_pod(shown)
+    assert world.away() is None
+
+
 def test_a_rejection_that_was_there_before_the_extender_is_not_counted() -> None:
     world, other = World(), World()
     last = world.live(**REJECTED)
@@ -126,7 +204,7 @@ def test_a_rejection_that_was_there_before_the_extender_is_not_counted() -> None
 
 def test_what_the_agent_says_of_itself_comes_first() -> None:
     world = World()
-    document = topology_object("n1", named("dgx1-v100", node="n1"), away="Stopping")
+    document = topology_object("n1", DGX, away="Stopping")
     world.ledger.put_topology(node_of(document))
     world.live(**REJECTED)
     assert world.away() == "the node's agent is not ready: Stopping: the message"

@@ -10,7 +10,7 @@ from gputopo_extender import retries as module
 from gputopo_extender.evaluate import Answer, Evaluation, Misfit, ReasonClass
 from gputopo_extender.ledger import Ledger
 from gputopo_extender.pods import PodRecord, record_of
-from gputopo_extender.retries import LONGEST_WAIT_SECONDS, Retries
+from gputopo_extender.retries import ERRORS_SECONDS, LONGEST_WAIT_SECONDS, Retries
 from objects import pod
 from virtual_time import runner
 
@@ -115,6 +115,102 @@ def test_processes_of_deleted_pods_are_named_at_once_also_to_groups(filtered: Fi
         assert filtered(waiting, deleted, then=FITS, after=0.0) == (deleted, 0.0)
         reason = filtered.retries.reason(waiting, deleted)
         assert reason == "n1: GPUs in use by processes: waiting until they end"
+
+
+class Clock:
+    """A clock that the test moves."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def important(name: str = "a", **spec: object) -> PodRecord:
+    """Return a pod that may preempt others."""
+    document = pod(name)
+    document["spec"] |= {"priority": 100, **spec}
+    found = record_of(document, RESOURCE)
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def retries(clock: Clock) -> Retries:
+    """Return the retries of a cluster where one pod of priority 0 runs."""
+    ledger = Ledger()
+    ledger.put_pod(record("live", node="n9"))
+    return Retries(ledger, clock)
+
+
+DELETED = evaluated(Misfit(ReasonClass.DELETED_PODS, "GPUs in use by processes"))
+LASTING = [DELETED, evaluated(BUSY), evaluated(Misfit(ReasonClass.AWAY, "not ready"))]
+
+
+@pytest.mark.parametrize("found", LASTING)
+def test_a_pod_that_may_preempt_is_unschedulable_once_a_minute(
+    retries: Retries, clock: Clock, found: Evaluation
+) -> None:
+    unschedulable = []
+    for second in range(0, 200, 2):
+        clock.now = second
+        if retries.reason(important(), found) is None:
+            unschedulable.append(second)
+    assert unschedulable == [60, 122, 184]
+
+
+@pytest.mark.parametrize(
+    "waiting",
+    [record(), important(preemptionPolicy="Never"), important(priority=-1), important(priority=0)],
+)
+def test_a_pod_that_can_preempt_no_pod_gets_errors_without_limit(
+    retries: Retries, clock: Clock, waiting: PodRecord
+) -> None:
+    for second in range(0, 700, 2):
+        clock.now = second
+        assert retries.reason(waiting, DELETED) is not None
+
+
+def test_waiting_and_ended_pods_cannot_be_preempted(clock: Clock) -> None:
+    ledger = Ledger()
+    ledger.put_pod(record("waits"))
+    ended = record_of(pod("ended", node="n1", phase="Failed"), RESOURCE)
+    assert ended is not None
+    ledger.put_pod(ended)
+    retries = Retries(ledger, clock)
+    assert retries.reason(important(), DELETED) is not None
+    clock.now = ERRORS_SECONDS
+    assert retries.reason(important(), DELETED) is not None
+
+
+def test_the_minute_begins_again_where_the_pod_fitted_meanwhile(
+    retries: Retries, clock: Clock
+) -> None:
+    assert retries.reason(important(), DELETED) is not None
+    clock.now = ERRORS_SECONDS - 1
+    assert retries.reason(important("b"), DELETED) is not None
+    assert retries.reason(important(), FITS) is None
+    clock.now = ERRORS_SECONDS
+    assert retries.reason(important(), DELETED) is not None
+    clock.now = 2 * ERRORS_SECONDS - 1
+    assert retries.reason(important("b"), DELETED) is None
+    assert retries.reason(important(), DELETED) is not None
+
+
+def test_the_oldest_errors_are_forgotten(
+    retries: Retries, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MOST_REMEMBERED", 1)
+    assert retries.reason(important("a"), DELETED) is not None
+    assert retries.reason(important("b"), DELETED) is not None
+    clock.now = ERRORS_SECONDS
+    assert retries.reason(important("b"), DELETED) is None
+    assert retries.reason(important("a"), DELETED) is not None
 
 
 def test_pods_that_are_gone_or_bound_are_forgotten(

@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from gputopo_extender.handover import LeaderHistory, PodState, Standby, pod_state
+from gputopo_extender.handover import LeaderHistory, SchedulerPodState, Standby, pod_state
 
-READY = PodState(uid="leader", ready=True, extender_ready=True, crashes=0)
-DOWN = PodState(uid="leader", ready=False, extender_ready=False, crashes=1)
-OWN = PodState(uid="own", ready=True, extender_ready=True, crashes=0)
+READY = SchedulerPodState(uid="leader", ready=True, extender_ready=True, crashes=0)
+DOWN = SchedulerPodState(uid="leader", ready=False, extender_ready=False, crashes=1)
+OWN = SchedulerPodState(uid="own", ready=True, extender_ready=True, crashes=0)
 RUNNING: dict[str, Any] = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
 ENDED: dict[str, Any] = {"terminated": {"exitCode": 137}}
 BACK_OFF: dict[str, Any] = {"waiting": {"reason": "CrashLoopBackOff"}}
 
 
-def crashed(times: int, *, ready: bool) -> PodState:
-    return PodState(uid="leader", ready=ready, extender_ready=ready, crashes=times)
+def crashed(times: int, *, ready: bool) -> SchedulerPodState:
+    return SchedulerPodState(uid="leader", ready=ready, extender_ready=ready, crashes=times)
 
 
 def pod(
@@ -119,9 +119,9 @@ def test_a_ready_standby_takes_over_from_a_failing_leader() -> None:
 
 
 @pytest.mark.parametrize(
-    "own", [None, PodState(uid="own", ready=False, extender_ready=True, crashes=0)]
+    "own", [None, SchedulerPodState(uid="own", ready=False, extender_ready=True, crashes=0)]
 )
-def test_a_standby_that_is_not_ready_leaves_the_leader_alone(own: PodState | None) -> None:
+def test_a_standby_that_is_not_ready_leaves_the_leader_alone(own: SchedulerPodState | None) -> None:
     one = standby()
     one.failure(own, DOWN, 1.0)
     assert one.failure(own, crashed(5, ready=False), 20.0) is None
@@ -137,7 +137,7 @@ def test_a_standby_that_was_not_ready_for_15_s_leaves_the_leader_alone() -> None
 def test_another_leader_starts_with_an_empty_history() -> None:
     one = standby()
     one.failure(OWN, DOWN, 1.0)
-    other = PodState(uid="other", ready=False, extender_ready=False, crashes=9)
+    other = SchedulerPodState(uid="other", ready=False, extender_ready=False, crashes=9)
     assert one.failure(OWN, other, 20.0) is None
 
 
