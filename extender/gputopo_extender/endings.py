@@ -111,7 +111,7 @@ def with_history(pod: PodRecord, before: PodRecord | None) -> PodRecord:
 
 def is_confirmed(pod: PodRecord) -> bool:
     """Return whether kubelet has reported that the containers of an ended pod stopped."""
-    # kubelet rejects pods anew after its restart, also those whose containers still run.
+    # After its restart kubelet rejects pods again, also those whose containers still run.
     return pod.stopped and not (pod.rejected is not None and pod.started)
 
 

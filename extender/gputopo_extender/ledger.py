@@ -207,7 +207,7 @@ class Ledger:
         return known
 
     def _refresh(self) -> None:
-        """Bring books and states up to date where something has changed, be it the time."""
+        """Bring books and states up to date where something has changed or the time has come."""
         now = self._clock()
         self._ends.expire(now)
         if not self._outdated:
