@@ -57,7 +57,7 @@ class PodStatus(_Part):
 
     @property
     def ended(self) -> bool:
-        """whether the phase is Succeeded or Failed, by any client."""
+        """Whether the phase is Succeeded or Failed, by any client."""
         return self.phase in ENDED_PHASES
 
     @property
