@@ -1,6 +1,6 @@
 """A namespace of its own for each test, and the steps that most tests share."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,10 +73,11 @@ class Sandbox:
         return wait_for(f"{count} pods run in {self.namespace}", running, timeout_s=timeout_s)
 
     def delete_pods(self, names: Iterable[str]) -> None:
-        """Delete pods and wait until they are gone."""
+        """Delete pods and wait until they and their processes are gone."""
         doomed = list(names)
         if doomed:
             self.kubectl.run("delete", "pod", "-n", self.namespace, "--wait=true", *doomed)
+            self._wait_unused(lambda pod: pod in doomed)
 
     def assert_books_agree(self, *, selector: str = "") -> list[Holder]:
         """Check annotation = environment = device nodes = podresources = checkpoint."""
@@ -104,8 +105,24 @@ class Sandbox:
         self.kubectl.run(
             "delete", "gpujobs,jobs,pods", "--all", "-n", self.namespace, "--wait=true"
         )
+        self._wait_unused(lambda _: True)
         try:
             self.kubectl.run("delete", "namespace", self.namespace, "--wait=false")
         except KubectlError as error:
             if "NotFound" not in str(error):
                 raise
+
+    def _wait_unused(self, wanted: Callable[[str], bool]) -> None:
+        """Wait until no node publishes a GPU as used by such a pod.
+
+        The pods of the tests have no grace period: their objects go before their processes.
+        """
+
+        def unused() -> bool:
+            return not any(
+                gpu.get("namespace") == self.namespace and wanted(gpu.get("pod", ""))
+                for topology in self.kubectl.list("gputopologies")
+                for gpu in topology.get("status", {}).get("gpus", [])
+            )
+
+        wait_for(f"no GPU is used by deleted pods of {self.namespace}", unused, timeout_s=30)
