@@ -197,7 +197,7 @@ class Binder:
     async def _still(self, pod: PodRecord, result: Result) -> Result:
         """Return the result of a pod that is bound, unless a restored etcd has lost its Binding.
 
-        kube-scheduler never tries a pod again of which it was told that it is bound.
+        kube-scheduler never retries a pod whose bind was answered with success.
         """
         try:
             stored = await self._pods.pod(pod.namespace, pod.name)

@@ -81,7 +81,7 @@ class Writer:
         """Bind; return the pod where it changed since it was read, to decide again.
 
         Where the change does not matter to the decision, write again for the new version, until a
-        time of the loop and while the node ``is_current``. The claim stands, and whoever takes it
+        time of the loop and while the node ``is_current``. The claim stands, and a client that takes it
         over changes the pod's annotations first: see docs/adr/0008-claims-fence-bindings.md.
         """
         clock = asyncio.get_running_loop().time
