@@ -81,8 +81,8 @@ class Writer:
         """Bind; return the pod where it changed since it was read, to decide again.
 
         Where the change does not matter to the decision, write again for the new version, until a
-        time of the loop and while the node ``is_current``. The claim stands, and a client that takes it
-        over changes the pod's annotations first: see docs/adr/0008-claims-fence-bindings.md.
+        time of the loop and while the node ``is_current``. The claim stands, and a client that
+        takes it over changes the pod's annotations first: see docs/adr/0008-claims-fence-bindings.md.
         """
         clock = asyncio.get_running_loop().time
         ended = await self._once(decision)
