@@ -82,7 +82,8 @@ class Writer:
 
         Where the change does not matter to the decision, write again for the new version, until a
         time of the loop and while the node ``is_current``. The claim stands, and a client that
-        takes it over changes the pod's annotations first: see docs/adr/0008-claims-fence-bindings.md.
+        takes it over changes the pod's annotations first:
+        see docs/adr/0008-claims-fence-bindings.md.
         """
         clock = asyncio.get_running_loop().time
         ended = await self._once(decision)
