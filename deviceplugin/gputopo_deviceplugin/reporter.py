@@ -15,7 +15,7 @@ from gputopo_deviceplugin.metrics import Metrics
 from gputopo_deviceplugin.nodewatch import NodeWatch
 from gputopo_deviceplugin.observe import Observed, observed_gpus, serving_of
 from gputopo_deviceplugin.observer import Observer
-from gputopo_deviceplugin.offering import Offering
+from gputopo_deviceplugin.offering import SETTLED_SECONDS, Offering
 from gputopo_deviceplugin.podbook import PodBook
 from gputopo_deviceplugin.probes import Pulse
 from gputopo_deviceplugin.publish import Publisher
@@ -32,6 +32,9 @@ _WRITE_SECONDS: Final = 0.2
 
 _PROCESS_SECONDS: Final = 0.25
 """Pause between two looks whether a process of a deleted pod has ended."""
+
+_AFTER_START_SECONDS: Final = 0.5
+"""Pause between two looks at kubelet's list after its start."""
 
 _WITHDRAW_SECONDS: Final = 3.0
 """Longest wait for the API server when the agent ends: kubelet kills it after some 30 s."""
@@ -139,10 +142,20 @@ class Reporter:
             if hardware is not None and await self._report(hardware):
                 await asyncio.sleep(_WRITE_SECONDS)
             try:
-                async with asyncio.timeout(self._settings.observe_seconds):
+                async with asyncio.timeout(self._pause_seconds()):
                     await self.wake.wait()
             except TimeoutError:
                 continue
+
+    def _pause_seconds(self) -> float:
+        """Return the pause until the next look, a short one after a start of kubelet.
+
+        Then it admits its pods again one by one, and may have lost its records of them: a pod that
+        is bound before that is reported would be rejected.
+        """
+        usual = self._settings.observe_seconds
+        settled = self._registrar.heard_seconds >= SETTLED_SECONDS
+        return usual if settled else min(usual, _AFTER_START_SECONDS)
 
     async def withdraw(self) -> bool:
         """Publish that the agent ends, and nothing any more; return whether that was told."""

@@ -1,6 +1,12 @@
 """Kubelet starts without its records of the GPUs of running pods."""
 
-from agent_world import AgentWorld
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_world import AgentWorld, agent_world
 from gputopo_deviceplugin.pods import PodKey
 
 
@@ -64,7 +70,7 @@ async def test_pods_in_admission_and_pods_that_end_raise_no_alarm(world: AgentWo
         await world.served()
         await running(world, "ends", 0)
         await restart_without_records(world)
-        await world.until(lambda: world.observed(0).get("pod") == "ends")
+        await world.until(lambda: ("uid-ends", "main") in agent._observer._recorded)
         # Kubelets before 1.34 list a pod that ended, for a moment, and its phase comes later.
         world.kubelet.books.pods["default", "ends"] = {"main": set()}
         await world.place("comes", {"main": [1]})
@@ -100,3 +106,19 @@ async def test_a_pod_without_record_gets_its_own_gpus_when_kubelet_admits_it_aga
         gpus = f"{world.uuids[4]},{world.uuids[5]}"
         assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == gpus
         await world.served()
+
+
+async def test_records_that_kubelet_lost_are_reported_soon_after_its_start(
+    short_directory: Path, library_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_NVML_TOPOLOGY", "")
+    pauses: Any = {"observe_seconds": 300.0, "resync_seconds": 300.0}
+    async with agent_world(short_directory, library_dir, **pauses) as world, world.agent():
+        await world.served()
+        await running(world, "a", 0, 1)
+        pods = world.kubelet.books.pods
+        await restart_without_records(world)
+        world.kubelet.books.pods = {}  # kubelet lists its pods one by one as it admits them again
+        await asyncio.sleep(1.5)
+        world.kubelet.books.pods = {key: {"main": set()} for key in pods}
+        await world.until(lambda: reason(world) == "KubeletRecordsLost")
