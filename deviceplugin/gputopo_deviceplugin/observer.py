@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from gputopo_deviceplugin.compare import Difference, differences, restored
+from gputopo_deviceplugin.compare import Difference, differences
 from gputopo_deviceplugin.identify import ListedPod
 from gputopo_deviceplugin.tracker import UsageTracker
 
@@ -20,11 +20,9 @@ class Observer:
     """The books as read last.
 
     Attributes:
-        listed: kubelet's pods, with the GPUs of which it lost the record.
+        listed: kubelet's pods.
         tracker: the users of the GPUs, by these pods among others.
         differing: containers that have other GPUs than they were given.
-        lost: those of them of which kubelet lost the record: they run, and it listed them with
-            none since it was started last.
     """
 
     def __init__(
@@ -45,8 +43,15 @@ class Observer:
         self._on_difference = on_difference
         self.listed: Sequence[ListedPod] = ()
         self.differing: Sequence[Difference] = ()
-        self.lost: Sequence[Difference] = ()
         self._recorded: set[tuple[str, str]] = set()
+
+    @property
+    def lost(self) -> Sequence[Difference]:
+        """Differing containers of which kubelet lost the record.
+
+        They run, and kubelet listed them without GPUs since it was started last.
+        """
+        return self.tracker.lost
 
     def kubelet_started(self) -> None:
         """Note that kubelet was started: only then it can have lost records."""
@@ -64,10 +69,8 @@ class Observer:
         listed = await self._books.observe()
         if connected:
             await self._compare(listed)
-        self.listed = restored(listed, self.lost)
-        self.tracker.lost = self.lost
-        if connected:
             self.tracker.join()
+        self.listed = listed
 
     async def _compare(self, listed: Sequence[ListedPod]) -> None:
         holding = {pod.key for pod in listed if any(pod.containers.values())}
@@ -82,7 +85,7 @@ class Observer:
         for one in found:
             if one not in self.differing:
                 self._on_difference(one)
-        self.differing, self.lost = found, self._without_record(listed, found)
+        self.differing, self.tracker.lost = found, self._without_record(listed, found)
 
     def _without_record(
         self, listed: Sequence[ListedPod], found: Sequence[Difference]

@@ -150,12 +150,12 @@ class PodBook(Mapping[PodKey, PodRecord]):
 
     def _fold(self, change: PodChange) -> None:
         pod, known = change.pod, self._pods.get(change.pod.key)
-        if change.deleted:
-            self._deleted.append(pod.uid)
         if not change.deleted:
             self._pods[pod.key] = pod
-        elif known is not None and known.uid == pod.uid:
-            del self._pods[pod.key]
+        else:
+            self._deleted.append(pod.uid)
+            if known is not None and known.uid == pod.uid:
+                del self._pods[pod.key]
         version = pod.resource_version
         ended = pod.asks and (change.deleted or not pod.live)
         if ended or self.version is None:

@@ -110,8 +110,7 @@ class UsageTracker:
 
     def gone(self) -> dict[GpuUuid, Holder]:
         """Return the GPUs that processes of ended and deleted pods use now."""
-        states = self._look()
-        return {gpu: one for gpu, one in self._holders(states).items() if one.gone is not None}
+        return _gone(self._look())
 
     def users(self) -> dict[GpuUuid, Holder]:
         """Return the users to publish: kubelet's list, and processes as they run now.
@@ -119,17 +118,17 @@ class UsageTracker:
         Until kubelet has listed its pods, the remembered ones stand for the list.
         Kubelets before 1.34 go on listing pods that have ended.
         """
-        gone = self.gone()
+        remembered = self._look()
         self._save()
         if self._listed is None:
-            return self._holders(self._look())
+            return remembered
         listed = {gpu: one for gpu, one in self.listed().items() if not self._has_ended(one)}
-        return {**listed, **gone}
+        return {**listed, **_gone(remembered)}
 
     def holders(self, gpus: Collection[GpuUuid]) -> dict[GpuUuid, Holder]:
         """Return the users of these GPUs: live pods, and processes as they run now."""
         listed = {gpu: one for gpu, one in self.listed().items() if self._is_live(one)}
-        found = {**listed, **self._holders(self._look())}
+        found = {**listed, **self._look()}
         return {gpu: found[gpu] for gpu in gpus if gpu in found}
 
     def keys(self, gpus: Collection[GpuUuid]) -> set[tuple[PodKey, str | None]]:
@@ -143,22 +142,24 @@ class UsageTracker:
         order = sorted(states, key=lambda uid: states[uid] is not PodState.LIVE)
         return dict(one for uid in order for one in self._usage[uid].holders(states[uid]))
 
-    def _look(self) -> dict[str, PodState]:
-        """Forget pods that use no GPU any longer; return those that use some now, by UID."""
+    def _look(self) -> dict[GpuUuid, Holder]:
+        """Forget pods that use no GPU any longer; return the users among the others."""
         states = {uid: self._state(pod.key, uid) for uid, pod in self._usage.items()}
         gone = [uid for uid, state in states.items() if state is not PodState.LIVE]
         running = self._processes.running(gone)
-        waiting = {uid for uid in gone if states[uid] is PodState.DELETED and self._may_start(uid)}
+        deleted = {uid for uid in gone if states[uid] is PodState.DELETED}
         # Kubelet may be about to start a pod whose grant is newer than its list.
         ended = {*gone} - running - self._granted_since
-        self._usage = {
-            uid: pod for uid, pod in self._usage.items() if uid not in ended or uid in waiting
-        }
-        return {uid: state for uid, state in states.items() if uid not in ended}
+        if ended:
+            forgotten = ended - self._may_start(deleted)
+            self._usage = {uid: pod for uid, pod in self._usage.items() if uid not in forgotten}
+        return self._holders({uid: state for uid, state in states.items() if uid not in ended})
 
-    def _may_start(self, uid: str) -> bool:
-        """Return whether kubelet may not know yet that this pod was deleted."""
-        return self._listed is None or uid in {one.uid for one in self.listed().values()}
+    def _may_start(self, deleted: set[str]) -> set[str]:
+        """Return the deleted pods of which kubelet may not know yet that they were deleted."""
+        if self._listed is None:
+            return deleted
+        return deleted & {one.uid for one in self.listed().values()}
 
     def _state(self, key: PodKey, uid: str) -> PodState:
         """Return the state of a pod; one that is not known yet counts as live."""
@@ -177,6 +178,10 @@ class UsageTracker:
             self._file.write(to_document(self._usage))
         except OSError as error:
             self._on_failure("state", error)
+
+
+def _gone(holders: Mapping[GpuUuid, Holder]) -> dict[GpuUuid, Holder]:
+    return {gpu: one for gpu, one in holders.items() if one.gone is not None}
 
 
 def _read(file: StateFile) -> Usage:
