@@ -12,8 +12,8 @@ from benchmarks.table import show
 from gputopo.allocation.catalogue import ALLOCATIONS, KEEP_SHARES
 from gputopo.allocation.model import Ask, Outcome, Server, proportional_throughput
 from gputopo.allocation.opt import upper_bound
-from gputopo.cli.synergy_runs import stage
 from gputopo.simulate.synergy.run import servers_of
+from gputopo_cli.synergy_runs import stage
 
 _INSTANCES: Final = 600
 _SIZES: Final = (range(8, 33), range(33, 65), range(65, 129))

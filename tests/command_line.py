@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gputopo.cli.__main__ import run
+from gputopo_cli.__main__ import run
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import pytest
 from typer.main import get_command
 
 from command_line import Command
-from gputopo.cli.app import app
+from gputopo_cli.app import app
 
 ROOT = Path(__file__).parents[3]
 GUIDE = ROOT / "docs/cli.md"

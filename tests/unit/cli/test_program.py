@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import gputopo.cli.__main__ as program
+import gputopo_cli.__main__ as program
 from command_line import Command, process
-from gputopo.cli.app import app
-from gputopo.cli.errors import InputError, is_refusal
 from gputopo.topology.model import TopologyError
+from gputopo_cli.app import app
+from gputopo_cli.errors import InputError, is_refusal
 
 PROGRAM = Path(sys.executable).with_name("gputopo")
 
 
 def test_help_is_for_people_and_costs_no_engine() -> None:
-    loaded = "import sys; from gputopo.cli.__main__ import run; run(['--help'], 'gputopo')"
+    loaded = "import sys; from gputopo_cli.__main__ import run; run(['--help'], 'gputopo')"
     heavy = "{'numpy', 'matplotlib', 'kubernetes', 'pydantic', 'rich'}"
     done = subprocess.run(
         [sys.executable, "-c", f"{loaded}; print(sorted({heavy} & sys.modules.keys()))"],
@@ -128,7 +128,7 @@ def test_ctrl_c_before_the_commands_are_loaded_is_the_same(
 def test_without_its_extra_it_says_what_to_install() -> None:
     script = (
         "import sys; sys.modules['typer'] = None\n"
-        "from gputopo.cli.__main__ import run; sys.exit(run(['--help'], 'gputopo'))"
+        "from gputopo_cli.__main__ import run; sys.exit(run(['--help'], 'gputopo'))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
@@ -159,10 +159,10 @@ def test_output_that_cannot_be_written_is_status_1(
 def test_module_runs_as_the_program_does(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delitem(sys.modules, "gputopo.cli.__main__")
+    monkeypatch.delitem(sys.modules, "gputopo_cli.__main__")
     monkeypatch.setattr(sys, "argv", ["gputopo", "--version"])
     with pytest.raises(SystemExit) as left:
-        runpy.run_module("gputopo.cli", run_name="__main__")
+        runpy.run_module("gputopo_cli", run_name="__main__")
     assert left.value.code == 0
     assert capsys.readouterr().out.startswith("gputopo ")
 

@@ -8,13 +8,13 @@ import pytest
 
 from builders import DOUBLE, node
 from command_line import Command, process
-from gputopo.cli.layout import layout
-from gputopo.cli.matrix import matrix
-from gputopo.cli.options import complete_topologies
-from gputopo.cli.picture import Marks, every_pair, svg
-from gputopo.cli.source import Source
 from gputopo.topology import catalogue
 from gputopo.topology.model import GpuIndex
+from gputopo_cli.layout import layout
+from gputopo_cli.matrix import matrix
+from gputopo_cli.options import complete_topologies
+from gputopo_cli.picture import Marks, every_pair, svg
+from gputopo_cli.source import Source
 
 RECORDING = """\
 \tGPU0\tGPU1\tCPU Affinity
