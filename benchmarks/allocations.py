@@ -9,10 +9,10 @@ from benchmarks.contention import contended
 from benchmarks.options import Options
 from benchmarks.simulator import course
 from benchmarks.table import show
-from gputopo.allocation.catalogue import ALLOCATIONS, KEEP_SHARES
-from gputopo.allocation.model import Ask, Outcome, Server, proportional_throughput
-from gputopo.allocation.opt import upper_bound
 from gputopo.simulate.synergy.run import servers_of
+from gputopo.sizing.catalogue import ALLOCATIONS, KEEP_SHARES
+from gputopo.sizing.model import Ask, Outcome, Server, proportional_throughput
+from gputopo.sizing.opt import upper_bound
 from gputopo_cli.synergy_runs import stage
 
 _INSTANCES: Final = 600

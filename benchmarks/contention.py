@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final
 
 import gputopo.sensitivity
-from gputopo.allocation.model import Ask, Server
 from gputopo.sensitivity.demand import saturating_demand
 from gputopo.sensitivity.matrix import SensitivityMatrix
 from gputopo.sensitivity.models import parse_matrices
+from gputopo.sizing.model import Ask, Server
 
 _SERVERS: Final = (1, 2, 3, 4, 6, 8, 12, 16)
 _GPUS, _CPUS, _MEMORY_GB = 8, 24, 500

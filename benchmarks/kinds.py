@@ -9,10 +9,10 @@ from typing import Final
 from benchmarks.contention import SIZES, measured
 from benchmarks.options import Options
 from benchmarks.table import show
-from gputopo.allocation.heterogeneous import MixedAsk, heterogeneous
-from gputopo.allocation.model import Ask, Grant, Server, proportional_throughput
-from gputopo.allocation.proportional import proportional
 from gputopo.sensitivity.matrix import SensitivityMatrix
+from gputopo.sizing.heterogeneous import MixedAsk, heterogeneous
+from gputopo.sizing.model import Ask, Grant, Server, proportional_throughput
+from gputopo.sizing.proportional import proportional
 
 _INSTANCES: Final = 60
 _SERVERS: Final = (1, 2, 4, 8)

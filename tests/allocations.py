@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from hypothesis import strategies as st
 
-from gputopo.allocation.model import Ask, Outcome, Server
 from gputopo.sensitivity.matrix import SensitivityMatrix
+from gputopo.sizing.model import Ask, Outcome, Server
 
 HAIR = 1e-6
 

@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Final
 
-from gputopo.allocation.catalogue import ALLOCATIONS, KEEP_SHARES
-from gputopo.allocation.orders import ORDERS
-from gputopo.allocation.solver import SolverMissingError
 from gputopo.runtime.quote import shown
 from gputopo.sensitivity.models import Model, parse_matrices, parse_models
 from gputopo.simulate.synergy.generate import Load, generate
@@ -31,6 +28,9 @@ from gputopo.simulate.synergy.report import (
     times,
 )
 from gputopo.simulate.synergy.run import Settings, run, sensitivity
+from gputopo.sizing.catalogue import ALLOCATIONS, KEEP_SHARES
+from gputopo.sizing.orders import ORDERS
+from gputopo.sizing.solver import SolverMissingError
 from gputopo_cli import words
 from gputopo_cli.errors import InputError
 from gputopo_cli.files import read_text

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocations import promised, speed
-from gputopo.allocation.catalogue import ALLOCATIONS, KEEP_SHARES
-from gputopo.allocation.model import Ask, Server
-from gputopo.allocation.opt import upper_bound
 from gputopo.sensitivity.matrix import SensitivityMatrix
+from gputopo.sizing.catalogue import ALLOCATIONS, KEEP_SHARES
+from gputopo.sizing.model import Ask, Server
+from gputopo.sizing.opt import upper_bound
 
 HAIR = 1e-5
 

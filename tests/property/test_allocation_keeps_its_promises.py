@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocations import check_books, check_promises, clusters, queues
-from gputopo.allocation.catalogue import ALLOCATIONS, KEEP_SHARES
-from gputopo.allocation.model import Ask, Server
+from gputopo.sizing.catalogue import ALLOCATIONS, KEEP_SHARES
+from gputopo.sizing.model import Ask, Server
 
 ANY_CLUSTER = st.one_of(clusters(alike=True), clusters(alike=False))
 

@@ -7,10 +7,10 @@ import pytest
 
 from allocations import check_books, check_promises, promised
 from benchmarks.contention import contended
-from gputopo.allocation.catalogue import ALLOCATIONS, KEEP_SHARES
-from gputopo.allocation.model import Ask, Server
-from gputopo.allocation.opt import upper_bound
 from gputopo.sensitivity.demand import saturating_demand
+from gputopo.sizing.catalogue import ALLOCATIONS, KEEP_SHARES
+from gputopo.sizing.model import Ask, Server
+from gputopo.sizing.opt import upper_bound
 
 INSTANCES = 150
 

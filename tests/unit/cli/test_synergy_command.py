@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from command_line import Command, process
-from gputopo.allocation import catalogue, orders
+from gputopo.sizing import catalogue, orders
 from gputopo_cli.commands import synergy
 from synergy_models import EXAMPLES, SHIPPED
 

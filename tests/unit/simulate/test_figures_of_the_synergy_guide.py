@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from gputopo.allocation.catalogue import ALLOCATIONS, KEEP_SHARES
-from gputopo.allocation.orders import ORDERS
 from gputopo.simulate.synergy.released import program
 from gputopo.simulate.synergy.report import Figures, figures, logged_times, nearest, times
 from gputopo.simulate.synergy.run import Settings, run
+from gputopo.sizing.catalogue import ALLOCATIONS, KEEP_SHARES
+from gputopo.sizing.orders import ORDERS
 from synergy_models import FOUR_SERVERS, ROOT, trace
 
 ROW = re.compile(r"^\| (static|dynamic) \| (\w+) \| (\w+) \|(.*)\|$", re.MULTILINE)

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from gputopo.allocation.catalogue import ALLOCATIONS, KEEP_SHARES
-from gputopo.allocation.model import Ask, Outcome, Server
-from gputopo.allocation.orders import ORDERS
 from gputopo.simulate.synergy.generate import Load, generate
 from gputopo.simulate.synergy.model import Cluster, SynergyError, TrainingJob
 from gputopo.simulate.synergy.report import figures, times
 from gputopo.simulate.synergy.run import Settings, run
+from gputopo.sizing.catalogue import ALLOCATIONS, KEEP_SHARES
+from gputopo.sizing.model import Ask, Outcome, Server
+from gputopo.sizing.orders import ORDERS
 from synergy_models import FOUR_SERVERS, job, models, trace
 
 ONE_SERVER = Cluster(servers=1, gpus=8, cpus=24, memory_gb=500)

@@ -10,9 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gputopo.allocation.model import Allocation, Ask, Server, proportional_throughput
-from gputopo.allocation.orders import Key, Standing, in_order
-from gputopo.allocation.rooms import runnable
 from gputopo.sensitivity.matrix import SensitivityMatrix
 from gputopo.simulate.synergy.model import (
     ROUND_S,
@@ -25,6 +22,9 @@ from gputopo.simulate.synergy.model import (
     next_round_s,
     require_fitting,
 )
+from gputopo.sizing.model import Allocation, Ask, Server, proportional_throughput
+from gputopo.sizing.orders import Key, Standing, in_order
+from gputopo.sizing.rooms import runnable
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from allocations import matrix, two_speeds
-from gputopo.allocation.model import Ask, Outcome, Server
-from gputopo.allocation.tune import tune
+from gputopo.sizing.model import Ask, Outcome, Server
+from gputopo.sizing.tune import tune
 
 Parts = Mapping[str, list[tuple[str, int, float, float]]]
 

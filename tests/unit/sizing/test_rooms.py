@@ -3,11 +3,11 @@
 import math
 
 from allocations import matrix
-from gputopo.allocation.menu import Option, Target, menu_of
-from gputopo.allocation.model import Ask, Resources
-from gputopo.allocation.prices import Prices
-from gputopo.allocation.rooms import Room, Slots, best_fit, by_gpus, first_fit, split
-from gputopo.allocation.spread import First, settle
+from gputopo.sizing.menu import Option, Target, menu_of
+from gputopo.sizing.model import Ask, Resources
+from gputopo.sizing.prices import Prices
+from gputopo.sizing.rooms import Room, Slots, best_fit, by_gpus, first_fit, split
+from gputopo.sizing.spread import First, settle
 
 NOTHING = Option(0, 0, 0, 1, 1)
 

@@ -11,8 +11,8 @@ from itertools import pairwise
 from math import inf
 from typing import Final, NamedTuple
 
-from gputopo.allocation.menu import Menu, Option
-from gputopo.allocation.model import Resources
+from gputopo.sizing.menu import Menu, Option
+from gputopo.sizing.model import Resources
 
 _ROUNDS: Final = 4
 """Each price is set with the others as they are; more rounds than this change little."""

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from math import inf
 from operator import mul
 
-from gputopo.allocation.menu import Target, menu_of
-from gputopo.allocation.model import (
+from gputopo.sensitivity.matrix import SensitivityMatrix
+from gputopo.sizing.menu import Target, menu_of
+from gputopo.sizing.model import (
     Ask,
     Outcome,
     Server,
@@ -14,10 +15,9 @@ from gputopo.allocation.model import (
     proportional_throughput,
     whole_capacity,
 )
-from gputopo.allocation.opt import realised
-from gputopo.allocation.rooms import checked, outcome
-from gputopo.allocation.solver import Program, solve
-from gputopo.sensitivity.matrix import SensitivityMatrix
+from gputopo.sizing.opt import realised
+from gputopo.sizing.rooms import checked, outcome
+from gputopo.sizing.solver import Program, solve
 
 
 @dataclass(frozen=True, slots=True)

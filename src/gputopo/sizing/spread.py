@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final, TypeAlias
 
-from gputopo.allocation.menu import Option, Target
-from gputopo.allocation.model import Ask
-from gputopo.allocation.prices import Prices
-from gputopo.allocation.rooms import ROUNDING, Room, Slots, Tenant, by_gpus, split
-from gputopo.allocation.spare import relieve
+from gputopo.sizing.menu import Option, Target
+from gputopo.sizing.model import Ask
+from gputopo.sizing.prices import Prices
+from gputopo.sizing.rooms import ROUNDING, Room, Slots, Tenant, by_gpus, split
+from gputopo.sizing.spare import relieve
 
 _STRAIN: Final = 3.0
 """How far a server may be off, for a job to stay on few: in variances of what is still to come.

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from allocations import matrix
-from gputopo.allocation.heterogeneous import MixedAsk, heterogeneous
-from gputopo.allocation.model import Server
+from gputopo.sizing.heterogeneous import MixedAsk, heterogeneous
+from gputopo.sizing.model import Server
 
 OLD = [Server("old1", 4, 12, 240), Server("old2", 4, 12, 240)]
 NEW = [Server("new1", 2, 12, 200)]

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from gputopo.allocation.drf import drf
-from gputopo.allocation.greedy import greedy
-from gputopo.allocation.marginal import marginal
-from gputopo.allocation.model import Allocation
-from gputopo.allocation.opt import opt
-from gputopo.allocation.proportional import proportional
-from gputopo.allocation.tetris import tetris
-from gputopo.allocation.tune import tune
+from gputopo.sizing.drf import drf
+from gputopo.sizing.greedy import greedy
+from gputopo.sizing.marginal import marginal
+from gputopo.sizing.model import Allocation
+from gputopo.sizing.opt import opt
+from gputopo.sizing.proportional import proportional
+from gputopo.sizing.tetris import tetris
+from gputopo.sizing.tune import tune
 
 ALLOCATIONS: Final[Mapping[str, Allocation]] = MappingProxyType(
     {

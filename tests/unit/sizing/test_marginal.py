@@ -5,13 +5,13 @@ import math
 import pytest
 
 from allocations import check_books, check_promises, matrix
-from gputopo.allocation.marginal import marginal
-from gputopo.allocation.menu import Menu, menu_of
-from gputopo.allocation.model import Ask, Resources, Server
-from gputopo.allocation.prices import Prices, prices_of
-from gputopo.allocation.rooms import Room, Tenant
-from gputopo.allocation.spare import give_spare, relieve
-from gputopo.allocation.swap import swap
+from gputopo.sizing.marginal import marginal
+from gputopo.sizing.menu import Menu, menu_of
+from gputopo.sizing.model import Ask, Resources, Server
+from gputopo.sizing.prices import Prices, prices_of
+from gputopo.sizing.rooms import Room, Tenant
+from gputopo.sizing.spare import give_spare, relieve
+from gputopo.sizing.swap import swap
 
 SHARE = Resources(2, 20, math.inf)
 STEEP = Ask("steep", matrix(1, [2, 4], [20], [1], [3]))

@@ -3,8 +3,8 @@
 import pytest
 
 from allocations import matrix, two_speeds
-from gputopo.allocation.catalogue import ALLOCATIONS
-from gputopo.allocation.model import Ask, Outcome, Server
+from gputopo.sizing.catalogue import ALLOCATIONS
+from gputopo.sizing.model import Ask, Outcome, Server
 
 DGX = Server("s1", 8, 24, 500)
 

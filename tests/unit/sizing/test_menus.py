@@ -1,8 +1,8 @@
 """What one job could be given."""
 
 from allocations import matrix, two_speeds
-from gputopo.allocation.menu import Menus, menu_of
-from gputopo.allocation.model import Ask, Resources, Server
+from gputopo.sizing.menu import Menus, menu_of
+from gputopo.sizing.model import Ask, Resources, Server
 
 SHARE = Resources(3, 60, 100)
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from gputopo.allocation.menu import Option
-from gputopo.allocation.rooms import ROUNDING, Room, Tenant
+from gputopo.sizing.menu import Option
+from gputopo.sizing.rooms import ROUNDING, Room, Tenant
 
 
 def swap(tenants: Sequence[Tenant], rooms: Sequence[Room]) -> bool:

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from gputopo.allocation.menu import Menus
-from gputopo.allocation.model import Ask, Outcome, Server
-from gputopo.allocation.rooms import Room, Tenant, by_gpus, checked, outcome, runnable
+from gputopo.sizing.menu import Menus
+from gputopo.sizing.model import Ask, Outcome, Server
+from gputopo.sizing.rooms import Room, Tenant, by_gpus, checked, outcome, runnable
 
 
 def proportional(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:

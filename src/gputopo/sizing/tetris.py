@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from math import inf
 
-from gputopo.allocation.greedy import fill, wishes
-from gputopo.allocation.menu import Target
-from gputopo.allocation.model import Ask, Outcome, Server
-from gputopo.allocation.rooms import Room, Tenant, outcome
+from gputopo.sizing.greedy import fill, wishes
+from gputopo.sizing.menu import Target
+from gputopo.sizing.model import Ask, Outcome, Server
+from gputopo.sizing.rooms import Room, Tenant, outcome
 
 
 def tetris(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:
@@ -14,7 +14,7 @@ def tetris(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:
 
     See :class:`Allocation`. Alignment is the dot product of demand and free resources, each
     as a part of the server. The order of the asks decides between equals. Who fits
-    on no server is split as in :func:`~gputopo.allocation.greedy.greedy`.
+    on no server is split as in :func:`~gputopo.sizing.greedy.greedy`.
     """
     waiting = wishes(servers, asks)
     rooms = [Room.of(server) for server in servers]

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol, Self, TypeAlias
 
-from gputopo.allocation.menu import Menu, Option
-from gputopo.allocation.model import Ask, Grant, Outcome, Part, Resources, Server
+from gputopo.sizing.menu import Menu, Option
+from gputopo.sizing.model import Ask, Grant, Outcome, Part, Resources, Server
 
 ROUNDING: Final = 1e-6
 """CPUs, GB and MB/s that sums of fractions may be off."""

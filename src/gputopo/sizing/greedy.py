@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from gputopo.allocation.menu import Menu, Menus, Target
-from gputopo.allocation.model import Ask, Outcome, Server
-from gputopo.allocation.rooms import Room, Tenant, checked, first_fit, outcome
+from gputopo.sizing.menu import Menu, Menus, Target
+from gputopo.sizing.model import Ask, Outcome, Server
+from gputopo.sizing.rooms import Room, Tenant, checked, first_fit, outcome
 
 
 def greedy(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:

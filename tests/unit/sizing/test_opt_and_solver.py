@@ -7,9 +7,9 @@ import pytest
 
 from allocations import matrix, two_speeds
 from benchmarks.contention import contended
-from gputopo.allocation.model import Ask, Server
-from gputopo.allocation.opt import opt, upper_bound
-from gputopo.allocation.solver import Program, SolverMissingError, solve
+from gputopo.sizing.model import Ask, Server
+from gputopo.sizing.opt import opt, upper_bound
+from gputopo.sizing.solver import Program, SolverMissingError, solve
 
 DGX = Server("s1", 8, 24, 500)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from allocations import two_speeds
-from gputopo.allocation.catalogue import ALLOCATIONS
-from gputopo.allocation.model import (
+from gputopo.sizing.catalogue import ALLOCATIONS
+from gputopo.sizing.model import (
     Ask,
     Resources,
     Server,

@@ -6,9 +6,9 @@ from functools import lru_cache
 from math import inf
 from typing import NamedTuple
 
-from gputopo.allocation.model import Ask, Resources, Server, proportional_share, throughput_of
 from gputopo.sensitivity.demand import saturating_demand
 from gputopo.sensitivity.matrix import ROUNDING, Point, SensitivityMatrix
+from gputopo.sizing.model import Ask, Resources, Server, proportional_share, throughput_of
 
 
 class Option(NamedTuple):

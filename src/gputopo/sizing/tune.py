@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from operator import ge
 
-from gputopo.allocation.menu import Menus, Option
-from gputopo.allocation.model import Ask, Outcome, Server
-from gputopo.allocation.rooms import (
+from gputopo.sizing.menu import Menus, Option
+from gputopo.sizing.model import Ask, Outcome, Server
+from gputopo.sizing.rooms import (
     ROUNDING,
     Room,
     Slots,

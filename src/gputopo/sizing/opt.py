@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Sequence
 from math import inf
 
-from gputopo.allocation.menu import Menus, Target
-from gputopo.allocation.model import Ask, Outcome, Server, whole_capacity
-from gputopo.allocation.prices import prices_of
-from gputopo.allocation.rooms import ROUNDING, Room, Slots, Tenant, checked, outcome, runnable
-from gputopo.allocation.solver import Program, solve
-from gputopo.allocation.spare import give_spare, relieve
+from gputopo.sizing.menu import Menus, Target
+from gputopo.sizing.model import Ask, Outcome, Server, whole_capacity
+from gputopo.sizing.prices import prices_of
+from gputopo.sizing.rooms import ROUNDING, Room, Slots, Tenant, checked, outcome, runnable
+from gputopo.sizing.solver import Program, solve
+from gputopo.sizing.spare import give_spare, relieve
 
 
 def opt(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from gputopo.allocation.menu import Option
-from gputopo.allocation.prices import Prices
-from gputopo.allocation.rooms import Room, Tenant
+from gputopo.sizing.menu import Option
+from gputopo.sizing.prices import Prices
+from gputopo.sizing.rooms import Room, Tenant
 
 _FREE: Final = 1e-4
 """Price of a change that costs nothing, so that more gain goes before less there too."""

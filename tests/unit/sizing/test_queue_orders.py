@@ -2,7 +2,7 @@
 
 import pytest
 
-from gputopo.allocation.orders import ORDERS, Standing, in_order
+from gputopo.sizing.orders import ORDERS, Standing, in_order
 
 EARLY_LONG = Standing("early-long", 0, 500, 900, 1000)
 LATE_SHORT = Standing("late-short", 50, 400, 10, 40)

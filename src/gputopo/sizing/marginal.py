@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from gputopo.allocation.menu import Menus, Target
-from gputopo.allocation.model import Ask, Outcome, Server, whole_capacity
-from gputopo.allocation.prices import Prices, prices_of
-from gputopo.allocation.rooms import Room, Tenant, checked, outcome, runnable
-from gputopo.allocation.spare import give_spare
-from gputopo.allocation.spread import First, settle
-from gputopo.allocation.swap import swap
+from gputopo.sizing.menu import Menus, Target
+from gputopo.sizing.model import Ask, Outcome, Server, whole_capacity
+from gputopo.sizing.prices import Prices, prices_of
+from gputopo.sizing.rooms import Room, Tenant, checked, outcome, runnable
+from gputopo.sizing.spare import give_spare
+from gputopo.sizing.spread import First, settle
+from gputopo.sizing.swap import swap
 
 _LOSS: Final = 0.01
 """Part of the targets' worth that may be lost on servers, before another order is tried."""
@@ -24,7 +24,7 @@ _LOSS: Final = 0.01
 def marginal(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:
     """Give jobs what raises the sum of their throughputs, relative to their shares, most.
 
-    See :class:`Allocation`. Who runs is decided as in :func:`~gputopo.allocation.tune.tune`,
+    See :class:`Allocation`. Who runs is decided as in :func:`~gputopo.sizing.tune.tune`,
     and nobody runs slower than with the proportional share. Then (1) prices are found at
     which all jobs together take what all servers together have, and what each takes is its
     target; (2) jobs are spread over servers so that the targets fit, in another order where
