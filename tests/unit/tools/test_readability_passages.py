@@ -1,0 +1,152 @@
+"""The passages that ``tools/passages`` finds in each kind of file, and the sample it draws."""
+
+import json
+
+import pytest
+
+from readability.__main__ import draw, format_passages, main
+from readability.passages import DOCSTRING, MESSAGE, PARAGRAPH, Passage, extract_passages
+from readability.sources import is_judged
+
+MODULE = '''"""Read the file."""
+
+import logging
+
+NAMES = {"key": "a long value that no user ever sees"}
+
+
+class Reader:
+    """Reads one file."""
+
+    def read(self, path):
+        """Return the text.
+
+        Raises:
+            OSError: the file is missing.
+        """
+        logging.warning("file not read, trying again %s", path)
+        logging.info("two words-only-but-long")
+        reason = f"file {path.name}: " f"not found in {len(NAMES)} folders"
+        if not path:
+            raise OSError(reason + "; create the file")
+        return Option(path, help="The file that is read.", default="not a message for users")
+'''
+
+PAGE = """# A heading that is not a paragraph, however long it may be
+
+The page begins with a paragraph. The second line
+ends it, and a table follows.
+| a table row | that is longer than the least length of a paragraph |
+
+```
+a code block is not a paragraph, also if it is longer than the least length
+```
+
+- The first item of a list is a paragraph of its own, with
+    an indented second line.
+- The second item of a list is a paragraph of its own as well.
+
+    an indented block of code is not a paragraph, however long it may be
+
+Too short.
+"""
+
+VALUES = """# The first comment of the file has two lines, which
+# are one paragraph.
+image: gputopo  # a comment behind a value is not a paragraph, however long it may be
+# Short.
+"""
+
+
+def texts(path: str, text: str, kind: str) -> list[tuple[int, str]]:
+    return [(each.line, each.text) for each in extract_passages(path, text) if each.kind == kind]
+
+
+def test_docstrings_of_modules_classes_and_functions_are_found() -> None:
+    found = texts("a.py", MODULE, DOCSTRING)
+    assert [line for line, _ in found] == [1, 9, 12]
+    assert found[2][1].splitlines()[-1] == "    OSError: the file is missing."
+
+
+def test_messages_of_logs_errors_and_helps_are_found() -> None:
+    assert sorted(texts("a.py", MODULE, MESSAGE)) == [
+        (17, "file not read, trying again %s"),
+        (19, "file {path.name}: not found in {len(NAMES)} folders"),
+        (22, "The file that is read."),
+    ]
+
+
+def test_message_in_a_raise_statement_is_found() -> None:
+    text = 'raise ValueError("size: 0 is not positive")'
+    assert texts("a.py", text, MESSAGE) == [(1, "size: 0 is not positive")]
+
+
+def test_paragraphs_of_markdown_are_prose_and_list_items() -> None:
+    assert texts("a.md", PAGE, PARAGRAPH) == [
+        (3, "The page begins with a paragraph. The second line ends it, and a table follows."),
+        (
+            11,
+            "- The first item of a list is a paragraph of its own, with an indented second line.",
+        ),
+        (13, "- The second item of a list is a paragraph of its own as well."),
+    ]
+
+
+def test_paragraphs_of_the_chart_are_comment_blocks_and_notes() -> None:
+    assert texts("charts/values.yaml", VALUES, PARAGRAPH) == [
+        (1, "The first comment of the file has two lines, which are one paragraph.")
+    ]
+    notes = "gputopo is installed. To see the nodes and their GPUs run:\n  kubectl get gputopo\n"
+    assert len(texts("charts/NOTES.txt", notes, PARAGRAPH)) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "judged"),
+    [
+        ("src/gputopo/cli/app.py", True),
+        ("deviceplugin/README.md", True),
+        ("README.md", True),
+        ("charts/gputopo/templates/NOTES.txt", True),
+        ("charts/gputopo/crds/gpujobs.yaml", False),
+        ("deviceplugin/gputopo_deviceplugin/v1beta1/api_pb2.py", False),
+        ("tests/unit/test_layout_guards.py", False),
+    ],
+)
+def test_text_of_the_product_and_its_documentation_is_judged(path: str, judged: bool) -> None:  # noqa: FBT001
+    assert is_judged(path) is judged
+
+
+def test_sample_depends_on_the_seed_and_not_on_the_order_of_the_passages() -> None:
+    passages = [Passage("a.md", line, PARAGRAPH, "text") for line in range(100)]
+    drawn = draw(passages, 1, 10)
+    assert len(set(drawn)) == 10
+    assert draw(reversed(passages), 1, 10) == drawn
+    assert draw(passages, 2, 10) != drawn
+
+
+def test_sample_is_smaller_where_a_kind_has_fewer_passages() -> None:
+    assert draw([Passage("a.py", 1, MESSAGE, "text")], 1, 10) == [
+        Passage("a.py", 1, MESSAGE, "text")
+    ]
+
+
+def test_passages_are_numbered_with_file_and_line() -> None:
+    lines = list(format_passages([Passage("a.md", 7, PARAGRAPH, "word " * 30)]))
+    assert lines[0] == "1. paragraph, a.md:7"
+    assert all(line.startswith("   ") and len(line) <= 100 for line in lines[1:-1])
+
+
+def test_working_tree_gives_ten_passages_of_each_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["-o", "json"]) == 0
+    kinds = [passage["kind"] for passage in json.loads(capsys.readouterr().out)]
+    assert kinds == [DOCSTRING] * 10 + [MESSAGE] * 10 + [PARAGRAPH] * 10
+
+
+def test_git_revision_gives_numbered_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--ref", "HEAD", "--count", "1", "--seed", "3"]) == 0
+    assert capsys.readouterr().out.startswith("1. docstring, ")
+
+
+def test_unknown_revision_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--ref", "no-such-revision"]) == 2
+    assert "no-such-revision" in capsys.readouterr().err
