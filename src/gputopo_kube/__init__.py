@@ -1,0 +1,1 @@
+"""The Kubernetes API as all components use it: objects as values, errors, requests, watches."""
