@@ -18,20 +18,20 @@ import grpc.aio
 from device_manager import DeviceManager
 from gputopo.api.names import RESOURCE
 from gputopo.topology.model import GpuUuid, NodeTopology
-from gputopo_deviceplugin.admission import Admission
-from gputopo_deviceplugin.allocate import grant_of
-from gputopo_deviceplugin.compare import Difference
-from gputopo_deviceplugin.identify import Identified, ListedPod, Refusal
+from gputopo_deviceplugin.admit.admission import Admission
+from gputopo_deviceplugin.admit.identify import Identified, ListedPod, Refusal
+from gputopo_deviceplugin.admit.service import Servicer
+from gputopo_deviceplugin.admit.tracker import UsageTracker
+from gputopo_deviceplugin.admit.verify import grant_of
 from gputopo_deviceplugin.kube import ApiServerError, PodChange
-from gputopo_deviceplugin.lister import Lister
-from gputopo_deviceplugin.observer import Observer
+from gputopo_deviceplugin.kubelet.pod_resources import Lister
+from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 from gputopo_deviceplugin.podbook import PodBook
 from gputopo_deviceplugin.pods import PodKey, PodRecord, record_of
-from gputopo_deviceplugin.server import Servicer
+from gputopo_deviceplugin.report.differences import Difference
+from gputopo_deviceplugin.report.observer import Observer
 from gputopo_deviceplugin.state import Current, Hardware
 from gputopo_deviceplugin.statefile import StateFile
-from gputopo_deviceplugin.tracker import UsageTracker
-from gputopo_deviceplugin.v1beta1 import api_pb2 as api
 
 Document = dict[str, Any]
 NODE = "n1"

@@ -15,10 +15,10 @@ from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.topology.catalogue import named
 from gputopo.topology.model import NodeTopology
 from gputopo_deviceplugin.agent import Agent
+from gputopo_deviceplugin.kubelet.v1beta1.api_pb2 import ContainerAllocateResponse
 from gputopo_deviceplugin.metrics import Metrics
 from gputopo_deviceplugin.probes import Pulse
 from gputopo_deviceplugin.settings import Settings
-from gputopo_deviceplugin.v1beta1.api_pb2 import ContainerAllocateResponse
 from node_api import NodeApi, serving
 
 NODE = "n1"

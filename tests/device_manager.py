@@ -12,7 +12,7 @@ from typing import Protocol
 
 import grpc.aio
 
-from gputopo_deviceplugin.v1beta1 import api_pb2 as api
+from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 
 Key = tuple[str, str]
 

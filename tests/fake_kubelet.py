@@ -9,13 +9,13 @@ from pathlib import Path
 import grpc.aio
 
 from device_manager import AdmissionRefusedError, DeviceManager
-from gputopo_deviceplugin.podresources import api_pb2 as podresources
-from gputopo_deviceplugin.podresources.api_pb2_grpc import (
+from gputopo_deviceplugin.kubelet.podresources import api_pb2 as podresources
+from gputopo_deviceplugin.kubelet.podresources.api_pb2_grpc import (
     PodResourcesListerServicer,
     add_PodResourcesListerServicer_to_server,
 )
-from gputopo_deviceplugin.v1beta1 import api_pb2 as api
-from gputopo_deviceplugin.v1beta1.api_pb2_grpc import (
+from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
+from gputopo_deviceplugin.kubelet.v1beta1.api_pb2_grpc import (
     DevicePluginStub,
     RegistrationServicer,
     add_RegistrationServicer_to_server,

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from gputopo_deviceplugin.hardware import HardwareWatch
-from gputopo_deviceplugin.session import NvmlSession
+from gputopo_deviceplugin.gpus.session import NvmlSession
+from gputopo_deviceplugin.gpus.watch import HardwareWatch
+from gputopo_deviceplugin.gpus.xid_store import XidMarks
 from gputopo_deviceplugin.settings import Settings
 from gputopo_deviceplugin.state import Current, Hardware
 from gputopo_deviceplugin.statefile import StateFile
-from gputopo_deviceplugin.xidmarks import XidMarks
 
 
 @dataclass(slots=True)

@@ -11,34 +11,34 @@ from lightkube import AsyncClient
 from gputopo.api.names import GPUS_RESET_ANNOTATION
 from gputopo.runtime.log import fields
 from gputopo.topology.model import Gpu, GpuUuid
-from gputopo_deviceplugin import events
-from gputopo_deviceplugin.admission import Admission
-from gputopo_deviceplugin.allocate import CONTROL_DEVICES, Grant, grant_of
-from gputopo_deviceplugin.cgroups import Cgroups
-from gputopo_deviceplugin.compare import Difference
+from gputopo_deviceplugin.admit.admission import Admission
+from gputopo_deviceplugin.admit.cgroups import Cgroups
+from gputopo_deviceplugin.admit.identify import Identified, Refusal
+from gputopo_deviceplugin.admit.offering import Offering
+from gputopo_deviceplugin.admit.service import Servicer
+from gputopo_deviceplugin.admit.tracker import UsageTracker
+from gputopo_deviceplugin.admit.verify import CONTROL_DEVICES, Grant, grant_of
 from gputopo_deviceplugin.contact import Contact
-from gputopo_deviceplugin.hardware import HardwareWatch
-from gputopo_deviceplugin.health import Health
-from gputopo_deviceplugin.host import numa_nodes
-from gputopo_deviceplugin.identify import Identified, Refusal
+from gputopo_deviceplugin.gpus.health import Health
+from gputopo_deviceplugin.gpus.numa import numa_nodes
+from gputopo_deviceplugin.gpus.session import NvmlSession
+from gputopo_deviceplugin.gpus.watch import HardwareWatch
+from gputopo_deviceplugin.gpus.xid_store import XidMarks
 from gputopo_deviceplugin.kube import ApiServer, ApiServerError, Document
-from gputopo_deviceplugin.lister import Lister
+from gputopo_deviceplugin.kubelet.pod_resources import Lister
+from gputopo_deviceplugin.kubelet.registration import Registrar
 from gputopo_deviceplugin.metrics import Metrics
 from gputopo_deviceplugin.nodewatch import NodeWatch
-from gputopo_deviceplugin.observer import Observer
-from gputopo_deviceplugin.offering import Offering
 from gputopo_deviceplugin.podbook import PodBook
 from gputopo_deviceplugin.probes import Pulse
-from gputopo_deviceplugin.publish import now
-from gputopo_deviceplugin.register import Registrar
-from gputopo_deviceplugin.reporter import Reporter, Sources
-from gputopo_deviceplugin.server import Servicer
-from gputopo_deviceplugin.session import NvmlSession
+from gputopo_deviceplugin.report import events
+from gputopo_deviceplugin.report.differences import Difference
+from gputopo_deviceplugin.report.observer import Observer
+from gputopo_deviceplugin.report.publisher import now
+from gputopo_deviceplugin.report.reporter import Reporter, Sources
 from gputopo_deviceplugin.settings import Settings
 from gputopo_deviceplugin.state import Current
 from gputopo_deviceplugin.statefile import StateFile
-from gputopo_deviceplugin.tracker import UsageTracker
-from gputopo_deviceplugin.xidmarks import XidMarks
 
 _BEAT_SECONDS: Final = 1.0
 

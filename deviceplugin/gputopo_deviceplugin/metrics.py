@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Info
 
-from gputopo_deviceplugin.observe import Serving
+from gputopo_deviceplugin.report.status import Serving
 from gputopo_deviceplugin.state import Hardware
 
 

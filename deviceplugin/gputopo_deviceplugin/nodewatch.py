@@ -5,7 +5,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
-from gputopo_deviceplugin.competition import competitor_of
+from gputopo_deviceplugin.admit.competition import competitor_of
 from gputopo_deviceplugin.kube import ApiServer, Document, DocumentChange
 from gputopo_deviceplugin.listwatch import ListWatch
 from gputopo_deviceplugin.settings import Settings

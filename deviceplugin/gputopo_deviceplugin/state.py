@@ -4,8 +4,8 @@ import asyncio
 from dataclasses import dataclass
 
 from gputopo.topology.model import Gpu, GpuUuid, NodeTopology
-from gputopo_deviceplugin.health import Health
-from gputopo_deviceplugin.offer import Withheld, offered
+from gputopo_deviceplugin.admit.offer import Withheld, offered
+from gputopo_deviceplugin.gpus.health import Health
 
 
 @dataclass(frozen=True, slots=True)

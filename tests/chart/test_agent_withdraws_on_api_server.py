@@ -10,9 +10,9 @@ from apiserver import TOPOLOGIES, ApiServer
 from gputopo.api.names import RESOURCE
 from gputopo.topology.catalogue import named
 from gputopo_deviceplugin.kube import ApiServer as AgentsApiServer
-from gputopo_deviceplugin.observe import Observed, Serving, observed_gpus
 from gputopo_deviceplugin.pods import PodsVersion
-from gputopo_deviceplugin.publish import Publisher
+from gputopo_deviceplugin.report.publisher import Publisher
+from gputopo_deviceplugin.report.status import Observed, Serving, observed_gpus
 from gputopo_deviceplugin.state import Hardware
 
 NODE = "withdrawn"

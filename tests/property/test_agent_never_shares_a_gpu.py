@@ -23,7 +23,7 @@ from agent_world import annotation_of, pod_document
 from device_manager import AdmissionRefusedError, DeviceManager
 from effort import LONG
 from gputopo.topology.catalogue import named
-from gputopo_deviceplugin.observe import observed_gpus
+from gputopo_deviceplugin.report.status import observed_gpus
 from lives_of_pods import Pod, Shape, shapes
 from virtual_time import runner
 

@@ -19,11 +19,11 @@ from gputopo.api.names import RESOURCE
 from gputopo.api.v1alpha1 import GPUTopologyStatus
 from gputopo.topology.catalogue import named
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.identify import ListedPod, Question, Refusal
-from gputopo_deviceplugin.lister import Lister, ListError
-from gputopo_deviceplugin.observe import STOPPING, Observed, observed_gpus, status_of
-from gputopo_deviceplugin.podresources import api_pb2 as api
+from gputopo_deviceplugin.admit.identify import ListedPod, Question, Refusal
+from gputopo_deviceplugin.kubelet.pod_resources import Lister, ListError
+from gputopo_deviceplugin.kubelet.podresources import api_pb2 as api
 from gputopo_deviceplugin.pods import PodsVersion
+from gputopo_deviceplugin.report.status import STOPPING, Observed, observed_gpus, status_of
 from raw_kubelet import RawKubelet, garbage, raw_kubelet, spoiled
 
 TOPOLOGY = named("dgx1-v100", node="n1")

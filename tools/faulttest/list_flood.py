@@ -10,7 +10,7 @@ import grpc
 from faulttest import pods
 from faulttest.bench import Bench
 from faulttest.scenario import Options
-from gputopo_deviceplugin.podresources import api_pb2, api_pb2_grpc
+from gputopo_deviceplugin.kubelet.podresources import api_pb2, api_pb2_grpc
 
 _SOCKET = "kubelet/pod-resources/kubelet.sock"
 _PER_SECOND = 500

@@ -19,7 +19,7 @@ _INSIDE = 'echo "$CUDA_VISIBLE_DEVICES"; stat -c "%n %t %T" /dev/nvidia[0-9]* 2>
 # Runs in the node agent's container, which mounts both of kubelet's books.
 _BOOKS = """
 import json, grpc
-from gputopo_deviceplugin.podresources import api_pb2, api_pb2_grpc
+from gputopo_deviceplugin.kubelet.podresources import api_pb2, api_pb2_grpc
 with grpc.insecure_channel(
     "unix:///var/lib/kubelet/pod-resources/kubelet.sock",
     options=[("grpc.default_authority", "localhost")],

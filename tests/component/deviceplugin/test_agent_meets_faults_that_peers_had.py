@@ -8,7 +8,7 @@ import pytest
 
 from agent_world import AgentWorld, annotation_of, pod_document, pod_path
 from device_manager import AdmissionRefusedError
-from gputopo_deviceplugin.v1beta1 import api_pb2 as api
+from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 
 
 async def test_a_pod_deleted_between_bind_and_allocate_gets_nothing_and_stands_in_nobodys_way(

@@ -4,7 +4,7 @@ import pytest
 
 from agent_world import AgentWorld
 from device_manager import AdmissionRefusedError
-from gputopo_deviceplugin.podresources import api_pb2 as podresources
+from gputopo_deviceplugin.kubelet.podresources import api_pb2 as podresources
 from raw_kubelet import raw_kubelet
 
 

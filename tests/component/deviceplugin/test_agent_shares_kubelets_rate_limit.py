@@ -10,7 +10,7 @@ import pytest
 
 from agent_world import AgentWorld
 from fake_kubelet import RateLimit
-from gputopo_deviceplugin.lister import Lister, ListError
+from gputopo_deviceplugin.kubelet.pod_resources import Lister, ListError
 from raw_kubelet import raw_kubelet
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from agent_world import NODE, NODE_PATH, AgentWorld, agent_world
 from fake_kubelet import AdmissionRefusedError
-from gputopo_deviceplugin import listwatch, offering
+from gputopo_deviceplugin import listwatch
+from gputopo_deviceplugin.admit import offering
 from node_api import SLICES
 
 MINUTES_SECONDS = 300.0

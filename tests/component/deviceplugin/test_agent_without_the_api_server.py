@@ -7,7 +7,9 @@ import pytest
 
 from agent_world import TOPOLOGY_PATH, AgentWorld
 from fake_kubelet import AdmissionRefusedError
-from gputopo_deviceplugin import contact, offering, reporter
+from gputopo_deviceplugin import contact
+from gputopo_deviceplugin.admit import offering
+from gputopo_deviceplugin.report import reporter
 
 SOON_SECONDS = 10.0
 

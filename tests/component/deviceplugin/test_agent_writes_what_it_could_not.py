@@ -3,7 +3,7 @@
 import pytest
 
 from agent_world import NODE, TOPOLOGY_PATH, AgentWorld
-from gputopo_deviceplugin import reporter
+from gputopo_deviceplugin.report import reporter
 
 
 def failures(world: AgentWorld, of: str) -> float:

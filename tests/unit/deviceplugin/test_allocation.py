@@ -5,9 +5,9 @@ from dataclasses import replace
 from builders import node
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.allocate import Grant, Holder, grant_of, preferred, verify
-from gputopo_deviceplugin.health import Health
-from gputopo_deviceplugin.identify import Identified, Question, Refusal
+from gputopo_deviceplugin.admit.identify import Identified, Question, Refusal
+from gputopo_deviceplugin.admit.verify import Grant, Holder, grant_of, preferred, verify
+from gputopo_deviceplugin.gpus.health import Health
 from gputopo_deviceplugin.pods import Ask, PodKey, PodRecord
 
 TOPOLOGY = node(0, 1, 2, 3)

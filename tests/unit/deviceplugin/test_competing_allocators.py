@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from gputopo.api.names import RESOURCE
-from gputopo_deviceplugin.competition import competitor_of
+from gputopo_deviceplugin.admit.competition import competitor_of
 from gputopo_deviceplugin.settings import Settings
 
 DEFAULTS = Settings(node="n1")

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from gputopo_deviceplugin.daemonthread import finished, in_daemon_thread
+from gputopo_deviceplugin.gpus.daemon_thread import finished, in_daemon_thread
 
 
 async def test_a_result_and_an_error_reach_the_caller() -> None:

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.compare import differences
-from gputopo_deviceplugin.identify import ListedPod
+from gputopo_deviceplugin.admit.identify import ListedPod
 from gputopo_deviceplugin.pods import Ask, PodKey, PodRecord
+from gputopo_deviceplugin.report.differences import differences
 
 KEY = PodKey("default", "a")
 

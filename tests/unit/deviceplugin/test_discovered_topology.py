@@ -2,8 +2,8 @@ from dataclasses import replace
 
 from gputopo.api.enums import Ancestor, LinkKind
 from gputopo.topology.model import NumaNode
-from gputopo_deviceplugin.discover import discover
-from gputopo_deviceplugin.readings import GpuReading, NvLinkReading, Readings
+from gputopo_deviceplugin.gpus.discover import discover
+from gputopo_deviceplugin.gpus.readings import GpuReading, NvLinkReading, Readings
 
 
 def reading(

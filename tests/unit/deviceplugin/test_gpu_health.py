@@ -6,9 +6,9 @@ import pytest
 
 from builders import node
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.health import all_unhealthy, health_of
-from gputopo_deviceplugin.marks import XidMark
-from gputopo_deviceplugin.readings import GpuReading, Readings
+from gputopo_deviceplugin.gpus.health import all_unhealthy, health_of
+from gputopo_deviceplugin.gpus.readings import GpuReading, Readings
+from gputopo_deviceplugin.gpus.xid_marks import XidMark
 
 TOPOLOGY = node(0, 1)
 FIRST, SECOND = (gpu.uuid for gpu in TOPOLOGY.gpus)

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.allocate import Holder
-from gputopo_deviceplugin.identify import Identified, ListedPod
+from gputopo_deviceplugin.admit.identify import Identified, ListedPod
+from gputopo_deviceplugin.admit.tracker import UsageTracker
+from gputopo_deviceplugin.admit.verify import Holder
 from gputopo_deviceplugin.kube import PodChange
 from gputopo_deviceplugin.podbook import PodBook
 from gputopo_deviceplugin.pods import Ask, PodKey, PodRecord
 from gputopo_deviceplugin.statefile import StateFile
-from gputopo_deviceplugin.tracker import UsageTracker
 
 G0, G1, G2 = (GpuUuid(f"GPU-{index}") for index in range(3))
 A = PodKey("default", "a")

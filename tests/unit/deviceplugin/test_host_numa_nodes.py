@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from gputopo.topology.model import NumaNode
-from gputopo_deviceplugin.host import numa_nodes
+from gputopo_deviceplugin.gpus.numa import numa_nodes
 
 
 def write(system_dir: Path, node: int, cpus: str, kib: int) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.identify import (
+from gputopo_deviceplugin.admit.identify import (
     Identified,
     ListedPod,
     Question,

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from builders import node
-from gputopo_deviceplugin.known import KnownTopology
+from gputopo_deviceplugin.gpus.known_topology import KnownTopology
 
 TOPOLOGY = node(0, 1)
 

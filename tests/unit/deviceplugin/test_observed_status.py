@@ -2,9 +2,11 @@ from dataclasses import replace
 
 from builders import node
 from gputopo.api.v1alpha1 import GPUTopologyStatus
-from gputopo_deviceplugin.allocate import Holder
-from gputopo_deviceplugin.health import Health
-from gputopo_deviceplugin.observe import (
+from gputopo_deviceplugin.admit.offer import Withheld
+from gputopo_deviceplugin.admit.verify import Holder
+from gputopo_deviceplugin.gpus.health import Health
+from gputopo_deviceplugin.pods import PodKey, PodsVersion
+from gputopo_deviceplugin.report.status import (
     Observed,
     Serving,
     observed_gpus,
@@ -12,8 +14,6 @@ from gputopo_deviceplugin.observe import (
     status_of,
     withdrawn,
 )
-from gputopo_deviceplugin.offer import Withheld
-from gputopo_deviceplugin.pods import PodKey, PodsVersion
 from gputopo_deviceplugin.state import Hardware
 
 TOPOLOGY = node(0, 1)

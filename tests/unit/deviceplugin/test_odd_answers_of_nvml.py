@@ -7,7 +7,7 @@ import pytest
 from fakenvml.build import build_library
 from fakenvml.render import render
 from gputopo.topology.catalogue import named
-from gputopo_deviceplugin.nvml import Nvml
+from gputopo_deviceplugin.gpus.nvml import Nvml
 from hardware_watch import Watched, watched
 
 

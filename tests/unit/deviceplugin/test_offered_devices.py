@@ -1,6 +1,6 @@
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.health import Health
-from gputopo_deviceplugin.offer import AssignedGpus, Withheld, offered, withheld_of
+from gputopo_deviceplugin.admit.offer import AssignedGpus, Withheld, offered, withheld_of
+from gputopo_deviceplugin.gpus.health import Health
 
 A, B, C = map(GpuUuid, "ABC")
 HEALTH: Health = {A: None, B: None, C: "XID 79"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gputopo_deviceplugin.cgroups import Cgroups
+from gputopo_deviceplugin.admit.cgroups import Cgroups
 
 UID = "0f5b2c1e-77aa-4c3d-9d1e-1234567890ab"
 SLICE = UID.replace("-", "_")

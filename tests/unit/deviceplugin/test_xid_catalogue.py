@@ -1,6 +1,6 @@
 import pytest
 
-from gputopo_deviceplugin.xids import is_critical, is_fatal
+from gputopo_deviceplugin.gpus.xids import is_critical, is_fatal
 
 
 @pytest.mark.parametrize("xid", [13, 31, 43, 45, 68])

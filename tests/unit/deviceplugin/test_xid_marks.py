@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.readings import GpuReading, Readings, Xid
+from gputopo_deviceplugin.gpus.readings import GpuReading, Readings, Xid
+from gputopo_deviceplugin.gpus.xid_store import XidMarks
 from gputopo_deviceplugin.statefile import StateFile
-from gputopo_deviceplugin.xidmarks import XidMarks
 from hardware_watch import Clocks
 
 GPU = GpuUuid("GPU-1")

@@ -1,0 +1,189 @@
+"""Answers kubelet while it admits a container: reads what the decision needs, then decides.
+
+One call at a time, under one lock. Kubelet's list is read inside the preference and never
+inside Allocate: there it could make kubelet forget the GPUs in flight.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from gputopo.topology.model import Gpu, GpuUuid
+from gputopo_deviceplugin.admit.identify import (
+    Identified,
+    ListedPod,
+    Question,
+    Refusal,
+    identify,
+    unsettled,
+)
+from gputopo_deviceplugin.admit.tracker import UsageTracker
+from gputopo_deviceplugin.admit.verify import (
+    Grant,
+    placed_elsewhere,
+    preferred,
+    verify,
+)
+from gputopo_deviceplugin.kubelet.pod_resources import ListError
+from gputopo_deviceplugin.pods import PodRecord
+from gputopo_deviceplugin.state import Current
+
+_LIST_SECONDS = 1.0
+_IN_FLIGHT_SECONDS = 2.0
+_RECORDING_SECONDS = 0.2
+
+
+class PodLister(Protocol):
+    """Kubelet's books."""
+
+    async def list(self, timeout_seconds: float) -> list[ListedPod]:
+        """Return every pod that kubelet knows."""
+        ...
+
+
+class Admission:
+    """The agent's side of kubelet's admission of containers."""
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        tracker: UsageTracker,
+        lister: PodLister,
+        current: Current,
+        grant: Callable[[Identified, Mapping[GpuUuid, Gpu]], Grant],
+        timeout_seconds: float,
+        on_refusal: Callable[[Refusal], None],
+        on_grant: Callable[[Identified], None],
+    ) -> None:
+        """Decide for ``node``; ``grant`` turns GPUs of the node into what a container gets."""
+        self._node = node
+        self._pods = tracker.pods
+        self._tracker = tracker
+        self._lister = lister
+        self._current = current
+        self._grant_of = grant
+        self._timeout_seconds = timeout_seconds
+        self._on_refusal = on_refusal
+        self._on_grant = on_grant
+        self._lock = asyncio.Lock()
+        self._expected: Identified | Refusal | None = None
+        self._refused: set[str] = set()
+        self._busy_until = 0.0
+
+    async def prefer(self, question: Question) -> tuple[GpuUuid, ...] | Refusal:
+        """Return the GPUs that kubelet should take, or why none."""
+        async with self._lock:
+            outcome = await self._identify(question)
+            self._expected = outcome
+            self._busy_until = _now() + _IN_FLIGHT_SECONDS
+            answer = preferred(question, outcome)
+            if isinstance(answer, Refusal):
+                self._expected = None
+                self._busy_until = _now()
+                self._refuse(answer)
+            return answer
+
+    async def allocate(self, gpus: Sequence[GpuUuid]) -> Grant | Refusal:
+        """Return what the container with these GPUs gets, or why it must not have them."""
+        async with self._lock:
+            expected, self._expected = self._expected, None
+            deadline = _now() + self._timeout_seconds
+            await self._refresh_others(gpus, expected, deadline)
+            outcome = self._verify(gpus, expected)
+            self._busy_until = _now() + _RECORDING_SECONDS
+            if isinstance(outcome, Refusal):
+                self._refuse(outcome)
+                return outcome
+            self._tracker.grant(outcome)
+            self._on_grant(outcome)
+            hardware = self._current.hardware
+            return self._grant_of(outcome, hardware.gpus if hardware else {})
+
+    async def observe(self) -> list[ListedPod]:
+        """Read kubelet's books while no container is in flight, and keep them as ours.
+
+        Raises:
+            ListError: where kubelet does not answer.
+        """
+        while True:
+            await asyncio.sleep(max(0.0, self._busy_until - _now()))
+            async with self._lock:
+                if self._busy_until <= _now():
+                    listed = await self._lister.list(self._timeout_seconds)
+                    self._keep(listed)
+                    return listed
+
+    @property
+    def assigned(self) -> frozenset[GpuUuid]:
+        """The GPUs of all containers, by kubelet's list and by grants that it does not list yet."""
+        return self._tracker.assigned()
+
+    def forget_in_flight(self) -> None:
+        """Expect nothing any more: kubelet started anew."""
+        self._expected = None
+
+    async def _identify(self, question: Question) -> Identified | Refusal:
+        try:
+            listed = await self._lister.list(_LIST_SECONDS)
+        except ListError as error:
+            return Refusal(str(error))
+        self._keep(listed)
+        deadline = _now() + self._timeout_seconds
+        asking, idle = unsettled(listed, self._pods)
+        # The watch may be behind kubelet: the pod of old under a name that is taken anew, a pod
+        # that ended. Whoever may be meant is asked for, and of a refusal all that it rests on.
+        unread = await self._pods.refresh(asking, deadline - _now())
+        outcome = self._judge(question, listed)
+        if isinstance(outcome, Refusal):
+            listed_holders = self._tracker.listed()
+            holders = {listed_holders[gpu].key for gpu in question.available & {*listed_holders}}
+            await self._pods.refresh((idle | holders) - asking, deadline - _now())
+            outcome = self._judge(question, listed)
+        if isinstance(outcome, Identified) and unread:
+            names = ", ".join(sorted(map(str, unread)))
+            return Refusal(f"the API server does not tell in time what is so now of {names}")
+        return outcome
+
+    def _judge(self, question: Question, listed: list[ListedPod]) -> Identified | Refusal:
+        return identify(question, listed, self._pods, node=self._node, refused=self._refused)
+
+    def _verify(
+        self, gpus: Sequence[GpuUuid], expected: Identified | Refusal | None
+    ) -> Identified | Refusal:
+        return verify(
+            gpus,
+            expected,
+            self._known(),
+            node=self._node,
+            holders=self._tracker.holders(gpus),
+            health=self._current.offered,
+        )
+
+    async def _refresh_others(
+        self, gpus: Sequence[GpuUuid], expected: Identified | Refusal | None, deadline: float
+    ) -> None:
+        """Read other users of these GPUs again: they may have ended since kubelet's list."""
+        own = expected.pod.uid if isinstance(expected, Identified) else None
+        placed = placed_elsewhere(gpus, own, self._known(), self._node)
+        users = self._tracker.keys(gpus) | {(one.key, one.uid) for one in placed.values()}
+        others = {key for key, uid in users if own is None or uid != own}
+        if others:
+            await self._pods.refresh(others, deadline - _now())
+
+    def _keep(self, listed: list[ListedPod]) -> None:
+        self._tracker.see(listed)
+        self._refused &= {pod.uid for pod in self._pods.values()}
+
+    def _known(self) -> list[PodRecord]:
+        """Return this node's pods without those refused: they hold nothing, and never will."""
+        return [pod for pod in self._pods.values() if pod.uid not in self._refused]
+
+    def _refuse(self, refusal: Refusal) -> None:
+        if refusal.pod is not None:
+            self._refused.add(refusal.pod.uid)
+        self._on_refusal(refusal)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,1 @@
+"""The node's GPUs: NVML, topology, health and XIDs."""

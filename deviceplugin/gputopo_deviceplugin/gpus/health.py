@@ -1,0 +1,77 @@
+"""Which GPUs can be given out, and why the others cannot. Pure."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from gputopo.topology.model import GpuUuid, NodeTopology
+from gputopo_deviceplugin.gpus.readings import RECOVERY_NONE, GpuReading, Readings
+from gputopo_deviceplugin.gpus.xid_marks import Marks, XidMark
+from gputopo_deviceplugin.gpus.xids import explain, is_fatal
+
+Health = Mapping[GpuUuid, str | None]
+"""Why each GPU cannot be given out; None for a healthy one."""
+
+_RECOVERY_ACTIONS: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        1: "GPU_RESET: end all processes on the GPU and reset it",
+        2: "NODE_REBOOT: reboot the node",
+        3: "DRAIN_P2P: end all processes with peer-to-peer traffic on the GPU",
+        4: "DRAIN_AND_RESET: wait for the processes on the GPU to end, then reset it",
+        5: "RECOVER_IMEX_DOMAIN: recover the IMEX domain",
+        6: "BUS_RESET: reset the PCIe bus of the GPU",
+        7: "SYSTEM_REBOOT: reboot the system",
+    }
+)
+"""By ``NVML_GPU_RECOVERY_ACTION_*``. Source for 1 to 4:
+https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html;
+5 to 7 are in newer versions of ``nvml.h``."""
+
+
+def health_of(
+    topology: NodeTopology, readings: Readings, marks: Marks, *, xid_quiet_seconds: float
+) -> Health:
+    """Return the health of every GPU of the topology.
+
+    A GPU is unhealthy for the first of these reasons: a fatal XID, NVML fails for it or does
+    not list it, MIG mode is on, NVML reports a recovery action, a passing XID.
+
+    Args:
+        topology: the GPUs.
+        readings: what NVML reports of them.
+        marks: those that count now; expired ones are removed before.
+        xid_quiet_seconds: named in the reason of a passing XID.
+    """
+    answering = {reading.uuid: reading for reading in readings.gpus}
+    health: dict[GpuUuid, str | None] = {}
+    for gpu in topology.gpus:
+        mark = _deciding([mark for mark in marks.values() if mark.gpu == gpu.uuid])
+        xid = explain(mark.code, xid_quiet_seconds) if mark else None
+        if mark and is_fatal(mark.code):
+            health[gpu.uuid] = xid
+        elif gpu.uuid not in answering:
+            missing = "NVML: does not list this GPU"
+            health[gpu.uuid] = readings.failures.get(gpu.index, missing)
+        else:
+            health[gpu.uuid] = _fault(answering[gpu.uuid]) or xid
+    return health
+
+
+def all_unhealthy(topology: NodeTopology, reason: str) -> Health:
+    """Return the health of GPUs that NVML as a whole does not answer for."""
+    return {gpu.uuid: reason for gpu in topology.gpus}
+
+
+def _deciding(marks: list[XidMark]) -> XidMark | None:
+    """Return the newest fatal mark; without one the newest."""
+    return max(marks, key=lambda mark: (is_fatal(mark.code), mark.at_seconds), default=None)
+
+
+def _fault(reading: GpuReading) -> str | None:
+    if reading.mig:
+        return "MIG mode is on: not yet supported"
+    action = reading.recovery_action
+    if action in (None, RECOVERY_NONE):
+        return None
+    known = _RECOVERY_ACTIONS.get(action, f"{action}: see nvidia-smi -q, GPU Recovery Action")
+    return f"NVML: recovery action {known}"

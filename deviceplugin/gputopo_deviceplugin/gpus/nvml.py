@@ -1,0 +1,212 @@
+"""NVML through pynvml: the only module that calls it. One failing GPU never stops the others.
+
+Every method blocks; callers run them in threads.
+"""
+
+import ctypes
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import pynvml
+
+from gputopo_deviceplugin.gpus.readings import GpuReading, NvLinkReading, Readings, Xid
+
+_SONAME: Final = "libnvidia-ml.so.1"
+_NUMA_WORDS: Final = 16
+_WORD_BITS: Final = 64
+_GENERATION_OF_VERSION: Final = {1: 1, 2: 2, 3: 2, 4: 3, 5: 3, 6: 4, 7: 5}
+"""NVLink generation by ``NVML_NVLINK_VERSION_*``: 2.2 and 3.1 count apart there."""
+
+_UNSUPPORTED: Final = frozenset(
+    {
+        pynvml.NVML_ERROR_NOT_SUPPORTED,
+        pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+        pynvml.NVML_ERROR_INVALID_ARGUMENT,
+    }
+)
+
+Value = TypeVar("Value")
+
+
+class NvmlError(Exception):
+    """NVML as a whole does not answer: no library, no driver, or a driver that went away."""
+
+
+class Nvml:
+    """An open NVML session."""
+
+    def __init__(self, library_dir: Path) -> None:
+        """Load the driver's library and initialise it.
+
+        pynvml finds its library by SONAME, and the dynamic linker gives it the one that is
+        loaded already: so it is loaded here by its full path.
+
+        Raises:
+            NvmlError: where there is no library or no driver.
+        """
+        library = library_dir / _SONAME
+        try:
+            ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+        except OSError as error:
+            raise NvmlError(f"{library}: {error}") from error
+        _of_session(pynvml.nvmlInit)
+
+    def close(self) -> None:
+        """End the session."""
+        _of_session(pynvml.nvmlShutdown)
+
+    def read(self) -> Readings:
+        """Return what every GPU says now.
+
+        Raises:
+            NvmlError: where NVML does not even count the GPUs.
+        """
+        handles: dict[int, Any] = {}
+        gpus: dict[int, GpuReading] = {}
+        failures: dict[int, str] = {}
+        for index in range(_of_session(pynvml.nvmlDeviceGetCount)):
+            try:
+                handles[index] = pynvml.nvmlDeviceGetHandleByIndex(index)
+                gpus[index] = _gpu(index, handles[index])
+            except (pynvml.NVMLError, UnicodeDecodeError) as error:
+                failures[index] = f"NVML: {error}"
+        levels = {
+            (a, b): level
+            for a, b in combinations(sorted(gpus), 2)
+            if (level := _level(handles[a], handles[b])) is not None
+        }
+        version = _of_session(pynvml.nvmlSystemGetDriverVersion)
+        return Readings(version, tuple(gpus.values()), failures, levels)
+
+
+class XidEvents:
+    """Listens to the critical errors of the GPUs that answer when it is made."""
+
+    def __init__(self) -> None:
+        """Register for the XID events of every GPU that has them.
+
+        Raises:
+            NvmlError: where NVML has no events at all.
+        """
+        self._set = _of_session(pynvml.nvmlEventSetCreate)
+        # Known beforehand, since a GPU that fell off the bus does not tell its UUID any more.
+        self._uuid_of: dict[int | None, str] = {}
+        for index in range(_of_session(pynvml.nvmlDeviceGetCount)):
+            try:
+                self._register(pynvml.nvmlDeviceGetHandleByIndex(index))
+            except pynvml.NVMLError:
+                continue  # lost, or without events: reading it tells, not listening
+
+    def wait(self, timeout_milliseconds: int) -> Xid | None:
+        """Return the next critical XID, None when there was none in time.
+
+        Raises:
+            NvmlError: where these events cannot be had any more; make new ones.
+        """
+        try:
+            event = pynvml.nvmlEventSetWait(self._set, timeout_milliseconds)
+        except pynvml.NVMLError_Timeout:
+            return None
+        except pynvml.NVMLError as error:
+            raise NvmlError(f"NVML events: {error}") from error
+        uuid = self._uuid_of.get(_address(event.device))
+        if uuid is None or event.eventType != pynvml.nvmlEventTypeXidCriticalError:
+            return None
+        return Xid(uuid, int(event.eventData))
+
+    def close(self) -> None:
+        """Stop listening."""
+        _of_session(lambda: pynvml.nvmlEventSetFree(self._set))
+
+    def _register(self, handle: Any) -> None:  # noqa: ANN401 - a ctypes pointer
+        self._uuid_of[_address(handle)] = pynvml.nvmlDeviceGetUUID(handle)
+        pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, self._set)
+
+
+def _gpu(index: int, handle: Any) -> GpuReading:  # noqa: ANN401 - a ctypes pointer
+    return GpuReading(
+        index=index,
+        uuid=pynvml.nvmlDeviceGetUUID(handle),
+        minor=pynvml.nvmlDeviceGetMinorNumber(handle),
+        pci_bus_id=_text(pynvml.nvmlDeviceGetPciInfo(handle).busId),
+        model=pynvml.nvmlDeviceGetName(handle),
+        memory_bytes=pynvml.nvmlDeviceGetMemoryInfo(handle).total,
+        numa_node=_numa_node(handle),
+        pcie_generation=_supported(lambda: pynvml.nvmlDeviceGetMaxPcieLinkGeneration(handle), 0),
+        pcie_lanes=_supported(lambda: pynvml.nvmlDeviceGetMaxPcieLinkWidth(handle), 0),
+        nvlinks=tuple(_nvlinks(handle)),
+        mig=bool(_supported(lambda: pynvml.nvmlDeviceGetMigMode(handle)[0], 0)),
+        recovery_action=_recovery_action(handle),
+    )
+
+
+def _recovery_action(handle: Any) -> int | None:  # noqa: ANN401 - a ctypes pointer
+    asked = [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION]
+    fields: Iterable[Any] = _supported(lambda: pynvml.nvmlDeviceGetFieldValues(handle, asked), ())
+    for field in fields:
+        if field.nvmlReturn == pynvml.NVML_SUCCESS:
+            return int(field.value.uiVal)
+    return None
+
+
+def _nvlinks(handle: Any) -> Iterator[NvLinkReading]:  # noqa: ANN401 - a ctypes pointer
+    for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
+        if not _supported(partial(pynvml.nvmlDeviceGetNvLinkState, handle, link), 0):
+            continue
+        kind = _supported(
+            partial(pynvml.nvmlDeviceGetNvLinkRemoteDeviceType, handle, link),
+            pynvml.NVML_NVLINK_DEVICE_TYPE_GPU,  # drivers that cannot tell have no switches
+        )
+        version = _supported(partial(pynvml.nvmlDeviceGetNvLinkVersion, handle, link), 1)
+        generation = _GENERATION_OF_VERSION.get(version, max(_GENERATION_OF_VERSION.values()))
+        if kind == pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH:
+            yield NvLinkReading(generation, None)
+        elif kind == pynvml.NVML_NVLINK_DEVICE_TYPE_GPU:
+            peer = pynvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, link)
+            yield NvLinkReading(generation, _text(peer.busId))
+
+
+def _numa_node(handle: Any) -> int | None:  # noqa: ANN401 - a ctypes pointer
+    scope = pynvml.NVML_AFFINITY_SCOPE_NODE
+    words: Iterable[int] = _supported(
+        lambda: pynvml.nvmlDeviceGetMemoryAffinity(handle, _NUMA_WORDS, scope), ()
+    )
+    for number, word in enumerate(words):
+        if word:
+            return number * _WORD_BITS + (word & -word).bit_length() - 1
+    return None
+
+
+def _level(a: Any, b: Any) -> int | None:  # noqa: ANN401 - ctypes pointers
+    try:
+        return int(pynvml.nvmlDeviceGetTopologyCommonAncestor(a, b))
+    except pynvml.NVMLError:
+        return None
+
+
+def _supported(call: Callable[[], Value], otherwise: Value) -> Value:
+    """Return what NVML answers, or ``otherwise`` where the platform does not have it."""
+    try:
+        return call()
+    except pynvml.NVMLError as error:
+        if error.value in _UNSUPPORTED:
+            return otherwise
+        raise
+
+
+def _of_session(call: Callable[[], Value]) -> Value:
+    try:
+        return call()
+    except pynvml.NVMLError as error:
+        raise NvmlError(f"NVML: {error}") from error
+
+
+def _address(handle: Any) -> int | None:  # noqa: ANN401 - a ctypes pointer
+    return ctypes.cast(handle, ctypes.c_void_p).value
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,1 @@
+"""Connections to kubelet: pod-resources API, registration, generated stubs."""

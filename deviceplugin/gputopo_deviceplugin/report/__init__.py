@@ -1,0 +1,1 @@
+"""Reports of the agent: status of the GPUTopology, events."""

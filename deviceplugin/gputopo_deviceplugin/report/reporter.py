@@ -1,0 +1,234 @@
+"""Tells the API server what is so on this node, and last that the agent ends."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from gputopo.runtime.log import fields
+from gputopo.topology.model import GpuUuid, NodeTopology
+from gputopo_deviceplugin.admit.offering import SETTLED_SECONDS, Offering
+from gputopo_deviceplugin.contact import Contact
+from gputopo_deviceplugin.gpus.known_topology import KnownTopology
+from gputopo_deviceplugin.kube import ApiServer, ApiServerError
+from gputopo_deviceplugin.kubelet.pod_resources import ListError
+from gputopo_deviceplugin.kubelet.registration import Registrar
+from gputopo_deviceplugin.metrics import Metrics
+from gputopo_deviceplugin.nodewatch import NodeWatch
+from gputopo_deviceplugin.podbook import PodBook
+from gputopo_deviceplugin.probes import Pulse
+from gputopo_deviceplugin.report.observer import Observer
+from gputopo_deviceplugin.report.publisher import Publisher
+from gputopo_deviceplugin.report.status import Observed, observed_gpus, serving_of
+from gputopo_deviceplugin.settings import Settings
+from gputopo_deviceplugin.state import Current, Hardware
+
+_RETRY_SECONDS: Final = 1.0
+_START_SECONDS: Final = 10.0
+"""Longest wait for the API server at the start, before kubelet is served without it."""
+
+_WRITE_SECONDS: Final = 0.2
+"""Shortest time from one write to the next report: many changes at once cost few writes."""
+
+_PROCESS_SECONDS: Final = 0.25
+"""Pause between two looks whether a process of a deleted pod has ended."""
+
+_AFTER_START_SECONDS: Final = 0.5
+"""Pause between two looks at kubelet's list after its start."""
+
+_WITHDRAW_SECONDS: Final = 3.0
+"""Longest wait for the API server when the agent ends: kubelet kills it after some 30 s."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The parts of the agent whose state is reported."""
+
+    current: Current
+    registrar: Registrar
+    observer: Observer
+    offering: Offering
+    contact: Contact
+    node: NodeWatch
+    pods: PodBook
+
+
+class Reporter:
+    """Brings what others see up to date: registration, published object, metrics.
+
+    Attributes:
+        wake: set where something changed that is to be told at once.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        sources: Sources,
+        api: ApiServer,
+        metrics: Metrics,
+        pulse: Pulse,
+    ) -> None:
+        """Report what the ``sources`` know."""
+        self._settings = settings
+        self._current = sources.current
+        self._registrar = sources.registrar
+        self._observer = sources.observer
+        self._offering = sources.offering
+        self._contact = sources.contact
+        self._node = sources.node
+        self._pods = sources.pods
+        self._known = KnownTopology(settings.state_dir)
+        self._metrics = metrics
+        self._pulse = pulse
+        self._publisher = Publisher(api)
+        self._publishing = asyncio.Lock()
+        self._withdrawn = False
+        self._looked_at = self._pods.version  # None: no list of kubelet yet
+        self.wake = asyncio.Event()
+
+    async def known_topology(self) -> NodeTopology | None:
+        """Return the topology of before: as published, or from the state file.
+
+        It waits for the API server, but not for ever: kubelet must know the GPUs of running pods
+        when it is restarted.
+        """
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                await self._contact.wait_connected()
+                await self._node.wait_read()
+                return await self._published()
+        except TimeoutError:
+            _log.error("starting without the API server")
+            return self._known.read()
+
+    async def _published(self) -> NodeTopology | None:
+        while True:
+            try:
+                return await self._publisher.load()
+            except ApiServerError as error:
+                self.failed("contact", error)
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def resync(self) -> None:
+        """Read the GPUTopology now and then: another client may have changed it."""
+        while True:
+            await asyncio.sleep(self._settings.resync_seconds)
+            try:
+                # Who ends must not take what its successor writes for its own.
+                async with self._publishing:
+                    if not self._withdrawn and self._contact.connected:
+                        await self._publisher.load()
+            except ApiServerError as error:
+                self.failed("resync", error)
+            self.wake.set()
+
+    async def watch_processes(self) -> None:
+        """Wake up when processes of deleted pods begin to be in the way, and when they end."""
+        known: frozenset[GpuUuid] = frozenset()
+        while True:
+            await asyncio.sleep(_PROCESS_SECONDS)
+            gone = frozenset(self._observer.tracker.gone())
+            if gone != known:
+                known = gone
+                self.wake.set()
+
+    async def run(self) -> None:
+        """Report at every change, and now and then, until cancelled."""
+        while True:
+            self.wake.clear()
+            hardware = self._current.hardware
+            if hardware is not None and await self._report(hardware):
+                await asyncio.sleep(_WRITE_SECONDS)
+            try:
+                async with asyncio.timeout(self._pause_seconds()):
+                    await self.wake.wait()
+            except TimeoutError:
+                continue
+
+    def _pause_seconds(self) -> float:
+        """Return the pause until the next look, a short one after a start of kubelet.
+
+        Then it admits its pods again one by one, and may have lost its records of them: a pod that
+        is bound before that is reported would be rejected.
+        """
+        usual = self._settings.observe_seconds
+        settled = self._registrar.heard_seconds >= SETTLED_SECONDS
+        return usual if settled else min(usual, _AFTER_START_SECONDS)
+
+    async def withdraw(self) -> bool:
+        """Publish that the agent ends, and nothing any more; return whether that was told."""
+        self._withdrawn = True
+        try:
+            async with asyncio.timeout(_WITHDRAW_SECONDS), self._publishing:
+                told = await self._publisher.withdraw()
+        except (ApiServerError, TimeoutError) as error:
+            _log.warning("ending untold %s", fields(reason=error or "no answer in time"))
+            return False
+        _log.info("ending %s", fields(told=told))
+        return told
+
+    def failed(self, what: str, error: Exception) -> None:
+        """Tell of a reading or a write that failed."""
+        _log.warning("%s failed, trying again %s", what, fields(reason=error))
+        self._metrics.count_failure(what)
+
+    async def _report(self, hardware: Hardware) -> bool:
+        """Look and publish; return whether the published status changed."""
+        if hardware.topology is not None:
+            self._known.write(hardware.topology)
+            await self._look()
+        self._offering.update()
+        idle = hardware.topology is None or not hardware.topology.gpus
+        self._pulse.ready = idle or self._registrar.registered
+        return await self._publish(hardware)
+
+    async def _look(self) -> None:
+        """Read kubelet's list, and note which changes of pods that accounts for."""
+        # Of the time before the look: a status must not claim more than was looked at.
+        version = self._pods.version
+        try:
+            await self._observer.look(connected=self._contact.connected)
+        except ListError as error:
+            self.failed("observe", error)
+        else:
+            self._looked_at = version
+            self._offering.listed()
+
+    async def _publish(self, hardware: Hardware) -> bool:
+        observer, registrar = self._observer, self._registrar
+        serving = serving_of(
+            hardware,
+            self._offering.withheld,
+            registered=registrar.registered,
+            heard=registrar.heard,
+        )
+        tracker = observer.tracker
+        gpus = observed_gpus(hardware.health, tracker.users())
+        self._metrics.show(
+            hardware,
+            serving,
+            differing=len(observer.differing),
+            deleted=sum(gpu.pod_deleted is True for gpu in gpus),
+            processes_seen=tracker.available,
+            connected=self._contact.connected,
+        )
+        # Before the pods were listed, a running pod could be taken for a deleted one.
+        if self._pods.version is None:
+            return False
+        observed = Observed(gpus, self._looked_at, processes_seen=tracker.available)
+        differing = [one.message for one in observer.differing]
+        try:
+            async with self._publishing:
+                return self._may_write() and await self._publisher.publish(
+                    self._node.document, hardware, observed, serving, differing
+                )
+        except ApiServerError as error:
+            self.failed("publish", error)
+            return False
+
+    def _may_write(self) -> bool:
+        """Return whether to publish; without connection a write would delay kubelet's list."""
+        known = bool(self._node.document)
+        return known and self._contact.connected and not self._withdrawn
