@@ -9,11 +9,11 @@ from benchmarks.contention import contended
 from benchmarks.options import Options
 from benchmarks.simulator import course
 from benchmarks.table import show
-from gputopo.simulate.synergy.run import servers_of
 from gputopo.sizing.catalogue import ALLOCATIONS, KEEP_SHARES
 from gputopo.sizing.model import Ask, Outcome, Server, proportional_throughput
 from gputopo.sizing.opt import upper_bound
 from gputopo_cli.synergy_runs import stage
+from gputopo_simulate.synergy.run import servers_of
 
 _INSTANCES: Final = 600
 _SIZES: Final = (range(8, 33), range(33, 65), range(65, 129))

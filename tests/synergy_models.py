@@ -7,8 +7,8 @@ from pathlib import Path
 
 from gputopo.sensitivity.matrix import SensitivityMatrix
 from gputopo.sensitivity.models import Model, parse_matrices, parse_models
-from gputopo.simulate.synergy.joblists import parse_jobs
-from gputopo.simulate.synergy.model import Cluster, TrainingJob
+from gputopo_simulate.synergy.joblists import parse_jobs
+from gputopo_simulate.synergy.model import Cluster, TrainingJob
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"

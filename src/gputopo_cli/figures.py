@@ -5,8 +5,8 @@ from dataclasses import astuple
 
 from rich.table import Table
 
-from gputopo.simulate.statistics import Quartiles
 from gputopo_cli import output
+from gputopo_simulate.mapa.statistics import Quartiles
 
 QUARTILE_COLUMNS = ("MIN>", "25 %>", "MEDIAN>", "75 %>", "MAX>")
 

@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 
 from gputopo.api.enums import PolicyName
 from gputopo.runtime.quote import shown
-from gputopo.simulate.model import FinishedJob, Result
-from gputopo.simulate.statistics import Group, effective_gb_per_s, of_group
 from gputopo_cli.errors import InputError
 from gputopo_cli.words import word
+from gputopo_simulate.mapa.model import FinishedJob, Result
+from gputopo_simulate.mapa.statistics import Group, effective_gb_per_s, of_group
 
 Results = Mapping[PolicyName, Sequence[Result]]
 Values = Callable[[Sequence[FinishedJob]], Sequence[float]]

@@ -9,20 +9,20 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 
 from gputopo.api.enums import PolicyName
-from gputopo.simulate.generate import Mix
-from gputopo.simulate.generate import generate as draw
-from gputopo.simulate.joblists import parse_jobs
-from gputopo.simulate.model import Queueing, Result, SimulatedJob
-from gputopo.simulate.released.program import run_as_released
-from gputopo.simulate.run import Progress, Settings
-from gputopo.simulate.run import run as simulate
-from gputopo.simulate.timelaw import ByBandwidth, FixedService, TimeLaw, parse_curves
-from gputopo.simulate.waiting import Waiting
 from gputopo.topology.model import NodeTopology
 from gputopo_cli import models, sources, words
 from gputopo_cli.errors import InputError
 from gputopo_cli.files import read_text
 from gputopo_cli.source import Source
+from gputopo_simulate.mapa.generate import Mix
+from gputopo_simulate.mapa.generate import generate as draw
+from gputopo_simulate.mapa.joblists import parse_jobs
+from gputopo_simulate.mapa.model import Queueing, Result, SimulatedJob
+from gputopo_simulate.mapa.released.program import run_as_released
+from gputopo_simulate.mapa.run import Progress, Settings
+from gputopo_simulate.mapa.run import run as simulate
+from gputopo_simulate.mapa.timelaw import ByBandwidth, FixedService, TimeLaw, parse_curves
+from gputopo_simulate.mapa.waiting import Waiting
 
 MOST_JOBS = 1_000_000
 MOST_NODES = 100_000

@@ -8,17 +8,23 @@ from typing import Final
 
 from gputopo.runtime.quote import shown
 from gputopo.sensitivity.models import Model, parse_matrices, parse_models
-from gputopo.simulate.synergy.generate import Load, generate
-from gputopo.simulate.synergy.joblists import parse_jobs
-from gputopo.simulate.synergy.model import (
+from gputopo.sizing.catalogue import ALLOCATIONS, KEEP_SHARES
+from gputopo.sizing.orders import ORDERS
+from gputopo.sizing.solver import SolverMissingError
+from gputopo_cli import words
+from gputopo_cli.errors import InputError
+from gputopo_cli.files import read_text
+from gputopo_simulate.synergy.generate import Load, generate
+from gputopo_simulate.synergy.joblists import parse_jobs
+from gputopo_simulate.synergy.model import (
     ROUND_S,
     Cluster,
     FinishedJob,
     Progress,
     TrainingJob,
 )
-from gputopo.simulate.synergy.released import program
-from gputopo.simulate.synergy.report import (
+from gputopo_simulate.synergy.released import program
+from gputopo_simulate.synergy.report import (
     Figures,
     Times,
     between,
@@ -27,13 +33,7 @@ from gputopo.simulate.synergy.report import (
     nearest,
     times,
 )
-from gputopo.simulate.synergy.run import Settings, run, sensitivity
-from gputopo.sizing.catalogue import ALLOCATIONS, KEEP_SHARES
-from gputopo.sizing.orders import ORDERS
-from gputopo.sizing.solver import SolverMissingError
-from gputopo_cli import words
-from gputopo_cli.errors import InputError
-from gputopo_cli.files import read_text
+from gputopo_simulate.synergy.run import Settings, run, sensitivity
 
 _MOST_JOBS: Final = 100_000
 _MOST_SERVERS: Final = 10_000

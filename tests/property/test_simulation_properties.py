@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from gputopo.api.enums import PolicyName
 from gputopo.patterns.model import all_to_all, ring
-from gputopo.simulate.model import FinishedJob, Queueing, Result, SimulatedJob
-from gputopo.simulate.run import Settings, run
-from gputopo.simulate.timelaw import ByBandwidth, FixedService
 from gputopo.topology.catalogue import named
 from gputopo.topology.model import NodeTopology
+from gputopo_simulate.mapa.model import FinishedJob, Queueing, Result, SimulatedJob
+from gputopo_simulate.mapa.run import Settings, run
+from gputopo_simulate.mapa.timelaw import ByBandwidth, FixedService
 
 KINDS = ("dgx1-v100", "summit", "pcie-8gpu")
 

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputopo.simulate.synergy.model import Cluster, TrainingJob
-from gputopo.simulate.synergy.released import program
-from gputopo.simulate.synergy.released.program import run_as_released
-from gputopo.simulate.synergy.run import Settings, run
 from gputopo.sizing.catalogue import ALLOCATIONS, KEEP_SHARES
 from gputopo.sizing.orders import ORDERS
+from gputopo_simulate.synergy.model import Cluster, TrainingJob
+from gputopo_simulate.synergy.released import program
+from gputopo_simulate.synergy.released.program import run_as_released
+from gputopo_simulate.synergy.run import Settings, run
 from synergy_models import models
 
 CLUSTER = Cluster(servers=2, gpus=8, cpus=24, memory_gb=500)

@@ -55,7 +55,7 @@ def test_standard_library_is_found_from_the_repository_root() -> None:
     assert not Path(found.stdout.strip()).is_relative_to(ROOT)
 
 
-@pytest.mark.parametrize("package", [*FOREIGN, "gputopo"])
+@pytest.mark.parametrize("package", [*FOREIGN, "gputopo", "gputopo_simulate"])
 def test_package_imports_without_the_extras_of_the_others(package: str) -> None:
     absent = FOREIGN.get(package, CORE_ONLY)
     argv = [sys.executable, "-P", "-c", IMPORT_ALL, package, *absent]

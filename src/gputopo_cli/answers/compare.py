@@ -7,9 +7,13 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from gputopo.api.enums import PolicyName
-from gputopo.simulate.model import Result
-from gputopo.simulate.paper import FIGURE_18, TABLE_3
-from gputopo.simulate.statistics import (
+from gputopo.topology import catalogue
+from gputopo_cli import figures, output, words
+from gputopo_cli.errors import InputError
+from gputopo_cli.runs import Course, Stage, progress, stage
+from gputopo_simulate.mapa.model import Result
+from gputopo_simulate.mapa.paper import FIGURE_18, TABLE_3
+from gputopo_simulate.mapa.statistics import (
     Group,
     Interval,
     Quartiles,
@@ -19,10 +23,6 @@ from gputopo.simulate.statistics import (
     speed_up,
     summarize,
 )
-from gputopo.topology import catalogue
-from gputopo_cli import figures, output, words
-from gputopo_cli.errors import InputError
-from gputopo_cli.runs import Course, Stage, progress, stage
 
 _MOST_SEEDS = 1000
 _LEAST_SHOWN = 0.0005

@@ -6,11 +6,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from gputopo.api.enums import PolicyName
-from gputopo.simulate.model import FinishedJob, Result
-from gputopo.simulate.report import document
-from gputopo.simulate.statistics import Group, summarize
 from gputopo_cli import figures, output, words
 from gputopo_cli.runs import Course, Stage, progress, stage
+from gputopo_simulate.mapa.model import FinishedJob, Result
+from gputopo_simulate.mapa.report import document
+from gputopo_simulate.mapa.statistics import Group, summarize
 
 
 def simulate(

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from rich.console import RenderableType
 from rich.text import Text
 
-from gputopo.simulate.synergy.released import program
-from gputopo.simulate.synergy.report import job_document, keyed
 from gputopo_cli import figures, output
 from gputopo_cli.runs import progress
 from gputopo_cli.synergy_runs import Course, Run, Stage, stage
+from gputopo_simulate.synergy.released import program
+from gputopo_simulate.synergy.report import job_document, keyed
 
 _COLUMNS = ("MAKESPAN>", "MEAN JCT>", "MEDIAN>", "99 %>")
 

@@ -1,1 +1,0 @@
-"""Job lists run against nodes by the same policies that place pods."""

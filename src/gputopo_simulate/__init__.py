@@ -1,0 +1,1 @@
+"""Simulators of MAPA and Synergy, for the command line, and what reproduces both papers."""

@@ -1,0 +1,95 @@
+"""What MAPA prints of its own runs, to lay beside ours (Ranganath et al., SC '21)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from gputopo.api.enums import PolicyName
+from gputopo_simulate.mapa.statistics import Quartiles, SpeedUp
+
+TABLE_3: Final[Mapping[PolicyName, SpeedUp]] = MappingProxyType(
+    {
+        PolicyName.BASELINE: SpeedUp(1.0, 1.0, 1.0, 1.0, 1.0, 1.0),
+        PolicyName.TOPO_AWARE: SpeedUp(1.002, 1.029, 1.385, 1.014, 1.075, 1.07),
+        PolicyName.GREEDY: SpeedUp(0.997, 1.059, 1.519, 1.048, 1.319, 1.08),
+        PolicyName.PRESERVE: SpeedUp(1.006, 1.057, 1.119, 1.124, 1.352, 1.12),
+    }
+)
+"""Table 3: execution times and throughput on a real DGX-1 V100, one run of 300 jobs."""
+
+By = Mapping[PolicyName, Quartiles]
+"""Effective bandwidth of the sensitive jobs of two GPUs and more, by policy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A sentence of the paper about a figure whose numbers it does not print.
+
+    Attributes:
+        topology: the catalogue's name.
+        holds: whether a run's quartiles, for all four policies, bear it out. *Equal* and
+            *near* are taken as not less than 90 % of.
+    """
+
+    source: str
+    topology: str
+    words: str
+    holds: Callable[[By], bool]
+
+
+_NEAR: Final = 0.9
+_OTHERS: Final = (PolicyName.BASELINE, PolicyName.TOPO_AWARE, PolicyName.GREEDY)
+
+
+def _minimum_is_lower_quartile_of_others(by: By) -> bool:
+    return by[PolicyName.PRESERVE].minimum >= _NEAR * max(by[other].lower for other in _OTHERS)
+
+
+def _lower_quartile_beats_medians(by: By) -> bool:
+    unaware = PolicyName.BASELINE, PolicyName.TOPO_AWARE
+    return by[PolicyName.PRESERVE].lower > max(by[other].median for other in unaware)
+
+
+def _median_is_upper_quartile_of_greedy(by: By) -> bool:
+    return by[PolicyName.PRESERVE].median >= _NEAR * by[PolicyName.GREEDY].upper
+
+
+def _median_is_maximum_of_unaware(by: By) -> bool:
+    unaware = PolicyName.BASELINE, PolicyName.TOPO_AWARE
+    return by[PolicyName.PRESERVE].median >= _NEAR * max(by[other].maximum for other in unaware)
+
+
+FIGURE_18: Final = (
+    Claim(
+        "Fig. 18a",
+        "torus-2d-16",
+        "Preserve's 25th percentile is above the median of Baseline and Topo-aware",
+        _lower_quartile_beats_medians,
+    ),
+    Claim(
+        "Fig. 18a",
+        "torus-2d-16",
+        "Preserve's minimum equals the 25th percentile of the others",
+        _minimum_is_lower_quartile_of_others,
+    ),
+    Claim(
+        "Fig. 18b",
+        "cubemesh-16",
+        "Preserve's minimum equals the 25th percentile of the others",
+        _minimum_is_lower_quartile_of_others,
+    ),
+    Claim(
+        "Fig. 18b",
+        "cubemesh-16",
+        "Preserve's median is near Greedy's 75th percentile",
+        _median_is_upper_quartile_of_greedy,
+    ),
+    Claim(
+        "Fig. 18b",
+        "cubemesh-16",
+        "Preserve's median is near the maximum of Baseline and Topo-aware",
+        _median_is_maximum_of_unaware,
+    ),
+)
+"""Section 5.3."""

@@ -1,0 +1,43 @@
+"""A run as the JSON document that ``gputopo simulate -o json`` prints."""
+
+from typing import Final
+
+from gputopo_simulate.mapa.model import FinishedJob, Result
+from gputopo_simulate.mapa.statistics import summarize
+
+_MB_PER_GB: Final = 1000
+
+
+def document(result: Result) -> dict[str, object]:
+    """Return the run: its settings, makespan, throughput and jobs.
+
+    Times are in the unit of the job list. A job on one GPU has no link: its effective
+    bandwidth is null, but for the authors' program, which gives it 12.34 GB/s.
+    """
+    return {
+        "policy": result.policy.value,
+        "model": result.model,
+        "timeLaw": result.time_law,
+        "queueing": result.queueing,
+        "waiting": result.waiting,
+        "makespan": result.makespan,
+        "throughput": summarize(result).throughput,
+        "jobs": [_job(finished) for finished in result.jobs],
+    }
+
+
+def _job(finished: FinishedJob) -> dict[str, object]:
+    effective = finished.effective_mb_per_s
+    return {
+        "id": finished.job.id,
+        "node": finished.node,
+        "gpus": list(finished.gpus),
+        "arrival": finished.job.arrival,
+        "start": finished.start,
+        "end": finished.end,
+        "aggregateBandwidthGBps": finished.aggregate_mb_per_s / _MB_PER_GB,
+        "effectiveBandwidthGBps": None if effective is None else effective / _MB_PER_GB,
+        "model": finished.model,
+        "sensitive": finished.job.sensitive,
+        "workload": finished.job.workload,
+    }
