@@ -1,0 +1,1 @@
+"""Follows calls between gputopo's modules while a program runs."""
