@@ -1,0 +1,57 @@
+"""The errors of requests to the API server."""
+
+from http import HTTPStatus
+
+
+class ApiError(Exception):
+    """A request to the API server failed.
+
+    Attributes:
+        message: the reason, without the status.
+        status: the HTTP status, None without a response.
+    """
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        code = "" if status is None else f"{status}: "
+        super().__init__(f"API server: {code}{message}")
+        self.message = message
+        self.status = status
+
+
+class RejectedError(ApiError):
+    """The API server rejected the request: it changed nothing."""
+
+
+class NotFoundError(RejectedError):
+    """The object does not exist."""
+
+
+class ConflictError(RejectedError):
+    """The object was created or changed since it was read."""
+
+
+class UnavailableError(ApiError):
+    """No response, or one that does not say whether the request was carried out.
+
+    A write that fails with this error may have been carried out, or may be carried out later.
+    """
+
+
+def error_of_status(status: int, message: str) -> ApiError:
+    """Return the error of a response with this status.
+
+    >>> type(error_of_status(409, "object was modified")).__name__
+    'ConflictError'
+    >>> type(error_of_status(503, "shutting down")).__name__
+    'UnavailableError'
+    """
+    match status:
+        case HTTPStatus.NOT_FOUND:
+            return NotFoundError(message, status)
+        case HTTPStatus.CONFLICT:
+            return ConflictError(message, status)
+        case HTTPStatus.REQUEST_TIMEOUT:
+            # A proxy returns it after it has passed the request on.
+            return UnavailableError(message, status)
+    rejected = HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
+    return (RejectedError if rejected else UnavailableError)(message, status)

@@ -1,0 +1,46 @@
+"""The translation of lightkube's errors into ``ApiError``."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx2
+import msgspec
+from lightkube.core.exceptions import ConfigError
+
+from gputopo_kube.errors import ApiError, UnavailableError, error_of_status
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise ``ApiError`` for every error that lightkube raises."""
+    try:
+        yield
+    except httpx2.HTTPStatusError as error:
+        raise _of_status_error(error) from error
+    except httpx2.HTTPError as error:
+        raise UnavailableError(f"{type(error).__name__}: {error}") from error
+    except KeyError as error:
+        raise _of_missing_key(error) from error
+    except (msgspec.MsgspecError, json.JSONDecodeError) as error:
+        raise UnavailableError(f"unreadable response: {type(error).__name__}: {error}") from error
+    except ConfigError as error:
+        raise UnavailableError(f"request not sent: {error}") from error
+
+
+def _of_status_error(error: httpx2.HTTPStatusError) -> ApiError:
+    # httpx2 appends a line with a link to an explanation of the status.
+    message = str(error).partition("\n")[0]
+    # An error inside a watch stream has no response, only a Status object.
+    status = getattr(getattr(error, "status", None), "code", None)
+    if error.response is not None:
+        status = error.response.status_code
+    return UnavailableError(message) if status is None else error_of_status(status, message)
+
+
+def _of_missing_key(error: KeyError) -> UnavailableError:
+    # lightkube reads the Content-Type of every error, which the response of a proxy may lack.
+    failed = error.__context__
+    if isinstance(failed, httpx2.HTTPStatusError):
+        return UnavailableError(f"the response has no {error}", failed.response.status_code)
+    return UnavailableError(f"unreadable response: {error} is missing")
