@@ -22,7 +22,7 @@ from benchmarks.options import Options
 from benchmarks.table import show
 from benchmarks.verbs import NothingToDecide, fleet_of, verbs_on
 from gputopo.wire.extender import ExtenderArgs
-from gputopo_extender.verbs import Verbs
+from gputopo_extender.verbs.handlers import Verbs
 
 NODES: Final = 5_000
 QUICK_NODES: Final = 50

@@ -14,9 +14,9 @@ from aiohttp import web
 
 from benchmarks.fleet import change
 from benchmarks.verbs import NothingToDecide, fleet_of, verbs_on
-from gputopo_extender.app import KEEPALIVE_SECONDS, verbs_app
-from gputopo_extender.ledger import Ledger
-from gputopo_extender.verbs import Gate
+from gputopo_extender.state.ledger import Ledger
+from gputopo_extender.verbs.app import KEEPALIVE_SECONDS, verbs_app
+from gputopo_extender.verbs.handlers import Gate
 
 _CHANGE_EVERY_SECONDS: Final = 0.02
 

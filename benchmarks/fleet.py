@@ -16,9 +16,9 @@ from gputopo.api.names import (
 from gputopo.topology.catalogue import named
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
 from gputopo.topology.published import to_spec
-from gputopo_extender.ledger import Ledger
 from gputopo_extender.pods import PodRecord, record_of
-from gputopo_extender.topologies import node_of
+from gputopo_extender.state.ledger import Ledger
+from gputopo_extender.state.topologies import node_of
 
 STRUCTURES: Final = ("dgx1-v100", "dgx1-p100", "dgx-a100", "dgx-h100", "pcie-8gpu")
 """Nodes of 8 GPUs; node i is of the i-th kind, in turn."""

@@ -6,18 +6,18 @@ from benchmarks.fleet import filled_ledger
 from gputopo.api.enums import PolicyName
 from gputopo.api.names import RESOURCE
 from gputopo.wire.extender import ExtenderArgs, filter_result
-from gputopo_extender.answers import Answers
-from gputopo_extender.binder import Binder
-from gputopo_extender.claims import Claim
 from gputopo_extender.cluster import UnansweredError
-from gputopo_extender.decide import Decision
-from gputopo_extender.evaluate import answers_of
-from gputopo_extender.ledger import Ledger
-from gputopo_extender.metrics import Metrics
+from gputopo_extender.fencing.binding_writer import Writer
 from gputopo_extender.pods import PodRecord
 from gputopo_extender.settings import Settings
-from gputopo_extender.verbs import Verbs
-from gputopo_extender.writer import Writer
+from gputopo_extender.state.claim import Claim
+from gputopo_extender.state.decision import Decision
+from gputopo_extender.state.ledger import Ledger
+from gputopo_extender.verbs.bind import Binder
+from gputopo_extender.verbs.evaluation import answers_of
+from gputopo_extender.verbs.evaluation_cache import Answers
+from gputopo_extender.verbs.handlers import Verbs
+from gputopo_extender.verbs.metrics import Metrics
 
 _POLICY = PolicyName.PRESERVE
 

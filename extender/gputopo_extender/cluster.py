@@ -20,8 +20,8 @@ from lightkube.generic_resource import GenericNamespacedResource, create_api_inf
 from lightkube.types import PatchType
 
 from gputopo.api.names import CALLED_OFF_ANNOTATION
-from gputopo_extender.decide import Decision
 from gputopo_extender.pods import PodRecord, record_of
+from gputopo_extender.state.decision import Decision
 
 
 class PodDocument(GenericNamespacedResource):

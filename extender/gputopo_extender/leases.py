@@ -13,8 +13,8 @@ from lightkube import AsyncClient
 from lightkube.generic_resource import GenericNamespacedResource, create_api_info
 from lightkube.types import PatchType
 
-from gputopo_extender.claims import Claim, ClaimsError, format_claims, parse_claims
 from gputopo_extender.cluster import RefusedError, in_time
+from gputopo_extender.state.claim import Claim, ClaimsError, format_claims, parse_claims
 
 _NAME: Final = "gputopo-claims"
 

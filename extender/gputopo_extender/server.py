@@ -13,22 +13,22 @@ from aiohttp import web
 from lightkube import AsyncClient
 
 from gputopo.runtime.log import fields
-from gputopo_extender.answers import Answers
-from gputopo_extender.app import KEEPALIVE_SECONDS, probes_app, verbs_app
-from gputopo_extender.binder import Binder
-from gputopo_extender.claiming import Claims
 from gputopo_extender.cluster import Cluster
-from gputopo_extender.election import Election, Handover, LeaseCandidate
-from gputopo_extender.evaluate import answers_of
+from gputopo_extender.fencing.binding_writer import Writer
+from gputopo_extender.fencing.fence import Claims
+from gputopo_extender.handover.election import Election, Handover, LeaseCandidate
 from gputopo_extender.leases import Leases
-from gputopo_extender.ledger import Ledger
-from gputopo_extender.metrics import Metrics
 from gputopo_extender.settings import Settings
-from gputopo_extender.verbs import Gate, Verbs
-from gputopo_extender.warmup import WarmUp
+from gputopo_extender.state.ledger import Ledger
+from gputopo_extender.verbs.app import KEEPALIVE_SECONDS, probes_app, verbs_app
+from gputopo_extender.verbs.bind import Binder
+from gputopo_extender.verbs.evaluation import answers_of
+from gputopo_extender.verbs.evaluation_cache import Answers
+from gputopo_extender.verbs.handlers import Gate, Verbs
+from gputopo_extender.verbs.metrics import Metrics
+from gputopo_extender.verbs.warm_up import WarmUp
 from gputopo_extender.watch import Follower, Reflector, pod_reflector, topology_reflector
 from gputopo_extender.watched import watched_pods, watched_topologies
-from gputopo_extender.writer import Writer
 
 _SETTLE_EVERY_SECONDS: Final = 2.0
 _SPARE_EVERY_SECONDS: Final = 1.0

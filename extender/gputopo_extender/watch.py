@@ -10,9 +10,9 @@ from typing import Generic, Protocol, TypeVar
 
 from gputopo.runtime.log import fields
 from gputopo_extender.cluster import RefusedError, UnansweredError
-from gputopo_extender.ledger import Ledger
 from gputopo_extender.pods import PodRecord
-from gputopo_extender.topologies import NodeRecord, Unreadable
+from gputopo_extender.state.ledger import Ledger
+from gputopo_extender.state.topologies import NodeRecord, Unreadable
 from gputopo_extender.watched import Event, Listing, Watched
 
 _FIRST_DELAY_SECONDS = 0.2

@@ -17,7 +17,7 @@ from gputopo.api.names import GROUP, VERSION
 from gputopo.runtime.log import fields
 from gputopo_extender.cluster import PodDocument, translated
 from gputopo_extender.pods import PodError, PodRecord, record_of
-from gputopo_extender.topologies import NodeRecord, Unreadable, node_of
+from gputopo_extender.state.topologies import NodeRecord, Unreadable, node_of
 
 _PAGE = 500
 _EVERYWHERE = "*"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from apiserver import PODS, ApiServer
-from gputopo_extender.handover import STANDBY_READY_SECONDS
+from gputopo_extender.handover.leader import STANDBY_READY_SECONDS
 from helmchart import Helm
 from scheduler_pairs import Pair, Pods, put_pod, running_pairs, wait_until, watched
 

@@ -22,20 +22,20 @@ from builders import DOUBLE, node
 from gputopo.api.enums import PolicyName
 from gputopo.api.names import CALLED_OFF_ANNOTATION, GPUS_ANNOTATION, RESOURCE
 from gputopo.wire.extender import ExtenderBindingArgs
-from gputopo_extender.answers import Answers
-from gputopo_extender.binder import Binder
-from gputopo_extender.book import Book
-from gputopo_extender.claiming import Claims
-from gputopo_extender.claims import Claim
 from gputopo_extender.cluster import RefusedError, UnansweredError
-from gputopo_extender.decide import Decision
-from gputopo_extender.evaluate import Answer, Known, answers_of
+from gputopo_extender.fencing.binding_writer import Writer
+from gputopo_extender.fencing.fence import Claims
 from gputopo_extender.leases import Claimed
-from gputopo_extender.ledger import Ledger
 from gputopo_extender.pods import PodRecord, record_of
-from gputopo_extender.request import Shape
-from gputopo_extender.topologies import NodeRecord, node_of
-from gputopo_extender.writer import Writer
+from gputopo_extender.state.claim import Claim
+from gputopo_extender.state.decision import Decision
+from gputopo_extender.state.ledger import Ledger
+from gputopo_extender.state.topologies import NodeRecord, node_of
+from gputopo_extender.state.usage import Book
+from gputopo_extender.verbs.bind import Binder
+from gputopo_extender.verbs.evaluation import Answer, Known, answers_of
+from gputopo_extender.verbs.evaluation_cache import Answers
+from gputopo_extender.verbs.request import Shape
 from objects import Document, at_version, pod, topology_object
 
 NODES = ("n1", "n2")

@@ -17,12 +17,12 @@ from gputopo.placement.place import place
 from gputopo.placement.score import Candidate, score_nodes
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
 from gputopo.wire.extender import ExtenderArgs
-from gputopo_extender.book import Book
-from gputopo_extender.ledger import Ledger
-from gputopo_extender.metrics import Metrics
 from gputopo_extender.pods import PodRecord, record_of
-from gputopo_extender.request import Ask, read
-from gputopo_extender.topologies import Unreadable, node_of
+from gputopo_extender.state.ledger import Ledger
+from gputopo_extender.state.topologies import Unreadable, node_of
+from gputopo_extender.state.usage import Book
+from gputopo_extender.verbs.metrics import Metrics
+from gputopo_extender.verbs.request import Ask, read
 from objects import Document, pod, topology_object
 
 STRUCTURES = (

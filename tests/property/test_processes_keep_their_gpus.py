@@ -16,10 +16,10 @@ from builders import DOUBLE, node
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.topology.model import GpuIndex, indices_of
-from gputopo_extender.book import Book
-from gputopo_extender.ledger import Ledger
 from gputopo_extender.pods import PodRecord, record_of
-from gputopo_extender.topologies import node_of
+from gputopo_extender.state.ledger import Ledger
+from gputopo_extender.state.topologies import node_of
+from gputopo_extender.state.usage import Book
 from objects import Document, at_version, container_states, pod, topology_object
 
 NODE = node(0, 1, 2, 4, links={(0, 1): DOUBLE}, name="n1")

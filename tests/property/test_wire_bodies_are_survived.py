@@ -28,9 +28,9 @@ SECONDS = 10.0
 LONGEST_ANSWER = 500
 LOGGERS = (
     "aiohttp.server",
-    "gputopo_extender.app",
-    "gputopo_extender.verbs",
-    "gputopo_extender.writer",
+    "gputopo_extender.verbs.app",
+    "gputopo_extender.verbs.handlers",
+    "gputopo_extender.fencing.binding_writer",
 )
 STATE = ("gputopo_ledger_gpus", "gputopo_ledger_nodes", "gputopo_ledger_reservations")
 

@@ -11,7 +11,7 @@ from gputopo.api.names import RESOURCE
 from gputopo.patterns.model import Pattern, PatternEdge, chain, custom, ring, star
 from gputopo.placement.model import PlacementRequest
 from gputopo_extender.pods import record_of
-from gputopo_extender.request import Ask, read
+from gputopo_extender.verbs.request import Ask, read
 from gputopo_operator.childjob import child_job
 from gputopo_operator.model import Rules
 from gputopo_operator.reading import read_gpu_job

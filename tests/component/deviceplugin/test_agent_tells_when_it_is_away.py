@@ -10,7 +10,7 @@ from agent_world import TOPOLOGY_PATH, AgentWorld
 from device_manager import AdmissionRefusedError
 from gputopo_deviceplugin.kubelet import registration
 from gputopo_deviceplugin.report import reporter
-from gputopo_extender.topologies import NodeRecord, node_of
+from gputopo_extender.state.topologies import NodeRecord, node_of
 
 
 def away(world: AgentWorld) -> str | None:

@@ -11,8 +11,8 @@ import pytest
 from extender_world import Extender, Start, until
 from gputopo.api.enums import PatternKind
 from gputopo_extender import server
-from gputopo_extender.evaluate import Answer, Known, answers_of
-from gputopo_extender.request import Shape
+from gputopo_extender.verbs.evaluation import Answer, Known, answers_of
+from gputopo_extender.verbs.request import Shape
 from objects import pod
 from small_api import PODS, SmallApi
 

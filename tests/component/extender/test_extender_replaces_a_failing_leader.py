@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from extender_world import Start, until
-from gputopo_extender import election, handover
+from gputopo_extender.handover import election, leader
 from objects import Document
 from small_api import LEASES, PODS, SmallApi
 
@@ -39,7 +39,7 @@ def lease_of(holder: str) -> Document:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(election, "_POLL_SECONDS", 0.02)
-    monkeypatch.setattr(handover, "STANDBY_READY_SECONDS", 0.1)
+    monkeypatch.setattr(leader, "STANDBY_READY_SECONDS", 0.1)
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from builders import node
 from gputopo.api.enums import PatternKind, PolicyName
 from gputopo.patterns.model import build
 from gputopo.placement.model import PlacementRequest
-from gputopo_extender import answers as answers_module
-from gputopo_extender.answers import Answers, NotReadyError
-from gputopo_extender.book import State
-from gputopo_extender.evaluate import Answer, Known, answers_of
-from gputopo_extender.request import Shape
+from gputopo_extender.state.usage import State
+from gputopo_extender.verbs import evaluation_cache as answers_module
+from gputopo_extender.verbs.evaluation import Answer, Known, answers_of
+from gputopo_extender.verbs.evaluation_cache import Answers, NotReadyError
+from gputopo_extender.verbs.request import Shape
 
 FOUR = node(0, 1, 2, 3)
 IDLE = State(FOUR, FOUR.mask, FOUR.mask, unknown=0, blocked=None)

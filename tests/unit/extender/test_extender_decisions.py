@@ -9,9 +9,9 @@ from gputopo.api.names import PLACEMENT_ANNOTATION, RESOURCE
 from gputopo.placement.model import Match
 from gputopo.placement.place import place
 from gputopo.topology.catalogue import named
-from gputopo_extender.decide import decide
 from gputopo_extender.pods import record_of
-from gputopo_extender.request import Ask, read
+from gputopo_extender.state.decision import decide
+from gputopo_extender.verbs.request import Ask, read
 from objects import pod
 
 TOPOLOGY = named("dgx1-v100", node="n1")

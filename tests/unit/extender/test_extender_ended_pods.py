@@ -9,13 +9,19 @@ from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.enums import PolicyName
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.topology.catalogue import named
-from gputopo_extender.book import Book, State
-from gputopo_extender.claiming import Claims
-from gputopo_extender.claims import Claim
 from gputopo_extender.cluster import UnansweredError
-from gputopo_extender.decide import Decision, decide
-from gputopo_extender.endings import LONGEST_WAIT_SECONDS, UNKNOWN_VERSION_WAIT_SECONDS
-from gputopo_extender.evaluate import (
+from gputopo_extender.fencing.binding_writer import Writer
+from gputopo_extender.fencing.fence import Claims
+from gputopo_extender.leases import Claimed
+from gputopo_extender.pods import PodRecord, record_of
+from gputopo_extender.state.claim import Claim
+from gputopo_extender.state.decision import Decision, decide
+from gputopo_extender.state.ended_pods import LONGEST_WAIT_SECONDS, UNKNOWN_VERSION_WAIT_SECONDS
+from gputopo_extender.state.ledger import Ledger
+from gputopo_extender.state.reservations import Progress
+from gputopo_extender.state.topologies import Unreadable, node_of
+from gputopo_extender.state.usage import Book, State
+from gputopo_extender.verbs.evaluation import (
     Evaluation,
     Misfit,
     ReasonClass,
@@ -23,14 +29,8 @@ from gputopo_extender.evaluate import (
     evaluation,
     match_on,
 )
-from gputopo_extender.leases import Claimed
-from gputopo_extender.ledger import Ledger
-from gputopo_extender.pods import PodRecord, record_of
-from gputopo_extender.request import Ask, read
-from gputopo_extender.reservations import Progress
-from gputopo_extender.retries import Retries
-from gputopo_extender.topologies import Unreadable, node_of
-from gputopo_extender.writer import Writer
+from gputopo_extender.verbs.request import Ask, read
+from gputopo_extender.verbs.retries import Retries
 from objects import Document, at_version, container_states, pod, topology_object
 
 DGX = named("dgx1-v100", node="n1")

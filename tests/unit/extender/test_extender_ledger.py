@@ -8,10 +8,14 @@ from gputopo.api.enums import PolicyName
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.topology.catalogue import named
 from gputopo.topology.model import mask_of
-from gputopo_extender.book import Book, State
-from gputopo_extender.claims import Claim
-from gputopo_extender.decide import Decision, decide
-from gputopo_extender.evaluate import (
+from gputopo_extender.pods import PodRecord, record_of
+from gputopo_extender.state.claim import Claim
+from gputopo_extender.state.decision import Decision, decide
+from gputopo_extender.state.ledger import Ledger
+from gputopo_extender.state.reservations import Progress
+from gputopo_extender.state.topologies import NodeRecord, Unreadable, node_of
+from gputopo_extender.state.usage import Book, State
+from gputopo_extender.verbs.evaluation import (
     Evaluation,
     Misfit,
     ReasonClass,
@@ -20,13 +24,9 @@ from gputopo_extender.evaluate import (
     match_on,
     reserved,
 )
-from gputopo_extender.ledger import Ledger
-from gputopo_extender.pods import PodRecord, record_of
-from gputopo_extender.request import Ask, read
-from gputopo_extender.reservations import Progress
-from gputopo_extender.retries import Retries
-from gputopo_extender.sent import Sent
-from gputopo_extender.topologies import NodeRecord, Unreadable, node_of
+from gputopo_extender.verbs.in_flight import Sent
+from gputopo_extender.verbs.request import Ask, read
+from gputopo_extender.verbs.retries import Retries
 from objects import Document, at_version, condition, pod, topology_object
 
 DGX = named("dgx1-v100", node="n1")

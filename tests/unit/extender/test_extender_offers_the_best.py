@@ -7,8 +7,9 @@ from gputopo.api.enums import PolicyName
 from gputopo.api.names import RESOURCE
 from gputopo.topology.catalogue import named
 from gputopo.topology.model import GpuMask
-from gputopo_extender.book import State
-from gputopo_extender.evaluate import (
+from gputopo_extender.pods import record_of
+from gputopo_extender.state.usage import State
+from gputopo_extender.verbs.evaluation import (
     Evaluation,
     Misfit,
     ReasonClass,
@@ -16,8 +17,7 @@ from gputopo_extender.evaluate import (
     evaluation,
     refused,
 )
-from gputopo_extender.pods import record_of
-from gputopo_extender.request import Ask, read
+from gputopo_extender.verbs.request import Ask, read
 from objects import pod
 
 FREE = (0b11111111, 0b00000011, 0b00001111, 0b00000000)

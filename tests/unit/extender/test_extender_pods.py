@@ -5,7 +5,7 @@ import pytest
 from gputopo.api.enums import PatternKind, PolicyName
 from gputopo.api.names import RESOURCE
 from gputopo_extender.pods import ContainerAsk, PodError, PodRecord, record_of
-from gputopo_extender.request import Ask, Refusal, read
+from gputopo_extender.verbs.request import Ask, Refusal, read
 from objects import Document, container, pod
 
 

@@ -7,11 +7,11 @@ import pytest
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.topology.catalogue import named
-from gputopo_extender.book import Book
-from gputopo_extender.ledger import Ledger
 from gputopo_extender.pods import PodRecord, record_of
-from gputopo_extender.rejections import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
-from gputopo_extender.topologies import node_of
+from gputopo_extender.state.ledger import Ledger
+from gputopo_extender.state.rejections import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
+from gputopo_extender.state.topologies import node_of
+from gputopo_extender.state.usage import Book
 from objects import container_states, pod, topology_object
 
 DGX = named("dgx1-v100", node="n1")

@@ -6,11 +6,11 @@ import pytest
 
 from gputopo.api.names import RESOURCE
 from gputopo.placement.score import Candidate
-from gputopo_extender import retries as module
-from gputopo_extender.evaluate import Answer, Evaluation, Misfit, ReasonClass
-from gputopo_extender.ledger import Ledger
 from gputopo_extender.pods import PodRecord, record_of
-from gputopo_extender.retries import ERRORS_SECONDS, LONGEST_WAIT_SECONDS, Retries
+from gputopo_extender.state.ledger import Ledger
+from gputopo_extender.verbs import retries as module
+from gputopo_extender.verbs.evaluation import Answer, Evaluation, Misfit, ReasonClass
+from gputopo_extender.verbs.retries import ERRORS_SECONDS, LONGEST_WAIT_SECONDS, Retries
 from objects import pod
 from virtual_time import runner
 

@@ -11,14 +11,14 @@ import pytest
 from extender_world import until
 from gputopo.api.enums import PolicyName
 from gputopo.topology.catalogue import named
-from gputopo_extender import warmup
-from gputopo_extender.answers import Answers
-from gputopo_extender.book import State
-from gputopo_extender.evaluate import Answer, Known, answers_of
-from gputopo_extender.ledger import Ledger
-from gputopo_extender.request import Shape
-from gputopo_extender.topologies import Unreadable, node_of
-from gputopo_extender.warmup import WarmUp
+from gputopo_extender.state.ledger import Ledger
+from gputopo_extender.state.topologies import Unreadable, node_of
+from gputopo_extender.state.usage import State
+from gputopo_extender.verbs import warm_up as warmup
+from gputopo_extender.verbs.evaluation import Answer, Known, answers_of
+from gputopo_extender.verbs.evaluation_cache import Answers
+from gputopo_extender.verbs.request import Shape
+from gputopo_extender.verbs.warm_up import WarmUp
 from objects import topology_object
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gputopo_extender.handover import LeaderHistory, SchedulerPodState, Standby, pod_state
+from gputopo_extender.handover.leader import LeaderHistory, SchedulerPodState, Standby, pod_state
 
 READY = SchedulerPodState(uid="leader", ready=True, extender_ready=True, crashes=0)
 DOWN = SchedulerPodState(uid="leader", ready=False, extender_ready=False, crashes=1)

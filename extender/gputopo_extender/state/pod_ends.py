@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from typing import Final
 
-from gputopo_extender.claims import Claim
-from gputopo_extender.decide import claimed_pod
-from gputopo_extender.endings import Endings
 from gputopo_extender.pods import PodRecord
-from gputopo_extender.rejections import Rejections, is_admission_error
+from gputopo_extender.state.claim import Claim
+from gputopo_extender.state.decision import claimed_pod
+from gputopo_extender.state.ended_pods import Endings
+from gputopo_extender.state.rejections import Rejections, is_admission_error
 
 _LARGEST_VERSION: Final = 2**63 - 1
 

@@ -10,14 +10,14 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from weakref import WeakValueDictionary
 
-from gputopo_extender.book import Book, State, book_of
-from gputopo_extender.claims import Claim
-from gputopo_extender.decide import Decision
-from gputopo_extender.endings import is_confirmed, with_history
-from gputopo_extender.podends import PodEnds
 from gputopo_extender.pods import PodRecord
-from gputopo_extender.reservations import Promises
-from gputopo_extender.topologies import NodeRecord, Unreadable
+from gputopo_extender.state.claim import Claim
+from gputopo_extender.state.decision import Decision
+from gputopo_extender.state.ended_pods import is_confirmed, with_history
+from gputopo_extender.state.pod_ends import PodEnds
+from gputopo_extender.state.reservations import Promises
+from gputopo_extender.state.topologies import NodeRecord, Unreadable
+from gputopo_extender.state.usage import Book, State, book_of
 
 
 class Ledger:

@@ -18,16 +18,16 @@ from gputopo.wire.extender import (
     preempt_result,
     priorities,
 )
-from gputopo_extender.answers import Answers, NotReadyError
-from gputopo_extender.binder import Binder
-from gputopo_extender.evaluate import Evaluation, evaluation, refused, reserved
-from gputopo_extender.ledger import Ledger
-from gputopo_extender.metrics import Metrics
 from gputopo_extender.pods import PodError, PodRecord, record_of
-from gputopo_extender.preempt import Freed, chosen
-from gputopo_extender.request import Ask, Refusal, read
-from gputopo_extender.retries import Retries
-from gputopo_extender.sent import Sent
+from gputopo_extender.state.ledger import Ledger
+from gputopo_extender.verbs.bind import Binder
+from gputopo_extender.verbs.evaluation import Evaluation, evaluation, refused, reserved
+from gputopo_extender.verbs.evaluation_cache import Answers, NotReadyError
+from gputopo_extender.verbs.in_flight import Sent
+from gputopo_extender.verbs.metrics import Metrics
+from gputopo_extender.verbs.preempt import Freed, chosen
+from gputopo_extender.verbs.request import Ask, Refusal, read
+from gputopo_extender.verbs.retries import Retries
 from gputopo_extender.watch import Follower
 
 _log = logging.getLogger(__name__)

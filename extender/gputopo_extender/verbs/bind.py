@@ -11,17 +11,17 @@ from weakref import WeakValueDictionary
 
 from gputopo.api.enums import PolicyName
 from gputopo.wire.extender import ExtenderBindingArgs
-from gputopo_extender.answers import Answers, NotReadyError
-from gputopo_extender.book import Book, State
-from gputopo_extender.claims import Claim, ClaimsError
 from gputopo_extender.cluster import RefusedError, UnansweredError
-from gputopo_extender.decide import Decision, decide
-from gputopo_extender.evaluate import Misfit, match_on, missing
-from gputopo_extender.ledger import Ledger
+from gputopo_extender.fencing.binding_writer import Outcome, Result, Writer
 from gputopo_extender.pods import PodError, PodRecord, newer
-from gputopo_extender.request import Ask, Refusal, read
-from gputopo_extender.reservations import Progress
-from gputopo_extender.writer import Outcome, Result, Writer
+from gputopo_extender.state.claim import Claim, ClaimsError
+from gputopo_extender.state.decision import Decision, decide
+from gputopo_extender.state.ledger import Ledger
+from gputopo_extender.state.reservations import Progress
+from gputopo_extender.state.usage import Book, State
+from gputopo_extender.verbs.evaluation import Misfit, match_on, missing
+from gputopo_extender.verbs.evaluation_cache import Answers, NotReadyError
+from gputopo_extender.verbs.request import Ask, Refusal, read
 
 _MOST_TRIES: Final = 4
 """Of one bind, where others change the pod, the claims or the topology meanwhile."""

@@ -8,7 +8,7 @@ for each pod that is on its way.
 
 from collections import Counter
 
-from gputopo_extender.ledger import Ledger
+from gputopo_extender.state.ledger import Ledger
 
 
 class Sent:

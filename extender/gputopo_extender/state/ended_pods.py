@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gputopo_extender.pods import PodRecord
-from gputopo_extender.topologies import NodeRecord
+from gputopo_extender.state.topologies import NodeRecord
 
 LONGEST_WAIT_SECONDS: Final = 120.0
 """After this time the agent is not waited for any more, unless its status lists the pod.

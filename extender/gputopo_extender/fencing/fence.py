@@ -11,11 +11,11 @@ from http import HTTPStatus
 from typing import Final, Protocol
 
 from gputopo.runtime.log import fields
-from gputopo_extender.claims import Claim
 from gputopo_extender.cluster import RefusedError, UnansweredError
 from gputopo_extender.leases import Claimed
-from gputopo_extender.ledger import Ledger
 from gputopo_extender.pods import PodError, PodRecord
+from gputopo_extender.state.claim import Claim
+from gputopo_extender.state.ledger import Ledger
 
 SPACING_SECONDS: Final = 0.1
 """Between the beginnings of two writes: what is decided meanwhile is claimed in one. The first

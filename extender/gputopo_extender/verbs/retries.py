@@ -15,9 +15,9 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from gputopo_extender.evaluate import Evaluation, ReasonClass
-from gputopo_extender.ledger import Ledger
 from gputopo_extender.pods import PodRecord
+from gputopo_extender.state.ledger import Ledger
+from gputopo_extender.verbs.evaluation import Evaluation, ReasonClass
 
 LONGEST_WAIT_SECONDS: Final = 0.1
 

@@ -16,10 +16,10 @@ from typing import Protocol
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.runtime.log import fields
 from gputopo_extender.cluster import RefusedError, UnansweredError
-from gputopo_extender.decide import Decision, is_unchanged
-from gputopo_extender.ledger import Ledger
 from gputopo_extender.pods import PodError, PodRecord
-from gputopo_extender.reservations import Progress
+from gputopo_extender.state.decision import Decision, is_unchanged
+from gputopo_extender.state.ledger import Ledger
+from gputopo_extender.state.reservations import Progress
 
 _log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from lightkube import AsyncClient
 
 from gputopo.runtime.log import fields
 from gputopo_extender.cluster import PodDocument, RefusedError, UnansweredError, in_time
-from gputopo_extender.handover import SchedulerPodState, Standby, pod_state
+from gputopo_extender.handover.leader import SchedulerPodState, Standby, pod_state
 from gputopo_extender.leases import LeaseDocument
 
 _POLL_SECONDS: Final = 1.0

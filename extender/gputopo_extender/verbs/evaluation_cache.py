@@ -14,8 +14,8 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from gputopo.patterns.model import Pattern
-from gputopo_extender.evaluate import Answer, Known
-from gputopo_extender.request import Shape
+from gputopo_extender.verbs.evaluation import Answer, Known
+from gputopo_extender.verbs.request import Shape
 
 _MOST_ANSWERS: Final = 100_000
 """About 40 MB."""

@@ -7,9 +7,9 @@ from gputopo.api.annotations import GpusAnnotation, PlacementAnnotation
 from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
 from gputopo.placement.model import Match
 from gputopo.topology.model import GpuMask, GpuUuid, NodeTopology, mask_of
-from gputopo_extender.claims import Claim
 from gputopo_extender.pods import PodRecord
-from gputopo_extender.request import Ask
+from gputopo_extender.state.claim import Claim
+from gputopo_extender.verbs.request import Ask
 
 
 @dataclass(frozen=True, slots=True)

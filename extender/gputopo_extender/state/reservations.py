@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from gputopo.topology.model import GpuMask
-from gputopo_extender.claims import Claim
-from gputopo_extender.decide import Decision
-from gputopo_extender.topologies import NodeRecord, known_mask
+from gputopo_extender.state.claim import Claim
+from gputopo_extender.state.decision import Decision
+from gputopo_extender.state.topologies import NodeRecord, known_mask
 
 
 class Progress(Enum):

@@ -12,13 +12,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from gputopo.topology.shared import TABLES
-from gputopo_extender.book import Book
-from gputopo_extender.decide import Decision
-from gputopo_extender.evaluate import Evaluation, ReasonClass
-from gputopo_extender.ledger import Ledger
-from gputopo_extender.reservations import Progress
+from gputopo_extender.fencing.binding_writer import Outcome
+from gputopo_extender.state.decision import Decision
+from gputopo_extender.state.ledger import Ledger
+from gputopo_extender.state.reservations import Progress
+from gputopo_extender.state.usage import Book
+from gputopo_extender.verbs.evaluation import Evaluation, ReasonClass
 from gputopo_extender.watch import Follower
-from gputopo_extender.writer import Outcome
 
 _BYTES_PER_MB: Final = 1_000_000
 _SECONDS: Final = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gputopo.api.annotations import AnnotationError, GpusAnnotation, parse_gpus
 from gputopo.topology.model import GpuMask, NodeTopology, mask_of
 from gputopo_extender.pods import PodRecord
-from gputopo_extender.topologies import NodeRecord, known_mask
+from gputopo_extender.state.topologies import NodeRecord, known_mask
 
 _NO_GPUS = GpuMask(0)
 

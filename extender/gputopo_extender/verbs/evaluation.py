@@ -16,10 +16,10 @@ from gputopo.placement.model import Match, NoFit
 from gputopo.placement.place import place
 from gputopo.placement.score import Candidate, score_nodes
 from gputopo.topology.model import GpuMask
-from gputopo_extender.book import State
-from gputopo_extender.request import Shape
-from gputopo_extender.reservations import Reservation
-from gputopo_extender.topologies import Unreadable
+from gputopo_extender.state.reservations import Reservation
+from gputopo_extender.state.topologies import Unreadable
+from gputopo_extender.state.usage import State
+from gputopo_extender.verbs.request import Shape
 
 Known = State | Unreadable | None
 """What the ledger knows of a node; None where no topology is published for it."""

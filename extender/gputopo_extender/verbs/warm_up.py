@@ -14,10 +14,10 @@ from gputopo.patterns.model import build
 from gputopo.placement.model import PlacementRequest
 from gputopo.runtime.log import fields
 from gputopo.topology.model import NodeTopology
-from gputopo_extender.answers import Answers
-from gputopo_extender.book import State
-from gputopo_extender.ledger import Ledger
-from gputopo_extender.request import Shape
+from gputopo_extender.state.ledger import Ledger
+from gputopo_extender.state.usage import State
+from gputopo_extender.verbs.evaluation_cache import Answers
+from gputopo_extender.verbs.request import Shape
 
 _LOOK_EVERY_SECONDS: Final = 1.0
 

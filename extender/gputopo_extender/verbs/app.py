@@ -12,10 +12,10 @@ from pydantic import BaseModel, ValidationError
 
 from gputopo.runtime.log import fields
 from gputopo.wire.extender import ExtenderArgs, ExtenderBindingArgs, ExtenderPreemptionArgs
-from gputopo_extender.answers import NotReadyError
-from gputopo_extender.metrics import Metrics
 from gputopo_extender.pods import PodError
-from gputopo_extender.verbs import Gate, Verbs
+from gputopo_extender.verbs.evaluation_cache import NotReadyError
+from gputopo_extender.verbs.handlers import Gate, Verbs
+from gputopo_extender.verbs.metrics import Metrics
 
 MAX_BODY_BYTES: Final = 256 * 1024 * 1024
 """Whole Node objects of thousands of nodes, where the scheduler is told to send them."""

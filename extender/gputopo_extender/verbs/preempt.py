@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gputopo.placement.score import Candidate, score_nodes
 from gputopo.wire.extender import Victims
-from gputopo_extender.evaluate import Answer
+from gputopo_extender.verbs.evaluation import Answer
 
 
 @dataclass(frozen=True, slots=True)

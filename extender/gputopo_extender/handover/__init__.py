@@ -1,0 +1,1 @@
+"""Takes the schedulers' Lease from a leader whose extender is failing."""

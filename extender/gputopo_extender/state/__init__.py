@@ -1,0 +1,1 @@
+"""What the extender knows of nodes and pods: the ledger and its parts."""

@@ -1,0 +1,1 @@
+"""The verbs of the extender: filter, prioritize, bind and preempt."""
