@@ -19,18 +19,18 @@ from device_manager import DeviceManager
 from gputopo.api.names import RESOURCE
 from gputopo.topology.model import GpuUuid, NodeTopology
 from gputopo_deviceplugin.admit.admission import Admission
-from gputopo_deviceplugin.admit.identify import Identified, ListedPod, Refusal
-from gputopo_deviceplugin.admit.service import Servicer
+from gputopo_deviceplugin.admit.identify import AdmissionRejection, ContainerAllocation, ListedPod
+from gputopo_deviceplugin.admit.service import GpuDevicePlugin
 from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.admit.verify import grant_of
 from gputopo_deviceplugin.kube import ApiServerError, PodChange
-from gputopo_deviceplugin.kubelet.pod_resources import Lister
+from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesClient
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 from gputopo_deviceplugin.podbook import PodBook
 from gputopo_deviceplugin.pods import PodKey, PodRecord, record_of
-from gputopo_deviceplugin.report.differences import Difference
-from gputopo_deviceplugin.report.observer import Observer
-from gputopo_deviceplugin.state import Current, Hardware
+from gputopo_deviceplugin.report.differences import AllocationDifference
+from gputopo_deviceplugin.report.observer import AllocationObserver
+from gputopo_deviceplugin.state import GpuState, NodeHardware
 from gputopo_deviceplugin.statefile import StateFile
 
 Document = dict[str, Any]
@@ -116,7 +116,7 @@ class Context:
 class PluginInProcess:
     """Kubelet's way to the servicer; ``during_allocate`` is what happens meanwhile."""
 
-    def __init__(self, servicer: Servicer, during_allocate: Callable[[], None]) -> None:
+    def __init__(self, servicer: GpuDevicePlugin, during_allocate: Callable[[], None]) -> None:
         self._servicer = servicer
         self._during_allocate = during_allocate
 
@@ -184,17 +184,19 @@ class AgentInProcess:
         topology: NodeTopology,
         server: PodsOfApiServer,
         manager: DeviceManager,
-        lister: Lister | None = None,
+        lister: PodResourcesClient | None = None,
         processes: Processes | None = None,
     ) -> None:
         """Read the books of ``manager``, or those that ``lister`` brings."""
         processes = processes or Processes()
-        self.refusals: list[Refusal] = []
-        self.grants: list[Identified] = []
+        self.refusals: list[AdmissionRejection] = []
+        self.grants: list[ContainerAllocation] = []
         self.told: set[str] = set()
         self.pods = PodBook(_Source(server), silence_seconds=60.0)
-        self.current = Current()
-        self.current.set(Hardware(topology, dict.fromkeys(gpu.uuid for gpu in topology.gpus), None))
+        self.current = GpuState()
+        self.current.set(
+            NodeHardware(topology, dict.fromkeys(gpu.uuid for gpu in topology.gpus), None)
+        )
         self._manager = manager
         self.tracker = UsageTracker(self.pods, processes, processes.file, _fail)
         self.admission = Admission(
@@ -207,14 +209,16 @@ class AgentInProcess:
             on_refusal=self.refusals.append,
             on_grant=self.grants.append,
         )
-        self.observer = Observer(
+        self.observer = AllocationObserver(
             self.admission,
             self.tracker,
             node=NODE,
             timeout_seconds=1.5,
             on_difference=self._tell,
         )
-        self.servicer = Servicer(self.current, self.admission, Path("/dev"), on_watch=lambda: None)
+        self.servicer = GpuDevicePlugin(
+            self.current, self.admission, Path("/dev"), on_watch=lambda: None
+        )
         self._following: asyncio.Task[None] | None = None
 
     async def list(self, timeout_seconds: float) -> list[ListedPod]:  # noqa: ARG002
@@ -228,7 +232,7 @@ class AgentInProcess:
             for key, records in self._manager.listed().items()
         ]
 
-    def _tell(self, difference: Difference) -> None:
+    def _tell(self, difference: AllocationDifference) -> None:
         self.told.add(difference.uid)
 
     async def start(self) -> None:

@@ -16,9 +16,9 @@ from gputopo.topology.catalogue import named
 from gputopo.topology.model import NodeTopology
 from gputopo_deviceplugin.agent import Agent
 from gputopo_deviceplugin.kubelet.v1beta1.api_pb2 import ContainerAllocateResponse
-from gputopo_deviceplugin.metrics import Metrics
+from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.probes import Pulse
-from gputopo_deviceplugin.settings import Settings
+from gputopo_deviceplugin.settings import AgentSettings
 from node_api import NodeApi, serving
 
 NODE = "n1"
@@ -87,10 +87,10 @@ class AgentWorld:
     topology: NodeTopology
     kubelet: FakeKubelet
     api: NodeApi
-    settings: Settings
+    settings: AgentSettings
     conf: Path
     pulse: Pulse
-    metrics: Metrics
+    metrics: AgentMetrics
     cgroups: Path
 
     @property
@@ -235,9 +235,9 @@ async def agent_world(
             topology=topology,
             kubelet=kubelet,
             api=api,
-            settings=Settings.model_validate(configured),
+            settings=AgentSettings.model_validate(configured),
             conf=conf,
             pulse=Pulse(),
-            metrics=Metrics(),
+            metrics=AgentMetrics(),
             cgroups=cgroups,
         )

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from gputopo_deviceplugin.gpus.session import NvmlSession
 from gputopo_deviceplugin.gpus.watch import HardwareWatch
-from gputopo_deviceplugin.gpus.xid_store import XidMarks
-from gputopo_deviceplugin.settings import Settings
-from gputopo_deviceplugin.state import Current, Hardware
+from gputopo_deviceplugin.gpus.xid_store import XidMarkStore
+from gputopo_deviceplugin.settings import AgentSettings
+from gputopo_deviceplugin.state import GpuState, NodeHardware
 from gputopo_deviceplugin.statefile import StateFile
 
 
@@ -30,9 +30,9 @@ class Watched:
 
     session: NvmlSession
     watch: HardwareWatch
-    marks: XidMarks
+    marks: XidMarkStore
 
-    def look(self) -> Hardware:
+    def look(self) -> NodeHardware:
         """Read NVML once and return what is published."""
         hardware = self.watch._hardware(self.session.look(self.watch._known))
         self.watch._set(hardware)
@@ -44,15 +44,15 @@ def watched(
 ) -> Watched:
     """Make the parts as the agent does."""
     clocks = clocks or Clocks()
-    settings = Settings(node="n1", library_dir=library_dir, xid_quiet_seconds=quiet_seconds)
+    settings = AgentSettings(node="n1", library_dir=library_dir, xid_quiet_seconds=quiet_seconds)
     session = NvmlSession(library_dir, ())
-    marks = XidMarks(
+    marks = XidMarkStore(
         StateFile(state_dir / "xids.json"),
         quiet_seconds=quiet_seconds,
         monotonic=lambda: clocks.monotonic_seconds,
         wall=lambda: clocks.wall_seconds,
     )
     watch = HardwareWatch(
-        Current(), session, marks, settings, reset_at=lambda: None, on_hang=lambda _: None
+        GpuState(), session, marks, settings, reset_at=lambda: None, on_hang=lambda _: None
     )
     return Watched(session, watch, marks)

@@ -12,28 +12,28 @@ from lightkube import AsyncClient
 from gputopo.runtime.log import configure
 from gputopo.runtime.settings import SettingsError
 from gputopo_deviceplugin.agent import Agent
-from gputopo_deviceplugin.metrics import Metrics
+from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.probes import Probes, Pulse
-from gputopo_deviceplugin.settings import Settings
+from gputopo_deviceplugin.settings import AgentSettings
 
 
 def main() -> None:
     """Run the agent; exit status 1 and a message on a wrong setting."""
     try:
-        settings = Settings.load(sys.argv[1:], os.environ)
+        settings = AgentSettings.load(sys.argv[1:], os.environ)
     except SettingsError as error:
-        sys.exit(f"{Settings.program}: {error}")
+        sys.exit(f"{AgentSettings.program}: {error}")
     configure(settings.log_level, quiet=("httpx2", "httpcore2"))
     asyncio.run(_run_until_told(settings))
 
 
-async def _run_until_told(settings: Settings) -> None:
+async def _run_until_told(settings: AgentSettings) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     client = AsyncClient(timeout=httpx2.Timeout(settings.api_timeout_seconds))
-    metrics, pulse = Metrics(), Pulse()
+    metrics, pulse = AgentMetrics(), Pulse()
     probes = Probes(settings.probes_host, settings.probes_port, pulse, metrics.registry)
     async with client, asyncio.TaskGroup() as tasks:
         with closing(probes):

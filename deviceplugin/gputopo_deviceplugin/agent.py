@@ -13,9 +13,9 @@ from gputopo.runtime.log import fields
 from gputopo.topology.model import Gpu, GpuUuid
 from gputopo_deviceplugin.admit.admission import Admission
 from gputopo_deviceplugin.admit.cgroups import Cgroups
-from gputopo_deviceplugin.admit.identify import Identified, Refusal
-from gputopo_deviceplugin.admit.offering import Offering
-from gputopo_deviceplugin.admit.service import Servicer
+from gputopo_deviceplugin.admit.identify import AdmissionRejection, ContainerAllocation
+from gputopo_deviceplugin.admit.offering import DeviceOffer
+from gputopo_deviceplugin.admit.service import GpuDevicePlugin
 from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.admit.verify import CONTROL_DEVICES, Grant, grant_of
 from gputopo_deviceplugin.contact import Contact
@@ -23,21 +23,21 @@ from gputopo_deviceplugin.gpus.health import Health
 from gputopo_deviceplugin.gpus.numa import numa_nodes
 from gputopo_deviceplugin.gpus.session import NvmlSession
 from gputopo_deviceplugin.gpus.watch import HardwareWatch
-from gputopo_deviceplugin.gpus.xid_store import XidMarks
+from gputopo_deviceplugin.gpus.xid_store import XidMarkStore
 from gputopo_deviceplugin.kube import ApiServer, ApiServerError, Document
-from gputopo_deviceplugin.kubelet.pod_resources import Lister
+from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesClient
 from gputopo_deviceplugin.kubelet.registration import Registrar
-from gputopo_deviceplugin.metrics import Metrics
+from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.nodewatch import NodeWatch
 from gputopo_deviceplugin.podbook import PodBook
 from gputopo_deviceplugin.probes import Pulse
 from gputopo_deviceplugin.report import events
-from gputopo_deviceplugin.report.differences import Difference
-from gputopo_deviceplugin.report.observer import Observer
+from gputopo_deviceplugin.report.differences import AllocationDifference
+from gputopo_deviceplugin.report.observer import AllocationObserver
 from gputopo_deviceplugin.report.publisher import now
-from gputopo_deviceplugin.report.reporter import Reporter, Sources
-from gputopo_deviceplugin.settings import Settings
-from gputopo_deviceplugin.state import Current
+from gputopo_deviceplugin.report.reporter import Sources, StatusReporter
+from gputopo_deviceplugin.settings import AgentSettings
+from gputopo_deviceplugin.state import GpuState
 from gputopo_deviceplugin.statefile import StateFile
 
 _BEAT_SECONDS: Final = 1.0
@@ -49,13 +49,13 @@ class Agent:
     """Wires the parts; what they decide is decided in them."""
 
     def __init__(
-        self, settings: Settings, client: AsyncClient, metrics: Metrics, pulse: Pulse
+        self, settings: AgentSettings, client: AsyncClient, metrics: AgentMetrics, pulse: Pulse
     ) -> None:
         """Serve ``settings.node``."""
         self._settings = settings
         self._metrics = metrics
         self._pulse = pulse
-        self._current = Current()
+        self._current = GpuState()
         self._background: set[asyncio.Task[None]] = set()
         self._contact = Contact(self._contact_changed)
         self._api = ApiServer(
@@ -74,7 +74,7 @@ class Agent:
         )
         usage = StateFile(settings.state_dir / "usage.json")
         tracker = UsageTracker(self._pods, Cgroups(settings.cgroup_dir), usage, self._failed)
-        self._lister = Lister(settings.pod_resources_socket, settings.resource)
+        self._lister = PodResourcesClient(settings.pod_resources_socket, settings.resource)
         self._admission = Admission(
             node=settings.node,
             tracker=tracker,
@@ -86,21 +86,21 @@ class Agent:
             on_grant=self._granted,
         )
         self._registrar = Registrar(
-            Servicer(
+            GpuDevicePlugin(
                 self._current, self._admission, settings.device_dir, on_watch=self._wake_reporter
             ),
             plugin_dir=settings.plugin_dir,
             resource=settings.resource,
             on_registration=self._registered,
         )
-        self._observer = Observer(
+        self._observer = AllocationObserver(
             self._admission,
             tracker,
             node=settings.node,
             timeout_seconds=settings.api_timeout_seconds,
             on_difference=self._differs,
         )
-        self._offering = Offering(
+        self._offering = DeviceOffer(
             self._current,
             self._registrar,
             self._admission,
@@ -117,7 +117,7 @@ class Agent:
             self._node,
             self._pods,
         )
-        self._reporter = Reporter(settings, sources, self._api, metrics, pulse)
+        self._reporter = StatusReporter(settings, sources, self._api, metrics, pulse)
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -153,7 +153,7 @@ class Agent:
             # Sysfs is read once: on virtual machines with a balloon the memory goes up and down,
             # and each change of the spec would be a new generation of the topology.
             NvmlSession(settings.library_dir, numa_nodes(settings.system_dir)),
-            XidMarks(
+            XidMarkStore(
                 StateFile(settings.state_dir / "xids.json"),
                 quiet_seconds=settings.xid_quiet_seconds,
             ),
@@ -198,20 +198,20 @@ class Agent:
     def _failed(self, what: str, error: Exception) -> None:
         self._reporter.failed(what, error)
 
-    def _granted(self, found: Identified) -> None:
+    def _granted(self, found: ContainerAllocation) -> None:
         gpus = ",".join(found.gpus)
         _log.info("granted %s", fields(pod=found.pod.key, container=found.container, gpus=gpus))
         self._metrics.count_allocation(granted=True)
         self._wake_reporter()
 
-    def _refused(self, refusal: Refusal) -> None:
+    def _refused(self, refusal: AdmissionRejection) -> None:
         _log.warning("refused %s", fields(reason=refusal.reason))
         self._metrics.count_allocation(granted=False)
         if refusal.pod is not None:
             event = events.refused(refusal.pod, self._settings.node, refusal.reason, now())
             self._in_background(self._record(event))
 
-    def _differs(self, difference: Difference) -> None:
+    def _differs(self, difference: AllocationDifference) -> None:
         _log.error("GPUs differ %s", fields(reason=difference.message))
         event = events.differs(difference.pod, self._settings.node, difference.message, now())
         self._in_background(self._record(event))
@@ -239,11 +239,13 @@ def _annotation(node: Document, name: str) -> str | None:
     return annotations.get(name)
 
 
-def _grant(settings: Settings, found: Identified, gpus: Mapping[GpuUuid, Gpu]) -> Grant:
+def _grant(
+    settings: AgentSettings, found: ContainerAllocation, gpus: Mapping[GpuUuid, Gpu]
+) -> Grant:
     return grant_of(found, gpus, _controls(settings), cdi_kind=settings.injected_cdi_kind)
 
 
-def _controls(settings: Settings) -> list[str]:
+def _controls(settings: AgentSettings) -> list[str]:
     """Return the control devices that the host has."""
     folder = settings.device_mount or settings.device_dir
     return [name for name in CONTROL_DEVICES if (folder / name).exists()]

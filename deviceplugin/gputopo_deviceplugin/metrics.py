@@ -5,10 +5,10 @@ from importlib.metadata import version
 from prometheus_client import CollectorRegistry, Counter, Gauge, Info
 
 from gputopo_deviceplugin.report.status import Serving
-from gputopo_deviceplugin.state import Hardware
+from gputopo_deviceplugin.state import NodeHardware
 
 
-class Metrics:
+class AgentMetrics:
     """The agent's metrics, in a registry of their own."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Metrics:
 
     def show(
         self,
-        hardware: Hardware,
+        hardware: NodeHardware,
         serving: Serving,
         *,
         differing: int,

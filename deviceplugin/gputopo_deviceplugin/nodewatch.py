@@ -8,7 +8,7 @@ from typing import Any
 from gputopo_deviceplugin.admit.competition import competitor_of
 from gputopo_deviceplugin.kube import ApiServer, Document, DocumentChange
 from gputopo_deviceplugin.listwatch import ListWatch
-from gputopo_deviceplugin.settings import Settings
+from gputopo_deviceplugin.settings import AgentSettings
 
 _NOT_SERVED = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN})
 """Clusters before 1.34 do not serve ResourceSlices; an older ClusterRole does not permit them."""
@@ -22,7 +22,9 @@ class NodeWatch:
         competitor: what else allocates this node's GPUs, None where nothing does.
     """
 
-    def __init__(self, api: ApiServer, settings: Settings, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, api: ApiServer, settings: AgentSettings, on_change: Callable[[], None]
+    ) -> None:
         """Call ``on_change`` where the Node is another one, or the competitor."""
         self._settings = settings
         self._on_change = on_change

@@ -9,7 +9,7 @@ from gputopo.api.names import RESOURCE
 from gputopo.runtime.settings import Port, ProgramSettings, Seconds
 
 
-class Settings(ProgramSettings):
+class AgentSettings(ProgramSettings):
     """Every setting with its default; ``node`` alone has none. Port 0 takes any free port."""
 
     program: ClassVar = "gputopo-deviceplugin"

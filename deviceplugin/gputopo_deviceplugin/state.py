@@ -9,7 +9,7 @@ from gputopo_deviceplugin.gpus.health import Health
 
 
 @dataclass(frozen=True, slots=True)
-class Hardware:
+class NodeHardware:
     """The node's GPUs and their health.
 
     Attributes:
@@ -27,12 +27,12 @@ class Hardware:
         return {gpu.uuid: gpu for gpu in self.topology.gpus} if self.topology else {}
 
 
-class Current:
+class GpuState:
     """The hardware as it is now; waiters wake at every change."""
 
     def __init__(self) -> None:
         """Know nothing yet."""
-        self.hardware: Hardware | None = None
+        self.hardware: NodeHardware | None = None
         self._withheld: Withheld | None = None
         self._assigned: frozenset[GpuUuid] = frozenset()
         self._changed = asyncio.Event()
@@ -43,7 +43,7 @@ class Current:
         health = self.hardware.health if self.hardware else {}
         return offered(health, self._withheld, self._assigned)
 
-    def set(self, hardware: Hardware) -> None:
+    def set(self, hardware: NodeHardware) -> None:
         """Replace what is known; waiters wake if it differs."""
         if hardware != self.hardware:
             self.hardware = hardware

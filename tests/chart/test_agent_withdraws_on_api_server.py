@@ -11,24 +11,24 @@ from gputopo.api.names import RESOURCE
 from gputopo.topology.catalogue import named
 from gputopo_deviceplugin.kube import ApiServer as AgentsApiServer
 from gputopo_deviceplugin.pods import PodsVersion
-from gputopo_deviceplugin.report.publisher import Publisher
+from gputopo_deviceplugin.report.publisher import TopologyPublisher
 from gputopo_deviceplugin.report.status import Observed, Serving, observed_gpus
-from gputopo_deviceplugin.state import Hardware
+from gputopo_deviceplugin.state import NodeHardware
 
 NODE = "withdrawn"
 TOPOLOGY = named("dgx1-v100", node=NODE)
-HARDWARE = Hardware(TOPOLOGY, dict.fromkeys(gpu.uuid for gpu in TOPOLOGY.gpus), None)
+HARDWARE = NodeHardware(TOPOLOGY, dict.fromkeys(gpu.uuid for gpu in TOPOLOGY.gpus), None)
 SERVED = Serving(ready=True, reason="Serving", message="kubelet is served")
 
 
 @asynccontextmanager
-async def publisher(server: ApiServer) -> AsyncIterator[Publisher]:
+async def publisher(server: ApiServer) -> AsyncIterator[TopologyPublisher]:
     """Return an agent's publisher that has published."""
     server.create("/api/v1/nodes", {"metadata": {"name": NODE}})
     config = KubeConfig.from_file(server.kubeconfig)
     async with AsyncClient(config=config, trust_env=False) as client:
         api = AgentsApiServer(client, node=NODE, resource=RESOURCE)
-        found = Publisher(api)
+        found = TopologyPublisher(api)
         await found.load()
         gpus = observed_gpus(HARDWARE.health, {})
         observed = Observed(gpus, PodsVersion(1, 1), processes_seen=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gputopo_deviceplugin.settings import Settings
+from gputopo_deviceplugin.settings import AgentSettings
 from helmchart import CHART, Helm, HelmError, Object, container, containers_of, find, pod_of
 
 EVERYTHING: dict[str, Any] = {
@@ -226,7 +226,7 @@ def test_the_agent_writes_to_two_folders_of_the_host(everything: list[Object]) -
     assert (
         f"--cgroup-dir={mounts['cgroup']['mountPath']}" in container(agent, "deviceplugin")["args"]
     )
-    assert Path(mounts["state"]["mountPath"]) == Settings(node="n1").state_dir
+    assert Path(mounts["state"]["mountPath"]) == AgentSettings(node="n1").state_dir
 
 
 def test_the_agent_is_told_how_containers_get_gpus(

@@ -19,8 +19,8 @@ from gputopo.api.names import RESOURCE
 from gputopo.api.v1alpha1 import GPUTopologyStatus
 from gputopo.topology.catalogue import named
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.admit.identify import ListedPod, Question, Refusal
-from gputopo_deviceplugin.kubelet.pod_resources import Lister, ListError
+from gputopo_deviceplugin.admit.identify import AdmissionRejection, ListedPod, PreferenceRequest
+from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesClient, PodResourcesError
 from gputopo_deviceplugin.kubelet.podresources import api_pb2 as api
 from gputopo_deviceplugin.pods import PodsVersion
 from gputopo_deviceplugin.report.status import STOPPING, Observed, observed_gpus, status_of
@@ -62,7 +62,9 @@ def message(chance: Random) -> bytes:
 class Node:
     """An agent in a loop of its own, and the socket that it reads."""
 
-    def __init__(self, loop: asyncio.Runner, kubelet: RawKubelet, lister: Lister) -> None:
+    def __init__(
+        self, loop: asyncio.Runner, kubelet: RawKubelet, lister: PodResourcesClient
+    ) -> None:
         self.loop = loop
         self.kubelet = kubelet
         self.lister = lister
@@ -79,15 +81,15 @@ class Node:
         await agent.pods.refresh({*self.server.pods}, 5.0)
         listed = await self.read()
         if listed is None:
-            with pytest.raises(ListError):
+            with pytest.raises(PodResourcesError):
                 await agent.observer.look()
         else:
             await agent.observer.look()
         assert list(agent.observer.listed) == (listed or [])
         can_be_published(agent)
-        asked = Question(available=frozenset(UUIDS), must=frozenset(), size=2)
+        asked = PreferenceRequest(available=frozenset(UUIDS), must=frozenset(), size=2)
         answer = await agent.admission.prefer(asked)
-        if isinstance(answer, Refusal):
+        if isinstance(answer, AdmissionRejection):
             assert answer.reason
         else:
             assert listed is not None
@@ -97,7 +99,7 @@ class Node:
         """Return the list, which says what the message does; None where it is refused shortly."""
         try:
             listed = await self.lister.list(5.0)
-        except ListError as error:
+        except PodResourcesError as error:
             reason = str(error)
             assert (reason.isprintable(), len(reason) < 400) == (True, True), reason
             return None
@@ -142,8 +144,8 @@ def socket_path() -> Iterator[Path]:
 def node() -> Iterator[Node]:
     with socket_path() as path, raw_kubelet(path) as kubelet, asyncio.Runner() as loop:
 
-        async def connect() -> Lister:
-            return Lister(path, RESOURCE)
+        async def connect() -> PodResourcesClient:
+            return PodResourcesClient(path, RESOURCE)
 
         lister = loop.run(connect())
         yield Node(loop, kubelet, lister)
@@ -184,7 +186,7 @@ def test_what_cannot_be_kubelets_books_is_refused_by_name(
     node: Node, answer: bytes, told: str
 ) -> None:
     node.kubelet.answer = answer
-    with pytest.raises(ListError) as refused:
+    with pytest.raises(PodResourcesError) as refused:
         node.loop.run(node.lister.list(5.0))
     assert str(refused.value) == f"kubelet's pod-resources list: {told}"
 
@@ -209,8 +211,8 @@ def test_a_message_that_is_too_large_is_refused(node: Node) -> None:
 @pytest.mark.parametrize("answer", [*HTTP_2, Random(1).randbytes(5000)])  # noqa: S311
 def test_what_is_no_grpc_is_refused_in_time_and_the_next_answer_is_read(answer: bytes) -> None:
     async def meet() -> None:
-        lister = Lister(path, RESOURCE)
-        with garbage(path, answer), pytest.raises(ListError):
+        lister = PodResourcesClient(path, RESOURCE)
+        with garbage(path, answer), pytest.raises(PodResourcesError):
             await lister.list(0.5)
         path.unlink()
         with raw_kubelet(path):
@@ -219,7 +221,7 @@ def test_what_is_no_grpc_is_refused_in_time_and_the_next_answer_is_read(answer: 
                     try:
                         assert await lister.list(2.0) == []
                         break
-                    except ListError:
+                    except PodResourcesError:
                         await asyncio.sleep(0.1)
         await lister.close()
 

@@ -10,10 +10,10 @@ from typing import Protocol
 
 from gputopo.topology.model import Gpu, GpuUuid
 from gputopo_deviceplugin.admit.identify import (
-    Identified,
+    AdmissionRejection,
+    ContainerAllocation,
     ListedPod,
-    Question,
-    Refusal,
+    PreferenceRequest,
     identify,
     unsettled,
 )
@@ -24,9 +24,9 @@ from gputopo_deviceplugin.admit.verify import (
     preferred,
     verify,
 )
-from gputopo_deviceplugin.kubelet.pod_resources import ListError
+from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesError
 from gputopo_deviceplugin.pods import PodRecord
-from gputopo_deviceplugin.state import Current
+from gputopo_deviceplugin.state import GpuState
 
 _LIST_SECONDS = 1.0
 _IN_FLIGHT_SECONDS = 2.0
@@ -50,11 +50,11 @@ class Admission:
         node: str,
         tracker: UsageTracker,
         lister: PodLister,
-        current: Current,
-        grant: Callable[[Identified, Mapping[GpuUuid, Gpu]], Grant],
+        current: GpuState,
+        grant: Callable[[ContainerAllocation, Mapping[GpuUuid, Gpu]], Grant],
         timeout_seconds: float,
-        on_refusal: Callable[[Refusal], None],
-        on_grant: Callable[[Identified], None],
+        on_refusal: Callable[[AdmissionRejection], None],
+        on_grant: Callable[[ContainerAllocation], None],
     ) -> None:
         """Decide for ``node``; ``grant`` turns GPUs of the node into what a container gets."""
         self._node = node
@@ -67,24 +67,24 @@ class Admission:
         self._on_refusal = on_refusal
         self._on_grant = on_grant
         self._lock = asyncio.Lock()
-        self._expected: Identified | Refusal | None = None
+        self._expected: ContainerAllocation | AdmissionRejection | None = None
         self._refused: set[str] = set()
         self._busy_until = 0.0
 
-    async def prefer(self, question: Question) -> tuple[GpuUuid, ...] | Refusal:
+    async def prefer(self, question: PreferenceRequest) -> tuple[GpuUuid, ...] | AdmissionRejection:
         """Return the GPUs that kubelet should take, or why none."""
         async with self._lock:
             outcome = await self._identify(question)
             self._expected = outcome
             self._busy_until = _now() + _IN_FLIGHT_SECONDS
             answer = preferred(question, outcome)
-            if isinstance(answer, Refusal):
+            if isinstance(answer, AdmissionRejection):
                 self._expected = None
                 self._busy_until = _now()
                 self._refuse(answer)
             return answer
 
-    async def allocate(self, gpus: Sequence[GpuUuid]) -> Grant | Refusal:
+    async def allocate(self, gpus: Sequence[GpuUuid]) -> Grant | AdmissionRejection:
         """Return what the container with these GPUs gets, or why it must not have them."""
         async with self._lock:
             expected, self._expected = self._expected, None
@@ -92,7 +92,7 @@ class Admission:
             await self._refresh_others(gpus, expected, deadline)
             outcome = self._verify(gpus, expected)
             self._busy_until = _now() + _RECORDING_SECONDS
-            if isinstance(outcome, Refusal):
+            if isinstance(outcome, AdmissionRejection):
                 self._refuse(outcome)
                 return outcome
             self._tracker.grant(outcome)
@@ -123,11 +123,13 @@ class Admission:
         """Expect nothing any more: kubelet started anew."""
         self._expected = None
 
-    async def _identify(self, question: Question) -> Identified | Refusal:
+    async def _identify(
+        self, question: PreferenceRequest
+    ) -> ContainerAllocation | AdmissionRejection:
         try:
             listed = await self._lister.list(_LIST_SECONDS)
-        except ListError as error:
-            return Refusal(str(error))
+        except PodResourcesError as error:
+            return AdmissionRejection(str(error))
         self._keep(listed)
         deadline = _now() + self._timeout_seconds
         asking, idle = unsettled(listed, self._pods)
@@ -135,22 +137,26 @@ class Admission:
         # that ended. Whoever may be meant is asked for, and of a refusal all that it rests on.
         unread = await self._pods.refresh(asking, deadline - _now())
         outcome = self._judge(question, listed)
-        if isinstance(outcome, Refusal):
+        if isinstance(outcome, AdmissionRejection):
             listed_holders = self._tracker.listed()
             holders = {listed_holders[gpu].key for gpu in question.available & {*listed_holders}}
             await self._pods.refresh((idle | holders) - asking, deadline - _now())
             outcome = self._judge(question, listed)
-        if isinstance(outcome, Identified) and unread:
+        if isinstance(outcome, ContainerAllocation) and unread:
             names = ", ".join(sorted(map(str, unread)))
-            return Refusal(f"the API server does not tell in time what is so now of {names}")
+            return AdmissionRejection(
+                f"the API server does not tell in time what is so now of {names}"
+            )
         return outcome
 
-    def _judge(self, question: Question, listed: list[ListedPod]) -> Identified | Refusal:
+    def _judge(
+        self, question: PreferenceRequest, listed: list[ListedPod]
+    ) -> ContainerAllocation | AdmissionRejection:
         return identify(question, listed, self._pods, node=self._node, refused=self._refused)
 
     def _verify(
-        self, gpus: Sequence[GpuUuid], expected: Identified | Refusal | None
-    ) -> Identified | Refusal:
+        self, gpus: Sequence[GpuUuid], expected: ContainerAllocation | AdmissionRejection | None
+    ) -> ContainerAllocation | AdmissionRejection:
         return verify(
             gpus,
             expected,
@@ -161,10 +167,13 @@ class Admission:
         )
 
     async def _refresh_others(
-        self, gpus: Sequence[GpuUuid], expected: Identified | Refusal | None, deadline: float
+        self,
+        gpus: Sequence[GpuUuid],
+        expected: ContainerAllocation | AdmissionRejection | None,
+        deadline: float,
     ) -> None:
         """Read other users of these GPUs again: they may have ended since kubelet's list."""
-        own = expected.pod.uid if isinstance(expected, Identified) else None
+        own = expected.pod.uid if isinstance(expected, ContainerAllocation) else None
         placed = placed_elsewhere(gpus, own, self._known(), self._node)
         users = self._tracker.keys(gpus) | {(one.key, one.uid) for one in placed.values()}
         others = {key for key, uid in users if own is None or uid != own}
@@ -179,7 +188,7 @@ class Admission:
         """Return this node's pods without those refused: they hold nothing, and never will."""
         return [pod for pod in self._pods.values() if pod.uid not in self._refused]
 
-    def _refuse(self, refusal: Refusal) -> None:
+    def _refuse(self, refusal: AdmissionRejection) -> None:
         if refusal.pod is not None:
             self._refused.add(refusal.pod.uid)
         self._on_refusal(refusal)

@@ -24,7 +24,7 @@ class ListedPod:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PreferenceRequest:
     """What kubelet asks: ``size`` GPUs out of ``available``, with all of ``must``."""
 
     available: frozenset[GpuUuid]
@@ -33,7 +33,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Identified:
+class ContainerAllocation:
     """The container that is being admitted, and its GPUs in rank order."""
 
     pod: PodRecord
@@ -42,7 +42,7 @@ class Identified:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class AdmissionRejection:
     """Why no GPU is handed out; ``pod`` where it is known whom that concerns."""
 
     reason: str
@@ -50,13 +50,13 @@ class Refusal:
 
 
 def identify(
-    question: Question,
+    question: PreferenceRequest,
     listed: Sequence[ListedPod],
     pods: Mapping[PodKey, PodRecord],
     *,
     node: str,
     refused: Collection[str],
-) -> Identified | Refusal:
+) -> ContainerAllocation | AdmissionRejection:
     """Return the container that is being admitted, or why that cannot be said for certain.
 
     Args:
@@ -74,12 +74,12 @@ def identify(
     ]
     if not fitting:
         told = ", ".join(f"{pod.key} for {_sizes(asks)}" for pod, asks in waiting) or "none"
-        return Refusal(
+        return AdmissionRejection(
             f"no pod of this node waits for {question.size} GPUs in its next container "
             f"(waiting: {told})"
         )
     if len(fitting) > 1:
-        return Refusal(
+        return AdmissionRejection(
             f"several pods wait for {question.size} GPUs and kubelet does not say whom it "
             f"means: {_names(pod.key for pod, _ in fitting)}"
         )
@@ -87,7 +87,7 @@ def identify(
     others = {key for key in _empty(listed) if _may_ask(key, pods)} - {pod.key}
     if pod.running and others:
         # Admitted long ago: meant only if kubelet lost its record, and then nobody else may be.
-        return Refusal(
+        return AdmissionRejection(
             f"kubelet may mean pod {pod.key}, which runs already, or another one that has no "
             f"GPUs yet: {_names(sorted(others))}"
         )
@@ -152,21 +152,25 @@ def _sizes(asks: Sequence[Ask]) -> str:
 
 
 def _chosen(
-    question: Question, listed: Sequence[ListedPod], pod: PodRecord, container: str, node: str
-) -> Identified | Refusal:
+    question: PreferenceRequest,
+    listed: Sequence[ListedPod],
+    pod: PodRecord,
+    container: str,
+    node: str,
+) -> ContainerAllocation | AdmissionRejection:
     """Return the container with its GPUs, where these can be handed out as they are."""
     try:
         entitled = entitled_gpus(pod, container, node)
     except PlacementError as error:
-        return Refusal(str(error), pod)
+        return AdmissionRejection(str(error), pod)
     gpus = _part(entitled, question)
     obstacle = _obstacle(question, listed, gpus)
     if obstacle is not None:
-        return Refusal(f"pod {pod.key}: {obstacle}", pod)
-    return Identified(pod, container, gpus)
+        return AdmissionRejection(f"pod {pod.key}: {obstacle}", pod)
+    return ContainerAllocation(pod, container, gpus)
 
 
-def _part(entitled: Sequence[GpuUuid], question: Question) -> tuple[GpuUuid, ...]:
+def _part(entitled: Sequence[GpuUuid], question: PreferenceRequest) -> tuple[GpuUuid, ...]:
     """Return as many as kubelet asks for, those it insists on first, in rank order."""
     by_need = sorted(entitled, key=lambda gpu: gpu not in question.must)
     taken = set(by_need[: question.size])
@@ -174,7 +178,7 @@ def _part(entitled: Sequence[GpuUuid], question: Question) -> tuple[GpuUuid, ...
 
 
 def _obstacle(
-    question: Question, listed: Sequence[ListedPod], gpus: Sequence[GpuUuid]
+    question: PreferenceRequest, listed: Sequence[ListedPod], gpus: Sequence[GpuUuid]
 ) -> str | None:
     holders = {
         gpu: entry.key for entry in listed for held in entry.containers.values() for gpu in held

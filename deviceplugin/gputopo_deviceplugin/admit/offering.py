@@ -9,8 +9,8 @@ from gputopo_deviceplugin.admit.offer import AssignedGpus, Withheld, withheld_of
 from gputopo_deviceplugin.contact import Contact
 from gputopo_deviceplugin.kubelet.registration import Registrar
 from gputopo_deviceplugin.nodewatch import NodeWatch
-from gputopo_deviceplugin.report.observer import Observer
-from gputopo_deviceplugin.state import Current
+from gputopo_deviceplugin.report.observer import AllocationObserver
+from gputopo_deviceplugin.state import GpuState
 
 SETTLED_SECONDS: Final = 30.0
 """Kubelet has admitted its pods again so long after its start."""
@@ -18,7 +18,7 @@ SETTLED_SECONDS: Final = 30.0
 _log = logging.getLogger(__name__)
 
 
-class Offering:
+class DeviceOffer:
     """Keeps ``current`` and the registration at what may be offered.
 
     Attributes:
@@ -27,10 +27,10 @@ class Offering:
 
     def __init__(
         self,
-        current: Current,
+        current: GpuState,
         registrar: Registrar,
         admission: Admission,
-        observer: Observer,
+        observer: AllocationObserver,
         contact: Contact,
         node: NodeWatch,
     ) -> None:

@@ -10,17 +10,17 @@ import grpc.aio
 
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.admission import Admission
-from gputopo_deviceplugin.admit.identify import Question, Refusal
+from gputopo_deviceplugin.admit.identify import AdmissionRejection, PreferenceRequest
 from gputopo_deviceplugin.admit.verify import Grant
 from gputopo_deviceplugin.gpus.health import Health
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 from gputopo_deviceplugin.kubelet.v1beta1.api_pb2_grpc import DevicePluginServicer
-from gputopo_deviceplugin.state import Current
+from gputopo_deviceplugin.state import GpuState
 
 OPTIONS: Final = api.DevicePluginOptions(get_preferred_allocation_available=True)
 
 
-class Servicer(DevicePluginServicer):
+class GpuDevicePlugin(DevicePluginServicer):
     """Serves this node's GPUs; the device IDs are their UUIDs.
 
     Attributes:
@@ -29,7 +29,7 @@ class Servicer(DevicePluginServicer):
 
     def __init__(
         self,
-        current: Current,
+        current: GpuState,
         admission: Admission,
         device_dir: Path,
         *,
@@ -87,13 +87,13 @@ class Servicer(DevicePluginServicer):
         """Answer with the GPUs that were chosen for the container in admission."""
         reply = api.PreferredAllocationResponse()
         for one in request.container_requests:
-            question = Question(
+            question = PreferenceRequest(
                 available=frozenset(map(GpuUuid, one.available_deviceIDs)),
                 must=frozenset(map(GpuUuid, one.must_include_deviceIDs)),
                 size=one.allocation_size,
             )
             answer = await self._admission.prefer(question)
-            if isinstance(answer, Refusal):
+            if isinstance(answer, AdmissionRejection):
                 await context.abort(grpc.StatusCode.FAILED_PRECONDITION, answer.reason)
             reply.container_responses.add(deviceIDs=answer)
         return reply
@@ -107,7 +107,7 @@ class Servicer(DevicePluginServicer):
         reply = api.AllocateResponse()
         for one in request.container_requests:
             answer = await self._admission.allocate([*map(GpuUuid, one.devices_ids)])
-            if isinstance(answer, Refusal):
+            if isinstance(answer, AdmissionRejection):
                 await context.abort(grpc.StatusCode.FAILED_PRECONDITION, answer.reason)
             reply.container_responses.append(self._container(answer))
         return reply

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from gputopo.runtime.log import fields
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.admit.identify import Identified, ListedPod
+from gputopo_deviceplugin.admit.identify import ContainerAllocation, ListedPod
 from gputopo_deviceplugin.admit.usage import (
     PodState,
     Usage,
@@ -17,10 +17,10 @@ from gputopo_deviceplugin.admit.usage import (
     state_of,
     to_document,
 )
-from gputopo_deviceplugin.admit.verify import Holder
+from gputopo_deviceplugin.admit.verify import GpuUser
 from gputopo_deviceplugin.podbook import PodBook
 from gputopo_deviceplugin.pods import PodKey
-from gputopo_deviceplugin.report.differences import Difference, restored
+from gputopo_deviceplugin.report.differences import AllocationDifference, restored
 from gputopo_deviceplugin.statefile import StateFile
 
 _log = logging.getLogger(__name__)
@@ -67,14 +67,14 @@ class UsageTracker:
         self._listed: Sequence[ListedPod] | None = None
         self._unlisted: set[GpuUuid] = set()
         self._granted_since: set[str] = set()
-        self.lost: Sequence[Difference] = ()
+        self.lost: Sequence[AllocationDifference] = ()
 
     @property
     def available(self) -> bool:
         """Whether processes can be seen."""
         return self._processes.available
 
-    def grant(self, found: Identified) -> None:
+    def grant(self, found: ContainerAllocation) -> None:
         """Remember a grant, also in the file."""
         self._usage = granted(self._usage, found)
         self._unlisted.update(found.gpus)
@@ -95,7 +95,7 @@ class UsageTracker:
         """
         self._usage = joined(self._usage, self.listed(), self.pods)
 
-    def listed(self) -> dict[GpuUuid, Holder]:
+    def listed(self) -> dict[GpuUuid, GpuUser]:
         """Return the user of each GPU by kubelet's list."""
         listed = restored(self._listed or (), self.lost)
         return listed_holders(listed, self._usage, self.pods)
@@ -108,11 +108,11 @@ class UsageTracker:
         granted_only = self._unlisted.intersection(gpu for pod in live for gpu in pod.gpus)
         return frozenset(self.listed()) | granted_only
 
-    def gone(self) -> dict[GpuUuid, Holder]:
+    def gone(self) -> dict[GpuUuid, GpuUser]:
         """Return the GPUs that processes of ended and deleted pods use now."""
         return _gone(self._look())
 
-    def users(self) -> dict[GpuUuid, Holder]:
+    def users(self) -> dict[GpuUuid, GpuUser]:
         """Return the users to publish: kubelet's list, and processes as they run now.
 
         Until kubelet has listed its pods, the remembered ones stand for the list.
@@ -125,7 +125,7 @@ class UsageTracker:
         listed = {gpu: one for gpu, one in self.listed().items() if not self._has_ended(one)}
         return {**listed, **_gone(remembered)}
 
-    def holders(self, gpus: Collection[GpuUuid]) -> dict[GpuUuid, Holder]:
+    def holders(self, gpus: Collection[GpuUuid]) -> dict[GpuUuid, GpuUser]:
         """Return the users of these GPUs: live pods, and processes as they run now."""
         listed = {gpu: one for gpu, one in self.listed().items() if self._is_live(one)}
         found = {**listed, **self._look()}
@@ -137,12 +137,12 @@ class UsageTracker:
         used = {(pod.key, pod.uid) for pod in self._usage.values() if pod.gpus.keys() & set(gpus)}
         return listed | used
 
-    def _holders(self, states: Mapping[str, PodState]) -> dict[GpuUuid, Holder]:
+    def _holders(self, states: Mapping[str, PodState]) -> dict[GpuUuid, GpuUser]:
         """Return the users among these pods; where two use a GPU, the one that is gone."""
         order = sorted(states, key=lambda uid: states[uid] is not PodState.LIVE)
         return dict(one for uid in order for one in self._usage[uid].holders(states[uid]))
 
-    def _look(self) -> dict[GpuUuid, Holder]:
+    def _look(self) -> dict[GpuUuid, GpuUser]:
         """Forget pods that use no GPU any longer; return the users among the others."""
         states = {uid: self._state(pod.key, uid) for uid, pod in self._usage.items()}
         gone = [uid for uid, state in states.items() if state is not PodState.LIVE]
@@ -165,11 +165,11 @@ class UsageTracker:
         """Return the state of a pod; one that is not known yet counts as live."""
         return state_of(key, uid, self.pods) if self.pods.knows(key) else PodState.LIVE
 
-    def _has_ended(self, holder: Holder) -> bool:
+    def _has_ended(self, holder: GpuUser) -> bool:
         uid = holder.uid
         return uid is not None and self._state(holder.key, uid) is PodState.ENDED
 
-    def _is_live(self, holder: Holder) -> bool:
+    def _is_live(self, holder: GpuUser) -> bool:
         uid = holder.uid
         return uid is not None and self._state(holder.key, uid) is PodState.LIVE
 
@@ -180,7 +180,7 @@ class UsageTracker:
             self._on_failure("state", error)
 
 
-def _gone(holders: Mapping[GpuUuid, Holder]) -> dict[GpuUuid, Holder]:
+def _gone(holders: Mapping[GpuUuid, GpuUser]) -> dict[GpuUuid, GpuUser]:
     return {gpu: one for gpu, one in holders.items() if one.gone is not None}
 
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 from pydantic import BaseModel, TypeAdapter
 
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.admit.identify import Identified, ListedPod
-from gputopo_deviceplugin.admit.verify import Holder
+from gputopo_deviceplugin.admit.identify import ContainerAllocation, ListedPod
+from gputopo_deviceplugin.admit.verify import GpuUser
 from gputopo_deviceplugin.pods import PodKey, PodRecord
 
 
@@ -34,10 +34,10 @@ class PodUsage:
     key: PodKey
     gpus: Mapping[GpuUuid, str]
 
-    def holders(self, state: PodState) -> Iterator[tuple[GpuUuid, Holder]]:
+    def holders(self, state: PodState) -> Iterator[tuple[GpuUuid, GpuUser]]:
         """Yield the pod as the user of each of its GPUs."""
         for gpu, container in self.gpus.items():
-            yield gpu, Holder(self.key, container, self.uid, state.value)
+            yield gpu, GpuUser(self.key, container, self.uid, state.value)
 
 
 Usage = Mapping[str, PodUsage]
@@ -52,7 +52,7 @@ def state_of(key: PodKey, uid: str, pods: Mapping[PodKey, PodRecord]) -> PodStat
     return PodState.LIVE if pod.live else PodState.ENDED
 
 
-def granted(usage: Usage, found: Identified) -> Usage:
+def granted(usage: Usage, found: ContainerAllocation) -> Usage:
     """Return the usage after a grant: no other pod has these GPUs any longer."""
     taken = set(found.gpus)
     others = {
@@ -66,7 +66,7 @@ def granted(usage: Usage, found: Identified) -> Usage:
 
 def listed_holders(
     listed: Iterable[ListedPod], usage: Usage, pods: Mapping[PodKey, PodRecord]
-) -> dict[GpuUuid, Holder]:
+) -> dict[GpuUuid, GpuUser]:
     """Return the user of each GPU that kubelet lists, with the UID where it is known.
 
     Kubelet's list has no UIDs. Under a name that is used again, an entry is of the pod that was
@@ -75,7 +75,7 @@ def listed_holders(
     given = {(pod.key, gpu): uid for uid, pod in usage.items() for gpu in pod.gpus}
     known = {key: pod.uid for key, pod in pods.items()}
     return {
-        gpu: Holder(entry.key, container, given.get((entry.key, gpu), known.get(entry.key)))
+        gpu: GpuUser(entry.key, container, given.get((entry.key, gpu), known.get(entry.key)))
         for entry in listed
         for container, gpus in entry.containers.items()
         for gpu in gpus
@@ -83,7 +83,7 @@ def listed_holders(
 
 
 def joined(
-    usage: Usage, holders: Mapping[GpuUuid, Holder], pods: Mapping[PodKey, PodRecord]
+    usage: Usage, holders: Mapping[GpuUuid, GpuUser], pods: Mapping[PodKey, PodRecord]
 ) -> Usage:
     """Return the usage with what kubelet lists of pods that the API server knows."""
     for gpu, holder in holders.items():

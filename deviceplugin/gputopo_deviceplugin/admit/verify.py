@@ -6,7 +6,11 @@ from typing import Final, Literal
 
 from gputopo.api.names import CUDA_VISIBLE_DEVICES, NVIDIA_VISIBLE_DEVICES
 from gputopo.topology.model import Gpu, GpuUuid
-from gputopo_deviceplugin.admit.identify import Identified, Question, Refusal
+from gputopo_deviceplugin.admit.identify import (
+    AdmissionRejection,
+    ContainerAllocation,
+    PreferenceRequest,
+)
 from gputopo_deviceplugin.gpus.health import Health
 from gputopo_deviceplugin.pods import (
     PlacementError,
@@ -22,7 +26,7 @@ CONTROL_DEVICES: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class GpuUser:
     """The container that uses a GPU.
 
     Attributes:
@@ -52,13 +56,15 @@ class Grant:
     cdi_devices: tuple[str, ...] = ()
 
 
-def preferred(question: Question, outcome: Identified | Refusal) -> tuple[GpuUuid, ...] | Refusal:
+def preferred(
+    question: PreferenceRequest, outcome: ContainerAllocation | AdmissionRejection
+) -> tuple[GpuUuid, ...] | AdmissionRejection:
     """Return the GPUs that kubelet should take.
 
     An error here, while kubelet has taken GPUs already (``must``), would leave those marked as
     taken in its books: then it is answered something, and Allocate refuses.
     """
-    if isinstance(outcome, Identified):
+    if isinstance(outcome, ContainerAllocation):
         return outcome.gpus
     if not question.must:
         return outcome
@@ -68,13 +74,13 @@ def preferred(question: Question, outcome: Identified | Refusal) -> tuple[GpuUui
 
 def verify(
     gpus: Sequence[GpuUuid],
-    expected: Identified | Refusal | None,
+    expected: ContainerAllocation | AdmissionRejection | None,
     pods: Sequence[PodRecord],
     *,
     node: str,
-    holders: Mapping[GpuUuid, Holder],
+    holders: Mapping[GpuUuid, GpuUser],
     health: Health,
-) -> Identified | Refusal:
+) -> ContainerAllocation | AdmissionRejection:
     """Return whose GPUs kubelet took, in rank order, or why they must not be handed out.
 
     Args:
@@ -86,14 +92,14 @@ def verify(
         holders: the users of GPUs: live pods, and processes of ended and deleted ones.
         health: of every GPU of this node.
     """
-    if isinstance(expected, Refusal):
+    if isinstance(expected, AdmissionRejection):
         return expected
     found = _handed_on(gpus, pods, node, holders) if expected is None else expected
-    if isinstance(found, Refusal):
+    if isinstance(found, AdmissionRejection):
         return found
     pod = found.pod
     if set(gpus) != set(found.gpus):
-        return Refusal(
+        return AdmissionRejection(
             f"pod {pod.key}: kubelet took {_names(gpus)}, but container {found.container} was "
             f"given {_names(found.gpus)}",
             pod,
@@ -105,18 +111,18 @@ def verify(
         for gpu in sorted(gpus)
         if (obstacle := _obstacle(gpu, others.get(gpu), health)) is not None
     ]
-    return Refusal(f"pod {pod.key}: {'; '.join(obstacles)}", pod) if obstacles else found
+    return AdmissionRejection(f"pod {pod.key}: {'; '.join(obstacles)}", pod) if obstacles else found
 
 
 def placed_elsewhere(
     gpus: Sequence[GpuUuid], own_uid: str | None, pods: Iterable[PodRecord], node: str
-) -> dict[GpuUuid, Holder]:
+) -> dict[GpuUuid, GpuUser]:
     """Return which of these GPUs the annotations of other live pods name, and whose they are.
 
     This is all that tells it when kubelet lost its record of a container that still runs.
     """
     return {
-        gpu: Holder(pod.key, container, pod.uid)
+        gpu: GpuUser(pod.key, container, pod.uid)
         for pod in pods
         if pod.live and pod.uid != own_uid
         for container, placed in _placed(pod, node).items()
@@ -126,7 +132,7 @@ def placed_elsewhere(
 
 
 def grant_of(
-    found: Identified,
+    found: ContainerAllocation,
     gpus: Mapping[GpuUuid, Gpu],
     controls: Sequence[str],
     *,
@@ -150,7 +156,7 @@ def grant_of(
     )
 
 
-def _obstacle(gpu: GpuUuid, other: Holder | None, health: Health) -> str | None:
+def _obstacle(gpu: GpuUuid, other: GpuUser | None, health: Health) -> str | None:
     if gpu not in health:
         return f"this node has no {gpu}"
     if (fault := health[gpu]) is not None:
@@ -158,13 +164,13 @@ def _obstacle(gpu: GpuUuid, other: Holder | None, health: Health) -> str | None:
     return None if other is None else _use(gpu, other)
 
 
-def _use(gpu: GpuUuid, holder: Holder) -> str:
+def _use(gpu: GpuUuid, holder: GpuUser) -> str:
     if holder.gone is not None:
         return f"{gpu} is in use by a process of {holder.gone} pod {holder.key}"
     return f"{gpu} is held by pod {holder.key}"
 
 
-def _is_own(holder: Holder, found: Identified) -> bool:
+def _is_own(holder: GpuUser, found: ContainerAllocation) -> bool:
     """Return whether the container itself holds it, or one that hands it on to the container."""
     pod = found.pod
     if (holder.key, holder.uid) != (pod.key, pod.uid):
@@ -176,8 +182,8 @@ def _handed_on(
     gpus: Sequence[GpuUuid],
     pods: Sequence[PodRecord],
     node: str,
-    holders: Mapping[GpuUuid, Holder],
-) -> Identified | Refusal:
+    holders: Mapping[GpuUuid, GpuUser],
+) -> ContainerAllocation | AdmissionRejection:
     """Find the container to which init containers of its pod hand on these GPUs.
 
     Only then kubelet asks no preference. To guess from the GPUs whom else it may mean would be
@@ -192,7 +198,7 @@ def _handed_on(
                 return found
     held = [_use(gpu, holders[gpu]) for gpu in sorted(gpus) if gpu in holders]
     reasons = f" ({'; '.join(held)})" if held else ""
-    return Refusal(
+    return AdmissionRejection(
         f"kubelet took {_names(gpus)} without asking for a preference, and no init container "
         f"hands them on{reasons}: the agent was registered again in between, or another plugin "
         "has registered the same resource; create the pod again"
@@ -200,8 +206,8 @@ def _handed_on(
 
 
 def _next_with(
-    gpus: Sequence[GpuUuid], pod: PodRecord, node: str, holders: Mapping[GpuUuid, Holder]
-) -> Identified | None:
+    gpus: Sequence[GpuUuid], pod: PodRecord, node: str, holders: Mapping[GpuUuid, GpuUser]
+) -> ContainerAllocation | None:
     """Return the container after those that hold these GPUs that may have just these.
 
     None where there is none.
@@ -214,7 +220,9 @@ def _next_with(
         except PlacementError:
             continue  # nothing was chosen for it
         if len(gpus) == ask.gpus and set(gpus) <= set(entitled):
-            return Identified(pod, ask.container, tuple(gpu for gpu in entitled if gpu in gpus))
+            return ContainerAllocation(
+                pod, ask.container, tuple(gpu for gpu in entitled if gpu in gpus)
+            )
     return None
 
 

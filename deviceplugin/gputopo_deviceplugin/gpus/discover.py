@@ -12,7 +12,7 @@ from gputopo.topology.rates import (
     PCIE_X16_MB_PER_S,
     link_rate_mb_per_s,
 )
-from gputopo_deviceplugin.gpus.readings import GpuReading, NvLinkReading, Readings
+from gputopo_deviceplugin.gpus.readings import NvmlGpu, NvmlLink, NvmlSnapshot
 
 _ANCESTOR_OF_LEVEL: Final = {
     0: Ancestor.INTERNAL,
@@ -27,7 +27,7 @@ _ASSUMED_PCIE_GENERATION: Final = 3
 
 
 def discover(
-    readings: Readings, numa_nodes: tuple[NumaNode, ...], known: NodeTopology | None
+    readings: NvmlSnapshot, numa_nodes: tuple[NumaNode, ...], known: NodeTopology | None
 ) -> NodeTopology:
     """Return the node's topology.
 
@@ -53,7 +53,7 @@ def discover(
     return NodeTopology(tuple(gpus), tuple(links), numa_nodes)
 
 
-def _missing(readings: Readings, known: NodeTopology | None) -> dict[GpuIndex, Gpu]:
+def _missing(readings: NvmlSnapshot, known: NodeTopology | None) -> dict[GpuIndex, Gpu]:
     if known is None:
         return {}
     answering = {reading.uuid for reading in readings.gpus}
@@ -64,7 +64,7 @@ def _missing(readings: Readings, known: NodeTopology | None) -> dict[GpuIndex, G
     }
 
 
-def _gpu(reading: GpuReading) -> Gpu:
+def _gpu(reading: NvmlGpu) -> Gpu:
     return Gpu(
         index=GpuIndex(reading.index),
         uuid=GpuUuid(reading.uuid),
@@ -83,14 +83,14 @@ def _known_link(known: NodeTopology | None, a: GpuIndex, b: GpuIndex) -> Link:
     return _pcie(a, b, Ancestor.SYS, _ASSUMED_PCIE_GENERATION, PCIE_LANES)
 
 
-def _link(readings: Readings, a: GpuReading, b: GpuReading) -> Link:
+def _link(readings: NvmlSnapshot, a: NvmlGpu, b: NvmlGpu) -> Link:
     level = readings.levels.get((a.index, b.index))
     ancestor = _ANCESTOR_OF_LEVEL.get(level if level is not None else -1, Ancestor.SYS)
     candidates = [_pcie_between(a, b, ancestor), *_nvlinks_between(a, b, ancestor)]
     return max(candidates, key=lambda link: link.bandwidth_mb_per_s)
 
 
-def _nvlinks_between(a: GpuReading, b: GpuReading, ancestor: Ancestor) -> Iterator[Link]:
+def _nvlinks_between(a: NvmlGpu, b: NvmlGpu, ancestor: Ancestor) -> Iterator[Link]:
     """Yield the direct NVLinks and the way through an NVSwitch, where there are any.
 
     A link counts when both its ends are up.
@@ -107,7 +107,7 @@ def _nvlinks_between(a: GpuReading, b: GpuReading, ancestor: Ancestor) -> Iterat
             yield Link(GpuIndex(a.index), GpuIndex(b.index), kind, version, count, ancestor, rate)
 
 
-def _to_gpu(reading: GpuReading, peer: GpuReading) -> list[NvLinkReading]:
+def _to_gpu(reading: NvmlGpu, peer: NvmlGpu) -> list[NvmlLink]:
     bus = _bus(peer.pci_bus_id)
     return [
         link
@@ -116,11 +116,11 @@ def _to_gpu(reading: GpuReading, peer: GpuReading) -> list[NvLinkReading]:
     ]
 
 
-def _to_switch(reading: GpuReading) -> list[NvLinkReading]:
+def _to_switch(reading: NvmlGpu) -> list[NvmlLink]:
     return [link for link in reading.nvlinks if link.peer_bus_id is None]
 
 
-def _pcie_between(a: GpuReading, b: GpuReading, ancestor: Ancestor) -> Link:
+def _pcie_between(a: NvmlGpu, b: NvmlGpu, ancestor: Ancestor) -> Link:
     generation = min(a.pcie_generation, b.pcie_generation) or _ASSUMED_PCIE_GENERATION
     lanes = min(a.pcie_lanes, b.pcie_lanes) or PCIE_LANES
     return _pcie(GpuIndex(a.index), GpuIndex(b.index), ancestor, generation, lanes)

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gputopo.topology.model import GpuUuid, NodeTopology
-from gputopo_deviceplugin.gpus.readings import RECOVERY_NONE, GpuReading, Readings
+from gputopo_deviceplugin.gpus.readings import RECOVERY_NONE, NvmlGpu, NvmlSnapshot
 from gputopo_deviceplugin.gpus.xid_marks import Marks, XidMark
 from gputopo_deviceplugin.gpus.xids import explain, is_fatal
 
@@ -29,7 +29,7 @@ https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-respon
 
 
 def health_of(
-    topology: NodeTopology, readings: Readings, marks: Marks, *, xid_quiet_seconds: float
+    topology: NodeTopology, readings: NvmlSnapshot, marks: Marks, *, xid_quiet_seconds: float
 ) -> Health:
     """Return the health of every GPU of the topology.
 
@@ -67,7 +67,7 @@ def _deciding(marks: list[XidMark]) -> XidMark | None:
     return max(marks, key=lambda mark: (is_fatal(mark.code), mark.at_seconds), default=None)
 
 
-def _fault(reading: GpuReading) -> str | None:
+def _fault(reading: NvmlGpu) -> str | None:
     if reading.mig:
         return "MIG mode is on: not yet supported"
     action = reading.recovery_action

@@ -14,7 +14,7 @@ from gputopo_deviceplugin.statefile import StateFile
 _log = logging.getLogger(__name__)
 
 
-class KnownTopology:
+class TopologyFile:
     """The topology that this node's agent read last.
 
     A GPU that does not answer NVML when the agent starts must not vanish from the topology.

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import pynvml
 
-from gputopo_deviceplugin.gpus.readings import GpuReading, NvLinkReading, Readings, Xid
+from gputopo_deviceplugin.gpus.readings import NvmlGpu, NvmlLink, NvmlSnapshot, XidEvent
 
 _SONAME: Final = "libnvidia-ml.so.1"
 _NUMA_WORDS: Final = 16
@@ -58,14 +58,14 @@ class Nvml:
         """End the session."""
         _of_session(pynvml.nvmlShutdown)
 
-    def read(self) -> Readings:
+    def read(self) -> NvmlSnapshot:
         """Return what every GPU says now.
 
         Raises:
             NvmlError: where NVML does not even count the GPUs.
         """
         handles: dict[int, Any] = {}
-        gpus: dict[int, GpuReading] = {}
+        gpus: dict[int, NvmlGpu] = {}
         failures: dict[int, str] = {}
         for index in range(_of_session(pynvml.nvmlDeviceGetCount)):
             try:
@@ -79,10 +79,10 @@ class Nvml:
             if (level := _level(handles[a], handles[b])) is not None
         }
         version = _of_session(pynvml.nvmlSystemGetDriverVersion)
-        return Readings(version, tuple(gpus.values()), failures, levels)
+        return NvmlSnapshot(version, tuple(gpus.values()), failures, levels)
 
 
-class XidEvents:
+class XidListener:
     """Listens to the critical errors of the GPUs that answer when it is made."""
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class XidEvents:
             except pynvml.NVMLError:
                 continue  # lost, or without events: reading it tells, not listening
 
-    def wait(self, timeout_milliseconds: int) -> Xid | None:
+    def wait(self, timeout_milliseconds: int) -> XidEvent | None:
         """Return the next critical XID, None when there was none in time.
 
         Raises:
@@ -115,7 +115,7 @@ class XidEvents:
         uuid = self._uuid_of.get(_address(event.device))
         if uuid is None or event.eventType != pynvml.nvmlEventTypeXidCriticalError:
             return None
-        return Xid(uuid, int(event.eventData))
+        return XidEvent(uuid, int(event.eventData))
 
     def close(self) -> None:
         """Stop listening."""
@@ -126,8 +126,8 @@ class XidEvents:
         pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, self._set)
 
 
-def _gpu(index: int, handle: Any) -> GpuReading:  # noqa: ANN401 - a ctypes pointer
-    return GpuReading(
+def _gpu(index: int, handle: Any) -> NvmlGpu:  # noqa: ANN401 - a ctypes pointer
+    return NvmlGpu(
         index=index,
         uuid=pynvml.nvmlDeviceGetUUID(handle),
         minor=pynvml.nvmlDeviceGetMinorNumber(handle),
@@ -152,7 +152,7 @@ def _recovery_action(handle: Any) -> int | None:  # noqa: ANN401 - a ctypes poin
     return None
 
 
-def _nvlinks(handle: Any) -> Iterator[NvLinkReading]:  # noqa: ANN401 - a ctypes pointer
+def _nvlinks(handle: Any) -> Iterator[NvmlLink]:  # noqa: ANN401 - a ctypes pointer
     for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
         if not _supported(partial(pynvml.nvmlDeviceGetNvLinkState, handle, link), 0):
             continue
@@ -163,10 +163,10 @@ def _nvlinks(handle: Any) -> Iterator[NvLinkReading]:  # noqa: ANN401 - a ctypes
         version = _supported(partial(pynvml.nvmlDeviceGetNvLinkVersion, handle, link), 1)
         generation = _GENERATION_OF_VERSION.get(version, max(_GENERATION_OF_VERSION.values()))
         if kind == pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH:
-            yield NvLinkReading(generation, None)
+            yield NvmlLink(generation, None)
         elif kind == pynvml.NVML_NVLINK_DEVICE_TYPE_GPU:
             peer = pynvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, link)
-            yield NvLinkReading(generation, _text(peer.busId))
+            yield NvmlLink(generation, _text(peer.busId))
 
 
 def _numa_node(handle: Any) -> int | None:  # noqa: ANN401 - a ctypes pointer

@@ -9,7 +9,7 @@ RECOVERY_NONE: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
-class NvLinkReading:
+class NvmlLink:
     """One active NVLink of a GPU.
 
     Attributes:
@@ -22,7 +22,7 @@ class NvLinkReading:
 
 
 @dataclass(frozen=True, slots=True)
-class GpuReading:
+class NvmlGpu:
     """One GPU that answered.
 
     Attributes:
@@ -41,13 +41,13 @@ class GpuReading:
     numa_node: int | None
     pcie_generation: int
     pcie_lanes: int
-    nvlinks: tuple[NvLinkReading, ...]
+    nvlinks: tuple[NvmlLink, ...]
     mig: bool = False
     recovery_action: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Readings:
+class NvmlSnapshot:
     """All of a node.
 
     Attributes:
@@ -57,13 +57,13 @@ class Readings:
     """
 
     driver_version: str
-    gpus: tuple[GpuReading, ...]
+    gpus: tuple[NvmlGpu, ...]
     failures: Mapping[int, str] = field(default_factory=dict)
     levels: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Xid:
+class XidEvent:
     """A critical error that the driver told of one GPU."""
 
     uuid: str

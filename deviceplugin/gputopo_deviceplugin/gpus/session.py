@@ -12,8 +12,8 @@ from gputopo.runtime.log import fields
 from gputopo.topology.model import NodeTopology, NumaNode, TopologyError
 from gputopo.topology.published import to_spec
 from gputopo_deviceplugin.gpus.discover import discover
-from gputopo_deviceplugin.gpus.nvml import Nvml, NvmlError, XidEvents
-from gputopo_deviceplugin.gpus.readings import Readings, Xid
+from gputopo_deviceplugin.gpus.nvml import Nvml, NvmlError, XidListener
+from gputopo_deviceplugin.gpus.readings import NvmlSnapshot, XidEvent
 
 _LISTEN_MILLISECONDS: Final = 250
 
@@ -25,7 +25,7 @@ class Look:
     """What NVML reports now, and the topology that this makes."""
 
     topology: NodeTopology
-    readings: Readings
+    readings: NvmlSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class NvmlSession:
         self._library_dir = library_dir
         self._numa_nodes = numa_nodes
         self._nvml: Nvml | None = None
-        self._events: XidEvents | None = None
+        self._events: XidListener | None = None
         self._answering: frozenset[str] = frozenset()
 
     @property
@@ -68,7 +68,7 @@ class NvmlSession:
             self.close()
             return Fault(str(error))
 
-    def listen(self) -> Xid | None:
+    def listen(self) -> XidEvent | None:
         """Return the next XID, None where there is none within a quarter of a second."""
         if self._events is None:
             return None
@@ -92,7 +92,7 @@ class NvmlSession:
             _log.debug("NVML not closed %s", fields(reason=error))
         self._nvml = self._events = None
 
-    def _listen_to(self, readings: Readings) -> None:
+    def _listen_to(self, readings: NvmlSnapshot) -> None:
         """Register for XIDs again when other GPUs answer than before."""
         answering = frozenset(gpu.uuid for gpu in readings.gpus)
         if self._events is not None and answering == self._answering:
@@ -100,7 +100,7 @@ class NvmlSession:
         if self._events is not None:
             self._events.close()
             self._events = None
-        self._events = XidEvents()
+        self._events = XidListener()
         self._answering = answering
 
 

@@ -12,9 +12,9 @@ from gputopo.topology.model import NodeTopology
 from gputopo_deviceplugin.gpus.daemon_thread import finished, in_daemon_thread
 from gputopo_deviceplugin.gpus.health import all_unhealthy, health_of
 from gputopo_deviceplugin.gpus.session import Fault, Look, NvmlSession
-from gputopo_deviceplugin.gpus.xid_store import XidMarks
-from gputopo_deviceplugin.settings import Settings
-from gputopo_deviceplugin.state import Current, Hardware
+from gputopo_deviceplugin.gpus.xid_store import XidMarkStore
+from gputopo_deviceplugin.settings import AgentSettings
+from gputopo_deviceplugin.state import GpuState, NodeHardware
 
 _END_SECONDS: Final = 1.0
 """Longest wait for NVML when the agent ends."""
@@ -33,10 +33,10 @@ class HardwareWatch:
 
     def __init__(
         self,
-        current: Current,
+        current: GpuState,
         session: NvmlSession,
-        marks: XidMarks,
-        settings: Settings,
+        marks: XidMarkStore,
+        settings: AgentSettings,
         *,
         reset_at: Callable[[], str | None],
         on_hang: Callable[[str | None], None],
@@ -114,24 +114,24 @@ class HardwareWatch:
         self._set(self._unavailable(reason))
         self._on_hang(reason)
 
-    def _hardware(self, found: Look | Fault) -> Hardware:
+    def _hardware(self, found: Look | Fault) -> NodeHardware:
         if isinstance(found, Fault):
             return self._unavailable(found.reason)
         if not found.topology.gpus and self._known is None:
-            return Hardware(None, {}, None)
+            return NodeHardware(None, {}, None)
         reset_at = self._reset_at()
         if reset_at is not None:
             self._marks.reset_at(reset_at)
         marks = self._marks.after(found.readings)
         quiet = self._settings.xid_quiet_seconds
         health = health_of(found.topology, found.readings, marks, xid_quiet_seconds=quiet)
-        return Hardware(found.topology, health, None)
+        return NodeHardware(found.topology, health, None)
 
-    def _unavailable(self, reason: str) -> Hardware:
+    def _unavailable(self, reason: str) -> NodeHardware:
         known = self._known
-        return Hardware(known, all_unhealthy(known, reason) if known else {}, reason)
+        return NodeHardware(known, all_unhealthy(known, reason) if known else {}, reason)
 
-    def _set(self, hardware: Hardware) -> None:
+    def _set(self, hardware: NodeHardware) -> None:
         self._log_changes(hardware)
         self._known = hardware.topology
         self._current.set(hardware)
@@ -143,7 +143,7 @@ class HardwareWatch:
             return
         await finished(in_daemon_thread(self._session.close, "nvml"), _END_SECONDS)
 
-    def _log_changes(self, hardware: Hardware) -> None:
+    def _log_changes(self, hardware: NodeHardware) -> None:
         before = self._current.hardware
         if before is None or before.fault != hardware.fault:
             _log.info(

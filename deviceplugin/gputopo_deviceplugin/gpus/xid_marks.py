@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.gpus.readings import RECOVERY_NONE, Readings
+from gputopo_deviceplugin.gpus.readings import RECOVERY_NONE, NvmlSnapshot
 from gputopo_deviceplugin.gpus.xids import is_fatal
 
 
@@ -57,7 +57,7 @@ def without_expired(marks: Marks, *, now_seconds: float, quiet_seconds: float) -
     }
 
 
-def after_recovery(marks: Marks, readings: Readings) -> Marks:
+def after_recovery(marks: Marks, readings: NvmlSnapshot) -> Marks:
     """Drop the fatal marks of GPUs that needed a recovery action and need none any more.
 
     A GPU whose driver reports NONE from the beginning keeps its marks: not every
@@ -112,7 +112,7 @@ class _StoredMark(BaseModel):
     recovery_needed: Annotated[bool, Field(alias="recoveryNeeded")] = False
 
 
-class StoredMarks(BaseModel):
+class StoredXidMarks(BaseModel):
     """The document of the state file.
 
     Attributes:
@@ -146,5 +146,5 @@ def to_stored(marks: Marks, reset_at: str | None) -> dict[str, Any]:
         )
         for mark in marks.values()
     ]
-    document = StoredMarks(marks=one_by_one, reset_at=reset_at)
+    document = StoredXidMarks(marks=one_by_one, reset_at=reset_at)
     return document.model_dump(mode="json", by_alias=True)

@@ -12,15 +12,15 @@ from gputopo.api.names import GPUS_RESET_ANNOTATION
 from gputopo.runtime.log import fields
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.gpus import xid_marks as marks
-from gputopo_deviceplugin.gpus.readings import Readings, Xid
-from gputopo_deviceplugin.gpus.xid_marks import Marks, StoredMarks, XidMark
+from gputopo_deviceplugin.gpus.readings import NvmlSnapshot, XidEvent
+from gputopo_deviceplugin.gpus.xid_marks import Marks, StoredXidMarks, XidMark
 from gputopo_deviceplugin.gpus.xids import is_critical, is_fatal
 from gputopo_deviceplugin.statefile import StateFile
 
 _log = logging.getLogger(__name__)
 
 
-class XidMarks:
+class XidMarkStore:
     """The marks that count now; each change is written to the state file."""
 
     def __init__(
@@ -41,7 +41,7 @@ class XidMarks:
         self._reset_at = document.reset_at
         self._written = marks.to_stored(self._marks, self._reset_at)
 
-    def add(self, xid: Xid) -> bool:
+    def add(self, xid: XidEvent) -> bool:
         """Record an XID event; return whether it makes the GPU unhealthy."""
         critical = is_critical(xid.code)
         _log.warning(
@@ -54,7 +54,7 @@ class XidMarks:
             self._replace(marks.add(self._marks, mark))
         return critical
 
-    def after(self, readings: Readings) -> Marks:
+    def after(self, readings: NvmlSnapshot) -> Marks:
         """Drop the marks that are void by now or by these readings; return the others."""
         valid = marks.without_expired(
             self._marks, now_seconds=self._monotonic(), quiet_seconds=self._quiet_seconds
@@ -102,12 +102,12 @@ class XidMarks:
             self._written = document
 
 
-def _read(file: StateFile) -> StoredMarks:
+def _read(file: StateFile) -> StoredXidMarks:
     document: Any = file.read()
     if document is None:
-        return StoredMarks()
+        return StoredXidMarks()
     try:
-        return StoredMarks.model_validate(document)
+        return StoredXidMarks.model_validate(document)
     except ValidationError as error:
         _log.error("XID marks not read, there are none now %s", fields(reason=error))
-        return StoredMarks()
+        return StoredXidMarks()

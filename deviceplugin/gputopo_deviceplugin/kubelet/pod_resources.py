@@ -37,11 +37,11 @@ _TRIED_SECONDS: Final = {
 of all clients together; UNAVAILABLE for longer than a moment means that it is down."""
 
 
-class ListError(Exception):
+class PodResourcesError(Exception):
     """Kubelet did not list its pods."""
 
 
-class Lister:
+class PodResourcesClient:
     """A client of kubelet's pod-resources socket."""
 
     def __init__(self, socket: Path, resource: str) -> None:
@@ -124,6 +124,6 @@ def _check(kind: str, allowed: re.Pattern[str], name: str) -> None:
         raise _unread(f"{shown(name)} is no name of {kind}")
 
 
-def _unread(reason: str) -> ListError:
+def _unread(reason: str) -> PodResourcesError:
     text = "".join(each if each.isprintable() else "?" for each in reason[:_LONGEST_REASON])
-    return ListError(f"kubelet's pod-resources list: {text}")
+    return PodResourcesError(f"kubelet's pod-resources list: {text}")

@@ -13,7 +13,7 @@ import grpc
 import grpc.aio
 
 from gputopo.runtime.log import fields
-from gputopo_deviceplugin.admit.service import OPTIONS, Servicer
+from gputopo_deviceplugin.admit.service import OPTIONS, GpuDevicePlugin
 from gputopo_deviceplugin.kubelet.pod_resources import CHANNEL_OPTIONS
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 from gputopo_deviceplugin.kubelet.v1beta1.api_pb2_grpc import (
@@ -44,7 +44,7 @@ class Registrar:
 
     def __init__(
         self,
-        servicer: Servicer,
+        servicer: GpuDevicePlugin,
         *,
         plugin_dir: Path,
         resource: str,

@@ -12,7 +12,7 @@ from gputopo_deviceplugin.pods import PlacementError, PodKey, PodRecord, placed_
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class AllocationDifference:
     """A live container that has other GPUs than it was given; ``message`` names both.
 
     Attributes:
@@ -28,7 +28,7 @@ class Difference:
 
 def differences(
     listed: Sequence[ListedPod], pods: Mapping[PodKey, PodRecord], node: str
-) -> list[Difference]:
+) -> list[AllocationDifference]:
     """Return every container whose GPUs differ, in the order of the books.
 
     A container without GPUs counts once its pod runs: before, kubelet is still admitting it.
@@ -45,7 +45,7 @@ def differences(
     ]
 
 
-def restored(listed: Sequence[ListedPod], lost: Sequence[Difference]) -> list[ListedPod]:
+def restored(listed: Sequence[ListedPod], lost: Sequence[AllocationDifference]) -> list[ListedPod]:
     """Return kubelet's list with the GPUs of which it lost the record."""
     missing = {(each.pod.key, each.container): each.missing for each in lost}
     return [
@@ -60,7 +60,7 @@ def restored(listed: Sequence[ListedPod], lost: Sequence[Difference]) -> list[Li
     ]
 
 
-def _of_pod(entry: ListedPod, pod: PodRecord, node: str) -> Iterator[Difference]:
+def _of_pod(entry: ListedPod, pod: PodRecord, node: str) -> Iterator[AllocationDifference]:
     try:
         placed, reason = placed_gpus(pod, node), ""
     except PlacementError as error:
@@ -73,7 +73,7 @@ def _of_pod(entry: ListedPod, pod: PodRecord, node: str) -> Iterator[Difference]
                 f"{_names(given)}{reason}"
             )
             missing = frozenset() if held else given
-            yield Difference(pod, pod.uid, f"pod {pod.key}: {text}", container, missing)
+            yield AllocationDifference(pod, pod.uid, f"pod {pod.key}: {text}", container, missing)
 
 
 def _names(gpus: Collection[GpuUuid]) -> str:

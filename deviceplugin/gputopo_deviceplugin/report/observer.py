@@ -5,7 +5,7 @@ from typing import Protocol
 
 from gputopo_deviceplugin.admit.identify import ListedPod
 from gputopo_deviceplugin.admit.tracker import UsageTracker
-from gputopo_deviceplugin.report.differences import Difference, differences
+from gputopo_deviceplugin.report.differences import AllocationDifference, differences
 
 
 class Books(Protocol):
@@ -16,7 +16,7 @@ class Books(Protocol):
         ...
 
 
-class Observer:
+class AllocationObserver:
     """The books as read last.
 
     Attributes:
@@ -32,7 +32,7 @@ class Observer:
         *,
         node: str,
         timeout_seconds: float,
-        on_difference: Callable[[Difference], None],
+        on_difference: Callable[[AllocationDifference], None],
     ) -> None:
         """Read ``books``, and ask the API server for ``timeout_seconds`` at most."""
         self._books = books
@@ -42,11 +42,11 @@ class Observer:
         self._timeout_seconds = timeout_seconds
         self._on_difference = on_difference
         self.listed: Sequence[ListedPod] = ()
-        self.differing: Sequence[Difference] = ()
+        self.differing: Sequence[AllocationDifference] = ()
         self._recorded: set[tuple[str, str]] = set()
 
     @property
-    def lost(self) -> Sequence[Difference]:
+    def lost(self) -> Sequence[AllocationDifference]:
         """Differing containers of which kubelet lost the record.
 
         They run, and kubelet listed them without GPUs since it was started last.
@@ -88,8 +88,8 @@ class Observer:
         self.differing, self.tracker.lost = found, self._without_record(listed, found)
 
     def _without_record(
-        self, listed: Sequence[ListedPod], found: Sequence[Difference]
-    ) -> list[Difference]:
+        self, listed: Sequence[ListedPod], found: Sequence[AllocationDifference]
+    ) -> list[AllocationDifference]:
         """Return the containers of which kubelet lost the record.
 
         A pod that ends is listed without GPUs for a moment, until its phase says so. It was

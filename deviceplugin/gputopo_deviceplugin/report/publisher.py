@@ -14,7 +14,7 @@ from gputopo.topology.model import NodeTopology, TopologyError
 from gputopo.topology.published import from_spec, to_spec
 from gputopo_deviceplugin.kube import ApiServerError, Document
 from gputopo_deviceplugin.report.status import Observed, Serving, status_of, withdrawn
-from gputopo_deviceplugin.state import Hardware
+from gputopo_deviceplugin.state import NodeHardware
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class TopologyStore(Protocol):
         ...
 
 
-class Publisher:
+class TopologyPublisher:
     """The published object, as far as this agent knows it."""
 
     def __init__(self, store: TopologyStore, clock: Callable[[], str] | None = None) -> None:
@@ -66,7 +66,7 @@ class Publisher:
     async def publish(
         self,
         owner: Document,
-        hardware: Hardware,
+        hardware: NodeHardware,
         observed: Observed,
         serving: Serving,
         differing: Sequence[str],

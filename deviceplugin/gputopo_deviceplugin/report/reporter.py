@@ -7,21 +7,21 @@ from typing import Final
 
 from gputopo.runtime.log import fields
 from gputopo.topology.model import GpuUuid, NodeTopology
-from gputopo_deviceplugin.admit.offering import SETTLED_SECONDS, Offering
+from gputopo_deviceplugin.admit.offering import SETTLED_SECONDS, DeviceOffer
 from gputopo_deviceplugin.contact import Contact
-from gputopo_deviceplugin.gpus.known_topology import KnownTopology
+from gputopo_deviceplugin.gpus.known_topology import TopologyFile
 from gputopo_deviceplugin.kube import ApiServer, ApiServerError
-from gputopo_deviceplugin.kubelet.pod_resources import ListError
+from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesError
 from gputopo_deviceplugin.kubelet.registration import Registrar
-from gputopo_deviceplugin.metrics import Metrics
+from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.nodewatch import NodeWatch
 from gputopo_deviceplugin.podbook import PodBook
 from gputopo_deviceplugin.probes import Pulse
-from gputopo_deviceplugin.report.observer import Observer
-from gputopo_deviceplugin.report.publisher import Publisher
+from gputopo_deviceplugin.report.observer import AllocationObserver
+from gputopo_deviceplugin.report.publisher import TopologyPublisher
 from gputopo_deviceplugin.report.status import Observed, observed_gpus, serving_of
-from gputopo_deviceplugin.settings import Settings
-from gputopo_deviceplugin.state import Current, Hardware
+from gputopo_deviceplugin.settings import AgentSettings
+from gputopo_deviceplugin.state import GpuState, NodeHardware
 
 _RETRY_SECONDS: Final = 1.0
 _START_SECONDS: Final = 10.0
@@ -46,16 +46,16 @@ _log = logging.getLogger(__name__)
 class Sources:
     """The parts of the agent whose state is reported."""
 
-    current: Current
+    current: GpuState
     registrar: Registrar
-    observer: Observer
-    offering: Offering
+    observer: AllocationObserver
+    offering: DeviceOffer
     contact: Contact
     node: NodeWatch
     pods: PodBook
 
 
-class Reporter:
+class StatusReporter:
     """Brings what others see up to date: registration, published object, metrics.
 
     Attributes:
@@ -64,10 +64,10 @@ class Reporter:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: AgentSettings,
         sources: Sources,
         api: ApiServer,
-        metrics: Metrics,
+        metrics: AgentMetrics,
         pulse: Pulse,
     ) -> None:
         """Report what the ``sources`` know."""
@@ -79,10 +79,10 @@ class Reporter:
         self._contact = sources.contact
         self._node = sources.node
         self._pods = sources.pods
-        self._known = KnownTopology(settings.state_dir)
+        self._known = TopologyFile(settings.state_dir)
         self._metrics = metrics
         self._pulse = pulse
-        self._publisher = Publisher(api)
+        self._publisher = TopologyPublisher(api)
         self._publishing = asyncio.Lock()
         self._withdrawn = False
         self._looked_at = self._pods.version  # None: no list of kubelet yet
@@ -174,7 +174,7 @@ class Reporter:
         _log.warning("%s failed, trying again %s", what, fields(reason=error))
         self._metrics.count_failure(what)
 
-    async def _report(self, hardware: Hardware) -> bool:
+    async def _report(self, hardware: NodeHardware) -> bool:
         """Look and publish; return whether the published status changed."""
         if hardware.topology is not None:
             self._known.write(hardware.topology)
@@ -190,13 +190,13 @@ class Reporter:
         version = self._pods.version
         try:
             await self._observer.look(connected=self._contact.connected)
-        except ListError as error:
+        except PodResourcesError as error:
             self.failed("observe", error)
         else:
             self._looked_at = version
             self._offering.listed()
 
-    async def _publish(self, hardware: Hardware) -> bool:
+    async def _publish(self, hardware: NodeHardware) -> bool:
         observer, registrar = self._observer, self._registrar
         serving = serving_of(
             hardware,

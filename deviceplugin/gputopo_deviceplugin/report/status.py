@@ -8,10 +8,10 @@ from gputopo.api.names import READY_CONDITION
 from gputopo.api.v1alpha1 import Condition, ConditionStatus, GPUTopologyStatus, ObservedGpu
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.offer import Withheld
-from gputopo_deviceplugin.admit.verify import Holder
+from gputopo_deviceplugin.admit.verify import GpuUser
 from gputopo_deviceplugin.gpus.health import Health
 from gputopo_deviceplugin.pods import PodsVersion, version_number
-from gputopo_deviceplugin.state import Hardware
+from gputopo_deviceplugin.state import NodeHardware
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ STOPPING: Final = Serving(
 )
 
 
-def observed_gpus(health: Health, users: Mapping[GpuUuid, Holder]) -> list[ObservedGpu]:
+def observed_gpus(health: Health, users: Mapping[GpuUuid, GpuUser]) -> list[ObservedGpu]:
     """Return health and user of every GPU, in the order of ``health``."""
     result = []
     for uuid, fault in health.items():
@@ -58,7 +58,7 @@ def observed_gpus(health: Health, users: Mapping[GpuUuid, Holder]) -> list[Obser
     return result
 
 
-def _user(holder: Holder) -> dict[str, Any]:
+def _user(holder: GpuUser) -> dict[str, Any]:
     return {
         "pod_uid": holder.uid,
         "namespace": holder.key.namespace,
@@ -69,7 +69,7 @@ def _user(holder: Holder) -> dict[str, Any]:
 
 
 def status_of(
-    hardware: Hardware,
+    hardware: NodeHardware,
     observed: Observed,
     serving: Serving,
     differing: Sequence[str],
@@ -171,7 +171,7 @@ def _condition(
 
 
 def serving_of(
-    hardware: Hardware, withheld: Withheld | None, *, registered: bool, heard: bool
+    hardware: NodeHardware, withheld: Withheld | None, *, registered: bool, heard: bool
 ) -> Serving:
     """Return whether kubelet is served, and may give GPUs to new containers."""
     if withheld is not None:

@@ -16,7 +16,7 @@ import pytest
 
 from agent_world import PATIENCE_SECONDS, AgentWorld
 from device_manager import AdmissionRefusedError
-from gputopo_deviceplugin.settings import Settings
+from gputopo_deviceplugin.settings import AgentSettings
 
 
 def free_port() -> int:
@@ -47,7 +47,7 @@ async def program(
         "probes_host": "127.0.0.1",
         "probes_port": port,
     }
-    settings = {Settings.variable(name): str(value) for name, value in given.items()}
+    settings = {AgentSettings.variable(name): str(value) for name, value in given.items()}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -140,8 +140,8 @@ async def liveness_fails(client: httpx2.AsyncClient) -> None:
 async def test_a_hang_of_nvml_fails_liveness_within_15_seconds_and_recovers(
     world: AgentWorld, short_directory: Path
 ) -> None:
-    default = Settings.model_fields["nvml_timeout_seconds"].default
-    limit = {Settings.variable("nvml_timeout_seconds"): str(default)}
+    default = AgentSettings.model_fields["nvml_timeout_seconds"].default
+    limit = {AgentSettings.variable("nvml_timeout_seconds"): str(default)}
     async with (
         program(world, short_directory, **limit) as (_, url),
         httpx2.AsyncClient(base_url=url) as client,
@@ -232,7 +232,7 @@ async def year_of_a_refusal(world: AgentWorld, gpu: int) -> str:
 
 
 async def test_a_wrong_setting_ends_it_with_a_message() -> None:
-    environment = {**os.environ, Settings.variable("health_seconds"): "0"}
+    environment = {**os.environ, AgentSettings.variable("health_seconds"): "0"}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",

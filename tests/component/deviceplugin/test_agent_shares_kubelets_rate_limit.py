@@ -10,7 +10,7 @@ import pytest
 
 from agent_world import AgentWorld
 from fake_kubelet import RateLimit
-from gputopo_deviceplugin.kubelet.pod_resources import Lister, ListError
+from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesClient, PodResourcesError
 from raw_kubelet import raw_kubelet
 
 
@@ -58,12 +58,12 @@ async def test_a_call_that_kubelet_keeps_rejecting_is_repeated_for_a_limited_tim
 ) -> None:
     path = world.kubelet.socket.parent / "raw.sock"
     with raw_kubelet(path) as kubelet:
-        lister = Lister(path, "gputopo.io/gpu")
+        lister = PodResourcesClient(path, "gputopo.io/gpu")
         assert await lister.list(1.0) == []
         kubelet.failure = (code, "no")
         clock = asyncio.get_running_loop().time
         start = clock()
-        with pytest.raises(ListError, match="no"):
+        with pytest.raises(PodResourcesError, match="no"):
             await lister.list(0.5)
         assert clock() - start >= seconds
         await lister.close()

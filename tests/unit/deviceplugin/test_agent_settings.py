@@ -1,33 +1,33 @@
 import pytest
 
 from gputopo.runtime.settings import SettingsError
-from gputopo_deviceplugin.settings import Settings
+from gputopo_deviceplugin.settings import AgentSettings
 
 NODE = {"GPUTOPO_DEVICEPLUGIN_NODE": "n1"}
 
 
 def test_the_node_must_be_named_and_alone_has_no_default() -> None:
     with pytest.raises(SettingsError, match=r"^--node \(GPUTOPO_DEVICEPLUGIN_NODE\): required$"):
-        Settings.load([], {})
-    assert Settings.load([], NODE) == Settings(node="n1")
+        AgentSettings.load([], {})
+    assert AgentSettings.load([], NODE) == AgentSettings(node="n1")
 
 
 def test_device_nodes_are_injected_unless_cdi_is_chosen() -> None:
-    assert Settings.load(["--cdi-kind=example.org/gpu"], NODE).injected_cdi_kind is None
-    chosen = Settings.load(["--device-injection=CDI"], NODE)
+    assert AgentSettings.load(["--cdi-kind=example.org/gpu"], NODE).injected_cdi_kind is None
+    chosen = AgentSettings.load(["--device-injection=CDI"], NODE)
     assert chosen.injected_cdi_kind == "nvidia.com/gpu"
     with pytest.raises(SettingsError, match=r"--device-injection .*'Hook'"):
-        Settings.load(["--device-injection=Hook"], NODE)
+        AgentSettings.load(["--device-injection=Hook"], NODE)
 
 
 @pytest.mark.parametrize("kind", ["gpu", "nvidia.com/", "nvidia.com/gpu=0", "-a/b"])
 def test_a_cdi_kind_is_vendor_and_class(kind: str) -> None:
     with pytest.raises(SettingsError, match="--cdi-kind"):
-        Settings.load([f"--cdi-kind={kind}"], NODE)
+        AgentSettings.load([f"--cdi-kind={kind}"], NODE)
 
 
 def test_competing_allocators_are_lists_with_commas() -> None:
     flags = ["--competing-resources=nvidia.com/mig-*, amd.com/gpu,", "--competing-drivers= a,b"]
-    settings = Settings.load(flags, NODE)
+    settings = AgentSettings.load(flags, NODE)
     assert settings.competitors == {"nvidia.com/mig-*", "amd.com/gpu"}
     assert settings.drivers == {"a", "b"}

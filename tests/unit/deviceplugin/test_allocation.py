@@ -5,8 +5,12 @@ from dataclasses import replace
 from builders import node
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.admit.identify import Identified, Question, Refusal
-from gputopo_deviceplugin.admit.verify import Grant, Holder, grant_of, preferred, verify
+from gputopo_deviceplugin.admit.identify import (
+    AdmissionRejection,
+    ContainerAllocation,
+    PreferenceRequest,
+)
+from gputopo_deviceplugin.admit.verify import GpuUser, Grant, grant_of, preferred, verify
 from gputopo_deviceplugin.gpus.health import Health
 from gputopo_deviceplugin.pods import Ask, PodKey, PodRecord
 
@@ -30,35 +34,35 @@ def pod(name: str, *indices: int, uid: str | None = None) -> PodRecord:
     )
 
 
-def identified(record: PodRecord, *indices: int) -> Identified:
-    return Identified(record, "main", tuple(ALL[index] for index in indices))
+def identified(record: PodRecord, *indices: int) -> ContainerAllocation:
+    return ContainerAllocation(record, "main", tuple(ALL[index] for index in indices))
 
 
 def check(
     taken: Sequence[int],
-    expected: Identified | Refusal | None,
+    expected: ContainerAllocation | AdmissionRejection | None,
     *pods: PodRecord,
-    holders: Mapping[GpuUuid, Holder] | None = None,
+    holders: Mapping[GpuUuid, GpuUser] | None = None,
     health: Health = HEALTHY,
-) -> Identified | Refusal:
+) -> ContainerAllocation | AdmissionRejection:
     gpus = [ALL[index] for index in taken]
     return verify(gpus, expected, pods, node="n1", holders=holders or {}, health=health)
 
 
-def reason(outcome: Identified | Refusal) -> str:
-    assert isinstance(outcome, Refusal)
+def reason(outcome: ContainerAllocation | AdmissionRejection) -> str:
+    assert isinstance(outcome, AdmissionRejection)
     return outcome.reason
 
 
 def test_the_preference_is_the_chosen_gpus() -> None:
-    question = Question(frozenset(ALL), frozenset(), 2)
+    question = PreferenceRequest(frozenset(ALL), frozenset(), 2)
     assert preferred(question, identified(pod("a", 3, 1), 3, 1)) == (ALL[3], ALL[1])
 
 
 def test_a_refusal_is_told_at_once_unless_kubelet_has_taken_gpus_already() -> None:
-    refusal = Refusal("no")
-    assert preferred(Question(frozenset(ALL), frozenset(), 2), refusal) == refusal
-    taken = Question(frozenset(ALL), frozenset([ALL[2]]), 3)
+    refusal = AdmissionRejection("no")
+    assert preferred(PreferenceRequest(frozenset(ALL), frozenset(), 2), refusal) == refusal
+    taken = PreferenceRequest(frozenset(ALL), frozenset([ALL[2]]), 3)
     assert preferred(taken, refusal) == (ALL[2], ALL[0], ALL[1])
 
 
@@ -76,7 +80,7 @@ def test_other_gpus_than_chosen_are_refused() -> None:
 
 
 def test_what_was_refused_before_stays_refused() -> None:
-    assert reason(check([0], Refusal("the reason"), pod("a", 0))) == "the reason"
+    assert reason(check([0], AdmissionRejection("the reason"), pod("a", 0))) == "the reason"
 
 
 def test_unhealthy_unknown_and_held_gpus_are_refused() -> None:
@@ -84,7 +88,7 @@ def test_unhealthy_unknown_and_held_gpus_are_refused() -> None:
     faulty = {**HEALTHY, ALL[0]: "XID 79"}
     assert reason(check([0], a, health=faulty)) == f"pod default/a: {ALL[0]} is unhealthy: XID 79"
     assert reason(check([0], a, health={})) == f"pod default/a: this node has no {ALL[0]}"
-    other = {ALL[0]: Holder(PodKey("default", "b"), "main", "uid-b")}
+    other = {ALL[0]: GpuUser(PodKey("default", "b"), "main", "uid-b")}
     assert (
         reason(check([0], a, holders=other)) == f"pod default/a: {ALL[0]} is held by pod default/b"
     )
@@ -92,17 +96,17 @@ def test_unhealthy_unknown_and_held_gpus_are_refused() -> None:
 
 def test_a_container_may_hold_its_own_gpus_but_not_those_of_a_former_pod_of_its_name() -> None:
     a = identified(pod("a", 0), 0)
-    own = {ALL[0]: Holder(a.pod.key, "main", "uid-a")}
+    own = {ALL[0]: GpuUser(a.pod.key, "main", "uid-a")}
     assert check([0], a, holders=own) == a
-    former = {ALL[0]: Holder(a.pod.key, "main", "uid-before")}
+    former = {ALL[0]: GpuUser(a.pod.key, "main", "uid-before")}
     assert "is held by pod default/a" in reason(check([0], a, holders=former))
 
 
-def lender(name: str, *indices: int) -> tuple[PodRecord, dict[GpuUuid, Holder]]:
+def lender(name: str, *indices: int) -> tuple[PodRecord, dict[GpuUuid, GpuUser]]:
     """Return a pod whose init container holds these GPUs and hands them on."""
     record = pod(name, *indices)
     init = Ask("warm", len(indices), borrows=True)
-    holder = Holder(record.key, "warm", record.uid)
+    holder = GpuUser(record.key, "warm", record.uid)
     return replace(record, asks=(init, *record.asks)), {ALL[index]: holder for index in indices}
 
 
@@ -141,7 +145,7 @@ def test_only_a_pod_that_counts_hands_gpus_on() -> None:
 
 def test_what_a_container_holds_for_itself_is_not_handed_on() -> None:
     a = pod("a", 0)
-    kept = {ALL[0]: Holder(a.key, "main", a.uid)}
+    kept = {ALL[0]: GpuUser(a.key, "main", a.uid)}
     twice = replace(a, asks=(*a.asks, Ask("main", 1)))
     assert "is held by pod default/a" in reason(check([0], None, twice, holders=kept))
 
@@ -169,11 +173,11 @@ def test_cdi_devices_are_in_rank_order_and_the_nvidia_hook_adds_none() -> None:
 def test_a_gpu_in_use_by_a_process_of_a_pod_that_is_gone_names_that_pod() -> None:
     a = identified(pod("a", 0), 0)
     key = PodKey("default", "old")
-    deleted = {ALL[0]: Holder(key, "main", "uid-old", "deleted")}
+    deleted = {ALL[0]: GpuUser(key, "main", "uid-old", "deleted")}
     text = f"{ALL[0]} is in use by a process of deleted pod default/old"
     assert reason(check([0], a, holders=deleted)) == f"pod default/a: {text}"
     assert f"({text})" in reason(check([0], None, a.pod, holders=deleted))
-    ended = {ALL[0]: Holder(key, "main", "uid-old", "ended")}
+    ended = {ALL[0]: GpuUser(key, "main", "uid-old", "ended")}
     assert "by a process of ended pod default/old" in reason(check([0], a, holders=ended))
     annotated = pod("b", 0)
     assert text in reason(check([0], a, a.pod, annotated, holders=deleted))

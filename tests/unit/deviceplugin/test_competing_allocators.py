@@ -5,9 +5,9 @@ import pytest
 
 from gputopo.api.names import RESOURCE
 from gputopo_deviceplugin.admit.competition import competitor_of
-from gputopo_deviceplugin.settings import Settings
+from gputopo_deviceplugin.settings import AgentSettings
 
-DEFAULTS = Settings(node="n1")
+DEFAULTS = AgentSettings(node="n1")
 
 
 def offering(name: str, amount: str = "4") -> dict[str, Any]:

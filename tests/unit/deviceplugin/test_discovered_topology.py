@@ -3,13 +3,11 @@ from dataclasses import replace
 from gputopo.api.enums import Ancestor, LinkKind
 from gputopo.topology.model import NumaNode
 from gputopo_deviceplugin.gpus.discover import discover
-from gputopo_deviceplugin.gpus.readings import GpuReading, NvLinkReading, Readings
+from gputopo_deviceplugin.gpus.readings import NvmlGpu, NvmlLink, NvmlSnapshot
 
 
-def reading(
-    index: int, *nvlinks: NvLinkReading, generation: int = 3, lanes: int = 16
-) -> GpuReading:
-    return GpuReading(
+def reading(index: int, *nvlinks: NvmlLink, generation: int = 3, lanes: int = 16) -> NvmlGpu:
+    return NvmlGpu(
         index=index,
         uuid=f"GPU-{index}",
         minor=index,
@@ -23,19 +21,17 @@ def reading(
     )
 
 
-def to(index: int, generation: int = 2) -> NvLinkReading:
+def to(index: int, generation: int = 2) -> NvmlLink:
     # Some drivers write the remote domain with four digits and in lower case.
-    return NvLinkReading(generation, f"0000:0{index}:00.0")
+    return NvmlLink(generation, f"0000:0{index}:00.0")
 
 
-SWITCH = NvLinkReading(3, None)
+SWITCH = NvmlLink(3, None)
 
 
-def only_link(
-    *gpus: GpuReading, level: int | None = 10
-) -> tuple[LinkKind, int, int, Ancestor, int]:
+def only_link(*gpus: NvmlGpu, level: int | None = 10) -> tuple[LinkKind, int, int, Ancestor, int]:
     levels = {} if level is None else {(0, 1): level}
-    [link] = discover(Readings("550", gpus, {}, levels), (), None).links
+    [link] = discover(NvmlSnapshot("550", gpus, {}, levels), (), None).links
     return link.kind, link.version, link.count, link.ancestor, link.bandwidth_mb_per_s
 
 
@@ -80,34 +76,34 @@ def test_generations_newer_than_known_count_as_the_newest_known() -> None:
 
 def test_a_failing_gpu_stays_as_it_was_known() -> None:
     numa = (NumaNode(0, 8, 2**30),)
-    all_well = Readings("550", tuple(reading(i) for i in range(3)))
+    all_well = NvmlSnapshot("550", tuple(reading(i) for i in range(3)))
     known = discover(all_well, numa, None)
     assert known.numa_nodes == numa
-    faulty = Readings("550", (reading(0), reading(2)), {1: "NVML: GPU is lost"})
+    faulty = NvmlSnapshot("550", (reading(0), reading(2)), {1: "NVML: GPU is lost"})
     assert discover(faulty, numa, known) == known
 
 
 def test_a_failing_gpu_that_was_never_seen_is_left_out() -> None:
-    faulty = Readings("550", (reading(0), reading(2)), {1: "NVML: GPU is lost"})
+    faulty = NvmlSnapshot("550", (reading(0), reading(2)), {1: "NVML: GPU is lost"})
     assert [gpu.index for gpu in discover(faulty, (), None).gpus] == [0, 2]
 
 
 def test_a_gpu_that_nvml_does_not_count_any_more_is_gone() -> None:
-    known = discover(Readings("550", tuple(reading(i) for i in range(3))), (), None)
-    fewer = Readings("550", (reading(0), reading(1)))
+    known = discover(NvmlSnapshot("550", tuple(reading(i) for i in range(3))), (), None)
+    fewer = NvmlSnapshot("550", (reading(0), reading(1)))
     assert [gpu.uuid for gpu in discover(fewer, (), known).gpus] == ["GPU-0", "GPU-1"]
 
 
 def test_a_gpu_found_under_another_index_is_not_kept_twice() -> None:
-    known = discover(Readings("550", (reading(0), reading(1))), (), None)
+    known = discover(NvmlSnapshot("550", (reading(0), reading(1))), (), None)
     moved = replace(reading(1), index=0)
-    found = discover(Readings("550", (moved,), {1: "NVML: Unknown Error"}), (), known)
+    found = discover(NvmlSnapshot("550", (moved,), {1: "NVML: Unknown Error"}), (), known)
     assert [(gpu.index, gpu.uuid) for gpu in found.gpus] == [(0, "GPU-1")]
 
 
 def test_an_exchanged_gpu_and_a_failing_one_have_the_assumed_link() -> None:
-    known = discover(Readings("550", (reading(0),)), (), None)
-    grown = Readings("550", (reading(1),), {0: "NVML: GPU is lost"})
+    known = discover(NvmlSnapshot("550", (reading(0),)), (), None)
+    grown = NvmlSnapshot("550", (reading(1),), {0: "NVML: GPU is lost"})
     [link] = discover(grown, (), known).links
     assert (link.kind, link.ancestor, link.bandwidth_mb_per_s) == (
         LinkKind.PCIE,
@@ -117,5 +113,5 @@ def test_an_exchanged_gpu_and_a_failing_one_have_the_assumed_link() -> None:
 
 
 def test_a_bus_id_that_is_none_leads_nowhere() -> None:
-    link = only_link(reading(0, NvLinkReading(2, "no bus:")), reading(1, NvLinkReading(2, "")))
+    link = only_link(reading(0, NvmlLink(2, "no bus:")), reading(1, NvmlLink(2, "")))
     assert link == (LinkKind.PCIE, 3, 16, Ancestor.PIX, 12_000)

@@ -7,7 +7,7 @@ import pytest
 from builders import node
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.gpus.health import all_unhealthy, health_of
-from gputopo_deviceplugin.gpus.readings import GpuReading, Readings
+from gputopo_deviceplugin.gpus.readings import NvmlGpu, NvmlSnapshot
 from gputopo_deviceplugin.gpus.xid_marks import XidMark
 
 TOPOLOGY = node(0, 1)
@@ -15,9 +15,9 @@ FIRST, SECOND = (gpu.uuid for gpu in TOPOLOGY.gpus)
 FATAL = "XID 95: uncontained ECC error: reset the GPU or reboot the node"
 
 
-def reading(index: int, *, mig: bool = False, recovery: int | None = None) -> GpuReading:
+def reading(index: int, *, mig: bool = False, recovery: int | None = None) -> NvmlGpu:
     gpu = TOPOLOGY.gpus[index]
-    one = GpuReading(index, gpu.uuid, index, gpu.pci_bus_id, "V100", 1, 0, 3, 16, (), mig)
+    one = NvmlGpu(index, gpu.uuid, index, gpu.pci_bus_id, "V100", 1, 0, 3, 16, (), mig)
     return replace(one, recovery_action=recovery)
 
 
@@ -25,12 +25,12 @@ def mark(gpu: GpuUuid, code: int, at_seconds: float = 1.0) -> XidMark:
     return XidMark(gpu, code, at_seconds, datetime.now(UTC))
 
 
-def health(readings: Readings, marks: Sequence[XidMark] = ()) -> dict[GpuUuid, str | None]:
+def health(readings: NvmlSnapshot, marks: Sequence[XidMark] = ()) -> dict[GpuUuid, str | None]:
     by_key = {(mark.gpu, mark.code): mark for mark in marks}
     return dict(health_of(TOPOLOGY, readings, by_key, xid_quiet_seconds=60))
 
 
-BOTH = Readings("550", (reading(0), reading(1)))
+BOTH = NvmlSnapshot("550", (reading(0), reading(1)))
 
 
 def test_gpus_that_answer_are_healthy() -> None:
@@ -38,14 +38,14 @@ def test_gpus_that_answer_are_healthy() -> None:
 
 
 def test_a_gpu_that_does_not_answer_says_why() -> None:
-    one = Readings("550", (reading(0),), {1: "NVML: GPU is lost"})
+    one = NvmlSnapshot("550", (reading(0),), {1: "NVML: GPU is lost"})
     assert health(one) == {FIRST: None, SECOND: "NVML: GPU is lost"}
-    unlisted = Readings("550", (reading(0),))
+    unlisted = NvmlSnapshot("550", (reading(0),))
     assert health(unlisted)[SECOND] == "NVML: does not list this GPU"
 
 
 def test_a_gpu_in_mig_mode_cannot_be_given_out() -> None:
-    mig = Readings("550", (reading(0, mig=True), reading(1)))
+    mig = NvmlSnapshot("550", (reading(0, mig=True), reading(1)))
     assert health(mig) == {FIRST: "MIG mode is on: not yet supported", SECOND: None}
 
 
@@ -62,7 +62,7 @@ def test_the_reason_names_the_xid_its_meaning_and_the_remedy() -> None:
 def test_a_fatal_xid_is_named_before_a_newer_passing_one_and_before_a_lost_gpu() -> None:
     marks = [mark(SECOND, 95, 1.0), mark(SECOND, 74, 2.0)]
     assert health(BOTH, marks)[SECOND] == FATAL
-    lost = Readings("550", (reading(0),), {1: "NVML: GPU is lost"})
+    lost = NvmlSnapshot("550", (reading(0),), {1: "NVML: GPU is lost"})
     assert health(lost, marks)[SECOND] == FATAL
     assert health(lost, marks[1:])[SECOND] == "NVML: GPU is lost"
 
@@ -76,7 +76,7 @@ def test_a_fatal_xid_is_named_before_a_newer_passing_one_and_before_a_lost_gpu()
     ],
 )
 def test_a_recovery_action_alone_makes_a_gpu_unhealthy(action: int, reason: str) -> None:
-    readings = Readings("580", (reading(0, recovery=0), reading(1, recovery=action)))
+    readings = NvmlSnapshot("580", (reading(0, recovery=0), reading(1, recovery=action)))
     assert health(readings) == {FIRST: None, SECOND: reason}
     assert health(readings, [mark(SECOND, 74)])[SECOND] == reason
 

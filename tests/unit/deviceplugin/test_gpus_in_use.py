@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.admit.identify import Identified, ListedPod
+from gputopo_deviceplugin.admit.identify import ContainerAllocation, ListedPod
 from gputopo_deviceplugin.admit.tracker import UsageTracker
-from gputopo_deviceplugin.admit.verify import Holder
+from gputopo_deviceplugin.admit.verify import GpuUser
 from gputopo_deviceplugin.kube import PodChange
 from gputopo_deviceplugin.podbook import PodBook
 from gputopo_deviceplugin.pods import Ask, PodKey, PodRecord
@@ -75,7 +75,7 @@ class Node:
         await asyncio.gather(following, return_exceptions=True)
 
     def grant(self, record: PodRecord, *gpus: GpuUuid, container: str = "main") -> None:
-        self.tracker.grant(Identified(record, container, gpus))
+        self.tracker.grant(ContainerAllocation(record, container, gpus))
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
-GONE = {G0: Holder(A, "main", "uid-1", "deleted")}
+GONE = {G0: GpuUser(A, "main", "uid-1", "deleted")}
 
 
 async def test_a_deleted_pod_uses_its_gpus_until_its_last_process_ends(node: Node) -> None:
@@ -91,7 +91,7 @@ async def test_a_deleted_pod_uses_its_gpus_until_its_last_process_ends(node: Nod
     node.alive = {"uid-1"}
     node.grant(pod("uid-1"), G0)
     node.tracker.see([listed(G0)])
-    assert node.tracker.users() == {G0: Holder(A, "main", "uid-1")}
+    assert node.tracker.users() == {G0: GpuUser(A, "main", "uid-1")}
     await node.know()
     node.tracker.see([])
     assert node.tracker.gone() == node.tracker.users() == node.tracker.holders([G0, G1]) == GONE
@@ -111,7 +111,7 @@ async def test_a_pod_that_ended_by_its_phase_may_still_run(node: Node) -> None:
     node.grant(pod("uid-1"), G0)
     await node.know(pod("uid-1", live=False))
     node.tracker.see([listed(G0)])
-    assert node.tracker.users() == {G0: Holder(A, "main", "uid-1", "ended")}
+    assert node.tracker.users() == {G0: GpuUser(A, "main", "uid-1", "ended")}
     node.alive = set()
     # Kubelets before 1.34 go on listing it.
     assert node.tracker.users() == node.tracker.holders([G0]) == {}
@@ -122,7 +122,7 @@ async def test_a_pod_that_kubelet_still_lists_may_yet_start_its_processes(node: 
     node.grant(pod("uid-1"), G0)
     node.tracker.see([listed(G0)])
     await node.know()
-    assert node.tracker.users() == {G0: Holder(A, "main", "uid-1")}
+    assert node.tracker.users() == {G0: GpuUser(A, "main", "uid-1")}
     assert node.tracker.gone() == {}
     node.alive = {"uid-1"}
     assert node.tracker.users() == GONE
@@ -156,11 +156,11 @@ async def test_a_pod_made_again_under_the_same_name_is_another_user(node: Node) 
     assert (A, "uid-1") in node.tracker.keys([G0])
     node.grant(pod("uid-2"), G1)
     node.tracker.see([listed(G1)])
-    assert node.tracker.users() == {**GONE, G1: Holder(A, "main", "uid-2")}
+    assert node.tracker.users() == {**GONE, G1: GpuUser(A, "main", "uid-2")}
     node.alive = set()
     node.grant(pod("uid-2"), G0)
     node.tracker.see([listed(G0, G1)])
-    own = Holder(A, "main", "uid-2")
+    own = GpuUser(A, "main", "uid-2")
     assert node.tracker.users() == node.tracker.holders([G0, G1]) == {G0: own, G1: own}
 
 
@@ -172,7 +172,7 @@ async def test_a_grant_takes_gpus_from_former_users_only(node: Node) -> None:
     node.grant(other, G1)
     await node.know(other)
     node.tracker.see([])
-    assert node.tracker.holders([G0, G1, G2]) == {**GONE, G1: Holder(other.key, "main", "uid-2")}
+    assert node.tracker.holders([G0, G1, G2]) == {**GONE, G1: GpuUser(other.key, "main", "uid-2")}
 
 
 async def test_gpus_are_of_the_container_that_was_given_them_last(node: Node) -> None:
@@ -188,10 +188,10 @@ async def test_what_kubelet_lists_of_known_pods_is_remembered(node: Node) -> Non
     await node.know(pod("uid-1"))
     node.tracker.see([listed(G0), listed(G1, key=PodKey("default", "unknown"))])
     assert node.tracker.users() == {
-        G0: Holder(A, "main", "uid-1"),
-        G1: Holder(PodKey("default", "unknown"), "main", None),
+        G0: GpuUser(A, "main", "uid-1"),
+        G1: GpuUser(PodKey("default", "unknown"), "main", None),
     }
-    assert node.tracker.holders([G0, G1]) == {G0: Holder(A, "main", "uid-1")}
+    assert node.tracker.holders([G0, G1]) == {G0: GpuUser(A, "main", "uid-1")}
     node.tracker.join()
     node.alive = {"uid-1"}
     await node.know()
@@ -203,7 +203,7 @@ async def test_before_the_pods_are_listed_nobody_counts_as_deleted(node: Node) -
     node.grant(pod("uid-1"), G0)
     node.restart()
     assert node.tracker.gone() == {}
-    assert node.tracker.holders([G0]) == {G0: Holder(A, "main", "uid-1")}
+    assert node.tracker.holders([G0]) == {G0: GpuUser(A, "main", "uid-1")}
     await node.pods.refresh({A}, 1.0)  # there is none of this name
     assert node.tracker.holders([G0]) == {}
 
@@ -211,7 +211,7 @@ async def test_before_the_pods_are_listed_nobody_counts_as_deleted(node: Node) -
 async def test_before_kubelet_listed_its_pods_none_is_forgotten(node: Node) -> None:
     node.grant(pod("uid-1"), G0)
     node.restart()
-    assert node.tracker.users() == {G0: Holder(A, "main", "uid-1")}
+    assert node.tracker.users() == {G0: GpuUser(A, "main", "uid-1")}
     await node.know()
     assert node.tracker.users() == {}
     node.alive = {"uid-1"}
@@ -235,7 +235,7 @@ async def test_a_file_that_cannot_be_written_is_counted_and_stops_nothing(node: 
     await node.know(pod("uid-1"))
     node.grant(pod("uid-1"), G0)
     assert node.failures == ["state"]
-    assert node.tracker.holders([G0]) == {G0: Holder(A, "main", "uid-1")}
+    assert node.tracker.holders([G0]) == {G0: GpuUser(A, "main", "uid-1")}
 
 
 async def test_a_grant_is_in_the_file_before_it_is_answered(node: Node) -> None:

@@ -7,10 +7,10 @@ import pytest
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.identify import (
-    Identified,
+    AdmissionRejection,
+    ContainerAllocation,
     ListedPod,
-    Question,
-    Refusal,
+    PreferenceRequest,
     identify,
     unsettled,
 )
@@ -55,48 +55,48 @@ def ask(
     *pods: PodRecord,
     must: frozenset[GpuUuid] = frozenset(),
     refused: Sequence[str] = (),
-) -> Identified | Refusal:
+) -> ContainerAllocation | AdmissionRejection:
     held = frozenset().union(*(gpus for entry in books for gpus in entry.containers.values()))
-    question = Question(frozenset(ALL) - held, must, size)
+    question = PreferenceRequest(frozenset(ALL) - held, must, size)
     known = {record.key: record for record in pods}
     return identify(question, books, known, node=NODE, refused=refused)
 
 
-def reason(outcome: Identified | Refusal) -> str:
-    assert isinstance(outcome, Refusal)
+def reason(outcome: ContainerAllocation | AdmissionRejection) -> str:
+    assert isinstance(outcome, AdmissionRejection)
     return outcome.reason
 
 
 def test_the_only_pod_without_its_gpus_is_the_one() -> None:
     a, b = pod("a", {"main": [0]}), pod("b", {"main": [2, 1]})
     books = [listed("a", main=uuids(0)), listed("b", main=uuids())]
-    assert ask(2, books, a, b) == Identified(b, "main", (ALL[2], ALL[1]))
+    assert ask(2, books, a, b) == ContainerAllocation(b, "main", (ALL[2], ALL[1]))
 
 
 def test_pods_that_want_no_gpu_do_not_matter() -> None:
     a, web = pod("a", {"main": [0]}), pod("web", {})
     books = [listed("web", main=uuids()), listed("a", main=uuids())]
-    assert ask(1, books, a, web) == Identified(a, "main", (ALL[0],))
+    assert ask(1, books, a, web) == ContainerAllocation(a, "main", (ALL[0],))
 
 
 def test_containers_are_served_in_the_order_of_the_spec() -> None:
     a = pod("a", {"first": [0], "second": [1]})
     books = [listed("a", second=uuids(), first=uuids(), log=uuids())]
-    assert ask(1, books, a) == Identified(a, "first", (ALL[0],))
+    assert ask(1, books, a) == ContainerAllocation(a, "first", (ALL[0],))
     books = [listed("a", second=uuids(), first=uuids(0), log=uuids())]
-    assert ask(1, books, a) == Identified(a, "second", (ALL[1],))
+    assert ask(1, books, a) == ContainerAllocation(a, "second", (ALL[1],))
 
 
 def test_a_pod_whose_next_container_has_another_size_is_not_meant() -> None:
     a, b = pod("a", {"first": [0, 1], "second": [2]}), pod("b", {"main": [3]})
     books = [listed("a", first=uuids(), second=uuids()), listed("b", main=uuids())]
-    assert ask(1, books, a, b) == Identified(b, "main", (ALL[3],))
+    assert ask(1, books, a, b) == ContainerAllocation(b, "main", (ALL[3],))
 
 
 def test_ended_leaving_and_refused_pods_are_not_meant() -> None:
     b = pod("b", {"main": [3]})
     books = [listed("a", main=uuids()), listed("b", main=uuids())]
-    wanted = Identified(b, "main", (ALL[3],))
+    wanted = ContainerAllocation(b, "main", (ALL[3],))
     assert ask(1, books, pod("a", {"main": [0]}, live=False), b) == wanted
     assert ask(1, books, pod("a", {"main": [0]}, leaving=True), b) == wanted
     assert ask(1, books, pod("a", {"main": [0]}), b, refused=["uid-a"]) == wanted
@@ -124,7 +124,7 @@ def test_gpus_that_kubelet_lists_with_another_pod_are_refused() -> None:
 
 def test_gpus_that_kubelet_insists_on_must_be_the_pods_own() -> None:
     a, books = pod("a", {"main": [0, 1]}), [listed("a", main=uuids())]
-    assert ask(2, books, a, must=uuids(1)) == Identified(a, "main", (ALL[0], ALL[1]))
+    assert ask(2, books, a, must=uuids(1)) == ContainerAllocation(a, "main", (ALL[0], ALL[1]))
     told = reason(ask(2, books, a, must=uuids(5)))
     assert "kubelet insists on GPU-5" in told
     assert "topology manager" not in told  # without NUMA nodes of devices it has no part in it
@@ -139,26 +139,28 @@ def test_a_gpu_given_twice_to_one_container_is_refused() -> None:
 def test_an_init_container_gets_the_first_ranks_of_the_container_that_keeps_them() -> None:
     a = pod("a", {"main": [5, 2, 0]}, init=(Ask("warm", 2, borrows=True),))
     books = [listed("a", main=uuids())]
-    assert ask(2, books, a) == Identified(a, "warm", (ALL[5], ALL[2]))
+    assert ask(2, books, a) == ContainerAllocation(a, "warm", (ALL[5], ALL[2]))
     # Kubelet hands them on: it insists on them when it asks for the next container.
-    assert ask(3, books, a, must=uuids(5, 2)) == Identified(a, "main", (ALL[5], ALL[2], ALL[0]))
+    assert ask(3, books, a, must=uuids(5, 2)) == ContainerAllocation(
+        a, "main", (ALL[5], ALL[2], ALL[0])
+    )
 
 
 def test_an_init_container_that_needs_more_gets_what_kubelet_insists_on_and_the_rest() -> None:
     init = (Ask("one", 1, borrows=True), Ask("two", 2, borrows=True))
     a = pod("a", {"main": [5, 2, 0]}, init=init)
     books = [listed("a", main=uuids())]
-    assert ask(2, books, a, must=uuids(0)) == Identified(a, "two", (ALL[5], ALL[0]))
+    assert ask(2, books, a, must=uuids(0)) == ContainerAllocation(a, "two", (ALL[5], ALL[0]))
 
 
 def test_an_init_container_borrows_from_the_sidecar_that_comes_next() -> None:
     init = (Ask("warm", 1, borrows=True), Ask("proxy", 2))
     a = replace(pod("a", {"proxy": [1, 4], "main": [5, 2]}), asks=(*init, Ask("main", 2)))
     books = [listed("a", proxy=uuids(), main=uuids())]
-    assert ask(1, books, a) == Identified(a, "warm", (ALL[1],))
-    assert ask(2, books, a, must=uuids(1)) == Identified(a, "proxy", (ALL[1], ALL[4]))
+    assert ask(1, books, a) == ContainerAllocation(a, "warm", (ALL[1],))
+    assert ask(2, books, a, must=uuids(1)) == ContainerAllocation(a, "proxy", (ALL[1], ALL[4]))
     books = [listed("a", proxy=uuids(1, 4), main=uuids())]
-    assert ask(2, books, a) == Identified(a, "main", (ALL[5], ALL[2]))
+    assert ask(2, books, a) == ContainerAllocation(a, "main", (ALL[5], ALL[2]))
 
 
 def test_an_init_container_without_enough_to_borrow_is_refused_with_what_to_do() -> None:
@@ -193,7 +195,7 @@ def test_a_running_pod_that_lost_its_record_is_meant_only_where_nobody_else_may_
     other: PodRecord | None,
 ) -> None:
     runs = replace(pod("a", {"main": [0]}), running=True)
-    assert ask(1, [listed("a", main=uuids())], runs) == Identified(runs, "main", (ALL[0],))
+    assert ask(1, [listed("a", main=uuids())], runs) == ContainerAllocation(runs, "main", (ALL[0],))
     books = [listed("a", main=uuids()), listed("x", main=uuids())]
     known = [] if other is None else [other]
     told = reason(ask(1, books, runs, *known, refused=["uid-x"]))
@@ -202,4 +204,4 @@ def test_a_running_pod_that_lost_its_record_is_meant_only_where_nobody_else_may_
         "yet: default/x"
     )
     idle = pod("x", {})
-    assert ask(1, books, runs, idle) == Identified(runs, "main", (ALL[0],))
+    assert ask(1, books, runs, idle) == ContainerAllocation(runs, "main", (ALL[0],))

@@ -3,15 +3,15 @@ from pathlib import Path
 import pytest
 
 from builders import node
-from gputopo_deviceplugin.gpus.known_topology import KnownTopology
+from gputopo_deviceplugin.gpus.known_topology import TopologyFile
 
 TOPOLOGY = node(0, 1)
 
 
 def test_the_topology_survives_the_agent(tmp_path: Path) -> None:
-    assert KnownTopology(tmp_path / "new").read() is None
-    KnownTopology(tmp_path / "new").write(TOPOLOGY)
-    again = KnownTopology(tmp_path / "new").read()
+    assert TopologyFile(tmp_path / "new").read() is None
+    TopologyFile(tmp_path / "new").write(TOPOLOGY)
+    again = TopologyFile(tmp_path / "new").read()
     assert again is not None
     assert again.fingerprint == TOPOLOGY.fingerprint
 
@@ -20,7 +20,7 @@ def test_a_file_with_something_else_is_ignored(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "topology.json").write_text('{"gpus": [{"uuid": 3}]}')
-    assert KnownTopology(tmp_path).read() is None
+    assert TopologyFile(tmp_path).read() is None
     assert "topology in the state file ignored" in caplog.text
 
 
@@ -28,7 +28,7 @@ def test_a_folder_that_cannot_be_written_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "state").write_text("a file, not a folder")
-    known = KnownTopology(tmp_path / "state")
+    known = TopologyFile(tmp_path / "state")
     known.write(TOPOLOGY)
     known.write(TOPOLOGY)
     assert caplog.text.count("topology not written") == 1

@@ -3,7 +3,7 @@ from dataclasses import replace
 from builders import node
 from gputopo.api.v1alpha1 import GPUTopologyStatus
 from gputopo_deviceplugin.admit.offer import Withheld
-from gputopo_deviceplugin.admit.verify import Holder
+from gputopo_deviceplugin.admit.verify import GpuUser
 from gputopo_deviceplugin.gpus.health import Health
 from gputopo_deviceplugin.pods import PodKey, PodsVersion
 from gputopo_deviceplugin.report.status import (
@@ -14,7 +14,7 @@ from gputopo_deviceplugin.report.status import (
     status_of,
     withdrawn,
 )
-from gputopo_deviceplugin.state import Hardware
+from gputopo_deviceplugin.state import NodeHardware
 
 TOPOLOGY = node(0, 1)
 FIRST, SECOND = (gpu.uuid for gpu in TOPOLOGY.gpus)
@@ -27,7 +27,7 @@ def seen(health: Health, newest: int = 7, needed: int = 7) -> Observed:
 
 
 def status(health: Health, before: GPUTopologyStatus, now: str) -> GPUTopologyStatus:
-    hardware = Hardware(TOPOLOGY, health, None)
+    hardware = NodeHardware(TOPOLOGY, health, None)
     return status_of(hardware, seen(health), SERVED, [], generation=3, before=before, now=now)
 
 
@@ -49,8 +49,8 @@ def test_conditions_keep_their_time_until_they_turn() -> None:
 
 def test_users_are_published_with_what_is_known_of_them() -> None:
     users = {
-        FIRST: Holder(PodKey("x", "known"), "main", "u", "deleted"),
-        SECOND: Holder(PodKey("x", "new"), "main", None),
+        FIRST: GpuUser(PodKey("x", "known"), "main", "u", "deleted"),
+        SECOND: GpuUser(PodKey("x", "new"), "main", None),
     }
     first, second = observed_gpus({FIRST: None, SECOND: "lost"}, users)
     assert (first.pod, first.pod_uid, first.healthy, first.pod_deleted) == (
@@ -68,7 +68,7 @@ def test_users_are_published_with_what_is_known_of_them() -> None:
 
 
 def test_the_first_obstacle_is_the_reason() -> None:
-    broken, well = Hardware(TOPOLOGY, {}, "no driver"), Hardware(TOPOLOGY, {}, None)
+    broken, well = NodeHardware(TOPOLOGY, {}, "no driver"), NodeHardware(TOPOLOGY, {}, None)
     withheld = Withheld("CompetingAllocator", "rival")
     assert serving_of(broken, withheld, registered=True, heard=True).reason == "CompetingAllocator"
     assert serving_of(broken, None, registered=True, heard=True).reason == "NVMLUnavailable"
@@ -92,7 +92,7 @@ def published(before: str | None, newest: int, needed: int) -> str | None:
     """Return the version in the status that follows one with ``before``, with the same GPUs."""
     first = status(HEALTHY, GPUTopologyStatus(), "t1")
     known = first.model_copy(update={"observed_pods_version": before})
-    hardware = Hardware(TOPOLOGY, HEALTHY, None)
+    hardware = NodeHardware(TOPOLOGY, HEALTHY, None)
     observed = seen(HEALTHY, newest, needed)
     after = status_of(hardware, observed, SERVED, [], generation=3, before=known, now="t2")
     return after.observed_pods_version
@@ -108,14 +108,14 @@ def test_the_published_version_changes_only_where_it_must() -> None:
 
 def test_the_newest_version_is_published_with_any_other_change() -> None:
     before = status(HEALTHY, GPUTopologyStatus(), "t1")
-    hardware = Hardware(TOPOLOGY, {**HEALTHY, SECOND: "XID 79"}, None)
+    hardware = NodeHardware(TOPOLOGY, {**HEALTHY, SECOND: "XID 79"}, None)
     observed = seen(hardware.health, newest=20, needed=7)
     after = status_of(hardware, observed, SERVED, [], generation=3, before=before, now="t2")
     assert (before.observed_pods_version, after.observed_pods_version) == ("7", "20")
 
 
 def test_before_kubelets_first_list_a_status_accounts_for_no_new_end() -> None:
-    hardware = Hardware(TOPOLOGY, HEALTHY, None)
+    hardware = NodeHardware(TOPOLOGY, HEALTHY, None)
     unlisted = Observed(observed_gpus(HEALTHY, {}), None, processes_seen=True)
 
     def published(before: GPUTopologyStatus) -> str | None:
@@ -127,7 +127,7 @@ def test_before_kubelets_first_list_a_status_accounts_for_no_new_end() -> None:
 
 
 def test_without_kubelets_cgroups_the_condition_says_what_to_do() -> None:
-    hardware = Hardware(TOPOLOGY, HEALTHY, None)
+    hardware = NodeHardware(TOPOLOGY, HEALTHY, None)
     observed = replace(seen(HEALTHY), processes_seen=False)
     before = GPUTopologyStatus()
     after = status_of(hardware, observed, SERVED, [], generation=3, before=before, now="t")

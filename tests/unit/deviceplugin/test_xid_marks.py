@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.gpus.readings import GpuReading, Readings, Xid
-from gputopo_deviceplugin.gpus.xid_store import XidMarks
+from gputopo_deviceplugin.gpus.readings import NvmlGpu, NvmlSnapshot, XidEvent
+from gputopo_deviceplugin.gpus.xid_store import XidMarkStore
 from gputopo_deviceplugin.statefile import StateFile
 from hardware_watch import Clocks
 
 GPU = GpuUuid("GPU-1")
-UNSUPPORTED = Readings("550", (GpuReading(0, GPU, 0, "0", "V100", 1, 0, 3, 16, ()),))
+UNSUPPORTED = NvmlSnapshot("550", (NvmlGpu(0, GPU, 0, "0", "V100", 1, 0, 3, 16, ()),))
 QUIET = 300.0
 DAY = 86_400.0
 
 
-def recovery(action: int) -> Readings:
-    return Readings("580", (replace(UNSUPPORTED.gpus[0], recovery_action=action),))
+def recovery(action: int) -> NvmlSnapshot:
+    return NvmlSnapshot("580", (replace(UNSUPPORTED.gpus[0], recovery_action=action),))
 
 
 class Node:
@@ -33,14 +33,14 @@ class Node:
         self.restart()
 
     def restart(self) -> None:
-        self.marks = XidMarks(
+        self.marks = XidMarkStore(
             StateFile(self.path),
             quiet_seconds=QUIET,
             monotonic=lambda: self.clocks.monotonic_seconds,
             wall=lambda: self.clocks.wall_seconds,
         )
 
-    def codes(self, readings: Readings = UNSUPPORTED) -> list[int]:
+    def codes(self, readings: NvmlSnapshot = UNSUPPORTED) -> list[int]:
         return [mark.code for mark in self.marks.after(readings).values()]
 
     def wall_time(self, plus_seconds: float = 0.0) -> str:
@@ -53,7 +53,7 @@ def node(tmp_path: Path) -> Node:
 
 
 def test_a_fatal_xid_counts_after_a_restart_of_the_agent_and_six_minutes(node: Node) -> None:
-    assert node.marks.add(Xid(GPU, 95))
+    assert node.marks.add(XidEvent(GPU, 95))
     node.restart()
     node.clocks.wait(360)
     assert node.codes() == [95]
@@ -62,7 +62,7 @@ def test_a_fatal_xid_counts_after_a_restart_of_the_agent_and_six_minutes(node: N
 
 
 def test_a_passing_xid_counts_for_the_quiet_time_also_over_a_restart(node: Node) -> None:
-    node.marks.add(Xid(GPU, 74))
+    node.marks.add(XidEvent(GPU, 74))
     node.clocks.wait(200)
     node.restart()
     node.clocks.wait(QUIET - 200.1)
@@ -74,9 +74,9 @@ def test_a_passing_xid_counts_for_the_quiet_time_also_over_a_restart(node: Node)
 
 
 def test_a_passing_xid_that_comes_again_counts_from_its_last_time(node: Node) -> None:
-    node.marks.add(Xid(GPU, 74))
+    node.marks.add(XidEvent(GPU, 74))
     node.clocks.wait(QUIET - 1)
-    node.marks.add(Xid(GPU, 74))
+    node.marks.add(XidEvent(GPU, 74))
     node.clocks.wait(QUIET - 1)
     assert node.codes() == [74]
 
@@ -85,8 +85,8 @@ def test_a_passing_xid_that_comes_again_counts_from_its_last_time(node: Node) ->
 def test_a_jump_of_the_wall_clock_neither_clears_nor_keeps_a_mark(
     node: Node, jump_seconds: float
 ) -> None:
-    node.marks.add(Xid(GPU, 95))
-    node.marks.add(Xid(GPU, 74))
+    node.marks.add(XidEvent(GPU, 95))
+    node.marks.add(XidEvent(GPU, 74))
     node.clocks.wall_seconds += jump_seconds
     assert node.codes() == [95, 74]
     node.restart()
@@ -96,51 +96,51 @@ def test_a_jump_of_the_wall_clock_neither_clears_nor_keeps_a_mark(
 
 
 def test_an_application_xid_leaves_no_mark(node: Node) -> None:
-    assert not node.marks.add(Xid(GPU, 31))
+    assert not node.marks.add(XidEvent(GPU, 31))
     assert node.codes() == []
     assert not node.path.exists()
 
 
 def test_a_passing_xid_does_not_replace_a_fatal_one(node: Node) -> None:
-    node.marks.add(Xid(GPU, 119))
-    node.marks.add(Xid(GPU, 74))
+    node.marks.add(XidEvent(GPU, 119))
+    node.marks.add(XidEvent(GPU, 74))
     node.clocks.wait(QUIET)
     assert node.codes() == [119]
 
 
 def test_marks_from_before_a_reboot_are_void(node: Node) -> None:
-    node.marks.add(Xid(GPU, 95))
+    node.marks.add(XidEvent(GPU, 95))
     node.clocks.monotonic_seconds = 10.0  # the state folder is on a disk, not on a tmpfs
     node.restart()
     assert node.codes() == []
 
 
 def test_a_recovery_action_that_ends_clears_the_fatal_mark(node: Node) -> None:
-    node.marks.add(Xid(GPU, 95))
+    node.marks.add(XidEvent(GPU, 95))
     assert node.codes(recovery(1)) == [95]
     node.restart()
     assert node.codes(UNSUPPORTED) == [95]
-    assert node.codes(Readings("580", ())) == [95]
+    assert node.codes(NvmlSnapshot("580", ())) == [95]
     assert node.codes(recovery(0)) == []
 
 
 def test_a_driver_that_never_reports_a_recovery_action_keeps_the_mark(node: Node) -> None:
-    node.marks.add(Xid(GPU, 95))
+    node.marks.add(XidEvent(GPU, 95))
     assert node.codes(recovery(0)) == [95]
     assert node.codes(recovery(0)) == [95]
 
 
 def test_a_recovery_action_that_ends_leaves_passing_marks(node: Node) -> None:
-    node.marks.add(Xid(GPU, 74))
+    node.marks.add(XidEvent(GPU, 74))
     assert node.codes(recovery(3)) == [74]
     assert node.codes(recovery(0)) == [74]
 
 
 def test_an_administrator_voids_the_marks_made_before_a_time(node: Node) -> None:
-    node.marks.add(Xid(GPU, 95))
-    node.marks.add(Xid(GPU, 74))
+    node.marks.add(XidEvent(GPU, 95))
+    node.marks.add(XidEvent(GPU, 74))
     node.clocks.wait(60)
-    node.marks.add(Xid(GPU, 79))
+    node.marks.add(XidEvent(GPU, 79))
     node.marks.reset_at(node.wall_time(-30))
     assert node.codes() == [79]
     node.restart()
@@ -149,7 +149,7 @@ def test_an_administrator_voids_the_marks_made_before_a_time(node: Node) -> None
 
 def test_an_annotation_is_applied_once(node: Node) -> None:
     node.marks.reset_at(node.wall_time(DAY))
-    node.marks.add(Xid(GPU, 95))
+    node.marks.add(XidEvent(GPU, 95))
     for _ in range(2):
         node.marks.reset_at(node.wall_time(DAY))
         assert node.codes() == [95]
@@ -158,7 +158,7 @@ def test_an_annotation_is_applied_once(node: Node) -> None:
 
 def test_the_annotation_is_compared_by_the_clock_of_now(node: Node) -> None:
     node.clocks.wall_seconds += 10 * 365 * DAY
-    node.marks.add(Xid(GPU, 95))
+    node.marks.add(XidEvent(GPU, 95))
     node.clocks.wall_seconds -= 10 * 365 * DAY
     node.clocks.wait(60)
     node.marks.reset_at(node.wall_time(-61))
@@ -171,7 +171,7 @@ def test_the_annotation_is_compared_by_the_clock_of_now(node: Node) -> None:
 def test_an_annotation_that_is_no_time_is_ignored(
     node: Node, value: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    node.marks.add(Xid(GPU, 95))
+    node.marks.add(XidEvent(GPU, 95))
     node.marks.reset_at(value)
     node.marks.reset_at(value)
     assert node.codes() == [95]
@@ -180,7 +180,7 @@ def test_an_annotation_that_is_no_time_is_ignored(
 
 
 def test_the_file_shows_when_each_xid_came(node: Node) -> None:
-    node.marks.add(Xid(GPU, 95))
+    node.marks.add(XidEvent(GPU, 95))
     [mark] = json.loads(node.path.read_text())["marks"]
     assert mark["gpu"] == GPU
     assert mark["xid"] == 95
@@ -191,12 +191,12 @@ def test_the_file_shows_when_each_xid_came(node: Node) -> None:
 def test_a_file_that_cannot_be_read_is_reported_and_replaced(
     node: Node, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    node.marks.add(Xid(GPU, 95))
+    node.marks.add(XidEvent(GPU, 95))
     node.path.write_text(text)
     node.restart()
     assert node.codes() == []
     assert any(one.levelno == logging.ERROR for one in caplog.records)
-    node.marks.add(Xid(GPU, 79))
+    node.marks.add(XidEvent(GPU, 79))
     node.restart()
     assert node.codes() == [79]
 
@@ -205,7 +205,7 @@ def test_a_folder_that_cannot_be_written_costs_only_the_restart(
     node: Node, caplog: pytest.LogCaptureFixture
 ) -> None:
     node.path.parent.write_text("a file where the folder belongs")
-    node.marks.add(Xid(GPU, 95))
+    node.marks.add(XidEvent(GPU, 95))
     assert node.codes() == [95]
     assert "XID marks not written" in caplog.text
     node.path.parent.unlink()
