@@ -12,7 +12,7 @@ from benchmarks.table import show
 from gputopo.sizing.catalogue import ALLOCATIONS, KEEP_SHARES
 from gputopo.sizing.model import Ask, Outcome, Server, proportional_throughput
 from gputopo.sizing.opt import upper_bound
-from gputopo_cli.synergy_runs import stage
+from gputopo_cli.synergy.setup import stage
 from gputopo_simulate.synergy.run import servers_of
 
 _INSTANCES: Final = 600

@@ -9,7 +9,7 @@ from benchmarks.options import Options
 from benchmarks.table import show
 from gputopo.topology.catalogue import named
 from gputopo.topology.model import NodeTopology
-from gputopo_cli.synergy_runs import Course, stage
+from gputopo_cli.synergy.setup import Course, stage
 from gputopo_simulate.mapa.generate import Mix, generate
 from gputopo_simulate.mapa.run import Settings
 from gputopo_simulate.mapa.run import run as simulate

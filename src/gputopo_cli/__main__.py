@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from gputopo_cli.errors import InputError, is_refusal
+from gputopo_cli.shared.errors import InputError, is_refusal
 
 FAILED: Final = 1
 BAD_INPUT: Final = 2

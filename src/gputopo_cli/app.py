@@ -4,16 +4,14 @@ from typing import Annotated
 
 import typer
 
-from gputopo_cli.commands import (
-    bandwidth,
-    compare,
-    doctor,
-    place,
-    simulate,
-    synergy,
-    topology,
-    who_has,
-)
+from gputopo_cli.bandwidth import command as bandwidth
+from gputopo_cli.cluster import doctor_command as doctor
+from gputopo_cli.cluster import who_has_command as who_has
+from gputopo_cli.place import command as place
+from gputopo_cli.simulate import compare_command as compare
+from gputopo_cli.simulate import simulate_command as simulate
+from gputopo_cli.synergy import command as synergy
+from gputopo_cli.topology import command as topology
 
 app = typer.Typer(
     pretty_exceptions_enable=False,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from gputopo_cli.errors import InputError
+from gputopo_cli.shared.errors import InputError
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

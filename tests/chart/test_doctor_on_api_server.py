@@ -20,7 +20,7 @@ from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.topology import catalogue
 from gputopo.topology.published import to_spec
-from gputopo_cli.doctor.installation import POLICIES
+from gputopo_cli.cluster.doctor.installation import POLICIES
 from helmchart import CHART, Helm
 
 SYSTEM = "/api/v1/namespaces/gputopo-system"

@@ -4,7 +4,7 @@ import pytest
 
 from canned_api import CannedApi, Document
 from command_line import Command
-from gputopo_cli.doctor.configuration import seconds
+from gputopo_cli.cluster.doctor.configuration import seconds
 from healthy_cluster import CONFIG_MAPS, CONFIGURATION, DEPLOYMENTS, PODS
 from spoiling import (
     OPERATOR,

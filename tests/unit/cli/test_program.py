@@ -15,7 +15,7 @@ import gputopo_cli.__main__ as program
 from command_line import Command, process
 from gputopo.topology.model import TopologyError
 from gputopo_cli.app import app
-from gputopo_cli.errors import InputError, is_refusal
+from gputopo_cli.shared.errors import InputError, is_refusal
 
 PROGRAM = Path(sys.executable).with_name("gputopo")
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from command_line import Command
-from gputopo_cli.figures import short
+from gputopo_cli.shared.figures import short
 
 MAPA = Path(__file__).parents[2] / "data/mapa"
 JOBS = MAPA / "jobs_seed1.csv"

@@ -9,7 +9,7 @@ import pytest
 
 from command_line import Command, process
 from gputopo.sizing import catalogue, orders
-from gputopo_cli.commands import synergy
+from gputopo_cli.synergy import command as synergy
 from synergy_models import EXAMPLES, SHIPPED
 
 DYNAMIC = EXAMPLES / "synergy-dynamic.csv"

@@ -1,1 +1,0 @@
-"""What the commands do: read the input, ask the core, write the answer."""

@@ -1,0 +1,1 @@
+"""``gputopo bandwidth``: list bandwidth models and fit one to measurements."""

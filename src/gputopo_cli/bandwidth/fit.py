@@ -1,0 +1,100 @@
+"""What ``gputopo bandwidth`` says."""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from gputopo.bandwidth.fit import Errors, Fit
+from gputopo.bandwidth.fit import fit as regression
+from gputopo.bandwidth.fitted import to_document
+from gputopo.bandwidth.models import MODELS
+from gputopo.bandwidth.samples import read_samples
+from gputopo_cli.shared import output
+from gputopo_cli.shared.files import read_text
+from gputopo_cli.topology import load as sources
+
+_TERMS: Final = (
+    *("x", "y", "z", "1/(x+1)", "1/(y+1)", "1/(z+1)", "xy", "yz", "zx"),
+    *("1/(xy+1)", "1/(yz+1)", "1/(zx+1)", "xyz", "1/(xyz+1)"),
+)
+"""Of equation 2, in the paper's order."""
+
+_ABOUT: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        "eq2": (
+            "MAPA's regression on measurements of one DGX-1 V100",
+            "rings of 2 to 5 GPUs; single and double NVLink 2, PCIe 3 x16",
+        ),
+        "physical": (
+            "the narrowest cut through the links, and the ports of each GPU",
+            "everything; the default where eq2 may not be used",
+        ),
+        "aggregate": ("the sum over the pattern's edges (MAPA, equation 1)", "everything"),
+    }
+)
+
+
+def list_models(form: str) -> None:
+    """Write the models that have a name."""
+    about = [(name, *_ABOUT[name]) for name in MODELS]
+    if form == "json":
+        keys = ("name", "what", "domain")
+        output.write_json([dict(zip(keys, one, strict=True)) for one in about])
+    else:
+        output.show([output.table("MODEL", "WHAT IT IS", "WHERE IT MAY BE USED", rows=about)])
+
+
+def fit(samples: str, topology: str | None, form: str, output_file: str | None) -> None:
+    """Write what a regression gives, and its model to a file.
+
+    Raises:
+        InputError: on files that cannot be read or written.
+        SampleError: on samples that cannot be used.
+        TopologyError: on a topology that is none.
+    """
+    where = None if topology is None else sources.find(topology).topology
+    result = regression(read_samples(read_text(samples, "samples"), where))
+    if output_file is not None:
+        output.write(to_document(result).rstrip(), output_file)
+    if form == "json":
+        output.write(to_document(result).rstrip())
+    else:
+        output.show(_lines(result, output_file))
+
+
+def _lines(result: Fit, output_file: str | None) -> Iterator[RenderableType]:
+    sizes = ", ".join(map(str, result.sizes))
+    head = f"equation 2 fitted to {result.samples} samples: {result.mixes} link mixes"
+    yield Text(f"{head}, rings of {sizes} GPUs", "bold")
+    links = (result.classes.double, result.classes.single, result.classes.pcie)
+    for letter, link in zip("xyz", links, strict=True):
+        yield Text(f"{letter}: {link or 'none in the samples'}")
+    yield Text()
+    yield output.table("TERM", "COEFFICIENT>", rows=_coefficients(result))
+    yield Text()
+    columns = ("ERROR", "RELATIVE>", "RMSE GB/s>", "MAE GB/s>")
+    yield output.table(*columns, rows=_errors(result))
+    for warning in result.warnings:
+        yield Text(f"warning: {warning}", "yellow")
+    if output_file is not None:
+        yield Text(f"written to {output_file}; use it with --model {output_file}")
+
+
+def _coefficients(result: Fit) -> Iterator[tuple[str, str]]:
+    for term, coefficient in zip(_TERMS, result.coefficients, strict=True):
+        yield term, f"{coefficient:.3f}"
+
+
+def _errors(result: Fit) -> Iterator[tuple[str, ...]]:
+    yield "on the samples", *_figures(result.within)
+    if result.unseen is not None:
+        yield f"on link mixes not seen ({result.folds} folds)", *_figures(result.unseen)
+
+
+def _figures(errors: Errors) -> tuple[str, ...]:
+    return tuple(
+        f"{value:.4f}" for value in (errors.relative, errors.rmse_gb_per_s, errors.mae_gb_per_s)
+    )

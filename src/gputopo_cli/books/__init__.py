@@ -1,1 +1,0 @@
-"""Who has which GPU: the scheduler's books beside kubelet's. Pure."""

@@ -1,0 +1,1 @@
+"""Commands that read a cluster: ``gputopo who-has`` and ``gputopo doctor``."""

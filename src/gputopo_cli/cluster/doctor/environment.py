@@ -1,0 +1,53 @@
+"""Check of the pods' environment: variables that replace those that the node agent sets.
+
+What envFrom and the image bring is not in the pod's spec, and the configuration of NVIDIA's
+runtime is a file on the node: neither can be read through the API server.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from gputopo.api.names import CUDA_VISIBLE_DEVICES, HIDING_VALUES, NVIDIA_VISIBLE_DEVICES
+from gputopo_cli.cluster.doctor import installed
+from gputopo_cli.cluster.doctor.model import Finding, Kind, Snapshot, error, titled, warning
+from gputopo_cli.kube import Document
+
+_CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
+
+
+def environment(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield pods on nodes with our GPUs that choose GPUs by environment variables."""
+    nodes = {topology["metadata"]["name"] for topology in snapshot[Kind.TOPOLOGIES]}
+    resource = installed.resource(snapshot)
+    agents = installed.parts(snapshot, Kind.PODS, "deviceplugin")
+    for pod in snapshot[Kind.PODS]:
+        ended = (pod.get("status") or {}).get("phase") in _ENDED
+        if pod["spec"].get("nodeName") in nodes and not ended and pod not in agents:
+            yield from _overrides(pod, resource)
+
+
+def _overrides(pod: Document, resource: str) -> Iterator[Finding]:
+    for container in _containers(pod):
+        has_gpus = resource in ((container.get("resources") or {}).get("limits") or {})
+        for entry in container.get("env") or ():
+            name, value = entry["name"], entry.get("value") or ""
+            hides = "valueFrom" not in entry and value in HIDING_VALUES
+            if name == NVIDIA_VISIBLE_DEVICES and not hides:
+                said = "a value from elsewhere" if "valueFrom" in entry else repr(value)
+                problem = (
+                    f"container {container['name']} sets {name} to {said}: where NVIDIA's runtime "
+                    "accepts it, the container sees GPUs of other pods"
+                )
+                todo = (
+                    "leave it out, unless this monitors all GPUs; runtime setting: docs/runtime.md"
+                )
+                yield (error if has_gpus else warning)(titled("Pod", pod), problem, todo)
+            elif name == CUDA_VISIBLE_DEVICES and has_gpus:
+                problem = f"container {container['name']} sets {name}: its rank order is lost"
+                yield error(titled("Pod", pod), problem, "leave it out: gputopo sets it")
+
+
+def _containers(pod: Document) -> Iterator[Document]:
+    for field in _CONTAINERS:
+        yield from pod["spec"].get(field) or ()

@@ -1,0 +1,184 @@
+"""Checks of what the chart installs: definitions, policies, workloads, versions."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from gputopo.api.names import GROUP, VERSION
+from gputopo_cli.cluster.doctor import installed
+from gputopo_cli.cluster.doctor.configuration import CONTAINER
+from gputopo_cli.cluster.doctor.model import (
+    Finding,
+    Kind,
+    Snapshot,
+    error,
+    titled,
+    warning,
+)
+from gputopo_cli.kube import Document
+
+DEFINITIONS: Final = tuple(
+    f"{kind}.{GROUP}" for kind in ("gpujobs", "gpuprofiles", "gputopologies")
+)
+
+POLICIES: Final = (
+    "own-leases",
+    "own-topology",
+    "placement-annotations",
+    "scheduler-name",
+    "environment",
+)
+_INSTALL: Final = "install the chart: docs/install.md"
+_APPLY: Final = "kubectl apply --server-side -f crds/"
+_LEAST: Final = (1, 31)
+"""The first Kubernetes that has all that the chart needs."""
+
+_RELEASE: Final = re.compile(r"v?(\d+)\.(\d+)\.\S+")
+_PROGRAMS: Final = ("operator", "extender", "deviceplugin")
+"""Containers that run a program of ours, by name."""
+
+
+def definitions(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield kinds of this version that the cluster does not serve and store."""
+    there = {document["metadata"]["name"]: document for document in snapshot[Kind.DEFINITIONS]}
+    for name in DEFINITIONS:
+        problem = _definition_problem(there.get(name))
+        if problem is not None:
+            yield error(f"CustomResourceDefinition {name}", problem, _APPLY)
+
+
+def _definition_problem(definition: Document | None) -> str | None:
+    if definition is None:
+        return "is missing"
+    versions = {each["name"]: each for each in definition["spec"]["versions"]}
+    ours = versions.get(VERSION)
+    if ours is None or not (ours["served"] and ours["storage"]):
+        return f"does not serve and store {VERSION}; it has {', '.join(versions)}"
+    conditions = (definition.get("status") or {}).get("conditions") or ()
+    if not any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
+        return "is not established"
+    return None
+
+
+def policies(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield admission policies that are missing or let forged placements pass."""
+    bindings, there = snapshot[Kind.BINDINGS], snapshot[Kind.POLICIES]
+    if not there:
+        problem = "there are none of ours: whoever may change a pod can give it any GPU of its node"
+        todo = installed.upgrade(snapshot, "admissionPolicies.enabled=true")
+        yield warning("ValidatingAdmissionPolicies", problem, todo)
+        return
+    upgrade = installed.upgrade(snapshot)
+    for part in POLICIES:
+        if not any(policy["metadata"]["name"].endswith(f"-{part}") for policy in there):
+            yield error(f"ValidatingAdmissionPolicy gputopo-{part}", "is missing", upgrade)
+    for policy in there:
+        name = policy["metadata"]["name"]
+        for kind, problem in _policy_problems(policy, bindings):
+            # What somebody else has changed Helm does not take back.
+            todo = f"kubectl delete --ignore-not-found {kind.lower()} {name} && {upgrade}"
+            yield error(f"{kind} {name}", problem, todo)
+
+
+def _policy_problems(policy: Document, bindings: Sequence[Document]) -> Iterator[tuple[str, str]]:
+    if policy["spec"].get("failurePolicy") != "Fail":
+        problem = "lets everything pass where it cannot be evaluated: failurePolicy is not Fail"
+        yield "ValidatingAdmissionPolicy", problem
+    denies = any(
+        binding["spec"]["policyName"] == policy["metadata"]["name"]
+        and "Deny" in binding["spec"]["validationActions"]
+        for binding in bindings
+    )
+    if not denies:
+        yield "ValidatingAdmissionPolicyBinding", "does not deny what its policy refuses"
+
+
+def workloads(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield what of operator, scheduler and agents is missing, not ready or half rolled out."""
+    for kind, word, component in (
+        (Kind.DEPLOYMENTS, "Deployment", "operator"),
+        (Kind.DEPLOYMENTS, "Deployment", "scheduler"),
+        (Kind.DAEMON_SETS, "DaemonSet", "deviceplugin"),
+    ):
+        found = installed.parts(snapshot, kind, component)
+        if not found:
+            yield error(f"{word} of {component}", f"none is labelled {installed.OURS}", _INSTALL)
+        for each in found:
+            problem = _rollout(each) if kind is Kind.DAEMON_SETS else _replicas(each)
+            if problem is not None:
+                yield error(titled(word, each), problem, _describe(each, component))
+
+
+def _replicas(deployment: Document) -> str | None:
+    wanted = deployment["spec"].get("replicas", 1)
+    ready = (deployment.get("status") or {}).get("readyReplicas", 0)
+    if wanted and ready >= wanted:
+        return None
+    return f"{ready} of {wanted} replicas are ready"
+
+
+def _rollout(daemon_set: Document) -> str | None:
+    """Return what of a roll-out is missing; whether agents are ready is asked node by node."""
+    status = daemon_set.get("status") or {}
+    wanted, updated = (status.get(f"{which}NumberScheduled", 0) for which in ("desired", "updated"))
+    return None if updated >= wanted else f"{updated} of {wanted} pods are of its latest version"
+
+
+def _describe(workload: Document, component: str) -> str:
+    namespace = workload["metadata"]["namespace"]
+    return f"kubectl -n {namespace} describe pods -l app.kubernetes.io/component={component}"
+
+
+def versions(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield programs of other versions than this one, and a Kubernetes that is too old."""
+    for name, version in _versions(snapshot):
+        if version != snapshot.version:
+            problem = f"is of version {version}, and this program of {snapshot.version}"
+            todo = f"{installed.upgrade(snapshot)}, or install this program anew"
+            yield warning(name, problem, todo)
+    server = _release(snapshot[Kind.SERVER][0]["gitVersion"])
+    if server is not None and server < _LEAST:
+        problem = f"is {_dotted(server)}, older than {_dotted(_LEAST)}"
+        yield error("Kubernetes", problem, "upgrade the cluster")
+    for deployment, release in _kube_schedulers(snapshot):
+        if server is not None and release != server:
+            problem = f"runs kube-scheduler {_dotted(release)} in a cluster of {_dotted(server)}"
+            yield warning(titled("Deployment", deployment), problem, installed.upgrade(snapshot))
+
+
+def _versions(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    """Yield our programs with the image's tag where that is a version, else the chart's."""
+    for kind, word, component in (
+        (Kind.DEPLOYMENTS, "Deployment", "operator"),
+        (Kind.DEPLOYMENTS, "Deployment", "scheduler"),
+        (Kind.DAEMON_SETS, "DaemonSet", "deviceplugin"),
+    ):
+        for workload in installed.parts(snapshot, kind, component):
+            chart = installed.labels(workload).get("app.kubernetes.io/version", "")
+            for container in installed.containers(workload):
+                if container["name"] in _PROGRAMS:
+                    tag = _tag(container)
+                    version = tag.removeprefix("v") if _RELEASE.fullmatch(tag) else chart
+                    yield f"{titled(word, workload)}: {container['name']}", version
+
+
+def _kube_schedulers(snapshot: Snapshot) -> Iterator[tuple[Document, tuple[int, int]]]:
+    for deployment in installed.parts(snapshot, Kind.DEPLOYMENTS, "scheduler"):
+        for container in installed.containers(deployment):
+            release = _release(_tag(container))
+            if container["name"] == CONTAINER and release is not None:
+                yield deployment, release
+
+
+def _tag(container: Document) -> str:
+    tag: str = container["image"].partition("@")[0].rpartition("/")[2].partition(":")[2]
+    return tag
+
+
+def _release(version: str) -> tuple[int, int] | None:
+    found = _RELEASE.fullmatch(version)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def _dotted(release: tuple[int, int]) -> str:
+    return f"{release[0]}.{release[1]}"

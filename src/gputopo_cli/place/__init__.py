@@ -1,0 +1,1 @@
+"""``gputopo place``: choose GPUs of one node for one job."""

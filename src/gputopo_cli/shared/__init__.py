@@ -1,0 +1,1 @@
+"""Options, input, output and errors that all commands share."""

@@ -1,0 +1,1 @@
+"""``gputopo simulate`` and ``gputopo compare``: run job lists under placement policies."""

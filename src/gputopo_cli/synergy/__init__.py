@@ -1,0 +1,1 @@
+"""``gputopo synergy``: simulate the sizing of CPUs and memory."""

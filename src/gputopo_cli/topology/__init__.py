@@ -1,0 +1,1 @@
+"""``gputopo topology``: load node topologies and show their links as text, JSON or a picture."""
