@@ -15,5 +15,9 @@ def is_refusal(error: Exception) -> bool:
     (``TopologyError``, ``PatternError``, ``ModelError``, ...). They are told by where they are
     defined: to import them all would make help wait for the engine.
     """
-    ours = type(error).__module__.partition(".")[0] in {"gputopo", __package__}
+    ours = type(error).__module__.partition(".")[0] in {
+        "gputopo",
+        "gputopo_cli",
+        "gputopo_simulate",
+    }
     return isinstance(error, InputError) or (isinstance(error, ValueError) and ours)
