@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from gputopo.api.annotations import AnnotationError, parse_gpus
 from gputopo.api.names import GPUS_ANNOTATION, GROUP, SCHEDULER_NAME
+from gputopo.errors import InvalidInputError
 from gputopo.topology.model import GpuUuid
 
 _TERMINAL = frozenset({"Succeeded", "Failed"})
@@ -24,7 +25,7 @@ class PodKey(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
-class PlacementError(ValueError):
+class PlacementError(InvalidInputError):
     """A pod whose placement annotation is missing, unreadable or not its own."""
 
 

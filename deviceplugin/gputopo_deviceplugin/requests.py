@@ -8,8 +8,10 @@ import httpx2
 import msgspec
 from lightkube.core.exceptions import ConfigError
 
+from gputopo.errors import GputopoError
 
-class ApiServerError(Exception):
+
+class ApiServerError(GputopoError):
     """The API server refused (``status`` says how) or did not answer (None)."""
 
     def __init__(self, message: str, status: int | None = None) -> None:

@@ -20,6 +20,7 @@ from lightkube.generic_resource import GenericNamespacedResource, create_api_inf
 from lightkube.types import PatchType
 
 from gputopo.api.names import CALLED_OFF_ANNOTATION
+from gputopo.errors import GputopoError
 from gputopo_extender.pods import PodRecord, record_of
 from gputopo_extender.state.decision import Decision
 
@@ -54,7 +55,7 @@ class PodStatusDocument(NamespacedSubResource, Document):  # type: ignore[misc]
     )
 
 
-class RefusedError(Exception):
+class RefusedError(GputopoError):
     """The API server said no: nothing was changed."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -62,7 +63,7 @@ class RefusedError(Exception):
         self.status = status
 
 
-class UnansweredError(Exception):
+class UnansweredError(GputopoError):
     """No answer, or one that does not tell whether the request was carried out."""
 
 

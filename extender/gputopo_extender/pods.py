@@ -11,6 +11,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from gputopo.api.names import GROUP
+from gputopo.errors import InvalidInputError
+from gputopo.runtime.messages import first_error
 from gputopo.topology.model import MAX_INDEX
 from gputopo_extender.podspec import Container, PodObject, Resources
 from gputopo_extender.podstatus import PodStatus
@@ -19,7 +21,7 @@ _COUNT = re.compile(r"\d{1,4}")
 _WHOLE_NODE = MAX_INDEX + 1
 
 
-class PodError(ValueError):
+class PodError(InvalidInputError):
     """A pod object without the fields that every pod has."""
 
 
@@ -101,9 +103,7 @@ def record_of(document: Mapping[str, Any], resource: str) -> PodRecord | None:
     try:
         pod = PodObject.model_validate(document)
     except ValidationError as error:
-        detail = error.errors()[0]
-        field = ".".join(str(part) for part in detail["loc"])
-        raise PodError(f"pod {field}: {detail['msg']}") from None
+        raise PodError(f"pod {first_error(error)}") from None
     apps = _asked(pod.spec.containers, resource)
     inits = _asked(pod.spec.init_containers or [], resource)
     if not apps and not inits:

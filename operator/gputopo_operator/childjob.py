@@ -14,6 +14,7 @@ from gputopo.api.names import (
     NVIDIA_VISIBLE_DEVICES,
 )
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUProfileSpec
+from gputopo.errors import InvalidInputError
 from gputopo.sensitivity.resolve import resolve
 from gputopo_operator.model import GpuJob, Object, Rules
 from gputopo_operator.reading import QUEUE_LABEL
@@ -29,7 +30,7 @@ _AMOUNTS = ("requests", "limits")
 _KUEUE_PREFIX = QUEUE_LABEL.partition("/")[0] + "/"
 
 
-class SpecError(ValueError):
+class SpecError(InvalidInputError):
     """A spec that contradicts itself or asks for what gputopo cannot do yet.
 
     The message names the field, its value and what to do.

@@ -16,6 +16,7 @@ from kubernetes import client
 from urllib3.exceptions import HTTPError
 
 from gputopo.api.names import API_VERSION, GROUP, JOB_LABEL, VERSION
+from gputopo.errors import GputopoError
 from gputopo_operator.model import Event, Key, Object, Refusal
 
 _OURS: Final = f"/apis/{GROUP}/{VERSION}"
@@ -31,7 +32,7 @@ _PERMANENT: Final = {
 }
 
 
-class ApiError(Exception):
+class ApiError(GputopoError):
     """An answer of the API server that is no success; status 0 where there was none."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -49,7 +50,7 @@ class ConflictError(ApiError):
     """An object changed, appeared or went away since it was read."""
 
 
-class JobRefusedError(Exception):
+class JobRefusedError(GputopoError):
     """The API server does not take the child Job as it is."""
 
     def __init__(self, refusal: Refusal) -> None:

@@ -13,6 +13,7 @@ from gputopo.api.annotations import (
 )
 from gputopo.api.names import SENSITIVITY_ANNOTATION
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, GPUProfileSpec, GPUTopologyStatus
+from gputopo.runtime.messages import first_error
 from gputopo_operator.model import Child, Ending, GpuJob, Key, Object, Pod
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -25,9 +26,7 @@ def read_gpu_job(raw: Object) -> GpuJob:
     try:
         spec = GPUJobSpec.model_validate(raw.get("spec", {}))
     except ValidationError as error:
-        detail = error.errors()[0]
-        field = ".".join(["spec", *(str(part) for part in detail["loc"])])
-        spec_error = f"{field}: {detail['msg']} (got {str(detail['input'])[:80]!r})"
+        spec_error = first_error(error, prefix="spec")
     return GpuJob(
         key=Key(metadata["namespace"], metadata["name"]),
         uid=metadata["uid"],

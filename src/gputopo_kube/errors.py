@@ -2,8 +2,10 @@
 
 from http import HTTPStatus
 
+from gputopo.errors import GputopoError
 
-class ApiError(Exception):
+
+class ApiError(GputopoError):
     """A request to the API server failed.
 
     Attributes:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 import pynvml
 
+from gputopo.errors import GputopoError
 from gputopo_deviceplugin.gpus.readings import NvmlGpu, NvmlLink, NvmlSnapshot, XidEvent
 
 _SONAME: Final = "libnvidia-ml.so.1"
@@ -31,7 +32,7 @@ _UNSUPPORTED: Final = frozenset(
 Value = TypeVar("Value")
 
 
-class NvmlError(Exception):
+class NvmlError(GputopoError):
     """NVML as a whole does not answer: no library, no driver, or a driver that went away."""
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from gputopo.runtime.log import fields
+from gputopo.runtime.messages import first_error
 from gputopo.topology.model import NodeTopology, NumaNode, TopologyError
 from gputopo.topology.published import to_spec
 from gputopo_deviceplugin.gpus.discover import discover
@@ -113,7 +114,5 @@ def _publishable(topology: NodeTopology) -> NodeTopology:
     try:
         to_spec(topology)
     except ValidationError as error:
-        detail = error.errors()[0]
-        field = ".".join(map(str, detail["loc"]))
-        raise TopologyError(f"NVML: {field}: {detail['msg']} (got {detail['input']!r})") from None
+        raise TopologyError(f"NVML: {first_error(error)}") from None
     return topology

@@ -9,7 +9,8 @@ from typing import Final
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from gputopo.runtime.quote import shown
+from gputopo.errors import GputopoError
+from gputopo.runtime.messages import quoted
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.identify import ListedPod
 from gputopo_deviceplugin.kubelet.podresources import api_pb2 as api
@@ -37,7 +38,7 @@ _TRIED_SECONDS: Final = {
 of all clients together; UNAVAILABLE for longer than a moment means that it is down."""
 
 
-class PodResourcesError(Exception):
+class PodResourcesError(GputopoError):
     """Kubelet did not list its pods."""
 
 
@@ -121,7 +122,7 @@ class PodResourcesClient:
 def _check(kind: str, allowed: re.Pattern[str], name: str) -> None:
     """Refuse what Kubernetes calls nothing of this kind: it would go into paths and messages."""
     if not allowed.fullmatch(name):
-        raise _unread(f"{shown(name)} is no name of {kind}")
+        raise _unread(f"{quoted(name)} is no name of {kind}")
 
 
 def _unread(reason: str) -> PodResourcesError:

@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gputopo.api.names import CLAIMS_ANNOTATION
 from gputopo.api.v1alpha1 import Uuid
+from gputopo.errors import InvalidInputError
+from gputopo.runtime.messages import first_error
 from gputopo.topology.model import GpuUuid
 from gputopo.wire.extender import ObjectName
 
@@ -20,7 +22,7 @@ _Text = Annotated[str, Field(min_length=1)]
 _Version = Annotated[str, Field(pattern=r"^[0-9]{1,19}$")]
 
 
-class ClaimsError(ValueError):
+class ClaimsError(InvalidInputError):
     """Claims that cannot be read; the message names the field."""
 
 
@@ -72,11 +74,7 @@ def parse_claims(annotations: Mapping[str, str]) -> tuple[Claim, ...]:
     try:
         pods = _Claims.model_validate_json(text).pods
     except ValidationError as error:
-        detail = error.errors()[0]
-        where = ".".join(str(part) for part in detail["loc"])
-        raise ClaimsError(
-            f"annotation {CLAIMS_ANNOTATION}: {where or 'value'}: {detail['msg']}"
-        ) from None
+        raise ClaimsError(f"annotation {CLAIMS_ANNOTATION}: {first_error(error)}") from None
     return tuple(
         Claim(
             pod.uid, pod.namespace, pod.name, pod.version, pod.node, tuple(map(GpuUuid, pod.gpus))

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from gputopo.api.names import READY_CONDITION
 from gputopo.api.v1alpha1 import Condition, GPUTopologySpec, GPUTopologyStatus, ObservedGpu
+from gputopo.runtime.messages import first_error
 from gputopo.topology.model import GpuIndex, GpuMask, GpuUuid, NodeTopology, TopologyError, mask_of
 from gputopo.topology.published import from_spec
 
@@ -70,7 +71,7 @@ def node_of(document: Mapping[str, Any]) -> NodeRecord | Unreadable:
         topology = from_spec(GPUTopologySpec.model_validate(document.get("spec") or {}))
         status = GPUTopologyStatus.model_validate(document.get("status") or {})
     except ValidationError as error:
-        return Unreadable(node, _shorten(_first(error)))
+        return Unreadable(node, _shorten(first_error(error)))
     except TopologyError as error:
         return Unreadable(node, _shorten(str(error)))
     return NodeRecord(
@@ -117,12 +118,6 @@ def _holders(topology: NodeTopology, gpus: list[ObservedGpu]) -> tuple[Holder, .
 
 def _version(text: str | None) -> int | None:
     return None if text is None else int(text)
-
-
-def _first(error: ValidationError) -> str:
-    detail = error.errors()[0]
-    field = ".".join(str(part) for part in detail["loc"])
-    return f"{field}: {detail['msg']}"
 
 
 def _shorten(reason: str) -> str:

@@ -10,7 +10,9 @@ from aiohttp.typedefs import Handler, Middleware
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel, ValidationError
 
+from gputopo.errors import InvalidInputError
 from gputopo.runtime.log import fields
+from gputopo.runtime.messages import first_error
 from gputopo.wire.extender import ExtenderArgs, ExtenderBindingArgs, ExtenderPreemptionArgs
 from gputopo_extender.pods import PodError
 from gputopo_extender.verbs.evaluation_cache import NotReadyError
@@ -30,7 +32,7 @@ _log = logging.getLogger(__name__)
 Body = TypeVar("Body", bound=BaseModel)
 
 
-class BadBodyError(ValueError):
+class BadBodyError(InvalidInputError):
     """A request body that is not what the verb takes."""
 
 
@@ -138,9 +140,7 @@ async def _body(request: web.Request, model: type[Body]) -> Body:
     try:
         return model.model_validate_json(await request.read())
     except ValidationError as error:
-        detail = error.errors()[0]
-        field = ".".join(str(part) for part in detail["loc"])
-        raise BadBodyError(f"{field or 'body'}: {detail['msg']}") from None
+        raise BadBodyError(f"body: {first_error(error)}") from None
 
 
 def _json(answer: Any) -> web.Response:  # noqa: ANN401 - whatever JSON the verb answers with

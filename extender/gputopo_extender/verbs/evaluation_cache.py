@@ -13,6 +13,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 from weakref import WeakValueDictionary
 
+from gputopo.errors import GputopoError
 from gputopo.patterns.model import Pattern
 from gputopo_extender.verbs.evaluation import Answer, Known
 from gputopo_extender.verbs.request import Shape
@@ -24,7 +25,7 @@ WorkOut = Callable[[AbstractSet[Known], Shape], dict[Hashable, Answer]]
 _Kept = dict[Hashable, Answer]
 
 
-class NotReadyError(Exception):
+class NotReadyError(GputopoError):
     """Working the answers out takes longer than the caller may wait; it goes on."""
 
 

@@ -23,9 +23,11 @@ from gputopo.api.names import (
     SENSITIVITY_ANNOTATION,
 )
 from gputopo.api.v1alpha1 import Edge, Uuid
+from gputopo.errors import InvalidInputError
+from gputopo.runtime.messages import first_error, quoted
 
 
-class AnnotationError(ValueError):
+class AnnotationError(InvalidInputError):
     """An annotation with a wrong value; the message names it, the value and what is allowed."""
 
 
@@ -84,7 +86,6 @@ class PlacementAnnotation(_Document):
 
 
 _EDGES = TypeAdapter(list[Edge])
-_LONGEST_SHOWN = 80
 _Word = TypeVar("_Word", bound=StrEnum)
 _Text = TypeVar("_Text", bound=_Document)
 
@@ -144,7 +145,7 @@ def _word(annotations: Mapping[str, str], name: str, words: type[_Word]) -> _Wor
         return words(value)
     except ValueError:
         allowed = ", ".join(words)
-        raise AnnotationError(f"{name}: {_shown(value)} is not one of {allowed}") from None
+        raise AnnotationError(f"{name}: {quoted(value)} is not one of {allowed}") from None
 
 
 def _edges(annotations: Mapping[str, str], pattern: PatternKind) -> tuple[Edge, ...]:
@@ -161,7 +162,7 @@ def _edges(annotations: Mapping[str, str], pattern: PatternKind) -> tuple[Edge, 
         edges = tuple(_EDGES.validate_json(text, strict=True))
     except ValidationError as error:
         raise AnnotationError(
-            f"{EDGES_ANNOTATION}: {_first(error)}; allowed is a JSON list of "
+            f"{EDGES_ANNOTATION}: {first_error(error)}; allowed is a JSON list of "
             '{"from": rank, "to": rank, "weight": 1..1000}'
         ) from None
     if not edges:
@@ -176,19 +177,4 @@ def _document(annotations: Mapping[str, str], name: str, model: type[_Text]) -> 
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
-        raise AnnotationError(f"{name}: {_first(error)}") from None
-
-
-def _first(error: ValidationError) -> str:
-    detail = error.errors()[0]
-    where = _cut(".".join(str(part) for part in detail["loc"]))
-    return f"{where or 'value'}: {detail['msg']} (got {_shown(detail['input'])})"
-
-
-def _shown(value: object) -> str:
-    """Return a value as a message shows it: short enough to leave room for what is allowed."""
-    return repr(_cut(str(value)))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "..."
+        raise AnnotationError(f"{name}: {first_error(error)}") from None

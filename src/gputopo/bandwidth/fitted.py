@@ -22,6 +22,7 @@ from gputopo.bandwidth.link_mix import (
 from gputopo.bandwidth.model import ModelError
 from gputopo.patterns.model import Pattern
 from gputopo.patterns.table import EmbeddingTable
+from gputopo.runtime.messages import first_error
 from gputopo.topology.model import NodeTopology
 
 NAME: Final = "fitted"
@@ -75,9 +76,7 @@ def from_document(text: str | bytes) -> FittedModel:
     try:
         return _Document.model_validate_json(text).model()
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(map(str, first["loc"])) or "file"
-        raise ModelError(f"model: {field}: {first['msg']} (found {first['input']!r:.80})") from None
+        raise ModelError(f"model: {first_error(error)}") from None
 
 
 class _Part(BaseModel):

@@ -6,12 +6,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gputopo.errors import InvalidInputError
 from gputopo.patterns.model import Pattern
 from gputopo.patterns.table import EmbeddingTable
 from gputopo.topology.model import NodeTopology
 
 
-class ModelError(ValueError):
+class ModelError(InvalidInputError):
     """A model that is not known, or that is asked for outside its domain."""
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gputopo.api.enums import LinkKind
 from gputopo.api.names import MAX_GPUS_PER_POD
 from gputopo.bandwidth.link_mix import DGX1_V100, LinkClass, LinkClasses, link_mixes
+from gputopo.errors import InvalidInputError
 from gputopo.patterns.embedding import MAX_NODE_GPUS, embeddings
 from gputopo.patterns.model import ring
 from gputopo.topology.model import GpuIndex, NodeTopology, mask_of
@@ -24,7 +25,7 @@ _MOST_GB_PER_S: Final = 1e6
 _MOST_SHOWN: Final = 80
 
 
-class SampleError(ValueError):
+class SampleError(InvalidInputError):
     """Samples that cannot be used; the message names the line, the column and the value."""
 
 

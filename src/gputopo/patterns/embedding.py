@@ -22,6 +22,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from gputopo.errors import InvalidInputError
 from gputopo.patterns.bound import bounds
 from gputopo.patterns.exact import best_embeddings
 from gputopo.patterns.graph import link_weights
@@ -48,7 +49,7 @@ _MOST: Final = 2**53
 _Found = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
 
 
-class EmbeddingError(ValueError):
+class EmbeddingError(InvalidInputError):
     """A node that is too big for tables over all its GPU sets, or numbers too big for them."""
 
 

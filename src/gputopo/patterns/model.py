@@ -13,9 +13,10 @@ from typing import Final, NamedTuple
 from gputopo.api.enums import PatternKind
 from gputopo.api.names import MAX_GPUS_PER_POD
 from gputopo.api.v1alpha1 import Edge
+from gputopo.errors import InvalidInputError
 
 
-class PatternError(ValueError):
+class PatternError(InvalidInputError):
     """A pattern that cannot be; the message names the field and the value."""
 
 

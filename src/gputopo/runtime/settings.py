@@ -7,6 +7,8 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from gputopo.errors import InvalidInputError
+
 # Kubernetes sets these, after our prefix, in every container beside a Service named as the program.
 _SERVICE_LINK = re.compile(r"SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?")
 
@@ -14,7 +16,7 @@ Port = Annotated[int, Field(ge=0, le=65535)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class SettingsError(ValueError):
+class SettingsError(InvalidInputError):
     """A setting that is missing, does not exist or has a wrong value; the message names it."""
 
 

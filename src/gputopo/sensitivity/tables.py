@@ -5,12 +5,13 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from gputopo.runtime.quote import shown
+from gputopo.errors import InvalidInputError
+from gputopo.runtime.messages import quoted
 
 _MOST = 1e15
 
 
-class TableError(ValueError):
+class TableError(InvalidInputError):
     """A table that cannot be used; the message names what it is, line, column and value."""
 
 
@@ -59,9 +60,9 @@ class Row(NamedTuple):
         try:
             value = reader(text if plain else "")
         except ValueError:
-            raise self.refusal(column, f"{shown(text)} is not a {kind}") from None
+            raise self.refusal(column, f"{quoted(text)} is not a {kind}") from None
         if not (math.isfinite(value) and least <= value <= most):
-            raise self.refusal(column, f"{shown(text)} is not in {least:g}..{most:g}")
+            raise self.refusal(column, f"{quoted(text)} is not in {least:g}..{most:g}")
         return value
 
 
@@ -85,7 +86,7 @@ def rows(
     for column in wanted:
         if column not in header:
             raise TableError(
-                f"{table}: line {line}: no column {column} in {shown(','.join(header))}"
+                f"{table}: line {line}: no column {column} in {quoted(','.join(header))}"
             )
         if header.count(column) > 1:
             raise TableError(f"{table}: line {line}: column {column} is there twice")

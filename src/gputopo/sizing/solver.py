@@ -7,6 +7,8 @@ from itertools import accumulate
 from types import ModuleType
 from typing import Final, TypeAlias
 
+from gputopo.errors import GputopoError
+
 Column: TypeAlias = Sequence[tuple[int, float]]
 """Where a variable stands: rows, and its factor in each."""
 
@@ -19,7 +21,7 @@ _OPTIONS: Final = {
 }
 
 
-class SolverMissingError(RuntimeError):
+class SolverMissingError(GputopoError):
     """HiGHS is not installed."""
 
 

@@ -14,6 +14,7 @@ from pydantic.alias_generators import to_camel
 
 from gputopo.api.enums import Ancestor, LinkKind
 from gputopo.api.v1alpha1 import Memory
+from gputopo.runtime.messages import first_error
 from gputopo.topology.boards import NVLINKS_OF_A_GPU, pcie_version_beside
 from gputopo.topology.model import (
     MAX_INDEX,
@@ -26,7 +27,6 @@ from gputopo.topology.model import (
 )
 from gputopo.topology.quantity import parse_bytes
 from gputopo.topology.rates import PCIE_LANES, PCIE_X16_MB_PER_S, link_rate_mb_per_s
-from gputopo.topology.refusal import refused
 
 _NAMESPACE: Final = uuid5(NAMESPACE_DNS, "handwritten.gputopo.io")
 
@@ -93,7 +93,7 @@ def topology_of_file(document: object, name: str) -> NodeTopology:
         file = _Handwritten.model_validate(document)
     except ValidationError as error:
         known = [field.alias or "" for field in _Handwritten.model_fields.values()]
-        raise refused(error, fields=known) from None
+        raise TopologyError(first_error(error, fields=known)) from None
     tree = _tree(file)
     nvlinks = _nvlinks(file)
     return NodeTopology(

@@ -7,11 +7,11 @@ from typing import Final
 from pydantic import ValidationError
 
 from gputopo.api.v1alpha1 import GPUTopologySpec
+from gputopo.runtime.messages import first_error
 from gputopo.topology.handwritten import topology_of_file
 from gputopo.topology.model import NodeTopology, TopologyError
 from gputopo.topology.published import from_spec
 from gputopo.topology.recorded import topology_of_recording
-from gputopo.topology.refusal import refused
 from gputopo.topology.topo_matrix import has_matrix
 
 _KIND: Final = "GPUTopology"
@@ -97,4 +97,4 @@ def _of_object(document: object) -> NodeTopology:
     try:
         return from_spec(GPUTopologySpec.model_validate(document.get("spec")))
     except ValidationError as error:
-        raise refused(error, prefix="spec") from None
+        raise TopologyError(first_error(error, prefix="spec")) from None

@@ -13,6 +13,7 @@ from itertools import combinations
 from typing import NewType
 
 from gputopo.api.enums import Ancestor, LinkKind
+from gputopo.errors import InvalidInputError
 
 GpuIndex = NewType("GpuIndex", int)
 GpuUuid = NewType("GpuUuid", str)
@@ -22,7 +23,7 @@ GpuMask = NewType("GpuMask", int)
 MAX_INDEX = 63
 
 
-class TopologyError(ValueError):
+class TopologyError(InvalidInputError):
     """A topology that contradicts itself; the message names the field and the value."""
 
 

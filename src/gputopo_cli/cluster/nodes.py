@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from gputopo.api.v1alpha1 import Condition, GPUTopologySpec, GPUTopologyStatus, ObservedGpu
+from gputopo.runtime.messages import first_error
 from gputopo.topology.model import TopologyError
 from gputopo.topology.published import from_spec
-from gputopo.topology.refusal import refused
 from gputopo_cli.kube import Document
 
 
@@ -39,13 +39,13 @@ def node_of(document: Document) -> Node:
     try:
         topology = from_spec(GPUTopologySpec.model_validate(document.get("spec") or {}))
     except ValidationError as error:
-        return Node(name, fault=str(refused(error, prefix="spec")))
+        return Node(name, fault=first_error(error, prefix="spec"))
     except TopologyError as error:
         return Node(name, fault=str(error))
     try:
         status = GPUTopologyStatus.model_validate(document.get("status") or {})
     except ValidationError as error:
-        return Node(name, fault=str(refused(error, prefix="status")))
+        return Node(name, fault=first_error(error, prefix="status"))
     return Node(
         name,
         {str(uuid): int(index) for uuid, index in topology.index_of.items()},

@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from gputopo.api.names import GROUP, VERSION
-from gputopo.runtime.quote import shown
+from gputopo.runtime.messages import quoted
 from gputopo_cli.cluster.nodes import Node, node_of
 from gputopo_cli.cluster.pods import Pod, pod_of
 from gputopo_cli.cluster.usage import Row, rows
@@ -51,17 +51,19 @@ def answer(question: Question, nodes: Sequence[Node], pods: Sequence[Pod]) -> li
     if question.node:
         if question.node not in {*(node.name for node in nodes), *(row.node for row in found)}:
             raise InputError(
-                f"node: {shown(question.node)}: the cluster has no GPUTopology of this name"
+                f"node: {quoted(question.node)}: the cluster has no GPUTopology of this name"
             )
         found = [row for row in found if row.node == question.node]
     if question.gpu:
         found = [row for row in found if question.gpu in {row.uuid, str(row.index)}]
         if not found:
-            raise InputError(f"gpu: {shown(question.gpu)} is neither UUID nor index of a GPU there")
+            raise InputError(
+                f"gpu: {quoted(question.gpu)} is neither UUID nor index of a GPU there"
+            )
     if question.pod:
         found = [row for row in found if f"{row.namespace}/{row.pod}" == question.pod]
         if not found and question.pod not in {f"{pod.namespace}/{pod.name}" for pod in pods}:
-            raise InputError(f"pod: {shown(question.pod)} is no NAMESPACE/NAME of a pod there")
+            raise InputError(f"pod: {quoted(question.pod)} is no NAMESPACE/NAME of a pod there")
     return found
 
 

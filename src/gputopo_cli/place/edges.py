@@ -5,7 +5,7 @@ from typing import Final
 
 from gputopo.api.names import MAX_GPUS_PER_POD
 from gputopo.api.v1alpha1 import Edge
-from gputopo.runtime.quote import shown
+from gputopo.runtime.messages import quoted
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.words import whole_number
 
@@ -25,7 +25,7 @@ def edge_list(text: str) -> tuple[Edge, ...]:
 def _edge(text: str) -> Edge:
     found = _EDGE.fullmatch(text)
     if found is None:
-        raise InputError(f"edges: {shown(text)} is not written as 0-1 or 0-1:2")
+        raise InputError(f"edges: {quoted(text)} is not written as 0-1 or 0-1:2")
     return Edge(
         from_=whole_number(found["from"], "edges", most=MAX_GPUS_PER_POD - 1),
         to=whole_number(found["to"], "edges", most=MAX_GPUS_PER_POD - 1),

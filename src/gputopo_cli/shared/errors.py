@@ -1,7 +1,9 @@
 """What a user did wrong, from whichever layer it is told."""
 
+from gputopo.errors import GputopoError
 
-class InputError(Exception):
+
+class InputError(GputopoError):
     """A word on the command line, or what it names, is no good: ``field: value why``.
 
     Not a ``ValueError``: the argument parser would wrap that in words of its own.

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from gputopo.runtime.quote import shown
+from gputopo.runtime.messages import quoted
 from gputopo_cli.shared.errors import InputError
 
 STANDARD_INPUT: Final = "-"
@@ -22,12 +22,12 @@ def read_text(path: str, field: str) -> str:
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise InputError(_cannot(path, field, "read", error)) from None
     if len(content) > _MOST_BYTES:
-        raise InputError(f"{field}: {shown(path)} is longer than {_MOST_BYTES >> 20} MiB")
+        raise InputError(f"{field}: {quoted(path)} is longer than {_MOST_BYTES >> 20} MiB")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{field}: {shown(path)} is no text: byte {error.start} is"
+            f"{field}: {quoted(path)} is no text: byte {error.start} is"
             f" 0x{content[error.start]:02x}, not UTF-8"
         ) from None
 
@@ -53,4 +53,4 @@ def write_text(path: str, text: str) -> None:
 
 def _cannot(path: str, field: str, done: str, error: OSError | ValueError) -> str:
     reason = error.strerror if isinstance(error, OSError) else error
-    return f"{field}: {shown(path)} cannot be {done}: {reason}"
+    return f"{field}: {quoted(path)} cannot be {done}: {reason}"

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from gputopo.api.enums import PatternKind, PolicyName
-from gputopo.runtime.quote import shown
+from gputopo.runtime.messages import quoted
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.words import nearest, policy_name, word
 
@@ -26,7 +26,7 @@ def one_of(field: str, words: Sequence[str]) -> Callable[[str], str]:
         if text in words:
             return text
         raise InputError(
-            f"{field}: {shown(text)} is not one of {', '.join(words)}{nearest(text, words)}"
+            f"{field}: {quoted(text)} is not one of {', '.join(words)}{nearest(text, words)}"
         )
 
     return read

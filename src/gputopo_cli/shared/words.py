@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from gputopo.api.enums import PatternKind, PolicyName
-from gputopo.runtime.quote import shown
+from gputopo.runtime.messages import quoted
 from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology, mask_of
 from gputopo_cli.shared.errors import InputError
 
@@ -55,7 +55,7 @@ def whole_number(text: str, field: str, least: int = 0, most: int = 10**_MAX_DIG
         InputError: on anything else.
     """
     if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
-        raise InputError(f"{field}: {shown(text)} is not a whole number of {least}..{most}")
+        raise InputError(f"{field}: {quoted(text)} is not a whole number of {least}..{most}")
     if not least <= int(text) <= most:
         raise InputError(f"{field}: {text} is not in {least}..{most}")
     return int(text)
@@ -98,7 +98,7 @@ def each_once(text: str, field: str, read: Callable[[str], _Item]) -> tuple[_Ite
     """
     found = tuple(read(part.strip()) for part in text.split(","))
     if len(set(found)) < len(found):
-        raise InputError(f"{field}: {shown(text)} names one twice")
+        raise InputError(f"{field}: {quoted(text)} names one twice")
     return found
 
 
@@ -118,6 +118,6 @@ def _one_of(words: type[_Word], text: str, field: str) -> _Word:
     member = plain.get(text.lower().replace("-", ""))
     if member is None:
         raise InputError(
-            f"{field}: {shown(text)} is not one of {', '.join(known)}{nearest(text, known)}"
+            f"{field}: {quoted(text)} is not one of {', '.join(known)}{nearest(text, known)}"
         )
     return member

@@ -9,7 +9,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from gputopo.api.enums import PolicyName
-from gputopo.runtime.quote import shown
+from gputopo.runtime.messages import quoted
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.words import word
 from gputopo_simulate.mapa.model import FinishedJob, Result
@@ -55,7 +55,7 @@ def draw(results: Results, title: str, folder: str) -> tuple[Path, ...]:
                 figure = _boxes(results, title, label, values)
                 figure.savefig(place / name, format="svg", metadata={"Date": None})
     except OSError as error:
-        raise InputError(f"plots: {shown(folder)}: {error.strerror}") from None
+        raise InputError(f"plots: {quoted(folder)}: {error.strerror}") from None
     return tuple(place / name for name, _, _ in pictures)
 
 

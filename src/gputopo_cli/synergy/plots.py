@@ -8,7 +8,7 @@ from typing import Final
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from gputopo.runtime.quote import shown
+from gputopo.runtime.messages import quoted
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.simulate.plots import STYLE
 from gputopo_cli.synergy.setup import Run
@@ -36,7 +36,7 @@ def draw(runs: Sequence[Run], title: str, folder: str) -> tuple[Path, ...]:
                 figure = _shares([run for run in runs if run.order == order], title)
                 figure.savefig(path, format="svg", metadata={"Date": None})
     except OSError as error:
-        raise InputError(f"plots: {shown(folder)}: {error.strerror}") from None
+        raise InputError(f"plots: {quoted(folder)}: {error.strerror}") from None
     return paths
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Final
 
-from gputopo.runtime.quote import shown
+from gputopo.runtime.messages import quoted
 from gputopo.sensitivity.models import Model, parse_matrices, parse_models
 from gputopo.sizing.catalogue import ALLOCATIONS, KEEP_SHARES
 from gputopo.sizing.orders import ORDERS
@@ -228,7 +228,7 @@ def _jobs(course: Course, models: Mapping[str, Model]) -> tuple[tuple[TrainingJo
 def _split(text: str) -> tuple[int, int, int]:
     parts = text.split(",")
     if len(parts) != _SPLIT_PARTS:
-        raise InputError(f"split: {shown(text)} is not three percentages, as 20,70,10")
+        raise InputError(f"split: {quoted(text)} is not three percentages, as 20,70,10")
     image, language, speech = (words.whole_number(part.strip(), "split", 0, 100) for part in parts)
     if image + language + speech != 100:  # noqa: PLR2004 - per cent
         raise InputError(f"split: {text} is {image + language + speech} per cent, not 100")
@@ -240,7 +240,7 @@ def _monitored(text: str | None) -> Monitored:
         return Monitored(None, None)
     first, colon, last = text.partition(":")
     if not colon:
-        raise InputError(f"monitor: {shown(text)} is not FIRST:LAST, as 4000:5000")
+        raise InputError(f"monitor: {quoted(text)} is not FIRST:LAST, as 4000:5000")
     found = words.whole_number(first, "monitor"), words.whole_number(last, "monitor")
     return Monitored(*found)
 
@@ -253,7 +253,7 @@ def _number(text: str, field: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise InputError(f"{field}: {shown(text)} is not a number") from None
+        raise InputError(f"{field}: {quoted(text)} is not a number") from None
     if not _LEAST <= value <= _MOST:
-        raise InputError(f"{field}: {shown(text)} is not in {_LEAST:g}..{_MOST}")
+        raise InputError(f"{field}: {quoted(text)} is not in {_LEAST:g}..{_MOST}")
     return value

@@ -6,10 +6,9 @@ from pydantic import ValidationError
 
 from gputopo.api.names import GROUP, VERSION
 from gputopo.api.v1alpha1 import GPUTopologyStatus, ObservedGpu
-from gputopo.runtime.quote import shown
+from gputopo.runtime.messages import first_error, quoted
 from gputopo.topology.load import decoded
 from gputopo.topology.model import GpuUuid
-from gputopo.topology.refusal import refused
 from gputopo_cli.kube import NOT_FOUND, Document, RefusedError, connected
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.topology.source import Source
@@ -38,7 +37,7 @@ def _source(name: str, document: Document) -> Source:
     try:
         status = GPUTopologyStatus.model_validate(document.get("status") or {})
     except ValidationError as error:
-        raise refused(error, prefix=f"node/{name}: status") from None
+        raise InputError(f"node/{name}: {first_error(error, prefix='status')}") from None
     in_use = {
         topology.index_of[GpuUuid(gpu.uuid)]: reason
         for gpu in status.gpus
@@ -61,4 +60,4 @@ def _read(name: str, context: str | None) -> Document:
             return cluster.get("apis", GROUP, VERSION, "gputopologies", name)
         except RefusedError as error:
             said = _NO_SUCH if error.status == NOT_FOUND else error
-            raise InputError(f"node: {shown(name)}: {said}") from None
+            raise InputError(f"node: {quoted(name)}: {said}") from None

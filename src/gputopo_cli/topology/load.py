@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from gputopo.runtime.quote import shown
+from gputopo.runtime.messages import quoted
 from gputopo.topology import catalogue
 from gputopo.topology.load import decoded, parse
 from gputopo.topology.topo_matrix import has_matrix
@@ -40,7 +40,7 @@ def find(argument: str, context: str | None = None) -> Source:
         return node(argument, context)
     except InputError as error:
         raise InputError(
-            f"topology: {shown(argument)} is no name in the catalogue, no file and no node"
+            f"topology: {quoted(argument)} is no name in the catalogue, no file and no node"
             f" ({error}){nearest(argument, known_names())}"
         ) from None
 

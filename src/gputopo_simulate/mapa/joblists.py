@@ -22,7 +22,7 @@ from gputopo.api.enums import PatternKind, Sensitivity
 from gputopo.api.names import MAX_GPUS_PER_POD
 from gputopo.api.v1alpha1 import Edge
 from gputopo.patterns.model import PatternError, build
-from gputopo.runtime.quote import shown
+from gputopo.runtime.messages import first_error, quoted
 from gputopo.sensitivity.resolve import resolve
 from gputopo.sensitivity.tables import TableError, cells_of
 from gputopo_simulate.mapa.model import SimulatedJob, SimulationError, require_sound
@@ -173,7 +173,7 @@ def _header(row: tuple[int, Sequence[str]]) -> Sequence[str]:
     for position, name in enumerate(names):
         if name not in (*known, _SEED):
             raise SimulationError(
-                f"jobs: line {line}: column {shown(name)} is not one of {', '.join(known)}"
+                f"jobs: line {line}: column {quoted(name)} is not one of {', '.join(known)}"
             )
         if name in names[:position]:
             raise SimulationError(f"jobs: line {line}: column {name!r} is there twice")
@@ -194,7 +194,9 @@ def _job(place: _Place, row: object, *, strict: bool) -> SimulatedJob:
     kind = _PATTERNS.get(read.pattern.replace("-", "").lower())
     if kind is None:
         words = ", ".join(_PATTERNS)
-        raise SimulationError(f"{place.of('pattern')}: {shown(read.pattern)} is not one of {words}")
+        raise SimulationError(
+            f"{place.of('pattern')}: {quoted(read.pattern)} is not one of {words}"
+        )
     try:
         pattern = build(kind, read.gpus, read.edges)
     except PatternError as error:
@@ -213,11 +215,6 @@ def _job(place: _Place, row: object, *, strict: bool) -> SimulatedJob:
 
 
 def _first(place: _Place, error: ValidationError) -> str:
-    first = error.errors()[0]
-    if not first["loc"]:
-        return f"{place.of('gpus')}: is missing: {shown(first['input'])} is no job"
-    path = [part for part in first["loc"] if part not in _UNION]
-    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)[1:]
-    if first["type"] == "missing":
-        return f"{place.of(field)}: is missing"
-    return f"{place.of(field)}: {shown(first['input'])}: {first['msg']}"
+    if place.line is None:
+        return first_error(error, prefix=f"jobs[{place.index}]", skip=_UNION)
+    return place.of(first_error(error, skip=_UNION))

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from gputopo.api.enums import PolicyName
+from gputopo.errors import InvalidInputError
 from gputopo.patterns.model import Pattern
 from gputopo.topology.model import GpuIndex
 
@@ -17,7 +18,7 @@ JobId = int | str
 """What the job list calls a job; a row's number, from 0, where the list names none."""
 
 
-class SimulationError(ValueError):
+class SimulationError(InvalidInputError):
     """Jobs or settings that cannot be simulated; the message names the job, field and value."""
 
 

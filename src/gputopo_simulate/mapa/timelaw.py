@@ -25,12 +25,12 @@ from typing import Annotated, Final, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
 
+from gputopo.runtime.messages import first_error
 from gputopo_simulate.mapa.model import SimulatedJob, SimulationError
 
 _MB_PER_GB: Final = 1000
 
 _WORST: Final = 1e6
-_MOST_SHOWN: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +173,7 @@ def parse_curves(text: str) -> ByBandwidth:
     except json.JSONDecodeError as error:
         raise SimulationError(f"curves: line {error.lineno}: {error.msg}") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, ("curves", *first["loc"])))[:_MOST_SHOWN]
-        found = repr(first["input"])[:_MOST_SHOWN]
-        raise SimulationError(f"{where}: {found}: {first['msg']}") from None
+        raise SimulationError(first_error(error, prefix="curves")) from None
     except (ValueError, RecursionError) as error:  # thousands of digits; deep nesting
         raise SimulationError(f"curves: no JSON that can be read: {error}") from None
     curves = {

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from gputopo.errors import InvalidInputError
 from gputopo.sensitivity.models import Model
 
 ROUND_S: Final = 300.0
@@ -16,7 +17,7 @@ _STATIC_BEFORE_S: Final = 1.0
 """A list whose jobs all come before is looked at when they are there, as in the paper."""
 
 
-class SynergyError(ValueError):
+class SynergyError(InvalidInputError):
     """Jobs or servers that cannot be simulated; the message names the job, field and value."""
 
 

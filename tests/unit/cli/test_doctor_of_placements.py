@@ -49,7 +49,7 @@ DELETE = "kubectl -n default delete pod train (its controller makes another)"
         ),
         (
             _annotate(v=2),
-            f"{ALL_THREE}{GPUS_ANNOTATION}: v: Input should be 1 (got '2')",
+            f"{ALL_THREE}{GPUS_ANNOTATION}: v: 2: Input should be 1",
             DELETE,
         ),
         (_booked_otherwise, "GPU 2 of its node: kubelet's books do not have it", DELETE),

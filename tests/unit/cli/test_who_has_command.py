@@ -260,7 +260,7 @@ def unreadable(text: str) -> list[tuple[Any, ...]]:
                 for index in (5, None)
             ],
         ),
-        (_undecodable, of_train(of_annotation("v: Input should be 1 (got '2')"), 0, 2, 3, None)),
+        (_undecodable, of_train(of_annotation("v: 2: Input should be 1"), 0, 2, 3, None)),
         (
             _shared,
             [

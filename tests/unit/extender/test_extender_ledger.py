@@ -209,7 +209,7 @@ def test_a_topology_that_contradicts_itself_is_unreadable_with_field_and_value()
     twice["spec"]["gpus"][1]["uuid"] = twice["spec"]["gpus"][0]["uuid"]
     wrong = topology_object("n1", DGX)
     wrong["spec"]["links"][0]["kind"] = "Rope"
-    for document, words in ((twice, "gpus[].uuid"), (wrong, "links.0.kind")):
+    for document, words in ((twice, "gpus[].uuid"), (wrong, "links[0].kind")):
         found = node_of(document)
         assert isinstance(found, Unreadable)
         assert words in found.reason

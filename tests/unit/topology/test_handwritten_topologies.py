@@ -169,9 +169,9 @@ NVLINK_0_1 = {"generation": 2, "links": [[0, 1, 2]]}
             },
             "nvswitch: not allowed beside nvlink",
         ),
-        ([1, 2], "the document: [1, 2]: Input should be a valid dictionary"),
-        (None, "the document: None: Input should be a valid dictionary"),
-        ({"gpus": "x" * 1000}, f"gpus: '{'x' * 59}...: Input should be a valid integer"),
+        ([1, 2], "value: [1, 2]: Input should be a valid dictionary"),
+        (None, "value: None: Input should be a valid dictionary"),
+        ({"gpus": "x" * 1000}, f"gpus: '{'x' * 79}...: Input should be a valid integer"),
     ],
 )
 def test_a_wrong_file_is_refused_with_the_field_and_its_value(file: object, message: str) -> None:

@@ -7,7 +7,8 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
-from gputopo.topology.refusal import refused
+from gputopo.errors import GputopoError
+from gputopo.runtime.messages import first_error
 from gputopo_cli.cluster.doctor import installed
 from gputopo_cli.cluster.doctor.model import Kind, NotCheckedError, Snapshot
 from gputopo_cli.kube import Document
@@ -58,7 +59,7 @@ class Configuration(_Part):
     extenders: list[Extender] = []
 
 
-class ConfigurationError(Exception):
+class ConfigurationError(GputopoError):
     """There is no configuration, or one that cannot be read; the message says which."""
 
 
@@ -138,7 +139,7 @@ def configuration(config_map: Document, key: str) -> Configuration:
     try:
         return Configuration.model_validate(document)
     except ValidationError as error:
-        raise ConfigurationError(str(refused(error, prefix=key))) from None
+        raise ConfigurationError(first_error(error, prefix=key)) from None
 
 
 def seconds(duration: str) -> float | None:

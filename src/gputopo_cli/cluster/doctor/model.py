@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from gputopo.errors import GputopoError
 from gputopo_cli.kube import Document
 
 _MOST_NAMED: Final = 5
@@ -31,7 +32,7 @@ class Kind(StrEnum):
     SERVER = "version"
 
 
-class NotCheckedError(Exception):
+class NotCheckedError(GputopoError):
     """What a check needs could not be read; the message says why."""
 
 
