@@ -58,12 +58,14 @@ class Image:
         return paths.cache / "images" / f"{self.name}-{self.key}.tar"
 
 
-def copied_paths(dockerfile: str) -> list[str]:
-    """What a Dockerfile takes from its context: the sources of its COPY lines.
+def copied_paths(dockerfile: str, arguments: Mapping[str, str]) -> list[str]:
+    """Return what a Dockerfile copies from its context: the sources of its COPY lines.
 
-    Copies from another stage are left out.
+    Copies from another stage are left out. ``arguments`` are the build arguments.
     """
     joined = re.sub(r"\\\n", " ", dockerfile)
+    for name, value in arguments.items():
+        joined = joined.replace(f"${{{name}}}", value)
     sources: list[str] = []
     for line in joined.splitlines():
         instruction, *words = line.split() or [""]
@@ -142,13 +144,14 @@ def _packed(name: str, added: Mapping[str, Path], reference: str = "") -> Image:
 
 
 def _component(name: str, folder: str, base: Image) -> Image:
-    dockerfile = CLONE / folder / "Dockerfile"
-    inputs = files.files_below(CLONE, copied_paths(dockerfile.read_text()))
+    dockerfile = CLONE / "Dockerfile"
+    arguments = {"BASE": base.reference, "COMPONENT": folder}
+    inputs = files.files_below(CLONE, copied_paths(dockerfile.read_text(), arguments))
     key = files.content_key(
         {"Dockerfile": dockerfile.read_bytes(), "base": base.key.encode(), **inputs}
     )
     reference = f"localhost/gputopo-{folder}:{key}"
-    return Image(name, reference, dockerfile, CLONE, key, arguments={"BASE": base.reference})
+    return Image(name, reference, dockerfile, CLONE, key, arguments=arguments)
 
 
 def _program(name: str) -> Path:

@@ -44,14 +44,16 @@ FROM base AS build
 COPY pyproject.toml uv.lock ./
 COPY --chown=0:0 src \\
      other src/
+COPY ${COMPONENT}/package ${COMPONENT}/package
 RUN cp a b
 FROM base
 COPY --from=build /opt/venv /opt/venv
 copy LICENSE /
 """
-    assert images.copied_paths(dockerfile) == [
+    assert images.copied_paths(dockerfile, {"COMPONENT": "extender"}) == [
         *("pyproject.toml", "uv.lock"),
         *("src", "other"),
+        "extender/package",
         "LICENSE",
     ]
 
