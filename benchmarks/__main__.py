@@ -13,7 +13,6 @@ from benchmarks import (
     compare_bandwidth_models,
     decisions,
     extender,
-    kinds,
     memory,
     profiling,
     simulator,
@@ -33,7 +32,6 @@ BENCHMARKS: Final[Mapping[str, Callable[[Options], None]]] = {
     "simulator": simulator.run,
     "models": models,
     "allocations": allocations.run,
-    "kinds": kinds.run,
     "profiling": profiling.run,
 }
 

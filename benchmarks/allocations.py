@@ -9,10 +9,10 @@ from benchmarks.contention import contended
 from benchmarks.options import Options
 from benchmarks.simulator import course
 from benchmarks.table import show
-from gputopo.sizing.catalogue import ALLOCATIONS, KEEP_SHARES
 from gputopo.sizing.model import Ask, Outcome, Server, proportional_throughput
-from gputopo.sizing.opt import upper_bound
 from gputopo_cli.synergy.setup import stage
+from gputopo_simulate.synergy.comparison.opt import upper_bound
+from gputopo_simulate.synergy.mechanisms import ALLOCATIONS, KEEP_SHARES
 from gputopo_simulate.synergy.run import servers_of
 
 _INSTANCES: Final = 600

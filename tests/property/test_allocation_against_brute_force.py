@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from allocations import promised, speed
 from gputopo.sensitivity.matrix import SensitivityMatrix
-from gputopo.sizing.catalogue import ALLOCATIONS, KEEP_SHARES
 from gputopo.sizing.model import Ask, Server
-from gputopo.sizing.opt import upper_bound
+from gputopo_simulate.synergy.comparison.opt import upper_bound
+from gputopo_simulate.synergy.mechanisms import ALLOCATIONS, KEEP_SHARES
 
 HAIR = 1e-5
 

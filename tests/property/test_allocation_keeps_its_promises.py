@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocations import check_books, check_promises, clusters, queues
-from gputopo.sizing.catalogue import ALLOCATIONS, KEEP_SHARES
 from gputopo.sizing.model import Ask, Server
+from gputopo_simulate.synergy.mechanisms import ALLOCATIONS, KEEP_SHARES
 
 ANY_CLUSTER = st.one_of(clusters(alike=True), clusters(alike=False))
 

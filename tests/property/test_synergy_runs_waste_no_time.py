@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputopo.sizing.catalogue import ALLOCATIONS, KEEP_SHARES
 from gputopo.sizing.orders import ORDERS
+from gputopo_simulate.synergy.mechanisms import ALLOCATIONS, KEEP_SHARES
 from gputopo_simulate.synergy.model import Cluster, TrainingJob
 from gputopo_simulate.synergy.released import program
 from gputopo_simulate.synergy.released.program import run_as_released

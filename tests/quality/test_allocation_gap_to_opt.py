@@ -8,9 +8,9 @@ import pytest
 from allocations import check_books, check_promises, promised
 from benchmarks.contention import contended
 from gputopo.sensitivity.demand import saturating_demand
-from gputopo.sizing.catalogue import ALLOCATIONS, KEEP_SHARES
 from gputopo.sizing.model import Ask, Server
-from gputopo.sizing.opt import upper_bound
+from gputopo_simulate.synergy.comparison.opt import upper_bound
+from gputopo_simulate.synergy.mechanisms import ALLOCATIONS, KEEP_SHARES
 
 INSTANCES = 150
 

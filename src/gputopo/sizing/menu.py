@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import inf
 from typing import NamedTuple
 
 from gputopo.sensitivity.demand import saturating_demand
@@ -84,13 +83,12 @@ class Menus:
 
 
 @lru_cache(maxsize=4096)
-def menu_of(ask: Ask, share_per_gpu: Resources, fair: float = inf) -> Menu:
+def menu_of(ask: Ask, share_per_gpu: Resources) -> Menu:
     """Return what a job can be given.
 
     Args:
         ask: the job.
         share_per_gpu: the proportional share of one GPU.
-        fair: a throughput that is promised, where that is less than the share yields.
     """
     cpus, memory_gb, storage = (amount * ask.gpus for amount in share_per_gpu)
     right = Resources(cpus, memory_gb, min(storage, ask.storage_mb_per_s))
@@ -98,7 +96,7 @@ def menu_of(ask: Ask, share_per_gpu: Resources, fair: float = inf) -> Menu:
     needed = Resources(*map(min, right, wanted))
     if throughput_of(ask, needed) < throughput_of(ask, right):
         needed, wanted = right, Resources(*map(max, right, wanted))
-    promised = min(fair, throughput_of(ask, right))
+    promised = throughput_of(ask, right)
     scale = promised or ask.matrix.best
     share, cut, demand = (_option(ask, given, scale) for given in (right, needed, wanted))
     return Menu(share, cut, demand, _worth_having(ask, share, promised, scale))

@@ -8,14 +8,14 @@ from typing import Final
 
 from gputopo.runtime.messages import quoted
 from gputopo.sensitivity.models import Model, parse_matrices, parse_models
-from gputopo.sizing.catalogue import ALLOCATIONS, KEEP_SHARES
 from gputopo.sizing.orders import ORDERS
-from gputopo.sizing.solver import SolverMissingError
 from gputopo_cli.shared import words
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.files import read_text
+from gputopo_simulate.synergy.comparison.solver import SolverMissingError
 from gputopo_simulate.synergy.generate import Load, generate
 from gputopo_simulate.synergy.joblists import parse_jobs
+from gputopo_simulate.synergy.mechanisms import ALLOCATIONS, KEEP_SHARES
 from gputopo_simulate.synergy.model import (
     ROUND_S,
     Cluster,

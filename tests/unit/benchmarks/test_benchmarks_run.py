@@ -44,7 +44,6 @@ def everything(picture: Path) -> str:
         "events/s",
         "(models: ",
         "Mean gap by GPUs of the cluster",
-        "opt, kinds chosen (A.2)",
         "alexnet           8  24           2.0%        0.4%  24, 12, 6, 9, 10, 11, 3, 1",
         "srtf            marginal",
     ],

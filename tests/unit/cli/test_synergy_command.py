@@ -8,8 +8,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from command_line import Command, process
-from gputopo.sizing import catalogue, orders
+from gputopo.sizing import orders
 from gputopo_cli.synergy import command as synergy
+from gputopo_simulate.synergy import mechanisms
 from synergy_models import EXAMPLES, SHIPPED
 
 DYNAMIC = EXAMPLES / "synergy-dynamic.csv"
@@ -26,7 +27,7 @@ def two_jobs(tmp_path: Path) -> Path:
 
 
 def test_words_of_the_options_are_those_of_the_engine() -> None:
-    assert set(synergy.ALLOCATIONS) == set(catalogue.ALLOCATIONS)
+    assert set(synergy.ALLOCATIONS) == set(mechanisms.ALLOCATIONS)
     assert set(synergy.ORDERS) == set(orders.ORDERS)
 
 

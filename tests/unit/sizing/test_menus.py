@@ -60,12 +60,6 @@ def test_where_storage_is_the_least_the_promise_is_what_its_share_yields() -> No
     assert menu_of(Ask("j", job, 200), SHARE).share[:4] == (3, 60, 100, 2)
 
 
-def test_a_fair_throughput_below_the_share_promises_just_that() -> None:
-    job = matrix(1, [1, 3, 6], [60], [1], [2], [4])
-    menu = menu_of(Ask("j", job), SHARE, fair=1.0)
-    assert [(option.cpus, option.worth) for option in menu.options] == [(1, 1), (3, 2), (6, 4)]
-
-
 def test_jobs_of_one_matrix_share_a_menu_and_others_do_not() -> None:
     menus = Menus([Server("s", 8, 24, 480)])
     one, other = matrix(1, [1], [20], [5]), matrix(1, [2], [20], [5])

@@ -6,7 +6,6 @@ from collections.abc import Callable
 import pytest
 
 from allocations import two_speeds
-from gputopo.sizing.catalogue import ALLOCATIONS
 from gputopo.sizing.model import (
     Ask,
     Resources,
@@ -16,6 +15,7 @@ from gputopo.sizing.model import (
     throughput_of,
     whole_capacity,
 )
+from gputopo_simulate.synergy.mechanisms import ALLOCATIONS
 
 JOB = two_speeds(2, (6, 125), (18, 250), 3.0)
 

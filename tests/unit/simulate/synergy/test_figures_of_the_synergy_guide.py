@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from gputopo.sizing.catalogue import ALLOCATIONS, KEEP_SHARES
 from gputopo.sizing.orders import ORDERS
+from gputopo_simulate.synergy.mechanisms import ALLOCATIONS, KEEP_SHARES
 from gputopo_simulate.synergy.released import program
 from gputopo_simulate.synergy.report import Figures, figures, logged_times, nearest, times
 from gputopo_simulate.synergy.run import Settings, run

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from gputopo.sizing.catalogue import ALLOCATIONS, KEEP_SHARES
 from gputopo.sizing.model import Ask, Outcome, Server
 from gputopo.sizing.orders import ORDERS
 from gputopo_simulate.synergy.generate import Load, generate
+from gputopo_simulate.synergy.mechanisms import ALLOCATIONS, KEEP_SHARES
 from gputopo_simulate.synergy.model import Cluster, SynergyError, TrainingJob
 from gputopo_simulate.synergy.report import figures, times
 from gputopo_simulate.synergy.run import Settings, run

@@ -8,8 +8,8 @@ import pytest
 from allocations import matrix, two_speeds
 from benchmarks.contention import contended
 from gputopo.sizing.model import Ask, Server
-from gputopo.sizing.opt import opt, upper_bound
-from gputopo.sizing.solver import Program, SolverMissingError, solve
+from gputopo_simulate.synergy.comparison.opt import opt, upper_bound
+from gputopo_simulate.synergy.comparison.solver import Program, SolverMissingError, solve
 
 DGX = Server("s1", 8, 24, 500)
 

@@ -3,8 +3,8 @@
 import pytest
 
 from allocations import matrix, two_speeds
-from gputopo.sizing.catalogue import ALLOCATIONS
 from gputopo.sizing.model import Ask, Outcome, Server
+from gputopo_simulate.synergy.mechanisms import ALLOCATIONS
 
 DGX = Server("s1", 8, 24, 500)
 

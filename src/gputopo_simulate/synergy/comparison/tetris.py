@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from math import inf
 
-from gputopo.sizing.greedy import fill, wishes
 from gputopo.sizing.menu import Target
 from gputopo.sizing.model import Ask, Outcome, Server
 from gputopo.sizing.rooms import Room, Tenant, outcome
+from gputopo_simulate.synergy.comparison.greedy import fill, wishes
 
 
 def tetris(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:
@@ -14,7 +14,7 @@ def tetris(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:
 
     See :class:`Allocation`. Alignment is the dot product of demand and free resources, each
     as a part of the server. The order of the asks decides between equals. Who fits
-    on no server is split as in :func:`~gputopo.sizing.greedy.greedy`.
+    on no server is split as in :func:`~gputopo_simulate.synergy.comparison.greedy.greedy`.
     """
     waiting = wishes(servers, asks)
     rooms = [Room.of(server) for server in servers]

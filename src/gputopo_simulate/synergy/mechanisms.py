@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from gputopo.sizing.drf import drf
-from gputopo.sizing.greedy import greedy
 from gputopo.sizing.marginal import marginal
 from gputopo.sizing.model import Allocation
-from gputopo.sizing.opt import opt
 from gputopo.sizing.proportional import proportional
-from gputopo.sizing.tetris import tetris
 from gputopo.sizing.tune import tune
+from gputopo_simulate.synergy.comparison.drf import drf
+from gputopo_simulate.synergy.comparison.greedy import greedy
+from gputopo_simulate.synergy.comparison.opt import opt
+from gputopo_simulate.synergy.comparison.tetris import tetris
 
 ALLOCATIONS: Final[Mapping[str, Allocation]] = MappingProxyType(
     {

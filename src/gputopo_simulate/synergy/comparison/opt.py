@@ -14,8 +14,8 @@ from gputopo.sizing.menu import Menus, Target
 from gputopo.sizing.model import Ask, Outcome, Server, whole_capacity
 from gputopo.sizing.prices import prices_of
 from gputopo.sizing.rooms import ROUNDING, Room, Slots, Tenant, checked, outcome, runnable
-from gputopo.sizing.solver import Program, solve
 from gputopo.sizing.spare import give_spare, relieve
+from gputopo_simulate.synergy.comparison.solver import Program, solve
 
 
 def opt(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from gputopo.sizing.greedy import fill, wishes
 from gputopo.sizing.menu import Target
 from gputopo.sizing.model import Ask, Outcome, Server, whole_capacity
 from gputopo.sizing.rooms import Room, outcome
+from gputopo_simulate.synergy.comparison.greedy import fill, wishes
 
 
 def drf(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:
