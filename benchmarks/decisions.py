@@ -13,7 +13,7 @@ from benchmarks.drawing import Line, draw
 from benchmarks.measure import Timing, joined, microseconds, milliseconds, timed
 from benchmarks.options import Options
 from benchmarks.table import show
-from gputopo.api.enums import PatternKind, PolicyName
+from gputopo.api.enums import PatternKind
 from gputopo.patterns.model import Pattern, PatternEdge, build, custom
 from gputopo.placement.model import PlacementRequest
 from gputopo.placement.place import place, ranking
@@ -64,7 +64,7 @@ def run(options: Options) -> None:
 
 def measured(topologies: tuple[str, ...], *, masks: int) -> Iterator[Cost]:
     """Measure each pattern in each size on each topology; the policy is preserve, sensitive."""
-    place(named("summit"), GpuMask(1), _request(build(PatternKind.RING, 1)), PolicyName.PRESERVE)
+    place(named("summit"), GpuMask(1), _request(build(PatternKind.RING, 1)))
     for name, kind in product(topologies, PatternKind):
         topology = named(name)
         for size in range(2 if kind is PatternKind.CUSTOM else 1, len(topology.gpus) + 1):
@@ -88,13 +88,13 @@ def _cost(name: str, topology: NodeTopology, pattern: Pattern, masks: int) -> Co
 
     def afresh(free: GpuMask) -> None:
         """Do what ``place`` does where it has not kept the answer."""
-        ranking(topology, free, request, PolicyName.PRESERVE, most=1)
+        ranking(topology, free, request, most=1)
 
     cold = timed(lambda: afresh(topology.mask), times=_COLD_TIMES, before=TABLES.clear)
     unseen, seen = [], []
     for free in _free_sets(topology, pattern.size, masks):
         unseen.append(timed(partial(afresh, free), times=1))
-        again = partial(place, topology, free, request, PolicyName.PRESERVE)
+        again = partial(place, topology, free, request)
         again()
         seen.append(timed(again, times=1))
     return Cost(name, pattern, cold, joined(unseen), joined(seen))

@@ -9,7 +9,7 @@ from typing import Final
 from benchmarks.decisions import pattern_of
 from benchmarks.options import Options
 from benchmarks.table import show
-from gputopo.api.enums import PatternKind, PolicyName
+from gputopo.api.enums import PatternKind
 from gputopo.placement.model import PlacementRequest
 from gputopo.placement.place import place
 from gputopo.topology.catalogue import named
@@ -57,13 +57,13 @@ def grown(name: str, kinds: Sequence[PatternKind]) -> Grown:
     topology = named(name)
     idle = topology.mask
     one = PlacementRequest(pattern_of(PatternKind.RING, 1), sensitive=False)
-    place(named("summit"), named("summit").mask, one, PolicyName.PRESERVE)
+    place(named("summit"), named("summit").mask, one)
     TABLES.clear()
     resident, peak = _resident(), _peak()
     for kind in kinds:
         for size in range(2, len(topology.gpus) + 1):
             request = PlacementRequest(pattern_of(kind, size), sensitive=True)
-            place(topology, idle, request, PolicyName.PRESERVE)
+            place(topology, idle, request)
     return Grown(TABLES.nbytes, _resident() - resident, _peak() - peak)
 
 

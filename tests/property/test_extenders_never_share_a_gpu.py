@@ -21,6 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from builders import DOUBLE, node
 from gputopo.api.enums import PolicyName
 from gputopo.api.names import CALLED_OFF_ANNOTATION, GPUS_ANNOTATION, RESOURCE
+from gputopo.placement.model import PlacementRequest
 from gputopo.wire.extender import ExtenderBindingArgs
 from gputopo_extender.cluster import RefusedError, UnansweredError
 from gputopo_extender.fencing.binding_writer import Writer
@@ -35,7 +36,6 @@ from gputopo_extender.state.usage import Book
 from gputopo_extender.verbs.bind import Binder
 from gputopo_extender.verbs.evaluation import Answer, Known, answers_of
 from gputopo_extender.verbs.evaluation_cache import Answers
-from gputopo_extender.verbs.request import Shape
 from objects import Document, at_version, pod, topology_object
 
 NODES = ("n1", "n2")
@@ -52,8 +52,10 @@ Found = TypeVar("Found")
 class Answering(Answers):
     """Waits for no tables: deciding builds what it needs."""
 
-    async def of(self, states: AbstractSet[Known], shape: Shape) -> Mapping[Hashable, Answer]:
-        return answers_of(states, shape)
+    async def of(
+        self, states: AbstractSet[Known], request: PlacementRequest
+    ) -> Mapping[Hashable, Answer]:
+        return answers_of(states, request)
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from builders import DOUBLE, SINGLE, node
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.enums import PolicyName
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
-from gputopo.placement.model import Match, NoFit
+from gputopo.placement.model import Match, NoFit, PlacementRequest
 from gputopo.placement.place import place
 from gputopo.placement.score import Candidate, score_nodes
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
@@ -22,7 +22,7 @@ from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.topologies import Unreadable, node_of
 from gputopo_extender.state.usage import Book
 from gputopo_extender.verbs.metrics import Metrics
-from gputopo_extender.verbs.request import Ask, read
+from gputopo_extender.verbs.request import placement_request
 from objects import Document, pod, topology_object
 
 STRUCTURES = (
@@ -98,10 +98,10 @@ def holder(name: str, topology: NodeTopology, used: Sequence[int]) -> Document:
     )
 
 
-def plain(ledger: Ledger, name: str, ask: Ask) -> Match | str:
+def plain(ledger: Ledger, name: str, request: PlacementRequest) -> Match | str:
     """Return the answer of one node by its book, or why it does not fit."""
     book = ledger.book(name)
-    size = ask.shape.size
+    size = request.size
     if book is None:
         return "no GPUTopology"
     if isinstance(book, Unreadable):
@@ -119,7 +119,7 @@ def plain(ledger: Ledger, name: str, ask: Ask) -> Match | str:
     for holds, reason in short:
         if holds:
             return reason
-    match = place(book.topology, book.free, ask.shape.request, ask.shape.policy)
+    match = place(book.topology, book.free, request)
     assert not isinstance(match, NoFit)
     return match
 
@@ -148,29 +148,33 @@ def test_filter_and_prioritize_equal_asking_each_node_for_itself(
     document = pod("a", gpus, annotations=annotations)
     # For other pods filter answers with an error where nodes are busy that kube-scheduler sent.
     document["spec"]["schedulingGroup"] = {"podGroupName": "group"}
-    ask = read(trimmed(document), resource=RESOURCE, default_policy=PolicyName.PRESERVE)
-    assert isinstance(ask, Ask)
+    request = placement_request(
+        trimmed(document), resource=RESOURCE, default_policy=PolicyName.PRESERVE
+    )
+    assert isinstance(request, PlacementRequest)
     for state in (before, after):
         for number, machine in enumerate(state):
             tell(ledger, f"n{number}", machine)
         names = [f"n{number}" for number in reversed(range(9))]
         args = ExtenderArgs(Pod=document, NodeNames=names)
         filtered = asyncio.run(verbs.filter(args))
-        wanted = {name: plain(ledger, name, ask) for name in names}
+        wanted = {name: plain(ledger, name, request) for name in names}
         reasons = {name: it for name, it in wanted.items() if isinstance(it, str)}
         assert filtered["NodeNames"] == [name for name in names if name not in reasons]
         assert filtered["FailedNodes"] | filtered["FailedAndUnresolvableNodes"] == reasons
         assert not filtered["FailedNodes"].keys() & filtered["FailedAndUnresolvableNodes"].keys()
         assert asyncio.run(verbs.prioritize(args)) == [
-            {"Host": name, "Score": score} for name, score in plain_scores(ledger, wanted, ask)
+            {"Host": name, "Score": score} for name, score in plain_scores(ledger, wanted, request)
         ]
 
 
-def plain_scores(ledger: Ledger, wanted: dict[str, Match | str], ask: Ask) -> list[tuple[str, int]]:
+def plain_scores(
+    ledger: Ledger, wanted: dict[str, Match | str], request: PlacementRequest
+) -> list[tuple[str, int]]:
     candidates: dict[str, Candidate] = {}
     for name, match in wanted.items():
         book = ledger.book(name)
         if isinstance(match, Match) and isinstance(book, Book):
             candidates[name] = Candidate(match, lost(book, match))
-    scores = score_nodes(candidates, sensitive=ask.shape.request.sensitive)
+    scores = score_nodes(candidates, sensitive=request.sensitive)
     return [(name, scores.get(name, 0)) for name in wanted]

@@ -1,5 +1,6 @@
 """Whatever the node, the busy GPUs, the pattern and the policy."""
 
+from dataclasses import replace
 from math import comb
 
 from hypothesis import assume, given
@@ -21,18 +22,18 @@ policies = st.sampled_from(list(PolicyName))
 
 
 @st.composite
-def questions(draw: st.DrawFn) -> tuple[NodeTopology, GpuMask, PlacementRequest, PolicyName]:
+def questions(draw: st.DrawFn) -> tuple[NodeTopology, GpuMask, PlacementRequest]:
     topology = draw(topologies())
-    request = PlacementRequest(draw(patterns()), draw(st.booleans()))
-    return topology, draw(free_sets(topology)), request, draw(policies)
+    request = PlacementRequest(draw(patterns()), draw(st.booleans()), draw(policies))
+    return topology, draw(free_sets(topology)), request
 
 
 @given(questions())
 def test_a_match_has_the_size_asked_for_and_no_gpu_that_is_taken(
-    question: tuple[NodeTopology, GpuMask, PlacementRequest, PolicyName],
+    question: tuple[NodeTopology, GpuMask, PlacementRequest],
 ) -> None:
-    topology, free, request, policy = question
-    match place(topology, free, request, policy):
+    topology, free, request = question
+    match place(topology, free, request):
         case NoFit(permanent=permanent):
             assert free.bit_count() < request.pattern.size
             assert permanent == (len(topology.gpus) < request.pattern.size)
@@ -44,10 +45,10 @@ def test_a_match_has_the_size_asked_for_and_no_gpu_that_is_taken(
 
 @given(questions())
 def test_used_and_left_are_all_that_was_free_and_the_figures_are_theirs(
-    question: tuple[NodeTopology, GpuMask, PlacementRequest, PolicyName],
+    question: tuple[NodeTopology, GpuMask, PlacementRequest],
 ) -> None:
-    topology, free, request, policy = question
-    found = place(topology, free, request, policy)
+    topology, free, request = question
+    found = place(topology, free, request)
     if isinstance(found, NoFit):
         return
     used = mask_of(found.gpus)
@@ -63,36 +64,34 @@ def test_used_and_left_are_all_that_was_free_and_the_figures_are_theirs(
 
 @given(questions())
 def test_the_same_question_has_the_same_answer(
-    question: tuple[NodeTopology, GpuMask, PlacementRequest, PolicyName],
+    question: tuple[NodeTopology, GpuMask, PlacementRequest],
 ) -> None:
-    topology, free, request, policy = question
+    topology, free, request = question
     again = NodeTopology(topology.gpus[::-1], topology.links[::-1], topology.numa_nodes)
-    assert place(again, free, request, policy) == place(topology, free, request, policy)
+    assert place(again, free, request) == place(topology, free, request)
 
 
 @given(questions(), st.data())
 def test_what_a_job_gets_does_not_depend_on_how_gpus_are_numbered(
-    question: tuple[NodeTopology, GpuMask, PlacementRequest, PolicyName], data: st.DataObject
+    question: tuple[NodeTopology, GpuMask, PlacementRequest], data: st.DataObject
 ) -> None:
-    topology, free, request, policy = question
-    if policy in {PolicyName.BASELINE, PolicyName.TOPO_AWARE}:
+    topology, free, request = question
+    if request.policy in {PolicyName.BASELINE, PolicyName.TOPO_AWARE}:
         return  # they go by the numbers, and renumbering here leaves no PCIe tree
     old = indices_of(topology.mask)
     new = dict(zip(old, data.draw(st.permutations(old)), strict=True))
     renamed = relabelled(topology, lambda index: new[GpuIndex(index)])
     moved = mask_of(new[index] for index in indices_of(free))
-    assert figures(place(renamed, moved, request, policy), request, policy) == figures(
-        place(topology, free, request, policy), request, policy
+    assert figures(place(renamed, moved, request), request) == figures(
+        place(topology, free, request), request
     )
 
 
-def figures(
-    answer: Match | NoFit, request: PlacementRequest, policy: PolicyName
-) -> tuple[int | None, ...] | NoFit:
+def figures(answer: Match | NoFit, request: PlacementRequest) -> tuple[int | None, ...] | NoFit:
     """Return what the policy maximises; the rest may differ among equals."""
     if isinstance(answer, NoFit):
         return answer
-    if policy is PolicyName.GREEDY:
+    if request.policy is PolicyName.GREEDY:
         return (answer.aggregate_mb_per_s,)
     if request.sensitive:
         return answer.effective_mb_per_s, answer.preserved_mb_per_s
@@ -113,7 +112,7 @@ def test_every_policy_chooses_as_exhaustive_search_does(
         for policy in PolicyName
         for sensitive in (False, True)
         for answer in [
-            place(topology, free, PlacementRequest(ring(size), sensitive), policy, model)
+            place(topology, free, PlacementRequest(ring(size), sensitive, policy), model)
         ]
         if isinstance(answer, Match)
     }
@@ -122,22 +121,22 @@ def test_every_policy_chooses_as_exhaustive_search_does(
 
 @given(questions())
 def test_no_other_policy_gives_a_job_more_aggregate_bandwidth_than_greedy(
-    question: tuple[NodeTopology, GpuMask, PlacementRequest, PolicyName],
+    question: tuple[NodeTopology, GpuMask, PlacementRequest],
 ) -> None:
-    topology, free, request, policy = question
-    one = place(topology, free, request, policy)
-    greedy = place(topology, free, request, PolicyName.GREEDY)
+    topology, free, request = question
+    one = place(topology, free, request)
+    greedy = place(topology, free, replace(request, policy=PolicyName.GREEDY))
     if isinstance(one, Match) and isinstance(greedy, Match):
         assert greedy.aggregate_mb_per_s >= one.aggregate_mb_per_s
 
 
 @given(questions(), st.integers(1, 8))
 def test_the_ranking_starts_with_the_answer_and_never_repeats_a_set(
-    question: tuple[NodeTopology, GpuMask, PlacementRequest, PolicyName], most: int
+    question: tuple[NodeTopology, GpuMask, PlacementRequest], most: int
 ) -> None:
-    topology, free, request, policy = question
-    answer = place(topology, free, request, policy)
-    ranked = ranking(topology, free, request, policy, most=most)
+    topology, free, request = question
+    answer = place(topology, free, request)
+    ranked = ranking(topology, free, request, most=most)
     if isinstance(answer, NoFit):
         assert ranked == ()
         return

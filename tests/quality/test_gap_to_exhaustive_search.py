@@ -67,8 +67,8 @@ def require_no_gap(name: str, kind: PatternKind, size: int, free: GpuMask, model
     search = exhaustive(name, kind, size, model)
     pattern = pattern_of(kind, size)
     for (policy, sensitive), members in search.choices(indices_of(free)).items():
-        request = PlacementRequest(pattern, sensitive)
-        match = place(server(name), free, request, policy, MODELS[model])
+        request = PlacementRequest(pattern, sensitive, policy)
+        match = place(server(name), free, request, MODELS[model])
         assert isinstance(match, Match)
         assert (tuple(sorted(match.gpus)), match.gpus) == (members, search.best(members)[1])
         assert (match.aggregate_mb_per_s, match.exact) == (search.best(members)[0], True)

@@ -11,7 +11,7 @@ from gputopo.api.names import RESOURCE
 from gputopo.patterns.model import Pattern, PatternEdge, chain, custom, ring, star
 from gputopo.placement.model import PlacementRequest
 from gputopo_extender.pods import record_of
-from gputopo_extender.verbs.request import Ask, read
+from gputopo_extender.verbs.request import placement_request
 from gputopo_operator.childjob import child_job
 from gputopo_operator.model import Rules
 from gputopo_operator.reading import read_gpu_job
@@ -29,7 +29,7 @@ MEANT: dict[str, tuple[Pattern, bool]] = {
 }
 
 
-def asked(job: dict[str, Any]) -> Ask:
+def asked(job: dict[str, Any]) -> PlacementRequest:
     """Return what the extender reads from the pod that the operator makes of a GPUJob."""
     job["metadata"] |= {"uid": "uid-job", "namespace": "default"}
     known = read_gpu_job(job)
@@ -39,9 +39,9 @@ def asked(job: dict[str, Any]) -> Ask:
     pod["metadata"]["resourceVersion"] = "1"
     record = record_of(pod, RESOURCE)
     assert record is not None
-    ask = read(record, resource=RESOURCE, default_policy=PolicyName.PRESERVE)
-    assert isinstance(ask, Ask), ask
-    return ask
+    request = placement_request(record, resource=RESOURCE, default_policy=PolicyName.PRESERVE)
+    assert isinstance(request, PlacementRequest), request
+    return request
 
 
 def test_every_example_of_a_gpujob_is_spoken_of_here() -> None:
@@ -51,8 +51,8 @@ def test_every_example_of_a_gpujob_is_spoken_of_here() -> None:
 @pytest.mark.parametrize("name", MEANT)
 def test_an_example_asks_for_the_pattern_that_it_speaks_of(name: str) -> None:
     pattern, sensitive = MEANT[name]
-    ask = asked(yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text()))
-    assert ask.shape.request == PlacementRequest(pattern, sensitive)
+    request = asked(yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text()))
+    assert request == PlacementRequest(pattern, sensitive)
 
 
 def test_every_weight_of_a_gpujob_is_in_the_pattern_that_is_placed() -> None:
@@ -63,5 +63,5 @@ def test_every_weight_of_a_gpujob_is_in_the_pattern_that_is_placed() -> None:
     ]
     job = yaml.safe_load((EXAMPLES / "gpujob-ring.yaml").read_text())
     job["spec"]["communication"] = {"pattern": "Custom", "edges": edges}
-    placed = asked(job).shape.request.pattern
+    placed = asked(job).pattern
     assert {(edge.a, edge.b): edge.weight for edge in placed.edges} == weights | {(0, 2): 1}

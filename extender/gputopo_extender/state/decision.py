@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 from gputopo.api.annotations import GpusAnnotation, PlacementAnnotation
 from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
-from gputopo.placement.model import Match
+from gputopo.placement.model import Match, PlacementRequest
 from gputopo.topology.model import GpuMask, GpuUuid, NodeTopology, mask_of
 from gputopo_extender.pods import PodRecord
 from gputopo_extender.state.claim import Claim
-from gputopo_extender.verbs.request import Ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,27 +38,33 @@ class Decision:
 
 
 def decide(
-    ask: Ask, match: Match, *, node: str, version: str, generation: int, topology: NodeTopology
+    pod: PodRecord,
+    request: PlacementRequest,
+    match: Match,
+    *,
+    node: str,
+    generation: int,
+    topology: NodeTopology,
 ) -> Decision:
-    """Return the decision that gives ``ask`` the GPUs of ``match``."""
+    """Return the decision that gives a pod the GPUs of ``match``."""
     uuids = tuple(topology.uuid_of[index] for index in match.gpus)
     gpus = GpusAnnotation(
-        uid=ask.uid, node=node, generation=generation, containers=_dealt(ask, uuids)
+        uid=pod.uid, node=node, generation=generation, containers=_by_container(pod, uuids)
     )
     return Decision(
-        uid=ask.uid,
-        namespace=ask.namespace,
-        name=ask.name,
+        uid=pod.uid,
+        namespace=pod.namespace,
+        name=pod.name,
         node=node,
-        version=version,
+        version=pod.version,
         generation=generation,
         match=match,
         gpus=mask_of(match.gpus),
         uuids=uuids,
-        reason=f"{ask.shape.policy} {_kind(ask)} ({ask.sensitivity_reason})",
+        reason=f"{request.policy} {_kind(request)} ({request.sensitivity_reason})",
         annotations={
             GPUS_ANNOTATION: gpus.dump(),
-            PLACEMENT_ANNOTATION: _figures(ask, match).dump(),
+            PLACEMENT_ANNOTATION: _figures(request, match).dump(),
         },
     )
 
@@ -96,26 +101,25 @@ def _decisive(pod: PodRecord) -> tuple[object, ...]:
     return (pod.uid, pod.node, pod.live, pod.asks, pod.most_gpus, pod.refusal, pod.annotations)
 
 
-def _dealt(ask: Ask, uuids: tuple[GpuUuid, ...]) -> dict[str, list[str]]:
-    """Deal ranks out to the containers, in their order."""
+def _by_container(pod: PodRecord, uuids: tuple[GpuUuid, ...]) -> dict[str, list[str]]:
+    """Return the GPUs of each container: the first ranks go to the first container."""
     remaining = iter(uuids)
     return {
-        container.name: [next(remaining) for _ in range(container.gpus)]
-        for container in ask.containers
+        container.name: [next(remaining) for _ in range(container.gpus)] for container in pod.asks
     }
 
 
-def _kind(ask: Ask) -> str:
-    word = "sensitive" if ask.shape.request.sensitive else "insensitive"
-    return f"{word} {ask.shape.request.pattern.kind} of {ask.shape.size}"
+def _kind(request: PlacementRequest) -> str:
+    word = "sensitive" if request.sensitive else "insensitive"
+    return f"{word} {request.pattern.kind} of {request.size}"
 
 
-def _figures(ask: Ask, match: Match) -> PlacementAnnotation:
+def _figures(request: PlacementRequest, match: Match) -> PlacementAnnotation:
     return PlacementAnnotation(
-        policy=ask.shape.policy,
-        pattern=ask.shape.request.pattern.kind,
-        sensitive=ask.shape.request.sensitive,
-        reason=ask.sensitivity_reason,
+        policy=request.policy,
+        pattern=request.pattern.kind,
+        sensitive=request.sensitive,
+        reason=request.sensitivity_reason,
         model=match.model,
         effective_mbps=match.effective_mb_per_s,
         aggregate_mbps=match.aggregate_mb_per_s,

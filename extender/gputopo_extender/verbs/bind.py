@@ -10,6 +10,7 @@ from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
 from gputopo.api.enums import PolicyName
+from gputopo.placement.model import PlacementRequest
 from gputopo.wire.extender import ExtenderBindingArgs
 from gputopo_extender.cluster import RefusedError, UnansweredError
 from gputopo_extender.fencing.binding_writer import Outcome, Result, Writer
@@ -21,7 +22,7 @@ from gputopo_extender.state.reservations import Progress
 from gputopo_extender.state.usage import Book, State
 from gputopo_extender.verbs.evaluation import Misfit, match_on, missing
 from gputopo_extender.verbs.evaluation_cache import Answers, NotReadyError
-from gputopo_extender.verbs.request import Ask, Refusal, read
+from gputopo_extender.verbs.request import placement_request
 
 _MOST_TRIES: Final = 4
 """Of one bind, where others change the pod, the claims or the topology meanwhile."""
@@ -88,9 +89,11 @@ class Binder:
         pod = await self._look_up(wanted)
         if isinstance(pod, Result):
             return pod
-        ask = read(pod, resource=self._resource, default_policy=self._default_policy)
+        request = placement_request(
+            pod, resource=self._resource, default_policy=self._default_policy
+        )
         try:
-            await self._prepare(ask, wanted.node)
+            await self._prepare(request, wanted.node)
         except NotReadyError as error:
             return Result(Outcome.FAILED, str(error))
         async with self._lock_of(pod.uid), self._at_once:
@@ -98,7 +101,7 @@ class Binder:
             pod = self._ledger.pod(pod.uid) or pod
             until = asyncio.get_running_loop().time() + _WRITING_SECONDS
             for _ in range(_MOST_TRIES):
-                ended = await self._try(pod, ask, wanted.node, until)
+                ended = await self._try(pod, request, wanted.node, until)
                 if isinstance(ended, Result):
                     return ended
                 pod = ended
@@ -140,14 +143,14 @@ class Binder:
             )
         return pod
 
-    async def _prepare(self, ask: Ask | Refusal, node: str) -> None:
+    async def _prepare(self, request: PlacementRequest | Misfit, node: str) -> None:
         """Have the tables built that deciding needs, so that deciding itself does not wait."""
         state = self._ledger.states().get(node)
-        if isinstance(ask, Ask) and isinstance(state, State):
-            await self._answers.of({state}, ask.shape)
+        if isinstance(request, PlacementRequest) and isinstance(state, State):
+            await self._answers.of({state}, request)
 
     async def _try(
-        self, pod: PodRecord, ask: Ask | Refusal, node: str, until: float
+        self, pod: PodRecord, request: PlacementRequest | Misfit, node: str, until: float
     ) -> Result | PodRecord:
         """Bind, or return the pod to try again with where something changed meanwhile."""
         if ended := await self._ended(pod, node):
@@ -159,7 +162,7 @@ class Binder:
         shown = newer(pod, self._ledger.pod(pod.uid))
         if shown.node is not None or not shown.live:
             return shown
-        decision = self._decide(shown, ask, node)
+        decision = self._decide(shown, request, node)
         if isinstance(decision, Result):
             return decision
         # Nothing was awaited since the checks: they and the reservation are one step.
@@ -210,20 +213,22 @@ class Binder:
             Outcome.FAILED, "the API server has lost the Binding: waiting for a new list of pods"
         )
 
-    def _decide(self, pod: PodRecord, ask: Ask | Refusal, node: str) -> Decision | Result:
-        if isinstance(ask, Refusal):
-            return Result(Outcome.REFUSED, ask.reason)
+    def _decide(
+        self, pod: PodRecord, request: PlacementRequest | Misfit, node: str
+    ) -> Decision | Result:
+        if isinstance(request, Misfit):
+            return Result(Outcome.REFUSED, request.reason)
         book = self._ledger.book(node)
         if not isinstance(book, Book):
             return Result(Outcome.NO_FIT, f"{node}: {missing(book).reason}")
-        match = match_on(book.state, ask.shape)
+        match = match_on(book.state, request)
         if isinstance(match, Misfit):
             return Result(Outcome.NO_FIT, f"{node}: {match.reason}")
         return decide(
-            ask,
+            pod,
+            request,
             match,
             node=node,
-            version=pod.version,
             generation=book.generation,
             topology=book.topology,
         )

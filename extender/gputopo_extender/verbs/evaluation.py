@@ -12,14 +12,13 @@ from enum import StrEnum
 from itertools import compress
 
 from gputopo.bandwidth.preserved import preserved_mb_per_s
-from gputopo.placement.model import Match, NoFit
+from gputopo.placement.model import Match, NoFit, PlacementRequest
 from gputopo.placement.place import place
 from gputopo.placement.score import Candidate, score_nodes
 from gputopo.topology.model import GpuMask
 from gputopo_extender.state.reservations import Reservation
 from gputopo_extender.state.topologies import Unreadable
 from gputopo_extender.state.usage import State
-from gputopo_extender.verbs.request import Shape
 
 Known = State | Unreadable | None
 """What the ledger knows of a node; None where no topology is published for it."""
@@ -150,9 +149,9 @@ def evaluation(
     return Evaluation(nodes, keys, {key: known[key] for key in set(keys)})
 
 
-def refused(nodes: Sequence[str], reason: str) -> Evaluation:
+def rejected(nodes: Sequence[str], misfit: Misfit) -> Evaluation:
     """Return the evaluation of a pod that no node can take."""
-    return evaluation(nodes, [None] * len(nodes), {None: Misfit(ReasonClass.REFUSED, reason)})
+    return evaluation(nodes, [None] * len(nodes), {None: misfit})
 
 
 def reserved(nodes: Sequence[str], reservation: Reservation) -> Evaluation:
@@ -166,27 +165,27 @@ def reserved(nodes: Sequence[str], reservation: Reservation) -> Evaluation:
     )
 
 
-def answers_of(states: Iterable[Known], shape: Shape) -> dict[Hashable, Answer]:
+def answers_of(states: Iterable[Known], request: PlacementRequest) -> dict[Hashable, Answer]:
     """Return what a node in each of these states can offer."""
-    return {state: _answer(state, shape) for state in states}
+    return {state: _answer(state, request) for state in states}
 
 
-def match_on(state: State, shape: Shape) -> Match | Misfit:
+def match_on(state: State, request: PlacementRequest) -> Match | Misfit:
     """Return the match that the policy chooses on such a node now, or why there is none."""
-    found = _match(state, state.free, shape)
+    found = _match(state, state.free, request)
     if not isinstance(found, Misfit):
         return found if state.away is None else Misfit(ReasonClass.AWAY, state.away)
     if state.deleted and found.kind is ReasonClass.BUSY:
         freed = GpuMask(state.free | state.deleted)
-        if not isinstance(_match(state, freed, shape), Misfit):
+        if not isinstance(_match(state, freed, request), Misfit):
             return Misfit(ReasonClass.DELETED_PODS, "GPUs in use by processes of deleted pods")
     return found
 
 
-def _match(state: State, free: GpuMask, shape: Shape) -> Match | Misfit:
-    if misfit := _shortage(state, free, shape.size):
+def _match(state: State, free: GpuMask, request: PlacementRequest) -> Match | Misfit:
+    if misfit := _shortage(state, free, request.size):
         return misfit
-    chosen = place(state.structure, free, shape.request, shape.policy)
+    chosen = place(state.structure, free, request)
     if isinstance(chosen, NoFit):
         kind = ReasonClass.TOO_SMALL if chosen.permanent else ReasonClass.BUSY
         return Misfit(kind, chosen.reason)
@@ -200,10 +199,10 @@ def missing(topology: Unreadable | None) -> Misfit:
     return Misfit(ReasonClass.UNREADABLE, f"unreadable GPUTopology: {topology.reason}")
 
 
-def _answer(known: Known, shape: Shape) -> Answer:
+def _answer(known: Known, request: PlacementRequest) -> Answer:
     if not isinstance(known, State):
         return missing(known)
-    match = match_on(known, shape)
+    match = match_on(known, request)
     if isinstance(match, Misfit):
         return match
     before = preserved_mb_per_s(known.structure, known.free)

@@ -1,4 +1,4 @@
-"""What nodes offer to pods of one shape: worked out beside the event loop, and kept.
+"""What nodes offer to pods of one request: worked out beside the event loop, and kept.
 
 An answer depends on the node's state and the pod's shape alone, so a kept one is never wrong.
 The first pod of a shape has tables built: milliseconds for 8 GPUs, seconds for some patterns
@@ -15,13 +15,13 @@ from weakref import WeakValueDictionary
 
 from gputopo.errors import GputopoError
 from gputopo.patterns.model import Pattern
+from gputopo.placement.model import PlacementRequest
 from gputopo_extender.verbs.evaluation import Answer, Known
-from gputopo_extender.verbs.request import Shape
 
 _MOST_ANSWERS: Final = 100_000
 """About 40 MB."""
 
-WorkOut = Callable[[AbstractSet[Known], Shape], dict[Hashable, Answer]]
+WorkOut = Callable[[AbstractSet[Known], PlacementRequest], dict[Hashable, Answer]]
 _Kept = dict[Hashable, Answer]
 
 
@@ -30,7 +30,7 @@ class NotReadyError(GputopoError):
 
 
 class Answers:
-    """Answers by shape and state; the shapes asked for last are kept."""
+    """Answers by request and state; the shapes asked for last are kept."""
 
     def __init__(
         self,
@@ -43,21 +43,23 @@ class Answers:
         self._work_out = work_out
         self._patience_seconds = patience_seconds
         self._on_worked_out = on_worked_out
-        self._kept: OrderedDict[Shape, _Kept] = OrderedDict()
+        self._kept: OrderedDict[PlacementRequest, _Kept] = OrderedDict()
         # All shapes of a pattern share its tables: whoever is second finds them built.
         self._locks = WeakValueDictionary[Pattern, asyncio.Lock]()
         self._under_way: set[asyncio.Task[None]] = set()
 
-    async def of(self, states: AbstractSet[Known], shape: Shape) -> Mapping[Hashable, Answer]:
+    async def of(
+        self, states: AbstractSet[Known], request: PlacementRequest
+    ) -> Mapping[Hashable, Answer]:
         """Return the answers of at least these states.
 
         Raises:
             NotReadyError: where they are not there in time; asking again finds them later.
         """
-        kept = self._kept_of(shape)
+        kept = self._kept_of(request)
         if states <= kept.keys():
             return kept
-        work = asyncio.create_task(self._learn(states, shape, kept))
+        work = asyncio.create_task(self._learn(states, request, kept))
         self._under_way.add(work)
         work.add_done_callback(self._under_way.discard)
         try:
@@ -65,27 +67,29 @@ class Answers:
                 await asyncio.shield(work)
         except TimeoutError:
             raise NotReadyError(
-                f"the tables for {shape.request.pattern.kind} of {shape.size} GPUs "
+                f"the tables for {request.pattern.kind} of {request.size} GPUs "
                 "are being built: try again"
             ) from None
         return kept
 
-    async def prepare(self, states: AbstractSet[Known], shape: Shape) -> None:
+    async def prepare(self, states: AbstractSet[Known], request: PlacementRequest) -> None:
         """Have the answers of these states worked out, however long it takes."""
-        await self._learn(states, shape, self._kept_of(shape))
+        await self._learn(states, request, self._kept_of(request))
 
-    def _kept_of(self, shape: Shape) -> _Kept:
-        kept = self._kept.setdefault(shape, {})
-        self._kept.move_to_end(shape)
+    def _kept_of(self, request: PlacementRequest) -> _Kept:
+        kept = self._kept.setdefault(request, {})
+        self._kept.move_to_end(request)
         return kept
 
-    async def _learn(self, states: AbstractSet[Known], shape: Shape, kept: _Kept) -> None:
-        async with self._locks.setdefault(shape.request.pattern, asyncio.Lock()):
+    async def _learn(
+        self, states: AbstractSet[Known], request: PlacementRequest, kept: _Kept
+    ) -> None:
+        async with self._locks.setdefault(request.pattern, asyncio.Lock()):
             unknown = states - kept.keys()
             if not unknown:
                 return
             began = time.perf_counter()
-            kept.update(await asyncio.to_thread(self._work_out, unknown, shape))
+            kept.update(await asyncio.to_thread(self._work_out, unknown, request))
             self._on_worked_out(time.perf_counter() - began)
         while sum(map(len, self._kept.values())) > _MOST_ANSWERS:
             self._kept.popitem(last=False)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gputopo.api.enums import PolicyName
+from gputopo.placement.model import PlacementRequest
 from gputopo.runtime.log import fields
 from gputopo.wire.extender import (
     ExtenderArgs,
@@ -21,12 +22,12 @@ from gputopo.wire.extender import (
 from gputopo_extender.pods import PodError, PodRecord, record_of
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.bind import Binder
-from gputopo_extender.verbs.evaluation import Evaluation, evaluation, refused, reserved
+from gputopo_extender.verbs.evaluation import Evaluation, Misfit, evaluation, rejected, reserved
 from gputopo_extender.verbs.evaluation_cache import Answers, NotReadyError
 from gputopo_extender.verbs.in_flight import Sent
 from gputopo_extender.verbs.metrics import Metrics
 from gputopo_extender.verbs.preempt import Freed, chosen
-from gputopo_extender.verbs.request import Ask, Refusal, read
+from gputopo_extender.verbs.request import placement_request
 from gputopo_extender.verbs.retries import Retries
 from gputopo_extender.watch import Follower
 
@@ -74,14 +75,14 @@ class Verbs:
                 "and name it in managedResources of the scheduler's extender configuration"
             )
         try:
-            ask, nodes = self._read(pod), args.candidates()
+            request, nodes = self._request(pod), args.candidates()
             with self._metrics.decision_seconds.labels("filter").time():
-                found = await self._on(nodes, ask)
-            found = await self._retries.settled(pod, found, lambda: self._on(nodes, ask))
+                found = await self._on(nodes, pod, request)
+            found = await self._retries.settled(pod, found, lambda: self._on(nodes, pod, request))
         except NotReadyError as error:
             return filter_error(str(error))
         self._metrics.filtered(found)
-        offered = self._offered(pod, found, ask)
+        offered = self._offered(pod, found, request)
         _log.debug("filtered %s", fields(pod=_name(pod), offered=len(offered), of=len(found.nodes)))
         if reason := self._retries.reason(pod, found):
             return filter_error(reason)
@@ -97,16 +98,18 @@ class Verbs:
         """
         pod = record_of(args.pod, self._resource)
         nodes = args.candidates()
-        ask = None if pod is None else self._read(pod)
-        if not isinstance(ask, Ask):
+        if pod is None:
+            return priorities(dict.fromkeys(nodes, 0))
+        request = self._request(pod)
+        if not isinstance(request, PlacementRequest):
             return priorities(dict.fromkeys(nodes, 0))
         try:
             with self._metrics.decision_seconds.labels("prioritize").time():
-                found = (await self._on(nodes, ask)).scores(sensitive=ask.shape.request.sensitive)
+                found = (await self._on(nodes, pod, request)).scores(sensitive=request.sensitive)
         except NotReadyError:
             return priorities(dict.fromkeys(nodes, 0))
         if _log.isEnabledFor(logging.DEBUG):
-            _log.debug("scored %s", fields(pod=f"{ask.namespace}/{ask.name}", scores=found))
+            _log.debug("scored %s", fields(pod=_name(pod), scores=found))
         return priorities(found)
 
     async def bind(self, args: ExtenderBindingArgs) -> dict[str, str]:
@@ -131,8 +134,8 @@ class Verbs:
         pod = record_of(args.pod, self._resource)
         if pod is None:
             raise PodError(f"{self._resource}: no container asks for it")
-        ask = self._read(pod)
-        if isinstance(ask, Refusal):
+        request = self._request(pod)
+        if isinstance(request, Misfit):
             return preempt_result({})
         with self._metrics.decision_seconds.labels("preempt").time():
             offers = args.offers()
@@ -140,12 +143,12 @@ class Verbs:
                 node: self._ledger.state_without(node, {*victims.pods})
                 for node, victims in offers.items()
             }
-            answers = await self._answers.of({*states.values()}, ask.shape)
+            answers = await self._answers.of({*states.values()}, request)
             freed = [
                 Freed(node, victims, answers[states[node]], self._priorities(victims))
                 for node, victims in offers.items()
             ]
-            kept = chosen(freed, sensitive=ask.shape.request.sensitive)
+            kept = chosen(freed, sensitive=request.sensitive)
         _log.info(
             "preemption considered %s",
             fields(pod=_name(pod), nodes=len(offers), suitable=",".join(kept)),
@@ -156,34 +159,38 @@ class Verbs:
         known = map(self._ledger.pod, victims.pods)
         return tuple(None if pod is None else pod.priority for pod in known)
 
-    def _offered(self, pod: PodRecord, found: Evaluation, ask: Ask | Refusal) -> list[str]:
+    def _offered(
+        self, pod: PodRecord, found: Evaluation, request: PlacementRequest | Misfit
+    ) -> list[str]:
         """Return the nodes to choose from; of many one of the best, unless the pod has preferences.
 
         For one node kube-scheduler computes no scores and asks for none.
         """
         fits = found.fits()
         few = self._offer_one_above == 0 or len(fits) <= self._offer_one_above
-        if few or not isinstance(ask, Ask) or pod.prefers:
+        if few or isinstance(request, Misfit) or pod.prefers:
             return fits
-        size, sensitive = ask.shape.size, ask.shape.request.sensitive
+        size, sensitive = request.size, request.sensitive
         best = found.best(size, self._sent.gpus(), sensitive=sensitive)
         # Any of them, as kube-scheduler does: what fails on one for reasons that nobody here
         # knows may go well on the next.
         node = random.choice(best)  # noqa: S311 - no secret
-        self._sent.add(ask.uid, node, size)
+        self._sent.add(pod.uid, node, size)
         return [node]
 
-    def _read(self, pod: PodRecord) -> Ask | Refusal:
-        return read(pod, resource=self._resource, default_policy=self._default_policy)
+    def _request(self, pod: PodRecord) -> PlacementRequest | Misfit:
+        return placement_request(pod, resource=self._resource, default_policy=self._default_policy)
 
-    async def _on(self, nodes: Sequence[str], ask: Ask | Refusal) -> Evaluation:
-        if isinstance(ask, Refusal):
-            return refused(nodes, ask.reason)
-        if reservation := self._ledger.promises.reservation(ask.uid):
+    async def _on(
+        self, nodes: Sequence[str], pod: PodRecord, request: PlacementRequest | Misfit
+    ) -> Evaluation:
+        if isinstance(request, Misfit):
+            return rejected(nodes, request)
+        if reservation := self._ledger.promises.reservation(pod.uid):
             return reserved(nodes, reservation)
         # What is asked of a state that another node reaches meanwhile is as true.
         states = list(map(self._ledger.states().get, nodes))
-        return evaluation(nodes, states, await self._answers.of(set(states), ask.shape))
+        return evaluation(nodes, states, await self._answers.of(set(states), request))
 
 
 class Gate:

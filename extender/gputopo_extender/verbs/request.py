@@ -1,6 +1,7 @@
-"""What a pod asks for, read from its containers and annotations."""
+"""Makes the placement request of a pod from its containers and annotations.
 
-from dataclasses import dataclass
+Every verb calls it. A pod that cannot be placed on any node is rejected with the reason.
+"""
 
 from gputopo.api.annotations import AnnotationError, PodRequest, parse_request
 from gputopo.api.enums import PatternKind, PolicyName
@@ -8,77 +9,45 @@ from gputopo.api.names import EDGES_ANNOTATION, MAX_GPUS_PER_POD, PATTERN_ANNOTA
 from gputopo.patterns.model import Pattern, PatternError, build
 from gputopo.placement.model import PlacementRequest
 from gputopo.sensitivity.resolve import resolve
-from gputopo_extender.pods import ContainerAsk, PodRecord
+from gputopo_extender.pods import PodRecord
+from gputopo_extender.verbs.evaluation import Misfit, ReasonClass
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What of an ask decides what a node can offer; pods alike have equal ones."""
+def placement_request(
+    pod: PodRecord, *, resource: str, default_policy: PolicyName
+) -> PlacementRequest | Misfit:
+    """Return the request for all GPUs that the pod's containers keep, as one match.
 
-    request: PlacementRequest
-    policy: PolicyName
-
-    @property
-    def size(self) -> int:
-        """Number of GPUs asked for."""
-        return self.request.pattern.size
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """A pod's wish: all its containers' GPUs as one match on one node.
-
-    Attributes:
-        shape: pattern and sensitivity; and the pod's policy, else the configured one.
-        sensitivity_reason: why the request counts as sensitive or not.
+    The reason of a misfit names the field or annotation, its value and the remedy.
     """
-
-    uid: str
-    namespace: str
-    name: str
-    containers: tuple[ContainerAsk, ...]
-    shape: Shape
-    sensitivity_reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a pod cannot be placed anywhere; names the field or annotation, value and remedy."""
-
-    reason: str
-
-
-def read(pod: PodRecord, *, resource: str, default_policy: PolicyName) -> Ask | Refusal:
-    """Return what the pod asks for, or why it cannot be had on any node."""
     if pod.refusal is not None:
-        return Refusal(pod.refusal)
+        return _rejected(pod.refusal)
     size = sum(ask.gpus for ask in pod.asks)
     if size > MAX_GPUS_PER_POD:
-        return Refusal(f"{resource}: {size} in one pod, allowed are 1..{MAX_GPUS_PER_POD}")
+        return _rejected(f"{resource}: {size} in one pod, allowed are 1..{MAX_GPUS_PER_POD}")
     try:
-        wish = parse_request(pod.annotations)
-        pattern = _pattern(wish, size)
+        annotated = parse_request(pod.annotations)
+        pattern = _pattern(annotated, size)
     except AnnotationError as error:
-        return Refusal(str(error))
-    resolved = resolve(wish.sensitivity, gpus=size)
-    return Ask(
-        uid=pod.uid,
-        namespace=pod.namespace,
-        name=pod.name,
-        containers=pod.asks,
-        shape=Shape(
-            request=PlacementRequest(pattern=pattern, sensitive=resolved.sensitive),
-            policy=wish.policy or default_policy,
-        ),
+        return _rejected(str(error))
+    resolved = resolve(annotated.sensitivity, gpus=size)
+    return PlacementRequest(
+        pattern,
+        resolved.sensitive,
+        annotated.policy or default_policy,
         sensitivity_reason=resolved.reason,
     )
 
 
-def _pattern(wish: PodRequest, size: int) -> Pattern:
+def _rejected(reason: str) -> Misfit:
+    return Misfit(ReasonClass.REFUSED, reason)
+
+
+def _pattern(annotated: PodRequest, size: int) -> Pattern:
     try:
-        return build(wish.pattern, size, wish.edges)
+        return build(annotated.pattern, size, annotated.edges)
     except PatternError as error:
-        custom = wish.pattern is PatternKind.CUSTOM
+        custom = annotated.pattern is PatternKind.CUSTOM
         raise AnnotationError(
             f"{EDGES_ANNOTATION if custom else PATTERN_ANNOTATION}: {error}"
         ) from None

@@ -17,7 +17,6 @@ from gputopo.topology.model import NodeTopology
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.usage import State
 from gputopo_extender.verbs.evaluation_cache import Answers
-from gputopo_extender.verbs.request import Shape
 
 _LOOK_EVERY_SECONDS: Final = 1.0
 
@@ -55,8 +54,10 @@ class WarmUp:
         began = time.perf_counter()
         sizes = min(len(structure.gpus), MAX_GPUS_PER_POD)
         for size in range(1, sizes + 1):
-            ring = PlacementRequest(build(PatternKind.RING, size), sensitive=size > 1)
-            await self._answers.prepare({idle}, Shape(ring, self._policy))
+            ring = PlacementRequest(
+                build(PatternKind.RING, size), sensitive=size > 1, policy=self._policy
+            )
+            await self._answers.prepare({idle}, ring)
             seconds = f"{time.perf_counter() - began:.3f}"
             _log.log(
                 logging.INFO if size == sizes else logging.DEBUG,

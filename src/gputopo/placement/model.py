@@ -1,17 +1,33 @@
-"""What is asked of a node, and what it answers."""
+"""The request of a job for GPUs of one node, and its result: a match, or the reason for none."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from gputopo.api.enums import PolicyName
 from gputopo.patterns.model import Pattern
 from gputopo.topology.model import GpuIndex
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementRequest:
-    """One job's need: its pattern (whose size is its GPUs) and whether links matter to it."""
+    """The GPUs that one job requests on one node.
+
+    Attributes:
+        pattern: of the communication between the GPUs; it has one rank for each GPU.
+        sensitive: whether the job's speed depends on the bandwidth between its GPUs.
+        policy: chooses one match among the feasible ones.
+        sensitivity_reason: why the job counts as sensitive or not. It is no part of equality,
+            because it does not change which GPUs are chosen.
+    """
 
     pattern: Pattern
     sensitive: bool
+    policy: PolicyName = PolicyName.PRESERVE
+    sensitivity_reason: str = field(default="", compare=False)
+
+    @property
+    def size(self) -> int:
+        """Number of GPUs."""
+        return self.pattern.size
 
 
 @dataclass(frozen=True, slots=True)

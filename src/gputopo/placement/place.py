@@ -6,7 +6,6 @@ from typing import Final
 
 import numpy as np
 
-from gputopo.api.enums import PolicyName
 from gputopo.bandwidth.model import BandwidthModel, require_usable
 from gputopo.patterns.embedding import MAX_NODE_GPUS
 from gputopo.placement.model import Match, NoFit, PlacementRequest
@@ -23,10 +22,9 @@ def place(
     topology: NodeTopology,
     free: GpuMask,
     request: PlacementRequest,
-    policy: PolicyName,
     model: BandwidthModel | None = None,
 ) -> Match | NoFit:
-    """Return the GPUs that ``policy`` chooses for ``request`` among ``free``, or why none.
+    """Return the GPUs that the request's policy chooses among ``free``, or why there are none.
 
     The answer depends on the arguments alone, and of the node on its structure alone. The
     first call for a node structure and a pattern builds their tables (see
@@ -35,22 +33,20 @@ def place(
     Args:
         topology: the node.
         free: GPUs that may be chosen.
-        request: what the job needs.
-        policy: the rule.
+        request: what the job needs, with its policy.
         model: of effective bandwidth; None for the default of node and pattern.
 
     Raises:
         ValueError: on a free GPU that the node does not have.
         ModelError: where ``model`` may not be used.
     """
-    return _chosen(Structure(topology), free, request, policy, model)
+    return _chosen(Structure(topology), free, request, model)
 
 
 def ranking(
     topology: NodeTopology,
     free: GpuMask,
     request: PlacementRequest,
-    policy: PolicyName,
     model: BandwidthModel | None = None,
     *,
     most: int,
@@ -66,7 +62,7 @@ def ranking(
     if _no_fit(topology, free, request, model):
         return ()
     options = Options(topology, free, request, model)
-    best = _best_first(POLICIES[policy](options), len(options.sets))
+    best = _best_first(POLICIES[request.policy](options), len(options.sets))
     return tuple(options.match(choice) for choice, _ in zip(best, range(most), strict=False))
 
 
@@ -75,13 +71,12 @@ def _chosen(
     structure: Structure,
     free: GpuMask,
     request: PlacementRequest,
-    policy: PolicyName,
     model: BandwidthModel | None,
 ) -> Match | NoFit:
     topology = structure.topology
     if no_fit := _no_fit(topology, free, request, model):
         return no_fit
-    return ranking(topology, free, request, policy, model, most=1)[0]
+    return ranking(topology, free, request, model, most=1)[0]
 
 
 def _best_first(keys: Keys, count: int) -> Iterator[int]:

@@ -82,15 +82,17 @@ def answer_to(question: Question) -> Answer:
     more = words.whole_number(question.runners_up, "runners-up", most=MOST_RUNNERS_UP)
     edges = edge_list(question.edges)
     kind = question.pattern or (PatternKind.CUSTOM if edges else PatternKind.RING)
-    request = PlacementRequest(build(kind, size, edges), _is_sensitive(question.sensitive, size))
+    request = PlacementRequest(
+        build(kind, size, edges), _is_sensitive(question.sensitive, size), question.policy
+    )
     model = models.find(question.model)
     source = sources.find(question.topology, question.context)
     busy = words.gpu_set(question.busy, "busy", source.topology) | source.in_use_mask
     free = GpuMask(source.topology.mask & ~busy)
-    found = choose(source.topology, free, request, question.policy, model)
+    found = choose(source.topology, free, request, model)
     if isinstance(found, NoFit):
         return Answer(source, GpuMask(busy), request, question.policy, (), found.reason)
-    matches = ranking(source.topology, free, request, question.policy, model, most=1 + more)
+    matches = ranking(source.topology, free, request, model, most=1 + more)
     return Answer(source, GpuMask(busy), request, question.policy, matches, None)
 
 

@@ -79,7 +79,7 @@ class Fleet:
         """
         reasons = set()
         for topology in self._structures.values():
-            answer = place(topology, topology.mask, request_of(job), self._policy, self._model)
+            answer = place(topology, topology.mask, request_of(job, self._policy), self._model)
             if not isinstance(answer, NoFit):
                 return
             reasons.add(answer.reason)
@@ -87,7 +87,7 @@ class Fleet:
 
     def take(self, job: SimulatedJob) -> Placed:
         """Return where ``job`` goes, its GPUs taken; some node must have enough free."""
-        offers = dict(self._offers(request_of(job)))
+        offers = dict(self._offers(request_of(job, self._policy)))
         scores = score_nodes(offers, sensitive=job.sensitive)
         best = min(scores, key=lambda state: (-scores[state], state))
         position = min(self._alike[best])
@@ -99,7 +99,9 @@ class Fleet:
         """Return what the first node offers ``job``, or would after another job's end."""
         fingerprint, free = self._state[0]
         more = mask_of(after.match.gpus) if after else 0
-        return self._candidate((fingerprint, GpuMask(free | more)), request_of(job)).match
+        return self._candidate(
+            (fingerprint, GpuMask(free | more)), request_of(job, self._policy)
+        ).match
 
     def give_back(self, placed: Placed) -> None:
         """Free the GPUs that a job has held."""
@@ -114,7 +116,7 @@ class Fleet:
     def _candidate(self, state: State, request: PlacementRequest) -> Candidate:
         if (state, request) not in self._candidates:
             topology, free = self._structures[state[0]], state[1]
-            (match,) = ranking(topology, free, request, self._policy, self._model, most=1)
+            (match,) = ranking(topology, free, request, self._model, most=1)
             lost = preserved_mb_per_s(topology, free) - match.preserved_mb_per_s
             self._candidates[state, request] = Candidate(match, lost)
         return self._candidates[state, request]
@@ -128,6 +130,6 @@ class Fleet:
         self._alike.setdefault(after, set()).add(position)
 
 
-def request_of(job: SimulatedJob) -> PlacementRequest:
-    """Return what a job asks of a node."""
-    return PlacementRequest(job.pattern, job.sensitive)
+def request_of(job: SimulatedJob, policy: PolicyName) -> PlacementRequest:
+    """Return the placement request of a job under this policy."""
+    return PlacementRequest(job.pattern, job.sensitive, policy)

@@ -99,7 +99,7 @@ class _Simulation:
     def require_room(self, jobs: Sequence[SimulatedJob]) -> None:
         """Ask once for each need; the first job of the list is the one named."""
         structures = {topology.fingerprint: topology for topology in self._nodes.values()}
-        for job in {request_of(job): job for job in reversed(jobs)}.values():
+        for job in {(job.pattern, job.sensitive): job for job in reversed(jobs)}.values():
             self._fleet.require_room(job)
             if (judge := self._settings.judge) is not None:
                 for topology in structures.values():
@@ -164,6 +164,6 @@ class _Simulation:
             return placed.match
         taken = mask_of(placed.match.gpus)
         (match,) = ranking(
-            self._nodes[placed.node], taken, request_of(job), PolicyName.BASELINE, judge, most=1
+            self._nodes[placed.node], taken, request_of(job, PolicyName.BASELINE), judge, most=1
         )
         return match

@@ -10,9 +10,9 @@ import pytest
 
 from extender_world import Extender, Start, until
 from gputopo.api.enums import PatternKind
+from gputopo.placement.model import PlacementRequest
 from gputopo_extender import server
 from gputopo_extender.verbs.evaluation import Answer, Known, answers_of
-from gputopo_extender.verbs.request import Shape
 from objects import pod
 from small_api import PODS, SmallApi
 
@@ -25,10 +25,10 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Event]:
     """Return what tables of Custom patterns wait for."""
     opened = Event()
 
-    def slow(states: AbstractSet[Known], shape: Shape) -> dict[Hashable, Answer]:
-        if shape.request.pattern.kind is PatternKind.CUSTOM:
+    def slow(states: AbstractSet[Known], request: PlacementRequest) -> dict[Hashable, Answer]:
+        if request.pattern.kind is PatternKind.CUSTOM:
             opened.wait(60)
-        return answers_of(states, shape)
+        return answers_of(states, request)
 
     monkeypatch.setattr(server, "answers_of", slow)
     yield opened

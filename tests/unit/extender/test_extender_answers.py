@@ -15,16 +15,14 @@ from gputopo_extender.state.usage import State
 from gputopo_extender.verbs import evaluation_cache as answers_module
 from gputopo_extender.verbs.evaluation import Answer, Known, answers_of
 from gputopo_extender.verbs.evaluation_cache import Answers, NotReadyError
-from gputopo_extender.verbs.request import Shape
 
 FOUR = node(0, 1, 2, 3)
 IDLE = State(FOUR, FOUR.mask, FOUR.mask, unknown=0, blocked=None)
 PATIENT = 60.0
 
 
-def ring(size: int, policy: PolicyName = PolicyName.PRESERVE) -> Shape:
-    request = PlacementRequest(build(PatternKind.RING, size), sensitive=True)
-    return Shape(request, policy)
+def ring(size: int, policy: PolicyName = PolicyName.PRESERVE) -> PlacementRequest:
+    return PlacementRequest(build(PatternKind.RING, size), sensitive=True, policy=policy)
 
 
 class SlowBuild:
@@ -33,14 +31,16 @@ class SlowBuild:
     def __init__(self) -> None:
         self.gate = Event()
         self.started = Event()
-        self.calls: list[Shape] = []
+        self.calls: list[PlacementRequest] = []
 
-    def __call__(self, states: AbstractSet[Known], shape: Shape) -> dict[Hashable, Answer]:
-        self.calls.append(shape)
+    def __call__(
+        self, states: AbstractSet[Known], request: PlacementRequest
+    ) -> dict[Hashable, Answer]:
+        self.calls.append(request)
         self.started.set()
-        if shape.size == 3:
+        if request.size == 3:
             self.gate.wait(PATIENT)
-        return answers_of(states, shape)
+        return answers_of(states, request)
 
 
 @pytest.fixture
@@ -108,10 +108,10 @@ async def test_only_states_not_seen_before_are_worked_out(slow: SlowBuild) -> No
 async def test_a_failure_reaches_who_asked_and_is_not_kept() -> None:
     broken = True
 
-    def work_out(states: AbstractSet[Known], shape: Shape) -> dict[Hashable, Answer]:
+    def work_out(states: AbstractSet[Known], request: PlacementRequest) -> dict[Hashable, Answer]:
         if broken:
             raise ArithmeticError("no such table")
-        return answers_of(states, shape)
+        return answers_of(states, request)
 
     answers = Answers(work_out, patience_seconds=PATIENT, on_worked_out=lambda _: None)
     with pytest.raises(ArithmeticError):

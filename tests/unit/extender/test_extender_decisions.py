@@ -6,45 +6,45 @@ import json
 from gputopo.api.annotations import parse_placement
 from gputopo.api.enums import PolicyName
 from gputopo.api.names import PLACEMENT_ANNOTATION, RESOURCE
-from gputopo.placement.model import Match
+from gputopo.placement.model import Match, PlacementRequest
 from gputopo.placement.place import place
 from gputopo.topology.catalogue import named
-from gputopo_extender.pods import record_of
+from gputopo_extender.pods import PodRecord, record_of
 from gputopo_extender.state.decision import decide
-from gputopo_extender.verbs.request import Ask, read
+from gputopo_extender.verbs.request import placement_request
 from objects import pod
 
 TOPOLOGY = named("dgx1-v100", node="n1")
 
 
-def tree_of_five() -> tuple[Ask, Match]:
+def tree_of_five() -> tuple[PodRecord, PlacementRequest, Match]:
     record = record_of(pod("tree", 5, annotations={"gputopo.io/pattern": "Tree"}), RESOURCE)
     assert record is not None
-    ask = read(record, resource=RESOURCE, default_policy=PolicyName.GREEDY)
-    assert isinstance(ask, Ask)
-    match = place(TOPOLOGY, TOPOLOGY.mask, ask.shape.request, ask.shape.policy)
+    request = placement_request(record, resource=RESOURCE, default_policy=PolicyName.GREEDY)
+    assert isinstance(request, PlacementRequest)
+    match = place(TOPOLOGY, TOPOLOGY.mask, request)
     assert isinstance(match, Match)
-    return ask, match
+    return record, request, match
 
 
-def placement_of(ask: Ask, match: Match) -> dict[str, object]:
-    decision = decide(ask, match, node="n1", version="1", generation=1, topology=TOPOLOGY)
+def placement_of(record: PodRecord, request: PlacementRequest, match: Match) -> dict[str, object]:
+    decision = decide(record, request, match, node="n1", generation=1, topology=TOPOLOGY)
     assert parse_placement(decision.annotations) is not None
     figures: dict[str, object] = json.loads(decision.annotations[PLACEMENT_ANNOTATION])
     return figures
 
 
 def test_a_proved_order_has_no_bound_beside_it() -> None:
-    ask, match = tree_of_five()
-    figures = placement_of(ask, match)
+    tree, request, match = tree_of_five()
+    figures = placement_of(tree, request, match)
     assert figures["exact"] is True
     assert "aggregateBoundMBps" not in figures
 
 
 def test_an_order_that_is_not_proved_to_be_best_comes_with_what_no_other_exceeds() -> None:
-    ask, match = tree_of_five()
+    tree, request, match = tree_of_five()
     cut_short = dataclasses.replace(match, bound_mb_per_s=match.aggregate_mb_per_s + 25_000)
-    figures = placement_of(ask, cut_short)
+    figures = placement_of(tree, request, cut_short)
     assert figures["exact"] is False
     assert figures["aggregateMBps"] == match.aggregate_mb_per_s
     assert figures["aggregateBoundMBps"] == match.aggregate_mb_per_s + 25_000

@@ -8,6 +8,7 @@ import pytest
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.enums import PolicyName
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
+from gputopo.placement.model import PlacementRequest
 from gputopo.topology.catalogue import named
 from gputopo_extender.cluster import UnansweredError
 from gputopo_extender.fencing.binding_writer import Writer
@@ -29,7 +30,7 @@ from gputopo_extender.verbs.evaluation import (
     evaluation,
     match_on,
 )
-from gputopo_extender.verbs.request import Ask, read
+from gputopo_extender.verbs.request import placement_request
 from gputopo_extender.verbs.retries import Retries
 from objects import Document, at_version, container_states, pod, topology_object
 
@@ -76,10 +77,12 @@ class World:
         return found
 
     def asked(self, gpus: int) -> Evaluation:
-        ask = read(record(pod("next", gpus)), resource=RESOURCE, default_policy=PolicyName.PRESERVE)
-        assert isinstance(ask, Ask)
+        request = placement_request(
+            record(pod("next", gpus)), resource=RESOURCE, default_policy=PolicyName.PRESERVE
+        )
+        assert isinstance(request, PlacementRequest)
         states = [self.ledger.states().get("n1")]
-        return evaluation(["n1"], states, answers_of(states, ask.shape))
+        return evaluation(["n1"], states, answers_of(states, request))
 
 
 @pytest.fixture
@@ -114,11 +117,13 @@ ENDED = bound(phase="Succeeded", states="terminated")
 
 
 def reserve(world: World, document: Document) -> Decision:
-    ask = read(record(document), resource=RESOURCE, default_policy=PolicyName.PRESERVE)
-    assert isinstance(ask, Ask)
-    match = match_on(world.book.state, ask.shape)
+    request = placement_request(
+        record(document), resource=RESOURCE, default_policy=PolicyName.PRESERVE
+    )
+    assert isinstance(request, PlacementRequest)
+    match = match_on(world.book.state, request)
     assert not isinstance(match, Misfit)
-    decision = decide(ask, match, node="n1", version="1", generation=1, topology=DGX)
+    decision = decide(record(document), request, match, node="n1", generation=1, topology=DGX)
     world.ledger.reserve(decision)
     return decision
 

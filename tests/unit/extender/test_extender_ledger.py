@@ -6,6 +6,7 @@ import json
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.enums import PolicyName
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
+from gputopo.placement.model import PlacementRequest
 from gputopo.topology.catalogue import named
 from gputopo.topology.model import mask_of
 from gputopo_extender.pods import PodRecord, record_of
@@ -25,7 +26,7 @@ from gputopo_extender.verbs.evaluation import (
     reserved,
 )
 from gputopo_extender.verbs.in_flight import Sent
-from gputopo_extender.verbs.request import Ask, read
+from gputopo_extender.verbs.request import placement_request
 from gputopo_extender.verbs.retries import Retries
 from objects import Document, at_version, condition, pod, topology_object
 
@@ -47,9 +48,11 @@ def record(document: Document) -> PodRecord:
     return found
 
 
-def ask_of(document: Document) -> Ask:
-    found = read(record(document), resource=RESOURCE, default_policy=PolicyName.PRESERVE)
-    assert isinstance(found, Ask)
+def request_of(document: Document) -> PlacementRequest:
+    found = placement_request(
+        record(document), resource=RESOURCE, default_policy=PolicyName.PRESERVE
+    )
+    assert isinstance(found, PlacementRequest)
     return found
 
 
@@ -60,17 +63,22 @@ def book(ledger: Ledger) -> Book:
 
 
 def decision_for(document: Document, ledger: Ledger) -> Decision:
-    ask, here = ask_of(document), book(ledger)
-    match = match_on(here.state, ask.shape)
+    request, here = request_of(document), book(ledger)
+    match = match_on(here.state, request)
     assert not isinstance(match, Misfit)
     return decide(
-        ask, match, node="n1", version="1", generation=here.generation, topology=here.topology
+        record(document),
+        request,
+        match,
+        node="n1",
+        generation=here.generation,
+        topology=here.topology,
     )
 
 
 def asked(nodes: list[str], ledger: Ledger, document: Document) -> Evaluation:
     states = [ledger.states().get(name) for name in nodes]
-    return evaluation(nodes, states, answers_of(states, ask_of(document).shape))
+    return evaluation(nodes, states, answers_of(states, request_of(document)))
 
 
 def bound(name: str, *gpus: int, uid: str = "", node: str = "n1") -> Document:
@@ -154,7 +162,7 @@ def test_a_node_whose_agent_is_not_ready_takes_no_pod_and_its_book_is_as_before(
     asked_of = asked(["n1"], away, pod("b", 1))
     assert (asked_of.fits(), asked_of.failed()) == ([], {"n1": reason})
     assert asked_of.unresolvable() == {}
-    assert match_on(book(away).state, ask_of(pod("b", 1)).shape) == Misfit(ReasonClass.AWAY, reason)
+    assert match_on(book(away).state, request_of(pod("b", 1))) == Misfit(ReasonClass.AWAY, reason)
     assert asked(["n1"], away, pod("b", 8)).failed() == {"n1": "too few free GPUs"}
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from gputopo.api.enums import PolicyName
 from gputopo.api.names import RESOURCE
+from gputopo.placement.model import PlacementRequest
 from gputopo.topology.catalogue import named
 from gputopo.topology.model import GpuMask
 from gputopo_extender.pods import record_of
@@ -15,20 +16,20 @@ from gputopo_extender.verbs.evaluation import (
     ReasonClass,
     answers_of,
     evaluation,
-    refused,
+    rejected,
 )
-from gputopo_extender.verbs.request import Ask, read
+from gputopo_extender.verbs.request import placement_request
 from objects import pod
 
 FREE = (0b11111111, 0b00000011, 0b00001111, 0b00000000)
 
 
-def ask_of(gpus: int) -> Ask:
+def request_of(gpus: int) -> PlacementRequest:
     record = record_of(pod("one", gpus), RESOURCE)
     assert record is not None
-    ask = read(record, resource=RESOURCE, default_policy=PolicyName.PRESERVE)
-    assert isinstance(ask, Ask)
-    return ask
+    request = placement_request(record, resource=RESOURCE, default_policy=PolicyName.PRESERVE)
+    assert isinstance(request, PlacementRequest)
+    return request
 
 
 def whole(kind: str = "dgx1-v100") -> State:
@@ -38,17 +39,17 @@ def whole(kind: str = "dgx1-v100") -> State:
 
 def found(nodes: int) -> Evaluation:
     """Return what a pod of one GPU finds on nodes that are free to different degrees."""
-    ask = ask_of(1)
+    request = request_of(1)
     idle = whole()
     states = [dataclasses.replace(idle, free=GpuMask(free)) for free in FREE]
     names = [f"n{number}" for number in range(nodes)]
     keys = [states[number % len(states)] for number in range(nodes)]
-    return evaluation(names, keys, answers_of(states, ask.shape))
+    return evaluation(names, keys, answers_of(states, request))
 
 
 def of_one_score(states: Mapping[str, State]) -> Evaluation:
     """Return what a pod of one GPU finds where all nodes offer the same."""
-    known = answers_of(states.values(), ask_of(1).shape)
+    known = answers_of(states.values(), request_of(1))
     same = dict.fromkeys(known, known[next(iter(states.values()))])
     return evaluation(list(states), list(states.values()), same)
 
@@ -92,14 +93,14 @@ def test_pods_on_their_way_to_a_node_count_as_in_use_there() -> None:
 
 def test_pods_on_their_way_do_not_make_a_worse_node_a_better_one() -> None:
     states = {"linked": whole(), "plain": whole("pcie-8gpu")}
-    ask = ask_of(3)
-    known = answers_of(states.values(), ask.shape)
+    request = request_of(3)
+    known = answers_of(states.values(), request)
     nodes = evaluation(list(states), list(states.values()), known)
     assert nodes.best(3, {"plain": 4}, sensitive=True) == ["linked"]
 
 
 def test_where_no_node_fits_none_is_offered() -> None:
-    none = refused(["n0", "n1"], "it cannot be read")
+    none = rejected(["n0", "n1"], Misfit(ReasonClass.REFUSED, "it cannot be read"))
     assert none.best(1, {"n0": 1}, sensitive=True) == none.fits() == []
 
 

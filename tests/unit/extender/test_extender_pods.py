@@ -4,8 +4,10 @@ import pytest
 
 from gputopo.api.enums import PatternKind, PolicyName
 from gputopo.api.names import RESOURCE
+from gputopo.placement.model import PlacementRequest
 from gputopo_extender.pods import ContainerAsk, PodError, PodRecord, record_of
-from gputopo_extender.verbs.request import Ask, Refusal, read
+from gputopo_extender.verbs.evaluation import Misfit, ReasonClass
+from gputopo_extender.verbs.request import placement_request
 from objects import Document, container, pod
 
 
@@ -15,8 +17,10 @@ def record(document: Document) -> PodRecord:
     return found
 
 
-def answer(document: Document) -> Ask | Refusal:
-    return read(record(document), resource=RESOURCE, default_policy=PolicyName.PRESERVE)
+def answer(document: Document) -> PlacementRequest | Misfit:
+    return placement_request(
+        record(document), resource=RESOURCE, default_policy=PolicyName.PRESERVE
+    )
 
 
 def test_a_pod_that_asks_for_no_gpu_has_no_record() -> None:
@@ -59,9 +63,8 @@ def test_the_most_a_pod_can_hold_counts_sidecars_and_the_largest_init_container(
 def test_sidecars_are_asked_for_after_application_containers_and_init_containers_borrow() -> None:
     side = {**container("side", 1), "restartPolicy": "Always"}
     inits = [container("first", 1), side, container("second", 2)]
-    ask = answer(pod("a", 2, init_containers=inits))
-    assert isinstance(ask, Ask)
-    assert ask.containers == (ContainerAsk("main", 2), ContainerAsk("side", 1))
+    found = record(pod("a", 2, init_containers=inits))
+    assert found.asks == (ContainerAsk("main", 2), ContainerAsk("side", 1))
 
 
 def test_an_init_container_must_not_ask_for_more_than_the_next_that_keeps_its_gpus() -> None:
@@ -73,7 +76,7 @@ def test_an_init_container_must_not_ask_for_more_than_the_next_that_keeps_its_gp
         ([container("first", "1e3k")], 2, "container 'first': not a whole number"),
     ):
         refused = answer(pod("a", gpus, init_containers=inits))
-        assert isinstance(refused, Refusal)
+        assert isinstance(refused, Misfit)
         assert told in refused.reason
 
 
@@ -81,8 +84,10 @@ def test_an_init_container_must_not_ask_for_more_than_the_next_that_keeps_its_gp
 def test_a_count_that_cannot_be_read_holds_a_whole_node_and_is_refused(count: str) -> None:
     found = record(pod("a", containers=[container("main", count)]))
     assert found.most_gpus == 64
-    refused = read(found, resource=RESOURCE, default_policy=PolicyName.PRESERVE)
-    assert refused == Refusal(f"{RESOURCE} in container 'main': not a whole number")
+    refused = placement_request(found, resource=RESOURCE, default_policy=PolicyName.PRESERVE)
+    assert refused == Misfit(
+        ReasonClass.REFUSED, f"{RESOURCE} in container 'main': not a whole number"
+    )
 
 
 @pytest.mark.parametrize("missing", ["uid", "name", "namespace", "resourceVersion"])
@@ -95,16 +100,16 @@ def test_a_pod_without_its_names_is_refused_by_field(missing: str) -> None:
 
 def test_several_containers_are_one_match_dealt_out_in_the_order_of_the_spec() -> None:
     two = pod("a", containers=[container("x", 1), container("log"), container("y", 2)])
-    ask = answer(two)
-    assert isinstance(ask, Ask)
-    assert ask.containers == (ContainerAsk("x", 1), ContainerAsk("y", 2))
-    assert (ask.shape.size, ask.shape.request.pattern.kind) == (3, PatternKind.RING)
+    request = answer(two)
+    assert isinstance(request, PlacementRequest)
+    assert record(two).asks == (ContainerAsk("x", 1), ContainerAsk("y", 2))
+    assert (request.size, request.pattern.kind) == (3, PatternKind.RING)
 
 
 def test_the_pods_policy_wins_over_the_configured_one() -> None:
-    ask = answer(pod("a", 2, annotations={"gputopo.io/policy": "Greedy"}))
-    assert isinstance(ask, Ask)
-    assert ask.shape.policy is PolicyName.GREEDY
+    request = answer(pod("a", 2, annotations={"gputopo.io/policy": "Greedy"}))
+    assert isinstance(request, PlacementRequest)
+    assert request.policy is PolicyName.GREEDY
 
 
 @pytest.mark.parametrize(
@@ -119,9 +124,9 @@ def test_the_pods_policy_wins_over_the_configured_one() -> None:
 def test_sensitivity_is_declared_or_assumed_for_several_gpus(
     declared: str, gpus: int, *, sensitive: bool, reason: str
 ) -> None:
-    ask = answer(pod("a", gpus, annotations={"gputopo.io/bandwidth-sensitivity": declared}))
-    assert isinstance(ask, Ask)
-    assert (ask.shape.request.sensitive, ask.sensitivity_reason) == (sensitive, reason)
+    request = answer(pod("a", gpus, annotations={"gputopo.io/bandwidth-sensitivity": declared}))
+    assert isinstance(request, PlacementRequest)
+    assert (request.sensitive, request.sensitivity_reason) == (sensitive, reason)
 
 
 PREFERRED: Document = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}

@@ -10,6 +10,7 @@ import pytest
 
 from extender_world import until
 from gputopo.api.enums import PolicyName
+from gputopo.placement.model import PlacementRequest
 from gputopo.topology.catalogue import named
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.topologies import Unreadable, node_of
@@ -17,7 +18,6 @@ from gputopo_extender.state.usage import State
 from gputopo_extender.verbs import warm_up as warmup
 from gputopo_extender.verbs.evaluation import Answer, Known, answers_of
 from gputopo_extender.verbs.evaluation_cache import Answers
-from gputopo_extender.verbs.request import Shape
 from gputopo_extender.verbs.warm_up import WarmUp
 from objects import topology_object
 
@@ -29,12 +29,14 @@ class Recorder:
         self.built: list[tuple[int, int]] = []
         self.broken_for = 0
 
-    def __call__(self, states: AbstractSet[Known], shape: Shape) -> dict[Hashable, Answer]:
+    def __call__(
+        self, states: AbstractSet[Known], request: PlacementRequest
+    ) -> dict[Hashable, Answer]:
         gpus = [len(each.structure.gpus) for each in states if isinstance(each, State)]
-        self.built.append((gpus[0], shape.size))
+        self.built.append((gpus[0], request.size))
         if gpus[0] == self.broken_for:
             raise ArithmeticError("no such table")
-        return answers_of(states, shape)
+        return answers_of(states, request)
 
     def has(self, gpus: int) -> bool:
         return [size for there, size in self.built if there == gpus] == [*range(1, gpus + 1)]

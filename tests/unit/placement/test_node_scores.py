@@ -1,7 +1,6 @@
 """Which node the scheduler is led to."""
 
 from builders import gpus
-from gputopo.api.enums import PolicyName
 from gputopo.bandwidth.preserved import preserved_mb_per_s
 from gputopo.patterns.model import ring
 from gputopo.placement.model import Match, PlacementRequest
@@ -30,7 +29,7 @@ def candidate(
 
 def placed(topology: NodeTopology, free: GpuMask, *, size: int, sensitive: bool) -> Candidate:
     request = PlacementRequest(ring(size), sensitive=sensitive)
-    match = place(topology, free, request, PolicyName.PRESERVE)
+    match = place(topology, free, request)
     assert isinstance(match, Match)
     before = preserved_mb_per_s(topology, free)
     return Candidate(match, before - match.preserved_mb_per_s)

@@ -14,8 +14,8 @@ DGX1 = named("dgx1-v100")  # sockets 0-3 and 4-7, switches of two
 
 
 def chosen(free: GpuMask, size: int) -> set[int]:
-    request = PlacementRequest(ring(size), sensitive=True)
-    match = place(DGX1, free, request, PolicyName.TOPO_AWARE)
+    request = PlacementRequest(ring(size), sensitive=True, policy=PolicyName.TOPO_AWARE)
+    match = place(DGX1, free, request)
     assert isinstance(match, Match)
     return set(match.gpus)
 
@@ -43,7 +43,7 @@ def test_nvlinks_do_not_count() -> None:
 
 def test_where_all_gpus_are_equally_near_it_takes_the_lowest() -> None:
     flat = node(0, 3, 9, 40)
-    request = PlacementRequest(ring(2), sensitive=True)
-    match = place(flat, gpus(3, 9, 40), request, PolicyName.TOPO_AWARE)
+    request = PlacementRequest(ring(2), sensitive=True, policy=PolicyName.TOPO_AWARE)
+    match = place(flat, gpus(3, 9, 40), request)
     assert isinstance(match, Match)
     assert match.gpus == (3, 9)
