@@ -16,9 +16,9 @@ from gputopo.api.names import (
 from gputopo.topology.catalogue import named
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
 from gputopo.topology.published import to_spec
-from gputopo_extender.pods import PodRecord, record_of
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.topologies import node_of
+from gputopo_kube.pods import PodView, parse_gpu_pod
 
 STRUCTURES: Final = ("dgx1-v100", "dgx1-p100", "dgx-a100", "dgx-h100", "pcie-8gpu")
 """Nodes of 8 GPUs; node i is of the i-th kind, in turn."""
@@ -116,7 +116,7 @@ def _topology(name: str, topology: NodeTopology) -> dict[str, Any]:
     }
 
 
-def _holders(nodes: int) -> Iterator[PodRecord]:
+def _holders(nodes: int) -> Iterator[PodView]:
     for node in range(nodes):
         used = (node // len(STRUCTURES)) % 255
         if used:
@@ -152,8 +152,8 @@ def _uid(node: int) -> str:
     return f"uid-holder-{node}"
 
 
-def _record(document: Mapping[str, Any]) -> PodRecord:
-    found = record_of(document, RESOURCE)
+def _record(document: Mapping[str, Any]) -> PodView:
+    found = parse_gpu_pod(document, RESOURCE)
     if found is None:
         raise AssertionError("the pod asks for GPUs")
     return found

@@ -8,7 +8,6 @@ from gputopo.api.names import RESOURCE
 from gputopo.wire.extender import ExtenderArgs, filter_result
 from gputopo_extender.cluster import UnansweredError
 from gputopo_extender.fencing.binding_writer import Writer
-from gputopo_extender.pods import PodRecord
 from gputopo_extender.settings import Settings
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision
@@ -18,6 +17,7 @@ from gputopo_extender.verbs.evaluation import answers_of
 from gputopo_extender.verbs.evaluation_cache import Answers
 from gputopo_extender.verbs.handlers import Verbs
 from gputopo_extender.verbs.metrics import Metrics
+from gputopo_kube.pods import PodView
 
 _POLICY = PolicyName.PRESERVE
 
@@ -25,7 +25,7 @@ _POLICY = PolicyName.PRESERVE
 class NoApiServer:
     """Bind is not measured: the API server would be."""
 
-    async def pod(self, namespace: str, name: str) -> PodRecord | None:
+    async def pod(self, namespace: str, name: str) -> PodView | None:
         """Know no pod."""
         raise UnansweredError(f"{namespace}/{name}: no API server")
 
@@ -33,11 +33,11 @@ class NoApiServer:
         """Bind nothing."""
         raise UnansweredError(f"{decision.name}: no API server")
 
-    async def call_off(self, namespace: str, name: str) -> PodRecord | None:
+    async def call_off(self, namespace: str, name: str) -> PodView | None:
         """Know no pod."""
         return await self.pod(namespace, name)
 
-    async def load(self, pod: PodRecord) -> None:
+    async def load(self, pod: PodView) -> None:
         """Know no claims."""
         raise UnansweredError(f"{pod.name}: no API server")
 

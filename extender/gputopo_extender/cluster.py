@@ -21,8 +21,8 @@ from lightkube.types import PatchType
 
 from gputopo.api.names import CALLED_OFF_ANNOTATION
 from gputopo.errors import GputopoError
-from gputopo_extender.pods import PodRecord, record_of
 from gputopo_extender.state.decision import Decision
+from gputopo_kube.pods import PodView, parse_gpu_pod
 
 
 class PodDocument(GenericNamespacedResource):
@@ -76,7 +76,7 @@ class Cluster:
         self._resource = resource
         self._timeout_seconds = timeout_seconds
 
-    async def pod(self, namespace: str, name: str) -> PodRecord | None:
+    async def pod(self, namespace: str, name: str) -> PodView | None:
         """Return the pod as it is now; None where there is none or it asks for no GPU.
 
         Raises:
@@ -84,7 +84,7 @@ class Cluster:
         """
         return await self._found(self._client.get(PodDocument, name, namespace=namespace))
 
-    async def call_off(self, namespace: str, name: str) -> PodRecord | None:
+    async def call_off(self, namespace: str, name: str) -> PodView | None:
         """Make every Binding of the pod that is under way fail; return the pod as it is then.
 
         A Binding is conditioned on the version of the pod that was read before it, so any
@@ -123,7 +123,7 @@ class Cluster:
         async with in_time(self._timeout_seconds):
             await self._client.create(binding, decision.name, namespace=decision.namespace)
 
-    async def _found(self, answer: Awaitable[Mapping[str, Any]]) -> PodRecord | None:
+    async def _found(self, answer: Awaitable[Mapping[str, Any]]) -> PodView | None:
         try:
             async with in_time(self._timeout_seconds):
                 document = await answer
@@ -131,7 +131,7 @@ class Cluster:
             if error.status == httpx2.codes.NOT_FOUND:
                 return None
             raise
-        return record_of(document, self._resource)
+        return parse_gpu_pod(document, self._resource)
 
 
 @asynccontextmanager

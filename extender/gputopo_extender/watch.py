@@ -10,10 +10,10 @@ from typing import Generic, Protocol, TypeVar
 
 from gputopo.runtime.log import fields
 from gputopo_extender.cluster import RefusedError, UnansweredError
-from gputopo_extender.pods import PodRecord
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.topologies import NodeRecord, Unreadable
 from gputopo_extender.watched import Event, Listing, Watched
+from gputopo_kube.pods import PodView
 
 _FIRST_DELAY_SECONDS = 0.2
 _LONGEST_DELAY_SECONDS = 15.0
@@ -138,17 +138,17 @@ class Reflector(Generic[Record]):
 
 
 def pod_reflector(
-    watched: Watched[PodRecord], ledger: Ledger, silence_seconds: float, relist_seconds: float
-) -> Reflector[PodRecord]:
+    watched: Watched[PodView], ledger: Ledger, silence_seconds: float, relist_seconds: float
+) -> Reflector[PodView]:
     """Return what keeps the ledger's pods."""
 
-    def refold() -> Callable[[Listing[PodRecord]], None]:
+    def refold() -> Callable[[Listing[PodView]], None]:
         epoch = ledger.begin_pod_list()
         return lambda listing: ledger.replace_pods(
             listing.records, epoch=epoch, version=int(listing.resource_version)
         )
 
-    def fold(event: Event[PodRecord]) -> None:
+    def fold(event: Event[PodView]) -> None:
         if event.deleted:
             ledger.drop_pod(event.key, event.record)
         elif event.record is not None:

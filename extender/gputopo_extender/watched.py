@@ -16,8 +16,9 @@ from lightkube.generic_resource import GenericGlobalResource, create_api_info
 from gputopo.api.names import GROUP, VERSION
 from gputopo.runtime.log import fields
 from gputopo_extender.cluster import PodDocument, translated
-from gputopo_extender.pods import PodError, PodRecord, record_of
 from gputopo_extender.state.topologies import NodeRecord, Unreadable, node_of
+from gputopo_kube.podmodel import PodError
+from gputopo_kube.pods import PodView, parse_gpu_pod
 
 _PAGE = 500
 _EVERYWHERE = "*"
@@ -106,7 +107,7 @@ class Watched(Generic[Record]):
                     yield Event(change == "DELETED", key, self._trim(document))
 
 
-def watched_pods(client: AsyncClient, resource: str) -> Watched[PodRecord]:
+def watched_pods(client: AsyncClient, resource: str) -> Watched[PodView]:
     """Return all pods of the cluster that ask for ``resource``."""
     return Watched(
         "pods",
@@ -119,10 +120,10 @@ def watched_pods(client: AsyncClient, resource: str) -> Watched[PodRecord]:
     )
 
 
-def _record_or_nothing(document: Mapping[str, Any], resource: str) -> PodRecord | None:
+def _record_or_nothing(document: Mapping[str, Any], resource: str) -> PodView | None:
     """Skip what the API server would never store, rather than stop serving for it."""
     try:
-        return record_of(document, resource)
+        return parse_gpu_pod(document, resource)
     except PodError as error:
         _log.error("skipped an object among the pods %s", fields(reason=error))
         return None

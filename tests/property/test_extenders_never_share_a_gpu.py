@@ -27,7 +27,6 @@ from gputopo_extender.cluster import RefusedError, UnansweredError
 from gputopo_extender.fencing.binding_writer import Writer
 from gputopo_extender.fencing.fence import Claims
 from gputopo_extender.leases import Claimed
-from gputopo_extender.pods import PodRecord, record_of
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger
@@ -36,6 +35,7 @@ from gputopo_extender.state.usage import Book
 from gputopo_extender.verbs.bind import Binder
 from gputopo_extender.verbs.evaluation import Answer, Known, answers_of
 from gputopo_extender.verbs.evaluation_cache import Answers
+from gputopo_kube.pods import PodView, parse_gpu_pod
 from objects import Document, at_version, pod, topology_object
 
 NODES = ("n1", "n2")
@@ -78,7 +78,7 @@ class Server:
         self.version += 1
         self.changes.append((True, at_version(self.pods.pop(uid), self.version)))
 
-    def named(self, namespace: str, name: str) -> PodRecord | None:
+    def named(self, namespace: str, name: str) -> PodView | None:
         found = (
             each
             for each in map(trimmed, self.pods.values())
@@ -86,7 +86,7 @@ class Server:
         )
         return next(found, None)
 
-    def call_off(self, namespace: str, name: str) -> PodRecord | None:
+    def call_off(self, namespace: str, name: str) -> PodView | None:
         if found := self.named(namespace, name):
             known = self.pods[found.uid]
             mark = {CALLED_OFF_ANNOTATION: str(self.version)}
@@ -137,10 +137,10 @@ class Client:
         self._server = server
         self._requests = requests
 
-    async def pod(self, namespace: str, name: str) -> PodRecord | None:
+    async def pod(self, namespace: str, name: str) -> PodView | None:
         return await self._send(lambda: self._server.named(namespace, name))
 
-    async def call_off(self, namespace: str, name: str) -> PodRecord | None:
+    async def call_off(self, namespace: str, name: str) -> PodView | None:
         return await self._send(lambda: self._server.call_off(namespace, name))
 
     async def bind(self, decision: Decision) -> None:
@@ -159,8 +159,8 @@ class Client:
         return await answer
 
 
-def trimmed(document: Document) -> PodRecord:
-    found = record_of(document, RESOURCE)
+def trimmed(document: Document) -> PodView:
+    found = parse_gpu_pod(document, RESOURCE)
     assert found is not None
     return found
 
@@ -171,7 +171,7 @@ class Extender:
     def __init__(self, server: Server, requests: list[Request]) -> None:
         self.ledger = Ledger()
         self.seen = 0
-        self.listing: tuple[int, list[PodRecord], int] | None = None
+        self.listing: tuple[int, list[PodView], int] | None = None
         self.client = client = Client(server, requests)
         self.binder = Binder(
             self.ledger,
@@ -386,7 +386,7 @@ class Machine(RuleBasedStateMachine):
         extender.seen = len(self.server.changes)
         return extender
 
-    def _records(self) -> list[PodRecord]:
+    def _records(self) -> list[PodView]:
         return [trimmed(each) for each in self.server.pods.values()]
 
     def _any_pod(self, data: st.DataObject) -> Document:

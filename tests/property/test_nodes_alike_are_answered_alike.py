@@ -17,12 +17,12 @@ from gputopo.placement.place import place
 from gputopo.placement.score import Candidate, score_nodes
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
 from gputopo.wire.extender import ExtenderArgs
-from gputopo_extender.pods import PodRecord, record_of
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.topologies import Unreadable, node_of
 from gputopo_extender.state.usage import Book
 from gputopo_extender.verbs.metrics import Metrics
 from gputopo_extender.verbs.request import placement_request
+from gputopo_kube.pods import PodView, parse_gpu_pod
 from objects import Document, pod, topology_object
 
 STRUCTURES = (
@@ -61,8 +61,8 @@ machines = st.builds(
 )
 
 
-def trimmed(document: Document) -> PodRecord:
-    found = record_of(document, RESOURCE)
+def trimmed(document: Document) -> PodView:
+    found = parse_gpu_pod(document, RESOURCE)
     assert found is not None
     return found
 

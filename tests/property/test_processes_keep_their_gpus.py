@@ -16,18 +16,18 @@ from builders import DOUBLE, node
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.topology.model import GpuIndex, indices_of
-from gputopo_extender.pods import PodRecord, record_of
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.topologies import node_of
 from gputopo_extender.state.usage import Book
+from gputopo_kube.pods import PodView, parse_gpu_pod
 from objects import Document, at_version, container_states, pod, topology_object
 
 NODE = node(0, 1, 2, 4, links={(0, 1): DOUBLE}, name="n1")
 COLLECTED = [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"}]
 
 
-def trimmed(document: Document) -> PodRecord:
-    found = record_of(document, RESOURCE)
+def trimmed(document: Document) -> PodView:
+    found = parse_gpu_pod(document, RESOURCE)
     assert found is not None
     return found
 
@@ -181,7 +181,7 @@ class Machine(RuleBasedStateMachine):
     def _any(self, data: st.DataObject) -> str:
         return str(data.draw(st.sampled_from(sorted(self.pods))))
 
-    def _records(self) -> list[PodRecord]:
+    def _records(self) -> list[PodView]:
         return [trimmed(each) for each in self.pods.values()]
 
     def _set(self, uid: str, phase: str, state: str, **status: Any) -> None:

@@ -10,8 +10,8 @@ from gputopo.api.enums import PolicyName
 from gputopo.api.names import RESOURCE
 from gputopo.patterns.model import Pattern, PatternEdge, chain, custom, ring, star
 from gputopo.placement.model import PlacementRequest
-from gputopo_extender.pods import record_of
 from gputopo_extender.verbs.request import placement_request
+from gputopo_kube.pods import parse_gpu_pod
 from gputopo_operator.childjob import child_job
 from gputopo_operator.model import Rules
 from gputopo_operator.reading import read_gpu_job
@@ -37,7 +37,7 @@ def asked(job: dict[str, Any]) -> PlacementRequest:
     pod = child_job(known, known.spec, None, Rules())["spec"]["template"]
     pod["metadata"] |= {"uid": "uid-pod", "name": "pod", "namespace": "default"}
     pod["metadata"]["resourceVersion"] = "1"
-    record = record_of(pod, RESOURCE)
+    record = parse_gpu_pod(pod, RESOURCE)
     assert record is not None
     request = placement_request(record, resource=RESOURCE, default_policy=PolicyName.PRESERVE)
     assert isinstance(request, PlacementRequest), request

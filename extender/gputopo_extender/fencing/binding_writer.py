@@ -16,10 +16,11 @@ from typing import Protocol
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.runtime.log import fields
 from gputopo_extender.cluster import RefusedError, UnansweredError
-from gputopo_extender.pods import PodError, PodRecord
 from gputopo_extender.state.decision import Decision, is_unchanged
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.reservations import Progress
+from gputopo_kube.podmodel import PodError
+from gputopo_kube.pods import PodView
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class Result:
 class Bindings(Protocol):
     """What bind needs of the API server; see ``cluster.Cluster``."""
 
-    async def pod(self, namespace: str, name: str) -> PodRecord | None:
+    async def pod(self, namespace: str, name: str) -> PodView | None:
         """Return the pod as it is now."""
         ...
 
@@ -54,7 +55,7 @@ class Bindings(Protocol):
         """Write a Binding."""
         ...
 
-    async def call_off(self, namespace: str, name: str) -> PodRecord | None:
+    async def call_off(self, namespace: str, name: str) -> PodView | None:
         """Make every Binding of the pod that is under way fail; return the pod then."""
         ...
 
@@ -73,11 +74,11 @@ class Writer:
     async def write(
         self,
         decision: Decision,
-        pod: PodRecord,
+        pod: PodView,
         *,
         until: float,
         is_current: Callable[[], bool],
-    ) -> Result | PodRecord:
+    ) -> Result | PodView:
         """Bind; return the pod where it changed since it was read, to decide again.
 
         Where the change does not matter to the decision, write again for the new version, until a
@@ -87,14 +88,14 @@ class Writer:
         """
         clock = asyncio.get_running_loop().time
         ended = await self._once(decision)
-        while isinstance(ended, PodRecord):
+        while isinstance(ended, PodView):
             if not is_unchanged(ended, pod) or not is_current() or clock() >= until:
                 self.take_back(decision)
                 return ended
-            ended = await self._once(replace(decision, version=ended.version))
+            ended = await self._once(replace(decision, version=str(ended.version)))
         return ended
 
-    async def _once(self, decision: Decision) -> Result | PodRecord:
+    async def _once(self, decision: Decision) -> Result | PodView:
         try:
             await self._bindings.bind(decision)
         except UnansweredError as error:
@@ -110,12 +111,12 @@ class Writer:
         """Find out what became of a Binding, and see to it that nothing comes of it later."""
         try:
             told = self._told(decision, await self._pod(decision))
-            if isinstance(told, PodRecord):
+            if isinstance(told, PodView):
                 pod = await self._bindings.call_off(decision.namespace, decision.name)
                 told = self._told(decision, pod)
         except (RefusedError, UnansweredError, PodError) as error:
             return self._keep(decision, str(error))
-        if isinstance(told, PodRecord):
+        if isinstance(told, PodView):
             return self.give_up(decision, "the API server did not bind the pod")
         return told
 
@@ -129,24 +130,22 @@ class Writer:
         """Have the GPUs of a decision free again; the next claims tell the others."""
         self._ledger.promises.release(decision.uid)
 
-    async def _after_conflict(
-        self, decision: Decision, conflict: RefusedError
-    ) -> Result | PodRecord:
+    async def _after_conflict(self, decision: Decision, conflict: RefusedError) -> Result | PodView:
         """Find out whether the pod is bound, or has only changed since it was read."""
         try:
             told = self._told(decision, await self._pod(decision))
         except (RefusedError, UnansweredError, PodError) as error:
             return self._keep(decision, str(error))
-        if not isinstance(told, PodRecord):
+        if not isinstance(told, PodView):
             return told
-        if told.version == decision.version:
+        if told.version == int(decision.version):
             return self.give_up(decision, str(conflict))
         return told
 
-    async def _pod(self, decision: Decision) -> PodRecord | None:
+    async def _pod(self, decision: Decision) -> PodView | None:
         return await self._bindings.pod(decision.namespace, decision.name)
 
-    def _told(self, decision: Decision, pod: PodRecord | None) -> Result | PodRecord:
+    def _told(self, decision: Decision, pod: PodView | None) -> Result | PodView:
         """Return what a pod says of its Binding, or the pod where it waits for one."""
         if pod is None or pod.uid != decision.uid:
             self._ledger.end_lost(decision.uid)

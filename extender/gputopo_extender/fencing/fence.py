@@ -13,9 +13,10 @@ from typing import Final, Protocol
 from gputopo.runtime.log import fields
 from gputopo_extender.cluster import RefusedError, UnansweredError
 from gputopo_extender.leases import Claimed
-from gputopo_extender.pods import PodError, PodRecord
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.ledger import Ledger
+from gputopo_kube.podmodel import PodError
+from gputopo_kube.pods import PodView
 
 SPACING_SECONDS: Final = 0.1
 """Between the beginnings of two writes: what is decided meanwhile is claimed in one. The first
@@ -41,11 +42,11 @@ class Store(Protocol):
 class Pods(Protocol):
     """What is asked about pods; see ``cluster.Cluster``."""
 
-    async def pod(self, namespace: str, name: str) -> PodRecord | None:
+    async def pod(self, namespace: str, name: str) -> PodView | None:
         """Return the pod as it is now."""
         ...
 
-    async def call_off(self, namespace: str, name: str) -> PodRecord | None:
+    async def call_off(self, namespace: str, name: str) -> PodView | None:
         """Make every Binding of the pod that is under way fail; return the pod then."""
         ...
 
@@ -82,7 +83,7 @@ class Claims:
         self._next: asyncio.Task[bool] | None = None
         self._next_at = 0.0
 
-    async def load(self, pod: PodRecord) -> None:
+    async def load(self, pod: PodView) -> None:
         """Know what others have claimed, and whatever they had bound before.
 
         A claim is left out once its pod is bound, which the watch may show later. So a change
@@ -100,7 +101,7 @@ class Claims:
         # Whoever waits shares its end, a failure included: an outage makes no queue.
         await asyncio.shield(self._reading)
 
-    async def _read(self, pod: PodRecord) -> None:
+    async def _read(self, pod: PodView) -> None:
         rewinds = self._ledger.rewinds
         try:
             found = await self._store.read()
@@ -190,12 +191,12 @@ class Claims:
                 if self._ledger.promises.reservation(claim.uid) is None:
                     tasks.create_task(self.settle_or_keep(claim))
 
-    async def _catch_up(self, pod: PodRecord) -> None:
+    async def _catch_up(self, pod: PodView) -> None:
         before = self._ledger.pods_version
         changed = await self._pods.call_off(pod.namespace, pod.name)
         if changed is None:
             raise PodError(f"pod {pod.key} is gone")
-        if int(changed.version) <= before:
+        if changed.version <= before:
             # A write has a larger version than all that was shown before it.
             self._ledger.list_again()
             raise UnansweredError(
@@ -205,7 +206,7 @@ class Claims:
         try:
             async with asyncio.timeout(self._patience_seconds):
                 # It happens once in the life of a leader: nobody else needs to be told of changes.
-                while self._ledger.pods_version < int(changed.version):  # noqa: ASYNC110
+                while self._ledger.pods_version < changed.version:  # noqa: ASYNC110
                     await asyncio.sleep(self._look_seconds)
         except TimeoutError:
             raise UnansweredError(
@@ -214,5 +215,5 @@ class Claims:
             ) from None
 
 
-def _waits(pod: PodRecord | None, uid: str) -> bool:
+def _waits(pod: PodView | None, uid: str) -> bool:
     return pod is not None and pod.uid == uid and pod.live and pod.node is None

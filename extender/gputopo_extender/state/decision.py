@@ -7,8 +7,9 @@ from gputopo.api.annotations import GpusAnnotation, PlacementAnnotation
 from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
 from gputopo.placement.model import Match, PlacementRequest
 from gputopo.topology.model import GpuMask, GpuUuid, NodeTopology, mask_of
-from gputopo_extender.pods import PodRecord
+from gputopo_extender.pods import gpu_keepers
 from gputopo_extender.state.claim import Claim
+from gputopo_kube.pods import GpuContainer, PodKey, PodView
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Decision:
 
 
 def decide(
-    pod: PodRecord,
+    pod: PodView,
     request: PlacementRequest,
     match: Match,
     *,
@@ -56,7 +57,7 @@ def decide(
         namespace=pod.namespace,
         name=pod.name,
         node=node,
-        version=pod.version,
+        version=str(pod.version),
         generation=generation,
         match=match,
         gpus=mask_of(match.gpus),
@@ -69,43 +70,40 @@ def decide(
     )
 
 
-def claimed_pod(claim: Claim) -> PodRecord:
-    """Return the record of a pod that was bound by a claim, and that is gone."""
+def claimed_pod(claim: Claim) -> PodView:
+    """Return the view of a pod that was bound by a claim and no longer exists."""
     gpus = GpusAnnotation(
         uid=claim.uid, node=claim.node, generation=0, containers={"": list(claim.gpus)}
     )
-    return PodRecord(
+    return PodView(
         uid=claim.uid,
-        namespace=claim.namespace,
-        name=claim.name,
-        version=claim.version,
-        priority=0,
+        key=PodKey(claim.namespace, claim.name),
+        version=int(claim.version),
         node=claim.node,
-        live=False,
-        asks=(),
-        most_gpus=len(claim.gpus),
-        refusal=None,
+        phase="Failed",
+        containers=(GpuContainer("", len(claim.gpus)),),
         annotations={GPUS_ANNOTATION: gpus.dump()},
     )
 
 
-def is_unchanged(pod: PodRecord, before: PodRecord) -> bool:
+def is_unchanged(pod: PodView, before: PodView) -> bool:
     """Return whether nothing changed that a decision for the pod depends on.
 
     The annotations include the one by which other extenders call a Binding off.
     """
-    return _decisive(pod) == _decisive(before) and int(pod.version) > int(before.version)
+    return _decisive(pod) == _decisive(before) and pod.version > before.version
 
 
-def _decisive(pod: PodRecord) -> tuple[object, ...]:
-    return (pod.uid, pod.node, pod.live, pod.asks, pod.most_gpus, pod.refusal, pod.annotations)
+def _decisive(pod: PodView) -> tuple[object, ...]:
+    return (pod.uid, pod.node, pod.live, pod.containers, pod.annotations)
 
 
-def _by_container(pod: PodRecord, uuids: tuple[GpuUuid, ...]) -> dict[str, list[str]]:
+def _by_container(pod: PodView, uuids: tuple[GpuUuid, ...]) -> dict[str, list[str]]:
     """Return the GPUs of each container: the first ranks go to the first container."""
     remaining = iter(uuids)
     return {
-        container.name: [next(remaining) for _ in range(container.gpus)] for container in pod.asks
+        container.name: [next(remaining) for _ in range(container.gpus)]
+        for container in gpu_keepers(pod)
     }
 
 

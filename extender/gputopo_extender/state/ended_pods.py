@@ -9,8 +9,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gputopo_extender.pods import PodRecord
 from gputopo_extender.state.topologies import NodeRecord
+from gputopo_kube.pods import PodView
 
 LONGEST_WAIT_SECONDS: Final = 120.0
 """After this time the agent is not waited for any more, unless its status lists the pod.
@@ -38,7 +38,7 @@ class Ending:
         until: time at which it is dropped in any case.
     """
 
-    pod: PodRecord
+    pod: PodView
     version: int
     is_exact: bool
     confirmed: bool
@@ -60,21 +60,21 @@ class Endings:
         """Forget which pods were listed in a status, except these and those that have ended."""
         self._seen &= pods | {uid for endings in self._on.values() for uid in endings}
 
-    def add(self, pod: PodRecord, *, version: int, is_exact: bool, now: float) -> float:
+    def add(self, pod: PodView, *, version: int, is_exact: bool, now: float) -> float:
         """Add the end of a pod that was bound to a node; return when it is dropped."""
         until = now + (LONGEST_WAIT_SECONDS if is_exact else UNKNOWN_VERSION_WAIT_SECONDS)
         ending = Ending(pod, version, is_exact, is_confirmed(pod), until)
         self._on.setdefault(str(pod.node), {})[pod.uid] = ending
         return until
 
-    def confirm(self, pod: PodRecord) -> None:
+    def confirm(self, pod: PodView) -> None:
         """Take the word of kubelet in a later record of a pod that has ended."""
         endings = self._on.get(str(pod.node), {})
         known = endings.get(pod.uid)
         if known is not None and is_confirmed(pod):
             endings[pod.uid] = replace(known, pod=pod, confirmed=True)
 
-    def drop(self, pod: PodRecord) -> None:
+    def drop(self, pod: PodView) -> None:
         """Drop the end of a pod that lives: a restored etcd brings pods back."""
         self._on.get(str(pod.node), {}).pop(pod.uid, None)
 
@@ -98,18 +98,18 @@ class Endings:
         """Return the UIDs of the pods of a node whose containers are known to have stopped."""
         return {uid for uid, each in self._on.get(name, {}).items() if each.confirmed}
 
-    def unconfirmed(self, name: str) -> list[PodRecord]:
+    def unconfirmed(self, name: str) -> list[PodView]:
         """Return the pods of a node whose containers may still run."""
         return [each.pod for each in self._on.get(name, {}).values() if not each.confirmed]
 
 
-def with_history(pod: PodRecord, before: PodRecord | None) -> PodRecord:
+def with_history(pod: PodView, before: PodView | None) -> PodView:
     """Return the record; the status of a rejected pod does not show that it was started before."""
     is_lost = before is not None and before.started and not pod.started
     return replace(pod, started=True) if is_lost else pod
 
 
-def is_confirmed(pod: PodRecord) -> bool:
+def is_confirmed(pod: PodView) -> bool:
     """Return whether kubelet has reported that the containers of an ended pod stopped."""
     # After its restart kubelet rejects pods again, also those whose containers still run.
     return pod.stopped and not (pod.rejected is not None and pod.started)
@@ -133,5 +133,5 @@ def _resolved(
     if was_listed and not ending.is_exact:
         # The agent has dropped the pod from its status, so it knew of the end, which has an
         # unknown version between that of the last record and that of the list.
-        needed = min(needed, int(ending.pod.version) + 1)
+        needed = min(needed, ending.pod.version + 1)
     return None if node.pods_version >= needed else ending

@@ -10,7 +10,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from weakref import WeakValueDictionary
 
-from gputopo_extender.pods import PodRecord
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ended_pods import is_confirmed, with_history
@@ -18,6 +17,7 @@ from gputopo_extender.state.pod_ends import PodEnds
 from gputopo_extender.state.reservations import Promises
 from gputopo_extender.state.topologies import NodeRecord, Unreadable
 from gputopo_extender.state.usage import Book, State, book_of
+from gputopo_kube.pods import PodView
 
 
 class Ledger:
@@ -27,7 +27,7 @@ class Ledger:
         """Start empty; ``clock`` is in seconds."""
         self._clock = clock
         self._nodes: dict[str, NodeRecord | Unreadable] = {}
-        self._pods: dict[str, PodRecord] = {}
+        self._pods: dict[str, PodView] = {}
         self._pods_on: defaultdict[str, set[str]] = defaultdict(set)
         self._outdated: set[str] = set()
         self.promises = Promises(self._outdated.add)
@@ -79,7 +79,7 @@ class Ledger:
         known = self._nodes.get(node)
         holders = known.holders if isinstance(known, NodeRecord) else ()
         listed = {holder.pod for holder in holders if holder.deleted}
-        return sorted(listed | {pod.key for pod in self._endings.unconfirmed(node)})
+        return sorted(listed | {str(pod.key) for pod in self._endings.unconfirmed(node)})
 
     def has_live_pod_below(self, priority: int) -> bool:
         """Return whether a live pod that is bound to a node has a lower priority."""
@@ -88,7 +88,7 @@ class Ledger:
             for each in self._pods.values()
         )
 
-    def pod(self, uid: str) -> PodRecord | None:
+    def pod(self, uid: str) -> PodView | None:
         """Return the pod as the watch showed it last, None where it is unknown or gone."""
         return self._pods.get(uid)
 
@@ -121,7 +121,7 @@ class Ledger:
         return self._epoch
 
     def replace_pods(
-        self, pods: Iterable[PodRecord], *, epoch: int, version: int | None = None
+        self, pods: Iterable[PodView], *, epoch: int, version: int | None = None
     ) -> None:
         """Take the list of number ``epoch``, of that resource version, as the whole truth.
 
@@ -150,22 +150,22 @@ class Ledger:
             self.list_again()
         self.pods_version = version
 
-    def put_pod(self, pod: PodRecord) -> None:
+    def put_pod(self, pod: PodView) -> None:
         """Take a pod that was added or modified.
 
         Its reservation ends when the pod shows a node, which the annotations came with, or its end.
         """
         self._put(pod, self._forget(pod.uid))
-        self.pods_version = max(self.pods_version, int(pod.version))
+        self.pods_version = max(self.pods_version, pod.version)
 
-    def drop_pod(self, uid: str, last: PodRecord | None = None) -> None:
+    def drop_pod(self, uid: str, last: PodView | None = None) -> None:
         """Forget a deleted pod; ``last`` is its last record, of the version of the deletion."""
         before = self._forget(uid)
         self.promises.end(uid)
         last = last or before
         if last is not None:
-            self._ends.add(with_history(last, before), before, version=int(last.version))
-            self.pods_version = max(self.pods_version, int(last.version))
+            self._ends.add(with_history(last, before), before, version=last.version)
+            self.pods_version = max(self.pods_version, last.version)
 
     def end_lost(self, uid: str) -> None:
         """Drop what is promised to a pod that the API server no longer has.
@@ -179,7 +179,7 @@ class Ledger:
         """Hold the GPUs of a decision whose Binding is about to be sent."""
         self.promises.reserve(decision, epoch=self._epoch)
 
-    def _put(self, pod: PodRecord, before: PodRecord | None) -> None:
+    def _put(self, pod: PodView, before: PodView | None) -> None:
         pod = with_history(pod, before)
         self._pods[pod.uid] = pod
         if pod.node is not None or not pod.live:
@@ -189,7 +189,7 @@ class Ledger:
         self._pods_on[pod.node].add(pod.uid)
         self._outdated.add(pod.node)
         if not pod.live:
-            self._ends.add(pod, before, version=int(pod.version))
+            self._ends.add(pod, before, version=pod.version)
             return
         self._endings.drop(pod)
         if pod.running and before is not None and not before.running:
@@ -199,7 +199,7 @@ class Ledger:
         pod = self._pods.get(claim.uid)
         return pod is None or (pod.live and pod.node is None)
 
-    def _forget(self, uid: str) -> PodRecord | None:
+    def _forget(self, uid: str) -> PodView | None:
         known = self._pods.pop(uid, None)
         if known is not None and known.node is not None:
             self._pods_on[known.node].discard(uid)

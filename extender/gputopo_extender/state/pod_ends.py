@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from typing import Final
 
-from gputopo_extender.pods import PodRecord
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import claimed_pod
 from gputopo_extender.state.ended_pods import Endings
 from gputopo_extender.state.rejections import Rejections, is_admission_error
+from gputopo_kube.pods import PodView
 
 _LARGEST_VERSION: Final = 2**63 - 1
 
@@ -25,7 +25,7 @@ class PodEnds:
         self._rejections = Rejections()
 
     def add(
-        self, pod: PodRecord, before: PodRecord | None, *, version: int, is_exact: bool = True
+        self, pod: PodView, before: PodView | None, *, version: int, is_exact: bool = True
     ) -> None:
         """Add a pod that has ended or is gone; ``before`` is what was known of it.
 

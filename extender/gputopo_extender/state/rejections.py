@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from gputopo.api.annotations import AnnotationError, parse_gpus
-from gputopo_extender.pods import PodRecord
+from gputopo.api.annotations import AnnotationError
+from gputopo_kube.pods import PodView, own_gpus
 
 FIRST_PAUSE_SECONDS: Final = 15.0
 LONGEST_PAUSE_SECONDS: Final = 120.0
@@ -29,7 +29,7 @@ class Rejections:
     def __init__(self) -> None:
         self._pauses: dict[str, _Pause] = {}
 
-    def add(self, pod: PodRecord, now: float) -> float | None:
+    def add(self, pod: PodView, now: float) -> float | None:
         """Begin a pause for the node of a rejected pod; return its end.
 
         A rejection during a pause concerns a pod that was bound before it and changes nothing:
@@ -65,7 +65,7 @@ class Rejections:
         return known.reason if known is not None and now < known.until else None
 
 
-def is_admission_error(pod: PodRecord) -> bool:
+def is_admission_error(pod: PodView) -> bool:
     """Return whether kubelet rejected the GPUs that the extender gave to a new pod.
 
     Pods that others have bound, and pods that are being deleted, are rejected for other reasons.
@@ -73,10 +73,9 @@ def is_admission_error(pod: PodRecord) -> bool:
     return pod.rejected_for_gpus and _is_placed(pod) and not pod.started and not pod.deleting
 
 
-def _is_placed(pod: PodRecord) -> bool:
+def _is_placed(pod: PodView) -> bool:
     """Return whether the extender gave the pod its GPUs on its node."""
     try:
-        annotation = parse_gpus(pod.annotations)
+        return own_gpus(pod) is not None
     except AnnotationError:
         return False
-    return annotation is not None and (annotation.uid, annotation.node) == (pod.uid, pod.node)

@@ -4,10 +4,10 @@ from collections.abc import Hashable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from gputopo.api.annotations import AnnotationError, GpusAnnotation, parse_gpus
+from gputopo.api.annotations import AnnotationError, GpusAnnotation
 from gputopo.topology.model import GpuMask, NodeTopology, mask_of
-from gputopo_extender.pods import PodRecord
 from gputopo_extender.state.topologies import NodeRecord, known_mask
+from gputopo_kube.pods import AnnotationOwnerError, PodView, own_gpus
 
 _NO_GPUS = GpuMask(0)
 
@@ -95,10 +95,10 @@ class _Held:
 
 def book_of(
     node: NodeRecord,
-    pods: Iterable[PodRecord],
+    pods: Iterable[PodView],
     promised: Iterable[GpuMask],
     *,
-    ending: Iterable[PodRecord] = (),
+    ending: Iterable[PodView] = (),
     stopped: AbstractSet[str] = frozenset(),
 ) -> Book:
     """Return the book of a node.
@@ -144,17 +144,19 @@ def _observed(node: NodeRecord, ended: AbstractSet[str]) -> GpuMask:
     )
 
 
-def _held(node: NodeRecord, pod: PodRecord) -> _Held:
+def _held(node: NodeRecord, pod: PodView) -> _Held:
     observed = mask_of(holder.gpu for holder in node.holders if holder.uid == pod.uid)
     try:
-        annotation = parse_gpus(pod.annotations)
+        annotation = own_gpus(pod)
+    except AnnotationOwnerError:
+        annotation = None
     except AnnotationError:
         # Its GPUs were ours to choose but cannot be read: only an observation tells them.
         told = observed.bit_count() >= pod.most_gpus
         reason = None if told else f"cannot read the GPUs of pod {pod.namespace}/{pod.name}"
         return _Held(GpuMask(0), observed, blocked=reason)
-    if annotation is None or (annotation.uid, annotation.node) != (pod.uid, node.node):
-        # Bound by somebody else, or with somebody else's annotation, which is worthless.
+    if annotation is None:
+        # Another scheduler has bound it: which GPUs it uses is known from the agent only.
         missing = max(0, pod.most_gpus - observed.bit_count())
         return _Held(GpuMask(0), observed, unknown=missing)
     return _Held(_annotated(node, annotation), observed)

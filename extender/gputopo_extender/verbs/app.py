@@ -14,10 +14,10 @@ from gputopo.errors import InvalidInputError
 from gputopo.runtime.log import fields
 from gputopo.runtime.messages import first_error
 from gputopo.wire.extender import ExtenderArgs, ExtenderBindingArgs, ExtenderPreemptionArgs
-from gputopo_extender.pods import PodError
 from gputopo_extender.verbs.evaluation_cache import NotReadyError
 from gputopo_extender.verbs.handlers import Gate, Verbs
 from gputopo_extender.verbs.metrics import Metrics
+from gputopo_kube.podmodel import PodError
 
 MAX_BODY_BYTES: Final = 256 * 1024 * 1024
 """Whole Node objects of thousands of nodes, where the scheduler is told to send them."""

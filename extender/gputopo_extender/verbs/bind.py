@@ -14,7 +14,7 @@ from gputopo.placement.model import PlacementRequest
 from gputopo.wire.extender import ExtenderBindingArgs
 from gputopo_extender.cluster import RefusedError, UnansweredError
 from gputopo_extender.fencing.binding_writer import Outcome, Result, Writer
-from gputopo_extender.pods import PodError, PodRecord, newer
+from gputopo_extender.pods import newer
 from gputopo_extender.state.claim import Claim, ClaimsError
 from gputopo_extender.state.decision import Decision, decide
 from gputopo_extender.state.ledger import Ledger
@@ -23,6 +23,8 @@ from gputopo_extender.state.usage import Book, State
 from gputopo_extender.verbs.evaluation import Misfit, match_on, missing
 from gputopo_extender.verbs.evaluation_cache import Answers, NotReadyError
 from gputopo_extender.verbs.request import placement_request
+from gputopo_kube.podmodel import PodError
+from gputopo_kube.pods import PodView
 
 _MOST_TRIES: Final = 4
 """Of one bind, where others change the pod, the claims or the topology meanwhile."""
@@ -37,7 +39,7 @@ _MOST_AT_ONCE: Final = 100
 class Pods(Protocol):
     """Where a pod is looked up that no watch has shown yet; see ``cluster.Cluster``."""
 
-    async def pod(self, namespace: str, name: str) -> PodRecord | None:
+    async def pod(self, namespace: str, name: str) -> PodView | None:
         """Return the pod as it is now."""
         ...
 
@@ -45,7 +47,7 @@ class Pods(Protocol):
 class Claiming(Protocol):
     """What bind needs of the claims; see ``claiming.Claims``."""
 
-    async def load(self, pod: PodRecord) -> None:
+    async def load(self, pod: PodView) -> None:
         """Know what others have claimed, and whatever they had bound before."""
         ...
 
@@ -126,7 +128,7 @@ class Binder:
     def _lock_of(self, uid: str) -> asyncio.Lock:
         return self._locks.setdefault(uid, asyncio.Lock())
 
-    async def _look_up(self, wanted: ExtenderBindingArgs) -> PodRecord | Result:
+    async def _look_up(self, wanted: ExtenderBindingArgs) -> PodView | Result:
         pod = self._ledger.pod(wanted.pod_uid)
         if pod is None:
             try:
@@ -150,8 +152,8 @@ class Binder:
             await self._answers.of({state}, request)
 
     async def _try(
-        self, pod: PodRecord, request: PlacementRequest | Misfit, node: str, until: float
-    ) -> Result | PodRecord:
+        self, pod: PodView, request: PlacementRequest | Misfit, node: str, until: float
+    ) -> Result | PodView:
         """Bind, or return the pod to try again with where something changed meanwhile."""
         if ended := await self._ended(pod, node):
             return ended
@@ -169,9 +171,7 @@ class Binder:
         self._ledger.reserve(decision)
         return await self._carry_out(decision, shown, until)
 
-    async def _carry_out(
-        self, decision: Decision, pod: PodRecord, until: float
-    ) -> Result | PodRecord:
+    async def _carry_out(self, decision: Decision, pod: PodView, until: float) -> Result | PodView:
         try:
             claimed = await self._claims.write()
         except (RefusedError, UnansweredError) as error:
@@ -183,7 +183,7 @@ class Binder:
             decision, pod, until=until, is_current=lambda: self._is_current(decision)
         )
 
-    async def _ended(self, pod: PodRecord, node: str) -> Result | None:
+    async def _ended(self, pod: PodView, node: str) -> Result | None:
         """Return the answer where there is nothing left to decide."""
         open_before = self._ledger.promises.reservation(pod.uid)
         target = pod.node or (open_before.decision.node if open_before else None)
@@ -197,7 +197,7 @@ class Binder:
             return Result(Outcome.REFUSED, "the pod has ended")
         return None if open_before is None else await self._writer.settle(open_before.decision)
 
-    async def _still(self, pod: PodRecord, result: Result) -> Result:
+    async def _still(self, pod: PodView, result: Result) -> Result:
         """Return the result of a pod that is bound, unless a restored etcd has lost its Binding.
 
         kube-scheduler never retries a pod whose bind was answered with success.
@@ -214,7 +214,7 @@ class Binder:
         )
 
     def _decide(
-        self, pod: PodRecord, request: PlacementRequest | Misfit, node: str
+        self, pod: PodView, request: PlacementRequest | Misfit, node: str
     ) -> Decision | Result:
         if isinstance(request, Misfit):
             return Result(Outcome.REFUSED, request.reason)

@@ -19,7 +19,6 @@ from gputopo.wire.extender import (
     preempt_result,
     priorities,
 )
-from gputopo_extender.pods import PodError, PodRecord, record_of
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.bind import Binder
 from gputopo_extender.verbs.evaluation import Evaluation, Misfit, evaluation, rejected, reserved
@@ -30,6 +29,8 @@ from gputopo_extender.verbs.preempt import Freed, chosen
 from gputopo_extender.verbs.request import placement_request
 from gputopo_extender.verbs.retries import Retries
 from gputopo_extender.watch import Follower
+from gputopo_kube.podmodel import PodError
+from gputopo_kube.pods import PodView, parse_gpu_pod
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ class Verbs:
         Raises:
             PodError: where the body holds no pod.
         """
-        pod = record_of(args.pod, self._resource)
+        pod = parse_gpu_pod(args.pod, self._resource)
         if pod is None:
             return filter_error(
                 f"{self._resource}: no container asks for it, or only for 0: leave it out; "
@@ -96,7 +97,7 @@ class Verbs:
         Raises:
             PodError: where the body holds no pod.
         """
-        pod = record_of(args.pod, self._resource)
+        pod = parse_gpu_pod(args.pod, self._resource)
         nodes = args.candidates()
         if pod is None:
             return priorities(dict.fromkeys(nodes, 0))
@@ -131,7 +132,7 @@ class Verbs:
             PodError: where the body holds no pod that asks for GPUs.
             NotReadyError: where the answer takes longer than the caller may wait.
         """
-        pod = record_of(args.pod, self._resource)
+        pod = parse_gpu_pod(args.pod, self._resource)
         if pod is None:
             raise PodError(f"{self._resource}: no container asks for it")
         request = self._request(pod)
@@ -160,7 +161,7 @@ class Verbs:
         return tuple(None if pod is None else pod.priority for pod in known)
 
     def _offered(
-        self, pod: PodRecord, found: Evaluation, request: PlacementRequest | Misfit
+        self, pod: PodView, found: Evaluation, request: PlacementRequest | Misfit
     ) -> list[str]:
         """Return the nodes to choose from; of many one of the best, unless the pod has preferences.
 
@@ -168,7 +169,7 @@ class Verbs:
         """
         fits = found.fits()
         few = self._offer_one_above == 0 or len(fits) <= self._offer_one_above
-        if few or isinstance(request, Misfit) or pod.prefers:
+        if few or isinstance(request, Misfit) or pod.prefers_nodes:
             return fits
         size, sensitive = request.size, request.sensitive
         best = found.best(size, self._sent.gpus(), sensitive=sensitive)
@@ -178,11 +179,11 @@ class Verbs:
         self._sent.add(pod.uid, node, size)
         return [node]
 
-    def _request(self, pod: PodRecord) -> PlacementRequest | Misfit:
+    def _request(self, pod: PodView) -> PlacementRequest | Misfit:
         return placement_request(pod, resource=self._resource, default_policy=self._default_policy)
 
     async def _on(
-        self, nodes: Sequence[str], pod: PodRecord, request: PlacementRequest | Misfit
+        self, nodes: Sequence[str], pod: PodView, request: PlacementRequest | Misfit
     ) -> Evaluation:
         if isinstance(request, Misfit):
             return rejected(nodes, request)
@@ -212,5 +213,5 @@ class Gate:
         return None
 
 
-def _name(pod: PodRecord) -> str:
+def _name(pod: PodView) -> str:
     return f"{pod.namespace}/{pod.name}"

@@ -9,20 +9,21 @@ from gputopo.api.names import EDGES_ANNOTATION, MAX_GPUS_PER_POD, PATTERN_ANNOTA
 from gputopo.patterns.model import Pattern, PatternError, build
 from gputopo.placement.model import PlacementRequest
 from gputopo.sensitivity.resolve import resolve
-from gputopo_extender.pods import PodRecord
+from gputopo_extender.pods import gpu_keepers, rejection
 from gputopo_extender.verbs.evaluation import Misfit, ReasonClass
+from gputopo_kube.pods import PodView
 
 
 def placement_request(
-    pod: PodRecord, *, resource: str, default_policy: PolicyName
+    pod: PodView, *, resource: str, default_policy: PolicyName
 ) -> PlacementRequest | Misfit:
     """Return the request for all GPUs that the pod's containers keep, as one match.
 
     The reason of a misfit names the field or annotation, its value and the remedy.
     """
-    if pod.refusal is not None:
-        return _rejected(pod.refusal)
-    size = sum(ask.gpus for ask in pod.asks)
+    if reason := rejection(pod, resource):
+        return _rejected(reason)
+    size = sum(container.gpus for container in gpu_keepers(pod))
     if size > MAX_GPUS_PER_POD:
         return _rejected(f"{resource}: {size} in one pod, allowed are 1..{MAX_GPUS_PER_POD}")
     try:

@@ -15,9 +15,9 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from gputopo_extender.pods import PodRecord
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.evaluation import Evaluation, ReasonClass
+from gputopo_kube.pods import PodView
 
 LONGEST_WAIT_SECONDS: Final = 0.1
 
@@ -45,7 +45,7 @@ class Retries:
         self._errors_since: dict[str, float] = {}
 
     async def settled(
-        self, pod: PodRecord, found: Evaluation, again: Callable[[], Awaitable[Evaluation]]
+        self, pod: PodView, found: Evaluation, again: Callable[[], Awaitable[Evaluation]]
     ) -> Evaluation:
         """Return the evaluation, of a moment later where the ledger may be behind.
 
@@ -62,7 +62,7 @@ class Retries:
                 found = await again()
         return found
 
-    def reason(self, pod: PodRecord, found: Evaluation) -> str | None:
+    def reason(self, pod: PodView, found: Evaluation) -> str | None:
         """Return why the pod is to be tried again soon, None where it fits or waits for pods."""
         reason = self._reason(pod, found)
         if reason is None or self._is_preemption_due(pod):
@@ -70,7 +70,7 @@ class Retries:
             return None
         return reason
 
-    def _is_preemption_due(self, pod: PodRecord) -> bool:
+    def _is_preemption_due(self, pod: PodView) -> bool:
         """Return whether the pod may preempt others, and was answered with errors for long."""
         now = self._clock()
         if pod.uid not in self._errors_since:
@@ -78,7 +78,7 @@ class Retries:
         is_late = now - self._errors_since[pod.uid] >= ERRORS_SECONDS
         return is_late and pod.preempts and self._ledger.has_live_pod_below(pod.priority)
 
-    def _reason(self, pod: PodRecord, found: Evaluation) -> str | None:
+    def _reason(self, pod: PodView, found: Evaluation) -> str | None:
         if found.has_fit():
             return None
         if deleted := found.misfits_of({ReasonClass.DELETED_PODS}):
@@ -100,7 +100,7 @@ class Retries:
         }
         return f"{_listed(named or nodes)}: waiting until they end"
 
-    def _may_be_outdated(self, pod: PodRecord, found: Evaluation) -> bool:
+    def _may_be_outdated(self, pod: PodView, found: Evaluation) -> bool:
         if pod.grouped or found.has_fit() or found.misfits_of({ReasonClass.DELETED_PODS}):
             return False
         return bool(found.misfits_of(_OUTDATED))

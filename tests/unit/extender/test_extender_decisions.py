@@ -9,16 +9,16 @@ from gputopo.api.names import PLACEMENT_ANNOTATION, RESOURCE
 from gputopo.placement.model import Match, PlacementRequest
 from gputopo.placement.place import place
 from gputopo.topology.catalogue import named
-from gputopo_extender.pods import PodRecord, record_of
 from gputopo_extender.state.decision import decide
 from gputopo_extender.verbs.request import placement_request
+from gputopo_kube.pods import PodView, parse_gpu_pod
 from objects import pod
 
 TOPOLOGY = named("dgx1-v100", node="n1")
 
 
-def tree_of_five() -> tuple[PodRecord, PlacementRequest, Match]:
-    record = record_of(pod("tree", 5, annotations={"gputopo.io/pattern": "Tree"}), RESOURCE)
+def tree_of_five() -> tuple[PodView, PlacementRequest, Match]:
+    record = parse_gpu_pod(pod("tree", 5, annotations={"gputopo.io/pattern": "Tree"}), RESOURCE)
     assert record is not None
     request = placement_request(record, resource=RESOURCE, default_policy=PolicyName.GREEDY)
     assert isinstance(request, PlacementRequest)
@@ -27,7 +27,7 @@ def tree_of_five() -> tuple[PodRecord, PlacementRequest, Match]:
     return record, request, match
 
 
-def placement_of(record: PodRecord, request: PlacementRequest, match: Match) -> dict[str, object]:
+def placement_of(record: PodView, request: PlacementRequest, match: Match) -> dict[str, object]:
     decision = decide(record, request, match, node="n1", generation=1, topology=TOPOLOGY)
     assert parse_placement(decision.annotations) is not None
     figures: dict[str, object] = json.loads(decision.annotations[PLACEMENT_ANNOTATION])

@@ -14,7 +14,6 @@ from gputopo_extender.cluster import UnansweredError
 from gputopo_extender.fencing.binding_writer import Writer
 from gputopo_extender.fencing.fence import Claims
 from gputopo_extender.leases import Claimed
-from gputopo_extender.pods import PodRecord, record_of
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision, decide
 from gputopo_extender.state.ended_pods import LONGEST_WAIT_SECONDS, UNKNOWN_VERSION_WAIT_SECONDS
@@ -32,6 +31,7 @@ from gputopo_extender.verbs.evaluation import (
 )
 from gputopo_extender.verbs.request import placement_request
 from gputopo_extender.verbs.retries import Retries
+from gputopo_kube.pods import PodView, parse_gpu_pod
 from objects import Document, at_version, container_states, pod, topology_object
 
 DGX = named("dgx1-v100", node="n1")
@@ -90,8 +90,8 @@ def world() -> World:
     return World()
 
 
-def record(document: Document) -> PodRecord:
-    found = record_of(document, RESOURCE)
+def record(document: Document) -> PodView:
+    found = parse_gpu_pod(document, RESOURCE)
     assert found is not None
     return found
 
@@ -265,7 +265,7 @@ def test_a_pod_that_vanished_between_two_lists_was_deleted(world: World) -> None
     assert world.book.used == 0
 
 
-def list_pods(world: World, version: int, *pods: PodRecord) -> None:
+def list_pods(world: World, version: int, *pods: PodView) -> None:
     world.ledger.replace_pods(pods, epoch=world.ledger.begin_pod_list(), version=version)
 
 
@@ -347,15 +347,15 @@ class NoPods:
     """An API server that has no pod, and no answer to a Binding."""
 
     def __init__(self) -> None:
-        self.found: dict[tuple[str, str], PodRecord] = {}
+        self.found: dict[tuple[str, str], PodView] = {}
 
     async def bind(self, decision: Decision) -> None:
         raise UnansweredError(f"no answer for {decision.name}")
 
-    async def pod(self, namespace: str, name: str) -> PodRecord | None:
+    async def pod(self, namespace: str, name: str) -> PodView | None:
         return self.found.get((namespace, name))
 
-    async def call_off(self, namespace: str, name: str) -> PodRecord | None:
+    async def call_off(self, namespace: str, name: str) -> PodView | None:
         raise AssertionError(f"there is no pod {namespace}/{name}")
 
 

@@ -9,7 +9,6 @@ from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.placement.model import PlacementRequest
 from gputopo.topology.catalogue import named
 from gputopo.topology.model import mask_of
-from gputopo_extender.pods import PodRecord, record_of
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision, decide
 from gputopo_extender.state.ledger import Ledger
@@ -28,6 +27,7 @@ from gputopo_extender.verbs.evaluation import (
 from gputopo_extender.verbs.in_flight import Sent
 from gputopo_extender.verbs.request import placement_request
 from gputopo_extender.verbs.retries import Retries
+from gputopo_kube.pods import PodView, parse_gpu_pod
 from objects import Document, at_version, condition, pod, topology_object
 
 DGX = named("dgx1-v100", node="n1")
@@ -42,8 +42,8 @@ def ledger_with(*pods: Document, **topology: object) -> Ledger:
     return ledger
 
 
-def record(document: Document) -> PodRecord:
-    found = record_of(document, RESOURCE)
+def record(document: Document) -> PodView:
+    found = parse_gpu_pod(document, RESOURCE)
     assert found is not None
     return found
 

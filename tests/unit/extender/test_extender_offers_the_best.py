@@ -8,7 +8,6 @@ from gputopo.api.names import RESOURCE
 from gputopo.placement.model import PlacementRequest
 from gputopo.topology.catalogue import named
 from gputopo.topology.model import GpuMask
-from gputopo_extender.pods import record_of
 from gputopo_extender.state.usage import State
 from gputopo_extender.verbs.evaluation import (
     Evaluation,
@@ -19,13 +18,14 @@ from gputopo_extender.verbs.evaluation import (
     rejected,
 )
 from gputopo_extender.verbs.request import placement_request
+from gputopo_kube.pods import parse_gpu_pod
 from objects import pod
 
 FREE = (0b11111111, 0b00000011, 0b00001111, 0b00000000)
 
 
 def request_of(gpus: int) -> PlacementRequest:
-    record = record_of(pod("one", gpus), RESOURCE)
+    record = parse_gpu_pod(pod("one", gpus), RESOURCE)
     assert record is not None
     request = placement_request(record, resource=RESOURCE, default_policy=PolicyName.PRESERVE)
     assert isinstance(request, PlacementRequest)

@@ -5,19 +5,19 @@ from typing import Any
 import pytest
 
 from gputopo.api.names import RESOURCE
-from gputopo_extender.pods import PodRecord, record_of
+from gputopo_kube.pods import PodView, parse_gpu_pod
 from objects import container_states, pod
 
 COLLECTED = [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"}]
 PREEMPTED = [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]
 
 
-def record(phase: str, *states: str, inits: tuple[str, ...] = (), **status: Any) -> PodRecord:
+def record(phase: str, *states: str, inits: tuple[str, ...] = (), **status: Any) -> PodView:
     document = pod("a", node="n1", phase=phase)
     if states:
         document["status"]["containerStatuses"] = container_states(*states)
     document["status"] |= {"initContainerStatuses": container_states(*inits), **status}
-    found = record_of(document, RESOURCE)
+    found = parse_gpu_pod(document, RESOURCE)
     assert found is not None
     return found
 
@@ -77,9 +77,9 @@ def test_a_container_has_started_when_it_runs_ended_or_ran_before() -> None:
 
 def test_a_pod_of_a_group_and_one_that_is_being_deleted_are_known() -> None:
     document = pod("a")
-    assert record_of(document, RESOURCE) == record_of(pod("a"), RESOURCE)
+    assert parse_gpu_pod(document, RESOURCE) == parse_gpu_pod(pod("a"), RESOURCE)
     document["spec"]["schedulingGroup"] = {"podGroupName": "g"}
     document["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    found = record_of(document, RESOURCE)
+    found = parse_gpu_pod(document, RESOURCE)
     assert found is not None
     assert (found.grouped, found.deleting) == (True, True)

@@ -5,14 +5,16 @@ import pytest
 from gputopo.api.enums import PatternKind, PolicyName
 from gputopo.api.names import RESOURCE
 from gputopo.placement.model import PlacementRequest
-from gputopo_extender.pods import ContainerAsk, PodError, PodRecord, record_of
+from gputopo_extender.pods import gpu_keepers
 from gputopo_extender.verbs.evaluation import Misfit, ReasonClass
 from gputopo_extender.verbs.request import placement_request
+from gputopo_kube.podmodel import PodError
+from gputopo_kube.pods import ContainerKind, GpuContainer, PodView, parse_gpu_pod
 from objects import Document, container, pod
 
 
-def record(document: Document) -> PodRecord:
-    found = record_of(document, RESOURCE)
+def record(document: Document) -> PodView:
+    found = parse_gpu_pod(document, RESOURCE)
     assert found is not None
     return found
 
@@ -24,9 +26,9 @@ def answer(document: Document) -> PlacementRequest | Misfit:
 
 
 def test_a_pod_that_asks_for_no_gpu_has_no_record() -> None:
-    assert record_of(pod("a", containers=[container("main")]), RESOURCE) is None
+    assert parse_gpu_pod(pod("a", containers=[container("main")]), RESOURCE) is None
     zero = {"name": "main", "resources": {"requests": {RESOURCE: "0"}}}
-    assert record_of(pod("a", containers=[zero]), RESOURCE) is None
+    assert parse_gpu_pod(pod("a", containers=[zero]), RESOURCE) is None
 
 
 def test_a_record_keeps_our_annotations_alone() -> None:
@@ -36,7 +38,7 @@ def test_a_record_keeps_our_annotations_alone() -> None:
 
 def test_a_limit_without_a_request_counts() -> None:
     only_limit = {"name": "main", "resources": {"limits": {RESOURCE: "3"}}}
-    assert record(pod("a", containers=[only_limit])).asks == (ContainerAsk("main", 3),)
+    assert record(pod("a", containers=[only_limit])).containers == (GpuContainer("main", 3),)
 
 
 def test_absent_and_null_lists_are_empty() -> None:
@@ -60,11 +62,14 @@ def test_the_most_a_pod_can_hold_counts_sidecars_and_the_largest_init_container(
     assert record(pod("a", 1, init_containers=[side, side])).most_gpus == 2 + 1
 
 
-def test_sidecars_are_asked_for_after_application_containers_and_init_containers_borrow() -> None:
+def test_sidecars_rank_after_application_containers_and_init_containers_borrow() -> None:
     side = {**container("side", 1), "restartPolicy": "Always"}
     inits = [container("first", 1), side, container("second", 2)]
     found = record(pod("a", 2, init_containers=inits))
-    assert found.asks == (ContainerAsk("main", 2), ContainerAsk("side", 1))
+    assert gpu_keepers(found) == (
+        GpuContainer("main", 2),
+        GpuContainer("side", 1, ContainerKind.SIDECAR),
+    )
 
 
 def test_an_init_container_must_not_ask_for_more_than_the_next_that_keeps_its_gpus() -> None:
@@ -73,7 +78,7 @@ def test_an_init_container_must_not_ask_for_more_than_the_next_that_keeps_its_gp
         ([container("first", 2), side], 2, "'first': 2, and of the containers after it 'side' "),
         ([side, container("first", 3)], 2, "'first': 3, and of the containers after it 'main' "),
         ([side, container("first", 3)], 0, "of the containers after it none keeps any"),
-        ([container("first", "1e3k")], 2, "container 'first': not a whole number"),
+        ([container("first", "1e3k")], 2, "container 'first': not a whole number below 1000"),
     ):
         refused = answer(pod("a", gpus, init_containers=inits))
         assert isinstance(refused, Misfit)
@@ -86,7 +91,7 @@ def test_a_count_that_cannot_be_read_holds_a_whole_node_and_is_refused(count: st
     assert found.most_gpus == 64
     refused = placement_request(found, resource=RESOURCE, default_policy=PolicyName.PRESERVE)
     assert refused == Misfit(
-        ReasonClass.REFUSED, f"{RESOURCE} in container 'main': not a whole number"
+        ReasonClass.REFUSED, f"{RESOURCE} in container 'main': not a whole number below 1000"
     )
 
 
@@ -95,14 +100,14 @@ def test_a_pod_without_its_names_is_refused_by_field(missing: str) -> None:
     document = pod("a")
     del document["metadata"][missing]
     with pytest.raises(PodError, match=f"metadata.{missing}"):
-        record_of(document, RESOURCE)
+        parse_gpu_pod(document, RESOURCE)
 
 
 def test_several_containers_are_one_match_dealt_out_in_the_order_of_the_spec() -> None:
     two = pod("a", containers=[container("x", 1), container("log"), container("y", 2)])
     request = answer(two)
     assert isinstance(request, PlacementRequest)
-    assert record(two).asks == (ContainerAsk("x", 1), ContainerAsk("y", 2))
+    assert record(two).containers == (GpuContainer("x", 1), GpuContainer("y", 2))
     assert (request.size, request.pattern.kind) == (3, PatternKind.RING)
 
 
@@ -150,4 +155,4 @@ def test_a_pod_that_may_have_all_nodes_and_likes_some_better_is_known(
 ) -> None:
     document = pod("a", 2)
     document["spec"] |= spec
-    assert record(document).prefers is prefers
+    assert record(document).prefers_nodes is prefers

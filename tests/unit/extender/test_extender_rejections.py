@@ -7,11 +7,11 @@ import pytest
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.topology.catalogue import named
-from gputopo_extender.pods import PodRecord, record_of
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.rejections import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 from gputopo_extender.state.topologies import node_of
 from gputopo_extender.state.usage import Book
+from gputopo_kube.pods import PodView, parse_gpu_pod
 from objects import container_states, pod, topology_object
 
 DGX = named("dgx1-v100", node="n1")
@@ -39,7 +39,7 @@ class World:
 
     def live(
         self, *, annotation: str | None = None, asks: tuple[str, ...] = (), **status: Any
-    ) -> PodRecord:
+    ) -> PodView:
         """Show a pod that was bound a moment ago, and then its status.
 
         It also asks for one of each extended resource in ``asks``.
@@ -52,7 +52,7 @@ class World:
 
     def _pod(
         self, annotation: str | None, asks: tuple[str, ...], status: dict[str, Any]
-    ) -> PodRecord:
+    ) -> PodView:
         name = f"p{self.made}"
         written = placed(f"uid-{name}", "n1") if annotation is None else annotation
         document = pod(name, node="n1", annotations={GPUS_ANNOTATION: written})
@@ -61,7 +61,7 @@ class World:
         if status.pop("deleting", False):
             document["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         document["status"] = status
-        found = record_of(document, RESOURCE)
+        found = parse_gpu_pod(document, RESOURCE)
         assert found is not None
         return found
 
@@ -189,7 +189,7 @@ def test_a_rejected_pod_without_a_placement_does_not_pause_the_node() -> None:
     world = World()
     document = pod("a", node="n1")
     for status in ({"phase": "Pending"}, REJECTED):
-        shown = record_of({**document, "status": status}, RESOURCE)
+        shown = parse_gpu_pod({**document, "status": status}, RESOURCE)
         assert shown is not None
         world.ledger.put_pod(shown)
     assert world.away() is None

@@ -6,11 +6,11 @@ import pytest
 
 from gputopo.api.names import RESOURCE
 from gputopo.placement.score import Candidate
-from gputopo_extender.pods import PodRecord, record_of
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs import retries as module
 from gputopo_extender.verbs.evaluation import Answer, Evaluation, Misfit, ReasonClass
 from gputopo_extender.verbs.retries import ERRORS_SECONDS, LONGEST_WAIT_SECONDS, Retries
+from gputopo_kube.pods import PodView, parse_gpu_pod
 from objects import pod
 from virtual_time import runner
 
@@ -20,11 +20,11 @@ ELSEWHERE = Misfit(ReasonClass.RESERVED_ELSEWHERE, "the pod is being bound to an
 UNOBSERVED = Misfit(ReasonClass.UNOBSERVED, "unobserved")
 
 
-def record(name: str = "a", *, grouped: bool = False, node: str | None = None) -> PodRecord:
+def record(name: str = "a", *, grouped: bool = False, node: str | None = None) -> PodView:
     document = pod(name, node=node)
     if grouped:
         document["spec"]["schedulingGroup"] = {"podGroupName": "g"}
-    found = record_of(document, RESOURCE)
+    found = parse_gpu_pod(document, RESOURCE)
     assert found is not None
     return found
 
@@ -42,14 +42,14 @@ class Filter:
         self.evaluated = 0
 
     def __call__(
-        self, pod: PodRecord, found: Evaluation, *, then: Evaluation, after: float
+        self, pod: PodView, found: Evaluation, *, then: Evaluation, after: float
     ) -> tuple[Evaluation, float]:
         """Return the result and the seconds it took."""
         with runner() as loop:
             return loop.run(self._settled(pod, found, then, after))
 
     async def _settled(
-        self, pod: PodRecord, found: Evaluation, then: Evaluation, after: float
+        self, pod: PodView, found: Evaluation, then: Evaluation, after: float
     ) -> tuple[Evaluation, float]:
         loop = asyncio.get_running_loop()
         loop.call_later(after, self.ledger.drop_topology, "n0")
@@ -103,7 +103,7 @@ def test_a_pod_that_does_not_fit_after_the_wait_is_tried_again_later(filtered: F
     ],
 )
 def test_who_waits_for_other_pods_or_fits_is_answered_at_once(
-    filtered: Filter, waiting: PodRecord, found: Evaluation
+    filtered: Filter, waiting: PodView, found: Evaluation
 ) -> None:
     assert filtered(waiting, found, then=FITS, after=1.0) == (found, 0.0)
     assert filtered.retries.reason(waiting, found) is None
@@ -126,11 +126,11 @@ class Clock:
         return self.now
 
 
-def important(name: str = "a", **spec: object) -> PodRecord:
+def important(name: str = "a", **spec: object) -> PodView:
     """Return a pod that may preempt others."""
     document = pod(name)
     document["spec"] |= {"priority": 100, **spec}
-    found = record_of(document, RESOURCE)
+    found = parse_gpu_pod(document, RESOURCE)
     assert found is not None
     return found
 
@@ -169,7 +169,7 @@ def test_a_pod_that_may_preempt_is_unschedulable_once_a_minute(
     [record(), important(preemptionPolicy="Never"), important(priority=-1), important(priority=0)],
 )
 def test_a_pod_that_can_preempt_no_pod_gets_errors_without_limit(
-    retries: Retries, clock: Clock, waiting: PodRecord
+    retries: Retries, clock: Clock, waiting: PodView
 ) -> None:
     for second in range(0, 700, 2):
         clock.now = second
@@ -179,7 +179,7 @@ def test_a_pod_that_can_preempt_no_pod_gets_errors_without_limit(
 def test_waiting_and_ended_pods_cannot_be_preempted(clock: Clock) -> None:
     ledger = Ledger()
     ledger.put_pod(record("waits"))
-    ended = record_of(pod("ended", node="n1", phase="Failed"), RESOURCE)
+    ended = parse_gpu_pod(pod("ended", node="n1", phase="Failed"), RESOURCE)
     assert ended is not None
     ledger.put_pod(ended)
     retries = Retries(ledger, clock)
