@@ -22,10 +22,6 @@ SUFFIXES = {".py", ".md", ".yaml", ".tpl", ".txt"}
 
 # Folders and pages that still use excluded words. An entry is removed when its folder is converted.
 NOT_YET_CONVERTED = (
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    "README.md",
-    "SECURITY.md",
     "benchmarks",
     "charts",
     "crds",
