@@ -16,7 +16,7 @@ from benchmarks.fleet import change
 from benchmarks.verbs import NothingToDecide, fleet_of, verbs_on
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.app import KEEPALIVE_SECONDS, verbs_app
-from gputopo_extender.verbs.handlers import Gate
+from gputopo_extender.verbs.handlers import Readiness
 
 _CHANGE_EVERY_SECONDS: Final = 0.02
 
@@ -24,7 +24,7 @@ _CHANGE_EVERY_SECONDS: Final = 0.02
 async def serve(nodes: int) -> None:
     """Serve until standard input ends."""
     ledger, metrics = fleet_of(nodes)
-    gate = Gate([], stale_after_seconds=1.0)
+    gate = Readiness([], stale_after_seconds=1.0)
     app = verbs_app(verbs_on(ledger, metrics), gate, metrics)
     app.add_subapp(
         "/nothing/", verbs_app(verbs_on(ledger, metrics, NothingToDecide), gate, metrics)

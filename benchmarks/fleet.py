@@ -17,7 +17,7 @@ from gputopo.topology.catalogue import named
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
 from gputopo.topology.published import to_spec
 from gputopo_extender.state.ledger import Ledger
-from gputopo_extender.state.topologies import node_of
+from gputopo_extender.state.topologies import parse_node
 from gputopo_kube.pods import PodView, parse_gpu_pod
 
 STRUCTURES: Final = ("dgx1-v100", "dgx1-p100", "dgx-a100", "dgx-h100", "pcie-8gpu")
@@ -58,7 +58,7 @@ def filled_ledger(nodes: int) -> Ledger:
     """Return the ledger of this many nodes; every structure has every set of free GPUs in turn."""
     ledger = Ledger()
     ledger.replace_topologies(
-        node_of(_topology(name_of(node), _machine(node))) for node in range(nodes)
+        parse_node(_topology(name_of(node), _machine(node))) for node in range(nodes)
     )
     ledger.replace_pods(_holders(nodes), epoch=ledger.begin_pod_list())
     return ledger

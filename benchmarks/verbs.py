@@ -7,14 +7,14 @@ from gputopo.api.enums import PolicyName
 from gputopo.api.names import RESOURCE
 from gputopo.wire.extender import ExtenderArgs, filter_result
 from gputopo_extender.cluster import UnansweredError
-from gputopo_extender.fencing.binding_writer import Writer
-from gputopo_extender.settings import Settings
+from gputopo_extender.fencing.binding_writer import BindingWriter
+from gputopo_extender.settings import ExtenderSettings
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.bind import Binder
-from gputopo_extender.verbs.evaluation import answers_of
-from gputopo_extender.verbs.evaluation_cache import Answers
+from gputopo_extender.verbs.evaluation import evaluate_states
+from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_extender.verbs.handlers import Verbs
 from gputopo_extender.verbs.metrics import Metrics
 from gputopo_kube.pods import PodView
@@ -33,7 +33,7 @@ class NoApiServer:
         """Bind nothing."""
         raise UnansweredError(f"{decision.name}: no API server")
 
-    async def call_off(self, namespace: str, name: str) -> PodView | None:
+    async def invalidate(self, namespace: str, name: str) -> PodView | None:
         """Know no pod."""
         return await self.pod(namespace, name)
 
@@ -41,7 +41,7 @@ class NoApiServer:
         """Know no claims."""
         raise UnansweredError(f"{pod.name}: no API server")
 
-    async def settle_or_keep(self, claim: Claim) -> None:
+    async def resolve_claim(self, claim: Claim) -> None:
         """Know no pod."""
         await self.pod(claim.namespace, claim.name)
 
@@ -60,14 +60,16 @@ class NothingToDecide(Verbs):
 
 def verbs_on(ledger: Ledger, metrics: Metrics, kind: type[Verbs] = Verbs) -> Verbs:
     """Return the verbs on a ledger."""
-    answers = Answers(answers_of, patience_seconds=60.0, on_worked_out=metrics.worked_out)
+    answers = EvaluationCache(
+        evaluate_states, patience_seconds=60.0, on_worked_out=metrics.worked_out
+    )
     nobody = NoApiServer()
     binder = Binder(
         ledger,
         answers,
         nobody,
         nobody,
-        Writer(ledger, nobody, metrics.bound),
+        BindingWriter(ledger, nobody, metrics.bound),
         resource=RESOURCE,
         default_policy=_POLICY,
     )
@@ -78,7 +80,7 @@ def verbs_on(ledger: Ledger, metrics: Metrics, kind: type[Verbs] = Verbs) -> Ver
         metrics,
         resource=RESOURCE,
         default_policy=_POLICY,
-        offer_one_above=Settings.model_fields["offer_one_above"].default,
+        offer_one_above=ExtenderSettings.model_fields["offer_one_above"].default,
     )
 
 

@@ -172,7 +172,7 @@ async def call_as_extender(access: Path) -> None:
     async with connected(KubeConfig.from_file(access)) as client:
         cluster = Cluster(client, RESOURCE, 5.0)
         assert await cluster.pod("default", "high") is not None
-        assert await cluster.call_off("default", "high") is not None
+        assert await cluster.invalidate("default", "high") is not None
 
 
 async def run_agent(server: ApiServer, work: Path) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from aiohttp import ClientSession
 
 from gputopo.api.names import GPUS_ANNOTATION
-from gputopo_extender.server import Addresses
+from gputopo_extender.server import ExtenderAddresses
 from objects import Document
 from scheduler import Scheduler
 from small_api import SmallApi
@@ -29,7 +29,7 @@ class Extender:
     """A running extender and its world."""
 
     api: SmallApi
-    addresses: Addresses
+    addresses: ExtenderAddresses
     http: ClientSession
 
     def scheduler(self, *, cached: bool = True) -> Scheduler:

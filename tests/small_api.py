@@ -1,6 +1,6 @@
 """A small Kubernetes API in this process: pods, GPU topologies, Leases, Bindings, and faults.
 
-It keeps what the real server promises and components lean on: growing resource versions, lists
+It keeps what the real server reservations and components lean on: growing resource versions, lists
 in pages, watches from a version, 410 for versions that were compacted, and the preconditions of
 Bindings and patches. Whether the real server does the same is for the end-to-end tests to say.
 """
@@ -226,7 +226,7 @@ class SmallApi:
         pod = self.objects[PODS].get(_path_key(request))
         return web.json_response(pod) if pod else _status(404, "NotFound", "pod not found")
 
-    async def call_off(self, request: web.Request) -> web.Response:
+    async def invalidate(self, request: web.Request) -> web.Response:
         """Merge metadata into a pod through its status."""
         pod = self.objects[PODS].get(_path_key(request))
         if self.refuse_everything:
@@ -353,7 +353,7 @@ class SmallApi:
         app.router.add_get("/apis/gputopo.io/v1alpha1/{kind:gputopologies}", self.list)
         app.router.add_get("/api/v1/namespaces/{namespace}/pods/{name}", self.get_pod)
         app.router.add_post("/api/v1/namespaces/{namespace}/pods/{name}/binding", self.bind)
-        app.router.add_patch("/api/v1/namespaces/{namespace}/pods/{name}/status", self.call_off)
+        app.router.add_patch("/api/v1/namespaces/{namespace}/pods/{name}/status", self.invalidate)
         leases = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         app.router.add_post(leases, self.write_lease)
         app.router.add_get(leases + "/{name}", self.get_lease)

@@ -12,7 +12,7 @@ from lightkube import KubeConfig
 from gputopo.runtime.log import configure
 from gputopo.runtime.settings import SettingsError
 from gputopo_extender.server import running
-from gputopo_extender.settings import Settings
+from gputopo_extender.settings import ExtenderSettings
 from gputopo_extender.transport import connected
 
 _log = logging.getLogger(__name__)
@@ -21,14 +21,14 @@ _log = logging.getLogger(__name__)
 def main() -> None:
     """Run the extender; exit status 1 and a message on a wrong setting."""
     try:
-        settings = Settings.load(sys.argv[1:], os.environ)
+        settings = ExtenderSettings.load(sys.argv[1:], os.environ)
     except SettingsError as error:
-        sys.exit(f"{Settings.program}: {error}")
+        sys.exit(f"{ExtenderSettings.program}: {error}")
     configure(settings.log_level, quiet=("aiohttp", "httpx2", "httpcore2"))
     uvloop.run(_run_until_told(settings))
 
 
-async def _run_until_told(settings: Settings) -> None:
+async def _run_until_told(settings: ExtenderSettings) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

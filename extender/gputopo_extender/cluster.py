@@ -84,7 +84,7 @@ class Cluster:
         """
         return await self._found(self._client.get(PodDocument, name, namespace=namespace))
 
-    async def call_off(self, namespace: str, name: str) -> PodView | None:
+    async def invalidate(self, namespace: str, name: str) -> PodView | None:
         """Make every Binding of the pod that is under way fail; return the pod as it is then.
 
         A Binding is conditioned on the version of the pod that was read before it, so any

@@ -14,19 +14,19 @@ from lightkube import AsyncClient
 
 from gputopo.runtime.log import fields
 from gputopo_extender.cluster import Cluster
-from gputopo_extender.fencing.binding_writer import Writer
-from gputopo_extender.fencing.fence import Claims
+from gputopo_extender.fencing.binding_writer import BindingWriter
+from gputopo_extender.fencing.fence import ClaimFence
 from gputopo_extender.handover.election import Election, Handover, LeaseCandidate
 from gputopo_extender.leases import Leases
-from gputopo_extender.settings import Settings
+from gputopo_extender.settings import ExtenderSettings
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.app import KEEPALIVE_SECONDS, probes_app, verbs_app
 from gputopo_extender.verbs.bind import Binder
-from gputopo_extender.verbs.evaluation import answers_of
-from gputopo_extender.verbs.evaluation_cache import Answers
-from gputopo_extender.verbs.handlers import Gate, Verbs
+from gputopo_extender.verbs.evaluation import evaluate_states
+from gputopo_extender.verbs.evaluation_cache import EvaluationCache
+from gputopo_extender.verbs.handlers import Readiness, Verbs
 from gputopo_extender.verbs.metrics import Metrics
-from gputopo_extender.verbs.warm_up import WarmUp
+from gputopo_extender.verbs.warm_up import TableWarmUp
 from gputopo_extender.watch import Follower, Reflector, pod_reflector, topology_reflector
 from gputopo_extender.watched import watched_pods, watched_topologies
 
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Addresses:
+class ExtenderAddresses:
     """Where the extender listens, as URLs."""
 
     verbs: str
@@ -47,7 +47,9 @@ class Addresses:
 
 
 @asynccontextmanager
-async def running(settings: Settings, client: AsyncClient) -> AsyncIterator[Addresses]:
+async def running(
+    settings: ExtenderSettings, client: AsyncClient
+) -> AsyncIterator[ExtenderAddresses]:
     """Run the extender while the block runs; a failure of any part ends the block."""
     ledger = Ledger()
     often = (settings.relist_after_silence_seconds, settings.relist_every_seconds)
@@ -55,10 +57,10 @@ async def running(settings: Settings, client: AsyncClient) -> AsyncIterator[Addr
     pods = pod_reflector(watched_pods(client, settings.resource), ledger, *often)
     caches: list[Follower] = [topologies, pods]
     ledger.list_again = partial(_list_again, [topologies, pods])
-    gate = Gate(caches, settings.stale_after_seconds)
+    gate = Readiness(caches, settings.stale_after_seconds)
     metrics = Metrics(ledger, caches)
-    answers = Answers(
-        answers_of,
+    answers = EvaluationCache(
+        evaluate_states,
         patience_seconds=settings.decision_timeout_seconds,
         on_worked_out=metrics.worked_out,
     )
@@ -68,13 +70,13 @@ async def running(settings: Settings, client: AsyncClient) -> AsyncIterator[Addr
         ledger,
         answers,
         cluster,
-        Claims(
+        ClaimFence(
             ledger,
             Leases(client, settings.namespace, patience),
             cluster,
             patience_seconds=patience,
         ),
-        Writer(ledger, cluster, metrics.bound),
+        BindingWriter(ledger, cluster, metrics.bound),
         resource=settings.resource,
         default_policy=settings.default_policy,
     )
@@ -93,7 +95,7 @@ async def running(settings: Settings, client: AsyncClient) -> AsyncIterator[Addr
             _settle_for_ever(binder),
             _spare_collector(caches),
             *_handover(settings, client),
-            WarmUp(ledger, answers, settings.default_policy).run(),
+            TableWarmUp(ledger, answers, settings.default_policy).run(),
         ),
         _serving(
             verbs_app(verbs, gate, metrics), settings.verbs_host, settings.verbs_port
@@ -101,7 +103,7 @@ async def running(settings: Settings, client: AsyncClient) -> AsyncIterator[Addr
         _serving(probes_app(gate, metrics), settings.probes_host, settings.probes_port) as back,
     ):
         _log.info("serving %s", fields(verbs=front, probes=back))
-        yield Addresses(verbs=front, probes=back)
+        yield ExtenderAddresses(verbs=front, probes=back)
 
 
 @asynccontextmanager
@@ -115,7 +117,7 @@ async def _background(*parts: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
                 task.cancel()
 
 
-def _handover(settings: Settings, client: AsyncClient) -> list[Coroutine[Any, Any, None]]:
+def _handover(settings: ExtenderSettings, client: AsyncClient) -> list[Coroutine[Any, Any, None]]:
     """Return the loop that takes the Lease from a failing leader, where this pod has a name."""
     if not settings.pod:
         return []
@@ -137,7 +139,7 @@ def _list_again(caches: Sequence[Reflector[Any]]) -> None:
 async def _settle_for_ever(binder: Binder) -> None:
     while True:
         await asyncio.sleep(_SETTLE_EVERY_SECONDS)
-        await binder.settle_open()
+        await binder.resolve_open()
 
 
 async def _spare_collector(caches: Sequence[Follower]) -> None:

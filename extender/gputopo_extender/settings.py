@@ -9,7 +9,7 @@ from gputopo.api.names import RESOURCE
 from gputopo.runtime.settings import Port, ProgramSettings, Seconds
 
 
-class Settings(ProgramSettings):
+class ExtenderSettings(ProgramSettings):
     """Every setting with its default. Port 0 takes any free port."""
 
     program: ClassVar = "gputopo-extender"

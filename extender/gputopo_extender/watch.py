@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 from gputopo.runtime.log import fields
 from gputopo_extender.cluster import RefusedError, UnansweredError
 from gputopo_extender.state.ledger import Ledger
-from gputopo_extender.state.topologies import NodeRecord, Unreadable
+from gputopo_extender.state.topologies import PublishedNode, UnreadableTopology
 from gputopo_extender.watched import Event, Listing, Watched
 from gputopo_kube.pods import PodView
 
@@ -164,14 +164,14 @@ def pod_reflector(
 
 
 def topology_reflector(
-    watched: Watched[NodeRecord | Unreadable],
+    watched: Watched[PublishedNode | UnreadableTopology],
     ledger: Ledger,
     silence_seconds: float,
     relist_seconds: float,
-) -> Reflector[NodeRecord | Unreadable]:
+) -> Reflector[PublishedNode | UnreadableTopology]:
     """Return what keeps the ledger's topologies."""
 
-    def fold(event: Event[NodeRecord | Unreadable]) -> None:
+    def fold(event: Event[PublishedNode | UnreadableTopology]) -> None:
         if event.deleted:
             ledger.drop_topology(event.key)
         elif event.record is not None:

@@ -16,7 +16,7 @@ from lightkube.generic_resource import GenericGlobalResource, create_api_info
 from gputopo.api.names import GROUP, VERSION
 from gputopo.runtime.log import fields
 from gputopo_extender.cluster import PodDocument, translated
-from gputopo_extender.state.topologies import NodeRecord, Unreadable, node_of
+from gputopo_extender.state.topologies import PublishedNode, UnreadableTopology, parse_node
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView, parse_gpu_pod
 
@@ -129,12 +129,12 @@ def _record_or_nothing(document: Mapping[str, Any], resource: str) -> PodView | 
         return None
 
 
-def watched_topologies(client: AsyncClient) -> Watched[NodeRecord | Unreadable]:
+def watched_topologies(client: AsyncClient) -> Watched[PublishedNode | UnreadableTopology]:
     """Return all GPUTopology objects."""
     return Watched(
         "gputopologies",
         pages=lambda: client.list(TopologyDocument, chunk_size=_PAGE),
         changes=lambda version: client.watch(TopologyDocument, resource_version=version),
         key="name",
-        trim=node_of,
+        trim=parse_node,
     )

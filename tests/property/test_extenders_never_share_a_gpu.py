@@ -24,17 +24,17 @@ from gputopo.api.names import CALLED_OFF_ANNOTATION, GPUS_ANNOTATION, RESOURCE
 from gputopo.placement.model import PlacementRequest
 from gputopo.wire.extender import ExtenderBindingArgs
 from gputopo_extender.cluster import RefusedError, UnansweredError
-from gputopo_extender.fencing.binding_writer import Writer
-from gputopo_extender.fencing.fence import Claims
+from gputopo_extender.fencing.binding_writer import BindingWriter
+from gputopo_extender.fencing.fence import ClaimFence
 from gputopo_extender.leases import Claimed
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger
-from gputopo_extender.state.topologies import NodeRecord, node_of
-from gputopo_extender.state.usage import Book
+from gputopo_extender.state.topologies import PublishedNode, parse_node
+from gputopo_extender.state.usage import NodeUsage
 from gputopo_extender.verbs.bind import Binder
-from gputopo_extender.verbs.evaluation import Answer, Known, answers_of
-from gputopo_extender.verbs.evaluation_cache import Answers
+from gputopo_extender.verbs.evaluation import AnyNodeState, NodeFit, evaluate_states
+from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from objects import Document, at_version, pod, topology_object
 
@@ -49,13 +49,13 @@ STEPS = 40
 Found = TypeVar("Found")
 
 
-class Answering(Answers):
+class Answering(EvaluationCache):
     """Waits for no tables: deciding builds what it needs."""
 
     async def of(
-        self, states: AbstractSet[Known], request: PlacementRequest
-    ) -> Mapping[Hashable, Answer]:
-        return answers_of(states, request)
+        self, states: AbstractSet[AnyNodeState], request: PlacementRequest
+    ) -> Mapping[Hashable, NodeFit]:
+        return evaluate_states(states, request)
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class Server:
         )
         return next(found, None)
 
-    def call_off(self, namespace: str, name: str) -> PodView | None:
+    def invalidate(self, namespace: str, name: str) -> PodView | None:
         if found := self.named(namespace, name):
             known = self.pods[found.uid]
             mark = {CALLED_OFF_ANNOTATION: str(self.version)}
@@ -140,8 +140,8 @@ class Client:
     async def pod(self, namespace: str, name: str) -> PodView | None:
         return await self._send(lambda: self._server.named(namespace, name))
 
-    async def call_off(self, namespace: str, name: str) -> PodView | None:
-        return await self._send(lambda: self._server.call_off(namespace, name))
+    async def invalidate(self, namespace: str, name: str) -> PodView | None:
+        return await self._send(lambda: self._server.invalidate(namespace, name))
 
     async def bind(self, decision: Decision) -> None:
         await self._send(lambda: self._server.bind(decision))
@@ -175,9 +175,9 @@ class Extender:
         self.client = client = Client(server, requests)
         self.binder = Binder(
             self.ledger,
-            Answering(answers_of, patience_seconds=1, on_worked_out=lambda _: None),
+            Answering(evaluate_states, patience_seconds=1, on_worked_out=lambda _: None),
             client,
-            Claims(
+            ClaimFence(
                 self.ledger,
                 client,
                 client,
@@ -185,7 +185,7 @@ class Extender:
                 spacing_seconds=0,
                 look_seconds=0,
             ),
-            Writer(self.ledger, client, lambda _: None),
+            BindingWriter(self.ledger, client, lambda _: None),
             resource=RESOURCE,
             default_policy=PolicyName.PRESERVE,
         )
@@ -194,8 +194,8 @@ class Extender:
 
 
 def list_topologies(ledger: Ledger) -> None:
-    nodes = [node_of(topology_object(name, MACHINES[name])) for name in NODES]
-    assert all(isinstance(each, NodeRecord) for each in nodes)
+    nodes = [parse_node(topology_object(name, MACHINES[name])) for name in NODES]
+    assert all(isinstance(each, PublishedNode) for each in nodes)
     ledger.replace_topologies(nodes)
 
 
@@ -302,7 +302,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 1))
     def what_is_open_is_settled(self, which: int) -> None:
-        self._run(which, self.extenders[which].binder.settle_open())
+        self._run(which, self.extenders[which].binder.resolve_open())
 
     @precondition(lambda self: self.requests)
     @rule(data=st.data())
@@ -472,13 +472,13 @@ class Machine(RuleBasedStateMachine):
             self._take_list(extender)
             for _ in range(2):
                 self._show(extender, len(self.server.changes))
-                self._run(which, extender.binder.settle_open())
+                self._run(which, extender.binder.resolve_open())
                 self._answer_all()
         for extender in self.extenders:
             self._show(extender, len(self.server.changes))
             assert extender.tasks == []
-            assert extender.ledger.promises.claims() == ()
-            assert extender.ledger.promises.reservations() == ()
+            assert extender.ledger.reservations.claims() == ()
+            assert extender.ledger.reservations.reservations() == ()
             self._compare_with_a_new_one(extender.ledger)
         self.no_gpu_is_annotated_on_two_live_pods()
 
@@ -492,7 +492,7 @@ class Machine(RuleBasedStateMachine):
         listed.replace_pods(self._records(), epoch=listed.begin_pod_list())
         for name in NODES:
             book = ledger.book(name)
-            assert isinstance(book, Book)
+            assert isinstance(book, NodeUsage)
             assert book.shared == 0
             assert book == listed.book(name)
 

@@ -18,8 +18,8 @@ from gputopo.placement.score import Candidate, score_nodes
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
 from gputopo.wire.extender import ExtenderArgs
 from gputopo_extender.state.ledger import Ledger
-from gputopo_extender.state.topologies import Unreadable, node_of
-from gputopo_extender.state.usage import Book
+from gputopo_extender.state.topologies import UnreadableTopology, parse_node
+from gputopo_extender.state.usage import NodeUsage
 from gputopo_extender.verbs.metrics import Metrics
 from gputopo_extender.verbs.request import placement_request
 from gputopo_kube.pods import PodView, parse_gpu_pod
@@ -70,11 +70,11 @@ def trimmed(document: Document) -> PodView:
 def tell(ledger: Ledger, name: str, machine: Machine) -> None:
     """Tell the ledger of a node and its pods, all of them known by their node's name."""
     if machine.unreadable:
-        ledger.put_topology(Unreadable(name, "links[]: (0, 1) is missing"))
+        ledger.put_topology(UnreadableTopology(name, "links[]: (0, 1) is missing"))
         return
     topology = STRUCTURES[machine.structure]
     sick = [index for index in indices_of(topology.mask) if machine.sick >> index & 1]
-    ledger.put_topology(node_of(topology_object(name, topology, unhealthy=sick)))
+    ledger.put_topology(parse_node(topology_object(name, topology, unhealthy=sick)))
     for uid in (f"uid-{name}-foreign", f"uid-{name}-torn", f"uid-{name}-holder"):
         ledger.drop_pod(uid)
     if machine.foreign:
@@ -104,7 +104,7 @@ def plain(ledger: Ledger, name: str, request: PlacementRequest) -> Match | str:
     size = request.size
     if book is None:
         return "no GPUTopology"
-    if isinstance(book, Unreadable):
+    if isinstance(book, UnreadableTopology):
         return f"unreadable GPUTopology: {book.reason}"
     short = (
         (book.blocked is not None, str(book.blocked)),
@@ -124,7 +124,7 @@ def plain(ledger: Ledger, name: str, request: PlacementRequest) -> Match | str:
     return match
 
 
-def lost(book: Book, match: Match) -> int:
+def lost(book: NodeUsage, match: Match) -> int:
     free = sum(
         link.bandwidth_mb_per_s
         for link in book.topology.links
@@ -174,7 +174,7 @@ def plain_scores(
     candidates: dict[str, Candidate] = {}
     for name, match in wanted.items():
         book = ledger.book(name)
-        if isinstance(match, Match) and isinstance(book, Book):
+        if isinstance(match, Match) and isinstance(book, NodeUsage):
             candidates[name] = Candidate(match, lost(book, match))
     scores = score_nodes(candidates, sensitive=request.sensitive)
     return [(name, scores.get(name, 0)) for name in wanted]

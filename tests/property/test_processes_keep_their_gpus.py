@@ -17,8 +17,8 @@ from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.topology.model import GpuIndex, indices_of
 from gputopo_extender.state.ledger import Ledger
-from gputopo_extender.state.topologies import node_of
-from gputopo_extender.state.usage import Book
+from gputopo_extender.state.topologies import parse_node
+from gputopo_extender.state.usage import NodeUsage
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from objects import Document, at_version, container_states, pod, topology_object
 
@@ -120,7 +120,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.published)
     @rule()
     def the_status_is_shown(self) -> None:
-        self.ledger.put_topology(node_of(self.published.pop(0)))
+        self.ledger.put_topology(parse_node(self.published.pop(0)))
 
     @rule(count=st.integers(1, 3))
     def the_watch_shows_changes(self, count: int) -> None:
@@ -169,9 +169,9 @@ class Machine(RuleBasedStateMachine):
         listed.replace_pods(self._records(), epoch=listed.begin_pod_list(), version=self.version)
         assert listed.book("n1") == book
 
-    def _book(self) -> Book:
+    def _book(self) -> NodeUsage:
         found = self.ledger.book("n1")
-        assert isinstance(found, Book)
+        assert isinstance(found, NodeUsage)
         return found
 
     def _shared(self) -> list[GpuIndex]:

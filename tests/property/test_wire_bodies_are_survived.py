@@ -17,7 +17,7 @@ from aiohttp import ClientSession, ClientTimeout
 from extender_world import QUICK, Extender
 from gputopo.topology.catalogue import named
 from gputopo_extender.server import running
-from gputopo_extender.settings import Settings
+from gputopo_extender.settings import ExtenderSettings
 from objects import pod, topology_object
 from small_api import LEASES, PODS, TOPOLOGIES, SmallApi, serving
 from wire_fuzz import bodies
@@ -76,7 +76,7 @@ async def test_any_body_is_answered_and_changes_nothing(caplog: pytest.LogCaptur
     for name, gpus in (("a", 2), ("waiting", 1)):
         await small.put(PODS, pod(name, gpus))
     statuses: Counter[int] = Counter()
-    settings = Settings.model_validate(QUICK)
+    settings = ExtenderSettings.model_validate(QUICK)
     async with (
         serving(small),
         small.client() as client,

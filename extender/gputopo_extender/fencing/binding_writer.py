@@ -18,29 +18,29 @@ from gputopo.runtime.log import fields
 from gputopo_extender.cluster import RefusedError, UnansweredError
 from gputopo_extender.state.decision import Decision, is_unchanged
 from gputopo_extender.state.ledger import Ledger
-from gputopo_extender.state.reservations import Progress
+from gputopo_extender.state.reservations import BindingProgress
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView
 
 _log = logging.getLogger(__name__)
 
 
-class Outcome(StrEnum):
+class BindOutcome(StrEnum):
     """How a bind ended, as a label of few values."""
 
     BOUND = "bound"
     REPEATED = "repeated"
-    REFUSED = "refused"
+    REJECTED = "refused"
     NO_FIT = "no_fit"
     FAILED = "failed"
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class BindResult:
     """The answer to a bind; an empty error means bound."""
 
-    outcome: Outcome
+    outcome: BindOutcome
     error: str = ""
 
 
@@ -55,12 +55,12 @@ class Bindings(Protocol):
         """Write a Binding."""
         ...
 
-    async def call_off(self, namespace: str, name: str) -> PodView | None:
+    async def invalidate(self, namespace: str, name: str) -> PodView | None:
         """Make every Binding of the pod that is under way fail; return the pod then."""
         ...
 
 
-class Writer:
+class BindingWriter:
     """Writes the Bindings of reserved decisions; call it under the lock of their pod."""
 
     def __init__(
@@ -78,7 +78,7 @@ class Writer:
         *,
         until: float,
         is_current: Callable[[], bool],
-    ) -> Result | PodView:
+    ) -> BindResult | PodView:
         """Bind; return the pod where it changed since it was read, to decide again.
 
         Where the change does not matter to the decision, write again for the new version, until a
@@ -90,47 +90,49 @@ class Writer:
         ended = await self._once(decision)
         while isinstance(ended, PodView):
             if not is_unchanged(ended, pod) or not is_current() or clock() >= until:
-                self.take_back(decision)
+                self.release(decision)
                 return ended
             ended = await self._once(replace(decision, version=str(ended.version)))
         return ended
 
-    async def _once(self, decision: Decision) -> Result | PodView:
+    async def _once(self, decision: Decision) -> BindResult | PodView:
         try:
             await self._bindings.bind(decision)
         except UnansweredError as error:
             _log.warning("binding unanswered %s", fields(**_names(decision), reason=error))
-            return await self.settle(decision)
+            return await self.resolve(decision)
         except RefusedError as error:
             if error.status == HTTPStatus.CONFLICT:
                 return await self._after_conflict(decision, error)
-            return self.give_up(decision, str(error))
+            return self.fail(decision, str(error))
         return self._bound(decision)
 
-    async def settle(self, decision: Decision) -> Result:
+    async def resolve(self, decision: Decision) -> BindResult:
         """Find out what became of a Binding, and see to it that nothing comes of it later."""
         try:
             told = self._told(decision, await self._pod(decision))
             if isinstance(told, PodView):
-                pod = await self._bindings.call_off(decision.namespace, decision.name)
+                pod = await self._bindings.invalidate(decision.namespace, decision.name)
                 told = self._told(decision, pod)
         except (RefusedError, UnansweredError, PodError) as error:
             return self._keep(decision, str(error))
         if isinstance(told, PodView):
-            return self.give_up(decision, "the API server did not bind the pod")
+            return self.fail(decision, "the API server did not bind the pod")
         return told
 
-    def give_up(self, decision: Decision, reason: str) -> Result:
+    def fail(self, decision: Decision, reason: str) -> BindResult:
         """Take back a decision by which nobody will be bound."""
-        self.take_back(decision)
+        self.release(decision)
         _log.info("not bound %s", fields(**_names(decision), reason=reason))
-        return Result(Outcome.FAILED, f"binding to {decision.node} failed: {reason}")
+        return BindResult(BindOutcome.FAILED, f"binding to {decision.node} failed: {reason}")
 
-    def take_back(self, decision: Decision) -> None:
+    def release(self, decision: Decision) -> None:
         """Have the GPUs of a decision free again; the next claims tell the others."""
-        self._ledger.promises.release(decision.uid)
+        self._ledger.reservations.release(decision.uid)
 
-    async def _after_conflict(self, decision: Decision, conflict: RefusedError) -> Result | PodView:
+    async def _after_conflict(
+        self, decision: Decision, conflict: RefusedError
+    ) -> BindResult | PodView:
         """Find out whether the pod is bound, or has only changed since it was read."""
         try:
             told = self._told(decision, await self._pod(decision))
@@ -139,35 +141,35 @@ class Writer:
         if not isinstance(told, PodView):
             return told
         if told.version == int(decision.version):
-            return self.give_up(decision, str(conflict))
+            return self.fail(decision, str(conflict))
         return told
 
     async def _pod(self, decision: Decision) -> PodView | None:
         return await self._bindings.pod(decision.namespace, decision.name)
 
-    def _told(self, decision: Decision, pod: PodView | None) -> Result | PodView:
+    def _told(self, decision: Decision, pod: PodView | None) -> BindResult | PodView:
         """Return what a pod says of its Binding, or the pod where it waits for one."""
         if pod is None or pod.uid != decision.uid:
             self._ledger.end_lost(decision.uid)
-            return self.give_up(decision, "the pod is gone")
+            return self.fail(decision, "the pod is gone")
         if pod.node is None:
             return pod
         # Whether this very decision was carried out.
         written = decision.annotations[GPUS_ANNOTATION]
         if pod.node == decision.node and pod.annotations.get(GPUS_ANNOTATION) == written:
             return self._bound(decision)
-        return self.give_up(decision, f"somebody else bound the pod to {pod.node}")
+        return self.fail(decision, f"somebody else bound the pod to {pod.node}")
 
-    def _bound(self, decision: Decision) -> Result:
-        self._ledger.promises.mark(decision.uid, Progress.BOUND)
+    def _bound(self, decision: Decision) -> BindResult:
+        self._ledger.reservations.mark(decision.uid, BindingProgress.BOUND)
         self._on_bound(decision)
         _log.info("bound %s", fields(**_names(decision), **_figures(decision)))
-        return Result(Outcome.BOUND)
+        return BindResult(BindOutcome.BOUND)
 
-    def _keep(self, decision: Decision, reason: str) -> Result:
-        self._ledger.promises.mark(decision.uid, Progress.UNKNOWN)
-        return Result(
-            Outcome.UNKNOWN, f"binding to {decision.node} has no known result yet: {reason}"
+    def _keep(self, decision: Decision, reason: str) -> BindResult:
+        self._ledger.reservations.mark(decision.uid, BindingProgress.UNKNOWN)
+        return BindResult(
+            BindOutcome.UNKNOWN, f"binding to {decision.node} has no known result yet: {reason}"
         )
 
 

@@ -46,12 +46,12 @@ class Pods(Protocol):
         """Return the pod as it is now."""
         ...
 
-    async def call_off(self, namespace: str, name: str) -> PodView | None:
+    async def invalidate(self, namespace: str, name: str) -> PodView | None:
         """Make every Binding of the pod that is under way fail; return the pod then."""
         ...
 
 
-class Claims:
+class ClaimFence:
     """The claims of all extenders, as known since they were read or written last."""
 
     def __init__(
@@ -124,7 +124,7 @@ class Claims:
     async def _settle(self, claim: Claim) -> None:
         pod = await self._pods.pod(claim.namespace, claim.name)
         if _waits(pod, claim.uid):
-            pod = await self._pods.call_off(claim.namespace, claim.name)
+            pod = await self._pods.invalidate(claim.namespace, claim.name)
             _log.info(
                 "called off a Binding of another extender %s",
                 fields(pod=f"{claim.namespace}/{claim.name}", uid=claim.uid, node=claim.node),
@@ -132,9 +132,9 @@ class Claims:
         if pod is None or pod.uid != claim.uid:
             self._ledger.end_lost(claim.uid)
         elif pod.node != claim.node or not pod.live:
-            self._ledger.promises.drop_claim(claim)
+            self._ledger.reservations.drop_claim(claim)
 
-    async def settle_or_keep(self, claim: Claim) -> None:
+    async def resolve_claim(self, claim: Claim) -> None:
         """Drop a claim of others by which nobody can be bound any more.
 
         A Binding of it that is under way is called off. Where it was carried out, the claim
@@ -173,7 +173,7 @@ class Claims:
             self._next = None
             try:
                 self._version = await self._store.write(
-                    self._ledger.promises.claims(), version=self._version
+                    self._ledger.reservations.claims(), version=self._version
                 )
             except RefusedError as error:
                 if error.status not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
@@ -186,14 +186,14 @@ class Claims:
     async def _settle_all(self) -> None:
         """Settle what others left under way, so that a pod that fits without it is not refused."""
         async with asyncio.TaskGroup() as tasks:
-            for claim in self._ledger.promises.foreign():
+            for claim in self._ledger.reservations.foreign():
                 # One that this process may be binding itself is settled when that has ended.
-                if self._ledger.promises.reservation(claim.uid) is None:
-                    tasks.create_task(self.settle_or_keep(claim))
+                if self._ledger.reservations.reservation(claim.uid) is None:
+                    tasks.create_task(self.resolve_claim(claim))
 
     async def _catch_up(self, pod: PodView) -> None:
         before = self._ledger.pods_version
-        changed = await self._pods.call_off(pod.namespace, pod.name)
+        changed = await self._pods.invalidate(pod.namespace, pod.name)
         if changed is None:
             raise PodError(f"pod {pod.key} is gone")
         if changed.version <= before:

@@ -31,7 +31,7 @@ class Claim:
     """The GPUs of one node that a Binding may give to a pod, and where to ask about that pod.
 
     Attributes:
-        version: of the pod, on which the Binding depends. Claims that are equal are so by one
+        version: of the pod, on which the Binding depends. ClaimFence that are equal are so by one
             and the same Binding: the API server keeps the version of an object that is written
             as it was, so a write of equal claims would not be noticed by others.
     """

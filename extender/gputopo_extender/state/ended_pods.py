@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gputopo_extender.state.topologies import NodeRecord
+from gputopo_extender.state.topologies import PublishedNode
 from gputopo_kube.pods import PodView
 
 LONGEST_WAIT_SECONDS: Final = 120.0
@@ -27,7 +27,7 @@ The agent may never report a version as large as that of the list.
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class EndedPod:
     """A pod that was deleted or has ended.
 
     Attributes:
@@ -45,16 +45,16 @@ class Ending:
     until: float
 
 
-class Endings:
+class EndedPods:
     """Ended pods by node and UID."""
 
     def __init__(self) -> None:
-        self._on: dict[str, dict[str, Ending]] = {}
+        self._on: dict[str, dict[str, EndedPod]] = {}
         self._seen: set[str] = set()
 
-    def see(self, node: NodeRecord) -> None:
+    def see(self, node: PublishedNode) -> None:
         """Note which pods the status of a node lists."""
-        self._seen.update(holder.uid for holder in node.holders if holder.uid)
+        self._seen.update(holder.uid for holder in node.users if holder.uid)
 
     def forget_seen(self, pods: AbstractSet[str]) -> None:
         """Forget which pods were listed in a status, except these and those that have ended."""
@@ -63,7 +63,7 @@ class Endings:
     def add(self, pod: PodView, *, version: int, is_exact: bool, now: float) -> float:
         """Add the end of a pod that was bound to a node; return when it is dropped."""
         until = now + (LONGEST_WAIT_SECONDS if is_exact else UNKNOWN_VERSION_WAIT_SECONDS)
-        ending = Ending(pod, version, is_exact, is_confirmed(pod), until)
+        ending = EndedPod(pod, version, is_exact, is_confirmed(pod), until)
         self._on.setdefault(str(pod.node), {})[pod.uid] = ending
         return until
 
@@ -84,7 +84,7 @@ class Endings:
             for uid, each in endings.items():
                 endings[uid] = replace(each, version=min(each.version, version))
 
-    def resolve(self, name: str, node: NodeRecord | None, now: float) -> None:
+    def resolve(self, name: str, node: PublishedNode | None, now: float) -> None:
         """Drop the ends that the node's status accounts for, and those kept long enough."""
         endings = self._on.pop(name, {}).values()
         kept = (
@@ -116,10 +116,10 @@ def is_confirmed(pod: PodView) -> bool:
 
 
 def _resolved(
-    ending: Ending, node: NodeRecord | None, now: float, *, was_listed: bool
-) -> Ending | None:
+    ending: EndedPod, node: PublishedNode | None, now: float, *, was_listed: bool
+) -> EndedPod | None:
     """Return what is left of an end; ``was_listed`` says whether any status listed the pod."""
-    is_listed = node is not None and any(it.uid == ending.pod.uid for it in node.holders)
+    is_listed = node is not None and any(it.uid == ending.pod.uid for it in node.users)
     if now >= ending.until and not is_listed:
         return None
     if node is None or not node.reported:

@@ -13,10 +13,10 @@ from weakref import WeakValueDictionary
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ended_pods import is_confirmed, with_history
-from gputopo_extender.state.pod_ends import PodEnds
-from gputopo_extender.state.reservations import Promises
-from gputopo_extender.state.topologies import NodeRecord, Unreadable
-from gputopo_extender.state.usage import Book, State, book_of
+from gputopo_extender.state.pod_ends import PodEndings
+from gputopo_extender.state.reservations import Reservations
+from gputopo_extender.state.topologies import PublishedNode, UnreadableTopology
+from gputopo_extender.state.usage import NodeState, NodeUsage, node_usage
 from gputopo_kube.pods import PodView
 
 
@@ -26,17 +26,17 @@ class Ledger:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Start empty; ``clock`` is in seconds."""
         self._clock = clock
-        self._nodes: dict[str, NodeRecord | Unreadable] = {}
+        self._nodes: dict[str, PublishedNode | UnreadableTopology] = {}
         self._pods: dict[str, PodView] = {}
         self._pods_on: defaultdict[str, set[str]] = defaultdict(set)
         self._outdated: set[str] = set()
-        self.promises = Promises(self._outdated.add)
+        self.reservations = Reservations(self._outdated.add)
         """Reservations of this process, and claims of others that no pod shows yet."""
-        self._ends = PodEnds(clock, self._outdated.add)
+        self._ends = PodEndings(clock, self._outdated.add)
         self._endings = self._ends.endings
-        self._books: dict[str, Book | Unreadable] = {}
-        self._states: dict[str, State | Unreadable] = {}
-        self._shared_states: WeakValueDictionary[Hashable, State] = WeakValueDictionary()
+        self._books: dict[str, NodeUsage | UnreadableTopology] = {}
+        self._states: dict[str, NodeState | UnreadableTopology] = {}
+        self._shared_states: WeakValueDictionary[Hashable, NodeState] = WeakValueDictionary()
         self._epoch = 0
         self._changes = 0
         self.pods_version = 0
@@ -46,26 +46,28 @@ class Ledger:
         self.list_again: Callable[[], None] = lambda: None
         """Has everything listed again: called where the API server has lost what was shown."""
 
-    def book(self, node: str) -> Book | Unreadable | None:
+    def book(self, node: str) -> NodeUsage | UnreadableTopology | None:
         """Return the node's book; None where no topology is published for it."""
         self._refresh()
         return self._books.get(node)
 
-    def books(self) -> Mapping[str, Book | Unreadable]:
+    def books(self) -> Mapping[str, NodeUsage | UnreadableTopology]:
         """Return the books of all nodes with a topology."""
         self._refresh()
         return self._books
 
-    def states(self) -> Mapping[str, State | Unreadable]:
-        """Return what each node with a topology can give away; nodes alike have one State."""
+    def states(self) -> Mapping[str, NodeState | UnreadableTopology]:
+        """Return what each node with a topology can give away; nodes alike have one NodeState."""
         self._refresh()
         return self._states
 
-    def state_without(self, node: str, uids: AbstractSet[str]) -> State | Unreadable | None:
+    def state_without(
+        self, node: str, uids: AbstractSet[str]
+    ) -> NodeState | UnreadableTopology | None:
         """Return what the node could give away if these pods were not there."""
         self._refresh()
         known = self._nodes.get(node)
-        if not isinstance(known, NodeRecord):
+        if not isinstance(known, PublishedNode):
             return known
         return self._shared(self._derive(known, without=uids).state)
 
@@ -77,8 +79,8 @@ class Ledger:
     def ended_pods(self, node: str) -> list[str]:
         """Return the pods that have ended, and whose processes may still use GPUs of the node."""
         known = self._nodes.get(node)
-        holders = known.holders if isinstance(known, NodeRecord) else ()
-        listed = {holder.pod for holder in holders if holder.deleted}
+        users = known.users if isinstance(known, PublishedNode) else ()
+        listed = {holder.pod for holder in users if holder.deleted}
         return sorted(listed | {str(pod.key) for pod in self._endings.unconfirmed(node)})
 
     def has_live_pod_below(self, priority: int) -> bool:
@@ -94,19 +96,19 @@ class Ledger:
 
     def replace_claims(self, claims: Iterable[Claim]) -> None:
         """Take these as all that others claim, but for what pods show already."""
-        self.promises.replace_foreign(filter(self._is_open, claims), epoch=self._epoch)
+        self.reservations.replace_foreign(filter(self._is_open, claims), epoch=self._epoch)
 
-    def replace_topologies(self, nodes: Iterable[NodeRecord | Unreadable]) -> None:
+    def replace_topologies(self, nodes: Iterable[PublishedNode | UnreadableTopology]) -> None:
         """Take a list of topologies as the whole truth."""
         self._outdated.update(self._nodes)
         self._nodes = {}
         for node in nodes:
             self.put_topology(node)
 
-    def put_topology(self, node: NodeRecord | Unreadable) -> None:
+    def put_topology(self, node: PublishedNode | UnreadableTopology) -> None:
         """Take a topology that was added or modified."""
         self._nodes[node.node] = node
-        if isinstance(node, NodeRecord):
+        if isinstance(node, PublishedNode):
             self._endings.see(node)
         self._outdated.add(node.node)
 
@@ -135,7 +137,7 @@ class Ledger:
         self._outdated.update(self._nodes)
         for pod in pods:
             self._put(pod, before.pop(pod.uid, None))
-        lost = self.promises.end_missing(self._pods.keys(), epoch=epoch)
+        lost = self.reservations.end_missing(self._pods.keys(), epoch=epoch)
         self._ends.add_lost(lost, version=self.pods_version)
         for gone in before.values():
             self._ends.add(gone, gone, version=self.pods_version, is_exact=False)
@@ -146,7 +148,7 @@ class Ledger:
         if version < self.pods_version:
             self.rewinds += 1
             self._endings.lower(version)
-            self.promises.doubt()
+            self.reservations.doubt()
             self.list_again()
         self.pods_version = version
 
@@ -161,7 +163,7 @@ class Ledger:
     def drop_pod(self, uid: str, last: PodView | None = None) -> None:
         """Forget a deleted pod; ``last`` is its last record, of the version of the deletion."""
         before = self._forget(uid)
-        self.promises.end(uid)
+        self.reservations.end(uid)
         last = last or before
         if last is not None:
             self._ends.add(with_history(last, before), before, version=last.version)
@@ -172,18 +174,18 @@ class Ledger:
 
         It may have been bound and started before it was deleted, which the watch shows later.
         """
-        self._ends.add_lost(self.promises.of(uid))
-        self.promises.end(uid)
+        self._ends.add_lost(self.reservations.of(uid))
+        self.reservations.end(uid)
 
     def reserve(self, decision: Decision) -> None:
         """Hold the GPUs of a decision whose Binding is about to be sent."""
-        self.promises.reserve(decision, epoch=self._epoch)
+        self.reservations.reserve(decision, epoch=self._epoch)
 
     def _put(self, pod: PodView, before: PodView | None) -> None:
         pod = with_history(pod, before)
         self._pods[pod.uid] = pod
         if pod.node is not None or not pod.live:
-            self.promises.end(pod.uid)
+            self.reservations.end(pod.uid)
         if pod.node is None:
             return
         self._pods_on[pod.node].add(pod.uid)
@@ -219,31 +221,31 @@ class Ledger:
 
     def _update(self, name: str, now: float) -> None:
         node = self._nodes.get(name)
-        self._endings.resolve(name, node if isinstance(node, NodeRecord) else None, now)
+        self._endings.resolve(name, node if isinstance(node, PublishedNode) else None, now)
         if node is None:
             self._books.pop(name, None)
             self._states.pop(name, None)
-        elif isinstance(node, Unreadable):
+        elif isinstance(node, UnreadableTopology):
             self._books[name] = self._states[name] = node
         else:
             book = self._derive(node)
             self._books[name] = book
             self._states[name] = self._shared(book.state)
 
-    def _shared(self, state: State) -> State:
+    def _shared(self, state: NodeState) -> NodeState:
         """Return the one object for all nodes in such a state."""
         return self._shared_states.setdefault(state.key, state)
 
-    def _derive(self, node: NodeRecord, without: AbstractSet[str] = frozenset()) -> Book:
+    def _derive(self, node: PublishedNode, without: AbstractSet[str] = frozenset()) -> NodeUsage:
         on_node = self._pods_on.get(node.node, set()) - without
         pods = [self._pods[uid] for uid in sorted(on_node)]
         if node.away is None and (paused := self._ends.paused(node.node)):
             node = replace(node, away=paused)
         stopped = {pod.uid for pod in pods if not pod.live and is_confirmed(pod)}
-        return book_of(
+        return node_usage(
             node,
             [pod for pod in pods if pod.live],
-            self.promises.on_node(node, on_node | without),
+            self.reservations.on_node(node, on_node | without),
             ending=self._endings.unconfirmed(node.node),
             stopped=stopped | without | self._endings.confirmed(node.node),
         )

@@ -6,14 +6,14 @@ from typing import Final
 
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import claimed_pod
-from gputopo_extender.state.ended_pods import Endings
-from gputopo_extender.state.rejections import Rejections, is_admission_error
+from gputopo_extender.state.ended_pods import EndedPods
+from gputopo_extender.state.rejections import KubeletRejections, is_admission_error
 from gputopo_kube.pods import PodView
 
 _LARGEST_VERSION: Final = 2**63 - 1
 
 
-class PodEnds:
+class PodEndings:
     """The ended pods and the rejections of all nodes, and when they expire."""
 
     def __init__(self, clock: Callable[[], float], changed: Callable[[str], None]) -> None:
@@ -21,8 +21,8 @@ class PodEnds:
         self._clock = clock
         self._changed = changed
         self._due: list[tuple[float, str]] = []
-        self.endings = Endings()
-        self._rejections = Rejections()
+        self.endings = EndedPods()
+        self._rejections = KubeletRejections()
 
     def add(
         self, pod: PodView, before: PodView | None, *, version: int, is_exact: bool = True

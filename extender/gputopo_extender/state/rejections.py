@@ -19,7 +19,7 @@ class _Pause:
     reason: str
 
 
-class Rejections:
+class KubeletRejections:
     """Pauses by node.
 
     They are not stored: an extender that starts knows none. A node that rejects every pod costs

@@ -9,10 +9,10 @@ from enum import Enum
 from gputopo.topology.model import GpuMask
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision
-from gputopo_extender.state.topologies import NodeRecord, known_mask
+from gputopo_extender.state.topologies import PublishedNode, known_mask
 
 
-class Progress(Enum):
+class BindingProgress(Enum):
     """How far the Binding of a reservation has come."""
 
     WRITING = "writing"
@@ -29,11 +29,11 @@ class Reservation:
     """
 
     decision: Decision
-    progress: Progress
+    progress: BindingProgress
     epoch: int
 
 
-class Promises:
+class Reservations:
     """The reservations of this process and the claims of other extenders, by pod UID."""
 
     def __init__(self, changed: Callable[[str], None]) -> None:
@@ -55,7 +55,7 @@ class Promises:
         own = (
             _claim_of(each.decision)
             for each in self._reservations.values()
-            if each.progress is not Progress.BOUND
+            if each.progress is not BindingProgress.BOUND
         )
         return (*own, *self._foreign)
 
@@ -83,10 +83,10 @@ class Promises:
 
     def reserve(self, decision: Decision, *, epoch: int) -> None:
         """Hold the GPUs of a decision."""
-        self._reservations[decision.uid] = Reservation(decision, Progress.WRITING, epoch)
+        self._reservations[decision.uid] = Reservation(decision, BindingProgress.WRITING, epoch)
         self._changed(decision.node)
 
-    def mark(self, uid: str, progress: Progress) -> None:
+    def mark(self, uid: str, progress: BindingProgress) -> None:
         """Note how far the Binding has come; nothing where the reservation has ended."""
         known = self._reservations.get(uid)
         if known is not None:
@@ -128,10 +128,10 @@ class Promises:
     def doubt(self) -> None:
         """Treat Bindings that succeeded as unknown: the API server may have lost them."""
         for uid, reservation in self._reservations.items():
-            if reservation.progress is Progress.BOUND:
-                self._reservations[uid] = replace(reservation, progress=Progress.UNKNOWN)
+            if reservation.progress is BindingProgress.BOUND:
+                self._reservations[uid] = replace(reservation, progress=BindingProgress.UNKNOWN)
 
-    def on_node(self, node: NodeRecord, without: AbstractSet[str]) -> list[GpuMask]:
+    def on_node(self, node: PublishedNode, without: AbstractSet[str]) -> list[GpuMask]:
         """Return the GPUs promised on a node, but for pods ``without``."""
         promised: defaultdict[str, GpuMask] = defaultdict(lambda: GpuMask(0))
         # By UUID: the numbers of GPUs change when one leaves the node.

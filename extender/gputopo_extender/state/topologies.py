@@ -16,7 +16,7 @@ _LONGEST_REASON = 160
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class GpuUser:
     """The pod that uses a GPU, as the agent reports it.
 
     Attributes:
@@ -32,13 +32,13 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeRecord:
+class PublishedNode:
     """A node's GPUs as published.
 
     Attributes:
         generation: of the spec, hence of the topology.
         healthy: GPUs that the agent calls healthy; a GPU it does not mention is not.
-        holders: the observed allocations.
+        users: the observed allocations.
         away: why the node's agent says that it serves no pods now, None where it does not say so.
         pods_version: resource version of the newest change of the node's pods that the status
             accounts for; None from agents that do not report it.
@@ -49,21 +49,21 @@ class NodeRecord:
     generation: int
     topology: NodeTopology
     healthy: GpuMask
-    holders: tuple[Holder, ...]
+    users: tuple[GpuUser, ...]
     away: str | None = None
     pods_version: int | None = None
     reported: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class UnreadableTopology:
     """A node whose topology cannot be used, and why."""
 
     node: str
     reason: str
 
 
-def node_of(document: Mapping[str, Any]) -> NodeRecord | Unreadable:
+def parse_node(document: Mapping[str, Any]) -> PublishedNode | UnreadableTopology:
     """Return what a GPUTopology object says of its node; it never raises on its content."""
     metadata = document["metadata"]
     node = str(metadata["name"])
@@ -71,15 +71,15 @@ def node_of(document: Mapping[str, Any]) -> NodeRecord | Unreadable:
         topology = from_spec(GPUTopologySpec.model_validate(document.get("spec") or {}))
         status = GPUTopologyStatus.model_validate(document.get("status") or {})
     except ValidationError as error:
-        return Unreadable(node, _shorten(first_error(error)))
+        return UnreadableTopology(node, _shorten(first_error(error)))
     except TopologyError as error:
-        return Unreadable(node, _shorten(str(error)))
-    return NodeRecord(
+        return UnreadableTopology(node, _shorten(str(error)))
+    return PublishedNode(
         node=node,
         generation=int(metadata.get("generation") or 0),
         topology=topology,
         healthy=known_mask(topology, (gpu.uuid for gpu in status.gpus if gpu.healthy)),
-        holders=_holders(topology, status.gpus),
+        users=_holders(topology, status.gpus),
         away=_away(status.conditions),
         pods_version=_version(status.observed_pods_version),
         reported=bool(status.gpus or status.conditions),
@@ -101,11 +101,11 @@ def known_mask(topology: NodeTopology, uuids: Iterable[str]) -> GpuMask:
     return mask_of(known[GpuUuid(uuid)] for uuid in uuids if GpuUuid(uuid) in known)
 
 
-def _holders(topology: NodeTopology, gpus: list[ObservedGpu]) -> tuple[Holder, ...]:
+def _holders(topology: NodeTopology, gpus: list[ObservedGpu]) -> tuple[GpuUser, ...]:
     held = [gpu for gpu in gpus if gpu.pod_uid or gpu.pod]
     known = topology.index_of
     return tuple(
-        Holder(
+        GpuUser(
             known[GpuUuid(gpu.uuid)],
             gpu.pod_uid,
             f"{gpu.namespace or ''}/{gpu.pod or gpu.pod_uid}",

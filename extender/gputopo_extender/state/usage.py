@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 from gputopo.api.annotations import AnnotationError, GpusAnnotation
 from gputopo.topology.model import GpuMask, NodeTopology, mask_of
-from gputopo_extender.state.topologies import NodeRecord, known_mask
+from gputopo_extender.state.topologies import PublishedNode, known_mask
 from gputopo_kube.pods import AnnotationOwnerError, PodView, own_gpus
 
 _NO_GPUS = GpuMask(0)
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class State:
+class NodeState:
     """What of a node decides which pods it can take, and with which GPUs.
 
-    A ledger keeps one State for all nodes that are alike, so that thousands of nodes are a few
+    A ledger keeps one NodeState for all nodes that are alike, so that thousands of nodes are a few
     hundred questions; it is known by its identity, which costs nothing to compare.
 
     Attributes:
@@ -44,7 +44,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
+class NodeUsage:
     """A node's GPUs, and what live pods and reservations hold of them.
 
     Attributes:
@@ -74,10 +74,10 @@ class Book:
         return GpuMask(self.healthy & ~self.used)
 
     @property
-    def state(self) -> State:
+    def state(self) -> NodeState:
         """What of the book decides."""
         deleted = GpuMask(self.healthy & self.deleted)
-        return State(
+        return NodeState(
             *(self.topology, self.healthy, self.free, self.unknown, self.blocked, self.away),
             deleted=deleted,
         )
@@ -93,14 +93,14 @@ class _Held:
     blocked: str | None = None
 
 
-def book_of(
-    node: NodeRecord,
+def node_usage(
+    node: PublishedNode,
     pods: Iterable[PodView],
     promised: Iterable[GpuMask],
     *,
     ending: Iterable[PodView] = (),
     stopped: AbstractSet[str] = frozenset(),
-) -> Book:
+) -> NodeUsage:
     """Return the book of a node.
 
     Args:
@@ -117,11 +117,11 @@ def book_of(
         intended |= mask
     ended = {pod.uid: _held(node, pod) for pod in ending}
     used = intended | _observed(node, stopped | ended.keys())
-    deleted = mask_of(holder.gpu for holder in node.holders if holder.deleted)
+    deleted = mask_of(holder.gpu for holder in node.users if holder.deleted)
     for each in ended.values():
         deleted = GpuMask(deleted | each.annotated | each.observed)
     counted = [*held, *ended.values()]
-    return Book(
+    return NodeUsage(
         generation=node.generation,
         topology=node.topology,
         healthy=node.healthy,
@@ -134,18 +134,18 @@ def book_of(
     )
 
 
-def _observed(node: NodeRecord, ended: AbstractSet[str]) -> GpuMask:
+def _observed(node: PublishedNode, ended: AbstractSet[str]) -> GpuMask:
     """Return the GPUs that pods are observed on which are not known to have ended.
 
     A pod counts whether or not the API has it, and also one that the agent could not identify.
     """
     return mask_of(
-        holder.gpu for holder in node.holders if not holder.deleted and holder.uid not in ended
+        holder.gpu for holder in node.users if not holder.deleted and holder.uid not in ended
     )
 
 
-def _held(node: NodeRecord, pod: PodView) -> _Held:
-    observed = mask_of(holder.gpu for holder in node.holders if holder.uid == pod.uid)
+def _held(node: PublishedNode, pod: PodView) -> _Held:
+    observed = mask_of(holder.gpu for holder in node.users if holder.uid == pod.uid)
     try:
         annotation = own_gpus(pod)
     except AnnotationOwnerError:
@@ -162,7 +162,7 @@ def _held(node: NodeRecord, pod: PodView) -> _Held:
     return _Held(_annotated(node, annotation), observed)
 
 
-def _annotated(node: NodeRecord, annotation: GpusAnnotation) -> GpuMask:
+def _annotated(node: PublishedNode, annotation: GpusAnnotation) -> GpuMask:
     """Return the annotated GPUs; one that left the node since is nobody's any more."""
     return known_mask(
         node.topology, (uuid for uuids in annotation.containers.values() for uuid in uuids)

@@ -14,8 +14,8 @@ from gputopo.errors import InvalidInputError
 from gputopo.runtime.log import fields
 from gputopo.runtime.messages import first_error
 from gputopo.wire.extender import ExtenderArgs, ExtenderBindingArgs, ExtenderPreemptionArgs
-from gputopo_extender.verbs.evaluation_cache import NotReadyError
-from gputopo_extender.verbs.handlers import Gate, Verbs
+from gputopo_extender.verbs.evaluation_cache import TablesNotReadyError
+from gputopo_extender.verbs.handlers import Readiness, Verbs
 from gputopo_extender.verbs.metrics import Metrics
 from gputopo_kube.podmodel import PodError
 
@@ -36,7 +36,7 @@ class BadBodyError(InvalidInputError):
     """A request body that is not what the verb takes."""
 
 
-def verbs_app(verbs: Verbs, gate: Gate, metrics: Metrics) -> web.Application:
+def verbs_app(verbs: Verbs, gate: Readiness, metrics: Metrics) -> web.Application:
     """Return the application that kube-scheduler talks to."""
 
     async def answer_filter(request: web.Request) -> web.Response:
@@ -61,14 +61,14 @@ def verbs_app(verbs: Verbs, gate: Gate, metrics: Metrics) -> web.Application:
     return app
 
 
-def probes_app(gate: Gate, metrics: Metrics) -> web.Application:
+def probes_app(gate: Readiness, metrics: Metrics) -> web.Application:
     """Return the application that kubelet and Prometheus talk to."""
 
     async def livez(_: web.Request) -> web.Response:
         return web.Response(text="ok\n")
 
     async def readyz(_: web.Request) -> web.Response:
-        reason = gate.closed_because()
+        reason = gate.reason_not_ready()
         return web.Response(text=f"{reason or 'ok'}\n", status=503 if reason else 200)
 
     async def exposition(_: web.Request) -> web.Response:
@@ -83,11 +83,11 @@ def probes_app(gate: Gate, metrics: Metrics) -> web.Application:
     return app
 
 
-def _guarded(gate: Gate) -> Middleware:
+def _guarded(gate: Readiness) -> Middleware:
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         # kube-scheduler does not look at readiness: the verbs themselves must say no.
-        if reason := gate.closed_because():
+        if reason := gate.reason_not_ready():
             return web.Response(text=f"not ready: {reason}\n", status=503)
         try:
             return await handler(request)
@@ -95,7 +95,7 @@ def _guarded(gate: Gate) -> Middleware:
             reason = _shorten(str(error))
             _log.warning("refused %s", fields(verb=request.path.strip("/"), reason=reason))
             return web.Response(text=f"{reason}\n", status=400)
-        except NotReadyError as error:
+        except TablesNotReadyError as error:
             return web.Response(text=f"{error}\n", status=503)
 
     return middleware

@@ -17,14 +17,14 @@ from gputopo.placement.place import place
 from gputopo.placement.score import Candidate, score_nodes
 from gputopo.topology.model import GpuMask
 from gputopo_extender.state.reservations import Reservation
-from gputopo_extender.state.topologies import Unreadable
-from gputopo_extender.state.usage import State
+from gputopo_extender.state.topologies import UnreadableTopology
+from gputopo_extender.state.usage import NodeState
 
-Known = State | Unreadable | None
+AnyNodeState = NodeState | UnreadableTopology | None
 """What the ledger knows of a node; None where no topology is published for it."""
 
 
-class ReasonClass(StrEnum):
+class MisfitKind(StrEnum):
     """Why a node was filtered out, as a label of few values."""
 
     BUSY = "busy"
@@ -35,35 +35,35 @@ class ReasonClass(StrEnum):
     NO_TOPOLOGY = "no_topology"
     UNREADABLE = "unreadable"
     BLOCKED = "blocked"
-    AWAY = "away"
+    NOT_READY = "away"
     RESERVED_ELSEWHERE = "reserved_elsewhere"
-    REFUSED = "refused"
+    REJECTED = "refused"
 
 
 _PASSING = frozenset(
     {
-        ReasonClass.BUSY,
-        ReasonClass.DELETED_PODS,
-        ReasonClass.UNOBSERVED,
-        ReasonClass.AWAY,
-        ReasonClass.RESERVED_ELSEWHERE,
+        MisfitKind.BUSY,
+        MisfitKind.DELETED_PODS,
+        MisfitKind.UNOBSERVED,
+        MisfitKind.NOT_READY,
+        MisfitKind.RESERVED_ELSEWHERE,
     }
 )
 """What passes by itself or with another pod; elsewhere preemption would kill pods for nothing."""
 
 
-_PERMANENT = frozenset(ReasonClass) - _PASSING
+_PERMANENT = frozenset(MisfitKind) - _PASSING
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
     """Why a node cannot take the pod."""
 
-    kind: ReasonClass
+    kind: MisfitKind
     reason: str
 
 
-Answer = Candidate | Misfit
+NodeFit = Candidate | Misfit
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Evaluation:
 
     nodes: Sequence[str]
     keys: Sequence[Hashable]
-    answers: Mapping[Hashable, Answer]
+    answers: Mapping[Hashable, NodeFit]
 
     def fits(self) -> list[str]:
         """Return the nodes that can take the pod."""
@@ -109,7 +109,7 @@ class Evaluation:
         """Return the nodes that may fit after other pods have ended, and why not now."""
         return self.misfits_of(_PASSING)
 
-    def misfits_of(self, kinds: AbstractSet[ReasonClass]) -> dict[str, str]:
+    def misfits_of(self, kinds: AbstractSet[MisfitKind]) -> dict[str, str]:
         """Return the nodes that were filtered out for reasons of these kinds, and why."""
         reasons = {
             key: answer.reason
@@ -127,7 +127,7 @@ class Evaluation:
         """Return the nodes where ending other pods would not help, and why not."""
         return self.misfits_of(_PERMANENT)
 
-    def misfits(self) -> Counter[ReasonClass]:
+    def misfits(self) -> Counter[MisfitKind]:
         """Return how many nodes were filtered out per class of reason."""
         kinds = {key: it.kind for key, it in self.answers.items() if isinstance(it, Misfit)}
         return Counter(kinds[key] for key in self.keys if key in kinds)
@@ -143,7 +143,7 @@ class Evaluation:
 
 
 def evaluation(
-    nodes: Sequence[str], keys: Sequence[Hashable], known: Mapping[Hashable, Answer]
+    nodes: Sequence[str], keys: Sequence[Hashable], known: Mapping[Hashable, NodeFit]
 ) -> Evaluation:
     """Return the evaluation of these nodes; ``known`` has the answer of each key, or more."""
     return Evaluation(nodes, keys, {key: known[key] for key in set(keys)})
@@ -157,7 +157,7 @@ def rejected(nodes: Sequence[str], misfit: Misfit) -> Evaluation:
 def reserved(nodes: Sequence[str], reservation: Reservation) -> Evaluation:
     """Return the evaluation of a pod whose Binding is under way: it fits only where that goes."""
     decision = reservation.decision
-    elsewhere = Misfit(ReasonClass.RESERVED_ELSEWHERE, "the pod is being bound to another node")
+    elsewhere = Misfit(MisfitKind.RESERVED_ELSEWHERE, "the pod is being bound to another node")
     return evaluation(
         nodes,
         [node == decision.node for node in nodes],
@@ -165,42 +165,44 @@ def reserved(nodes: Sequence[str], reservation: Reservation) -> Evaluation:
     )
 
 
-def answers_of(states: Iterable[Known], request: PlacementRequest) -> dict[Hashable, Answer]:
+def evaluate_states(
+    states: Iterable[AnyNodeState], request: PlacementRequest
+) -> dict[Hashable, NodeFit]:
     """Return what a node in each of these states can offer."""
     return {state: _answer(state, request) for state in states}
 
 
-def match_on(state: State, request: PlacementRequest) -> Match | Misfit:
+def match_on(state: NodeState, request: PlacementRequest) -> Match | Misfit:
     """Return the match that the policy chooses on such a node now, or why there is none."""
     found = _match(state, state.free, request)
     if not isinstance(found, Misfit):
-        return found if state.away is None else Misfit(ReasonClass.AWAY, state.away)
-    if state.deleted and found.kind is ReasonClass.BUSY:
+        return found if state.away is None else Misfit(MisfitKind.NOT_READY, state.away)
+    if state.deleted and found.kind is MisfitKind.BUSY:
         freed = GpuMask(state.free | state.deleted)
         if not isinstance(_match(state, freed, request), Misfit):
-            return Misfit(ReasonClass.DELETED_PODS, "GPUs in use by processes of deleted pods")
+            return Misfit(MisfitKind.DELETED_PODS, "GPUs in use by processes of deleted pods")
     return found
 
 
-def _match(state: State, free: GpuMask, request: PlacementRequest) -> Match | Misfit:
+def _match(state: NodeState, free: GpuMask, request: PlacementRequest) -> Match | Misfit:
     if misfit := _shortage(state, free, request.size):
         return misfit
     chosen = place(state.structure, free, request)
     if isinstance(chosen, NoFit):
-        kind = ReasonClass.TOO_SMALL if chosen.permanent else ReasonClass.BUSY
+        kind = MisfitKind.TOO_SMALL if chosen.permanent else MisfitKind.BUSY
         return Misfit(kind, chosen.reason)
     return chosen
 
 
-def missing(topology: Unreadable | None) -> Misfit:
+def missing(topology: UnreadableTopology | None) -> Misfit:
     """Return why a node whose GPUs are not known takes no pod."""
     if topology is None:
-        return Misfit(ReasonClass.NO_TOPOLOGY, "no GPUTopology")
-    return Misfit(ReasonClass.UNREADABLE, f"unreadable GPUTopology: {topology.reason}")
+        return Misfit(MisfitKind.NO_TOPOLOGY, "no GPUTopology")
+    return Misfit(MisfitKind.UNREADABLE, f"unreadable GPUTopology: {topology.reason}")
 
 
-def _answer(known: Known, request: PlacementRequest) -> Answer:
-    if not isinstance(known, State):
+def _answer(known: AnyNodeState, request: PlacementRequest) -> NodeFit:
+    if not isinstance(known, NodeState):
         return missing(known)
     match = match_on(known, request)
     if isinstance(match, Misfit):
@@ -211,22 +213,22 @@ def _answer(known: Known, request: PlacementRequest) -> Answer:
 
 def _in_use(key: Hashable, more: int) -> float:
     """Return the part of a node's healthy GPUs that would be in use with some more."""
-    if not isinstance(key, State):
+    if not isinstance(key, NodeState):
         return 0.0
     healthy = key.healthy.bit_count()
     return (healthy - key.free.bit_count() + key.unknown + more) / healthy
 
 
-def _shortage(state: State, free: GpuMask, size: int) -> Misfit | None:
+def _shortage(state: NodeState, free: GpuMask, size: int) -> Misfit | None:
     if state.blocked is not None:
-        return Misfit(ReasonClass.BLOCKED, state.blocked)
+        return Misfit(MisfitKind.BLOCKED, state.blocked)
     count = free.bit_count()
     if len(state.structure.gpus) < size:
-        return Misfit(ReasonClass.TOO_SMALL, "too few GPUs")
+        return Misfit(MisfitKind.TOO_SMALL, "too few GPUs")
     if state.healthy.bit_count() < size:
-        return Misfit(ReasonClass.UNHEALTHY, "too few healthy GPUs")
+        return Misfit(MisfitKind.UNHEALTHY, "too few healthy GPUs")
     if count < size:
-        return Misfit(ReasonClass.BUSY, "too few free GPUs")
+        return Misfit(MisfitKind.BUSY, "too few free GPUs")
     if count - state.unknown < size:
-        return Misfit(ReasonClass.UNOBSERVED, "GPUs held by pods of other schedulers, unobserved")
+        return Misfit(MisfitKind.UNOBSERVED, "GPUs held by pods of other schedulers, unobserved")
     return None

@@ -16,21 +16,21 @@ from weakref import WeakValueDictionary
 from gputopo.errors import GputopoError
 from gputopo.patterns.model import Pattern
 from gputopo.placement.model import PlacementRequest
-from gputopo_extender.verbs.evaluation import Answer, Known
+from gputopo_extender.verbs.evaluation import AnyNodeState, NodeFit
 
 _MOST_ANSWERS: Final = 100_000
 """About 40 MB."""
 
-WorkOut = Callable[[AbstractSet[Known], PlacementRequest], dict[Hashable, Answer]]
-_Kept = dict[Hashable, Answer]
+WorkOut = Callable[[AbstractSet[AnyNodeState], PlacementRequest], dict[Hashable, NodeFit]]
+_Kept = dict[Hashable, NodeFit]
 
 
-class NotReadyError(GputopoError):
+class TablesNotReadyError(GputopoError):
     """Working the answers out takes longer than the caller may wait; it goes on."""
 
 
-class Answers:
-    """Answers by request and state; the shapes asked for last are kept."""
+class EvaluationCache:
+    """Evaluations by request and state; the shapes asked for last are kept."""
 
     def __init__(
         self,
@@ -49,12 +49,12 @@ class Answers:
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def of(
-        self, states: AbstractSet[Known], request: PlacementRequest
-    ) -> Mapping[Hashable, Answer]:
+        self, states: AbstractSet[AnyNodeState], request: PlacementRequest
+    ) -> Mapping[Hashable, NodeFit]:
         """Return the answers of at least these states.
 
         Raises:
-            NotReadyError: where they are not there in time; asking again finds them later.
+            TablesNotReadyError: where they are not there in time; asking again finds them later.
         """
         kept = self._kept_of(request)
         if states <= kept.keys():
@@ -66,13 +66,13 @@ class Answers:
             async with asyncio.timeout(self._patience_seconds):
                 await asyncio.shield(work)
         except TimeoutError:
-            raise NotReadyError(
+            raise TablesNotReadyError(
                 f"the tables for {request.pattern.kind} of {request.size} GPUs "
                 "are being built: try again"
             ) from None
         return kept
 
-    async def prepare(self, states: AbstractSet[Known], request: PlacementRequest) -> None:
+    async def prepare(self, states: AbstractSet[AnyNodeState], request: PlacementRequest) -> None:
         """Have the answers of these states worked out, however long it takes."""
         await self._learn(states, request, self._kept_of(request))
 
@@ -82,7 +82,7 @@ class Answers:
         return kept
 
     async def _learn(
-        self, states: AbstractSet[Known], request: PlacementRequest, kept: _Kept
+        self, states: AbstractSet[AnyNodeState], request: PlacementRequest, kept: _Kept
     ) -> None:
         async with self._locks.setdefault(request.pattern, asyncio.Lock()):
             unknown = states - kept.keys()

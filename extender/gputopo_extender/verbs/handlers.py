@@ -22,12 +22,12 @@ from gputopo.wire.extender import (
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.bind import Binder
 from gputopo_extender.verbs.evaluation import Evaluation, Misfit, evaluation, rejected, reserved
-from gputopo_extender.verbs.evaluation_cache import Answers, NotReadyError
-from gputopo_extender.verbs.in_flight import Sent
+from gputopo_extender.verbs.evaluation_cache import EvaluationCache, TablesNotReadyError
+from gputopo_extender.verbs.in_flight import InFlightPods
 from gputopo_extender.verbs.metrics import Metrics
-from gputopo_extender.verbs.preempt import Freed, chosen
+from gputopo_extender.verbs.preempt import FreedNode, chosen
 from gputopo_extender.verbs.request import placement_request
-from gputopo_extender.verbs.retries import Retries
+from gputopo_extender.verbs.retries import FilterRetries
 from gputopo_extender.watch import Follower
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView, parse_gpu_pod
@@ -41,7 +41,7 @@ class Verbs:
     def __init__(
         self,
         ledger: Ledger,
-        answers: Answers,
+        answers: EvaluationCache,
         binder: Binder,
         metrics: Metrics,
         *,
@@ -49,7 +49,7 @@ class Verbs:
         default_policy: PolicyName,
         offer_one_above: int,
     ) -> None:
-        """Answer of the nodes in ``ledger``, bind through ``binder``.
+        """Answer for the nodes in ``ledger``, bind through ``binder``.
 
         Where more than ``offer_one_above`` nodes fit, filter offers one; 0 stands for never.
         """
@@ -60,8 +60,8 @@ class Verbs:
         self._resource = resource
         self._default_policy = default_policy
         self._offer_one_above = offer_one_above
-        self._sent = Sent(ledger)
-        self._retries = Retries(ledger)
+        self._sent = InFlightPods(ledger)
+        self._retries = FilterRetries(ledger)
 
     async def filter(self, args: ExtenderArgs) -> dict[str, Any]:
         """Return the nodes that can take the pod now, and why the others cannot.
@@ -80,7 +80,7 @@ class Verbs:
             with self._metrics.decision_seconds.labels("filter").time():
                 found = await self._on(nodes, pod, request)
             found = await self._retries.settled(pod, found, lambda: self._on(nodes, pod, request))
-        except NotReadyError as error:
+        except TablesNotReadyError as error:
             return filter_error(str(error))
         self._metrics.filtered(found)
         offered = self._offered(pod, found, request)
@@ -107,7 +107,7 @@ class Verbs:
         try:
             with self._metrics.decision_seconds.labels("prioritize").time():
                 found = (await self._on(nodes, pod, request)).scores(sensitive=request.sensitive)
-        except NotReadyError:
+        except TablesNotReadyError:
             return priorities(dict.fromkeys(nodes, 0))
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug("scored %s", fields(pod=_name(pod), scores=found))
@@ -130,7 +130,7 @@ class Verbs:
 
         Raises:
             PodError: where the body holds no pod that asks for GPUs.
-            NotReadyError: where the answer takes longer than the caller may wait.
+            TablesNotReadyError: where the answer takes longer than the caller may wait.
         """
         pod = parse_gpu_pod(args.pod, self._resource)
         if pod is None:
@@ -146,7 +146,7 @@ class Verbs:
             }
             answers = await self._answers.of({*states.values()}, request)
             freed = [
-                Freed(node, victims, answers[states[node]], self._priorities(victims))
+                FreedNode(node, victims, answers[states[node]], self._priorities(victims))
                 for node, victims in offers.items()
             ]
             kept = chosen(freed, sensitive=request.sensitive)
@@ -187,14 +187,14 @@ class Verbs:
     ) -> Evaluation:
         if isinstance(request, Misfit):
             return rejected(nodes, request)
-        if reservation := self._ledger.promises.reservation(pod.uid):
+        if reservation := self._ledger.reservations.reservation(pod.uid):
             return reserved(nodes, reservation)
         # What is asked of a state that another node reaches meanwhile is as true.
         states = list(map(self._ledger.states().get, nodes))
         return evaluation(nodes, states, await self._answers.of(set(states), request))
 
 
-class Gate:
+class Readiness:
     """Whether the ledger may be trusted."""
 
     def __init__(self, caches: Sequence[Follower], stale_after_seconds: float) -> None:
@@ -202,7 +202,7 @@ class Gate:
         self._caches = caches
         self._stale_after_seconds = stale_after_seconds
 
-    def closed_because(self) -> str | None:
+    def reason_not_ready(self) -> str | None:
         """Return why no verb may be answered now, None where all may."""
         for cache in self._caches:
             age = cache.age_seconds()

@@ -11,7 +11,7 @@ from collections import Counter
 from gputopo_extender.state.ledger import Ledger
 
 
-class Sent:
+class InFlightPods:
     """Settles ties and nothing else: what it does not know makes no placement wrong."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -34,4 +34,4 @@ class Sent:
     def _is_on_its_way(self, uid: str) -> bool:
         pod = self._ledger.pod(uid)
         waits = pod is not None and pod.live and pod.node is None
-        return waits and self._ledger.promises.reservation(uid) is None
+        return waits and self._ledger.reservations.reservation(uid) is None

@@ -12,12 +12,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from gputopo.topology.shared import TABLES
-from gputopo_extender.fencing.binding_writer import Outcome
+from gputopo_extender.fencing.binding_writer import BindOutcome
 from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger
-from gputopo_extender.state.reservations import Progress
-from gputopo_extender.state.usage import Book
-from gputopo_extender.verbs.evaluation import Evaluation, ReasonClass
+from gputopo_extender.state.reservations import BindingProgress
+from gputopo_extender.state.usage import NodeUsage
+from gputopo_extender.verbs.evaluation import Evaluation, MisfitKind
 from gputopo_extender.watch import Follower
 
 _BYTES_PER_MB: Final = 1_000_000
@@ -92,9 +92,9 @@ class Metrics:
         build.info({"version": version("gputopo"), "component": "extender"})
         self.registry.register(_State(ledger, caches))
         # A series that is there from the start can be told from one that never counted.
-        for reason in ReasonClass:
+        for reason in MisfitKind:
             self._filtered.labels(reason)
-        for outcome in Outcome:
+        for outcome in BindOutcome:
             self._binds.labels(outcome)
 
     def filtered(self, evaluation: Evaluation) -> None:
@@ -106,7 +106,7 @@ class Metrics:
         """Note how long answers took that were not known."""
         self._build_seconds.observe(seconds)
 
-    def bind_ended(self, outcome: Outcome) -> None:
+    def bind_ended(self, outcome: BindOutcome) -> None:
         """Count a bind."""
         self._binds.labels(outcome).inc()
 
@@ -138,8 +138,8 @@ class _State(Collector):
             "GPU sets held for pods that do not show their Binding yet, by its progress.",
             labels=["progress"],
         )
-        known = [reservation.progress for reservation in self._ledger.promises.reservations()]
-        for progress in Progress:
+        known = [reservation.progress for reservation in self._ledger.reservations.reservations()]
+        for progress in BindingProgress:
             family.add_metric([progress.value], known.count(progress))
         return family
 
@@ -155,7 +155,7 @@ class _State(Collector):
             "GPUs annotated on more than one live pod; 0 if all is well.",
         )
         all_books = list(self._ledger.books().values())
-        books = [book for book in all_books if isinstance(book, Book)]
+        books = [book for book in all_books if isinstance(book, NodeUsage)]
         for state, count in _states(books).items():
             gpus.add_metric([state], count)
         blocked = sum(book.blocked is not None for book in books)
@@ -188,7 +188,7 @@ class _State(Collector):
         return (age, synced, lists)
 
 
-def _states(books: Iterable[Book]) -> dict[str, int]:
+def _states(books: Iterable[NodeUsage]) -> dict[str, int]:
     """Count each GPU once: unhealthy before used, used before blocked, the rest free.
 
     Those used by nothing but processes of deleted pods have a count of their own.

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from gputopo.placement.score import Candidate, score_nodes
 from gputopo.wire.extender import Victims
-from gputopo_extender.verbs.evaluation import Answer
+from gputopo_extender.verbs.evaluation import NodeFit
 
 
 @dataclass(frozen=True, slots=True)
-class Freed:
+class FreedNode:
     """A node, its victims, and what it could offer the preemptor without them.
 
     Attributes:
@@ -25,18 +25,18 @@ class Freed:
 
     node: str
     victims: Victims
-    answer: Answer
+    answer: NodeFit
     priorities: tuple[int | None, ...]
 
 
-def chosen(freed: Iterable[Freed], *, sensitive: bool) -> dict[str, Victims]:
+def chosen(freed: Iterable[FreedNode], *, sensitive: bool) -> dict[str, Victims]:
     """Return the nodes that kube-scheduler shall choose from, with their victims.
 
     Nodes that cannot hold the preemptor even then go. Of nodes equal by kube-scheduler's own
     measures (violated budgets, highest priority, sum of priorities, number of victims) those
     with the best score stay; a node with a victim of unknown priority is compared with none.
     """
-    groups: defaultdict[object, dict[str, Freed]] = defaultdict(dict)
+    groups: defaultdict[object, dict[str, FreedNode]] = defaultdict(dict)
     for each in freed:
         if isinstance(each.answer, Candidate):
             groups[_cost(each)][each.node] = each
@@ -47,14 +47,14 @@ def chosen(freed: Iterable[Freed], *, sensitive: bool) -> dict[str, Victims]:
     }
 
 
-def _cost(freed: Freed) -> object:
+def _cost(freed: FreedNode) -> object:
     known = [priority for priority in freed.priorities if priority is not None]
     if len(known) < len(freed.priorities):
         return freed.node
     return (freed.victims.pdb_violations, max(known, default=None), sum(known), len(known))
 
 
-def _best(group: dict[str, Freed], *, sensitive: bool) -> list[str]:
+def _best(group: dict[str, FreedNode], *, sensitive: bool) -> list[str]:
     candidates = {
         node: each.answer for node, each in group.items() if isinstance(each.answer, Candidate)
     }

@@ -10,7 +10,7 @@ from gputopo.patterns.model import Pattern, PatternError, build
 from gputopo.placement.model import PlacementRequest
 from gputopo.sensitivity.resolve import resolve
 from gputopo_extender.pods import gpu_keepers, rejection
-from gputopo_extender.verbs.evaluation import Misfit, ReasonClass
+from gputopo_extender.verbs.evaluation import Misfit, MisfitKind
 from gputopo_kube.pods import PodView
 
 
@@ -41,7 +41,7 @@ def placement_request(
 
 
 def _rejected(reason: str) -> Misfit:
-    return Misfit(ReasonClass.REFUSED, reason)
+    return Misfit(MisfitKind.REJECTED, reason)
 
 
 def _pattern(annotated: PodRequest, size: int) -> Pattern:

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from gputopo_extender.state.ledger import Ledger
-from gputopo_extender.verbs.evaluation import Evaluation, ReasonClass
+from gputopo_extender.verbs.evaluation import Evaluation, MisfitKind
 from gputopo_kube.pods import PodView
 
 LONGEST_WAIT_SECONDS: Final = 0.1
@@ -29,12 +29,12 @@ _MOST_REMEMBERED: Final = 1_000
 _MOST_NAMED: Final = 3
 
 _OUTDATED: Final = frozenset(
-    {ReasonClass.BUSY, ReasonClass.UNOBSERVED, ReasonClass.RESERVED_ELSEWHERE}
+    {MisfitKind.BUSY, MisfitKind.UNOBSERVED, MisfitKind.RESERVED_ELSEWHERE}
 )
 """kube-scheduler asks only about nodes with enough GPUs by its own count, which knows these too."""
 
 
-class Retries:
+class FilterRetries:
     """Decides whether a pod that fits nowhere is tried again soon."""
 
     def __init__(self, ledger: Ledger, clock: Callable[[], float] = time.monotonic) -> None:
@@ -81,9 +81,9 @@ class Retries:
     def _reason(self, pod: PodView, found: Evaluation) -> str | None:
         if found.has_fit():
             return None
-        if deleted := found.misfits_of({ReasonClass.DELETED_PODS}):
+        if deleted := found.misfits_of({MisfitKind.DELETED_PODS}):
             return self._deleted(deleted)
-        if away := found.misfits_of({ReasonClass.AWAY}):
+        if away := found.misfits_of({MisfitKind.NOT_READY}):
             nodes = f"of {len(found.nodes)} nodes {len(away)}"
             return f"{nodes} may take the pod soon: {min(away.values())}"
         if not self._may_be_outdated(pod, found):
@@ -101,7 +101,7 @@ class Retries:
         return f"{_listed(named or nodes)}: waiting until they end"
 
     def _may_be_outdated(self, pod: PodView, found: Evaluation) -> bool:
-        if pod.grouped or found.has_fit() or found.misfits_of({ReasonClass.DELETED_PODS}):
+        if pod.grouped or found.has_fit() or found.misfits_of({MisfitKind.DELETED_PODS}):
             return False
         return bool(found.misfits_of(_OUTDATED))
 

@@ -15,18 +15,18 @@ from gputopo.placement.model import PlacementRequest
 from gputopo.runtime.log import fields
 from gputopo.topology.model import NodeTopology
 from gputopo_extender.state.ledger import Ledger
-from gputopo_extender.state.usage import State
-from gputopo_extender.verbs.evaluation_cache import Answers
+from gputopo_extender.state.usage import NodeState
+from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 
 _LOOK_EVERY_SECONDS: Final = 1.0
 
 _log = logging.getLogger(__name__)
 
 
-class WarmUp:
+class TableWarmUp:
     """Works in the background, one size at a time, so that pods go first."""
 
-    def __init__(self, ledger: Ledger, answers: Answers, policy: PolicyName) -> None:
+    def __init__(self, ledger: Ledger, answers: EvaluationCache, policy: PolicyName) -> None:
         """Prepare ``answers`` for the structures in ``ledger``, as pods without a policy ask."""
         self._ledger = ledger
         self._answers = answers
@@ -45,12 +45,12 @@ class WarmUp:
             await asyncio.sleep(_LOOK_EVERY_SECONDS)
 
     def _cold(self) -> list[NodeTopology]:
-        states = [it for it in set(self._ledger.states().values()) if isinstance(it, State)]
+        states = [it for it in set(self._ledger.states().values()) if isinstance(it, NodeState)]
         structures = {state.structure.fingerprint: state.structure for state in states}
         return [structures[each] for each in sorted(structures.keys() - self._warm)]
 
     async def _build(self, structure: NodeTopology) -> None:
-        idle = State(structure, structure.mask, structure.mask, unknown=0, blocked=None)
+        idle = NodeState(structure, structure.mask, structure.mask, unknown=0, blocked=None)
         began = time.perf_counter()
         sizes = min(len(structure.gpus), MAX_GPUS_PER_POD)
         for size in range(1, sizes + 1):

@@ -10,13 +10,13 @@ from agent_world import TOPOLOGY_PATH, AgentWorld
 from device_manager import AdmissionRefusedError
 from gputopo_deviceplugin.kubelet import registration
 from gputopo_deviceplugin.report import reporter
-from gputopo_extender.state.topologies import NodeRecord, node_of
+from gputopo_extender.state.topologies import PublishedNode, parse_node
 
 
 def away(world: AgentWorld) -> str | None:
     """Return what the extender reads of the node."""
-    found = node_of(world.api.objects[TOPOLOGY_PATH])
-    assert isinstance(found, NodeRecord)
+    found = parse_node(world.api.objects[TOPOLOGY_PATH])
+    assert isinstance(found, PublishedNode)
     return found.away
 
 

@@ -9,7 +9,7 @@ from aiohttp import ClientSession
 from extender_world import QUICK, Extender, Start
 from gputopo.topology.catalogue import named
 from gputopo_extender.server import running
-from gputopo_extender.settings import Settings
+from gputopo_extender.settings import ExtenderSettings
 from objects import topology_object
 from small_api import TOPOLOGIES, SmallApi, serving
 
@@ -30,7 +30,7 @@ def start(api: SmallApi) -> Start:
 
     @asynccontextmanager
     async def starting(*, wait: bool = True, **overridden: object) -> AsyncIterator[Extender]:
-        settings = Settings.model_validate({**QUICK, **overridden})
+        settings = ExtenderSettings.model_validate({**QUICK, **overridden})
         async with (
             api.client() as client,
             ClientSession() as http,

@@ -12,7 +12,7 @@ from extender_world import Extender, Start, until
 from gputopo.api.enums import PatternKind
 from gputopo.placement.model import PlacementRequest
 from gputopo_extender import server
-from gputopo_extender.verbs.evaluation import Answer, Known, answers_of
+from gputopo_extender.verbs.evaluation import AnyNodeState, NodeFit, evaluate_states
 from objects import pod
 from small_api import PODS, SmallApi
 
@@ -25,12 +25,14 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Event]:
     """Return what tables of Custom patterns wait for."""
     opened = Event()
 
-    def slow(states: AbstractSet[Known], request: PlacementRequest) -> dict[Hashable, Answer]:
+    def slow(
+        states: AbstractSet[AnyNodeState], request: PlacementRequest
+    ) -> dict[Hashable, NodeFit]:
         if request.pattern.kind is PatternKind.CUSTOM:
             opened.wait(60)
-        return answers_of(states, request)
+        return evaluate_states(states, request)
 
-    monkeypatch.setattr(server, "answers_of", slow)
+    monkeypatch.setattr(server, "evaluate_states", slow)
     yield opened
     opened.set()
 

@@ -237,7 +237,7 @@ async def test_nothing_is_given_away_where_the_claims_cannot_be_read(
     await api.put(LEASES, lease)
     async with start(**PATIENT) as extender:
         error = await extender.scheduler().bind(pod("b", 2), "n1")
-        where = "Lease gputopo-system/gputopo-claims: annotation gputopo.io/claims: pods.0."
+        where = "Lease gputopo-system/gputopo-claims: annotation gputopo.io/claims: pods[0]"
         assert where in error
         del lease["metadata"]["annotations"][CLAIMS_ANNOTATION]
         await api.put(LEASES, lease)

@@ -1,4 +1,4 @@
-"""Answers are worked out once, beside the event loop, and nobody waits for another's tables."""
+"""The evaluation cache evaluates each state once, in a thread, while other pods are served."""
 
 import asyncio
 from collections.abc import Hashable
@@ -11,13 +11,13 @@ from builders import node
 from gputopo.api.enums import PatternKind, PolicyName
 from gputopo.patterns.model import build
 from gputopo.placement.model import PlacementRequest
-from gputopo_extender.state.usage import State
+from gputopo_extender.state.usage import NodeState
 from gputopo_extender.verbs import evaluation_cache as answers_module
-from gputopo_extender.verbs.evaluation import Answer, Known, answers_of
-from gputopo_extender.verbs.evaluation_cache import Answers, NotReadyError
+from gputopo_extender.verbs.evaluation import AnyNodeState, NodeFit, evaluate_states
+from gputopo_extender.verbs.evaluation_cache import EvaluationCache, TablesNotReadyError
 
 FOUR = node(0, 1, 2, 3)
-IDLE = State(FOUR, FOUR.mask, FOUR.mask, unknown=0, blocked=None)
+IDLE = NodeState(FOUR, FOUR.mask, FOUR.mask, unknown=0, blocked=None)
 PATIENT = 60.0
 
 
@@ -34,13 +34,13 @@ class SlowBuild:
         self.calls: list[PlacementRequest] = []
 
     def __call__(
-        self, states: AbstractSet[Known], request: PlacementRequest
-    ) -> dict[Hashable, Answer]:
+        self, states: AbstractSet[AnyNodeState], request: PlacementRequest
+    ) -> dict[Hashable, NodeFit]:
         self.calls.append(request)
         self.started.set()
         if request.size == 3:
             self.gate.wait(PATIENT)
-        return answers_of(states, request)
+        return evaluate_states(states, request)
 
 
 @pytest.fixture
@@ -48,8 +48,8 @@ def slow() -> SlowBuild:
     return SlowBuild()
 
 
-def kept_by(slow: SlowBuild, *, patience_seconds: float = PATIENT) -> Answers:
-    return Answers(slow, patience_seconds=patience_seconds, on_worked_out=lambda _: None)
+def kept_by(slow: SlowBuild, *, patience_seconds: float = PATIENT) -> EvaluationCache:
+    return EvaluationCache(slow, patience_seconds=patience_seconds, on_worked_out=lambda _: None)
 
 
 async def test_requests_for_the_same_key_share_one_build(slow: SlowBuild) -> None:
@@ -88,7 +88,7 @@ async def test_who_cannot_wait_is_told_to_try_again_and_then_finds_the_answer(
     slow: SlowBuild,
 ) -> None:
     answers = kept_by(slow, patience_seconds=0.01)
-    with pytest.raises(NotReadyError, match="Ring of 3 GPUs are being built: try again"):
+    with pytest.raises(TablesNotReadyError, match="Ring of 3 GPUs are being built: try again"):
         await answers.of({IDLE}, ring(3))
     slow.gate.set()
     await answers.prepare({IDLE}, ring(3))
@@ -98,7 +98,7 @@ async def test_who_cannot_wait_is_told_to_try_again_and_then_finds_the_answer(
 
 async def test_only_states_not_seen_before_are_worked_out(slow: SlowBuild) -> None:
     told: list[float] = []
-    answers = Answers(slow, patience_seconds=PATIENT, on_worked_out=told.append)
+    answers = EvaluationCache(slow, patience_seconds=PATIENT, on_worked_out=told.append)
     await answers.of({IDLE, None}, ring(2))
     await answers.of({IDLE}, ring(2))
     await answers.of({None}, ring(2))
@@ -108,12 +108,14 @@ async def test_only_states_not_seen_before_are_worked_out(slow: SlowBuild) -> No
 async def test_a_failure_reaches_who_asked_and_is_not_kept() -> None:
     broken = True
 
-    def work_out(states: AbstractSet[Known], request: PlacementRequest) -> dict[Hashable, Answer]:
+    def work_out(
+        states: AbstractSet[AnyNodeState], request: PlacementRequest
+    ) -> dict[Hashable, NodeFit]:
         if broken:
             raise ArithmeticError("no such table")
-        return answers_of(states, request)
+        return evaluate_states(states, request)
 
-    answers = Answers(work_out, patience_seconds=PATIENT, on_worked_out=lambda _: None)
+    answers = EvaluationCache(work_out, patience_seconds=PATIENT, on_worked_out=lambda _: None)
     with pytest.raises(ArithmeticError):
         await answers.of({IDLE}, ring(2))
     broken = False

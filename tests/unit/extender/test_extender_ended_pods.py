@@ -11,26 +11,26 @@ from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.placement.model import PlacementRequest
 from gputopo.topology.catalogue import named
 from gputopo_extender.cluster import UnansweredError
-from gputopo_extender.fencing.binding_writer import Writer
-from gputopo_extender.fencing.fence import Claims
+from gputopo_extender.fencing.binding_writer import BindingWriter
+from gputopo_extender.fencing.fence import ClaimFence
 from gputopo_extender.leases import Claimed
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision, decide
 from gputopo_extender.state.ended_pods import LONGEST_WAIT_SECONDS, UNKNOWN_VERSION_WAIT_SECONDS
 from gputopo_extender.state.ledger import Ledger
-from gputopo_extender.state.reservations import Progress
-from gputopo_extender.state.topologies import Unreadable, node_of
-from gputopo_extender.state.usage import Book, State
+from gputopo_extender.state.reservations import BindingProgress
+from gputopo_extender.state.topologies import UnreadableTopology, parse_node
+from gputopo_extender.state.usage import NodeState, NodeUsage
 from gputopo_extender.verbs.evaluation import (
     Evaluation,
     Misfit,
-    ReasonClass,
-    answers_of,
+    MisfitKind,
+    evaluate_states,
     evaluation,
     match_on,
 )
 from gputopo_extender.verbs.request import placement_request
-from gputopo_extender.verbs.retries import Retries
+from gputopo_extender.verbs.retries import FilterRetries
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from objects import Document, at_version, container_states, pod, topology_object
 
@@ -61,7 +61,7 @@ class World:
     ) -> None:
         marked = held if deleted and held else ()
         document = topology_object("n1", DGX, held=held, deleted=marked, pods_version=version)
-        self.ledger.put_topology(node_of(document))
+        self.ledger.put_topology(parse_node(document))
 
     def put(self, document: Document, version: int = BOUND) -> None:
         self.ledger.put_pod(record(at_version(document, version)))
@@ -71,9 +71,9 @@ class World:
         self.ledger.drop_pod(last.uid, last)
 
     @property
-    def book(self) -> Book:
+    def book(self) -> NodeUsage:
         found = self.ledger.book("n1")
-        assert isinstance(found, Book)
+        assert isinstance(found, NodeUsage)
         return found
 
     def asked(self, gpus: int) -> Evaluation:
@@ -82,7 +82,7 @@ class World:
         )
         assert isinstance(request, PlacementRequest)
         states = [self.ledger.states().get("n1")]
-        return evaluation(["n1"], states, answers_of(states, request))
+        return evaluation(["n1"], states, evaluate_states(states, request))
 
 
 @pytest.fixture
@@ -221,8 +221,8 @@ def test_a_list_of_a_smaller_version_leaves_other_reservations_unchanged(world: 
     world.put(pod("old", 2))
     reserve(world, pod("old", 2))
     list_pods(world, BOUND - 1, record(pod("old", 2)))
-    (kept,) = world.ledger.promises.reservations()
-    assert kept.progress is Progress.WRITING
+    (kept,) = world.ledger.reservations.reservations()
+    assert kept.progress is BindingProgress.WRITING
 
 
 def test_the_process_of_a_deleted_pod_counts_whatever_the_ledger_knows(world: World) -> None:
@@ -249,7 +249,7 @@ def test_a_new_gputopology_without_status_confirms_no_end(world: World) -> None:
     world.ledger.drop_topology("n1")
     created = topology_object("n1", DGX)
     del created["status"]
-    world.ledger.put_topology(node_of(created))
+    world.ledger.put_topology(parse_node(created))
     assert world.book.used == 0b11
     world.report(DELETED - 1)
     assert (world.book.used, world.book.deleted) == (0b11, 0b11)
@@ -311,15 +311,17 @@ def test_it_is_forgotten_which_unknown_pods_a_status_has_listed(world: World) ->
     assert world.book.used == 0b11, "the pod was unknown when pods were listed"
 
 
-@pytest.mark.parametrize("progress", [Progress.WRITING, Progress.UNKNOWN, Progress.BOUND])
+@pytest.mark.parametrize(
+    "progress", [BindingProgress.WRITING, BindingProgress.UNKNOWN, BindingProgress.BOUND]
+)
 def test_a_pod_that_vanished_before_any_watch_showed_its_binding_may_have_started(
-    world: World, progress: Progress
+    world: World, progress: BindingProgress
 ) -> None:
     world.put(pod("old", 2))
     decision = reserve(world, pod("old", 2))
-    world.ledger.promises.mark("uid-old", progress)
+    world.ledger.reservations.mark("uid-old", progress)
     list_pods(world, 500)
-    assert world.ledger.promises.reservations() == ()
+    assert world.ledger.reservations.reservations() == ()
     assert (world.book.used, world.book.deleted) == (decision.gpus, decision.gpus)
     assert world.ledger.ended_pods("n1") == ["default/old"]
     world.report(500)
@@ -330,7 +332,7 @@ def test_a_pod_that_another_extender_claimed_for_may_have_started(world: World) 
     gpus = (DGX.gpus[2].uuid, DGX.gpus[3].uuid)
     world.ledger.replace_claims([Claim("uid-b", "default", "b", "7", "n1", gpus)])
     list_pods(world, 500)
-    assert (world.ledger.promises.claims(), world.book.deleted) == ((), 0b1100)
+    assert (world.ledger.reservations.claims(), world.book.deleted) == ((), 0b1100)
     world.clock.now += UNKNOWN_VERSION_WAIT_SECONDS
     assert world.book.used == 0
 
@@ -355,12 +357,12 @@ class NoPods:
     async def pod(self, namespace: str, name: str) -> PodView | None:
         return self.found.get((namespace, name))
 
-    async def call_off(self, namespace: str, name: str) -> PodView | None:
+    async def invalidate(self, namespace: str, name: str) -> PodView | None:
         raise AssertionError(f"there is no pod {namespace}/{name}")
 
 
 class NoStore:
-    """Claims are neither read nor written."""
+    """ClaimFence are neither read nor written."""
 
     async def read(self) -> Claimed:
         raise AssertionError
@@ -372,9 +374,9 @@ class NoStore:
 def test_a_pod_that_is_gone_when_its_binding_is_resolved_may_have_started(world: World) -> None:
     world.put(pod("old", 2))
     decision = reserve(world, pod("old", 2))
-    writer = Writer(world.ledger, NoPods(), lambda _: None)
-    assert "the pod is gone" in asyncio.run(writer.settle(decision)).error
-    assert world.ledger.promises.reservations() == ()
+    writer = BindingWriter(world.ledger, NoPods(), lambda _: None)
+    assert "the pod is gone" in asyncio.run(writer.resolve(decision)).error
+    assert world.ledger.reservations.reservations() == ()
     assert world.book.deleted == decision.gpus
     world.report(LATER)
     assert world.book.deleted == decision.gpus, "the deletion may be newer than this status"
@@ -385,9 +387,9 @@ def test_a_pod_that_is_gone_when_its_binding_is_resolved_may_have_started(world:
 def test_a_pod_that_is_gone_when_a_claim_for_it_is_resolved_may_have_started(world: World) -> None:
     claim = Claim("uid-b", "default", "b", "7", "n1", (DGX.gpus[2].uuid,))
     world.ledger.replace_claims([claim])
-    claims = Claims(world.ledger, NoStore(), NoPods(), patience_seconds=1)
-    asyncio.run(claims.settle_or_keep(claim))
-    assert (world.ledger.promises.foreign(), world.book.deleted) == ((), 0b100)
+    claims = ClaimFence(world.ledger, NoStore(), NoPods(), patience_seconds=1)
+    asyncio.run(claims.resolve_claim(claim))
+    assert (world.ledger.reservations.foreign(), world.book.deleted) == ((), 0b100)
     world.clock.now += UNKNOWN_VERSION_WAIT_SECONDS
     assert world.book.used == 0
 
@@ -434,7 +436,7 @@ def test_the_end_of_a_pod_outlives_the_topology_of_its_node(world: World) -> Non
     assert world.ledger.book("n1") is None
     world.report(BOUND)
     assert world.book.used == 0b11
-    world.ledger.put_topology(Unreadable("n1", "why"))
+    world.ledger.put_topology(UnreadableTopology("n1", "why"))
     assert world.ledger.ended_pods("n1") == ["default/old"]
     world.report(DELETED)
     assert world.book.used == 0
@@ -488,7 +490,7 @@ def test_victims_of_a_preemption_are_left_out_but_for_processes_of_deleted_pods(
     world.report(BOUND, {0: "uid-old", 1: "uid-old", 4: "uid-gone"})
     world.delete(bound("gone", 4, states="running"))
     state = world.ledger.state_without("n1", {"uid-old"})
-    assert isinstance(state, State)
+    assert isinstance(state, NodeState)
     assert (state.free, state.deleted) == (0b11101111, 0b10000)
 
 
@@ -497,8 +499,8 @@ def test_a_pod_that_waits_for_processes_of_a_deleted_pod_is_told_which(world: Wo
     world.delete(RUNNING)
     found = world.asked(7)
     assert found.failed() == {"n1": "GPUs in use by processes of deleted pods"}
-    assert found.misfits() == {ReasonClass.DELETED_PODS: 1}
-    reason = Retries(world.ledger).reason(record(pod("next", 7)), found)
+    assert found.misfits() == {MisfitKind.DELETED_PODS: 1}
+    reason = FilterRetries(world.ledger).reason(record(pod("next", 7)), found)
     assert reason == (
         "n1: GPUs in use by processes of deleted pod default/old: waiting until they end"
     )
@@ -509,4 +511,4 @@ def test_a_pod_that_would_not_fit_without_the_process_waits_for_other_pods(world
     world.put(RUNNING)
     world.put(bound("live", 7, states="running"))
     world.delete(RUNNING)
-    assert world.asked(8).misfits() == {ReasonClass.BUSY: 1}
+    assert world.asked(8).misfits() == {MisfitKind.BUSY: 1}

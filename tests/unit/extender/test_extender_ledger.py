@@ -12,21 +12,21 @@ from gputopo.topology.model import mask_of
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision, decide
 from gputopo_extender.state.ledger import Ledger
-from gputopo_extender.state.reservations import Progress
-from gputopo_extender.state.topologies import NodeRecord, Unreadable, node_of
-from gputopo_extender.state.usage import Book, State
+from gputopo_extender.state.reservations import BindingProgress
+from gputopo_extender.state.topologies import PublishedNode, UnreadableTopology, parse_node
+from gputopo_extender.state.usage import NodeState, NodeUsage
 from gputopo_extender.verbs.evaluation import (
     Evaluation,
     Misfit,
-    ReasonClass,
-    answers_of,
+    MisfitKind,
+    evaluate_states,
     evaluation,
     match_on,
     reserved,
 )
-from gputopo_extender.verbs.in_flight import Sent
+from gputopo_extender.verbs.in_flight import InFlightPods
 from gputopo_extender.verbs.request import placement_request
-from gputopo_extender.verbs.retries import Retries
+from gputopo_extender.verbs.retries import FilterRetries
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from objects import Document, at_version, condition, pod, topology_object
 
@@ -36,7 +36,7 @@ UUIDS = [gpu.uuid for gpu in DGX.gpus]
 
 def ledger_with(*pods: Document, **topology: object) -> Ledger:
     ledger = Ledger()
-    ledger.put_topology(node_of(topology_object("n1", DGX, **topology)))  # type: ignore[arg-type]
+    ledger.put_topology(parse_node(topology_object("n1", DGX, **topology)))  # type: ignore[arg-type]
     for each in pods:
         ledger.put_pod(record(each))
     return ledger
@@ -56,9 +56,9 @@ def request_of(document: Document) -> PlacementRequest:
     return found
 
 
-def book(ledger: Ledger) -> Book:
+def book(ledger: Ledger) -> NodeUsage:
     found = ledger.book("n1")
-    assert isinstance(found, Book)
+    assert isinstance(found, NodeUsage)
     return found
 
 
@@ -78,7 +78,7 @@ def decision_for(document: Document, ledger: Ledger) -> Decision:
 
 def asked(nodes: list[str], ledger: Ledger, document: Document) -> Evaluation:
     states = [ledger.states().get(name) for name in nodes]
-    return evaluation(nodes, states, answers_of(states, request_of(document)))
+    return evaluation(nodes, states, evaluate_states(states, request_of(document)))
 
 
 def bound(name: str, *gpus: int, uid: str = "", node: str = "n1") -> Document:
@@ -106,7 +106,7 @@ def test_an_observed_holder_that_no_agent_could_name_is_never_given_away() -> No
     document = topology_object("n1", DGX)
     document["status"]["gpus"][2]["pod"] = "nameless"
     ledger = Ledger()
-    ledger.put_topology(node_of(document))
+    ledger.put_topology(parse_node(document))
     assert book(ledger).used == 0b100
 
 
@@ -146,7 +146,7 @@ def test_an_annotated_gpu_that_left_the_node_is_forgotten() -> None:
 
 def test_nodes_share_a_state_only_while_they_are_alike() -> None:
     ledger = ledger_with()
-    ledger.put_topology(node_of(topology_object("n2", named("dgx1-v100", node="n2"))))
+    ledger.put_topology(parse_node(topology_object("n2", named("dgx1-v100", node="n2"))))
     ledger.put_pod(record(bound("a", 0)))
     assert ledger.states()["n1"] is not ledger.states()["n2"]
     ledger.drop_pod("uid-a")
@@ -162,7 +162,9 @@ def test_a_node_whose_agent_is_not_ready_takes_no_pod_and_its_book_is_as_before(
     asked_of = asked(["n1"], away, pod("b", 1))
     assert (asked_of.fits(), asked_of.failed()) == ([], {"n1": reason})
     assert asked_of.unresolvable() == {}
-    assert match_on(book(away).state, request_of(pod("b", 1))) == Misfit(ReasonClass.AWAY, reason)
+    assert match_on(book(away).state, request_of(pod("b", 1))) == Misfit(
+        MisfitKind.NOT_READY, reason
+    )
     assert asked(["n1"], away, pod("b", 8)).failed() == {"n1": "too few free GPUs"}
 
 
@@ -174,16 +176,16 @@ def test_only_a_condition_ready_that_is_false_keeps_pods_away() -> None:
     ]
     for told in ([], [condition("Ready", "True", "Serving")], others):
         document["status"]["conditions"] = told
-        found = node_of(document)
-        assert isinstance(found, NodeRecord)
+        found = parse_node(document)
+        assert isinstance(found, PublishedNode)
         assert found.away is None
 
 
 def test_a_long_reason_of_an_agent_is_one_short_line() -> None:
     document = topology_object("n1", DGX, away="NVMLUnavailable")
     document["status"]["conditions"][0]["message"] = "line\n" * 500
-    found = node_of(document)
-    assert isinstance(found, NodeRecord)
+    found = parse_node(document)
+    assert isinstance(found, PublishedNode)
     assert found.away is not None
     assert len(found.away) == 160
     assert "\n" not in found.away
@@ -191,8 +193,8 @@ def test_a_long_reason_of_an_agent_is_one_short_line() -> None:
 
 def test_an_agent_is_awaited_only_where_no_node_fits_and_one_would_but_for_it() -> None:
     ledger = ledger_with(away="Stopping")
-    ledger.put_topology(node_of(topology_object("n2", named("summit", node="n2"))))
-    waiting, retries = record(pod("a", 8)), Retries(ledger)
+    ledger.put_topology(parse_node(topology_object("n2", named("summit", node="n2"))))
+    waiting, retries = record(pod("a", 8)), FilterRetries(ledger)
     assert retries.reason(waiting, asked(["n1", "n2"], ledger, pod("a", 1))) is None
     assert retries.reason(waiting, asked(["n2", "gone"], ledger, pod("a", 8))) is None
     reason = retries.reason(waiting, asked(["n1", "n2", "gone"], ledger, pod("a", 8)))
@@ -208,7 +210,7 @@ def test_gpus_that_the_agent_does_not_mention_are_not_healthy() -> None:
     document = topology_object("n1", DGX, unhealthy=[0])
     del document["status"]["gpus"][7]
     ledger = Ledger()
-    ledger.put_topology(node_of(document))
+    ledger.put_topology(parse_node(document))
     assert book(ledger).healthy == 0b01111110
 
 
@@ -218,8 +220,8 @@ def test_a_topology_that_contradicts_itself_is_unreadable_with_field_and_value()
     wrong = topology_object("n1", DGX)
     wrong["spec"]["links"][0]["kind"] = "Rope"
     for document, words in ((twice, "gpus[].uuid"), (wrong, "links[0].kind")):
-        found = node_of(document)
-        assert isinstance(found, Unreadable)
+        found = parse_node(document)
+        assert isinstance(found, UnreadableTopology)
         assert words in found.reason
 
 
@@ -230,10 +232,10 @@ def test_a_reservation_lasts_until_the_pod_shows_its_node_not_just_any_event() -
     reserved = book(ledger).used
     assert reserved.bit_count() == 2
     ledger.put_pod(record(document))
-    ledger.promises.mark("uid-a", Progress.BOUND)
+    ledger.reservations.mark("uid-a", BindingProgress.BOUND)
     assert book(ledger).used == reserved
     ledger.put_pod(record(bound("a", 6, 7)))
-    assert ledger.promises.reservation("uid-a") is None
+    assert ledger.reservations.reservation("uid-a") is None
     assert book(ledger).used == 0b11000000
 
 
@@ -245,8 +247,8 @@ def test_a_deleted_or_ended_pod_ends_its_reservation() -> None:
         ledger = ledger_with(pod("a", 2))
         ledger.reserve(decision_for(pod("a", 2), ledger))
         end(ledger)  # type: ignore[no-untyped-call]
-        ledger.promises.mark("uid-a", Progress.BOUND)
-        assert ledger.promises.reservations() == ()
+        ledger.reservations.mark("uid-a", BindingProgress.BOUND)
+        assert ledger.reservations.reservations() == ()
         assert book(ledger).used == 0
 
 
@@ -255,9 +257,9 @@ def test_a_list_asked_for_before_a_reservation_does_not_end_it_but_the_next_one_
     early = ledger.begin_pod_list()
     ledger.reserve(decision_for(pod("a", 2), ledger))
     ledger.replace_pods([], epoch=early)
-    assert ledger.promises.reservation("uid-a") is not None
+    assert ledger.reservations.reservation("uid-a") is not None
     ledger.replace_pods([], epoch=ledger.begin_pod_list())
-    assert ledger.promises.reservation("uid-a") is None
+    assert ledger.reservations.reservation("uid-a") is None
     assert book(ledger).used == 0
 
 
@@ -273,9 +275,9 @@ def test_an_ended_pod_frees_its_gpus_by_event_as_by_list() -> None:
 def test_a_pod_whose_binding_is_under_way_fits_nowhere_else() -> None:
     document = pod("a", 2)
     ledger = ledger_with(document)
-    ledger.put_topology(node_of(topology_object("n2", named("dgx1-v100", node="n2"))))
+    ledger.put_topology(parse_node(topology_object("n2", named("dgx1-v100", node="n2"))))
     ledger.reserve(decision_for(document, ledger))
-    reservation = ledger.promises.reservation("uid-a")
+    reservation = ledger.reservations.reservation("uid-a")
     assert reservation is not None
     found = reserved(["n1", "n2"], reservation)
     assert found.fits() == ["n1"]
@@ -284,7 +286,7 @@ def test_a_pod_whose_binding_is_under_way_fits_nowhere_else() -> None:
 
 def test_nodes_of_equal_structure_get_equal_answers_with_their_own_uuids() -> None:
     ledger = ledger_with()
-    ledger.put_topology(node_of(topology_object("n2", named("dgx1-v100", node="n2"))))
+    ledger.put_topology(parse_node(topology_object("n2", named("dgx1-v100", node="n2"))))
     assert ledger.states()["n1"] is ledger.states()["n2"]
     assert asked(["n1", "n2"], ledger, pod("a", 3)).fits() == ["n1", "n2"]
     written = decision_for(pod("a", 3), ledger).annotations[GPUS_ANNOTATION]
@@ -299,8 +301,8 @@ def test_claims_for_pods_that_do_not_show_it_hold_their_gpus() -> None:
     ledger = ledger_with(bound("shown", 0), pod("waiting"))
     ledger.replace_claims([claim("shown", 0), claim("waiting", 1, 2), claim("unknown", 7)])
     assert (book(ledger).used, book(ledger).shared) == (0b10000111, 0)
-    assert ledger.promises.foreign() == (claim("waiting", 1, 2), claim("unknown", 7))
-    assert ledger.promises.foreign("uid-waiting") == (claim("waiting", 1, 2),)
+    assert ledger.reservations.foreign() == (claim("waiting", 1, 2), claim("unknown", 7))
+    assert ledger.reservations.foreign("uid-waiting") == (claim("waiting", 1, 2),)
     ledger.replace_claims([claim("else", 7)])
     assert book(ledger).used == 0b10000001
 
@@ -311,11 +313,11 @@ def test_what_may_yet_be_bound_is_claimed_and_what_is_bound_no_longer() -> None:
     decision = decision_for(pod("a", 2), ledger)
     ledger.reserve(decision)
     own = Claim("uid-a", "default", "a", "1", "n1", decision.uuids)
-    assert ledger.promises.claims() == (own, claim("of-another", 7))
-    ledger.promises.mark("uid-a", Progress.UNKNOWN)
-    assert ledger.promises.claims() == (own, claim("of-another", 7))
-    ledger.promises.mark("uid-a", Progress.BOUND)
-    assert ledger.promises.claims() == (claim("of-another", 7),)
+    assert ledger.reservations.claims() == (own, claim("of-another", 7))
+    ledger.reservations.mark("uid-a", BindingProgress.UNKNOWN)
+    assert ledger.reservations.claims() == (own, claim("of-another", 7))
+    ledger.reservations.mark("uid-a", BindingProgress.BOUND)
+    assert ledger.reservations.claims() == (claim("of-another", 7),)
 
 
 def test_a_reservation_holds_its_gpus_under_whatever_number_they_have() -> None:
@@ -329,7 +331,7 @@ def test_a_reservation_holds_its_gpus_under_whatever_number_they_have() -> None:
             for gpu, uuid in zip(DGX.gpus, [*UUIDS[1:], UUIDS[0]], strict=True)
         ),
     )
-    ledger.put_topology(node_of(topology_object("n1", renumbered, generation=2)))
+    ledger.put_topology(parse_node(topology_object("n1", renumbered, generation=2)))
     here = book(ledger)
     assert here.used != decision.gpus
     assert here.used == mask_of(here.topology.index_of[uuid] for uuid in decision.uuids)
@@ -347,13 +349,15 @@ def test_a_list_of_a_smaller_version_voids_what_was_remembered_by_version() -> N
     ledger, rewinds = ledger_with(at_version(pod("a", 2), 40)), list[str]()
     ledger.list_again = lambda: rewinds.append("list again")
     ledger.reserve(decision_for(pod("a", 2), ledger))
-    ledger.promises.mark("uid-a", Progress.BOUND)
+    ledger.reservations.mark("uid-a", BindingProgress.BOUND)
     restored = record(at_version(pod("a", 2), 15))
     ledger.replace_pods([restored], epoch=ledger.begin_pod_list(), version=20)
     assert (ledger.pods_version, ledger.rewinds, rewinds) == (20, 1, ["list again"])
-    reservation = ledger.promises.reservation("uid-a")
+    reservation = ledger.reservations.reservation("uid-a")
     assert reservation is not None
-    assert reservation.progress is Progress.UNKNOWN, "the restored pod does not show its Binding"
+    assert reservation.progress is BindingProgress.UNKNOWN, (
+        "the restored pod does not show its Binding"
+    )
     ledger.put_pod(record(at_version(pod("b"), 21)))
     assert ledger.pods_version == 21
 
@@ -370,7 +374,7 @@ def test_claims_end_with_their_pods_and_where_these_are_bound_elsewhere() -> Non
         ledger.replace_claims([claim("a", 3)])
         assert book(ledger).used == 0b1000
         end(ledger)  # type: ignore[no-untyped-call]
-        assert ledger.promises.claims() == ()
+        assert ledger.reservations.claims() == ()
         assert book(ledger).used == 0
 
 
@@ -379,16 +383,16 @@ def test_a_claim_known_since_a_list_was_asked_for_outlives_that_list_only() -> N
     early = ledger.begin_pod_list()
     ledger.replace_claims([claim("new", 3)])
     ledger.replace_pods([], epoch=early)
-    assert ledger.promises.claims() == (claim("new", 3),)
+    assert ledger.reservations.claims() == (claim("new", 3),)
     ledger.replace_pods([], epoch=ledger.begin_pod_list())
-    assert ledger.promises.claims() == ()
+    assert ledger.reservations.claims() == ()
 
 
 def test_what_a_node_could_give_without_some_pods_is_told_and_changes_nothing() -> None:
     ledger = ledger_with(bound("a", 0, 1), bound("b", 2))
     ledger.replace_claims([claim("c", 3)])
     without = ledger.state_without("n1", {"uid-a", "uid-c"})
-    assert isinstance(without, State)
+    assert isinstance(without, NodeState)
     assert without.free == 0b11111011
     assert book(ledger).used == 0b1111
     assert ledger.state_without("unknown", {"uid-a"}) is None
@@ -398,7 +402,7 @@ def test_a_pod_is_on_its_way_until_the_ledger_knows_where_it_is() -> None:
     document = pod("reserved", 2)
     names = ("reserved", "bound", "ended", "gone")
     ledger = ledger_with(document, pod("waits", 1), *(pod(name, 1) for name in names[1:]))
-    sent = Sent(ledger)
+    sent = InFlightPods(ledger)
     sent.add("uid-waits", "n2", 1)
     sent.add("uid-waits", "n1", 1)
     sent.add("uid-reserved", "n1", 2)

@@ -8,12 +8,12 @@ from gputopo.api.names import RESOURCE
 from gputopo.placement.model import PlacementRequest
 from gputopo.topology.catalogue import named
 from gputopo.topology.model import GpuMask
-from gputopo_extender.state.usage import State
+from gputopo_extender.state.usage import NodeState
 from gputopo_extender.verbs.evaluation import (
     Evaluation,
     Misfit,
-    ReasonClass,
-    answers_of,
+    MisfitKind,
+    evaluate_states,
     evaluation,
     rejected,
 )
@@ -32,9 +32,9 @@ def request_of(gpus: int) -> PlacementRequest:
     return request
 
 
-def whole(kind: str = "dgx1-v100") -> State:
+def whole(kind: str = "dgx1-v100") -> NodeState:
     topology = named(kind, node="any")
-    return State(topology, topology.mask, topology.mask, 0, None)
+    return NodeState(topology, topology.mask, topology.mask, 0, None)
 
 
 def found(nodes: int) -> Evaluation:
@@ -44,12 +44,12 @@ def found(nodes: int) -> Evaluation:
     states = [dataclasses.replace(idle, free=GpuMask(free)) for free in FREE]
     names = [f"n{number}" for number in range(nodes)]
     keys = [states[number % len(states)] for number in range(nodes)]
-    return evaluation(names, keys, answers_of(states, request))
+    return evaluation(names, keys, evaluate_states(states, request))
 
 
-def of_one_score(states: Mapping[str, State]) -> Evaluation:
+def of_one_score(states: Mapping[str, NodeState]) -> Evaluation:
     """Return what a pod of one GPU finds where all nodes offer the same."""
-    known = answers_of(states.values(), request_of(1))
+    known = evaluate_states(states.values(), request_of(1))
     same = dict.fromkeys(known, known[next(iter(states.values()))])
     return evaluation(list(states), list(states.values()), same)
 
@@ -94,19 +94,19 @@ def test_pods_on_their_way_to_a_node_count_as_in_use_there() -> None:
 def test_pods_on_their_way_do_not_make_a_worse_node_a_better_one() -> None:
     states = {"linked": whole(), "plain": whole("pcie-8gpu")}
     request = request_of(3)
-    known = answers_of(states.values(), request)
+    known = evaluate_states(states.values(), request)
     nodes = evaluation(list(states), list(states.values()), known)
     assert nodes.best(3, {"plain": 4}, sensitive=True) == ["linked"]
 
 
 def test_where_no_node_fits_none_is_offered() -> None:
-    none = rejected(["n0", "n1"], Misfit(ReasonClass.REFUSED, "it cannot be read"))
+    none = rejected(["n0", "n1"], Misfit(MisfitKind.REJECTED, "it cannot be read"))
     assert none.best(1, {"n0": 1}, sensitive=True) == none.fits() == []
 
 
 def test_of_a_pod_that_is_being_bound_its_node_is_the_best() -> None:
     (candidate,) = found(1).answers.values()
-    elsewhere = Misfit(ReasonClass.RESERVED_ELSEWHERE, "it is being bound to another node")
+    elsewhere = Misfit(MisfitKind.RESERVED_ELSEWHERE, "it is being bound to another node")
     under_way = evaluation(
         ["n0", "n1", "n2"], [False, True, False], {True: candidate, False: elsewhere}
     )

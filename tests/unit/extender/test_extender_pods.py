@@ -6,7 +6,7 @@ from gputopo.api.enums import PatternKind, PolicyName
 from gputopo.api.names import RESOURCE
 from gputopo.placement.model import PlacementRequest
 from gputopo_extender.pods import gpu_keepers
-from gputopo_extender.verbs.evaluation import Misfit, ReasonClass
+from gputopo_extender.verbs.evaluation import Misfit, MisfitKind
 from gputopo_extender.verbs.request import placement_request
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import ContainerKind, GpuContainer, PodView, parse_gpu_pod
@@ -91,7 +91,7 @@ def test_a_count_that_cannot_be_read_holds_a_whole_node_and_is_refused(count: st
     assert found.most_gpus == 64
     refused = placement_request(found, resource=RESOURCE, default_policy=PolicyName.PRESERVE)
     assert refused == Misfit(
-        ReasonClass.REFUSED, f"{RESOURCE} in container 'main': not a whole number below 1000"
+        MisfitKind.REJECTED, f"{RESOURCE} in container 'main': not a whole number below 1000"
     )
 
 

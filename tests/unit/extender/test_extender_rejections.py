@@ -9,8 +9,8 @@ from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.topology.catalogue import named
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.rejections import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
-from gputopo_extender.state.topologies import node_of
-from gputopo_extender.state.usage import Book
+from gputopo_extender.state.topologies import parse_node
+from gputopo_extender.state.usage import NodeUsage
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from objects import container_states, pod, topology_object
 
@@ -35,7 +35,7 @@ class World:
         self.now = 0.0
         self.made = 0
         self.ledger = Ledger(lambda: self.now)
-        self.ledger.put_topology(node_of(topology_object("n1", DGX)))
+        self.ledger.put_topology(parse_node(topology_object("n1", DGX)))
 
     def live(
         self, *, annotation: str | None = None, asks: tuple[str, ...] = (), **status: Any
@@ -67,7 +67,7 @@ class World:
 
     def away(self) -> str | None:
         book = self.ledger.book("n1")
-        assert isinstance(book, Book)
+        assert isinstance(book, NodeUsage)
         return book.away
 
 
@@ -205,6 +205,6 @@ def test_a_rejection_that_was_there_before_the_extender_is_not_counted() -> None
 def test_what_the_agent_says_of_itself_comes_first() -> None:
     world = World()
     document = topology_object("n1", DGX, away="Stopping")
-    world.ledger.put_topology(node_of(document))
+    world.ledger.put_topology(parse_node(document))
     world.live(**REJECTED)
     assert world.away() == "the node's agent is not ready: Stopping: the message"

@@ -8,16 +8,16 @@ from gputopo.api.names import RESOURCE
 from gputopo.placement.score import Candidate
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs import retries as module
-from gputopo_extender.verbs.evaluation import Answer, Evaluation, Misfit, ReasonClass
-from gputopo_extender.verbs.retries import ERRORS_SECONDS, LONGEST_WAIT_SECONDS, Retries
+from gputopo_extender.verbs.evaluation import Evaluation, Misfit, MisfitKind, NodeFit
+from gputopo_extender.verbs.retries import ERRORS_SECONDS, LONGEST_WAIT_SECONDS, FilterRetries
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from objects import pod
 from virtual_time import runner
 
-BUSY = Misfit(ReasonClass.BUSY, "too few free GPUs")
-SMALL = Misfit(ReasonClass.TOO_SMALL, "too few GPUs")
-ELSEWHERE = Misfit(ReasonClass.RESERVED_ELSEWHERE, "the pod is being bound to another node")
-UNOBSERVED = Misfit(ReasonClass.UNOBSERVED, "unobserved")
+BUSY = Misfit(MisfitKind.BUSY, "too few free GPUs")
+SMALL = Misfit(MisfitKind.TOO_SMALL, "too few GPUs")
+ELSEWHERE = Misfit(MisfitKind.RESERVED_ELSEWHERE, "the pod is being bound to another node")
+UNOBSERVED = Misfit(MisfitKind.UNOBSERVED, "unobserved")
 
 
 def record(name: str = "a", *, grouped: bool = False, node: str | None = None) -> PodView:
@@ -29,7 +29,7 @@ def record(name: str = "a", *, grouped: bool = False, node: str | None = None) -
     return found
 
 
-def evaluated(*answers: Answer) -> Evaluation:
+def evaluated(*answers: NodeFit) -> Evaluation:
     nodes = [f"n{number}" for number in range(len(answers))]
     return Evaluation(nodes, nodes, dict(zip(nodes, answers, strict=True)))
 
@@ -37,7 +37,7 @@ def evaluated(*answers: Answer) -> Evaluation:
 class Filter:
     """What filter does for one pod, with a ledger that changes at a given time."""
 
-    def __init__(self, retries: Retries, ledger: Ledger) -> None:
+    def __init__(self, retries: FilterRetries, ledger: Ledger) -> None:
         self.retries, self.ledger = retries, ledger
         self.evaluated = 0
 
@@ -64,7 +64,7 @@ class Filter:
 @pytest.fixture
 def filtered() -> Filter:
     ledger = Ledger()
-    return Filter(Retries(ledger), ledger)
+    return Filter(FilterRetries(ledger), ledger)
 
 
 FITS = Evaluation([], [], {"n0": Candidate(match=None, lost_mb_per_s=0)})  # type: ignore[arg-type]
@@ -110,7 +110,7 @@ def test_who_waits_for_other_pods_or_fits_is_answered_at_once(
 
 
 def test_processes_of_deleted_pods_are_named_at_once_also_to_groups(filtered: Filter) -> None:
-    deleted = evaluated(BUSY, Misfit(ReasonClass.DELETED_PODS, "GPUs in use by processes"))
+    deleted = evaluated(BUSY, Misfit(MisfitKind.DELETED_PODS, "GPUs in use by processes"))
     for waiting in (record(), record(grouped=True)):
         assert filtered(waiting, deleted, then=FITS, after=0.0) == (deleted, 0.0)
         reason = filtered.retries.reason(waiting, deleted)
@@ -141,20 +141,20 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def retries(clock: Clock) -> Retries:
+def retries(clock: Clock) -> FilterRetries:
     """Return the retries of a cluster where one pod of priority 0 runs."""
     ledger = Ledger()
     ledger.put_pod(record("live", node="n9"))
-    return Retries(ledger, clock)
+    return FilterRetries(ledger, clock)
 
 
-DELETED = evaluated(Misfit(ReasonClass.DELETED_PODS, "GPUs in use by processes"))
-LASTING = [DELETED, evaluated(BUSY), evaluated(Misfit(ReasonClass.AWAY, "not ready"))]
+DELETED = evaluated(Misfit(MisfitKind.DELETED_PODS, "GPUs in use by processes"))
+LASTING = [DELETED, evaluated(BUSY), evaluated(Misfit(MisfitKind.NOT_READY, "not ready"))]
 
 
 @pytest.mark.parametrize("found", LASTING)
 def test_a_pod_that_may_preempt_is_unschedulable_once_a_minute(
-    retries: Retries, clock: Clock, found: Evaluation
+    retries: FilterRetries, clock: Clock, found: Evaluation
 ) -> None:
     unschedulable = []
     for second in range(0, 200, 2):
@@ -169,7 +169,7 @@ def test_a_pod_that_may_preempt_is_unschedulable_once_a_minute(
     [record(), important(preemptionPolicy="Never"), important(priority=-1), important(priority=0)],
 )
 def test_a_pod_that_can_preempt_no_pod_gets_errors_without_limit(
-    retries: Retries, clock: Clock, waiting: PodView
+    retries: FilterRetries, clock: Clock, waiting: PodView
 ) -> None:
     for second in range(0, 700, 2):
         clock.now = second
@@ -182,14 +182,14 @@ def test_waiting_and_ended_pods_cannot_be_preempted(clock: Clock) -> None:
     ended = parse_gpu_pod(pod("ended", node="n1", phase="Failed"), RESOURCE)
     assert ended is not None
     ledger.put_pod(ended)
-    retries = Retries(ledger, clock)
+    retries = FilterRetries(ledger, clock)
     assert retries.reason(important(), DELETED) is not None
     clock.now = ERRORS_SECONDS
     assert retries.reason(important(), DELETED) is not None
 
 
 def test_the_minute_begins_again_where_the_pod_fitted_meanwhile(
-    retries: Retries, clock: Clock
+    retries: FilterRetries, clock: Clock
 ) -> None:
     assert retries.reason(important(), DELETED) is not None
     clock.now = ERRORS_SECONDS - 1
@@ -203,7 +203,7 @@ def test_the_minute_begins_again_where_the_pod_fitted_meanwhile(
 
 
 def test_the_oldest_errors_are_forgotten(
-    retries: Retries, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    retries: FilterRetries, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_MOST_REMEMBERED", 1)
     assert retries.reason(important("a"), DELETED) is not None

@@ -4,21 +4,21 @@ import pytest
 
 from gputopo.api.enums import PolicyName
 from gputopo.runtime.settings import SettingsError
-from gputopo_extender.settings import Settings
+from gputopo_extender.settings import ExtenderSettings
 
 
 def test_defaults_listen_on_loopback_for_verbs_and_everywhere_for_probes() -> None:
-    settings = Settings.load([], {})
+    settings = ExtenderSettings.load([], {})
     assert (settings.verbs_host, settings.verbs_port) == ("127.0.0.1", 8888)
     assert (settings.probes_host, settings.probes_port) == ("0.0.0.0", 8889)  # noqa: S104
 
 
 def test_the_policy_is_preserve_where_none_is_given_and_an_unknown_one_is_refused() -> None:
-    assert Settings.load([], {}).default_policy is PolicyName.PRESERVE
+    assert ExtenderSettings.load([], {}).default_policy is PolicyName.PRESERVE
     with pytest.raises(SettingsError, match=r"--default-policy .*'best'.*'TopoAware'.*'Preserve'"):
-        Settings.load([], {"GPUTOPO_EXTENDER_DEFAULT_POLICY": "best"})
+        ExtenderSettings.load([], {"GPUTOPO_EXTENDER_DEFAULT_POLICY": "best"})
 
 
 @pytest.mark.parametrize("policy", list(PolicyName))
 def test_every_policy_may_be_that_of_pods_that_name_none(policy: PolicyName) -> None:
-    assert Settings.load([f"--default-policy={policy}"], {}).default_policy is policy
+    assert ExtenderSettings.load([f"--default-policy={policy}"], {}).default_policy is policy

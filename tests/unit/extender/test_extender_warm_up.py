@@ -13,12 +13,12 @@ from gputopo.api.enums import PolicyName
 from gputopo.placement.model import PlacementRequest
 from gputopo.topology.catalogue import named
 from gputopo_extender.state.ledger import Ledger
-from gputopo_extender.state.topologies import Unreadable, node_of
-from gputopo_extender.state.usage import State
+from gputopo_extender.state.topologies import UnreadableTopology, parse_node
+from gputopo_extender.state.usage import NodeState
 from gputopo_extender.verbs import warm_up as warmup
-from gputopo_extender.verbs.evaluation import Answer, Known, answers_of
-from gputopo_extender.verbs.evaluation_cache import Answers
-from gputopo_extender.verbs.warm_up import WarmUp
+from gputopo_extender.verbs.evaluation import AnyNodeState, NodeFit, evaluate_states
+from gputopo_extender.verbs.evaluation_cache import EvaluationCache
+from gputopo_extender.verbs.warm_up import TableWarmUp
 from objects import topology_object
 
 
@@ -30,13 +30,13 @@ class Recorder:
         self.broken_for = 0
 
     def __call__(
-        self, states: AbstractSet[Known], request: PlacementRequest
-    ) -> dict[Hashable, Answer]:
-        gpus = [len(each.structure.gpus) for each in states if isinstance(each, State)]
+        self, states: AbstractSet[AnyNodeState], request: PlacementRequest
+    ) -> dict[Hashable, NodeFit]:
+        gpus = [len(each.structure.gpus) for each in states if isinstance(each, NodeState)]
         self.built.append((gpus[0], request.size))
         if gpus[0] == self.broken_for:
             raise ArithmeticError("no such table")
-        return answers_of(states, request)
+        return evaluate_states(states, request)
 
     def has(self, gpus: int) -> bool:
         return [size for there, size in self.built if there == gpus] == [*range(1, gpus + 1)]
@@ -44,10 +44,10 @@ class Recorder:
 
 @asynccontextmanager
 async def warming(
-    ledger: Ledger, recorder: Callable[..., dict[Hashable, Answer]]
+    ledger: Ledger, recorder: Callable[..., dict[Hashable, NodeFit]]
 ) -> AsyncIterator[None]:
-    answers = Answers(recorder, patience_seconds=60.0, on_worked_out=lambda _: None)
-    task = asyncio.create_task(WarmUp(ledger, answers, PolicyName.PRESERVE).run())
+    answers = EvaluationCache(recorder, patience_seconds=60.0, on_worked_out=lambda _: None)
+    task = asyncio.create_task(TableWarmUp(ledger, answers, PolicyName.PRESERVE).run())
     try:
         yield
     finally:
@@ -60,7 +60,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def put(ledger: Ledger, node: str, server: str) -> None:
-    ledger.put_topology(node_of(topology_object(node, named(server, node=node))))
+    ledger.put_topology(parse_node(topology_object(node, named(server, node=node))))
 
 
 async def _holds(condition: Callable[[], bool]) -> bool:
@@ -74,7 +74,7 @@ async def test_each_structure_is_warmed_once_for_every_ring_also_when_it_appears
     ledger, recorder = Ledger(), Recorder()
     put(ledger, "n1", "dgx1-v100")
     put(ledger, "n2", "dgx1-v100")
-    ledger.put_topology(Unreadable("n3", "broken"))
+    ledger.put_topology(UnreadableTopology("n3", "broken"))
     async with warming(ledger, recorder):
         await until(lambda: _holds(lambda: recorder.has(8)))
         put(ledger, "n4", "summit")
