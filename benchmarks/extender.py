@@ -21,7 +21,7 @@ from benchmarks.measure import Timing, joined, milliseconds, timed
 from benchmarks.options import Options
 from benchmarks.table import show
 from benchmarks.verbs import NothingToDecide, fleet_of, verbs_on
-from gputopo.wire.extender import ExtenderArgs
+from gputopo_extender.protocol import ExtenderArgs
 from gputopo_extender.verbs.handlers import Verbs
 
 NODES: Final = 5_000

@@ -13,12 +13,12 @@ from gputopo.api.names import (
     RESOURCE,
     SENSITIVITY_ANNOTATION,
 )
-from gputopo.topology.catalogue import named
+from gputopo.api.topology import to_spec
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
-from gputopo.topology.published import to_spec
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.topologies import parse_node
 from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_topologies.catalogue import named
 
 STRUCTURES: Final = ("dgx1-v100", "dgx1-p100", "dgx-a100", "dgx-h100", "pcie-8gpu")
 """Nodes of 8 GPUs; node i is of the i-th kind, in turn."""

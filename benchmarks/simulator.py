@@ -7,12 +7,12 @@ from typing import Final
 from benchmarks.fleet import STRUCTURES
 from benchmarks.options import Options
 from benchmarks.table import show
-from gputopo.topology.catalogue import named
 from gputopo.topology.model import NodeTopology
 from gputopo_cli.synergy.setup import Course, stage
 from gputopo_simulate.mapa.generate import Mix, generate
 from gputopo_simulate.mapa.run import Settings
 from gputopo_simulate.mapa.run import run as simulate
+from gputopo_topologies.catalogue import named
 
 _ARRIVALS_PER_NODE: Final = 0.18
 """About what nodes of 8 GPUs can serve of the paper's jobs: queues form, and empty again."""

@@ -3,11 +3,11 @@
 from typing import Any
 
 from benchmarks.fleet import filled_ledger
-from gputopo.api.enums import PolicyName
 from gputopo.api.names import RESOURCE
-from gputopo.wire.extender import ExtenderArgs, filter_result
+from gputopo.placement.model import PolicyName
 from gputopo_extender.cluster import UnansweredError
 from gputopo_extender.fencing.binding_writer import BindingWriter
+from gputopo_extender.protocol import ExtenderArgs, filter_result
 from gputopo_extender.settings import ExtenderSettings
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision

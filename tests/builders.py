@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping
 from itertools import combinations
 
-from gputopo.api.enums import Ancestor, LinkKind
 from gputopo.topology.model import (
+    Ancestor,
     Gpu,
     GpuIndex,
     GpuMask,
     GpuUuid,
     Link,
+    LinkKind,
     NodeTopology,
     NumaNode,
     mask_of,

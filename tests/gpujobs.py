@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gputopo.api.annotations import GpusAnnotation, PlacementAnnotation
-from gputopo.api.enums import PatternKind, PolicyName
 from gputopo.api.names import (
     API_VERSION,
     GPUS_ANNOTATION,
@@ -13,6 +12,8 @@ from gputopo.api.names import (
     RESOURCE,
     SCHEDULER_NAME,
 )
+from gputopo.patterns.model import PatternKind
+from gputopo.placement.model import PolicyName
 
 Document = dict[str, Any]
 

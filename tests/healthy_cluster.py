@@ -12,8 +12,8 @@ from typing import Any
 from canned_api import CannedApi
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
-from gputopo.topology import catalogue
-from gputopo.topology.published import to_spec
+from gputopo.api.topology import to_spec
+from gputopo_topologies import catalogue
 
 Document = dict[str, Any]
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gputopo.api.names import API_VERSION, RESOURCE, SCHEDULER_NAME
+from gputopo.api.topology import to_spec
 from gputopo.topology.model import NodeTopology
-from gputopo.topology.published import to_spec
 
 Document = dict[str, Any]
 

@@ -9,9 +9,10 @@ from typing import TypeAlias
 
 import networkx as nx
 
-from gputopo.api.enums import Ancestor, LinkKind, PatternKind, PolicyName
+from gputopo.patterns.model import PatternKind
 from gputopo.patterns.table import EmbeddingTable
-from gputopo.topology.model import NodeTopology
+from gputopo.placement.model import PolicyName
+from gputopo.topology.model import Ancestor, LinkKind, NodeTopology
 
 Hardware: TypeAlias = "nx.Graph[int]"
 MAPA = Path(__file__).parent / "data" / "mapa"

@@ -25,7 +25,7 @@ import yaml
 
 from apiserver import ONE_GPU, PODS, TOPOLOGIES, ApiServer, free_ports, process
 from extender_world import uuids_of
-from gputopo.topology.catalogue import named
+from gputopo_topologies.catalogue import named
 from helmchart import Helm, find
 from objects import Document, topology_object
 

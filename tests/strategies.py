@@ -3,9 +3,8 @@
 from hypothesis import strategies as st
 
 from builders import DOUBLE, PCIE, SINGLE, Sort, node
-from gputopo.api.enums import LinkKind, PatternKind
-from gputopo.patterns.model import Pattern, PatternEdge, build, custom
-from gputopo.topology.model import GpuMask, NodeTopology, indices_of, mask_of
+from gputopo.patterns.model import Pattern, PatternEdge, PatternKind, build, custom
+from gputopo.topology.model import GpuMask, LinkKind, NodeTopology, indices_of, mask_of
 
 V100_LINKS: tuple[Sort, ...] = (DOUBLE, SINGLE, PCIE)
 OTHER_LINKS: tuple[Sort, ...] = (

@@ -4,8 +4,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from gputopo.api.enums import PolicyName
 from gputopo.api.names import RESOURCE
+from gputopo.placement.model import PolicyName
 from gputopo.runtime.settings import Port, ProgramSettings, Seconds
 
 

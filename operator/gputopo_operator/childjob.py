@@ -4,7 +4,6 @@ import copy
 from typing import Any, Final
 
 from gputopo.api.annotations import PodRequest, format_request
-from gputopo.api.enums import Sensitivity
 from gputopo.api.names import (
     API_VERSION,
     CUDA_VISIBLE_DEVICES,
@@ -15,7 +14,7 @@ from gputopo.api.names import (
 )
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUProfileSpec
 from gputopo.errors import InvalidInputError
-from gputopo.sensitivity.resolve import resolve
+from gputopo.sensitivity.resolve import Sensitivity, resolve
 from gputopo_operator.model import GpuJob, Object, Rules
 from gputopo_operator.reading import QUEUE_LABEL
 
@@ -122,7 +121,7 @@ def _template(
     _refuse_what_is_ours(metadata, pod, rules)
     request = PodRequest(
         pattern=spec.communication.pattern,
-        edges=tuple(spec.communication.edges),
+        edges=tuple(edge.to_pattern_edge() for edge in spec.communication.edges),
         sensitivity=stated_sensitivity(spec, profile),
         policy=spec.placement.policy,
     )

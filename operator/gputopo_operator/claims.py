@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from gputopo.api.enums import Sensitivity
 from gputopo.api.v1alpha1 import Condition, GPUJobSpec, JobFailures, JobPlacement
+from gputopo.sensitivity.resolve import Sensitivity
 from gputopo_operator.conditions import (
     ACCEPTED,
     COMPLETE,

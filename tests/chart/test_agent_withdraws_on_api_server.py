@@ -8,12 +8,12 @@ from lightkube import AsyncClient, KubeConfig
 
 from apiserver import TOPOLOGIES, ApiServer
 from gputopo.api.names import RESOURCE
-from gputopo.topology.catalogue import named
 from gputopo_deviceplugin.kube import ApiServer as AgentsApiServer
 from gputopo_deviceplugin.pods import PodsVersion
 from gputopo_deviceplugin.report.publisher import TopologyPublisher
 from gputopo_deviceplugin.report.status import Observed, Serving, observed_gpus
 from gputopo_deviceplugin.state import NodeHardware
+from gputopo_topologies.catalogue import named
 
 NODE = "withdrawn"
 TOPOLOGY = named("dgx1-v100", node=NODE)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gputopo.api.enums import PolicyName
+from gputopo.placement.model import PolicyName
 from helmchart import CHART, Helm, HelmError
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())

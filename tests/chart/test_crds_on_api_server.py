@@ -9,10 +9,11 @@ import pytest
 import yaml
 
 from apiserver import JOBS, PROFILES, TOPOLOGIES, ApiServer
-from gputopo.api.enums import PatternKind, PolicyName
+from gputopo.api.topology import to_spec
 from gputopo.api.v1alpha1 import GPUJobSpec
-from gputopo.topology.catalogue import named, names
-from gputopo.topology.published import to_spec
+from gputopo.patterns.model import PatternKind
+from gputopo.placement.model import PolicyName
+from gputopo_topologies.catalogue import named, names
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TEMPLATE = {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}

@@ -18,9 +18,9 @@ from apiserver import ONE_GPU, PODS, TOPOLOGIES, ApiServer, service_account
 from command_line import Done, process
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION
-from gputopo.topology import catalogue
-from gputopo.topology.published import to_spec
+from gputopo.api.topology import to_spec
 from gputopo_cli.cluster.doctor.installation import POLICIES
+from gputopo_topologies import catalogue
 from helmchart import CHART, Helm
 
 SYSTEM = "/api/v1/namespaces/gputopo-system"

@@ -22,8 +22,8 @@ from agent_without_sockets import AgentInProcess, PluginInProcess, PodsOfApiServ
 from agent_world import annotation_of, pod_document
 from device_manager import AdmissionRefusedError, DeviceManager
 from effort import LONG
-from gputopo.topology.catalogue import named
 from gputopo_deviceplugin.report.status import observed_gpus
+from gputopo_topologies.catalogue import named
 from lives_of_pods import Pod, Shape, shapes
 from virtual_time import runner
 

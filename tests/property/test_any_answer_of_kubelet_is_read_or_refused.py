@@ -17,13 +17,13 @@ from device_manager import DeviceManager
 from effort import fuzzed, tried
 from gputopo.api.names import RESOURCE
 from gputopo.api.v1alpha1 import GPUTopologyStatus
-from gputopo.topology.catalogue import named
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.identify import AdmissionRejection, ListedPod, PreferenceRequest
 from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesClient, PodResourcesError
 from gputopo_deviceplugin.kubelet.podresources import api_pb2 as api
 from gputopo_deviceplugin.pods import PodsVersion
 from gputopo_deviceplugin.report.status import STOPPING, Observed, observed_gpus, status_of
+from gputopo_topologies.catalogue import named
 from raw_kubelet import RawKubelet, garbage, raw_kubelet, spoiled
 
 TOPOLOGY = named("dgx1-v100", node="n1")

@@ -13,8 +13,8 @@ from hypothesis import given, settings, strategies
 
 from effort import fuzzed, tried
 from fakenvml.build import build_library
+from gputopo.api.topology import from_spec, to_spec
 from gputopo.api.v1alpha1 import GPUTopologyStatus
-from gputopo.topology.published import from_spec, to_spec
 from gputopo_deviceplugin.gpus import nvml, session
 from gputopo_deviceplugin.pods import PodsVersion
 from gputopo_deviceplugin.report.status import Observed, observed_gpus, serving_of, status_of

@@ -15,13 +15,13 @@ from agent_without_sockets import AgentInProcess, PodsOfApiServer
 from agent_world import annotation_of, pod_document
 from device_manager import DeviceManager
 from effort import fuzzed, tried
-from gputopo.topology.catalogue import named
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 from gputopo_deviceplugin.kubelet.v1beta1.api_pb2_grpc import (
     DevicePluginServicer,
     add_DevicePluginServicer_to_server,
 )
 from gputopo_deviceplugin.pods import PodKey
+from gputopo_topologies.catalogue import named
 from raw_kubelet import spoiled
 
 TOPOLOGY = named("dgx1-v100", node="n1")

@@ -15,9 +15,9 @@ from agent_world import annotation_of, pod_document
 from device_manager import DeviceManager
 from effort import fuzzed, tried
 from gputopo.api.names import RESOURCE
-from gputopo.topology.catalogue import named
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 from gputopo_deviceplugin.pods import record_of
+from gputopo_topologies.catalogue import named
 from virtual_time import runner
 
 TOPOLOGY = named("dgx1-v100", node="n1")

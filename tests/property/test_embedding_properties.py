@@ -7,16 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import Sort, gpus, node, relabelled
-from gputopo.api.enums import LinkKind, PatternKind
 from gputopo.bandwidth.effective import effective_table
 from gputopo.bandwidth.preserved import preserved_mb_per_s, preserved_table
 from gputopo.patterns.bound import bounds
 from gputopo.patterns.embedding import embeddings
 from gputopo.patterns.graph import link_weights
 from gputopo.patterns.improve import improved_embeddings
-from gputopo.patterns.model import Pattern, build, custom
+from gputopo.patterns.model import Pattern, PatternKind, build, custom
 from gputopo.patterns.subsets import gpu_masks, positions_of, rows_by_mask, subsets
-from gputopo.topology.model import NodeTopology, indices_of
+from gputopo.topology.model import LinkKind, NodeTopology, indices_of
 from oracle import Edges, best, hardware, pattern_edges, preserved, row_of, speeds
 from strategies import custom_edges, patterns, topologies
 

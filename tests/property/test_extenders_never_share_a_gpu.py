@@ -19,14 +19,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from builders import DOUBLE, node
-from gputopo.api.enums import PolicyName
 from gputopo.api.names import CALLED_OFF_ANNOTATION, GPUS_ANNOTATION, RESOURCE
-from gputopo.placement.model import PlacementRequest
-from gputopo.wire.extender import ExtenderBindingArgs
+from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo_extender.cluster import RefusedError, UnansweredError
 from gputopo_extender.fencing.binding_writer import BindingWriter
 from gputopo_extender.fencing.fence import ClaimFence
 from gputopo_extender.leases import Claimed
+from gputopo_extender.protocol import ExtenderBindingArgs
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger

@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from builders import DOUBLE, PCIE, SINGLE, Sort
-from gputopo.api.enums import Ancestor, LinkKind
 from gputopo.bandwidth.models import PHYSICAL
 from gputopo.patterns.model import Pattern, all_to_all, chain, ring, ring_tree, star, tree
 from gputopo.patterns.subsets import gpu_masks, subsets
 from gputopo.patterns.table import EmbeddingTable
-from gputopo.topology.model import Link, NodeTopology, indices_of
+from gputopo.topology.model import Ancestor, Link, LinkKind, NodeTopology, indices_of
 from gputopo.topology.rates import link_rate_mb_per_s
 from strategies import topologies
 

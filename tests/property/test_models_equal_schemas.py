@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from crd_schemas import broken, instances, of_crd, of_model, root_schema
+from gputopo.api.topology import to_spec
 from gputopo.api.v1alpha1 import (
     GPUJobSpec,
     GPUJobStatus,
@@ -17,8 +18,7 @@ from gputopo.api.v1alpha1 import (
     GPUTopologySpec,
     GPUTopologyStatus,
 )
-from gputopo.topology.catalogue import named, names
-from gputopo.topology.published import to_spec
+from gputopo_topologies.catalogue import named, names
 
 PARTS: dict[str, tuple[type[BaseModel], str, str]] = {
     "GPUJob.spec": (GPUJobSpec, "gpujobs", "spec"),

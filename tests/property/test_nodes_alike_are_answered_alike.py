@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 from benchmarks.verbs import verbs_on
 from builders import DOUBLE, SINGLE, node
 from gputopo.api.annotations import GpusAnnotation
-from gputopo.api.enums import PolicyName
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
-from gputopo.placement.model import Match, NoFit, PlacementRequest
+from gputopo.placement.model import Match, NoFit, PlacementRequest, PolicyName
 from gputopo.placement.place import place
 from gputopo.placement.score import Candidate, score_nodes
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
-from gputopo.wire.extender import ExtenderArgs
+from gputopo_extender.protocol import ExtenderArgs
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.topologies import UnreadableTopology, parse_node
 from gputopo_extender.state.usage import NodeUsage

@@ -7,11 +7,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from builders import relabelled
-from gputopo.api.enums import PolicyName
 from gputopo.bandwidth.models import MODELS
 from gputopo.bandwidth.preserved import preserved_mb_per_s
 from gputopo.patterns.model import ring
-from gputopo.placement.model import Match, NoFit, PlacementRequest
+from gputopo.placement.model import Match, NoFit, PlacementRequest, PolicyName
 from gputopo.placement.place import place, ranking
 from gputopo.placement.score import Candidate, score_nodes
 from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology, indices_of, mask_of

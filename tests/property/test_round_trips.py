@@ -14,16 +14,18 @@ from gputopo.api.annotations import (
     parse_placement,
     parse_request,
 )
-from gputopo.api.enums import PatternKind, PolicyName, Sensitivity
 from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
-from gputopo.api.v1alpha1 import Edge, GPUTopologySpec
+from gputopo.api.quantity import format_bytes, parse_bytes
+from gputopo.api.topology import from_spec, to_spec
+from gputopo.api.v1alpha1 import GPUTopologySpec
+from gputopo.patterns.model import PatternEdge, PatternKind
+from gputopo.placement.model import PolicyName
+from gputopo.sensitivity.resolve import Sensitivity
 from gputopo.topology.model import NodeTopology
-from gputopo.topology.published import from_spec, to_spec
-from gputopo.topology.quantity import format_bytes, parse_bytes
 from strategies import topologies
 
 ranks = st.integers(0, 15)
-edges = st.builds(Edge, from_=ranks, to=ranks, weight=st.integers(1, 1000))
+edges = st.builds(PatternEdge, ranks, ranks, st.integers(1, 1000))
 policies = st.sampled_from(list(PolicyName))
 sensitivities = st.sampled_from(list(Sensitivity))
 names = st.text(string.ascii_lowercase + string.digits + "-.", min_size=1, max_size=63)

@@ -8,13 +8,13 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputopo.api.enums import PolicyName
 from gputopo.patterns.model import all_to_all, ring
-from gputopo.topology.catalogue import named
+from gputopo.placement.model import PolicyName
 from gputopo.topology.model import NodeTopology
 from gputopo_simulate.mapa.model import FinishedJob, Queueing, Result, SimulatedJob
 from gputopo_simulate.mapa.run import Settings, run
 from gputopo_simulate.mapa.timelaw import ByBandwidth, FixedService
+from gputopo_topologies.catalogue import named
 
 KINDS = ("dgx1-v100", "summit", "pcie-8gpu")
 

@@ -15,9 +15,9 @@ import pytest
 from aiohttp import ClientSession, ClientTimeout
 
 from extender_world import QUICK, Extender
-from gputopo.topology.catalogue import named
 from gputopo_extender.server import running
 from gputopo_extender.settings import ExtenderSettings
+from gputopo_topologies.catalogue import named
 from objects import pod, topology_object
 from small_api import LEASES, PODS, TOPOLOGIES, SmallApi, serving
 from wire_fuzz import bodies

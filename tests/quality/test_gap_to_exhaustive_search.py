@@ -6,7 +6,6 @@ from functools import cache
 
 import pytest
 
-from gputopo.api.enums import PatternKind
 from gputopo.bandwidth.models import MODELS
 from gputopo.patterns.bound import bounds
 from gputopo.patterns.embedding import embeddings
@@ -16,6 +15,7 @@ from gputopo.patterns.improve import improved_embeddings
 from gputopo.patterns.model import (
     Pattern,
     PatternEdge,
+    PatternKind,
     all_to_all,
     chain,
     custom,
@@ -27,8 +27,8 @@ from gputopo.patterns.model import (
 from gputopo.patterns.plan import plan
 from gputopo.placement.model import Match, PlacementRequest
 from gputopo.placement.place import place
-from gputopo.topology.catalogue import named
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of, mask_of
+from gputopo_topologies.catalogue import named
 from oracle import Exhaustive, Hardware, hardware, heaviest_tree, longest_ring, pattern_edges
 
 Search = Callable[[Hardware, Iterable[int]], int]

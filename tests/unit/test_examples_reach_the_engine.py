@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gputopo.api.enums import PolicyName
 from gputopo.api.names import RESOURCE
 from gputopo.patterns.model import Pattern, PatternEdge, chain, custom, ring, star
-from gputopo.placement.model import PlacementRequest
+from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo_extender.verbs.request import placement_request
 from gputopo_kube.pods import parse_gpu_pod
 from gputopo_operator.childjob import child_job

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Final
 
-from gputopo.api.enums import Ancestor, LinkKind
-from gputopo.topology.boards import pcie_version_beside
-from gputopo.topology.catalogue import named, names
-from gputopo.topology.model import Gpu, GpuIndex, NodeTopology, TopologyError
+from gputopo.topology.model import Ancestor, Gpu, GpuIndex, LinkKind, NodeTopology, TopologyError
+from gputopo.topology.rates import pcie_version_beside
+from gputopo_topologies.catalogue import named, names
 
 DRIVER_VERSION: Final = "550.54.15"
 _LANES: Final = 16

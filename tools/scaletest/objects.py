@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from gputopo.api.names import API_VERSION, RESOURCE
+from gputopo.api.topology import to_spec
 from gputopo.api.v1alpha1 import GPUTopologyStatus, ObservedGpu
-from gputopo.topology.catalogue import named
-from gputopo.topology.published import to_spec
+from gputopo_topologies.catalogue import named
 
 Object = dict[str, Any]
 

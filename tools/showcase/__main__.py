@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from gputopo.api.enums import LinkKind
 from gputopo.api.names import JOB_LABEL
+from gputopo.topology.model import LinkKind
 from localcluster.settings import CLONE
 from showcase import install
 from showcase.kubectl import Kubectl, KubectlError, Object, wait_for

@@ -4,12 +4,14 @@ import random
 import time
 from dataclasses import dataclass
 
-from gputopo.api.enums import PatternKind, PolicyName, Sensitivity
 from gputopo.api.names import (
     PATTERN_ANNOTATION,
     POLICY_ANNOTATION,
     SENSITIVITY_ANNOTATION,
 )
+from gputopo.patterns.model import PatternKind
+from gputopo.placement.model import PolicyName
+from gputopo.sensitivity.resolve import Sensitivity
 from soaktest import manifests
 from soaktest.client import AwayError, Client, Object, RefusedError
 from soaktest.follow import Follower

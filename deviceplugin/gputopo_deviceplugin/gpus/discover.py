@@ -4,8 +4,16 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Final
 
-from gputopo.api.enums import Ancestor, LinkKind
-from gputopo.topology.model import Gpu, GpuIndex, GpuUuid, Link, NodeTopology, NumaNode
+from gputopo.topology.model import (
+    Ancestor,
+    Gpu,
+    GpuIndex,
+    GpuUuid,
+    Link,
+    LinkKind,
+    NodeTopology,
+    NumaNode,
+)
 from gputopo.topology.rates import (
     NVLINK_MB_PER_S,
     PCIE_LANES,

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from gputopo.api.topology import from_spec, to_spec
 from gputopo.api.v1alpha1 import GPUTopologySpec
 from gputopo.runtime.log import fields
 from gputopo.topology.model import NodeTopology, TopologyError
-from gputopo.topology.published import from_spec, to_spec
 from gputopo_deviceplugin.statefile import StateFile
 
 _log = logging.getLogger(__name__)

@@ -8,10 +8,10 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from gputopo.api.topology import to_spec
 from gputopo.runtime.log import fields
 from gputopo.runtime.messages import first_error
 from gputopo.topology.model import NodeTopology, NumaNode, TopologyError
-from gputopo.topology.published import to_spec
 from gputopo_deviceplugin.gpus.discover import discover
 from gputopo_deviceplugin.gpus.nvml import Nvml, NvmlError, XidListener
 from gputopo_deviceplugin.gpus.readings import NvmlSnapshot, XidEvent

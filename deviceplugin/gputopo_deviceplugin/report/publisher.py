@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 from pydantic import ValidationError
 
+from gputopo.api.topology import from_spec, to_spec
 from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus
 from gputopo.runtime.log import fields
 from gputopo.topology.model import NodeTopology, TopologyError
-from gputopo.topology.published import from_spec, to_spec
 from gputopo_deviceplugin.kube import ApiServerError, Document
 from gputopo_deviceplugin.report.status import Observed, Serving, status_of, withdrawn
 from gputopo_deviceplugin.state import NodeHardware

@@ -16,7 +16,7 @@ from gputopo.api.v1alpha1 import Uuid
 from gputopo.errors import InvalidInputError
 from gputopo.runtime.messages import first_error
 from gputopo.topology.model import GpuUuid
-from gputopo.wire.extender import ObjectName
+from gputopo_extender.protocol import ObjectName
 
 _Text = Annotated[str, Field(min_length=1)]
 _Version = Annotated[str, Field(pattern=r"^[0-9]{1,19}$")]

@@ -7,10 +7,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from gputopo.api.names import READY_CONDITION
+from gputopo.api.topology import from_spec
 from gputopo.api.v1alpha1 import Condition, GPUTopologySpec, GPUTopologyStatus, ObservedGpu
 from gputopo.runtime.messages import first_error
 from gputopo.topology.model import GpuIndex, GpuMask, GpuUuid, NodeTopology, TopologyError, mask_of
-from gputopo.topology.published import from_spec
 
 _LONGEST_REASON = 160
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from gputopo.errors import InvalidInputError
 from gputopo.runtime.log import fields
 from gputopo.runtime.messages import first_error
-from gputopo.wire.extender import ExtenderArgs, ExtenderBindingArgs, ExtenderPreemptionArgs
+from gputopo_extender.protocol import ExtenderArgs, ExtenderBindingArgs, ExtenderPreemptionArgs
 from gputopo_extender.verbs.evaluation_cache import TablesNotReadyError
 from gputopo_extender.verbs.handlers import Readiness, Verbs
 from gputopo_extender.verbs.metrics import Metrics

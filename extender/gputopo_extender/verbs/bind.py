@@ -9,12 +9,11 @@ import asyncio
 from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
-from gputopo.api.enums import PolicyName
-from gputopo.placement.model import PlacementRequest
-from gputopo.wire.extender import ExtenderBindingArgs
+from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo_extender.cluster import RefusedError, UnansweredError
 from gputopo_extender.fencing.binding_writer import BindingWriter, BindOutcome, BindResult
 from gputopo_extender.pods import newer
+from gputopo_extender.protocol import ExtenderBindingArgs
 from gputopo_extender.state.claim import Claim, ClaimsError
 from gputopo_extender.state.decision import Decision, decide
 from gputopo_extender.state.ledger import Ledger

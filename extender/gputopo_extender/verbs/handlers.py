@@ -5,10 +5,9 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from gputopo.api.enums import PolicyName
-from gputopo.placement.model import PlacementRequest
+from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.runtime.log import fields
-from gputopo.wire.extender import (
+from gputopo_extender.protocol import (
     ExtenderArgs,
     ExtenderBindingArgs,
     ExtenderPreemptionArgs,

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gputopo.placement.score import Candidate, score_nodes
-from gputopo.wire.extender import Victims
+from gputopo_extender.protocol import Victims
 from gputopo_extender.verbs.evaluation import NodeFit
 
 

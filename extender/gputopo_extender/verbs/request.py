@@ -4,10 +4,9 @@ Every verb calls it. A pod that cannot be placed on any node is rejected with th
 """
 
 from gputopo.api.annotations import AnnotationError, PodRequest, parse_request
-from gputopo.api.enums import PatternKind, PolicyName
-from gputopo.api.names import EDGES_ANNOTATION, MAX_GPUS_PER_POD, PATTERN_ANNOTATION
-from gputopo.patterns.model import Pattern, PatternError, build
-from gputopo.placement.model import PlacementRequest
+from gputopo.api.names import EDGES_ANNOTATION, PATTERN_ANNOTATION
+from gputopo.patterns.model import MAX_GPUS_PER_POD, Pattern, PatternError, PatternKind, build
+from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.sensitivity.resolve import resolve
 from gputopo_extender.pods import gpu_keepers, rejection
 from gputopo_extender.verbs.evaluation import Misfit, MisfitKind

@@ -8,10 +8,8 @@ import logging
 import time
 from typing import Final
 
-from gputopo.api.enums import PatternKind, PolicyName
-from gputopo.api.names import MAX_GPUS_PER_POD
-from gputopo.patterns.model import build
-from gputopo.placement.model import PlacementRequest
+from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternKind, build
+from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.runtime.log import fields
 from gputopo.topology.model import NodeTopology
 from gputopo_extender.state.ledger import Ledger

@@ -13,7 +13,6 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
-from gputopo.api.enums import PatternKind, PolicyName, Sensitivity
 from gputopo.api.names import (
     EDGES_ANNOTATION,
     GPUS_ANNOTATION,
@@ -24,7 +23,10 @@ from gputopo.api.names import (
 )
 from gputopo.api.v1alpha1 import Edge, Uuid
 from gputopo.errors import InvalidInputError
+from gputopo.patterns.model import PatternEdge, PatternKind
+from gputopo.placement.model import PolicyName
 from gputopo.runtime.messages import first_error, quoted
+from gputopo.sensitivity.resolve import Sensitivity
 
 
 class AnnotationError(InvalidInputError):
@@ -36,7 +38,7 @@ class PodRequest:
     """What a pod's annotations ask for; absent annotations have their defaults."""
 
     pattern: PatternKind = PatternKind.RING
-    edges: tuple[Edge, ...] = ()
+    edges: tuple[PatternEdge, ...] = ()
     sensitivity: Sensitivity = Sensitivity.AUTO
     policy: PolicyName | None = None
 
@@ -112,7 +114,7 @@ def format_request(request: PodRequest) -> dict[str, str]:
         SENSITIVITY_ANNOTATION: request.sensitivity.value,
     }
     if request.edges:
-        edges = [edge.to_json() for edge in request.edges]
+        edges = [{"from": edge.a, "to": edge.b, "weight": edge.weight} for edge in request.edges]
         annotations[EDGES_ANNOTATION] = json.dumps(edges, separators=(",", ":"))
     if request.policy is not None:
         annotations[POLICY_ANNOTATION] = request.policy.value
@@ -148,7 +150,7 @@ def _word(annotations: Mapping[str, str], name: str, words: type[_Word]) -> _Wor
         raise AnnotationError(f"{name}: {quoted(value)} is not one of {allowed}") from None
 
 
-def _edges(annotations: Mapping[str, str], pattern: PatternKind) -> tuple[Edge, ...]:
+def _edges(annotations: Mapping[str, str], pattern: PatternKind) -> tuple[PatternEdge, ...]:
     text = annotations.get(EDGES_ANNOTATION)
     if pattern is not PatternKind.CUSTOM:
         if text is not None:
@@ -159,7 +161,7 @@ def _edges(annotations: Mapping[str, str], pattern: PatternKind) -> tuple[Edge, 
     if text is None:
         raise AnnotationError(f"{EDGES_ANNOTATION}: required with {PATTERN_ANNOTATION}=Custom")
     try:
-        edges = tuple(_EDGES.validate_json(text, strict=True))
+        edges = tuple(edge.to_pattern_edge() for edge in _EDGES.validate_json(text, strict=True))
     except ValidationError as error:
         raise AnnotationError(
             f"{EDGES_ANNOTATION}: {first_error(error)}; allowed is a JSON list of "

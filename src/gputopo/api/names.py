@@ -42,5 +42,3 @@ CUDA_VISIBLE_DEVICES: Final = "CUDA_VISIBLE_DEVICES"
 
 HIDING_VALUES: Final = frozenset({"", "void", "none", "-1"})
 """Values with which a container without GPUs hides the GPUs that its image asks for."""
-
-MAX_GPUS_PER_POD: Final = 16

@@ -10,8 +10,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from gputopo.api.enums import Ancestor, LinkKind, PatternKind, PolicyName, Sensitivity
-from gputopo.api.names import MAX_GPUS_PER_POD
+from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternEdge, PatternKind
+from gputopo.placement.model import PolicyName
+from gputopo.sensitivity.resolve import Sensitivity
+from gputopo.topology.model import Ancestor, LinkKind
 
 
 class _Model(BaseModel):
@@ -133,6 +135,10 @@ class Edge(_Model):
     from_: Annotated[int, Field(alias="from", ge=0, lt=MAX_GPUS_PER_POD)]
     to: Annotated[int, Field(ge=0, lt=MAX_GPUS_PER_POD)]
     weight: Annotated[int, Field(ge=1, le=1000)] = 1
+
+    def to_pattern_edge(self) -> PatternEdge:
+        """Return the edge as a pattern takes it."""
+        return PatternEdge(self.from_, self.to, self.weight)
 
 
 class Communication(_Model):

@@ -13,10 +13,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gputopo.api.enums import Ancestor, LinkKind
 from gputopo.topology.hierarchy import blocks
-from gputopo.topology.model import MAX_INDEX, GpuIndex, GpuMask, Link, NodeTopology
-from gputopo.topology.rates import PCIE_LANES, link_rate_mb_per_s
+from gputopo.topology.model import (
+    MAX_INDEX,
+    Ancestor,
+    GpuIndex,
+    GpuMask,
+    Link,
+    LinkKind,
+    NodeTopology,
+)
+from gputopo.topology.rates import PCIE_LANES, link_rate_mb_per_s, pcie_version_beside
 
 _UPLINKS: Final = (
     (Ancestor.PIX, Fraction(1)),
@@ -30,12 +37,6 @@ Traffic of one GPU to another through an Intel processor needs 6/5 of the lanes.
 sockets: 6, 10, 22 and 40 GB/s on Intel's Broadwell, Skylake, Sapphire Rapids and Emerald
 Rapids, whose PCIe x16 give 12, 12, 48 and 48: two thirds on average.
 """
-
-_PCIE_BESIDE_NVLINK: Final = {1: 3, 2: 3, 3: 4}
-"""Generation of PCIe that came with a generation of NVLink; 5 since."""
-
-_NEWEST_PCIE_BESIDE_NVLINK: Final = 5
-
 
 MOST_MB_PER_S: Final = 8_000_000
 """Links faster than this count as this fast, so that sums over 16 GPUs fit 32 bits."""
@@ -131,8 +132,7 @@ def _lanes_mb_per_s(topology: NodeTopology) -> dict[GpuIndex, int]:
 def _pcie_mb_per_s(link: Link) -> int:
     if link.kind is LinkKind.PCIE:
         return _rate(link)
-    version = _PCIE_BESIDE_NVLINK.get(link.version, _NEWEST_PCIE_BESIDE_NVLINK)
-    return link_rate_mb_per_s(LinkKind.PCIE, version, PCIE_LANES)
+    return link_rate_mb_per_s(LinkKind.PCIE, pcie_version_beside(link.version), PCIE_LANES)
 
 
 def _rate(link: Link) -> int:

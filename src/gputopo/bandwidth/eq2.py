@@ -11,7 +11,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gputopo.api.enums import LinkKind, PatternKind
 from gputopo.bandwidth.link_mix import (
     DGX1_V100,
     LinkClass,
@@ -19,9 +18,9 @@ from gputopo.bandwidth.link_mix import (
     link_mixes,
     stranger,
 )
-from gputopo.patterns.model import Pattern
+from gputopo.patterns.model import Pattern, PatternKind
 from gputopo.patterns.table import EmbeddingTable
-from gputopo.topology.model import NodeTopology
+from gputopo.topology.model import LinkKind, NodeTopology
 
 NAME: Final = "eq2"
 

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 from pydantic.alias_generators import to_camel
 
-from gputopo.api.enums import LinkKind, PatternKind
-from gputopo.api.names import MAX_GPUS_PER_POD
 from gputopo.bandwidth.fit import Errors, Fit
 from gputopo.bandwidth.link_mix import (
     FEATURES,
@@ -20,10 +18,10 @@ from gputopo.bandwidth.link_mix import (
     stranger,
 )
 from gputopo.bandwidth.model import ModelError
-from gputopo.patterns.model import Pattern
+from gputopo.patterns.model import MAX_GPUS_PER_POD, Pattern, PatternKind
 from gputopo.patterns.table import EmbeddingTable
 from gputopo.runtime.messages import first_error
-from gputopo.topology.model import NodeTopology
+from gputopo.topology.model import LinkKind, NodeTopology
 
 NAME: Final = "fitted"
 

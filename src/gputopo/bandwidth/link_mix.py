@@ -11,10 +11,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gputopo.api.enums import LinkKind
 from gputopo.patterns.model import Pattern
 from gputopo.patterns.table import EmbeddingTable
-from gputopo.topology.model import MAX_INDEX, Link, NodeTopology
+from gputopo.topology.model import MAX_INDEX, Link, LinkKind, NodeTopology
 
 FEATURES: Final = 14
 """Terms of equation 2."""

@@ -28,9 +28,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gputopo.api.enums import PatternKind
 from gputopo.bandwidth.capacity import Capacities
-from gputopo.patterns.model import Pattern
+from gputopo.patterns.model import Pattern, PatternKind
 from gputopo.patterns.table import EmbeddingTable
 from gputopo.topology.model import NodeTopology
 

@@ -9,13 +9,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gputopo.api.enums import LinkKind
-from gputopo.api.names import MAX_GPUS_PER_POD
 from gputopo.bandwidth.link_mix import DGX1_V100, LinkClass, LinkClasses, link_mixes
 from gputopo.errors import InvalidInputError
 from gputopo.patterns.embedding import MAX_NODE_GPUS, embeddings
-from gputopo.patterns.model import ring
-from gputopo.topology.model import GpuIndex, NodeTopology, mask_of
+from gputopo.patterns.model import MAX_GPUS_PER_POD, ring
+from gputopo.topology.model import GpuIndex, LinkKind, NodeTopology, mask_of
 
 BY_GPUS: Final = ("gpus", "bandwidth_gbps")
 BY_LINKS: Final = ("double", "single", "pcie", "bandwidth_gbps")

@@ -6,14 +6,33 @@ MAPA, section 3.1. Weights are ours: MAPA's edges all count alike.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import combinations
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from gputopo.api.enums import PatternKind
-from gputopo.api.names import MAX_GPUS_PER_POD
-from gputopo.api.v1alpha1 import Edge
 from gputopo.errors import InvalidInputError
+
+MAX_GPUS_PER_POD: Final = 16
+"""The largest pattern: one pod's GPUs, on one node."""
+
+
+class PatternKind(StrEnum):
+    """Communication pattern of a job (MAPA, section 3.1).
+
+    RING joins each rank with the next and the last with the first. TREE is a balanced binary
+    tree. RING_TREE has the edges of both. CHAIN is a path, as between pipeline stages. STAR
+    joins rank 0 with all others, as a parameter server does. ALL_TO_ALL joins all pairs.
+    CUSTOM has the edges that the user lists.
+    """
+
+    RING = "Ring"
+    TREE = "Tree"
+    RING_TREE = "RingTree"
+    CHAIN = "Chain"
+    STAR = "Star"
+    ALL_TO_ALL = "AllToAll"
+    CUSTOM = "Custom"
 
 
 class PatternError(InvalidInputError):
@@ -129,7 +148,7 @@ def custom(size: int, edges: Iterable[PatternEdge]) -> Pattern:
     return Pattern(PatternKind.CUSTOM, size, merged)
 
 
-def build(kind: PatternKind, size: int, edges: Sequence[Edge] = ()) -> Pattern:
+def build(kind: PatternKind, size: int, edges: Sequence[PatternEdge] = ()) -> Pattern:
     """Return the pattern that a job asks for.
 
     Args:
@@ -141,7 +160,7 @@ def build(kind: PatternKind, size: int, edges: Sequence[Edge] = ()) -> Pattern:
         PatternError: as of the three builders, and on edges with another kind.
     """
     if kind is PatternKind.CUSTOM:
-        return custom(size, [PatternEdge(edge.from_, edge.to, edge.weight) for edge in edges])
+        return custom(size, edges)
     if edges:
         raise PatternError(f"edges: allowed with Custom only, not with {kind}")
     return _BUILDERS[kind](size)

@@ -13,8 +13,7 @@ from math import comb, perm
 import numpy as np
 from numpy.typing import NDArray
 
-from gputopo.api.enums import PatternKind
-from gputopo.patterns.model import Pattern
+from gputopo.patterns.model import Pattern, PatternKind
 
 
 @dataclass(frozen=True, slots=True)

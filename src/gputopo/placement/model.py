@@ -1,10 +1,24 @@
 """The request of a job for GPUs of one node, and its result: a match, or the reason for none."""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
-from gputopo.api.enums import PolicyName
 from gputopo.patterns.model import Pattern
 from gputopo.topology.model import GpuIndex
+
+
+class PolicyName(StrEnum):
+    """Name of a placement policy: the rule that chooses among the GPU sets of a node.
+
+    All are described in MAPA, section 4. BASELINE takes the lowest indices. TOPO_AWARE takes
+    the nearest GPUs on PCIe. GREEDY takes the most aggregate bandwidth. PRESERVE gives the best
+    links to sensitive jobs and keeps them free of all others.
+    """
+
+    BASELINE = "Baseline"
+    TOPO_AWARE = "TopoAware"
+    GREEDY = "Greedy"
+    PRESERVE = "Preserve"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,14 @@
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from gputopo.placement.model import Match
-from gputopo.wire.extender import MAX_SCORE
 
 Key = TypeVar("Key", bound=Hashable)
+
+MAX_SCORE: Final = 10
+"""kube-scheduler's MaxExtenderPriority; it multiplies a score by the extender's weight."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,19 @@
 """From what is said and known of a job to sensitive or not."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
-
-from gputopo.api.enums import Sensitivity
 
 SENSITIVE_FROM_PERCENT: Final = 10
 """A workload that loses at least this much of its speed on slow links is sensitive."""
+
+
+class Sensitivity(StrEnum):
+    """What the user declares: whether a job gains from bandwidth between its GPUs."""
+
+    SENSITIVE = "Sensitive"
+    INSENSITIVE = "Insensitive"
+    AUTO = "Auto"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from gputopo.api.enums import Ancestor
-from gputopo.topology.model import GpuMask, NodeTopology
+from gputopo.topology.model import Ancestor, GpuMask, NodeTopology
 
 LEVELS: Final = tuple(Ancestor)
 """From the nearest common ancestor to the farthest."""

@@ -7,12 +7,12 @@ that kubelet and CUDA know).
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from hashlib import sha256
 from itertools import combinations
 from typing import NewType
 
-from gputopo.api.enums import Ancestor, LinkKind
 from gputopo.errors import InvalidInputError
 
 GpuIndex = NewType("GpuIndex", int)
@@ -21,6 +21,29 @@ GpuMask = NewType("GpuMask", int)
 """A set of GPUs of one node: bit i stands for the GPU of index i."""
 
 MAX_INDEX = 63
+
+
+class LinkKind(StrEnum):
+    """Type of the best link between two GPUs."""
+
+    NVLINK = "NVLink"
+    NVSWITCH = "NVSwitch"
+    PCIE = "PCIe"
+
+
+class Ancestor(StrEnum):
+    """Nearest common ancestor of two GPUs on PCIe, as ``nvidia-smi topo -m`` names it.
+
+    INTERNAL is one board; PIX one switch; PXB several switches; PHB one host bridge;
+    NODE one NUMA node; SYS crosses sockets. Members are listed from nearest to farthest.
+    """
+
+    INTERNAL = "INTERNAL"
+    PIX = "PIX"
+    PXB = "PXB"
+    PHB = "PHB"
+    NODE = "NODE"
+    SYS = "SYS"
 
 
 class TopologyError(InvalidInputError):

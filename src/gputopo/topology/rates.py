@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from gputopo.api.enums import LinkKind
-from gputopo.topology.model import TopologyError
+from gputopo.topology.model import LinkKind, TopologyError
 
 NVLINK_MB_PER_S: Final[Mapping[int, int]] = MappingProxyType(
     {1: 20_000, 2: 25_000, 3: 25_000, 4: 25_000, 5: 50_000}
@@ -27,6 +26,18 @@ Generation 3 is MAPA's table 1; each generation doubles the one before it.
 """
 
 PCIE_LANES: Final = 16
+
+_PCIE_BESIDE_NVLINK: Final[Mapping[int, int]] = MappingProxyType({0: 3, 1: 3, 2: 3, 3: 4})
+_NEWEST_PCIE_BESIDE_NVLINK: Final = 5
+
+
+def pcie_version_beside(nvlink_version: int) -> int:
+    """Return the PCIe generation of servers with an NVLink generation (0: without NVLink).
+
+    >>> pcie_version_beside(4)
+    5
+    """
+    return _PCIE_BESIDE_NVLINK.get(nvlink_version, _NEWEST_PCIE_BESIDE_NVLINK)
 
 
 def link_rate_mb_per_s(kind: LinkKind, version: int, count: int, model: str = "") -> int:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
+from gputopo.api.topology import from_spec
 from gputopo.api.v1alpha1 import Condition, GPUTopologySpec, GPUTopologyStatus, ObservedGpu
 from gputopo.runtime.messages import first_error
 from gputopo.topology.model import TopologyError
-from gputopo.topology.published import from_spec
 from gputopo_cli.kube import Document
 
 

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from gputopo.api.enums import PatternKind, PolicyName
+from gputopo.patterns.model import PatternKind
+from gputopo.placement.model import PolicyName
 from gputopo_cli.shared import options
 from gputopo_cli.shared.words import pattern_kind
 

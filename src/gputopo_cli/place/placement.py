@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from rich.console import RenderableType
 from rich.text import Text
 
-from gputopo.api.enums import PatternKind, PolicyName, Sensitivity
-from gputopo.api.names import MAX_GPUS_PER_POD
-from gputopo.patterns.model import build
-from gputopo.placement.model import Match, NoFit, PlacementRequest
+from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternKind, build
+from gputopo.placement.model import Match, NoFit, PlacementRequest, PolicyName
 from gputopo.placement.place import place as choose
 from gputopo.placement.place import ranking
-from gputopo.sensitivity.resolve import resolve
+from gputopo.sensitivity.resolve import Sensitivity, resolve
 from gputopo.topology.model import GpuMask, indices_of
 from gputopo_cli.bandwidth import models
 from gputopo_cli.place.edges import edge_list

@@ -5,7 +5,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from gputopo.api.enums import PatternKind, PolicyName
+from gputopo.patterns.model import PatternKind
+from gputopo.placement.model import PolicyName
 from gputopo.runtime.messages import quoted
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.words import nearest, policy_name, word

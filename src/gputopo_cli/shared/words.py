@@ -9,7 +9,8 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import Final, TypeVar
 
-from gputopo.api.enums import PatternKind, PolicyName
+from gputopo.patterns.model import PatternKind
+from gputopo.placement.model import PolicyName
 from gputopo.runtime.messages import quoted
 from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology, mask_of
 from gputopo_cli.shared.errors import InputError

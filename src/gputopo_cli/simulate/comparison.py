@@ -6,8 +6,7 @@ from dataclasses import asdict, astuple, dataclass, fields
 from rich.console import RenderableType
 from rich.text import Text
 
-from gputopo.api.enums import PolicyName
-from gputopo.topology import catalogue
+from gputopo.placement.model import PolicyName
 from gputopo_cli.shared import figures, output, words
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.simulate.setup import Course, Stage, progress, stage
@@ -23,6 +22,7 @@ from gputopo_simulate.mapa.statistics import (
     speed_up,
     summarize,
 )
+from gputopo_topologies import catalogue
 
 _MOST_SEEDS = 1000
 _LEAST_SHOWN = 0.0005

@@ -8,7 +8,7 @@ from typing import Any, Final
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from gputopo.api.enums import PolicyName
+from gputopo.placement.model import PolicyName
 from gputopo.runtime.messages import quoted
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.words import word

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.progress import Progress as Bar
 
-from gputopo.api.enums import PolicyName
+from gputopo.placement.model import PolicyName
 from gputopo.topology.model import NodeTopology
 from gputopo_cli.bandwidth import models
 from gputopo_cli.shared import words

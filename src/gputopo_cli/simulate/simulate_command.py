@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gputopo.api.enums import PolicyName
+from gputopo.placement.model import PolicyName
 from gputopo_cli.shared import options
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from gputopo.api.enums import PolicyName
+from gputopo.placement.model import PolicyName
 from gputopo_cli.shared import figures, output, words
 from gputopo_cli.simulate.setup import Course, Stage, progress, stage
 from gputopo_simulate.mapa.model import FinishedJob, Result

@@ -7,11 +7,11 @@ from pydantic import ValidationError
 from gputopo.api.names import GROUP, VERSION
 from gputopo.api.v1alpha1 import GPUTopologyStatus, ObservedGpu
 from gputopo.runtime.messages import first_error, quoted
-from gputopo.topology.load import decoded
 from gputopo.topology.model import GpuUuid
 from gputopo_cli.kube import NOT_FOUND, Document, RefusedError, connected
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.topology.source import Source
+from gputopo_topologies.load import decoded
 
 _NO_SUCH: Final = "the cluster has no GPUTopology of this name"
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from math import cos, pi, sin
 from typing import Final
 
-from gputopo.api.enums import Ancestor
 from gputopo.topology.hierarchy import blocks
-from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology, indices_of
+from gputopo.topology.model import Ancestor, GpuIndex, GpuMask, NodeTopology, indices_of
 
 GPU_RADIUS: Final = 25
 _SOCKET_MARGIN: Final = 20

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from gputopo.api.enums import Ancestor, LinkKind
-from gputopo.topology.model import Link, NodeTopology
+from gputopo.topology.model import Ancestor, Link, LinkKind, NodeTopology
 from gputopo_cli.shared.output import figure
 
 MEETING: Final[Mapping[Ancestor, str]] = MappingProxyType(

@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import Final
 
 from gputopo.runtime.messages import quoted
-from gputopo.topology import catalogue
-from gputopo.topology.load import decoded, parse
-from gputopo.topology.topo_matrix import has_matrix
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.files import STANDARD_INPUT, read_text
 from gputopo_cli.shared.words import nearest
 from gputopo_cli.topology.cluster import node
 from gputopo_cli.topology.source import Source
+from gputopo_topologies import catalogue
+from gputopo_topologies.load import decoded, parse
+from gputopo_topologies.topo_matrix import has_matrix
 
 _NODE: Final = "node/"
 

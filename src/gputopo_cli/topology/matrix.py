@@ -5,9 +5,8 @@ from typing import Final
 
 from rich.text import Text
 
-from gputopo.api.enums import Ancestor, LinkKind
 from gputopo.topology.hierarchy import blocks
-from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology, indices_of
+from gputopo.topology.model import Ancestor, GpuIndex, GpuMask, LinkKind, NodeTopology, indices_of
 from gputopo_cli.shared.output import figure
 from gputopo_cli.topology.links import Sort, legend, sort_of, sorts
 

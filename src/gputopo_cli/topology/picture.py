@@ -6,8 +6,7 @@ from itertools import combinations
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
-from gputopo.api.enums import LinkKind
-from gputopo.topology.model import GpuIndex, NodeTopology
+from gputopo.topology.model import GpuIndex, LinkKind, NodeTopology
 from gputopo_cli.shared.output import figure
 from gputopo_cli.topology.layout import GPU_RADIUS, Box, Layout, layout
 from gputopo_cli.topology.links import Sort, sort_of, sorts

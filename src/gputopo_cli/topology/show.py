@@ -5,15 +5,15 @@ from collections.abc import Iterator, Mapping
 from rich.text import Text
 
 from gputopo.api.names import API_VERSION
-from gputopo.topology import catalogue
+from gputopo.api.topology import to_spec
 from gputopo.topology.model import GpuIndex, GpuMask, indices_of, mask_of
-from gputopo.topology.published import to_spec
 from gputopo_cli.shared import output, words
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.topology import load as sources
 from gputopo_cli.topology.matrix import matrix
 from gputopo_cli.topology.picture import Marks, every_pair, svg
 from gputopo_cli.topology.source import Source
+from gputopo_topologies import catalogue
 
 
 def list_catalogue(form: str) -> None:

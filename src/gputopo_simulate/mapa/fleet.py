@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gputopo.api.enums import PolicyName
 from gputopo.bandwidth.model import BandwidthModel
 from gputopo.bandwidth.preserved import preserved_mb_per_s
 from gputopo.patterns.embedding import MAX_NODE_GPUS
-from gputopo.placement.model import Match, NoFit, PlacementRequest
+from gputopo.placement.model import Match, NoFit, PlacementRequest, PolicyName
 from gputopo.placement.place import place, ranking
 from gputopo.placement.score import Candidate, score_nodes
 from gputopo.topology.model import GpuMask, NodeTopology, mask_of

@@ -11,8 +11,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Final
 
-from gputopo.api.enums import PatternKind
-from gputopo.patterns.model import build
+from gputopo.patterns.model import PatternKind, build
 from gputopo_simulate.mapa.model import SimulatedJob, SimulationError
 
 GENERATOR_WORKLOADS: Final[Mapping[str, bool]] = MappingProxyType(

@@ -18,12 +18,10 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
-from gputopo.api.enums import PatternKind, Sensitivity
-from gputopo.api.names import MAX_GPUS_PER_POD
 from gputopo.api.v1alpha1 import Edge
-from gputopo.patterns.model import PatternError, build
+from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternError, PatternKind, build
 from gputopo.runtime.messages import first_error, quoted
-from gputopo.sensitivity.resolve import resolve
+from gputopo.sensitivity.resolve import Sensitivity, resolve
 from gputopo.sensitivity.tables import TableError, cells_of
 from gputopo_simulate.mapa.model import SimulatedJob, SimulationError, require_sound
 
@@ -198,7 +196,7 @@ def _job(place: _Place, row: object, *, strict: bool) -> SimulatedJob:
             f"{place.of('pattern')}: {quoted(read.pattern)} is not one of {words}"
         )
     try:
-        pattern = build(kind, read.gpus, read.edges)
+        pattern = build(kind, read.gpus, [edge.to_pattern_edge() for edge in read.edges])
     except PatternError as error:
         raise SimulationError(place.of(str(error))) from None
     sensitive = read.sensitive

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from gputopo.api.enums import PolicyName
 from gputopo.errors import InvalidInputError
 from gputopo.patterns.model import Pattern
+from gputopo.placement.model import PolicyName
 from gputopo.topology.model import GpuIndex
 
 LONGEST_TIME: Final = 1e15

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from gputopo.api.enums import PolicyName
+from gputopo.placement.model import PolicyName
 from gputopo_simulate.mapa.statistics import Quartiles, SpeedUp
 
 TABLE_3: Final[Mapping[PolicyName, SpeedUp]] = MappingProxyType(

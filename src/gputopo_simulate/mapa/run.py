@@ -4,9 +4,8 @@ import heapq
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gputopo.api.enums import PolicyName
 from gputopo.bandwidth.model import BandwidthModel, require_usable
-from gputopo.placement.model import Match
+from gputopo.placement.model import Match, PolicyName
 from gputopo.placement.place import ranking
 from gputopo.topology.model import NodeTopology, mask_of
 from gputopo_simulate.mapa.fleet import Fleet, Placed, Running, request_of

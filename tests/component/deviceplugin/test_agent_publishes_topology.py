@@ -9,9 +9,9 @@ import pytest
 
 from agent_world import NODE_PATH, TOPOLOGY_PATH, AgentWorld, agent_world
 from gputopo.api.names import GPUS_RESET_ANNOTATION
+from gputopo.api.topology import from_spec
 from gputopo.api.v1alpha1 import GPUTopologySpec
-from gputopo.topology.catalogue import names
-from gputopo.topology.published import from_spec
+from gputopo_topologies.catalogue import names
 
 
 @pytest.mark.parametrize("name", names())

@@ -7,9 +7,9 @@ import pytest
 from aiohttp import ClientSession
 
 from extender_world import QUICK, Extender, Start
-from gputopo.topology.catalogue import named
 from gputopo_extender.server import running
 from gputopo_extender.settings import ExtenderSettings
+from gputopo_topologies.catalogue import named
 from objects import topology_object
 from small_api import TOPOLOGIES, SmallApi, serving
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from extender_world import Extender, Start, until
-from gputopo.topology.catalogue import named
+from gputopo_topologies.catalogue import named
 from objects import Document, pod, topology_object
 from scheduler import Scheduler
 from small_api import PODS, TOPOLOGIES, SmallApi

@@ -3,7 +3,7 @@
 import asyncio
 
 from extender_world import Extender, Start, until
-from gputopo.topology.catalogue import named
+from gputopo_topologies.catalogue import named
 from objects import Document, container_states, pod, topology_object
 from small_api import PODS, TOPOLOGIES, SmallApi
 

@@ -5,7 +5,7 @@ import asyncio
 import copy
 
 from extender_world import IMPATIENT, Extender, Start, twice, until, uuids_of
-from gputopo.topology.catalogue import named
+from gputopo_topologies.catalogue import named
 from objects import Document, pod, topology_object
 from scheduler import Scheduler
 from small_api import PODS, TOPOLOGIES, SmallApi

@@ -8,7 +8,7 @@ import pytest
 
 from extender_world import IMPATIENT, Extender, Start, twice, until, uuids_of
 from gputopo.api.names import CALLED_OFF_ANNOTATION
-from gputopo.topology.catalogue import named
+from gputopo_topologies.catalogue import named
 from objects import Document, pod, topology_object
 from small_api import PODS, TOPOLOGIES, Fault, SmallApi
 

@@ -9,7 +9,7 @@ from threading import Event
 import pytest
 
 from extender_world import Extender, Start, until
-from gputopo.api.enums import PatternKind
+from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PlacementRequest
 from gputopo_extender import server
 from gputopo_extender.verbs.evaluation import AnyNodeState, NodeFit, evaluate_states

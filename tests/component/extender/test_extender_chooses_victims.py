@@ -3,7 +3,7 @@
 import pytest
 
 from extender_world import Extender, Start
-from gputopo.topology.catalogue import named
+from gputopo_topologies.catalogue import named
 from objects import Document, pod, topology_object
 from small_api import PODS, TOPOLOGIES, SmallApi
 

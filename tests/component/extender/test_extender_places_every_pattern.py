@@ -8,10 +8,10 @@ import pytest
 
 from exhaustive import Oracle, edges_of
 from extender_world import Start, uuids_of
-from gputopo.api.enums import PatternKind
 from gputopo.api.names import PLACEMENT_ANNOTATION
-from gputopo.topology.catalogue import named
-from gputopo.topology.published import to_spec
+from gputopo.api.topology import to_spec
+from gputopo.patterns.model import PatternKind
+from gputopo_topologies.catalogue import named
 from objects import pod, topology_object
 from small_api import PODS, TOPOLOGIES, SmallApi
 

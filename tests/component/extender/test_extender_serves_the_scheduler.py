@@ -8,7 +8,7 @@ import pytest
 
 from extender_world import Start, uuids_of
 from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
-from gputopo.topology.catalogue import named
+from gputopo_topologies.catalogue import named
 from objects import container, pod, topology_object
 from small_api import PODS, TOPOLOGIES, SmallApi
 

@@ -6,8 +6,8 @@ import json
 
 from extender_world import IMPATIENT, Extender, Start, twice, until, uuids_of
 from gputopo.api.names import CLAIMS_ANNOTATION, GPUS_ANNOTATION
-from gputopo.topology.catalogue import named
 from gputopo.topology.model import GpuUuid
+from gputopo_topologies.catalogue import named
 from objects import Document, pod, topology_object
 from small_api import LEASES, PODS, TOPOLOGIES, Fault, SmallApi
 

@@ -15,8 +15,9 @@ from gputopo.api.annotations import (
     parse_placement,
     parse_request,
 )
-from gputopo.api.enums import PatternKind, PolicyName, Sensitivity
-from gputopo.api.v1alpha1 import Edge
+from gputopo.patterns.model import PatternEdge, PatternKind
+from gputopo.placement.model import PolicyName
+from gputopo.sensitivity.resolve import Sensitivity
 
 PATTERNS = "Ring, Tree, RingTree, Chain, Star, AllToAll, Custom"
 GPUS = {
@@ -57,7 +58,7 @@ def test_a_pod_may_say_everything() -> None:
     }
     assert parse_request(asked) == PodRequest(
         PatternKind.CUSTOM,
-        (Edge(from_=0, to=2, weight=3), Edge(from_=1, to=2)),
+        (PatternEdge(0, 2, 3), PatternEdge(1, 2)),
         Sensitivity.INSENSITIVE,
         PolicyName.GREEDY,
     )
@@ -232,7 +233,7 @@ def test_what_is_written_for_a_request_says_the_policy_only_where_there_is_one()
 
 
 def test_the_weights_of_edges_are_written_and_read_back() -> None:
-    edges = (Edge(from_=0, to=2, weight=1000), Edge(from_=2, to=1))
+    edges = (PatternEdge(0, 2, 1000), PatternEdge(2, 1))
     written = format_request(PodRequest(pattern=PatternKind.CUSTOM, edges=edges))
     assert json.loads(written["gputopo.io/edges"]) == [
         {"from": 0, "to": 2, "weight": 1000},

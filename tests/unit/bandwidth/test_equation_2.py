@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from builders import DOUBLE, PCIE, SINGLE, Sort, gpus, link, node
-from gputopo.api.enums import LinkKind
 from gputopo.bandwidth.eq2 import COEFFICIENTS, SIZES
 from gputopo.bandwidth.link_mix import DGX1_V100, link_mixes, predicted_gb_per_s
 from gputopo.bandwidth.models import EQ2
 from gputopo.patterns.embedding import embeddings
 from gputopo.patterns.model import Pattern, PatternEdge, all_to_all, chain, custom, ring
-from gputopo.topology.catalogue import named
-from gputopo.topology.model import NodeTopology
+from gputopo.topology.model import LinkKind, NodeTopology
+from gputopo_topologies.catalogue import named
 from oracle import equation_2, mapa_rows
 
 DGX1 = named("dgx1-v100")

@@ -12,7 +12,7 @@ from gputopo.bandwidth.model import ModelError
 from gputopo.bandwidth.models import EQ2
 from gputopo.bandwidth.samples import read_samples
 from gputopo.patterns.model import Pattern, all_to_all, ring
-from gputopo.topology.catalogue import named
+from gputopo_topologies.catalogue import named
 from oracle import mapa_rows
 
 DGX1 = named("dgx1-v100")

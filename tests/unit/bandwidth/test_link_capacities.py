@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from builders import DOUBLE, PCIE, SINGLE, Sort, gpu, link, node
-from gputopo.api.enums import Ancestor, LinkKind
 from gputopo.bandwidth.capacity import MOST_MB_PER_S, Capacities, pcie_tree
-from gputopo.topology.catalogue import named
-from gputopo.topology.model import Link, NodeTopology
+from gputopo.topology.model import Ancestor, Link, LinkKind, NodeTopology
+from gputopo_topologies.catalogue import named
 
 
 def across(topology: NodeTopology, members: list[int]) -> dict[frozenset[int], int]:

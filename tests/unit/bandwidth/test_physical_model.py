@@ -22,8 +22,8 @@ from gputopo.patterns.model import (
     star,
     tree,
 )
-from gputopo.topology.catalogue import named
 from gputopo.topology.model import NodeTopology
+from gputopo_topologies.catalogue import named
 from oracle import mapa_rows
 
 PUBLISHED = Path(__file__).parents[2] / "data" / "nccl" / "published.csv"

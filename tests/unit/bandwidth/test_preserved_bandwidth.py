@@ -4,8 +4,8 @@ import pytest
 
 from builders import DOUBLE, gpus, node
 from gputopo.bandwidth.preserved import preserved_mb_per_s, preserved_table
-from gputopo.topology.catalogue import named
 from gputopo.topology.model import GpuMask
+from gputopo_topologies.catalogue import named
 from oracle import mapa_rows
 
 

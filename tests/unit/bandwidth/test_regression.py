@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from builders import PCIE, SINGLE, Sort, node
-from gputopo.api.enums import LinkKind
 from gputopo.bandwidth.eq2 import COEFFICIENTS
 from gputopo.bandwidth.fit import Fit, fit
 from gputopo.bandwidth.link_mix import DGX1_V100, LinkClass, LinkClasses
 from gputopo.bandwidth.samples import Sample, SampleError, Samples, read_samples
-from gputopo.topology.catalogue import named
-from gputopo.topology.model import NodeTopology
+from gputopo.topology.model import LinkKind, NodeTopology
+from gputopo_topologies.catalogue import named
 from oracle import mapa_rows
 
 DGX1 = named("dgx1-v100")

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from command_line import Command
-from gputopo.topology import catalogue
-from gputopo.topology.published import to_spec
+from gputopo.api.topology import to_spec
+from gputopo_topologies import catalogue
 from object_api import Document, Fault, ObjectApi, serving
 
 TOPOLOGY = catalogue.named("dgx1-v100", node="n1")

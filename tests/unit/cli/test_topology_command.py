@@ -8,13 +8,13 @@ import pytest
 
 from builders import DOUBLE, node
 from command_line import Command, process
-from gputopo.topology import catalogue
 from gputopo.topology.model import GpuIndex
 from gputopo_cli.shared.options import complete_topologies
 from gputopo_cli.topology.layout import layout
 from gputopo_cli.topology.matrix import matrix
 from gputopo_cli.topology.picture import Marks, every_pair, svg
 from gputopo_cli.topology.source import Source
+from gputopo_topologies import catalogue
 
 RECORDING = """\
 \tGPU0\tGPU1\tCPU Affinity

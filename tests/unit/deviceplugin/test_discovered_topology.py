@@ -1,7 +1,6 @@
 from dataclasses import replace
 
-from gputopo.api.enums import Ancestor, LinkKind
-from gputopo.topology.model import NumaNode
+from gputopo.topology.model import Ancestor, LinkKind, NumaNode
 from gputopo_deviceplugin.gpus.discover import discover
 from gputopo_deviceplugin.gpus.readings import NvmlGpu, NvmlLink, NvmlSnapshot
 

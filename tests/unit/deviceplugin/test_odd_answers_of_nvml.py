@@ -6,8 +6,8 @@ import pytest
 
 from fakenvml.build import build_library
 from fakenvml.render import render
-from gputopo.topology.catalogue import named
 from gputopo_deviceplugin.gpus.nvml import Nvml
+from gputopo_topologies.catalogue import named
 from hardware_watch import Watched, watched
 
 

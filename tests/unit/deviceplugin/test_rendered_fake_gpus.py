@@ -4,8 +4,8 @@ import pytest
 
 from builders import DOUBLE, node
 from fakenvml.render import render
-from gputopo.topology.catalogue import named, names
 from gputopo.topology.model import TopologyError
+from gputopo_topologies.catalogue import named, names
 
 NVLINKS_THAT_THE_STAND_IN_HOLDS = 36
 

@@ -8,9 +8,8 @@ from threading import Event
 import pytest
 
 from builders import node
-from gputopo.api.enums import PatternKind, PolicyName
-from gputopo.patterns.model import build
-from gputopo.placement.model import PlacementRequest
+from gputopo.patterns.model import PatternKind, build
+from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo_extender.state.usage import NodeState
 from gputopo_extender.verbs import evaluation_cache as answers_module
 from gputopo_extender.verbs.evaluation import AnyNodeState, NodeFit, evaluate_states

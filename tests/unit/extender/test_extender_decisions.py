@@ -4,14 +4,13 @@ import dataclasses
 import json
 
 from gputopo.api.annotations import parse_placement
-from gputopo.api.enums import PolicyName
 from gputopo.api.names import PLACEMENT_ANNOTATION, RESOURCE
-from gputopo.placement.model import Match, PlacementRequest
+from gputopo.placement.model import Match, PlacementRequest, PolicyName
 from gputopo.placement.place import place
-from gputopo.topology.catalogue import named
 from gputopo_extender.state.decision import decide
 from gputopo_extender.verbs.request import placement_request
 from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_topologies.catalogue import named
 from objects import pod
 
 TOPOLOGY = named("dgx1-v100", node="n1")

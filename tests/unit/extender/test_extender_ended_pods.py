@@ -6,10 +6,8 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from gputopo.api.annotations import GpusAnnotation
-from gputopo.api.enums import PolicyName
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
-from gputopo.placement.model import PlacementRequest
-from gputopo.topology.catalogue import named
+from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo_extender.cluster import UnansweredError
 from gputopo_extender.fencing.binding_writer import BindingWriter
 from gputopo_extender.fencing.fence import ClaimFence
@@ -32,6 +30,7 @@ from gputopo_extender.verbs.evaluation import (
 from gputopo_extender.verbs.request import placement_request
 from gputopo_extender.verbs.retries import FilterRetries
 from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_topologies.catalogue import named
 from objects import Document, at_version, container_states, pod, topology_object
 
 DGX = named("dgx1-v100", node="n1")

@@ -4,10 +4,8 @@ import dataclasses
 import json
 
 from gputopo.api.annotations import GpusAnnotation
-from gputopo.api.enums import PolicyName
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
-from gputopo.placement.model import PlacementRequest
-from gputopo.topology.catalogue import named
+from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.topology.model import mask_of
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision, decide
@@ -28,6 +26,7 @@ from gputopo_extender.verbs.in_flight import InFlightPods
 from gputopo_extender.verbs.request import placement_request
 from gputopo_extender.verbs.retries import FilterRetries
 from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_topologies.catalogue import named
 from objects import Document, at_version, condition, pod, topology_object
 
 DGX = named("dgx1-v100", node="n1")

@@ -3,10 +3,8 @@
 import dataclasses
 from collections.abc import Mapping
 
-from gputopo.api.enums import PolicyName
 from gputopo.api.names import RESOURCE
-from gputopo.placement.model import PlacementRequest
-from gputopo.topology.catalogue import named
+from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.topology.model import GpuMask
 from gputopo_extender.state.usage import NodeState
 from gputopo_extender.verbs.evaluation import (
@@ -19,6 +17,7 @@ from gputopo_extender.verbs.evaluation import (
 )
 from gputopo_extender.verbs.request import placement_request
 from gputopo_kube.pods import parse_gpu_pod
+from gputopo_topologies.catalogue import named
 from objects import pod
 
 FREE = (0b11111111, 0b00000011, 0b00001111, 0b00000000)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from gputopo.api.enums import PatternKind, PolicyName
 from gputopo.api.names import RESOURCE
-from gputopo.placement.model import PlacementRequest
+from gputopo.patterns.model import PatternKind
+from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo_extender.pods import gpu_keepers
 from gputopo_extender.verbs.evaluation import Misfit, MisfitKind
 from gputopo_extender.verbs.request import placement_request

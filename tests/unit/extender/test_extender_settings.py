@@ -2,7 +2,7 @@
 
 import pytest
 
-from gputopo.api.enums import PolicyName
+from gputopo.placement.model import PolicyName
 from gputopo.runtime.settings import SettingsError
 from gputopo_extender.settings import ExtenderSettings
 

@@ -9,9 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from extender_world import until
-from gputopo.api.enums import PolicyName
-from gputopo.placement.model import PlacementRequest
-from gputopo.topology.catalogue import named
+from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.topologies import UnreadableTopology, parse_node
 from gputopo_extender.state.usage import NodeState
@@ -19,6 +17,7 @@ from gputopo_extender.verbs import warm_up as warmup
 from gputopo_extender.verbs.evaluation import AnyNodeState, NodeFit, evaluate_states
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_extender.verbs.warm_up import TableWarmUp
+from gputopo_topologies.catalogue import named
 from objects import topology_object
 
 

@@ -6,8 +6,10 @@ import pytest
 
 from gpujobs import container, gpu_job, requested_gpus, template
 from gputopo.api.annotations import parse_request
-from gputopo.api.enums import PatternKind, PolicyName, Sensitivity
 from gputopo.api.v1alpha1 import GPUProfileSpec
+from gputopo.patterns.model import PatternKind
+from gputopo.placement.model import PolicyName
+from gputopo.sensitivity.resolve import Sensitivity
 from gputopo_operator.childjob import SpecError, child_job
 from gputopo_operator.model import Object, Rules
 from gputopo_operator.reading import QUEUE_LABEL, read_gpu_job
@@ -29,7 +31,7 @@ def test_annotations_say_what_the_job_says() -> None:
     child = _child(communication=communication, placement={"policy": "Greedy"})
     request = parse_request(child["spec"]["template"]["metadata"]["annotations"])
     assert (request.pattern, request.policy) == (PatternKind.CUSTOM, PolicyName.GREEDY)
-    assert [(edge.from_, edge.to, edge.weight) for edge in request.edges] == [(0, 2, 5), (2, 1, 1)]
+    assert request.edges == ((0, 2, 5), (2, 1, 1))
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from gputopo.patterns.model import (
     star,
     tree,
 )
-from gputopo.topology.catalogue import named
 from gputopo.topology.model import GpuMask, NodeTopology
+from gputopo_topologies.catalogue import named
 from oracle import row_of
 
 KINDS = (ring, tree, ring_tree, chain, star, all_to_all)

@@ -2,21 +2,16 @@
 
 import pytest
 
-from gputopo.api.enums import PatternKind
-from gputopo.api.v1alpha1 import Edge
 from gputopo.patterns.model import (
     Pattern,
     PatternEdge,
     PatternError,
+    PatternKind,
     all_to_all,
     build,
     custom,
     ring,
 )
-
-
-def api_edge(a: int, b: int, weight: int = 1) -> Edge:
-    return Edge.model_validate({"from": a, "to": b, "weight": weight})
 
 
 def pairs(pattern: Pattern) -> list[tuple[int, int]]:
@@ -51,21 +46,21 @@ def test_equal_custom_patterns_are_equal_however_they_are_written() -> None:
 @pytest.mark.parametrize("size", [0, -1, 17, 99])
 @pytest.mark.parametrize("kind", list(PatternKind))
 def test_a_size_out_of_range_is_refused(kind: PatternKind, size: int) -> None:
-    edges = [api_edge(0, 1)] if kind is PatternKind.CUSTOM else []
+    edges = [PatternEdge(0, 1)] if kind is PatternKind.CUSTOM else []
     with pytest.raises(PatternError, match=rf"gpus: {size} is not in 1\.\.16"):
         build(kind, size, edges)
 
 
 def test_a_rank_that_is_not_there_is_refused_by_field_and_value() -> None:
     with pytest.raises(PatternError, match=r"edges\[1\]\.to: 3 is not a rank of 3 GPUs \(0\.\.2\)"):
-        build(PatternKind.CUSTOM, 3, [api_edge(0, 1), api_edge(0, 3)])
+        build(PatternKind.CUSTOM, 3, [PatternEdge(0, 1), PatternEdge(0, 3)])
     with pytest.raises(PatternError, match=r"edges\[0\]\.from: -1 is not a rank"):
         custom(3, [PatternEdge(-1, 0)])
 
 
 def test_an_edge_from_a_rank_to_itself_is_refused() -> None:
     with pytest.raises(PatternError, match=r"edges\[0\]: joins rank 2 to itself"):
-        build(PatternKind.CUSTOM, 3, [api_edge(2, 2)])
+        build(PatternKind.CUSTOM, 3, [PatternEdge(2, 2)])
 
 
 def test_a_weight_below_one_is_refused() -> None:
@@ -81,10 +76,10 @@ def test_a_custom_pattern_without_edges_is_refused() -> None:
 @pytest.mark.parametrize("kind", [PatternKind.RING, PatternKind.ALL_TO_ALL])
 def test_edges_with_another_pattern_are_refused(kind: PatternKind) -> None:
     with pytest.raises(PatternError, match=f"allowed with Custom only, not with {kind}"):
-        build(kind, 2, [api_edge(0, 1)])
+        build(kind, 2, [PatternEdge(0, 1)])
 
 
 def test_a_job_gets_the_pattern_it_names() -> None:
     assert build(PatternKind.RING, 3) == ring(3)
     assert build(PatternKind.ALL_TO_ALL, 3) == all_to_all(3)
-    assert build(PatternKind.CUSTOM, 3, [api_edge(1, 0, 7)]) == custom(3, [PatternEdge(0, 1, 7)])
+    assert build(PatternKind.CUSTOM, 3, [PatternEdge(1, 0, 7)]) == custom(3, [PatternEdge(0, 1, 7)])

@@ -6,8 +6,8 @@ from gputopo.patterns.model import ring
 from gputopo.placement.model import Match, PlacementRequest
 from gputopo.placement.place import place
 from gputopo.placement.score import Candidate, rank_key, score_nodes
-from gputopo.topology.catalogue import named
 from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology
+from gputopo_topologies.catalogue import named
 
 DGX1 = named("dgx1-v100")
 

@@ -5,14 +5,13 @@ from dataclasses import replace
 import pytest
 
 from builders import gpus, node
-from gputopo.api.enums import PolicyName
 from gputopo.bandwidth.model import ModelError
 from gputopo.bandwidth.models import AGGREGATE, EQ2, PHYSICAL
 from gputopo.patterns.model import all_to_all, ring, ring_tree
-from gputopo.placement.model import Match, NoFit, PlacementRequest
+from gputopo.placement.model import Match, NoFit, PlacementRequest, PolicyName
 from gputopo.placement.place import place, ranking
-from gputopo.topology.catalogue import named
 from gputopo.topology.model import GpuMask
+from gputopo_topologies.catalogue import named
 
 DGX1 = named("dgx1-v100")
 WITHOUT_0_3_6 = GpuMask(DGX1.mask & ~gpus(0, 3, 6))

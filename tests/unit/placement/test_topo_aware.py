@@ -3,12 +3,11 @@
 import pytest
 
 from builders import gpus, node
-from gputopo.api.enums import PolicyName
 from gputopo.patterns.model import ring
-from gputopo.placement.model import Match, PlacementRequest
+from gputopo.placement.model import Match, PlacementRequest, PolicyName
 from gputopo.placement.place import place
-from gputopo.topology.catalogue import named
 from gputopo.topology.model import GpuMask
+from gputopo_topologies.catalogue import named
 
 DGX1 = named("dgx1-v100")  # sockets 0-3 and 4-7, switches of two
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from gputopo.api.enums import Sensitivity
-from gputopo.sensitivity.resolve import Resolved, resolve
+from gputopo.sensitivity.resolve import Resolved, Sensitivity, resolve
 
 
 @pytest.mark.parametrize("gpus", [1, 4])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gputopo.topology import catalogue
+from gputopo_topologies import catalogue
 from localcluster import binaries, fakegpus, files, images
 from localcluster.commands import run
 from localcluster.errors import ClusterError

@@ -4,9 +4,9 @@ import pytest
 
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION
+from gputopo.api.topology import from_spec
 from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus
-from gputopo.topology import catalogue
-from gputopo.topology.published import from_spec
+from gputopo_topologies import catalogue
 from scaletest import measure, objects, report
 from scaletest.rounds import Round, given_twice, gpus_by_node
 

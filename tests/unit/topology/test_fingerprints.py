@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 from builders import DOUBLE, SINGLE, link, node
-from gputopo.api.enums import Ancestor
-from gputopo.topology.catalogue import named, names
-from gputopo.topology.model import NodeTopology
+from gputopo.topology.model import Ancestor, NodeTopology
+from gputopo_topologies.catalogue import named, names
 
 
 def test_uuids_do_not_count() -> None:

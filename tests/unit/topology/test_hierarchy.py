@@ -5,10 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import link, node
-from gputopo.api.enums import Ancestor
-from gputopo.topology.catalogue import named, names
 from gputopo.topology.hierarchy import LEVELS, blocks
-from gputopo.topology.model import NodeTopology
+from gputopo.topology.model import Ancestor, NodeTopology
+from gputopo_topologies.catalogue import named, names
 
 
 def test_the_levels_of_a_dgx1_are_its_switches_sockets_and_the_node() -> None:

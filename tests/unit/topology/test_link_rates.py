@@ -2,9 +2,8 @@
 
 import pytest
 
-from gputopo.api.enums import LinkKind
-from gputopo.topology.model import TopologyError
-from gputopo.topology.rates import link_rate_mb_per_s
+from gputopo.topology.model import LinkKind, TopologyError
+from gputopo.topology.rates import link_rate_mb_per_s, pcie_version_beside
 
 
 @pytest.mark.parametrize(
@@ -59,3 +58,7 @@ def test_an_unknown_generation_is_refused_with_those_that_are_known(kind: LinkKi
 def test_no_link_at_all_is_refused(count: int) -> None:
     with pytest.raises(TopologyError, match=rf"count: PCIe with {count} links"):
         link_rate_mb_per_s(LinkKind.PCIE, 3, count)
+
+
+def test_the_pcie_generation_follows_the_nvlink_generation() -> None:
+    assert [pcie_version_beside(version) for version in range(7)] == [3, 3, 3, 4, 5, 5, 5]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from gputopo.api.enums import PolicyName
+from gputopo.placement.model import PolicyName
 from gputopo.placement.options import Keys, Options
 from gputopo.placement.policies import baseline, greedy, preserve, topo_aware
 

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gputopo.api.enums import PolicyName
+from gputopo.placement.model import PolicyName
 from gputopo.topology.model import GpuMask
 from gputopo_simulate.mapa.released.offers import NO_LINKS_GB_PER_S, Offer, Ring
 

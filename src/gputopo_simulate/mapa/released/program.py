@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from gputopo.api.enums import PatternKind, PolicyName
+from gputopo.patterns.model import PatternKind
+from gputopo.placement.model import PolicyName
 from gputopo.topology.model import GpuMask, mask_of
 from gputopo_simulate.mapa.model import (
     FinishedJob,

@@ -8,8 +8,8 @@ from statistics import fmean
 
 import pytest
 
-from gputopo.api.enums import PolicyName
 from gputopo.patterns.model import ring, star
+from gputopo.placement.model import PolicyName
 from gputopo_simulate.mapa.joblists import parse_jobs
 from gputopo_simulate.mapa.model import FinishedJob, Result, SimulatedJob, SimulationError
 from gputopo_simulate.mapa.released.program import run_as_released, server_named

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from gputopo.api.enums import PatternKind
+from gputopo.patterns.model import PatternKind
 from gputopo_simulate.mapa.joblists import parse_jobs
 from gputopo_simulate.mapa.model import SimulationError
 

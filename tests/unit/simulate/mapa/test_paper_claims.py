@@ -1,6 +1,6 @@
 import pytest
 
-from gputopo.api.enums import PolicyName
+from gputopo.placement.model import PolicyName
 from gputopo_simulate.mapa.paper import FIGURE_18, TABLE_3, Claim
 from gputopo_simulate.mapa.statistics import Quartiles
 

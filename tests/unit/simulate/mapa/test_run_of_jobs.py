@@ -3,15 +3,15 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from builders import node
-from gputopo.api.enums import PolicyName
 from gputopo.bandwidth.model import ModelError
 from gputopo.bandwidth.models import named as model_named
 from gputopo.patterns.model import ring, tree
-from gputopo.topology.catalogue import named
+from gputopo.placement.model import PolicyName
 from gputopo.topology.model import NodeTopology
 from gputopo_simulate.mapa.model import Queueing, Result, SimulatedJob, SimulationError
 from gputopo_simulate.mapa.run import Settings, run
 from gputopo_simulate.mapa.timelaw import ByBandwidth
+from gputopo_topologies.catalogue import named
 
 ONE = {"n": named("dgx1-v100")}
 

@@ -1,7 +1,7 @@
 import pytest
 
-from gputopo.api.enums import PolicyName
 from gputopo.patterns.model import ring
+from gputopo.placement.model import PolicyName
 from gputopo_simulate.mapa.model import FinishedJob, Result, SimulatedJob
 from gputopo_simulate.mapa.statistics import (
     Group,

@@ -1,13 +1,13 @@
 import pytest
 
 from gputopo.patterns.model import ring
-from gputopo.topology.catalogue import named
 from gputopo_simulate.mapa.generate import Mix, generate
 from gputopo_simulate.mapa.model import Queueing, Result, SimulatedJob, SimulationError
 from gputopo_simulate.mapa.run import Settings, run
 from gputopo_simulate.mapa.statistics import Group, effective_gb_per_s, of_group
 from gputopo_simulate.mapa.timelaw import ByBandwidth, FixedService, TimeLaw
 from gputopo_simulate.mapa.waiting import Ending, Waiting, expected_residual, pays
+from gputopo_topologies.catalogue import named
 
 SEEN = [10.0, 10.0, 20.0, 20.0]
 

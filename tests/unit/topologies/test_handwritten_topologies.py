@@ -8,11 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputopo.api.enums import Ancestor, LinkKind
-from gputopo.topology.catalogue import named, names
 from gputopo.topology.hierarchy import blocks
-from gputopo.topology.load import decoded, parse
-from gputopo.topology.model import GpuIndex, NodeTopology, TopologyError, indices_of
+from gputopo.topology.model import (
+    Ancestor,
+    GpuIndex,
+    LinkKind,
+    NodeTopology,
+    TopologyError,
+    indices_of,
+)
+from gputopo_topologies.catalogue import named, names
+from gputopo_topologies.load import decoded, parse
 
 FIELD_OF = {
     Ancestor.PIX: "switches",

@@ -6,13 +6,13 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from gputopo.api.topology import from_spec
 from gputopo.api.v1alpha1 import GPUTopologySpec
 from gputopo.runtime.messages import first_error
-from gputopo.topology.handwritten import topology_of_file
 from gputopo.topology.model import NodeTopology, TopologyError
-from gputopo.topology.published import from_spec
-from gputopo.topology.recorded import topology_of_recording
-from gputopo.topology.topo_matrix import has_matrix
+from gputopo_topologies.handwritten import topology_of_file
+from gputopo_topologies.recorded import topology_of_recording
+from gputopo_topologies.topo_matrix import has_matrix
 
 _KIND: Final = "GPUTopology"
 _LISTS: Final = ("List", "GPUTopologyList")

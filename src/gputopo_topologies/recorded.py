@@ -2,7 +2,7 @@
 
 The matrix does not say models, generations, NVSwitches, or where on PCIe two GPUs meet that
 have NVLinks. The last is inferred from what both say of third devices; the rest from
-``nvidia-smi -L`` in the same text, or else from the counts (:mod:`gputopo.topology.boards`).
+``nvidia-smi -L`` in the same text, or else from the counts (:mod:`gputopo_topologies.boards`).
 """
 
 import re
@@ -12,19 +12,26 @@ from itertools import combinations
 from typing import Final
 from uuid import NAMESPACE_DNS, uuid5
 
-from gputopo.api.enums import Ancestor, LinkKind
-from gputopo.topology.boards import (
+from gputopo.topology.hierarchy import LEVELS
+from gputopo.topology.model import (
+    Ancestor,
+    Gpu,
+    GpuIndex,
+    GpuUuid,
+    Link,
+    LinkKind,
+    NodeTopology,
+    TopologyError,
+)
+from gputopo.topology.rates import PCIE_LANES, link_rate_mb_per_s, pcie_version_beside
+from gputopo_topologies.boards import (
     Board,
     board_of_model,
     memory_gib_of_model,
     nvlink_version_of_counts,
-    pcie_version_beside,
     shows_a_switch,
 )
-from gputopo.topology.hierarchy import LEVELS
-from gputopo.topology.model import Gpu, GpuIndex, GpuUuid, Link, NodeTopology, TopologyError
-from gputopo.topology.rates import PCIE_LANES, link_rate_mb_per_s
-from gputopo.topology.topo_matrix import TopoMatrix, read_matrix
+from gputopo_topologies.topo_matrix import TopoMatrix, read_matrix
 
 _NAMESPACE: Final = uuid5(NAMESPACE_DNS, "recorded.gputopo.io")
 _GIB: Final = 2**30
@@ -43,7 +50,7 @@ def topology_of_recording(text: str, name: str) -> NodeTopology:
     """Return the topology of a text with ``nvidia-smi topo -m``'s and perhaps ``-L``'s output.
 
     Args:
-        text: must have a matrix (:func:`gputopo.topology.topo_matrix.has_matrix`).
+        text: must have a matrix (:func:`gputopo_topologies.topo_matrix.has_matrix`).
         name: of the text; UUIDs that it does not list are made of this and the index.
 
     Raises:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from gputopo.topology.catalogue import named
-from gputopo.topology.load import decoded, parse
+from gputopo.api.topology import to_spec
 from gputopo.topology.model import TopologyError
-from gputopo.topology.published import to_spec
+from gputopo_topologies.catalogue import named
+from gputopo_topologies.load import decoded, parse
 
 SUMMIT = named("summit", node="n1")
 

@@ -2,12 +2,11 @@
 
 import pytest
 
-from gputopo.topology.boards import (
+from gputopo_topologies.boards import (
     Board,
     board_of_model,
     memory_gib_of_model,
     nvlink_version_of_counts,
-    pcie_version_beside,
 )
 
 
@@ -81,7 +80,3 @@ def test_memory_is_read_from_the_name_where_it_says_so() -> None:
 )
 def test_counts_tell_the_likeliest_generation(on_a_pair: int, on_a_gpu: int, version: int) -> None:
     assert nvlink_version_of_counts(on_a_pair, on_a_gpu) == version
-
-
-def test_pcie_is_as_old_as_the_servers_of_an_nvlink_generation() -> None:
-    assert [pcie_version_beside(version) for version in range(6)] == [3, 3, 3, 4, 5, 5]

@@ -12,8 +12,7 @@ from itertools import takewhile
 from types import MappingProxyType
 from typing import Final
 
-from gputopo.api.enums import Ancestor
-from gputopo.topology.model import MAX_INDEX, TopologyError
+from gputopo.topology.model import MAX_INDEX, Ancestor, TopologyError
 
 Cell = Ancestor | int
 """Where two devices meet on PCIe, or how many NVLinks they have."""

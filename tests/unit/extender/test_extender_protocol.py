@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gputopo.wire.extender import (
+from gputopo_extender.protocol import (
     ExtenderArgs,
     ExtenderBindingArgs,
     ExtenderPreemptionArgs,

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gputopo.api.enums import Ancestor, LinkKind
-from gputopo.topology.catalogue import named, names
 from gputopo.topology.hierarchy import blocks
-from gputopo.topology.load import parse
-from gputopo.topology.model import GpuIndex, NodeTopology, TopologyError
+from gputopo.topology.model import Ancestor, GpuIndex, LinkKind, NodeTopology, TopologyError
+from gputopo_topologies.catalogue import named, names
+from gputopo_topologies.load import parse
 
 RECORDINGS = Path(__file__).parents[2] / "data" / "topo"
 Sort = tuple[LinkKind, int, int]

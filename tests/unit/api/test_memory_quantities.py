@@ -2,8 +2,8 @@
 
 import pytest
 
+from gputopo.api.quantity import format_bytes, parse_bytes
 from gputopo.topology.model import TopologyError
-from gputopo.topology.quantity import format_bytes, parse_bytes
 
 
 @pytest.mark.parametrize(

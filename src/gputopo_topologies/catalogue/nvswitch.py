@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from gputopo.api.enums import Ancestor
-from gputopo.topology.catalogue.server import Server, two_numa_nodes
+from gputopo.topology.model import Ancestor
+from gputopo_topologies.catalogue.server import Server, two_numa_nodes
 
 _DGX_H100_BUS_IDS: Final = "1B:00.0 43:00.0 52:00.0 61:00.0 9D:00.0 C3:00.0 D1:00.0 DF:00.0"
 

@@ -4,10 +4,9 @@ from collections import Counter
 
 import pytest
 
-from gputopo.api.enums import Ancestor, LinkKind
-from gputopo.topology.catalogue import describe, named, names
 from gputopo.topology.hierarchy import blocks
-from gputopo.topology.model import GpuIndex, TopologyError
+from gputopo.topology.model import Ancestor, GpuIndex, LinkKind, TopologyError
+from gputopo_topologies.catalogue import describe, named, names
 from oracle import mapa_rows
 
 MAPA_NAMES = {

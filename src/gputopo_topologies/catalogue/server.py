@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from gputopo.api.enums import Ancestor, LinkKind
-from gputopo.topology.model import NumaNode
+from gputopo.topology.model import Ancestor, LinkKind, NumaNode
 from gputopo.topology.rates import PCIE_LANES
 
 GIB: Final = 2**30

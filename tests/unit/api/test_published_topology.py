@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from builders import node
+from gputopo.api.topology import from_spec, to_spec
 from gputopo.api.v1alpha1 import GPUTopologySpec
-from gputopo.topology.catalogue import named
 from gputopo.topology.model import TopologyError
-from gputopo.topology.published import from_spec, to_spec
+from gputopo_topologies.catalogue import named
 
 
 def spec_of(**changes: Any) -> GPUTopologySpec:

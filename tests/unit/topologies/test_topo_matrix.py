@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputopo.api.enums import Ancestor
-from gputopo.topology.load import parse
-from gputopo.topology.model import GpuIndex, NodeTopology, TopologyError
-from gputopo.topology.topo_matrix import has_matrix, read_matrix
+from gputopo.topology.model import Ancestor, GpuIndex, NodeTopology, TopologyError
+from gputopo_topologies.load import parse
+from gputopo_topologies.topo_matrix import has_matrix, read_matrix
 
 RECORDINGS = sorted((Path(__file__).parents[2] / "data" / "topo").glob("*.txt"))
 

@@ -12,21 +12,27 @@ from uuid import NAMESPACE_DNS, uuid5
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from gputopo.api.enums import Ancestor, LinkKind
+from gputopo.api.quantity import parse_bytes
 from gputopo.api.v1alpha1 import Memory
 from gputopo.runtime.messages import first_error
-from gputopo.topology.boards import NVLINKS_OF_A_GPU, pcie_version_beside
 from gputopo.topology.model import (
     MAX_INDEX,
+    Ancestor,
     Gpu,
     GpuIndex,
     GpuUuid,
     Link,
+    LinkKind,
     NodeTopology,
     TopologyError,
 )
-from gputopo.topology.quantity import parse_bytes
-from gputopo.topology.rates import PCIE_LANES, PCIE_X16_MB_PER_S, link_rate_mb_per_s
+from gputopo.topology.rates import (
+    PCIE_LANES,
+    PCIE_X16_MB_PER_S,
+    link_rate_mb_per_s,
+    pcie_version_beside,
+)
+from gputopo_topologies.boards import NVLINKS_OF_A_GPU
 
 _NAMESPACE: Final = uuid5(NAMESPACE_DNS, "handwritten.gputopo.io")
 

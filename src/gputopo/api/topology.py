@@ -1,5 +1,6 @@
 """A node topology as the GPUTopology object publishes it, and back."""
 
+from gputopo.api.quantity import format_bytes, parse_bytes
 from gputopo.api.v1alpha1 import GPUTopologySpec, TopologyGpu, TopologyLink, TopologyNumaNode
 from gputopo.topology.model import (
     Gpu,
@@ -10,7 +11,6 @@ from gputopo.topology.model import (
     NumaNode,
     TopologyError,
 )
-from gputopo.topology.quantity import format_bytes, parse_bytes
 
 
 def to_spec(topology: NodeTopology) -> GPUTopologySpec:

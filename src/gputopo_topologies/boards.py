@@ -9,9 +9,6 @@ from typing import Final
 NVLINKS_OF_A_GPU: Final[Mapping[int, int]] = MappingProxyType({1: 4, 2: 6, 3: 12, 4: 18, 5: 18})
 """The most NVLinks that a GPU has, by generation (P100, V100, A100, H100, B200)."""
 
-_PCIE_BESIDE_NVLINK: Final[Mapping[int, int]] = MappingProxyType(
-    {0: 3, 1: 3, 2: 3, 3: 4, 4: 5, 5: 5}
-)
 _BRIDGE_OF_AMPERE: Final = 4
 _MEMORY: Final = re.compile(r"\b(\d+) ?GB\b")
 
@@ -78,8 +75,3 @@ def shows_a_switch(nvlinks_of_a_gpu: int) -> bool:
     a larger node, say into a virtual machine, do not show it.
     """
     return nvlinks_of_a_gpu > max(NVLINKS_OF_A_GPU.values())
-
-
-def pcie_version_beside(nvlink_version: int) -> int:
-    """Return the PCIe generation that servers of an NVLink generation have; 3 without NVLink."""
-    return _PCIE_BESIDE_NVLINK[nvlink_version]

@@ -12,13 +12,13 @@ from types import MappingProxyType
 from typing import Final
 from uuid import NAMESPACE_DNS, uuid5
 
-from gputopo.topology.catalogue.mapa import MAPA_SERVERS
-from gputopo.topology.catalogue.nvlink import NVLINK_SERVERS
-from gputopo.topology.catalogue.nvswitch import NVSWITCH_SERVERS
-from gputopo.topology.catalogue.pcie import PCIE_SERVERS
-from gputopo.topology.catalogue.server import GIB, Server
 from gputopo.topology.model import Gpu, GpuIndex, GpuUuid, Link, NodeTopology, TopologyError
 from gputopo.topology.rates import link_rate_mb_per_s
+from gputopo_topologies.catalogue.mapa import MAPA_SERVERS
+from gputopo_topologies.catalogue.nvlink import NVLINK_SERVERS
+from gputopo_topologies.catalogue.nvswitch import NVSWITCH_SERVERS
+from gputopo_topologies.catalogue.pcie import PCIE_SERVERS
+from gputopo_topologies.catalogue.server import GIB, Server
 
 _NAMESPACE: Final = uuid5(NAMESPACE_DNS, "catalogue.gputopo.io")
 

@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from gputopo.api.enums import Ancestor
-from gputopo.topology.catalogue.server import GIB, Server, two_numa_nodes
-from gputopo.topology.model import NumaNode
+from gputopo.topology.model import Ancestor, NumaNode
+from gputopo_topologies.catalogue.server import GIB, Server, two_numa_nodes
 
 PCIE_SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
     {

@@ -13,9 +13,6 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
 ObjectName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 """Name of an object or namespace: nothing that means something in the path of a URL."""
 
-MAX_SCORE = 10
-"""kube-scheduler's MaxExtenderPriority; it multiplies by the extender's weight."""
-
 
 def _either(name: str) -> AliasChoices:
     return AliasChoices(name, name[0].lower() + name[1:], name.lower())

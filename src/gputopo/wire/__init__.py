@@ -1,1 +1,0 @@
-"""The bodies that kube-scheduler and the extender exchange."""
