@@ -27,11 +27,11 @@ from gputopo_deviceplugin.kube import ApiServerError, PodChange
 from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesClient
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 from gputopo_deviceplugin.podbook import PodBook
-from gputopo_deviceplugin.pods import PodKey, PodRecord, record_of
 from gputopo_deviceplugin.report.differences import AllocationDifference
 from gputopo_deviceplugin.report.observer import AllocationObserver
 from gputopo_deviceplugin.state import GpuState, NodeHardware
 from gputopo_deviceplugin.statefile import StateFile
+from gputopo_kube.pods import PodKey, PodView, parse_pod
 
 Document = dict[str, Any]
 NODE = "n1"
@@ -65,11 +65,11 @@ class PodsOfApiServer:
         """Delete a pod."""
         self._record_change(self._record(self.pods.pop(key)), deleted=True)
 
-    def _record_change(self, record: PodRecord, *, deleted: bool) -> None:
+    def _record_change(self, record: PodView, *, deleted: bool) -> None:
         version = len(self._log) + 1
-        self._log.append(PodChange(replace(record, resource_version=version), deleted))
+        self._log.append(PodChange(replace(record, version=version), deleted))
 
-    async def list_pods(self) -> tuple[list[PodRecord], str]:
+    async def list_pods(self) -> tuple[list[PodView], str]:
         """Return all pods, as ``PodSource.pods`` does."""
         self._answer()
         return [self._record(document) for document in self.pods.values()], str(len(self._log))
@@ -84,7 +84,7 @@ class PodsOfApiServer:
                 yield self._log[seen - 1]
             await asyncio.sleep(_WATCH_SECONDS)
 
-    async def pod(self, key: PodKey) -> PodRecord | None:
+    async def pod(self, key: PodKey) -> PodView | None:
         """Return one as it is now."""
         self._answer()
         return self._record(self.pods[key]) if key in self.pods else None
@@ -93,8 +93,8 @@ class PodsOfApiServer:
         if self.down:
             raise ApiServerError("503", 503)
 
-    def _record(self, document: Document) -> PodRecord:
-        return record_of(document, RESOURCE)
+    def _record(self, document: Document) -> PodView:
+        return parse_pod(document, RESOURCE)
 
 
 class _Source:

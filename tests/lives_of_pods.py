@@ -7,7 +7,7 @@ from typing import NamedTuple
 from hypothesis import strategies
 
 from gputopo_deviceplugin.kubelet.v1beta1.api_pb2 import ContainerAllocateResponse
-from gputopo_deviceplugin.pods import PodKey
+from gputopo_kube.pods import PodKey
 
 _FEW = strategies.integers(1, 3)
 

@@ -18,8 +18,8 @@ from gputopo_deviceplugin.documents import (
     TopologyDocument,
     TopologyStatusDocument,
 )
-from gputopo_deviceplugin.pods import PodKey, PodRecord, record_of
 from gputopo_deviceplugin.requests import ApiServerError, Requests, translated
+from gputopo_kube.pods import PodKey, PodView, parse_pod
 
 __all__ = ["ApiServer", "ApiServerError", "Document", "DocumentChange", "PodChange"]
 
@@ -33,7 +33,7 @@ Document = Mapping[str, Any]
 class PodChange:
     """One change of a pod of this node."""
 
-    pod: PodRecord
+    pod: PodView
     deleted: bool
 
 
@@ -70,13 +70,13 @@ class ApiServer:
         """Fail all requests that wait for an answer: the API server is lost."""
         self._requests.abandon()
 
-    async def pods(self) -> tuple[list[PodRecord], str]:
+    async def pods(self) -> tuple[list[PodView], str]:
         """Return the pods of this node and the resource version of the list."""
         async with self._requests.one():
             pages = self._client.list(
                 PodDocument, namespace=_EVERYWHERE, fields={"spec.nodeName": self._node}
             )
-            records = [record_of(document, self._resource) async for document in pages]
+            records = [parse_pod(document, self._resource) async for document in pages]
             return records, pages.resourceVersion
 
     async def changes(self, resource_version: str) -> AsyncGenerator[PodChange, None]:
@@ -91,15 +91,15 @@ class ApiServer:
             async with aclosing(watch) as changes:  # type: ignore[type-var]  # it is a generator
                 async for kind, document in changes:
                     self._on_answer()
-                    yield PodChange(record_of(document, self._resource), kind == "DELETED")
+                    yield PodChange(parse_pod(document, self._resource), kind == "DELETED")
 
-    async def pod(self, key: PodKey) -> PodRecord | None:
+    async def pod(self, key: PodKey) -> PodView | None:
         """Return a pod as it is now, None where there is none of that name."""
         async with self._requests.one():
             document = await _absent(
                 self._client.get(PodDocument, key.name, namespace=key.namespace)
             )
-            return None if document is None else record_of(document, self._resource)
+            return None if document is None else parse_pod(document, self._resource)
 
     async def heartbeat(self) -> None:
         """Read the metadata of this node's Node, as cheaply as possible.

@@ -9,7 +9,8 @@ from typing import Final, Protocol
 from gputopo.runtime.log import fields
 from gputopo_deviceplugin.kube import ApiServerError, PodChange
 from gputopo_deviceplugin.listwatch import ListWatch
-from gputopo_deviceplugin.pods import PodKey, PodRecord, PodsVersion, version_number
+from gputopo_deviceplugin.pods import PodsVersion
+from gputopo_kube.pods import PodKey, PodView, version_number
 
 _MOST_DELETED: Final = 1_000
 """Pods that are remembered as deleted, so that a late answer does not bring one back."""
@@ -20,7 +21,7 @@ _log = logging.getLogger(__name__)
 class PodSource(Protocol):
     """Where pods come from."""
 
-    async def pods(self) -> tuple[list[PodRecord], str]:
+    async def pods(self) -> tuple[list[PodView], str]:
         """Return all and the list's resource version."""
         ...
 
@@ -28,12 +29,12 @@ class PodSource(Protocol):
         """Yield the changes since a list."""
         ...
 
-    async def pod(self, key: PodKey) -> PodRecord | None:
+    async def pod(self, key: PodKey) -> PodView | None:
         """Return one as it is now."""
         ...
 
 
-class PodBook(Mapping[PodKey, PodRecord]):
+class PodBook(Mapping[PodKey, PodView]):
     """The pods of this node by namespace and name.
 
     Attributes:
@@ -70,12 +71,12 @@ class PodBook(Mapping[PodKey, PodRecord]):
             on_list=self._replace,
             on_change=self._fold,
         )
-        self._pods: dict[PodKey, PodRecord] = {}
+        self._pods: dict[PodKey, PodView] = {}
         self._absent: set[PodKey] = set()
         self._deleted: deque[str] = deque(maxlen=_MOST_DELETED)
         self.version: PodsVersion | None = None
 
-    def __getitem__(self, key: PodKey) -> PodRecord:
+    def __getitem__(self, key: PodKey) -> PodView:
         return self._pods[key]
 
     def __iter__(self) -> Iterator[PodKey]:
@@ -121,17 +122,13 @@ class PodBook(Mapping[PodKey, PodRecord]):
         elif not self._is_outdated(record):
             self._pods[key] = record
 
-    def _is_outdated(self, record: PodRecord) -> bool:
+    def _is_outdated(self, record: PodView) -> bool:
         """Return whether the watch has shown a later state of the pod while it was read."""
         known = self._pods.get(record.key)
-        newer = (
-            known is not None
-            and known.uid == record.uid
-            and known.resource_version > record.resource_version
-        )
+        newer = known is not None and known.uid == record.uid and known.version > record.version
         return newer or record.uid in self._deleted
 
-    def _replace(self, records: Iterable[PodRecord], resource_version: str) -> None:
+    def _replace(self, records: Iterable[PodView], resource_version: str) -> None:
         """Take a list over; after a watch that broke, changes may have been missed.
 
         A list after a silent watch changes nothing in most cases, and must then not make every
@@ -156,8 +153,8 @@ class PodBook(Mapping[PodKey, PodRecord]):
             self._deleted.append(pod.uid)
             if known is not None and known.uid == pod.uid:
                 del self._pods[pod.key]
-        version = pod.resource_version
-        ended = pod.asks and (change.deleted or not pod.live)
+        version = pod.version
+        ended = pod.containers and (change.deleted or not pod.live)
         if ended or self.version is None:
             self._need(version)
         else:
@@ -168,5 +165,5 @@ class PodBook(Mapping[PodKey, PodRecord]):
         self._on_end()
 
 
-def _with_gpus(pods: Mapping[PodKey, PodRecord]) -> set[tuple[str, bool]]:
-    return {(pod.uid, pod.live) for pod in pods.values() if pod.asks}
+def _with_gpus(pods: Mapping[PodKey, PodView]) -> set[tuple[str, bool]]:
+    return {(pod.uid, pod.live) for pod in pods.values() if pod.containers}

@@ -9,6 +9,7 @@ import msgspec
 from lightkube.core.exceptions import ConfigError
 
 from gputopo.errors import GputopoError
+from gputopo_kube.podmodel import PodError
 
 
 class ApiServerError(GputopoError):
@@ -65,7 +66,7 @@ def translated() -> Iterator[None]:
     except KeyError as error:
         # lightkube looks for the Content-Type of every error, which a proxy's answer may lack.
         raise _without(error) from error
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, PodError) as error:
         raise ApiServerError(f"unreadable answer: {error}") from error
     except ConfigError as error:
         raise ApiServerError(f"request not sent: {error}") from error

@@ -22,13 +22,8 @@ from gputopo.api.names import (
     POLICY_ANNOTATION,
     SENSITIVITY_ANNOTATION,
 )
-from gputopo_deviceplugin.pods import (
-    PlacementError,
-    PodRecord,
-    entitled_gpus,
-    placed_gpus,
-    record_of,
-)
+from gputopo_deviceplugin.pods import PlacementError, entitled_gpus, placed_gpus
+from gputopo_kube.pods import PodView, parse_pod
 
 LONGEST_REFUSAL = 1024
 """Of an event's message."""
@@ -169,18 +164,18 @@ def test_the_agent_gives_a_container_what_the_annotation_names_or_says_why_not(
     annotations: dict[str, str], containers: list[dict[str, Any]]
 ) -> None:
     tried("annotations, by the agent")
-    record = record_of(_pod(annotations, containers), "gputopo.io/gpu")
-    for ask in record.asks:
-        given, refusal = _given(record, ask.container)
+    record = parse_pod(_pod(annotations, containers), "gputopo.io/gpu")
+    for ask in record.containers:
+        given, refusal = _given(record, ask.name)
         if refusal:
             assert refusal.startswith("pod default/a")
             assert len(refusal) <= LONGEST_REFUSAL
         else:
             assert len(given) == len(set(given)) == ask.gpus
-            assert given == placed_gpus(record, "n1")[ask.container]
+            assert given == placed_gpus(record, "n1")[ask.name]
 
 
-def _given(record: PodRecord, container: str) -> tuple[Sequence[str], str]:
+def _given(record: PodView, container: str) -> tuple[Sequence[str], str]:
     try:
         return entitled_gpus(record, container, "n1"), ""
     except PlacementError as error:

@@ -20,7 +20,7 @@ from gputopo_deviceplugin.kubelet.v1beta1.api_pb2_grpc import (
     DevicePluginServicer,
     add_DevicePluginServicer_to_server,
 )
-from gputopo_deviceplugin.pods import PodKey
+from gputopo_kube.pods import PodKey
 from gputopo_topologies.catalogue import named
 from raw_kubelet import spoiled
 

@@ -16,7 +16,7 @@ from device_manager import DeviceManager
 from effort import fuzzed, tried
 from gputopo.api.names import RESOURCE
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
-from gputopo_deviceplugin.pods import record_of
+from gputopo_kube.pods import parse_pod
 from gputopo_topologies.catalogue import named
 from virtual_time import runner
 
@@ -136,7 +136,7 @@ class Kubelet:
         books = self.manager.books.pods
         books.clear()
         books[key] = {each["name"]: set() for each in document["spec"]["containers"]}
-        asks = record_of(document, RESOURCE).asks
+        asks = parse_pod(document, RESOURCE).containers
         chosen = await self.prefer(UUIDS, [], asks[0].gpus if asks else 1)
         if chosen:
             whim = self.chance.random() < 0.1

@@ -25,8 +25,8 @@ from gputopo_deviceplugin.admit.verify import (
     verify,
 )
 from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesError
-from gputopo_deviceplugin.pods import PodRecord
 from gputopo_deviceplugin.state import GpuState
+from gputopo_kube.pods import PodView
 
 _LIST_SECONDS = 1.0
 _IN_FLIGHT_SECONDS = 2.0
@@ -184,7 +184,7 @@ class Admission:
         self._tracker.see(listed)
         self._refused &= {pod.uid for pod in self._pods.values()}
 
-    def _known(self) -> list[PodRecord]:
+    def _known(self) -> list[PodView]:
         """Return this node's pods without those refused: they hold nothing, and never will."""
         return [pod for pod in self._pods.values() if pod.uid not in self._refused]
 

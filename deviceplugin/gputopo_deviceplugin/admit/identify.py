@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.pods import Ask, PlacementError, PodKey, PodRecord, entitled_gpus
+from gputopo_deviceplugin.pods import PlacementError, entitled_gpus
+from gputopo_kube.pods import GpuContainer, PodKey, PodView
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class PreferenceRequest:
 class ContainerAllocation:
     """The container that is being admitted, and its GPUs in rank order."""
 
-    pod: PodRecord
+    pod: PodView
     container: str
     gpus: tuple[GpuUuid, ...]
 
@@ -46,13 +47,13 @@ class AdmissionRejection:
     """Why no GPU is handed out; ``pod`` where it is known whom that concerns."""
 
     reason: str
-    pod: PodRecord | None = None
+    pod: PodView | None = None
 
 
 def identify(
     question: PreferenceRequest,
     listed: Sequence[ListedPod],
-    pods: Mapping[PodKey, PodRecord],
+    pods: Mapping[PodKey, PodView],
     *,
     node: str,
     refused: Collection[str],
@@ -93,11 +94,11 @@ def identify(
         )
     # Kubelets before 1.34 go on listing pods that have ended.
     active = [entry for entry in listed if entry.key not in pods or pods[entry.key].live]
-    return _chosen(question, active, pod, ask.container, node)
+    return _chosen(question, active, pod, ask.name, node)
 
 
 def unsettled(
-    listed: Sequence[ListedPod], pods: Mapping[PodKey, PodRecord]
+    listed: Sequence[ListedPod], pods: Mapping[PodKey, PodView]
 ) -> tuple[set[PodKey], set[PodKey]]:
     """Return the listed pods that may wait for GPUs by what kubelet's books say.
 
@@ -113,13 +114,13 @@ def _empty(listed: Sequence[ListedPod]) -> set[PodKey]:
     return {pod.key for pod in listed if not all(pod.containers.values())}
 
 
-def _may_ask(key: PodKey, pods: Mapping[PodKey, PodRecord]) -> bool:
-    return key not in pods or bool(pods[key].asks)
+def _may_ask(key: PodKey, pods: Mapping[PodKey, PodView]) -> bool:
+    return key not in pods or bool(pods[key].containers)
 
 
 def _waiting(
-    listed: Sequence[ListedPod], pods: Mapping[PodKey, PodRecord], refused: Collection[str]
-) -> Iterator[tuple[PodRecord, list[Ask]]]:
+    listed: Sequence[ListedPod], pods: Mapping[PodKey, PodView], refused: Collection[str]
+) -> Iterator[tuple[PodView, list[GpuContainer]]]:
     """Yield each pod that may be in admission, and which of its containers may be next.
 
     Kubelet serves them in their order. The next that keeps its GPUs is the first that holds
@@ -128,13 +129,13 @@ def _waiting(
     """
     for entry in listed:
         pod = pods.get(entry.key)
-        if pod is None or not pod.live or pod.leaving or pod.uid in refused:
+        if pod is None or not pod.live or pod.deleting or pod.uid in refused:
             continue
-        asks: list[Ask] = []
-        for ask in pod.asks:
-            if ask.borrows:
+        asks: list[GpuContainer] = []
+        for ask in pod.containers:
+            if not ask.keeps_gpus:
                 asks.append(ask)
-            elif entry.containers.get(ask.container):
+            elif entry.containers.get(ask.name):
                 asks.clear()
             else:
                 asks.append(ask)
@@ -147,14 +148,14 @@ def _names(keys: Iterable[PodKey]) -> str:
     return ", ".join(map(str, keys))
 
 
-def _sizes(asks: Sequence[Ask]) -> str:
+def _sizes(asks: Sequence[GpuContainer]) -> str:
     return " or ".join(map(str, dict.fromkeys(ask.gpus for ask in asks)))
 
 
 def _chosen(
     question: PreferenceRequest,
     listed: Sequence[ListedPod],
-    pod: PodRecord,
+    pod: PodView,
     container: str,
     node: str,
 ) -> ContainerAllocation | AdmissionRejection:

@@ -19,9 +19,9 @@ from gputopo_deviceplugin.admit.usage import (
 )
 from gputopo_deviceplugin.admit.verify import GpuUser
 from gputopo_deviceplugin.podbook import PodBook
-from gputopo_deviceplugin.pods import PodKey
 from gputopo_deviceplugin.report.differences import AllocationDifference, restored
 from gputopo_deviceplugin.statefile import StateFile
+from gputopo_kube.pods import PodKey
 
 _log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, TypeAdapter
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.identify import ContainerAllocation, ListedPod
 from gputopo_deviceplugin.admit.verify import GpuUser
-from gputopo_deviceplugin.pods import PodKey, PodRecord
+from gputopo_kube.pods import PodKey, PodView
 
 
 class PodState(Enum):
@@ -44,7 +44,7 @@ Usage = Mapping[str, PodUsage]
 """The pods that use GPUs, by UID."""
 
 
-def state_of(key: PodKey, uid: str, pods: Mapping[PodKey, PodRecord]) -> PodState:
+def state_of(key: PodKey, uid: str, pods: Mapping[PodKey, PodView]) -> PodState:
     """Return the state of the pod with this UID; a pod of the same name may have followed it."""
     pod = pods.get(key)
     if pod is None or pod.uid != uid:
@@ -65,7 +65,7 @@ def granted(usage: Usage, found: ContainerAllocation) -> Usage:
 
 
 def listed_holders(
-    listed: Iterable[ListedPod], usage: Usage, pods: Mapping[PodKey, PodRecord]
+    listed: Iterable[ListedPod], usage: Usage, pods: Mapping[PodKey, PodView]
 ) -> dict[GpuUuid, GpuUser]:
     """Return the user of each GPU that kubelet lists, with the UID where it is known.
 
@@ -83,7 +83,7 @@ def listed_holders(
 
 
 def joined(
-    usage: Usage, holders: Mapping[GpuUuid, GpuUser], pods: Mapping[PodKey, PodRecord]
+    usage: Usage, holders: Mapping[GpuUuid, GpuUser], pods: Mapping[PodKey, PodView]
 ) -> Usage:
     """Return the usage with what kubelet lists of pods that the API server knows."""
     for gpu, holder in holders.items():

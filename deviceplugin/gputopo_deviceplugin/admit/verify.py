@@ -12,14 +12,8 @@ from gputopo_deviceplugin.admit.identify import (
     PreferenceRequest,
 )
 from gputopo_deviceplugin.gpus.health import Health
-from gputopo_deviceplugin.pods import (
-    PlacementError,
-    PodKey,
-    PodRecord,
-    entitled_gpus,
-    keeper_of,
-    placed_gpus,
-)
+from gputopo_deviceplugin.pods import PlacementError, entitled_gpus, keeper_of, placed_gpus
+from gputopo_kube.pods import PodKey, PodView
 
 CONTROL_DEVICES: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 """Device nodes that every CUDA program needs, as far as the host has them."""
@@ -75,7 +69,7 @@ def preferred(
 def verify(
     gpus: Sequence[GpuUuid],
     expected: ContainerAllocation | AdmissionRejection | None,
-    pods: Sequence[PodRecord],
+    pods: Sequence[PodView],
     *,
     node: str,
     holders: Mapping[GpuUuid, GpuUser],
@@ -115,7 +109,7 @@ def verify(
 
 
 def placed_elsewhere(
-    gpus: Sequence[GpuUuid], own_uid: str | None, pods: Iterable[PodRecord], node: str
+    gpus: Sequence[GpuUuid], own_uid: str | None, pods: Iterable[PodView], node: str
 ) -> dict[GpuUuid, GpuUser]:
     """Return which of these GPUs the annotations of other live pods name, and whose they are.
 
@@ -180,7 +174,7 @@ def _is_own(holder: GpuUser, found: ContainerAllocation) -> bool:
 
 def _handed_on(
     gpus: Sequence[GpuUuid],
-    pods: Sequence[PodRecord],
+    pods: Sequence[PodView],
     node: str,
     holders: Mapping[GpuUuid, GpuUser],
 ) -> ContainerAllocation | AdmissionRejection:
@@ -192,7 +186,7 @@ def _handed_on(
     holding = {holders.get(gpu) for gpu in gpus}
     owners = {None if holder is None else (holder.key, holder.uid) for holder in holding}
     for pod in pods:
-        if pod.live and not pod.leaving and owners == {(pod.key, pod.uid)}:
+        if pod.live and not pod.deleting and owners == {(pod.key, pod.uid)}:
             found = _next_with(gpus, pod, node, holders)
             if found is not None:
                 return found
@@ -206,27 +200,25 @@ def _handed_on(
 
 
 def _next_with(
-    gpus: Sequence[GpuUuid], pod: PodRecord, node: str, holders: Mapping[GpuUuid, GpuUser]
+    gpus: Sequence[GpuUuid], pod: PodView, node: str, holders: Mapping[GpuUuid, GpuUser]
 ) -> ContainerAllocation | None:
     """Return the container after those that hold these GPUs that may have just these.
 
     None where there is none.
     """
     holding = {holders[gpu].container for gpu in gpus}
-    last = max((at for at, ask in enumerate(pod.asks) if ask.container in holding), default=-1)
-    for ask in pod.asks[last + 1 :]:
+    last = max((at for at, ask in enumerate(pod.containers) if ask.name in holding), default=-1)
+    for ask in pod.containers[last + 1 :]:
         try:
-            entitled = entitled_gpus(pod, ask.container, node)
+            entitled = entitled_gpus(pod, ask.name, node)
         except PlacementError:
             continue  # nothing was chosen for it
         if len(gpus) == ask.gpus and set(gpus) <= set(entitled):
-            return ContainerAllocation(
-                pod, ask.container, tuple(gpu for gpu in entitled if gpu in gpus)
-            )
+            return ContainerAllocation(pod, ask.name, tuple(gpu for gpu in entitled if gpu in gpus))
     return None
 
 
-def _placed(pod: PodRecord, node: str) -> Mapping[str, tuple[GpuUuid, ...]]:
+def _placed(pod: PodView, node: str) -> Mapping[str, tuple[GpuUuid, ...]]:
     try:
         return placed_gpus(pod, node)
     except PlacementError:

@@ -14,7 +14,7 @@ from gputopo.runtime.messages import quoted
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.identify import ListedPod
 from gputopo_deviceplugin.kubelet.podresources import api_pb2 as api
-from gputopo_deviceplugin.pods import PodKey
+from gputopo_kube.pods import PodKey
 
 CHANNEL_OPTIONS: Final = (
     ("grpc.default_authority", "localhost"),  # Go's server refuses a path as authority

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.identify import ListedPod
-from gputopo_deviceplugin.pods import PlacementError, PodKey, PodRecord, placed_gpus
+from gputopo_deviceplugin.pods import PlacementError, placed_gpus
+from gputopo_kube.pods import PodKey, PodView
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class AllocationDifference:
         missing: the GPUs that it was given where kubelet has no record of any.
     """
 
-    pod: PodRecord = field(compare=False)
+    pod: PodView = field(compare=False)
     uid: str
     message: str
     container: str
@@ -27,7 +28,7 @@ class AllocationDifference:
 
 
 def differences(
-    listed: Sequence[ListedPod], pods: Mapping[PodKey, PodRecord], node: str
+    listed: Sequence[ListedPod], pods: Mapping[PodKey, PodView], node: str
 ) -> list[AllocationDifference]:
     """Return every container whose GPUs differ, in the order of the books.
 
@@ -60,7 +61,7 @@ def restored(listed: Sequence[ListedPod], lost: Sequence[AllocationDifference]) 
     ]
 
 
-def _of_pod(entry: ListedPod, pod: PodRecord, node: str) -> Iterator[AllocationDifference]:
+def _of_pod(entry: ListedPod, pod: PodView, node: str) -> Iterator[AllocationDifference]:
     try:
         placed, reason = placed_gpus(pod, node), ""
     except PlacementError as error:

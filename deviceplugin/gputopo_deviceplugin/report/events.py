@@ -3,18 +3,18 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gputopo_deviceplugin.pods import PodRecord
+from gputopo_kube.pods import PodView
 
 COMPONENT: Final = "gputopo-deviceplugin"
 _LONGEST_MESSAGE: Final = 1024
 
 
-def refused(pod: PodRecord, node: str, reason: str, now: str) -> dict[str, Any]:
+def refused(pod: PodView, node: str, reason: str, now: str) -> dict[str, Any]:
     """Return the event of a pod that was refused its GPUs."""
     return _event(_reference(pod), node, "GPUsRefused", reason, now, kind="Warning")
 
 
-def differs(pod: PodRecord, node: str, message: str, now: str) -> dict[str, Any]:
+def differs(pod: PodView, node: str, message: str, now: str) -> dict[str, Any]:
     """Return the event of a pod that has other GPUs than it was given."""
     return _event(_reference(pod), node, "GPUsDiffer", message, now, kind="Warning")
 
@@ -32,7 +32,7 @@ def health_changed(
     return _event(about, metadata["name"], "GPUUnhealthy", f"{uuid}: {fault}", now, kind="Warning")
 
 
-def _reference(pod: PodRecord) -> dict[str, Any]:
+def _reference(pod: PodView) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",

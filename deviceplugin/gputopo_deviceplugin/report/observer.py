@@ -107,6 +107,6 @@ class AllocationObserver:
             one
             for one in found
             if one.missing
-            and not one.pod.leaving
+            and not one.pod.deleting
             and (one.uid, one.container) not in self._recorded
         ]

@@ -10,8 +10,9 @@ from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.offer import Withheld
 from gputopo_deviceplugin.admit.verify import GpuUser
 from gputopo_deviceplugin.gpus.health import Health
-from gputopo_deviceplugin.pods import PodsVersion, version_number
+from gputopo_deviceplugin.pods import PodsVersion
 from gputopo_deviceplugin.state import NodeHardware
+from gputopo_kube.pods import version_number
 
 
 @dataclass(frozen=True, slots=True)

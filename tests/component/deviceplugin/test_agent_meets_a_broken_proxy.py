@@ -12,7 +12,7 @@ from agent_world import NODE, AgentWorld
 from gputopo.api.names import RESOURCE
 from gputopo_deviceplugin import contact
 from gputopo_deviceplugin.kube import ApiServer, ApiServerError
-from gputopo_deviceplugin.pods import PodKey
+from gputopo_kube.pods import PodKey
 from node_api import BAD_GATEWAY
 
 

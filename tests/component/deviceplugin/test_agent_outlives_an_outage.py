@@ -7,7 +7,7 @@ import pytest
 from agent_without_sockets import AgentInProcess, PluginInProcess, PodsOfApiServer
 from agent_world import annotation_of, pod_document
 from device_manager import AdmissionRefusedError, DeviceManager
-from gputopo_deviceplugin.pods import PodKey
+from gputopo_kube.pods import PodKey
 from gputopo_topologies.catalogue import named
 from virtual_time import runner
 

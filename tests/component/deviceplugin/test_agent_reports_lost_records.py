@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent_world import AgentWorld, agent_world
-from gputopo_deviceplugin.pods import PodKey
+from gputopo_kube.pods import PodKey
 
 
 def reason(world: AgentWorld) -> object:
@@ -90,7 +90,7 @@ async def test_a_pod_that_is_deleted_without_record_does_not_matter(world: Agent
         await world.api.put(path, {**pod, "metadata": deleted})
         await restart_without_records(world, "a")
         await world.until(lambda: world.condition("AllocationsAsPlaced").get("status") == "False")
-        assert agent._pods[PodKey("default", "a")].leaving
+        assert agent._pods[PodKey("default", "a")].deleting
         assert not agent._observer.lost
 
 

@@ -154,10 +154,10 @@ async def test_a_gpu_that_a_live_container_holds_is_not_given_twice(world: Agent
     ("annotation", "told"),
     [
         (None, "was not placed by gputopo: set schedulerName: gputopo"),
-        ("{", "annotation gputopo.io/gpus: value: Invalid JSON"),
-        ('{"v":2}', "annotation gputopo.io/gpus: v: Input should be 1"),
+        ("{", "annotation gputopo.io/gpus: value: '{': Invalid JSON"),
+        ('{"v":2}', "annotation gputopo.io/gpus: v: 2: Input should be 1"),
         (annotation_of("a", {"main": ["GPU-1"]}, uid="uid-b"), "uid: uid-b is not the pod's own"),
-        (annotation_of("a", {"main": ["GPU-1"]}, node="n9"), "node: n9 is not the pod's own n1"),
+        (annotation_of("a", {"main": ["GPU-1"]}, node="n9"), "node: n9 is not the pod's own, n1"),
         (annotation_of("a", {"other": ["GPU-1"]}), "asks for 1 GPUs and was given 0"),
         (annotation_of("a", {"main": ["GPU-1", "GPU-2"]}), "asks for 1 GPUs and was given 2"),
         (annotation_of("a", {"main": ["GPU-1"]}), "GPU-1 is not available on this node now"),

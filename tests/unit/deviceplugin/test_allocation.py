@@ -12,36 +12,34 @@ from gputopo_deviceplugin.admit.identify import (
 )
 from gputopo_deviceplugin.admit.verify import GpuUser, Grant, grant_of, preferred, verify
 from gputopo_deviceplugin.gpus.health import Health
-from gputopo_deviceplugin.pods import Ask, PodKey, PodRecord
+from gputopo_kube.pods import ContainerKind, GpuContainer, PodKey, PodView
 
 TOPOLOGY = node(0, 1, 2, 3)
 ALL = [gpu.uuid for gpu in TOPOLOGY.gpus]
 HEALTHY: Health = dict.fromkeys(ALL)
 
 
-def pod(name: str, *indices: int, uid: str | None = None) -> PodRecord:
+def pod(name: str, *indices: int, uid: str | None = None) -> PodView:
     uid = uid or f"uid-{name}"
     placed = {"main": [ALL[index] for index in indices]}
     annotation = {"uid": uid, "node": "n1", "generation": 1, "containers": placed}
-    return PodRecord(
+    return PodView(
         uid=uid,
         key=PodKey("default", name),
         node="n1",
-        live=True,
-        leaving=False,
-        asks=(Ask("main", len(indices)),),
+        containers=(GpuContainer("main", len(indices)),),
         annotations={GPUS_ANNOTATION: json.dumps(annotation)},
     )
 
 
-def identified(record: PodRecord, *indices: int) -> ContainerAllocation:
+def identified(record: PodView, *indices: int) -> ContainerAllocation:
     return ContainerAllocation(record, "main", tuple(ALL[index] for index in indices))
 
 
 def check(
     taken: Sequence[int],
     expected: ContainerAllocation | AdmissionRejection | None,
-    *pods: PodRecord,
+    *pods: PodView,
     holders: Mapping[GpuUuid, GpuUser] | None = None,
     health: Health = HEALTHY,
 ) -> ContainerAllocation | AdmissionRejection:
@@ -102,12 +100,14 @@ def test_a_container_may_hold_its_own_gpus_but_not_those_of_a_former_pod_of_its_
     assert "is held by pod default/a" in reason(check([0], a, holders=former))
 
 
-def lender(name: str, *indices: int) -> tuple[PodRecord, dict[GpuUuid, GpuUser]]:
+def lender(name: str, *indices: int) -> tuple[PodView, dict[GpuUuid, GpuUser]]:
     """Return a pod whose init container holds these GPUs and hands them on."""
     record = pod(name, *indices)
-    init = Ask("warm", len(indices), borrows=True)
+    init = GpuContainer("warm", len(indices), ContainerKind.INIT)
     holder = GpuUser(record.key, "warm", record.uid)
-    return replace(record, asks=(init, *record.asks)), {ALL[index]: holder for index in indices}
+    return replace(record, containers=(init, *record.containers)), {
+        ALL[index]: holder for index in indices
+    }
 
 
 def test_gpus_that_an_init_container_hands_on_need_no_preference() -> None:
@@ -133,12 +133,12 @@ def test_gpus_of_no_init_container_are_not_handed_out_without_a_preference() -> 
 def test_only_a_pod_that_counts_hands_gpus_on() -> None:
     a, held = lender("a", 0)
     for worthless in (
-        replace(a, live=False),
-        replace(a, leaving=True),
+        replace(a, phase="Failed"),
+        replace(a, deleting=True),
         replace(a, uid="uid-copy"),
         replace(a, annotations={}),
-        replace(a, asks=(a.asks[0],)),
-        replace(a, asks=(a.asks[0], Ask("main", 2))),
+        replace(a, containers=(a.containers[0],)),
+        replace(a, containers=(a.containers[0], GpuContainer("main", 2))),
     ):
         assert "hands them on" in reason(check([0], None, worthless, holders=held))
 
@@ -146,7 +146,7 @@ def test_only_a_pod_that_counts_hands_gpus_on() -> None:
 def test_what_a_container_holds_for_itself_is_not_handed_on() -> None:
     a = pod("a", 0)
     kept = {ALL[0]: GpuUser(a.key, "main", a.uid)}
-    twice = replace(a, asks=(*a.asks, Ask("main", 1)))
+    twice = replace(a, containers=(*a.containers, GpuContainer("main", 1)))
     assert "is held by pod default/a" in reason(check([0], None, twice, holders=kept))
 
 

@@ -6,27 +6,25 @@ from collections.abc import Mapping
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.identify import ListedPod
-from gputopo_deviceplugin.pods import Ask, PodKey, PodRecord
 from gputopo_deviceplugin.report.differences import differences
+from gputopo_kube.pods import GpuContainer, PodKey, PodView
 
 KEY = PodKey("default", "a")
 
 
-def pod(placed: Mapping[str, list[str]] | None, *, running: bool = True) -> PodRecord:
+def pod(placed: Mapping[str, list[str]] | None, *, running: bool = True) -> PodView:
     annotation = {"uid": "uid-a", "node": "n1", "generation": 1, "containers": placed}
-    return PodRecord(
+    return PodView(
         uid="uid-a",
         key=KEY,
         node="n1",
-        live=True,
-        leaving=False,
-        asks=(Ask("main", 1),),
+        containers=(GpuContainer("main", 1),),
         annotations={} if placed is None else {GPUS_ANNOTATION: json.dumps(annotation)},
-        running=running,
+        phase="Running" if running else "Pending",
     )
 
 
-def told(record: PodRecord, **containers: set[str]) -> list[str]:
+def told(record: PodView, **containers: set[str]) -> list[str]:
     books = {name: frozenset(map(GpuUuid, gpus)) for name, gpus in containers.items()}
     found = differences([ListedPod(KEY, books)], {record.key: record}, "n1")
     return [difference.message for difference in found]

@@ -14,15 +14,16 @@ from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.admit.verify import GpuUser
 from gputopo_deviceplugin.kube import PodChange
 from gputopo_deviceplugin.podbook import PodBook
-from gputopo_deviceplugin.pods import Ask, PodKey, PodRecord
 from gputopo_deviceplugin.statefile import StateFile
+from gputopo_kube.pods import GpuContainer, PodKey, PodView
 
 G0, G1, G2 = (GpuUuid(f"GPU-{index}") for index in range(3))
 A = PodKey("default", "a")
 
 
-def pod(uid: str, key: PodKey = A, *, live: bool = True) -> PodRecord:
-    return PodRecord(uid, key, "n1", live, False, (Ask("main", 1),), {})
+def pod(uid: str, key: PodKey = A, *, live: bool = True) -> PodView:
+    phase = "Pending" if live else "Failed"
+    return PodView(uid, key, 1, "n1", phase, (GpuContainer("main", 1),))
 
 
 def listed(*gpus: GpuUuid, key: PodKey = A, container: str = "main") -> ListedPod:
@@ -33,16 +34,16 @@ class Source:
     """The pods of the API server, as a test sets them."""
 
     def __init__(self) -> None:
-        self.records: dict[PodKey, PodRecord] = {}
+        self.records: dict[PodKey, PodView] = {}
 
-    async def pods(self) -> tuple[list[PodRecord], str]:
+    async def pods(self) -> tuple[list[PodView], str]:
         return [*self.records.values()], "1"
 
     async def changes(self, resource_version: str) -> AsyncGenerator[PodChange, None]:  # noqa: ARG002
         await asyncio.sleep(60)
         yield PodChange(pod("never"), deleted=False)
 
-    async def pod(self, key: PodKey) -> PodRecord | None:
+    async def pod(self, key: PodKey) -> PodView | None:
         return self.records.get(key)
 
 
@@ -66,7 +67,7 @@ class Node:
     def running(self, uids: Collection[str]) -> set[str]:
         return self.alive & {*uids}
 
-    async def know(self, *records: PodRecord) -> None:
+    async def know(self, *records: PodView) -> None:
         """Let the API server have these pods, and the agent list them."""
         self.source.records = {record.key: record for record in records}
         following = asyncio.create_task(self.pods.run())
@@ -74,7 +75,7 @@ class Node:
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
 
-    def grant(self, record: PodRecord, *gpus: GpuUuid, container: str = "main") -> None:
+    def grant(self, record: PodView, *gpus: GpuUuid, container: str = "main") -> None:
         self.tracker.grant(ContainerAllocation(record, container, gpus))
 
 

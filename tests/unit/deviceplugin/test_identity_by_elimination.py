@@ -14,7 +14,7 @@ from gputopo_deviceplugin.admit.identify import (
     identify,
     unsettled,
 )
-from gputopo_deviceplugin.pods import Ask, PodKey, PodRecord
+from gputopo_kube.pods import ContainerKind, GpuContainer, PodKey, PodView
 
 NODE = "n1"
 ALL = [GpuUuid(f"GPU-{index}") for index in range(8)]
@@ -29,18 +29,21 @@ def pod(
     containers: Mapping[str, Sequence[int]],
     *,
     live: bool = True,
-    leaving: bool = False,
-    init: tuple[Ask, ...] = (),
-) -> PodRecord:
+    deleting: bool = False,
+    init: tuple[GpuContainer, ...] = (),
+) -> PodView:
     placed = {key: [ALL[index] for index in indices] for key, indices in containers.items()}
     annotation = {"uid": f"uid-{name}", "node": NODE, "generation": 1, "containers": placed}
-    return PodRecord(
+    return PodView(
         uid=f"uid-{name}",
         key=PodKey("default", name),
         node=NODE,
-        live=live,
-        leaving=leaving,
-        asks=(*init, *(Ask(key, len(indices)) for key, indices in containers.items())),
+        phase="Pending" if live else "Failed",
+        deleting=deleting,
+        containers=(
+            *init,
+            *(GpuContainer(key, len(indices)) for key, indices in containers.items()),
+        ),
         annotations={GPUS_ANNOTATION: json.dumps(annotation)},
     )
 
@@ -52,7 +55,7 @@ def listed(name: str, **containers: frozenset[GpuUuid]) -> ListedPod:
 def ask(
     size: int,
     books: Sequence[ListedPod],
-    *pods: PodRecord,
+    *pods: PodView,
     must: frozenset[GpuUuid] = frozenset(),
     refused: Sequence[str] = (),
 ) -> ContainerAllocation | AdmissionRejection:
@@ -98,7 +101,7 @@ def test_ended_leaving_and_refused_pods_are_not_meant() -> None:
     books = [listed("a", main=uuids()), listed("b", main=uuids())]
     wanted = ContainerAllocation(b, "main", (ALL[3],))
     assert ask(1, books, pod("a", {"main": [0]}, live=False), b) == wanted
-    assert ask(1, books, pod("a", {"main": [0]}, leaving=True), b) == wanted
+    assert ask(1, books, pod("a", {"main": [0]}, deleting=True), b) == wanted
     assert ask(1, books, pod("a", {"main": [0]}), b, refused=["uid-a"]) == wanted
 
 
@@ -137,7 +140,7 @@ def test_a_gpu_given_twice_to_one_container_is_refused() -> None:
 
 
 def test_an_init_container_gets_the_first_ranks_of_the_container_that_keeps_them() -> None:
-    a = pod("a", {"main": [5, 2, 0]}, init=(Ask("warm", 2, borrows=True),))
+    a = pod("a", {"main": [5, 2, 0]}, init=(GpuContainer("warm", 2, ContainerKind.INIT),))
     books = [listed("a", main=uuids())]
     assert ask(2, books, a) == ContainerAllocation(a, "warm", (ALL[5], ALL[2]))
     # Kubelet hands them on: it insists on them when it asks for the next container.
@@ -147,15 +150,17 @@ def test_an_init_container_gets_the_first_ranks_of_the_container_that_keeps_them
 
 
 def test_an_init_container_that_needs_more_gets_what_kubelet_insists_on_and_the_rest() -> None:
-    init = (Ask("one", 1, borrows=True), Ask("two", 2, borrows=True))
+    init = (GpuContainer("one", 1, ContainerKind.INIT), GpuContainer("two", 2, ContainerKind.INIT))
     a = pod("a", {"main": [5, 2, 0]}, init=init)
     books = [listed("a", main=uuids())]
     assert ask(2, books, a, must=uuids(0)) == ContainerAllocation(a, "two", (ALL[5], ALL[0]))
 
 
 def test_an_init_container_borrows_from_the_sidecar_that_comes_next() -> None:
-    init = (Ask("warm", 1, borrows=True), Ask("proxy", 2))
-    a = replace(pod("a", {"proxy": [1, 4], "main": [5, 2]}), asks=(*init, Ask("main", 2)))
+    init = (GpuContainer("warm", 1, ContainerKind.INIT), GpuContainer("proxy", 2))
+    a = replace(
+        pod("a", {"proxy": [1, 4], "main": [5, 2]}), containers=(*init, GpuContainer("main", 2))
+    )
     books = [listed("a", proxy=uuids(), main=uuids())]
     assert ask(1, books, a) == ContainerAllocation(a, "warm", (ALL[1],))
     assert ask(2, books, a, must=uuids(1)) == ContainerAllocation(a, "proxy", (ALL[1], ALL[4]))
@@ -164,12 +169,12 @@ def test_an_init_container_borrows_from_the_sidecar_that_comes_next() -> None:
 
 
 def test_an_init_container_without_enough_to_borrow_is_refused_with_what_to_do() -> None:
-    a = pod("a", {"main": [0]}, init=(Ask("warm", 2, borrows=True),))
+    a = pod("a", {"main": [0]}, init=(GpuContainer("warm", 2, ContainerKind.INIT),))
     assert reason(ask(2, [listed("a", main=uuids())], a)) == (
         "pod default/a: init container warm asks for 2 GPUs, and of the containers after it "
         "container main keeps 1: ask for no more than the next one that keeps its GPUs"
     )
-    alone = pod("a", {}, init=(Ask("warm", 2, borrows=True),))
+    alone = pod("a", {}, init=(GpuContainer("warm", 2, ContainerKind.INIT),))
     assert "of the containers after it none keeps any" in reason(
         ask(2, [listed("a", main=uuids())], alone)
     )
@@ -192,9 +197,9 @@ def test_only_pods_that_may_wait_are_asked_for() -> None:
     "other", [None, pod("x", {"main": [1]}), pod("x", {"main": [1]}, live=False)]
 )
 def test_a_running_pod_that_lost_its_record_is_meant_only_where_nobody_else_may_be(
-    other: PodRecord | None,
+    other: PodView | None,
 ) -> None:
-    runs = replace(pod("a", {"main": [0]}), running=True)
+    runs = replace(pod("a", {"main": [0]}), phase="Running")
     assert ask(1, [listed("a", main=uuids())], runs) == ContainerAllocation(runs, "main", (ALL[0],))
     books = [listed("a", main=uuids()), listed("x", main=uuids())]
     known = [] if other is None else [other]

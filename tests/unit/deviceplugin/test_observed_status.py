@@ -5,7 +5,7 @@ from gputopo.api.v1alpha1 import GPUTopologyStatus
 from gputopo_deviceplugin.admit.offer import Withheld
 from gputopo_deviceplugin.admit.verify import GpuUser
 from gputopo_deviceplugin.gpus.health import Health
-from gputopo_deviceplugin.pods import PodKey, PodsVersion
+from gputopo_deviceplugin.pods import PodsVersion
 from gputopo_deviceplugin.report.status import (
     Observed,
     Serving,
@@ -15,6 +15,7 @@ from gputopo_deviceplugin.report.status import (
     withdrawn,
 )
 from gputopo_deviceplugin.state import NodeHardware
+from gputopo_kube.pods import PodKey
 
 TOPOLOGY = node(0, 1)
 FIRST, SECOND = (gpu.uuid for gpu in TOPOLOGY.gpus)

@@ -1,19 +1,42 @@
+"""The agent gives a pod the GPUs of its own annotation only."""
+
+import json
+from dataclasses import replace
+
 import pytest
 
-from gputopo_deviceplugin.pods import Ask, record_of
+from gputopo.api.names import GPUS_ANNOTATION
+from gputopo_deviceplugin.pods import PlacementError, placed_gpus
+from gputopo_kube.pods import PodKey, PodView
+
+KEY = PodKey("default", "a")
+CONTAINERS = {"main": ["GPU-1"]}
 
 
-@pytest.mark.parametrize("quantity", ["1k", "2M", "1Ki", "1e3", "9" * 5000])
-def test_more_gpus_than_a_plain_number_says_are_asked_for_and_no_reason_to_fail(
-    quantity: str,
-) -> None:
-    document = {
-        "metadata": {"uid": "u", "namespace": "x", "name": "greedy"},
-        "spec": {
-            "containers": [
-                {"name": "main", "resources": {"limits": {"gputopo.io/gpu": quantity}}},
-                {"name": "other", "resources": {"limits": {"gputopo.io/gpu": "2"}}},
-            ]
-        },
+def pod(**annotation: object) -> PodView:
+    written = {
+        "uid": "uid-a",
+        "node": "n1",
+        "generation": 1,
+        "containers": CONTAINERS,
+        **annotation,
     }
-    assert record_of(document, "gputopo.io/gpu").asks == (Ask("main", 1000), Ask("other", 2))
+    return PodView("uid-a", KEY, node="n1", annotations={GPUS_ANNOTATION: json.dumps(written)})
+
+
+def test_a_pod_gets_the_gpus_of_its_own_annotation() -> None:
+    assert placed_gpus(pod(), "n1") == {"main": ("GPU-1",)}
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (PodView("uid-a", KEY), "was not placed by gputopo: set schedulerName: gputopo"),
+        (pod(uid="uid-b"), f"annotation {GPUS_ANNOTATION}: uid: uid-b is not the pod's own, uid-a"),
+        (pod(generation=-1), f"annotation {GPUS_ANNOTATION}: generation: "),
+        (replace(pod(node="n2"), node="n2"), "is bound to node n2, not to this node, n1"),
+    ],
+)
+def test_a_pod_without_gpus_of_its_own_is_rejected(given: PodView, reason: str) -> None:
+    with pytest.raises(PlacementError, match=reason):
+        placed_gpus(given, "n1")

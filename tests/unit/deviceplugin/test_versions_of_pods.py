@@ -6,33 +6,34 @@ from dataclasses import replace
 
 from gputopo_deviceplugin.kube import PodChange
 from gputopo_deviceplugin.podbook import PodBook
-from gputopo_deviceplugin.pods import Ask, PodKey, PodRecord, PodsVersion, record_of
+from gputopo_deviceplugin.pods import PodsVersion
+from gputopo_kube.pods import GpuContainer, PodKey, PodView
 
 SILENCE_SECONDS = 0.05
 
 
-def pod(name: str, version: int, *, gpus: int = 1, live: bool = True) -> PodRecord:
-    asks = (Ask("main", gpus),) if gpus else ()
-    key = PodKey("default", name)
-    return PodRecord(f"uid-{name}", key, "n1", live, False, asks, {}, False, version)
+def pod(name: str, version: int, *, gpus: int = 1, live: bool = True) -> PodView:
+    containers = (GpuContainer("main", gpus),) if gpus else ()
+    phase, key = "Pending" if live else "Failed", PodKey("default", name)
+    return PodView(f"uid-{name}", key, version, "n1", phase, containers)
 
 
 class Source:
     """Lists and changes that a test gives, one after the other."""
 
     def __init__(self) -> None:
-        self.listed: asyncio.Queue[tuple[list[PodRecord], str]] = asyncio.Queue()
+        self.listed: asyncio.Queue[tuple[list[PodView], str]] = asyncio.Queue()
         self.changed: asyncio.Queue[PodChange | None] = asyncio.Queue()
-        self.answer: PodRecord | None = None
+        self.answer: PodView | None = None
 
-    async def pods(self) -> tuple[list[PodRecord], str]:
+    async def pods(self) -> tuple[list[PodView], str]:
         return await self.listed.get()
 
     async def changes(self, resource_version: str) -> AsyncGenerator[PodChange, None]:  # noqa: ARG002
         while (change := await self.changed.get()) is not None:
             yield change
 
-    async def pod(self, key: PodKey) -> PodRecord | None:
+    async def pod(self, key: PodKey) -> PodView | None:
         assert self.answer is None or self.answer.key == key
         return self.answer
 
@@ -53,11 +54,11 @@ class Watched:
         """Return the version, and how often ends were reported."""
         return self.book.version, self.ends
 
-    async def list(self, version: str, *records: PodRecord) -> None:
+    async def list(self, version: str, *records: PodView) -> None:
         await self.source.listed.put(([*records], version))
         await self._settled()
 
-    async def change(self, record: PodRecord | None, *, deleted: bool = False) -> None:
+    async def change(self, record: PodView | None, *, deleted: bool = False) -> None:
         await self.source.changed.put(None if record is None else PodChange(record, deleted))
         await self._settled()
 
@@ -112,17 +113,6 @@ async def test_a_list_after_silence_counts_only_where_it_shows_something_new() -
 def test_versions_may_go_back() -> None:
     assert PodsVersion(20, 10).later(25) == PodsVersion(25, 10)
     assert PodsVersion(20, 10).later(5) == PodsVersion(5, 5)
-
-
-def test_a_version_that_is_no_number_is_zero() -> None:
-    metadata = {"uid": "u", "namespace": "x", "name": "a"}
-
-    def version(text: str | None) -> int:
-        return record_of({"metadata": {**metadata, "resourceVersion": text}}, "r").resource_version
-
-    assert version("17") == 17
-    assert [version(text) for text in (None, "", "abc", "-1", "9" * 20)] == [0] * 5
-    assert replace(pod("a", 1)).resource_version == 1
 
 
 async def test_a_list_after_silence_and_a_lost_connection_must_be_accounted_for() -> None:
