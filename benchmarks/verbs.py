@@ -5,7 +5,6 @@ from typing import Any
 from benchmarks.fleet import filled_ledger
 from gputopo.api.names import RESOURCE
 from gputopo.placement.model import PolicyName
-from gputopo_extender.cluster import UnansweredError
 from gputopo_extender.fencing.binding_writer import BindingWriter
 from gputopo_extender.protocol import ExtenderArgs, filter_result
 from gputopo_extender.settings import ExtenderSettings
@@ -17,6 +16,7 @@ from gputopo_extender.verbs.evaluation import evaluate_states
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_extender.verbs.handlers import Verbs
 from gputopo_extender.verbs.metrics import Metrics
+from gputopo_kube.errors import UnavailableError
 from gputopo_kube.pods import PodView
 
 _POLICY = PolicyName.PRESERVE
@@ -27,11 +27,11 @@ class NoApiServer:
 
     async def pod(self, namespace: str, name: str) -> PodView | None:
         """Know no pod."""
-        raise UnansweredError(f"{namespace}/{name}: no API server")
+        raise UnavailableError(f"{namespace}/{name}: no API server")
 
     async def bind(self, decision: Decision) -> None:
         """Bind nothing."""
-        raise UnansweredError(f"{decision.name}: no API server")
+        raise UnavailableError(f"{decision.name}: no API server")
 
     async def invalidate(self, namespace: str, name: str) -> PodView | None:
         """Know no pod."""
@@ -39,7 +39,7 @@ class NoApiServer:
 
     async def load(self, pod: PodView) -> None:
         """Know no claims."""
-        raise UnansweredError(f"{pod.name}: no API server")
+        raise UnavailableError(f"{pod.name}: no API server")
 
     async def resolve_claim(self, claim: Claim) -> None:
         """Know no pod."""
@@ -47,7 +47,7 @@ class NoApiServer:
 
     async def write(self) -> bool:
         """Claim nothing."""
-        raise UnansweredError("no API server")
+        raise UnavailableError("no API server")
 
 
 class NothingToDecide(Verbs):

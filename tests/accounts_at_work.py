@@ -17,8 +17,9 @@ from apiserver import JOBS, PODS, TOPOLOGIES, ApiServer, service_account
 from fakenvml.build import build_library
 from gpujobs import exited, gpu_job, job_pod
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
-from gputopo_extender.cluster import Cluster
-from gputopo_extender.transport import connected
+from gputopo_extender.pod_api import PodApi
+from gputopo_kube.aiohttp_transport import connected
+from gputopo_kube.client import AsyncApi
 from scheduler_pairs import Pair, put_pod, wait_until
 
 NODE_COUNT = 2
@@ -170,9 +171,9 @@ def put_on_gpus(server: ApiServer, name: str) -> None:
 async def call_as_extender(access: Path) -> None:
     """Read and invalidate, which the extender does where a Binding was not answered."""
     async with connected(KubeConfig.from_file(access)) as client:
-        cluster = Cluster(client, RESOURCE, 5.0)
-        assert await cluster.pod("default", "high") is not None
-        assert await cluster.invalidate("default", "high") is not None
+        pods = PodApi(AsyncApi(client, timeout_seconds=5.0), RESOURCE)
+        assert await pods.pod("default", "high") is not None
+        assert await pods.invalidate("default", "high") is not None
 
 
 async def run_agent(server: ApiServer, work: Path) -> None:

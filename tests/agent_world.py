@@ -16,8 +16,8 @@ from gputopo.topology.model import NodeTopology
 from gputopo_deviceplugin.agent import Agent
 from gputopo_deviceplugin.kubelet.v1beta1.api_pb2 import ContainerAllocateResponse
 from gputopo_deviceplugin.metrics import AgentMetrics
-from gputopo_deviceplugin.probes import Pulse
 from gputopo_deviceplugin.settings import AgentSettings
+from gputopo_kube.probes import Pulse
 from gputopo_topologies.catalogue import named
 from node_api import NodeApi, serving
 

@@ -19,7 +19,7 @@ from aiohttp import web
 from lightkube import AsyncClient, KubeConfig
 from lightkube.config.models import Cluster, User
 
-from gputopo_extender.transport import connected
+from gputopo_kube.aiohttp_transport import connected
 
 Document = dict[str, Any]
 

@@ -13,8 +13,8 @@ from gputopo.runtime.log import configure
 from gputopo.runtime.settings import SettingsError
 from gputopo_deviceplugin.agent import Agent
 from gputopo_deviceplugin.metrics import AgentMetrics
-from gputopo_deviceplugin.probes import Probes, Pulse
 from gputopo_deviceplugin.settings import AgentSettings
+from gputopo_kube.probes import Probes, Pulse
 
 
 def main() -> None:

@@ -30,7 +30,6 @@ from gputopo_deviceplugin.kubelet.registration import Registrar
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.nodewatch import NodeWatch
 from gputopo_deviceplugin.podbook import PodBook
-from gputopo_deviceplugin.probes import Pulse
 from gputopo_deviceplugin.report import events
 from gputopo_deviceplugin.report.differences import AllocationDifference
 from gputopo_deviceplugin.report.observer import AllocationObserver
@@ -39,6 +38,7 @@ from gputopo_deviceplugin.report.reporter import Sources, StatusReporter
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_deviceplugin.state import GpuState
 from gputopo_deviceplugin.statefile import StateFile
+from gputopo_kube.probes import Pulse
 
 _BEAT_SECONDS: Final = 1.0
 

@@ -7,13 +7,12 @@ import signal
 import sys
 
 import uvloop
-from lightkube import KubeConfig
 
 from gputopo.runtime.log import configure
 from gputopo.runtime.settings import SettingsError
 from gputopo_extender.server import running
 from gputopo_extender.settings import ExtenderSettings
-from gputopo_extender.transport import connected
+from gputopo_kube.aiohttp_transport import connected
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +32,7 @@ async def _run_until_told(settings: ExtenderSettings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with connected(KubeConfig.from_env()) as client, running(settings, client):
+    async with connected() as client, running(settings, client):
         await stop.wait()
     _log.info("stopped")
 

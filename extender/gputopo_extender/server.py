@@ -10,14 +10,13 @@ from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
-from lightkube import AsyncClient
 
 from gputopo.runtime.log import fields
-from gputopo_extender.cluster import Cluster
 from gputopo_extender.fencing.binding_writer import BindingWriter
 from gputopo_extender.fencing.fence import ClaimFence
 from gputopo_extender.handover.election import Election, Handover, LeaseCandidate
 from gputopo_extender.leases import Leases
+from gputopo_extender.pod_api import PodApi
 from gputopo_extender.settings import ExtenderSettings
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.app import KEEPALIVE_SECONDS, probes_app, verbs_app
@@ -27,8 +26,9 @@ from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_extender.verbs.handlers import Readiness, Verbs
 from gputopo_extender.verbs.metrics import Metrics
 from gputopo_extender.verbs.warm_up import TableWarmUp
-from gputopo_extender.watch import Follower, Reflector, pod_reflector, topology_reflector
-from gputopo_extender.watched import watched_pods, watched_topologies
+from gputopo_extender.watch import pod_reflector, topology_reflector
+from gputopo_kube.client import AsyncApi, AsyncClient
+from gputopo_kube.reflector import ListWatchTiming, Reflector
 
 _SETTLE_EVERY_SECONDS: Final = 2.0
 _SPARE_EVERY_SECONDS: Final = 1.0
@@ -52,11 +52,12 @@ async def running(
 ) -> AsyncIterator[ExtenderAddresses]:
     """Run the extender while the block runs; a failure of any part ends the block."""
     ledger = Ledger()
-    often = (settings.relist_after_silence_seconds, settings.relist_every_seconds)
-    topologies = topology_reflector(watched_topologies(client), ledger, *often)
-    pods = pod_reflector(watched_pods(client, settings.resource), ledger, *often)
-    caches: list[Follower] = [topologies, pods]
-    ledger.list_again = partial(_list_again, [topologies, pods])
+    api = AsyncApi(client, timeout_seconds=settings.api_timeout_seconds)
+    timing = ListWatchTiming(settings.relist_after_silence_seconds, settings.relist_every_seconds)
+    topologies = topology_reflector(api, ledger, timing)
+    pods = pod_reflector(api, settings.resource, ledger, timing)
+    caches: list[Reflector[Any]] = [topologies, pods]
+    ledger.list_again = partial(_list_again, caches)
     gate = Readiness(caches, settings.stale_after_seconds)
     metrics = Metrics(ledger, caches)
     answers = EvaluationCache(
@@ -64,19 +65,18 @@ async def running(
         patience_seconds=settings.decision_timeout_seconds,
         on_worked_out=metrics.worked_out,
     )
-    patience = settings.api_timeout_seconds
-    cluster = Cluster(client, settings.resource, patience)
+    pod_api = PodApi(api, settings.resource)
     binder = Binder(
         ledger,
         answers,
-        cluster,
+        pod_api,
         ClaimFence(
             ledger,
-            Leases(client, settings.namespace, patience),
-            cluster,
-            patience_seconds=patience,
+            Leases(api, settings.namespace),
+            pod_api,
+            patience_seconds=settings.api_timeout_seconds,
         ),
-        BindingWriter(ledger, cluster, metrics.bound),
+        BindingWriter(ledger, pod_api, metrics.bound),
         resource=settings.resource,
         default_policy=settings.default_policy,
     )
@@ -94,7 +94,7 @@ async def running(
             *(cache.run() for cache in caches),
             _settle_for_ever(binder),
             _spare_collector(caches),
-            *_handover(settings, client),
+            *_handover(settings, api),
             TableWarmUp(ledger, answers, settings.default_policy).run(),
         ),
         _serving(
@@ -117,7 +117,7 @@ async def _background(*parts: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
                 task.cancel()
 
 
-def _handover(settings: ExtenderSettings, client: AsyncClient) -> list[Coroutine[Any, Any, None]]:
+def _handover(settings: ExtenderSettings, api: AsyncApi) -> list[Coroutine[Any, Any, None]]:
     """Return the loop that takes the Lease from a failing leader, where this pod has a name."""
     if not settings.pod:
         return []
@@ -127,7 +127,7 @@ def _handover(settings: ExtenderSettings, client: AsyncClient) -> list[Coroutine
         lease=settings.scheduler_lease,
         blocked_seconds=settings.lease_blocked_seconds,
     )
-    election = Election(client, candidate, settings.api_timeout_seconds)
+    election = Election(api, candidate)
     return [Handover(election, settings.pod, settings.handover_after_seconds).run()]
 
 
@@ -142,7 +142,7 @@ async def _settle_for_ever(binder: Binder) -> None:
         await binder.resolve_open()
 
 
-async def _spare_collector(caches: Sequence[Follower]) -> None:
+async def _spare_collector(caches: Sequence[Reflector[Any]]) -> None:
     """Take what lists have brought out of the garbage collector's rounds.
 
     It stays for long and has no cycles, and looking through it takes 0.1 s for 5,000 nodes,

@@ -6,7 +6,7 @@ from gputopo.errors import GputopoError
 
 
 class ApiError(GputopoError):
-    """A request to the API server failed.
+    """A request to the API server failed: it was rejected, or its result is unknown.
 
     Attributes:
         message: the reason, without the status.

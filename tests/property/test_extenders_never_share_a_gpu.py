@@ -21,7 +21,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from builders import DOUBLE, node
 from gputopo.api.names import CALLED_OFF_ANNOTATION, GPUS_ANNOTATION, RESOURCE
 from gputopo.placement.model import PlacementRequest, PolicyName
-from gputopo_extender.cluster import RefusedError, UnansweredError
 from gputopo_extender.fencing.binding_writer import BindingWriter
 from gputopo_extender.fencing.fence import ClaimFence
 from gputopo_extender.leases import Claimed
@@ -34,6 +33,7 @@ from gputopo_extender.state.usage import NodeUsage
 from gputopo_extender.verbs.bind import Binder
 from gputopo_extender.verbs.evaluation import AnyNodeState, NodeFit, evaluate_states
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache
+from gputopo_kube.errors import ConflictError, NotFoundError, RejectedError, UnavailableError
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from objects import Document, at_version, pod, topology_object
 
@@ -96,11 +96,11 @@ class Server:
     def bind(self, decision: Decision) -> None:
         known = self.pods.get(decision.uid)
         if known is None:
-            raise RefusedError(404, "no such pod")
+            raise NotFoundError("no such pod", 404)
         if known["spec"].get("nodeName"):
-            raise RefusedError(409, "already assigned")
+            raise ConflictError("already assigned", 409)
         if known["metadata"]["resourceVersion"] != decision.version:
-            raise RefusedError(409, "the pod has another version")
+            raise ConflictError("the pod has another version", 409)
         annotations = {**known["metadata"]["annotations"], **decision.annotations}
         self.put(
             {
@@ -112,7 +112,7 @@ class Server:
 
     def write_claims(self, claims: tuple[Claim, ...], version: str | None) -> str:
         if self.claims.version != version:
-            raise RefusedError(409, "the Lease has another version")
+            raise ConflictError("the Lease has another version", 409)
         # What is written as it was keeps its version.
         if version is None or claims != self.claims.claims:
             self.version += 1
@@ -319,7 +319,7 @@ class Machine(RuleBasedStateMachine):
         """One that is late is carried out at any time to come."""
         request = self._any_request(data)
         if not request.answer.done():
-            request.answer.set_exception(UnansweredError("no answer"))
+            request.answer.set_exception(UnavailableError("no answer"))
         if fate == "carried out":
             self._carry_out(request)
         if fate != "late":
@@ -428,14 +428,14 @@ class Machine(RuleBasedStateMachine):
         outcome: asyncio.Future[Any] = self.loop.create_future()
         try:
             outcome.set_result(request.work())
-        except RefusedError as error:
+        except RejectedError as error:
             outcome.set_exception(error)
         request.work = outcome.result
 
     def _carry_out(self, request: Request) -> None:
         try:
             result = request.work()
-        except RefusedError as error:
+        except RejectedError as error:
             if not request.answer.done():
                 request.answer.set_exception(error)
         else:

@@ -16,12 +16,12 @@ from gputopo_deviceplugin.kubelet.registration import Registrar
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.nodewatch import NodeWatch
 from gputopo_deviceplugin.podbook import PodBook
-from gputopo_deviceplugin.probes import Pulse
 from gputopo_deviceplugin.report.observer import AllocationObserver
 from gputopo_deviceplugin.report.publisher import TopologyPublisher
 from gputopo_deviceplugin.report.status import Observed, observed_gpus, serving_of
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_deviceplugin.state import GpuState, NodeHardware
+from gputopo_kube.probes import Pulse
 
 _RETRY_SECONDS: Final = 1.0
 _START_SECONDS: Final = 10.0

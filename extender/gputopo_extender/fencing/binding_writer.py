@@ -15,10 +15,10 @@ from typing import Protocol
 
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.runtime.log import fields
-from gputopo_extender.cluster import RefusedError, UnansweredError
 from gputopo_extender.state.decision import Decision, is_unchanged
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.reservations import BindingProgress
+from gputopo_kube.errors import ApiError, RejectedError, UnavailableError
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView
 
@@ -45,7 +45,7 @@ class BindResult:
 
 
 class Bindings(Protocol):
-    """What bind needs of the API server; see ``cluster.Cluster``."""
+    """What bind needs of the API server; see ``pod_api.PodApi``."""
 
     async def pod(self, namespace: str, name: str) -> PodView | None:
         """Return the pod as it is now."""
@@ -98,10 +98,10 @@ class BindingWriter:
     async def _once(self, decision: Decision) -> BindResult | PodView:
         try:
             await self._bindings.bind(decision)
-        except UnansweredError as error:
+        except UnavailableError as error:
             _log.warning("binding unanswered %s", fields(**_names(decision), reason=error))
             return await self.resolve(decision)
-        except RefusedError as error:
+        except RejectedError as error:
             if error.status == HTTPStatus.CONFLICT:
                 return await self._after_conflict(decision, error)
             return self.fail(decision, str(error))
@@ -114,7 +114,7 @@ class BindingWriter:
             if isinstance(told, PodView):
                 pod = await self._bindings.invalidate(decision.namespace, decision.name)
                 told = self._told(decision, pod)
-        except (RefusedError, UnansweredError, PodError) as error:
+        except (ApiError, PodError) as error:
             return self._keep(decision, str(error))
         if isinstance(told, PodView):
             return self.fail(decision, "the API server did not bind the pod")
@@ -131,12 +131,12 @@ class BindingWriter:
         self._ledger.reservations.release(decision.uid)
 
     async def _after_conflict(
-        self, decision: Decision, conflict: RefusedError
+        self, decision: Decision, conflict: RejectedError
     ) -> BindResult | PodView:
         """Find out whether the pod is bound, or has only changed since it was read."""
         try:
             told = self._told(decision, await self._pod(decision))
-        except (RefusedError, UnansweredError, PodError) as error:
+        except (ApiError, PodError) as error:
             return self._keep(decision, str(error))
         if not isinstance(told, PodView):
             return told

@@ -11,10 +11,10 @@ from http import HTTPStatus
 from typing import Final, Protocol
 
 from gputopo.runtime.log import fields
-from gputopo_extender.cluster import RefusedError, UnansweredError
 from gputopo_extender.leases import Claimed
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.ledger import Ledger
+from gputopo_kube.errors import ApiError, RejectedError, UnavailableError
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView
 
@@ -40,7 +40,7 @@ class Store(Protocol):
 
 
 class Pods(Protocol):
-    """What is asked about pods; see ``cluster.Cluster``."""
+    """What is asked about pods; see ``pod_api.PodApi``."""
 
     async def pod(self, namespace: str, name: str) -> PodView | None:
         """Return the pod as it is now."""
@@ -91,7 +91,7 @@ class ClaimFence:
         happened before.
 
         Raises:
-            RefusedError, UnansweredError, ClaimsError, PodError: where that could not be done;
+            ApiError, ClaimsError, PodError: where that could not be done;
                 nothing may be given away then.
         """
         if self._is_known():
@@ -142,7 +142,7 @@ class ClaimFence:
         """
         try:
             await self._settle(claim)
-        except (RefusedError, UnansweredError, PodError) as error:
+        except (ApiError, PodError) as error:
             _log.warning(
                 "claim of another extender not settled %s",
                 fields(uid=claim.uid, node=claim.node, reason=error),
@@ -154,7 +154,7 @@ class ClaimFence:
         Reservations of the same moment are claimed by one write, whose end each of them awaits.
 
         Raises:
-            RefusedError, UnansweredError: where the claims may or may not stand; if they do, the
+            ApiError: where the claims may or may not stand; if they do, the
                 next write finds that the Lease has another version.
         """
         if self._next is None:
@@ -175,7 +175,7 @@ class ClaimFence:
                 self._version = await self._store.write(
                     self._ledger.reservations.claims(), version=self._version
                 )
-            except RefusedError as error:
+            except RejectedError as error:
                 if error.status not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
                     raise
                 _log.info("claims were changed by others %s", fields(reason=error))
@@ -199,8 +199,8 @@ class ClaimFence:
         if changed.version <= before:
             # A write has a larger version than all that was shown before it.
             self._ledger.list_again()
-            raise UnansweredError(
-                f"API server: its resource versions went back from {before} to {changed.version}: "
+            raise UnavailableError(
+                f"its resource versions went back from {before} to {changed.version}: "
                 "waiting for a new list of pods"
             )
         try:
@@ -209,8 +209,8 @@ class ClaimFence:
                 while self._ledger.pods_version < changed.version:  # noqa: ASYNC110
                     await asyncio.sleep(self._look_seconds)
         except TimeoutError:
-            raise UnansweredError(
-                f"API server: the watch has not shown version {changed.version} of pod "
+            raise UnavailableError(
+                f"the watch has not shown version {changed.version} of pod "
                 f"{pod.namespace}/{pod.name} within {self._patience_seconds} s"
             ) from None
 

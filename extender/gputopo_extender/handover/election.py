@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import httpx2
-from lightkube import AsyncClient
-
 from gputopo.runtime.log import fields
-from gputopo_extender.cluster import PodDocument, RefusedError, UnansweredError, in_time
 from gputopo_extender.handover.leader import SchedulerPodState, Standby, pod_state
-from gputopo_extender.leases import LeaseDocument
+from gputopo_kube.client import AsyncApi
+from gputopo_kube.errors import ApiError, RejectedError
+from gputopo_kube.resources import LeaseDocument, PodDocument
 
 _POLL_SECONDS: Final = 1.0
 
@@ -41,29 +39,27 @@ class LeaseCandidate:
 class Election:
     """Reads and writes of the handover at the API server."""
 
-    def __init__(
-        self, client: AsyncClient, candidate: LeaseCandidate, timeout_seconds: float
-    ) -> None:
-        """Use ``client``; no call takes longer than the time-out."""
-        self._client = client
+    def __init__(self, api: AsyncApi, candidate: LeaseCandidate) -> None:
+        """Send requests by ``api``."""
+        self._api = api
         self._candidate = candidate
-        self._timeout_seconds = timeout_seconds
 
     async def lease(self) -> Mapping[str, Any] | None:
         """Return the Lease, None where there is none.
 
         Raises:
-            RefusedError, UnansweredError: where it could not be read.
+            ApiError: if it could not be read.
         """
-        return await self._read(LeaseDocument, self._candidate.lease)
+        candidate = self._candidate
+        return await self._api.find(LeaseDocument, candidate.lease, candidate.namespace)
 
     async def pod(self, name: str) -> SchedulerPodState | None:
         """Return the state of a scheduler pod, None where there is no such pod.
 
         Raises:
-            RefusedError, UnansweredError: where it could not be read.
+            ApiError: if it could not be read.
         """
-        pod = await self._read(PodDocument, name)
+        pod = await self._api.find(PodDocument, name, self._candidate.namespace)
         return None if pod is None else pod_state(pod)
 
     async def take(self, lease: Mapping[str, Any]) -> None:
@@ -73,8 +69,8 @@ class Election:
         the first to acquire it. This way it fails to renew, ends and starts again as a standby.
 
         Raises:
-            RefusedError: where the Lease was renewed meanwhile: it is tried again.
-            UnansweredError: where it may have been written.
+            RejectedError: if the Lease was renewed since it was read: it is tried again.
+            UnavailableError: if it may have been written.
         """
         spec = {
             **lease["spec"],
@@ -82,21 +78,7 @@ class Election:
             "leaseDurationSeconds": self._candidate.blocked_seconds,
             "renewTime": datetime.now(UTC).isoformat(timespec="microseconds")[:-6] + "Z",
         }
-        document = LeaseDocument.from_dict({**lease, "spec": spec})
-        async with in_time(self._timeout_seconds):
-            await self._client.replace(document)
-
-    async def _read(self, kind: type[Any], name: str) -> Mapping[str, Any] | None:
-        try:
-            async with in_time(self._timeout_seconds):
-                found: Mapping[str, Any] = await self._client.get(
-                    kind, name, namespace=self._candidate.namespace
-                )
-        except RefusedError as error:
-            if error.status == httpx2.codes.NOT_FOUND:
-                return None
-            raise
-        return found
+        await self._api.replace(LeaseDocument, {**lease, "spec": spec})
 
 
 class Handover:
@@ -121,7 +103,7 @@ class Handover:
             await asyncio.sleep(_POLL_SECONDS)
             try:
                 await self.look()
-            except (RefusedError, UnansweredError) as error:
+            except ApiError as error:
                 _log.debug("leader not checked %s", fields(reason=str(error)))
                 self._standby.reset()
 
@@ -129,7 +111,7 @@ class Handover:
         """Look at the leader once, and take the Lease from it where it is failing.
 
         Raises:
-            RefusedError, UnansweredError: where the API server did not answer.
+            ApiError: if a request failed.
         """
         lease = await self._election.lease()
         # kube-scheduler's identity is its host name, "_" and a UUID; a pod name has no "_".
@@ -143,7 +125,7 @@ class Handover:
             return
         try:
             await self._election.take(lease)
-        except RefusedError as error:
+        except RejectedError as error:
             _log.debug("lease not taken, trying again %s", fields(reason=str(error)))
             return
         _log.warning("took the scheduler's Lease %s", fields(leader=leader, reason=failure))

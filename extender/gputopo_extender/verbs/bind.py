@@ -10,7 +10,6 @@ from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
 from gputopo.placement.model import PlacementRequest, PolicyName
-from gputopo_extender.cluster import RefusedError, UnansweredError
 from gputopo_extender.fencing.binding_writer import BindingWriter, BindOutcome, BindResult
 from gputopo_extender.pods import newer
 from gputopo_extender.protocol import ExtenderBindingArgs
@@ -22,6 +21,7 @@ from gputopo_extender.state.usage import NodeState, NodeUsage
 from gputopo_extender.verbs.evaluation import Misfit, match_on, missing
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache, TablesNotReadyError
 from gputopo_extender.verbs.request import placement_request
+from gputopo_kube.errors import ApiError
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView
 
@@ -36,7 +36,7 @@ _MOST_AT_ONCE: Final = 100
 
 
 class Pods(Protocol):
-    """Where a pod is looked up that no watch has shown yet; see ``cluster.Cluster``."""
+    """Where a pod is looked up that no watch has shown yet; see ``pod_api.PodApi``."""
 
     async def pod(self, namespace: str, name: str) -> PodView | None:
         """Return the pod as it is now."""
@@ -132,7 +132,7 @@ class Binder:
         if pod is None:
             try:
                 fetched = await self._pods.pod(wanted.pod_namespace, wanted.pod_name)
-            except (RefusedError, UnansweredError, PodError) as error:
+            except (ApiError, PodError) as error:
                 return BindResult(BindOutcome.FAILED, f"cannot look the pod up: {error}")
             pod = self._ledger.pod(wanted.pod_uid) or fetched
         named = (wanted.pod_uid, wanted.pod_namespace, wanted.pod_name)
@@ -158,7 +158,7 @@ class Binder:
             return ended
         try:
             await self._claims.load(pod)
-        except (RefusedError, UnansweredError, ClaimsError, PodError) as error:
+        except (ApiError, ClaimsError, PodError) as error:
             return BindResult(
                 BindOutcome.FAILED, f"cannot find out what others have claimed: {error}"
             )
@@ -177,7 +177,7 @@ class Binder:
     ) -> BindResult | PodView:
         try:
             claimed = await self._claims.write()
-        except (RefusedError, UnansweredError) as error:
+        except ApiError as error:
             return self._writer.fail(decision, f"cannot claim its GPUs: {error}")
         if not claimed or not self._is_current(decision):
             self._writer.release(decision)
@@ -209,7 +209,7 @@ class Binder:
         """
         try:
             stored = await self._pods.pod(pod.namespace, pod.name)
-        except (RefusedError, UnansweredError, PodError) as error:
+        except (ApiError, PodError) as error:
             return BindResult(BindOutcome.FAILED, f"cannot look the pod up: {error}")
         if stored is None or stored.uid != pod.uid or stored.node is not None:
             return result

@@ -27,9 +27,9 @@ from gputopo_extender.verbs.metrics import Metrics
 from gputopo_extender.verbs.preempt import FreedNode, chosen
 from gputopo_extender.verbs.request import placement_request
 from gputopo_extender.verbs.retries import FilterRetries
-from gputopo_extender.watch import Follower
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_kube.reflector import Reflector
 
 _log = logging.getLogger(__name__)
 
@@ -196,7 +196,7 @@ class Verbs:
 class Readiness:
     """Whether the ledger may be trusted."""
 
-    def __init__(self, caches: Sequence[Follower], stale_after_seconds: float) -> None:
+    def __init__(self, caches: Sequence[Reflector[Any]], stale_after_seconds: float) -> None:
         """Trust the ledger while every cache was heard of within ``stale_after_seconds``."""
         self._caches = caches
         self._stale_after_seconds = stale_after_seconds

@@ -5,7 +5,7 @@ Gauges are read from ledger and caches when they are scraped, so they cannot dri
 
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
-from typing import Final
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, Info
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -18,7 +18,7 @@ from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.reservations import BindingProgress
 from gputopo_extender.state.usage import NodeUsage
 from gputopo_extender.verbs.evaluation import Evaluation, MisfitKind
-from gputopo_extender.watch import Follower
+from gputopo_kube.reflector import Reflector
 
 _BYTES_PER_MB: Final = 1_000_000
 _SECONDS: Final = (
@@ -46,7 +46,7 @@ _BYTES_PER_SECOND: Final = tuple(
 class Metrics:
     """Counters and histograms that the handlers feed."""
 
-    def __init__(self, ledger: Ledger, caches: Sequence[Follower]) -> None:
+    def __init__(self, ledger: Ledger, caches: Sequence[Reflector[Any]]) -> None:
         """Make a registry of its own, so that two of them can live in one process."""
         self.registry = CollectorRegistry()
         self.request_seconds = Histogram(
@@ -118,7 +118,7 @@ class Metrics:
 
 
 class _State(Collector):
-    def __init__(self, ledger: Ledger, caches: Sequence[Follower]) -> None:
+    def __init__(self, ledger: Ledger, caches: Sequence[Reflector[Any]]) -> None:
         self._ledger = ledger
         self._caches = caches
 

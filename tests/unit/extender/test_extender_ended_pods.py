@@ -8,7 +8,6 @@ import pytest
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.placement.model import PlacementRequest, PolicyName
-from gputopo_extender.cluster import UnansweredError
 from gputopo_extender.fencing.binding_writer import BindingWriter
 from gputopo_extender.fencing.fence import ClaimFence
 from gputopo_extender.leases import Claimed
@@ -29,6 +28,7 @@ from gputopo_extender.verbs.evaluation import (
 )
 from gputopo_extender.verbs.request import placement_request
 from gputopo_extender.verbs.retries import FilterRetries
+from gputopo_kube.errors import UnavailableError
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_topologies.catalogue import named
 from objects import Document, at_version, container_states, pod, topology_object
@@ -351,7 +351,7 @@ class NoPods:
         self.found: dict[tuple[str, str], PodView] = {}
 
     async def bind(self, decision: Decision) -> None:
-        raise UnansweredError(f"no answer for {decision.name}")
+        raise UnavailableError(f"no answer for {decision.name}")
 
     async def pod(self, namespace: str, name: str) -> PodView | None:
         return self.found.get((namespace, name))

@@ -1,8 +1,8 @@
-"""lightkube with aiohttp beneath it.
+"""A lightkube client that sends its requests by aiohttp, for the extender.
 
 httpx2's own transport took half of the extender's processor time in a burst of binds. It is
-written in Python down to the bytes, and keeps 20 connections: each request beyond those began
-with a TLS handshake.
+written in pure Python, and keeps 20 connections: each request beyond those began with a TLS
+handshake.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -18,16 +18,19 @@ from lightkube.core.exceptions import ConfigError
 from yarl import URL
 
 _LIST_TIMEOUT_SECONDS: Final = 30.0
-"""For one page of a list; calls that a scheduler waits for have a shorter one of their own."""
+"""Limit for one page of a list; requests that a scheduler waits for have their own shorter one."""
 
 
-def connected(config: KubeConfig) -> AsyncClient:
+def connected(config: KubeConfig | None = None) -> AsyncClient:
     """Return a client of the API server; an event loop must run.
 
+    Args:
+        config: by default the service account of the pod, else the kubeconfig.
+
     Raises:
-        ConfigError: where the configuration has no current context, or that names no user.
+        ConfigError: if the configuration has no current context, or the context has no user.
     """
-    chosen = config.get()
+    chosen = (config or KubeConfig.from_env()).get()
     if chosen is None or chosen.user is None:
         raise ConfigError("the current context of the kubeconfig names no user")
     context = verify_cluster(chosen.cluster, chosen.user, chosen.abs_file)
@@ -39,35 +42,35 @@ def connected(config: KubeConfig) -> AsyncClient:
 
 
 class _Transport(httpx2.AsyncBaseTransport):
-    """Sends requests by one aiohttp session."""
+    """Sends all requests by one aiohttp session."""
 
     def __init__(self, context: SSLContext) -> None:
-        """Verify servers, and show who asks, by ``context``."""
+        """Verify the server, and authenticate by certificate, with ``context``."""
         self._session = aiohttp.ClientSession(
-            # As many connections as there are requests: who makes them sees to their number.
+            # No limit of connections: the callers limit the number of requests.
             connector=aiohttp.TCPConnector(ssl=context, limit=0),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
         )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request; return as soon as the headers of its answer are there."""
-        patience = request.extensions["timeout"]
+        """Send a request; return as soon as the headers of the response are received."""
+        timeout = request.extensions["timeout"]
         with _translated():
-            answer = await self._session.request(
+            response = await self._session.request(
                 request.method,
                 URL(str(request.url), encoded=True),
                 headers=request.headers.multi_items(),
                 data=await request.aread() or None,
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(
-                    connect=patience["pool"],
-                    sock_connect=patience["connect"],
-                    sock_read=patience["read"],
+                    connect=timeout["pool"],
+                    sock_connect=timeout["connect"],
+                    sock_read=timeout["read"],
                 ),
             )
         return httpx2.Response(
-            answer.status, headers=list(answer.raw_headers), stream=_Body(answer)
+            response.status, headers=list(response.raw_headers), stream=_Body(response)
         )
 
     async def aclose(self) -> None:
@@ -76,22 +79,22 @@ class _Transport(httpx2.AsyncBaseTransport):
 
 
 class _Body(httpx2.AsyncByteStream):
-    def __init__(self, answer: aiohttp.ClientResponse) -> None:
-        self._answer = answer
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         with _translated():
-            async for chunk in self._answer.content.iter_any():
+            async for chunk in self._response.content.iter_any():
                 yield chunk
 
     async def aclose(self) -> None:
-        """Let the connection go; one that is read to its end was given back already."""
-        self._answer.close()
+        """Close the connection. A response that was read to its end has released it already."""
+        self._response.close()
 
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Turn aiohttp's errors into those of httpx2."""
+    """Raise the error of httpx2 for each error of aiohttp."""
     try:
         yield
     except TimeoutError as error:

@@ -11,8 +11,8 @@ from lightkube import AsyncClient, KubeConfig
 from lightkube.config.models import Cluster, User
 from lightkube.core.exceptions import ConfigError
 
-from gputopo_extender.cluster import PodDocument
-from gputopo_extender.transport import connected
+from gputopo_kube.aiohttp_transport import connected
+from gputopo_kube.resources import PodDocument
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -3,7 +3,7 @@ from contextlib import closing
 
 from prometheus_client import CollectorRegistry
 
-from gputopo_deviceplugin.probes import Probes, Pulse
+from gputopo_kube.probes import Probes, Pulse
 
 
 def test_a_client_that_says_nothing_does_not_keep_its_thread() -> None:

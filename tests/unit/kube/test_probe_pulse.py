@@ -1,4 +1,4 @@
-from gputopo_deviceplugin.probes import LATE_SECONDS, Pulse
+from gputopo_kube.probes import LATE_SECONDS, Pulse
 
 
 def test_an_event_loop_that_does_not_move_is_not_alive() -> None:

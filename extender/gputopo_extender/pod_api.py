@@ -1,0 +1,67 @@
+"""The requests about pods that a bind sends to the API server."""
+
+import uuid
+
+from gputopo.api.names import CALLED_OFF_ANNOTATION
+from gputopo_extender.state.decision import Decision
+from gputopo_kube.client import AsyncApi, Document
+from gputopo_kube.errors import NotFoundError
+from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_kube.resources import BindingDocument, PodDocument, PodStatusDocument
+
+
+class PodApi:
+    """Reads pods, binds them, and invalidates Bindings in flight."""
+
+    def __init__(self, api: AsyncApi, resource: str) -> None:
+        """Send requests by ``api``; ``resource`` is the extended resource that counts GPUs."""
+        self._api = api
+        self._resource = resource
+
+    async def pod(self, namespace: str, name: str) -> PodView | None:
+        """Return the pod, None if it does not exist or requests no GPU.
+
+        Raises:
+            ApiError: if it could not be read.
+        """
+        return self._parse(await self._api.find(PodDocument, name, namespace))
+
+    async def invalidate(self, namespace: str, name: str) -> PodView | None:
+        """Make every Binding of the pod that is in flight fail; return the changed pod.
+
+        A Binding depends on the version of the pod that was read before it, so any change to the
+        pod that comes first invalidates it.
+
+        Raises:
+            ApiError: if a Binding may still be carried out.
+        """
+        mark = {"metadata": {"annotations": {CALLED_OFF_ANNOTATION: str(uuid.uuid4())}}}
+        try:
+            return self._parse(await self._api.patch(PodStatusDocument, name, mark, namespace))
+        except NotFoundError:
+            return None
+
+    async def bind(self, decision: Decision) -> None:
+        """Write the node and the GPUs of a decision in one Binding.
+
+        Raises:
+            RejectedError: the pod was not bound by this request. ConflictError: the pod was
+                bound before, or it has changed since it was read.
+            UnavailableError: the pod may have been bound.
+        """
+        binding = {
+            "metadata": {
+                "name": decision.name,
+                "namespace": decision.namespace,
+                "uid": decision.uid,
+                "resourceVersion": decision.version,
+                "annotations": dict(decision.annotations),
+            },
+            "target": {"apiVersion": "v1", "kind": "Node", "name": decision.node},
+        }
+        await self._api.create(
+            BindingDocument, binding, name=decision.name, namespace=decision.namespace
+        )
+
+    def _parse(self, document: Document | None) -> PodView | None:
+        return None if document is None else parse_gpu_pod(document, self._resource)

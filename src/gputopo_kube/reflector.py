@@ -1,0 +1,182 @@
+"""The list-and-watch loop that keeps a local copy of one kind of object up to date."""
+
+import asyncio
+import logging
+import math
+import random
+import time
+from collections.abc import AsyncGenerator, Callable, Collection
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol, TypeVar
+
+from gputopo.runtime.log import fields
+from gputopo_kube.client import Listing, WatchEvent
+from gputopo_kube.errors import ApiError
+
+FIRST_DELAY_SECONDS: Final = 0.2
+LONGEST_DELAY_SECONDS: Final = 15.0
+UNSUPPORTED_SECONDS: Final = 600.0
+"""Delay after the API server does not serve, or does not permit, this kind."""
+
+_log = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class ListWatchTiming:
+    """How often a reflector lists.
+
+    Attributes:
+        silence_seconds: longest time without an event before a new list.
+        relist_seconds: longest time between lists.
+        first_delay_seconds: delay after the first failure; it doubles after each next one.
+    """
+
+    silence_seconds: float
+    relist_seconds: float = math.inf
+    first_delay_seconds: float = FIRST_DELAY_SECONDS
+
+
+class ListWatchSource(Protocol[Item]):
+    """Objects of one kind, as ``ObjectSource`` reads them."""
+
+    async def list(self) -> Listing[Item]:
+        """Return all objects."""
+        ...
+
+    def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[Item], None]:
+        """Yield the changes after a list."""
+        ...
+
+
+class Reflector(Generic[Item]):
+    """Lists the objects, then passes on their changes, until cancelled.
+
+    lightkube's watch has no read time-out, so a connection that was lost without a notice looks
+    like a quiet cluster. Silence therefore ends in a new list, which does time out. In a large
+    cluster there is no silence; in a small one a list is cheap. Everything is also listed
+    again after ``relist_seconds``: nothing depends on a single event.
+
+    Attributes:
+        lists: number of full lists since the start.
+        was_silent: whether the watch before the newest list ended because of its silence.
+        tried: set after the first list, also if it failed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        source: ListWatchSource[Item],
+        *,
+        on_list: Callable[[Listing[Item]], None],
+        on_event: Callable[[WatchEvent[Item]], None],
+        timing: ListWatchTiming,
+        before_list: Callable[[], None] = lambda: None,
+        unsupported: Collection[int] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Pass every list to ``on_list`` and every change to ``on_event``.
+
+        Args:
+            name: plural of the kind, for the log and metrics.
+            source: lists and watches the objects.
+            on_list: receives every list.
+            on_event: receives every change.
+            timing: how often to list.
+            before_list: called just before each list.
+            unsupported: HTTP statuses after which the next list is only tried after
+                ``UNSUPPORTED_SECONDS``.
+            clock: returns monotonic seconds.
+        """
+        self.name = name
+        self.lists = 0
+        self.was_silent = False
+        self.tried = asyncio.Event()
+        self._source = source
+        self._on_list = on_list
+        self._on_event = on_event
+        self._timing = timing
+        self._before_list = before_list
+        self._unsupported = unsupported
+        self._clock = clock
+        self._delay_seconds = timing.first_delay_seconds
+        self._heard_at: float | None = None
+        self._silence: asyncio.Timeout | None = None
+        self._logged_status: int | None = None
+
+    def age_seconds(self) -> float | None:
+        """Return the seconds since the last list or event, None before the first list."""
+        return None if self._heard_at is None else self._clock() - self._heard_at
+
+    def list_again(self) -> None:
+        """End the watch now: it began at a version that the API server no longer has.
+
+        A watch from a future version shows nothing until that version is reached.
+        """
+        if self._silence is not None:
+            self._silence.reschedule(asyncio.get_running_loop().time())
+
+    async def run(self) -> None:
+        """Follow the API server until cancelled."""
+        self._delay_seconds = self._timing.first_delay_seconds
+        self.was_silent = False
+        while True:
+            try:
+                await self._follow()
+            except ApiError as error:
+                self.tried.set()
+                self.was_silent = False
+                await asyncio.sleep(self._delay_after(error))
+
+    async def _follow(self) -> None:
+        self._before_list()
+        listing = await self._source.list()
+        self._on_list(listing)
+        self.lists += 1
+        self.was_silent = False
+        self.tried.set()
+        self._heard_at = listed_at = self._clock()
+        _log.debug("listed %s", fields(kind=self.name, count=len(listing.items)))
+        async with aclosing(self._source.watch(listing.resource_version)) as events:
+            while (event := await self._next(events)) is not None:
+                self._on_event(event)
+                self._heard_at = self._clock()
+                self._reset_delay()
+                if self._heard_at - listed_at >= self._timing.relist_seconds:
+                    return
+        self._reset_delay()
+
+    def _reset_delay(self) -> None:
+        """Reset the delay. Only a working watch does so, not a list.
+
+        Otherwise each rejected watch would cost an API server in trouble a full list.
+        """
+        self._delay_seconds = self._timing.first_delay_seconds
+        self._logged_status = None
+
+    async def _next(
+        self, events: AsyncGenerator[WatchEvent[Item], None]
+    ) -> WatchEvent[Item] | None:
+        try:
+            async with asyncio.timeout(self._timing.silence_seconds) as self._silence:
+                return await anext(events, None)
+        except TimeoutError:
+            self.was_silent = True
+            return None
+        finally:
+            self._silence = None
+
+    def _delay_after(self, error: ApiError) -> float:
+        """Log the error and return the seconds until the next list."""
+        if error.status in self._unsupported:
+            if error.status != self._logged_status:
+                _log.info("not watched %s", fields(kind=self.name, reason=error))
+            self._logged_status = error.status
+            return UNSUPPORTED_SECONDS
+        _log.warning("watch failed, listing again %s", fields(kind=self.name, reason=error))
+        # Jitter, so that restarted components do not list at the same time.
+        seconds = self._delay_seconds * random.uniform(0.5, 1.0)  # noqa: S311
+        self._delay_seconds = min(2 * self._delay_seconds, LONGEST_DELAY_SECONDS)
+        return seconds
