@@ -2,7 +2,7 @@
 
 Two sources. MAPA's equation 2 on the machine it was fitted on stands for the 31 measurements
 behind it, which were not published; and measurements of NCCL's all-reduce that people
-published. docs/bandwidth-models.md says what to make of it.
+published. docs/studies/bandwidth-models.md explains the result.
 """
 
 import csv
