@@ -18,13 +18,13 @@ from gputopo_operator.handlers import registry_for
 from gputopo_operator.metrics import Metrics
 from gputopo_operator.model import Key, Rules
 from gputopo_operator.reconcile import Reconciler
-from gputopo_operator.settings import Settings
+from gputopo_operator.settings import OperatorSettings
 from gputopo_operator.workqueue import WorkQueue
 
 logger = logging.getLogger(__name__)
 
 
-async def operate(settings: Settings, api: client.ApiClient, metrics: Metrics) -> None:
+async def operate(settings: OperatorSettings, api: client.ApiClient, metrics: Metrics) -> None:
     """Run the operator until a signal tells it to stop."""
     loop = asyncio.get_running_loop()
     cluster = Cluster(api, settings.api_timeout_seconds)
@@ -56,7 +56,7 @@ async def operate(settings: Settings, api: client.ApiClient, metrics: Metrics) -
 
 
 async def _resync(
-    cluster: Cluster, settings: Settings, queue: WorkQueue[Key], metrics: Metrics
+    cluster: Cluster, settings: OperatorSettings, queue: WorkQueue[Key], metrics: Metrics
 ) -> None:
     """Have every GPUJob looked at now and then: a watch may lose an event."""
     while True:
@@ -77,9 +77,9 @@ async def _resync(
 def main() -> None:
     """Run the operator of this process's flags and environment."""
     try:
-        settings = Settings.load(sys.argv[1:], os.environ)
+        settings = OperatorSettings.load(sys.argv[1:], os.environ)
     except SettingsError as error:
-        sys.exit(f"{Settings.program}: {error}")
+        sys.exit(f"{OperatorSettings.program}: {error}")
     # At level info kopf tells every call of a handler, and aiohttp every probe.
     configure(settings.log_level, quiet=("kopf.objects", "aiohttp"))
     logger.info("settings %s", fields(**settings.model_dump()))

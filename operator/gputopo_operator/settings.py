@@ -8,7 +8,7 @@ from gputopo.api.names import RESOURCE, SCHEDULER_NAME
 from gputopo.runtime.settings import Port, ProgramSettings, Seconds
 
 
-class Settings(ProgramSettings):
+class OperatorSettings(ProgramSettings):
     """Every setting with its default."""
 
     program: ClassVar = "gputopo-operator"

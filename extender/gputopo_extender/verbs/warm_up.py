@@ -10,7 +10,7 @@ from typing import Final
 
 from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternKind, build
 from gputopo.placement.model import PlacementRequest, PolicyName
-from gputopo.runtime.log import fields
+from gputopo.runtime.log import LogFields, fields
 from gputopo.topology.model import NodeTopology
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.usage import NodeState
@@ -65,5 +65,5 @@ class TableWarmUp:
             )
 
 
-def _name(structure: NodeTopology) -> str:
+def _name(structure: NodeTopology) -> LogFields:
     return fields(structure=structure.fingerprint, gpus=len(structure.gpus))

@@ -1,6 +1,1 @@
-"""What the programs of this project share as programs.
-
-Their settings, their log lines and how their messages show a value.
-
-This package imports nothing else of gputopo.
-"""
+"""Parts that all programs of gputopo share: settings, log lines, error messages."""

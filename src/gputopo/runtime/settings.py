@@ -1,4 +1,4 @@
-"""What a program can be told, from flags and environment; flags win."""
+"""Settings of a program, from its flags and environment variables; flags win."""
 
 import argparse
 import re
@@ -8,8 +8,10 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gputopo.errors import InvalidInputError
+from gputopo.runtime.messages import first_error
 
-# Kubernetes sets these, after our prefix, in every container beside a Service named as the program.
+# In a container beside a Service that is named as the program, Kubernetes sets variables with the
+# program's prefix, such as GPUTOPO_EXTENDER_SERVICE_HOST. They are no settings.
 _SERVICE_LINK = re.compile(r"SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?")
 
 Port = Annotated[int, Field(ge=0, le=65535)]
@@ -17,16 +19,16 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class SettingsError(InvalidInputError):
-    """A setting that is missing, does not exist or has a wrong value; the message names it."""
+    """A setting is missing, unknown or has a wrong value; the message names it."""
 
 
 class ProgramSettings(BaseModel):
-    """Base of a program's settings: each field is a setting, with its description and default.
+    """Base class of a program's settings: one field for each, with description and default.
 
     Attributes:
-        program: name of the program. The field ``some_name`` of ``gputopo-x`` is the flag
-            ``--some-name`` and the variable ``GPUTOPO_X_SOME_NAME``.
-        purpose: what the program is for, in a sentence.
+        program: name of the program. The field ``some_name`` of ``gputopo-x`` is set by the
+            flag ``--some-name`` and by the variable ``GPUTOPO_X_SOME_NAME``.
+        purpose: one sentence for ``--help``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -40,17 +42,19 @@ class ProgramSettings(BaseModel):
 
     @classmethod
     def load(cls, arguments: Sequence[str], environment: Mapping[str, str]) -> Self:
-        """Return the settings of these flags and environment variables.
+        """Return the settings that flags and environment variables give.
 
         Raises:
             SettingsError: on an unknown variable, a missing setting or a wrong value.
-            SystemExit: on an unknown flag, as argparse does.
+            SystemExit: on an unknown flag and on ``--help``, as argparse does.
         """
         flags = vars(cls._parser().parse_args(arguments))
         try:
             return cls.model_validate({**cls._variables(environment), **flags})
         except ValidationError as error:
-            raise SettingsError(cls._message(error)) from None
+            name = str(error.errors()[0]["loc"][0])
+            problem = first_error(error).removeprefix(name)
+            raise SettingsError(f"{_flag(name)} ({cls.variable(name)}){problem}") from None
 
     @classmethod
     def variable(cls, name: str) -> str:
@@ -87,15 +91,6 @@ class ProgramSettings(BaseModel):
                 help=f"{field.description} ({'required' if field.is_required() else default})",
             )
         return parser
-
-    @classmethod
-    def _message(cls, error: ValidationError) -> str:
-        detail = error.errors()[0]
-        name = str(detail["loc"][0])
-        setting = f"{_flag(name)} ({cls.variable(name)})"
-        if detail["type"] == "missing":
-            return f"{setting}: required"
-        return f"{setting}: {detail['input']!r}: {detail['msg']}"
 
 
 def _flag(name: str) -> str:

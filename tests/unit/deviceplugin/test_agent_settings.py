@@ -7,7 +7,7 @@ NODE = {"GPUTOPO_DEVICEPLUGIN_NODE": "n1"}
 
 
 def test_the_node_must_be_named_and_alone_has_no_default() -> None:
-    with pytest.raises(SettingsError, match=r"^--node \(GPUTOPO_DEVICEPLUGIN_NODE\): required$"):
+    with pytest.raises(SettingsError, match=r"^--node \(GPUTOPO_DEVICEPLUGIN_NODE\): is required$"):
         AgentSettings.load([], {})
     assert AgentSettings.load([], NODE) == AgentSettings(node="n1")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from gputopo.runtime.settings import SettingsError
-from gputopo_operator.settings import Settings
+from gputopo_operator.settings import OperatorSettings
 
 
 @pytest.mark.parametrize(
@@ -11,7 +11,7 @@ from gputopo_operator.settings import Settings
     [("", ()), ("a", ("a",)), ("a, b,", ("a", "b"))],
 )
 def test_namespaces_are_separated_by_commas(names: str, expected: tuple[str, ...]) -> None:
-    assert Settings.load(["--namespaces", names], {}).namespace_names == expected
+    assert OperatorSettings.load(["--namespaces", names], {}).namespace_names == expected
 
 
 @pytest.mark.parametrize("workers", ["0", "65", "two"])
@@ -19,4 +19,4 @@ def test_it_has_one_to_sixty_four_workers(workers: str) -> None:
     with pytest.raises(
         SettingsError, match=rf"--workers \(GPUTOPO_OPERATOR_WORKERS\): '{workers}'"
     ):
-        Settings.load([], {"GPUTOPO_OPERATOR_WORKERS": workers})
+        OperatorSettings.load([], {"GPUTOPO_OPERATOR_WORKERS": workers})

@@ -1,4 +1,4 @@
-"""Log lines that a person and a machine can read."""
+"""Format and levels of log lines."""
 
 import logging
 import re
@@ -23,11 +23,13 @@ def root_logger() -> Iterator[None]:
 
 def test_values_with_blanks_quotes_or_line_ends_are_quoted() -> None:
     line = fields(pod="default/a", reason='no "pod"\nFORGED', empty="", left_out=None)
-    assert line == 'pod=default/a reason="no \\"pod\\"\\nFORGED" empty=""'
+    assert str(line) == 'pod=default/a reason="no \\"pod\\"\\nFORGED" empty=""'
 
 
 @pytest.mark.usefixtures("root_logger")
-def test_a_line_tells_time_in_utc_and_level_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_starts_with_time_in_utc_and_level(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     configure("info", quiet=())
     record = {"name": "ours", "levelno": logging.INFO, "levelname": "INFO", "msg": "bound pod=a"}
     logging.getLogger("ours").handle(logging.makeLogRecord({**record, "created": 0.0, "msecs": 7}))
@@ -35,7 +37,7 @@ def test_a_line_tells_time_in_utc_and_level_first(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.usefixtures("root_logger")
-def test_only_the_level_asked_for_and_warnings_of_quiet_loggers_are_told(
+def test_lower_levels_and_quiet_loggers_are_not_written(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     configure("info", quiet=["chatty"])
@@ -44,5 +46,13 @@ def test_only_the_level_asked_for_and_warnings_of_quiet_loggers_are_told(
         logger.debug("debug of %s", name)
         logger.info("info of %s", name)
         logger.warning("warning of %s", name)
-    told = re.findall(r"\w+ of \w+", capsys.readouterr().err)
-    assert told == ["info of ours", "warning of ours", "warning of chatty"]
+    lines = re.findall(r"\w+ of \w+", capsys.readouterr().err)
+    assert lines == ["info of ours", "warning of ours", "warning of chatty"]
+
+
+def test_fields_of_a_line_that_is_not_written_are_not_formatted() -> None:
+    class Unprintable:
+        def __str__(self) -> str:
+            raise AssertionError
+
+    logging.getLogger("ours").debug("bound %s", fields(pod=Unprintable()))

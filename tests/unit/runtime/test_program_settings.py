@@ -1,4 +1,4 @@
-"""Flags and environment of any of the programs."""
+"""Flags and environment variables of a program."""
 
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -9,8 +9,8 @@ from pydantic import Field
 from gputopo.runtime.settings import Port, ProgramSettings, Seconds, SettingsError
 
 
-class Settings(ProgramSettings):
-    """A program's settings, one of each sort."""
+class PumpSettings(ProgramSettings):
+    """The settings of a program, one of each type."""
 
     program: ClassVar = "gputopo-tester"
     purpose: ClassVar = "Shows what settings do."
@@ -27,23 +27,23 @@ NODE = {"GPUTOPO_TESTER_NODE": "n1"}
 
 def test_a_flag_wins_over_the_environment_over_the_default() -> None:
     environment = {**NODE, "GPUTOPO_TESTER_PROBES_PORT": "1", "GPUTOPO_TESTER_FOLDER": "/a"}
-    settings = Settings.load(["--probes-port", "2"], {**environment, "PATH": "/bin"})
-    assert settings == Settings(node="n1", probes_port=2, folder=Path("/a"), wait_seconds=2.0)
+    settings = PumpSettings.load(["--probes-port", "2"], {**environment, "PATH": "/bin"})
+    assert settings == PumpSettings(node="n1", probes_port=2, folder=Path("/a"), wait_seconds=2.0)
 
 
 @pytest.mark.parametrize("variable", ["GPUTOPO_TESTER_NOED", "GPUTOPO_TESTER_node"])
 def test_an_unknown_variable_is_an_error(variable: str) -> None:
     with pytest.raises(SettingsError, match=f"^{variable}: there is no such setting$"):
-        Settings.load([], {**NODE, variable: "x"})
+        PumpSettings.load([], {**NODE, variable: "x"})
 
 
-def test_variables_of_other_programs_are_none_of_its_business() -> None:
-    assert Settings.load([], {**NODE, "GPUTOPO_OTHER_NODE": "n2", "GPUTOPO_TESTERS": "3"})
+def test_variables_of_other_programs_are_ignored() -> None:
+    assert PumpSettings.load([], {**NODE, "GPUTOPO_OTHER_NODE": "n2", "GPUTOPO_TESTERS": "3"})
 
 
 def test_a_missing_setting_is_named() -> None:
-    with pytest.raises(SettingsError, match=r"^--node \(GPUTOPO_TESTER_NODE\): required$"):
-        Settings.load([], {})
+    with pytest.raises(SettingsError, match=r"^--node \(GPUTOPO_TESTER_NODE\): is required$"):
+        PumpSettings.load([], {})
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_a_wrong_value_is_named_with_flag_and_variable(name: str, value: str) ->
     variable, flag = f"GPUTOPO_TESTER_{name}", f"--{name.lower().replace('_', '-')}"
     wrong = rf"^{flag} \({variable}\): '{value}': \w+"
     with pytest.raises(SettingsError, match=wrong):
-        Settings.load([], {**NODE, variable: value})
+        PumpSettings.load([], {**NODE, variable: value})
     with pytest.raises(SettingsError, match=wrong):
-        Settings.load([f"{flag}={value}"], NODE)
+        PumpSettings.load([f"{flag}={value}"], NODE)
 
 
 @pytest.mark.parametrize("argument", ["--nod=n1", "--NODE=n1", "n1"])
@@ -72,12 +72,12 @@ def test_an_unknown_argument_ends_the_program(
     argument: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        Settings.load([argument], NODE)
+        PumpSettings.load([argument], NODE)
     assert ended.value.code == 2
     assert argument in capsys.readouterr().err
 
 
-def test_what_kubernetes_sets_beside_a_service_of_its_name_is_no_setting() -> None:
+def test_variables_that_kubernetes_sets_for_a_service_are_ignored() -> None:
     links = {
         "GPUTOPO_TESTER_SERVICE_HOST": "10.96.0.7",
         "GPUTOPO_TESTER_SERVICE_PORT": "8889",
@@ -86,16 +86,16 @@ def test_what_kubernetes_sets_beside_a_service_of_its_name_is_no_setting() -> No
         "GPUTOPO_TESTER_PORT_8889_TCP": "tcp://10.96.0.7:8889",
         "GPUTOPO_TESTER_PORT_8889_TCP_ADDR": "10.96.0.7",
     }
-    assert Settings.load([], {**NODE, **links}) == Settings(node="n1")
+    assert PumpSettings.load([], {**NODE, **links}) == PumpSettings(node="n1")
 
 
-def test_help_tells_every_setting_with_its_default(
+def test_help_lists_every_setting_with_its_default(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     with pytest.raises(SystemExit):
-        Settings.load(["--help"], {})
-    told = capsys.readouterr().out
+        PumpSettings.load(["--help"], {})
+    text = capsys.readouterr().out
     for words in (
         "usage: gputopo-tester",
         "Shows what settings do.",
@@ -106,4 +106,4 @@ def test_help_tells_every_setting_with_its_default(
         "--log-level VALUE     least level logged (default info)",
         "GPUTOPO_TESTER_<NAME>",
     ):
-        assert words in told
+        assert words in text
