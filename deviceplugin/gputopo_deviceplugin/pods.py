@@ -7,7 +7,7 @@ from gputopo.api.annotations import AnnotationError
 from gputopo.api.names import SCHEDULER_NAME
 from gputopo.errors import InvalidInputError
 from gputopo.topology.model import GpuUuid
-from gputopo_kube.pods import GpuContainer, PodView, own_gpus
+from gputopo_kube.pods import AnnotationOwnerError, GpuContainer, PodView, own_gpus
 
 
 class PlacementError(InvalidInputError):
@@ -44,6 +44,10 @@ def placed_gpus(pod: PodView, node: str) -> Mapping[str, tuple[GpuUuid, ...]]:
     """
     try:
         annotation = own_gpus(pod)
+    except AnnotationOwnerError as error:
+        raise PlacementError(
+            f"pod {pod.key}: annotation {error}; leave this annotation to the scheduler"
+        ) from None
     except AnnotationError as error:
         raise PlacementError(f"pod {pod.key}: annotation {error}") from None
     if annotation is None:

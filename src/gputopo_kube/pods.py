@@ -204,8 +204,7 @@ def own_gpus(pod: PodView) -> GpusAnnotation | None:
     ):
         if value != own:
             raise AnnotationOwnerError(
-                f"{GPUS_ANNOTATION}: {name}: {value} is not the pod's own, {own or 'none'}; leave "
-                "this annotation to the scheduler"
+                f"{GPUS_ANNOTATION}: {name}: {value} is not the pod's own, {own or 'none'}"
             )
     return annotation
 

@@ -1,75 +1,47 @@
-"""A pod, trimmed to which GPUs it was given and whether it may have them."""
+"""A pod with the GPUs that the scheduler has chosen for it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gputopo.api.annotations import AnnotationError, parse_gpus
-from gputopo.api.names import GPUS_ANNOTATION
+from gputopo.api.annotations import AnnotationError
 from gputopo_cli.kube import Document
+from gputopo_kube.podmodel import PodStatus, parse_pod_object
+from gputopo_kube.pods import PodView, own_gpus, view_of
 
 
 @dataclass(frozen=True, slots=True)
-class Pod:
-    """A pod that a node of the cluster may have.
+class PlacedPod:
+    """A pod and its GPUs.
 
     Attributes:
-        node: where it is bound; empty before.
-        live: False once it has ended.
-        running: whether its containers run.
-        since: RFC 3339 time at which its node took it, or at which it was bound; None before.
-        gpus: UUIDs by container in rank order, as the scheduler chose them for this very pod.
-        fault: why its annotation is worth nothing, None where it is good or absent.
+        since: RFC 3339 time at which kubelet accepted it, or at which it was bound; None before.
+        gpus: UUIDs by container in rank order, as the scheduler chose them for this pod.
+        fault: why its annotation does not count, None where it does or is absent.
     """
 
-    namespace: str
-    name: str
-    uid: str
-    node: str
-    live: bool
-    running: bool
+    view: PodView
     since: str | None
     gpus: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     fault: str | None = None
 
 
-def pod_of(document: Document) -> Pod:
-    """Return what is needed of a pod as the API server writes it."""
-    metadata, status = document["metadata"], document.get("status") or {}
-    phase = status.get("phase")
-    node = document["spec"].get("nodeName") or ""
-    gpus, fault = _given(metadata, node)
-    return Pod(
-        namespace=metadata["namespace"],
-        name=metadata["name"],
-        uid=metadata["uid"],
-        node=node,
-        live=phase not in {"Succeeded", "Failed"},
-        running=phase == "Running",
-        since=status.get("startTime") or _bound_at(status),
-        gpus=gpus,
-        fault=fault,
-    )
+def parse_placed_pod(document: Document) -> PlacedPod:
+    """Return the pod of an API object.
 
-
-def _given(metadata: Document, node: str) -> tuple[Mapping[str, tuple[str, ...]], str | None]:
+    Raises:
+        PodError: where the object is not a pod; the message names the field.
+    """
+    pod = parse_pod_object(document)
+    view, since = view_of(pod), pod.status.start_time or _bound_at(pod.status)
     try:
-        said = parse_gpus(metadata.get("annotations") or {})
+        annotation = own_gpus(view)
     except AnnotationError as error:
-        return {}, str(error)
-    if said is None:
-        return {}, None
-    for name, value, own in (("uid", said.uid, metadata["uid"]), ("node", said.node, node)):
-        if value != own:
-            return {}, f"{GPUS_ANNOTATION}: {name}: {value} is not the pod's own, {own or 'none'}"
-    return {name: tuple(uuids) for name, uuids in said.containers.items()}, None
+        return PlacedPod(view, since, fault=str(error))
+    containers = {} if annotation is None else annotation.containers
+    return PlacedPod(view, since, {name: tuple(uuids) for name, uuids in containers.items()})
 
 
-def _bound_at(status: Document) -> str | None:
-    return next(
-        (
-            condition.get("lastTransitionTime")
-            for condition in status.get("conditions") or ()
-            if condition["type"] == "PodScheduled" and condition["status"] == "True"
-        ),
-        None,
-    )
+def _bound_at(status: PodStatus) -> str | None:
+    scheduled = status.condition("PodScheduled")
+    bound = scheduled is not None and scheduled.status == "True"
+    return scheduled.last_transition_time if scheduled and bound else None

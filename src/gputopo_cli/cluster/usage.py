@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.api.v1alpha1 import ObservedGpu
 from gputopo_cli.cluster.nodes import Node
-from gputopo_cli.cluster.pods import Pod
+from gputopo_cli.cluster.pods import PlacedPod
+from gputopo_kube.pods import PodKey
 
 NO_GPUS: Final = "the node publishes no GPUs"
 NO_POD: Final = "kubelet's books name a pod that is not there"
@@ -53,21 +54,21 @@ class _Holder(NamedTuple):
 
 
 _Given = Mapping[str, Mapping[_Holder, int]]
-_Pods = Mapping[tuple[str, str], Pod]
+_Pods = Mapping[PodKey, PlacedPod]
 
 
-def rows(nodes: Iterable[Node], pods: Iterable[Pod]) -> list[Row]:
+def rows(nodes: Iterable[Node], pods: Iterable[PlacedPod]) -> list[Row]:
     """Return a row for every holder of every GPU, by node and index.
 
     Args:
         nodes: what the agents have published.
         pods: all of the cluster.
     """
-    by_name = {(pod.namespace, pod.name): pod for pod in pods}
-    live: dict[str, list[Pod]] = defaultdict(list)
+    by_name = {pod.view.key: pod for pod in pods}
+    live: dict[str, list[PlacedPod]] = defaultdict(list)
     for pod in by_name.values():
-        if pod.live and (pod.gpus or pod.fault):
-            live[pod.node].append(pod)
+        if pod.view.live and (pod.gpus or pod.fault):
+            live[pod.view.node or ""].append(pod)
     known = {node.name: node for node in nodes}
     return [
         row
@@ -76,7 +77,7 @@ def rows(nodes: Iterable[Node], pods: Iterable[Pod]) -> list[Row]:
     ]
 
 
-def _rows_of(node: Node, live: Sequence[Pod], pods: _Pods) -> Iterator[Row]:
+def _rows_of(node: Node, live: Sequence[PlacedPod], pods: _Pods) -> Iterator[Row]:
     if node.fault is not None:
         yield Row(node.name, None, None, difference=f"its GPUTopology: {node.fault}")
     given = _given(live)
@@ -91,19 +92,19 @@ def _rows_of(node: Node, live: Sequence[Pod], pods: _Pods) -> Iterator[Row]:
     for pod in live:
         if pod.fault is not None:
             yield Row(
-                *(node.name, None, None, None, pod.namespace, pod.name, pod.uid),
+                *(node.name, None, None, None, *pod.view.key, pod.view.uid),
                 since=pod.since,
                 difference=pod.fault,
             )
 
 
-def _given(live: Sequence[Pod]) -> _Given:
+def _given(live: Sequence[PlacedPod]) -> _Given:
     """Return who was given a GPU, and as which rank."""
     given: dict[str, dict[_Holder, int]] = defaultdict(dict)
     for pod in live:
         for container, uuids in pod.gpus.items():
             for rank, uuid in enumerate(uuids):
-                given[uuid][_Holder(pod.namespace, pod.name, container)] = rank
+                given[uuid][_Holder(*pod.view.key, container)] = rank
     return given
 
 
@@ -119,13 +120,13 @@ def _row(
     seen = node.observed.get(uuid)
     deleted = bool(observed and seen and seen.pod_deleted)
     # Another pod may have the name of the deleted one by now.
-    pod = None if deleted else pods.get((holder.namespace, holder.pod))
+    pod = None if deleted else pods.get(PodKey(holder.namespace, holder.pod))
     problem = _unknown(node, uuid) or _shared(holder, given)
     if problem is None and not deleted:
         problem = _difference(pod, seen, chosen=holder in given, observed=observed)
     return Row(
         *(node.name, node.index_of.get(uuid), uuid, _sick(seen), holder.namespace, holder.pod),
-        uid=pod.uid if pod else seen.pod_uid if seen else None,
+        uid=pod.view.uid if pod else seen.pod_uid if seen else None,
         container=holder.container or None,
         since=pod.since if pod else None,
         rank=given.get(holder),
@@ -157,21 +158,21 @@ def _shared(holder: _Holder, given: Mapping[_Holder, int]) -> str | None:
 
 
 def _difference(
-    pod: Pod | None, seen: ObservedGpu | None, *, chosen: bool, observed: bool
+    pod: PlacedPod | None, seen: ObservedGpu | None, *, chosen: bool, observed: bool
 ) -> str | None:
     if pod is None:
         return NO_POD
-    if observed and seen and seen.pod_uid not in {None, pod.uid}:
+    if observed and seen and seen.pod_uid not in {None, pod.view.uid}:
         return f"kubelet's books mean an earlier pod of this name, {seen.pod_uid}"
-    if chosen and not observed and pod.running:
+    if chosen and not observed and pod.view.running:
         return "kubelet's books do not have it"
     if observed and not chosen:
         return _not_chosen(pod)
     return None
 
 
-def _not_chosen(pod: Pod) -> str:
-    if not pod.live:
+def _not_chosen(pod: PlacedPod) -> str:
+    if not pod.view.live:
         return "the pod has ended, and kubelet's books still have it"
     if pod.gpus:
         return f"{GPUS_ANNOTATION} does not name it"

@@ -9,7 +9,7 @@ from rich.text import Text
 from gputopo.api.names import GROUP, VERSION
 from gputopo.runtime.messages import quoted
 from gputopo_cli.cluster.nodes import Node, node_of
-from gputopo_cli.cluster.pods import Pod, pod_of
+from gputopo_cli.cluster.pods import PlacedPod, parse_placed_pod
 from gputopo_cli.cluster.usage import Row, rows
 from gputopo_cli.kube import NOT_FOUND, RefusedError, connected
 from gputopo_cli.shared import output
@@ -41,7 +41,7 @@ def who_has(question: Question, context: str | None, form: str) -> None:
         output.show(_lines(found))
 
 
-def answer(question: Question, nodes: Sequence[Node], pods: Sequence[Pod]) -> list[Row]:
+def answer(question: Question, nodes: Sequence[Node], pods: Sequence[PlacedPod]) -> list[Row]:
     """Return the rows that were asked for.
 
     Raises:
@@ -62,12 +62,12 @@ def answer(question: Question, nodes: Sequence[Node], pods: Sequence[Pod]) -> li
             )
     if question.pod:
         found = [row for row in found if f"{row.namespace}/{row.pod}" == question.pod]
-        if not found and question.pod not in {f"{pod.namespace}/{pod.name}" for pod in pods}:
+        if not found and question.pod not in {str(pod.view.key) for pod in pods}:
             raise InputError(f"pod: {quoted(question.pod)} is no NAMESPACE/NAME of a pod there")
     return found
 
 
-def _read(context: str | None) -> tuple[list[Node], list[Pod]]:
+def _read(context: str | None) -> tuple[list[Node], list[PlacedPod]]:
     """Read kubelet's books first: a pod that they have is there then."""
     with connected(context) as cluster:
         try:
@@ -76,7 +76,7 @@ def _read(context: str | None) -> tuple[list[Node], list[Pod]]:
         except RefusedError as error:
             missing = "gputopo is not installed: " if error.status == NOT_FOUND else ""
             raise InputError(f"cluster: {missing}{error}") from None
-    return [node_of(each) for each in topologies], [pod_of(each) for each in pods]
+    return [node_of(each) for each in topologies], [parse_placed_pod(each) for each in pods]
 
 
 def _entry(row: Row) -> dict[str, object]:

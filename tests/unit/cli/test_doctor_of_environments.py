@@ -50,7 +50,7 @@ def test_a_pod_without_gpus_that_asks_nvidias_runtime_for_them_is_a_warning(
     api: CannedApi, gputopo: Command, field: str
 ) -> None:
     pod = without_gpus(api, {"name": NVIDIA, "value": "all"}, {"name": CUDA, "value": "0"})
-    pod["spec"][field] = pod["spec"].pop("containers")
+    pod["spec"] |= {"containers": [{"name": "other"}], field: pod["spec"]["containers"]}
     problem = f"container main sets {NVIDIA} to 'all'{SEES}"
     assert findings(gputopo) == [("environment", "warning", "Pod default/web", problem)]
 

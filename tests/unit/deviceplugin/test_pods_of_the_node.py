@@ -32,7 +32,10 @@ def test_a_pod_gets_the_gpus_of_its_own_annotation() -> None:
     ("given", "reason"),
     [
         (PodView("uid-a", KEY), "was not placed by gputopo: set schedulerName: gputopo"),
-        (pod(uid="uid-b"), f"annotation {GPUS_ANNOTATION}: uid: uid-b is not the pod's own, uid-a"),
+        (
+            pod(uid="uid-b"),
+            f"annotation {GPUS_ANNOTATION}: uid: uid-b is not the pod's own, uid-a; leave this",
+        ),
         (pod(generation=-1), f"annotation {GPUS_ANNOTATION}: generation: "),
         (replace(pod(node="n2"), node="n2"), "is bound to node n2, not to this node, n1"),
     ],

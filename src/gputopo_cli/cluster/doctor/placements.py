@@ -7,7 +7,7 @@ from typing import Final
 
 from gputopo_cli.cluster.doctor.model import Finding, Kind, Snapshot, error, named, warning
 from gputopo_cli.cluster.nodes import Node, node_of
-from gputopo_cli.cluster.pods import pod_of
+from gputopo_cli.cluster.pods import parse_placed_pod
 from gputopo_cli.cluster.usage import NO_GPUS, NO_POD, Row, rows
 
 _PATIENCE: Final = timedelta(minutes=1)
@@ -17,7 +17,7 @@ _PATIENCE: Final = timedelta(minutes=1)
 def placements(snapshot: Snapshot) -> Iterator[Finding]:
     """Yield what of the scheduler's books and kubelet's does not agree."""
     nodes = [node_of(document) for document in snapshot[Kind.TOPOLOGIES]]
-    found = rows(nodes, map(pod_of, snapshot[Kind.PODS]))
+    found = rows(nodes, map(parse_placed_pod, snapshot[Kind.PODS]))
     alike: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     for row in found:
         if row.pod and row.difference:
