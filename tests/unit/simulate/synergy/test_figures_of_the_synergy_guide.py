@@ -1,4 +1,4 @@
-"""``docs/synergy.md`` says what the program gives."""
+"""The tables of ``docs/studies/synergy.md`` have the figures of the program."""
 
 import re
 
@@ -16,7 +16,7 @@ NOTHING = ["-", "-", "-"]
 
 
 def rows() -> list[tuple[str, str, str, list[str]]]:
-    page = (ROOT / "docs/synergy.md").read_text()
+    page = (ROOT / "docs/studies/synergy.md").read_text()
     found = ROW.findall(page)
     return [(*names, [cell.strip() for cell in cells.split("|")]) for *names, cells in found]
 
