@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from object_api import Document, ObjectApi
+from support.api.server import ApiServer
+from support.api.store import Document
 
 T = TypeVar("T")
 
@@ -31,7 +32,7 @@ def eventually(what: str, look: Callable[[], T | None]) -> T:
 class Operator:
     """The process, and what a user sees of its work."""
 
-    def __init__(self, api: ObjectApi, folder: Path, resync_seconds: float = 300.0) -> None:
+    def __init__(self, api: ApiServer, folder: Path, resync_seconds: float = 300.0) -> None:
         self.api = api
         metrics_port, health_port = _free_port(), _free_port()
         self.metrics_url = f"http://127.0.0.1:{metrics_port}/metrics"

@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from object_api import ObjectApi, serving
 from operator_process import Operator
+from support.api.server import ApiServer, serving_in_thread
 
 
 @pytest.fixture(scope="session")
 def operator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     """One operator for all tests that do not disturb it; each test has its own GPUJobs."""
-    with serving(ObjectApi()) as api:
+    with serving_in_thread(ApiServer()) as api:
         yield from _running(Operator(api, tmp_path_factory.mktemp("operator")))
 
 
 @pytest.fixture
 def own_operator(tmp_path: Path) -> Iterator[Operator]:
     """An operator that a test may disturb; it looks at everything again every two seconds."""
-    with serving(ObjectApi()) as api:
+    with serving_in_thread(ApiServer()) as api:
         yield from _running(Operator(api, tmp_path, resync_seconds=2.0))
 
 

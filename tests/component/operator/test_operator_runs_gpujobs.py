@@ -16,8 +16,8 @@ from gpujobs import (
     template,
 )
 from gputopo.api.names import JOB_LABEL, SENSITIVITY_ANNOTATION
-from object_api import Fault
 from operator_process import Operator, eventually
+from support.api.faults import Fault
 
 
 def _create(operator: Operator, name: str, **spec: Any) -> Document:

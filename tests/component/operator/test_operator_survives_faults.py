@@ -6,15 +6,15 @@ import urllib.request
 import pytest
 
 from gpujobs import exited, gpu_job, job_pod
-from object_api import Fault
 from operator_process import Operator, eventually
+from support.api.faults import CLOSED, Fault
 
 
 def _created_jobs(operator: Operator) -> list[str]:
     """Return the names of the Jobs that were created, one for each time."""
     return [
         path.rpartition("/")[2]
-        for method, path in operator.api.writes
+        for method, path, _ in operator.api.writes
         if method == "POST" and "/jobs/" in path
     ]
 
@@ -23,12 +23,12 @@ def _created_jobs(operator: Operator) -> list[str]:
     "fault",
     [
         Fault("POST", "/jobs", 500),
-        Fault("POST", "/jobs", 0),
-        Fault("POST", "/jobs", 0, done=True),
-        Fault("POST", "/jobs", 504, done=True),
+        Fault("POST", "/jobs", CLOSED),
+        Fault("POST", "/jobs", CLOSED, carried_out="yes"),
+        Fault("POST", "/jobs", 504, carried_out="yes"),
         Fault("PATCH", "/status", 409),
         Fault("PATCH", "/status", 500),
-        Fault("PATCH", "/status", 0, done=True),
+        Fault("PATCH", "/status", CLOSED, carried_out="yes"),
         Fault("GET", "/gpujobs/faulty", 500),
         Fault("GET", "/jobs/faulty", 429),
         Fault("GET", "/pods", 503),
@@ -49,10 +49,12 @@ def test_failing_request_is_made_good(
 
 def test_job_that_a_quota_forbids_is_tried_again_later(own_operator: Operator) -> None:
     text = "exceeded quota: jobs"
-    own_operator.api.faults.append(Fault("POST", "/jobs", 403, text))
+    faults = own_operator.api.faults
+    faults.append(Fault("POST", "/jobs", 403, text, times=None))
     own_operator.api.create("gpujobs", gpu_job("train"))
     refused = own_operator.wait_condition("train", "Accepted", "JobForbidden")
     assert text in refused["message"]
+    faults.clear()
     own_operator.wait_child("train")
     own_operator.wait_condition("train", "Accepted", "JobCreated")
 
@@ -144,7 +146,7 @@ def test_a_place_to_write_to_that_is_not_there_is_tried_less_and_less_often(
 def test_events_that_a_watch_loses_are_made_good_by_looking_again(own_operator: Operator) -> None:
     own_operator.api.create("gpujobs", gpu_job("first"))
     own_operator.wait_phase("first", "Pending")
-    own_operator.api.deaf = True
+    own_operator.api.mute = True
     own_operator.api.create("gpujobs", gpu_job("second"))
     own_operator.wait_phase("second", "Pending")
 
@@ -161,7 +163,7 @@ def test_gpujob_whose_end_no_watch_told_is_not_counted_for_ever(own_operator: Op
 
     eventually("it is counted", lambda: pending() == 1)
     own_operator.settle()
-    own_operator.api.deaf = True
+    own_operator.api.mute = True
     own_operator.api.delete("gpujobs", "train")
     eventually("it is not counted", lambda: pending() == 0)
 

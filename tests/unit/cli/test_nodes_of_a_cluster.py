@@ -8,7 +8,9 @@ import pytest
 from command_line import Command
 from gputopo.api.topology import to_spec
 from gputopo_topologies import catalogue
-from object_api import Document, Fault, ObjectApi, serving
+from support.api.faults import Fault
+from support.api.server import ApiServer, serving_in_thread
+from support.api.store import Document
 
 TOPOLOGY = catalogue.named("dgx1-v100", node="n1")
 
@@ -39,9 +41,9 @@ def document() -> Document:
 
 
 @pytest.fixture
-def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> Iterator[ObjectApi]:
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> Iterator[ApiServer]:
     del gputopo  # it hides the machine's kubeconfig; this test's replaces it
-    with serving(ObjectApi()) as api:
+    with serving_in_thread(ApiServer()) as api:
         api.create("gputopologies", document())
         config = tmp_path / "kubeconfig"
         config.write_text(
@@ -61,7 +63,7 @@ contexts:
 
 
 @pytest.mark.parametrize("argument", ["n1", "node/n1", "n1 --context there"])
-def test_a_node_shows_who_has_its_gpus(api: ObjectApi, gputopo: Command, argument: str) -> None:
+def test_a_node_shows_who_has_its_gpus(api: ApiServer, gputopo: Command, argument: str) -> None:
     assert api.url
     lines = gputopo(f"topology show {argument}").out.splitlines()
     assert lines[0] == "node/n1: 8 GPUs, Tesla V100-SXM2-32GB"
@@ -69,31 +71,31 @@ def test_a_node_shows_who_has_its_gpus(api: ObjectApi, gputopo: Command, argumen
     assert states == ["unhealthy", "", "", "default/train", "", "", "u-6", ""]
 
 
-def test_a_job_is_placed_on_what_a_node_has_free(api: ObjectApi, gputopo: Command) -> None:
+def test_a_job_is_placed_on_what_a_node_has_free(api: ApiServer, gputopo: Command) -> None:
     assert api.url
     answer = gputopo("place --topology n1 --gpus 3 -o json").document
     assert answer["busy"] == [0, 3, 6]
     assert answer["gpus"] == [4, 5, 7]
 
 
-def test_a_node_without_a_topology_is_told(api: ObjectApi, gputopo: Command) -> None:
+def test_a_node_without_a_topology_is_told(api: ApiServer, gputopo: Command) -> None:
     assert api.url
     done = gputopo("topology show node/n9")
     assert done.status == 2
     assert done.err == ("gputopo: node: 'n9': the cluster has no GPUTopology of this name\n")
 
 
-def test_a_node_needs_a_name(api: ObjectApi, gputopo: Command) -> None:
+def test_a_node_needs_a_name(api: ApiServer, gputopo: Command) -> None:
     assert api.url
     assert gputopo("topology show node/").err == "gputopo: node: '' is no name\n"
 
 
-def test_a_refusal_of_the_server_is_passed_on(api: ObjectApi, gputopo: Command) -> None:
+def test_a_refusal_of_the_server_is_passed_on(api: ApiServer, gputopo: Command) -> None:
     api.faults.append(Fault("GET", "/gputopologies/", 403, "you may not"))
     assert gputopo("topology show node/n1").err == "gputopo: node: 'n1': you may not\n"
 
 
-def test_an_object_that_makes_no_sense_is_told(api: ObjectApi, gputopo: Command) -> None:
+def test_an_object_that_makes_no_sense_is_told(api: ApiServer, gputopo: Command) -> None:
     def spoil(found: Document) -> None:
         found["spec"]["gpus"][0]["index"] = 99
 
@@ -104,7 +106,7 @@ def test_an_object_that_makes_no_sense_is_told(api: ObjectApi, gputopo: Command)
     assert done.err.count("\n") == 1
 
 
-def test_a_status_that_makes_no_sense_is_told(api: ObjectApi, gputopo: Command) -> None:
+def test_a_status_that_makes_no_sense_is_told(api: ApiServer, gputopo: Command) -> None:
     def spoil(found: Document) -> None:
         found["status"]["gpus"][0]["healthy"] = "perhaps"
 
@@ -114,7 +116,7 @@ def test_a_status_that_makes_no_sense_is_told(api: ObjectApi, gputopo: Command) 
     assert done.err.startswith("gputopo: node/n1: status.gpus")
 
 
-def test_an_unknown_context_is_told(api: ObjectApi, gputopo: Command) -> None:
+def test_an_unknown_context_is_told(api: ApiServer, gputopo: Command) -> None:
     assert api.url
     done = gputopo("topology show node/n1 --context nowhere")
     assert done.status == 2
@@ -122,7 +124,7 @@ def test_an_unknown_context_is_told(api: ObjectApi, gputopo: Command) -> None:
 
 
 def test_a_server_that_does_not_answer_is_told(
-    api: ObjectApi, gputopo: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    api: ApiServer, gputopo: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     config = tmp_path / "silent"
     config.write_text((tmp_path / "kubeconfig").read_text().replace(api.url, "http://127.0.0.1:9"))
@@ -132,7 +134,7 @@ def test_a_server_that_does_not_answer_is_told(
     assert done.err.startswith("gputopo: cluster: http://127.0.0.1:9 ")
 
 
-def test_an_answer_without_words_is_told_by_its_code(api: ObjectApi, gputopo: Command) -> None:
+def test_an_answer_without_words_is_told_by_its_code(api: ApiServer, gputopo: Command) -> None:
     api.faults.append(Fault("GET", "/gputopologies/", 500, ""))
     done = gputopo("topology show node/n1")
     assert done.err == "gputopo: node: 'n1': the cluster answered 500 Internal Server Error\n"
