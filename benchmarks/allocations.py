@@ -9,10 +9,15 @@ from benchmarks.contention import contended
 from benchmarks.options import Options
 from benchmarks.simulator import course
 from benchmarks.table import show
-from gputopo.sizing.model import Ask, Outcome, Server, proportional_throughput
+from gputopo.sizing.model import (
+    ServerCapacity,
+    SizingRequest,
+    SizingResult,
+    proportional_throughput,
+)
 from gputopo_cli.synergy.setup import stage
 from gputopo_simulate.synergy.comparison.opt import upper_bound
-from gputopo_simulate.synergy.mechanisms import ALLOCATIONS, KEEP_SHARES
+from gputopo_simulate.synergy.mechanisms import GUARANTEE_SHARES, MECHANISMS
 from gputopo_simulate.synergy.run import servers_of
 
 _INSTANCES: Final = 600
@@ -40,20 +45,22 @@ def run(options: Options) -> None:
     _show(title, _shots([_papers_mix()]))
 
 
-def _shots(instances: Iterable[tuple[Sequence[Server], Sequence[Ask]]]) -> dict[str, list[Shot]]:
-    shots: dict[str, list[Shot]] = {name: [] for name in sorted(KEEP_SHARES)}
-    for servers, asks in instances:
-        bound = upper_bound(servers, asks)
+def _shots(
+    instances: Iterable[tuple[Sequence[ServerCapacity], Sequence[SizingRequest]]],
+) -> dict[str, list[Shot]]:
+    shots: dict[str, list[Shot]] = {name: [] for name in sorted(GUARANTEE_SHARES)}
+    for servers, requests in instances:
+        bound = upper_bound(servers, requests)
         for name, own in shots.items():
-            own.append(_shot(name, servers, asks, bound))
+            own.append(_shot(name, servers, requests, bound))
     return shots
 
 
-def _papers_mix() -> tuple[Sequence[Server], Sequence[Ask]]:
+def _papers_mix() -> tuple[Sequence[ServerCapacity], Sequence[SizingRequest]]:
     """Return the servers of Synergy's figure 9, and jobs for all of their GPUs."""
     ready = stage(course("128"))
-    asks = [Ask(str(job.id), job.model.matrix(job.gpus)) for job in ready.jobs]
-    return servers_of(ready.cluster), asks
+    requests = [SizingRequest(str(job.id), job.model.matrix(job.gpus)) for job in ready.jobs]
+    return servers_of(ready.cluster), requests
 
 
 def _show(title: str, shots: Mapping[str, Sequence[Shot]]) -> None:
@@ -65,18 +72,24 @@ def _show(title: str, shots: Mapping[str, Sequence[Shot]]) -> None:
     show(title, head, rows)
 
 
-def _shot(name: str, servers: Sequence[Server], asks: Sequence[Ask], bound: float) -> Shot:
+def _shot(
+    name: str, servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest], bound: float
+) -> Shot:
     began = time.process_time()
-    outcome = ALLOCATIONS[name](servers, asks)
+    outcome = MECHANISMS[name](servers, requests)
     seconds = time.process_time() - began
-    gap = max(0.0, 1 - _worth(servers, asks, outcome) / bound)  # the bound may be a hair too low
+    gap = max(
+        0.0, 1 - _worth(servers, requests, outcome) / bound
+    )  # the bound may be a hair too low
     return Shot(sum(server.gpus for server in servers), gap, seconds)
 
 
-def _worth(servers: Sequence[Server], asks: Sequence[Ask], outcome: Outcome) -> float:
+def _worth(
+    servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest], outcome: SizingResult
+) -> float:
     """Return the sum of throughputs, each relative to that of the proportional share."""
-    promised = {ask.job: proportional_throughput(servers, ask) for ask in asks}
-    return sum(grant.throughput / promised[grant.job] for grant in outcome.grants)
+    promised = {request.job: proportional_throughput(servers, request) for request in requests}
+    return sum(grant.throughput / promised[grant.job] for grant in outcome.assignments)
 
 
 def _mean_gap(shots: Sequence[Shot]) -> float:

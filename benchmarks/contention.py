@@ -10,7 +10,7 @@ import gputopo.sensitivity
 from gputopo.sensitivity.demand import saturating_demand
 from gputopo.sensitivity.matrix import SensitivityMatrix
 from gputopo.sensitivity.models import parse_matrices
-from gputopo.sizing.model import Ask, Server
+from gputopo.sizing.model import ServerCapacity, SizingRequest
 
 _SERVERS: Final = (1, 2, 3, 4, 6, 8, 12, 16)
 _GPUS, _CPUS, _MEMORY_GB = 8, 24, 500
@@ -25,7 +25,7 @@ _CPU_AXIS: Final = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24)
 _MEMORY_AXIS: Final = (20, 40, 62.5, 90, 125, 187.5, 250)
 
 
-def contended(number: int) -> tuple[list[Server], list[Ask]]:
+def contended(number: int) -> tuple[list[ServerCapacity], list[SizingRequest]]:
     """Return an instance of 8 to 128 GPUs, all of which are asked for; the same each time.
 
     Jobs are of the models that Synergy's authors measured and of a few made up ones, in
@@ -33,14 +33,14 @@ def contended(number: int) -> tuple[list[Server], list[Ask]]:
     """
     draw = random.Random(number)  # noqa: S311 - instances, not secrets
     count = draw.choice(_SERVERS)
-    servers = [Server(f"s{name}", _GPUS, _CPUS, _MEMORY_GB) for name in range(count)]
+    servers = [ServerCapacity(f"s{name}", _GPUS, _CPUS, _MEMORY_GB) for name in range(count)]
     sizes = draw.choice(({1: 1}, SIZES, SIZES))
     while True:
         pool = draw.sample(list(measured().values()), draw.randint(2, 8))
         pool += [_made_up(draw) for _ in range(draw.randint(0, 5))]
-        asks = _asks(draw, pool, sizes, count * _GPUS)
-        if _scarcity(servers, asks) >= _CONTENTION:
-            return servers, asks
+        requests = _asks(draw, pool, sizes, count * _GPUS)
+        if _scarcity(servers, requests) >= _CONTENTION:
+            return servers, requests
 
 
 @cache
@@ -69,23 +69,23 @@ def _asks(
     pool: Sequence[SensitivityMatrix],
     sizes: Mapping[int, int],
     gpus: int,
-) -> list[Ask]:
-    """Return jobs that ask for just so many GPUs."""
+) -> list[SizingRequest]:
+    """Return jobs that request for just so many GPUs."""
     scaled = {
         (place, size): each.scaled_to(size) for place, each in enumerate(pool) for size in SIZES
     }
-    asks: list[Ask] = []
+    requests: list[SizingRequest] = []
     while gpus:
         size = draw.choices(list(sizes), list(sizes.values()))[0]
         size = size if size <= gpus else 1
-        asks.append(Ask(f"j{len(asks)}", scaled[draw.randrange(len(pool)), size]))
+        requests.append(SizingRequest(f"j{len(requests)}", scaled[draw.randrange(len(pool)), size]))
         gpus -= size
-    return asks
+    return requests
 
 
-def _scarcity(servers: Sequence[Server], asks: Sequence[Ask]) -> float:
+def _scarcity(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> float:
     """Return what jobs would have at best, as a part of what there is of it."""
-    best = [saturating_demand(ask.matrix) for ask in asks]
+    best = [saturating_demand(request.matrix) for request in requests]
     return max(
         sum(each.cpus for each in best) / sum(server.cpus for server in servers),
         sum(each.memory_gb for each in best) / sum(server.memory_gb for server in servers),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from hypothesis import strategies as st
 
 from gputopo.sensitivity.matrix import SensitivityMatrix
-from gputopo.sizing.model import Ask, Outcome, Server
+from gputopo.sizing.model import ServerCapacity, SizingRequest, SizingResult
 
 HAIR = 1e-6
 
@@ -51,13 +51,13 @@ def matrices(draw: st.DrawFn, most_gpus: int = 12) -> SensitivityMatrix:
 
 
 @st.composite
-def clusters(draw: st.DrawFn, *, alike: bool) -> list[Server]:
+def clusters(draw: st.DrawFn, *, alike: bool) -> list[ServerCapacity]:
     """Draw servers, of one size or of any."""
     count = draw(st.integers(1, 5))
     storage = draw(st.booleans())
 
-    def server(name: int) -> Server:
-        return Server(
+    def server(name: int) -> ServerCapacity:
+        return ServerCapacity(
             f"s{name}",
             draw(st.integers(1, 8)),
             draw(amounts(64)),
@@ -69,69 +69,73 @@ def clusters(draw: st.DrawFn, *, alike: bool) -> list[Server]:
         return [server(name) for name in range(count)]
     first = server(0)
     size = (first.gpus, first.cpus, first.memory_gb, first.storage_mb_per_s)
-    return [Server(f"s{name}", *size) for name in range(count)]
+    return [ServerCapacity(f"s{name}", *size) for name in range(count)]
 
 
 @st.composite
-def queues(draw: st.DrawFn) -> list[Ask]:
+def queues(draw: st.DrawFn) -> list[SizingRequest]:
     """Draw jobs of a few models, some of which read from storage."""
     models = draw(st.lists(matrices(), min_size=1, max_size=6))
     reads = st.one_of(st.just(0.0), st.floats(1, 500))
     pairs = [(each, draw(reads)) for each in models]
     drawn = draw(st.lists(st.sampled_from(pairs), max_size=25))
-    return [Ask(f"j{number}", *pair) for number, pair in enumerate(drawn)]
+    return [SizingRequest(f"j{number}", *pair) for number, pair in enumerate(drawn)]
 
 
-def speed(ask: Ask, cpus: float, memory_gb: float, storage: float) -> float:
+def speed(request: SizingRequest, cpus: float, memory_gb: float, storage: float) -> float:
     """Return a job's throughput with so much, by looking at every point."""
     hair = 1 + 1e-9
     fed = max(
         (
             value
-            for c, row in zip(ask.matrix.cpus, ask.matrix.throughput, strict=True)
-            for m, value in zip(ask.matrix.memory_gb, row, strict=True)
+            for c, row in zip(request.matrix.cpus, request.matrix.throughput, strict=True)
+            for m, value in zip(request.matrix.memory_gb, row, strict=True)
             if c <= cpus * hair and m <= memory_gb * hair
         ),
         default=0.0,
     )
-    if ask.storage_mb_per_s <= storage:
+    if request.storage_mb_per_s <= storage:
         return fed
-    return min(fed, ask.matrix.throughput[-1][-1] * storage / ask.storage_mb_per_s)
+    return min(fed, request.matrix.throughput[-1][-1] * storage / request.storage_mb_per_s)
 
 
-def promised(servers: Iterable[Server], ask: Ask) -> float:
+def promised(servers: Iterable[ServerCapacity], request: SizingRequest) -> float:
     """Return a job's throughput with the least that its GPUs have by right on any server."""
     parts = [
         (
-            server.cpus * ask.gpus / server.gpus,
-            server.memory_gb * ask.gpus / server.gpus,
-            server.storage_mb_per_s * ask.gpus / server.gpus,
+            server.cpus * request.gpus / server.gpus,
+            server.memory_gb * request.gpus / server.gpus,
+            server.storage_mb_per_s * request.gpus / server.gpus,
         )
         for server in servers
     ]
-    return speed(ask, *(min(amounts) for amounts in zip(*parts, strict=True)))
+    return speed(request, *(min(amounts) for amounts in zip(*parts, strict=True)))
 
 
-def whose_turn(servers: Sequence[Server], asks: Sequence[Ask]) -> set[str]:
+def whose_turn(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> set[str]:
     """Return the jobs that GPUs suffice for, in their order, passing by only whom they do not."""
     chosen: set[str] = set()
-    for ask in asks:
-        taken = sum(each.gpus for each in asks if each.job in chosen)
-        if taken + ask.gpus <= sum(server.gpus for server in servers):
-            chosen.add(ask.job)
+    for request in requests:
+        taken = sum(each.gpus for each in requests if each.job in chosen)
+        if taken + request.gpus <= sum(server.gpus for server in servers):
+            chosen.add(request.job)
     return chosen
 
 
-def check_books(servers: Sequence[Server], asks: Sequence[Ask], outcome: Outcome) -> None:
+def check_books(
+    servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest], outcome: SizingResult
+) -> None:
     """Every job once, in order; its GPUs exactly and all alike; no server beyond what it has."""
-    by_job = {ask.job: ask for ask in asks}
-    ran = [grant.job for grant in outcome.grants]
-    assert ran == [ask.job for ask in asks if ask.job in set(ran)]
-    assert list(outcome.waiting) == [ask.job for ask in asks if ask.job not in set(ran)]
+    by_job = {request.job: request for request in requests}
+    ran = [grant.job for grant in outcome.assignments]
+    assert ran == [request.job for request in requests if request.job in set(ran)]
+    assert list(outcome.waiting) == [
+        request.job for request in requests if request.job not in set(ran)
+    ]
     taken = {server.name: [0.0, 0.0, 0.0, 0.0] for server in servers}
-    for grant in outcome.grants:
-        ask = by_job[grant.job]
-        assert sum(part.gpus for part in grant.parts) == ask.gpus
+    for grant in outcome.assignments:
+        request = by_job[grant.job]
+        assert sum(part.gpus for part in grant.parts) == request.gpus
         assert max(Counter(part.server for part in grant.parts).values()) == 1
         for part in grant.parts:
             assert part.gpus > 0
@@ -141,16 +145,18 @@ def check_books(servers: Sequence[Server], asks: Sequence[Ask], outcome: Outcome
             first = [amount / grant.parts[0].gpus for amount in grant.parts[0][2:]]
             assert all(map(math.isclose, each, first))
         whole = [sum(each) for each in zip(*(part[2:] for part in grant.parts), strict=True)]
-        assert math.isclose(grant.throughput, speed(ask, *whole), rel_tol=1e-9)
+        assert math.isclose(grant.throughput, speed(request, *whole), rel_tol=1e-9)
     for server in servers:
         there_is = (server.gpus, server.cpus, server.memory_gb, server.storage_mb_per_s)
         for amount, most in zip(taken[server.name], there_is, strict=True):
             assert -HAIR <= amount <= most + HAIR
 
 
-def check_promises(servers: Sequence[Server], asks: Sequence[Ask], outcome: Outcome) -> None:
+def check_promises(
+    servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest], outcome: SizingResult
+) -> None:
     """All run whose turn it is, and none slower than with its share."""
-    by_job = {ask.job: ask for ask in asks}
-    assert {grant.job for grant in outcome.grants} == whose_turn(servers, asks)
-    for grant in outcome.grants:
+    by_job = {request.job: request for request in requests}
+    assert {grant.job for grant in outcome.assignments} == whose_turn(servers, requests)
+    for grant in outcome.assignments:
         assert grant.throughput >= promised(servers, by_job[grant.job]) * (1 - 1e-9)

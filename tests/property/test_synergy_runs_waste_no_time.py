@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputopo.sizing.orders import ORDERS
-from gputopo_simulate.synergy.mechanisms import ALLOCATIONS, KEEP_SHARES
+from gputopo_simulate.synergy.mechanisms import GUARANTEE_SHARES, MECHANISMS
 from gputopo_simulate.synergy.model import Cluster, TrainingJob
 from gputopo_simulate.synergy.released import program
 from gputopo_simulate.synergy.released.program import run_as_released
@@ -45,15 +45,15 @@ def shortest_s(job: TrainingJob) -> float:
 @given(
     queue=queues,
     order=st.sampled_from(sorted(ORDERS)),
-    allocation=st.sampled_from(sorted(ALLOCATIONS.keys() - {"opt"})),
+    allocation=st.sampled_from(sorted(MECHANISMS.keys() - {"opt"})),
     round_s=st.sampled_from([None, ROUNDS_OF]),
 )
 def test_every_job_ends_and_none_before_its_best(
     queue: list[tuple[str, int, int, int]], order: str, allocation: str, round_s: float | None
 ) -> None:
     jobs = jobs_of(queue)
-    in_turn = allocation in KEEP_SHARES
-    settings = Settings(ORDERS[order], ALLOCATIONS[allocation], in_turn=in_turn, round_s=round_s)
+    in_turn = allocation in GUARANTEE_SHARES
+    settings = Settings(ORDERS[order], MECHANISMS[allocation], in_turn=in_turn, round_s=round_s)
     finished = run(CLUSTER, jobs, settings)
     assert sorted(each.id for each in finished) == [each.id for each in jobs]
     for each in finished:
@@ -63,14 +63,14 @@ def test_every_job_ends_and_none_before_its_best(
     assert run(CLUSTER, jobs[::-1], settings) == finished
 
 
-@given(queue=queues, allocation=st.sampled_from(sorted(KEEP_SHARES - {"opt"})))
+@given(queue=queues, allocation=st.sampled_from(sorted(GUARANTEE_SHARES - {"opt"})))
 def test_who_is_always_among_those_that_run_is_never_slower_than_by_shares(
     queue: list[tuple[str, int, int, int]], allocation: str
 ) -> None:
     """The first in the queue keeps its promise all the way: at worst its time alone."""
     jobs = jobs_of(queue)
     first = min(jobs, key=lambda each: (each.arrival_s, each.id))
-    settings = Settings(ORDERS["fifo"], ALLOCATIONS[allocation], in_turn=True, round_s=None)
+    settings = Settings(ORDERS["fifo"], MECHANISMS[allocation], in_turn=True, round_s=None)
     done = {each.id: each for each in run(CLUSTER, jobs, settings)}[first.id]
     assert done.jct_s <= first.iterations * first.model.step_s * (1 + 1e-9)
 
@@ -78,7 +78,7 @@ def test_who_is_always_among_those_that_run_is_never_slower_than_by_shares(
 @given(
     queue=queues,
     order=st.sampled_from(sorted(program.ORDERS)),
-    allocation=st.sampled_from(sorted(program.ALLOCATIONS)),
+    allocation=st.sampled_from(sorted(program.MECHANISMS)),
 )
 def test_as_released_every_job_ends_at_the_end_of_a_round(
     queue: list[tuple[str, int, int, int]], order: str, allocation: str

@@ -1,1 +1,1 @@
-"""Which of the waiting jobs run on which servers, with how many CPUs and how much memory."""
+"""Sizing: choose which jobs run now, on which servers, with which CPUs and memory (Synergy)."""

@@ -1,65 +1,75 @@
-"""A Tune that uses the whole matrix: CPUs and memory go where they add most throughput.
+"""Marginal mechanism: CPUs and memory go to the jobs whose throughput gains most by them.
 
-Synergy-Tune knows two speeds of a job, at its demand and at its share. Between them lie
-points that give most of the gain for part of the cost, and which of them to take depends
-on what CPUs and memory are worth to all others.
+Synergy-Tune uses two points of a job's matrix, demand and share. The points between give most
+of the gain for part of the cost. Which of them to choose depends on what CPUs and memory are
+worth to all other jobs, so prices decide (:mod:`gputopo.sizing.prices`).
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from gputopo.sizing.menu import Menus, Target
-from gputopo.sizing.model import Ask, Outcome, Server, whole_capacity
-from gputopo.sizing.prices import Prices, prices_of
-from gputopo.sizing.rooms import Room, Tenant, checked, outcome, runnable
-from gputopo.sizing.spare import give_spare
-from gputopo.sizing.spread import First, settle
-from gputopo.sizing.swap import swap
+from gputopo.sizing.model import ServerCapacity, SizingRequest, SizingResult, total_capacity
+from gputopo.sizing.options import OptionChoice, OptionsCache
+from gputopo.sizing.prices import Prices, find_prices
+from gputopo.sizing.requests import check_names, runnable
+from gputopo.sizing.server_state import PlacedJob, ServerState, sizing_result, total_value
+from gputopo.sizing.spare import assign_spare
+from gputopo.sizing.spread import PlacementOrder, place_jobs
+from gputopo.sizing.swap import swap_jobs
 
-_LOSS: Final = 0.01
-"""Part of the targets' worth that may be lost on servers, before another order is tried."""
+_ACCEPTED_LOSS: Final = 0.01
+"""Part of the value that may be lost on single servers before another order is tried."""
 
 
-def marginal(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:
-    """Give jobs what raises the sum of their throughputs, relative to their shares, most.
+def marginal(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
+    """Give jobs the options with the highest sum of values that is found.
 
-    See :class:`Allocation`. Who runs is decided as in :func:`~gputopo.sizing.tune.tune`,
-    and nobody runs slower than with the proportional share. Then (1) prices are found at
-    which all jobs together take what all servers together have, and what each takes is its
-    target; (2) jobs are spread over servers so that the targets fit, in another order where
-    much was lost; (3) what is left goes to whom it helps most, and jobs of one size change
-    places where that lets one of them have more.
+    See :class:`SizingMechanism`. GPUs and queue order decide which jobs run, as in
+    :func:`~gputopo.sizing.tune.tune`, and no job is slower than with its proportional share.
+
+    1. With all servers merged into one, prices choose an option for each job.
+    2. Jobs are spread over servers so that these options fit. If much value is lost, another
+       order is tried, and the better result counts.
+    3. Spare resources go to the jobs that gain most, and jobs of equal size are swapped where
+       one of them gains.
     """
-    checked(servers, asks)
-    menus = Menus(servers)
-    chosen = [(ask, menus[ask]) for ask in runnable(servers, asks)]
-    capacity = whole_capacity(servers)
-    prices = prices_of(Counter(menu for _, menu in chosen), capacity)
-    whole = Room("all", sum(server.gpus for server in servers), capacity)
-    meant = [
-        Tenant(ask, menu, prices.best(menu.options), [(whole, ask.gpus)]) for ask, menu in chosen
+    check_names(servers, requests)
+    choices, prices = _choose_options(servers, runnable(servers, requests))
+    placed = _place(servers, choices, prices, PlacementOrder.LARGEST_EXCESS)
+    if total_value(placed) < (1 - _ACCEPTED_LOSS) * total_value(choices):
+        other = _place(servers, choices, prices, PlacementOrder.LARGEST_GAIN)
+        placed = max(placed, other, key=total_value)
+    return sizing_result(requests, placed)
+
+
+def _choose_options(
+    servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]
+) -> tuple[list[OptionChoice], Prices]:
+    """Return an option for each job as if all servers were one, and the prices."""
+    cache, capacity = OptionsCache(servers), total_capacity(servers)
+    jobs = [(request, cache.get(request)) for request in requests]
+    prices = find_prices(Counter(options for _, options in jobs), capacity)
+    merged = ServerState("all", sum(server.gpus for server in servers), capacity)
+    placed = [
+        PlacedJob(request, options, prices.best_option(options.efficient), [(merged, request.gpus)])
+        for request, options in jobs
     ]
-    give_spare(meant, prices)
-    targets = [Target(each.ask, each.menu, each.option) for each in meant]
-    tenants = _placed(servers, targets, prices, First.LEANING)
-    if _worth(tenants) < (1 - _LOSS) * _worth(targets):
-        tenants = max(tenants, _placed(servers, targets, prices, First.GAINING), key=_worth)
-    return outcome(asks, tenants)
+    assign_spare(placed, prices)
+    return [OptionChoice(each.request, each.options, each.option) for each in placed], prices
 
 
-def _placed(
-    servers: Sequence[Server], targets: Sequence[Target], prices: Prices, first: First
-) -> list[Tenant]:
-    """Return the jobs on servers, with what comes of spare resources and changed places."""
-    rooms = [Room.of(server) for server in servers]
-    tenants = settle(rooms, targets, prices, first)
-    give_spare(tenants, prices)
-    meant = _worth(targets)
-    while _worth(tenants) < meant and swap(tenants, rooms):  # ends, as each swap adds worth
-        give_spare(tenants, prices)
-    return tenants
-
-
-def _worth(jobs: Sequence[Target | Tenant]) -> float:
-    return sum(job.option.worth for job in jobs)
+def _place(
+    servers: Sequence[ServerCapacity],
+    choices: Sequence[OptionChoice],
+    prices: Prices,
+    order: PlacementOrder,
+) -> list[PlacedJob]:
+    """Return the jobs on servers, after spare resources were assigned and jobs swapped."""
+    states = [ServerState.idle(server) for server in servers]
+    placed = place_jobs(states, choices, prices, order)
+    assign_spare(placed, prices)
+    target = total_value(choices)
+    while total_value(placed) < target and swap_jobs(placed, states):  # ends: each swap gains
+        assign_spare(placed, prices)
+    return placed

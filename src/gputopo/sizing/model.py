@@ -1,18 +1,19 @@
-"""What is asked of a cluster's GPUs, CPUs and memory, and what each job is given."""
+"""Types of sizing: requests and servers are the input, assignments are the result."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
+from gputopo.errors import InvalidInputError
 from gputopo.sensitivity.matrix import SensitivityMatrix
 
-MOST: Final = 1e7
-"""Of anything in one server, so that sums are right to the millionth."""
+MAX_AMOUNT: Final = 1e7
+"""Upper limit of each resource of a server: sums up to it are exact to one millionth."""
 
 
 class Resources(NamedTuple):
-    """An amount of all that a job can be given more or less of; its GPUs are fixed."""
+    """Amounts of the resources that sizing varies. A job's number of GPUs is fixed."""
 
     cpus: float
     memory_gb: float
@@ -20,13 +21,16 @@ class Resources(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
-    """A server with GPUs, or what is to be given away of it.
+class ServerCapacity:
+    """GPUs and other resources that jobs can get on one server.
 
     Attributes:
         memory_gb: in 10^9 bytes.
-        storage_mb_per_s: how fast it can read data sets that it has not in memory;
-            infinite where that holds nobody up.
+        storage_mb_per_s: read bandwidth for data that is not in memory; infinite where
+            storage limits no job.
+
+    Raises:
+        InvalidInputError: an amount is out of range; names the server, the field, the value.
     """
 
     name: str
@@ -36,32 +40,31 @@ class Server:
     storage_mb_per_s: float = math.inf
 
     def __post_init__(self) -> None:
-        """Refuse amounts that are none.
-
-        Raises:
-            ValueError: naming the server, the field and the value.
-        """
         if self.gpus < 1:
-            raise ValueError(f"server {self.name}: gpus: {self.gpus} is not at least 1")
+            raise InvalidInputError(f"server {self.name}: gpus: {self.gpus}; must be at least 1")
         amounts = {"cpus": self.cpus, "memory_gb": self.memory_gb}
         if self.storage_mb_per_s != math.inf:
             amounts["storage_mb_per_s"] = self.storage_mb_per_s
         for field, value in amounts.items():
-            if not 0 < value <= MOST:
-                raise ValueError(
-                    f"server {self.name}: {field}: {value} is not more than 0 and at most {MOST:g}"
+            if not 0 < value <= MAX_AMOUNT:
+                raise InvalidInputError(
+                    f"server {self.name}: {field}: {value}; must be more than 0 and at most"
+                    f" {MAX_AMOUNT:g}"
                 )
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """A job that would run now.
+class SizingRequest:
+    """A running or waiting job that requests GPUs.
 
     Attributes:
-        job: its id.
-        matrix: its sensitivity at its GPU count, which is the number of GPUs it asks for.
-        storage_mb_per_s: what it reads from storage at its best throughput; with less it
-            is slower in proportion, whatever its CPUs and memory.
+        job: ID of the job.
+        matrix: throughput of the job by CPUs and memory, at the number of GPUs it requests.
+        storage_mb_per_s: what the job reads from storage at its best throughput. With less
+            storage bandwidth its throughput falls in proportion.
+
+    Raises:
+        InvalidInputError: ``storage_mb_per_s`` is negative or infinite.
     """
 
     job: str
@@ -69,24 +72,20 @@ class Ask:
     storage_mb_per_s: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse a need that is none.
-
-        Raises:
-            ValueError: naming the job, the field and the value.
-        """
         if not (math.isfinite(self.storage_mb_per_s) and self.storage_mb_per_s >= 0):
-            raise ValueError(
-                f"job {self.job}: storage_mb_per_s: {self.storage_mb_per_s} is not at least 0"
+            raise InvalidInputError(
+                f"job {self.job}: storage_mb_per_s: {self.storage_mb_per_s}; must be finite and"
+                " at least 0"
             )
 
     @property
     def gpus(self) -> int:
-        """The GPUs it asks for, never more nor less."""
+        """Number of GPUs that the job needs to run."""
         return self.matrix.gpus
 
 
-class Part(NamedTuple):
-    """What a job has on one server."""
+class ServerPart(NamedTuple):
+    """GPUs and other resources of one job on one server."""
 
     server: str
     gpus: int
@@ -95,49 +94,54 @@ class Part(NamedTuple):
     storage_mb_per_s: float
 
 
-class Grant(NamedTuple):
-    """What one job is given.
+class Assignment(NamedTuple):
+    """Servers, CPUs and memory of one job.
 
     Attributes:
-        parts: one for each server it runs on. CPUs, memory and storage bandwidth are in
-            the same ratio to the GPUs in all of them (Synergy, section 4.2).
-        throughput: what that yields, in the unit of the job's matrix.
+        parts: one for each server of the job. The ratio of CPUs, memory and storage
+            bandwidth to GPUs is the same in all parts (Synergy, section 4.2).
+        throughput: predicted, in the unit of the job's matrix.
     """
 
     job: str
-    parts: tuple[Part, ...]
+    parts: tuple[ServerPart, ...]
     throughput: float
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """Who runs and who waits, each in the order of the asks."""
+class SizingResult:
+    """Assignments of the jobs that run, and IDs of the jobs that wait, in request order."""
 
-    grants: tuple[Grant, ...]
+    assignments: tuple[Assignment, ...]
     waiting: tuple[str, ...]
 
 
-class Allocation(Protocol):
-    """A way to give servers away for a while: pure, and the same each time for the same input."""
+class SizingMechanism(Protocol):
+    """Assigns jobs to servers for one round. Pure: equal input gives an equal result.
 
-    def __call__(self, servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:
-        """Return who gets what.
+    Synergy calls this a mechanism; the order of the queue is the policy.
+    """
+
+    def __call__(
+        self, servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]
+    ) -> SizingResult:
+        """Return the assignments of the jobs that run now.
 
         Args:
-            servers: all that there is to give.
-            asks: running and waiting jobs alike, the one that should run first in front.
+            servers: with their whole capacity: running jobs are assigned again.
+            requests: of running and waiting jobs, in queue order.
 
         Raises:
-            ValueError: no server, or a server or job named twice.
+            InvalidInputError: no server, or two servers or two jobs of one name.
         """
         ...
 
 
-def proportional_share(servers: Sequence[Server], gpus: int) -> Resources:
-    """Return what so many GPUs have by right: as much per GPU as every server can give.
+def proportional_share(servers: Sequence[ServerCapacity], gpus: int) -> Resources:
+    """Return the proportional share of ``gpus`` GPUs: C_i / G_i * g_j (Synergy, section 4.1).
 
-    That is C_i / G_i * g_j and M_i / G_i * g_j (Synergy, section 4.1), and where servers
-    differ the least of them, so that it can be had wherever there are GPUs.
+    Where servers differ, the smallest amount per GPU counts, so that every server with free
+    GPUs can give the share.
     """
     return Resources(
         min(server.cpus / server.gpus for server in servers) * gpus,
@@ -146,8 +150,8 @@ def proportional_share(servers: Sequence[Server], gpus: int) -> Resources:
     )
 
 
-def whole_capacity(servers: Sequence[Server]) -> Resources:
-    """Return what all servers have together."""
+def total_capacity(servers: Sequence[ServerCapacity]) -> Resources:
+    """Return the sums over all servers."""
     return Resources(
         sum(server.cpus for server in servers),
         sum(server.memory_gb for server in servers),
@@ -155,14 +159,15 @@ def whole_capacity(servers: Sequence[Server]) -> Resources:
     )
 
 
-def throughput_of(ask: Ask, given: Resources) -> float:
-    """Return how fast a job is with so much: W[c, m], or what its storage bandwidth yields."""
-    fed = ask.matrix.at(given.cpus, given.memory_gb)
-    if given.storage_mb_per_s >= ask.storage_mb_per_s:
-        return fed
-    return min(fed, ask.matrix.best * given.storage_mb_per_s / ask.storage_mb_per_s)
+def throughput_with(request: SizingRequest, resources: Resources) -> float:
+    """Return the predicted throughput: W[c, m], or less where storage bandwidth limits it."""
+    by_matrix = request.matrix.at(resources.cpus, resources.memory_gb)
+    if resources.storage_mb_per_s >= request.storage_mb_per_s:
+        return by_matrix
+    by_storage = request.matrix.best * resources.storage_mb_per_s / request.storage_mb_per_s
+    return min(by_matrix, by_storage)
 
 
-def proportional_throughput(servers: Sequence[Server], ask: Ask) -> float:
-    """Return what a job is promised: its throughput with the proportional share of its GPUs."""
-    return throughput_of(ask, proportional_share(servers, ask.gpus))
+def proportional_throughput(servers: Sequence[ServerCapacity], request: SizingRequest) -> float:
+    """Return the throughput with the proportional share: sizing guarantees it to each job."""
+    return throughput_with(request, proportional_share(servers, request.gpus))

@@ -1,7 +1,7 @@
-"""Which job should run first: the queue orders that Synergy is laid over (section 2.1).
+"""Orders of the job queue, called policies in the Synergy paper (section 2.1).
 
-Each is a pure key. Jobs that are equal by it go by arrival, then by id, so that an order
-is total and a run repeats itself.
+Each is a pure key function. Equal jobs are ordered by arrival and then by ID, so that the
+order is total and a run is repeatable.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -9,56 +9,59 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 
-class Standing(NamedTuple):
-    """How a job stands that has not ended.
+class JobProgress(NamedTuple):
+    """What a queue order needs to know of a job that has not finished.
 
     Attributes:
-        arrival_s: when it came.
-        attained_s: GPU-seconds it has had so far.
-        remaining_s: what it has still to run at the throughput of its proportional share.
-        alone_s: the whole of it at that throughput, without ever waiting; more than 0.
+        arrival_seconds: time of arrival.
+        attained_gpu_seconds: run time so far, multiplied by its GPUs.
+        remaining_seconds: run time left at the throughput of the proportional share.
+        alone_seconds: whole run time at that throughput, without waiting; more than 0.
     """
 
     job: str
-    arrival_s: float
-    attained_s: float
-    remaining_s: float
-    alone_s: float
+    arrival_seconds: float
+    attained_gpu_seconds: float
+    remaining_seconds: float
+    alone_seconds: float
 
 
-Key: TypeAlias = Callable[[Standing, float], float]
-"""The least runs first. The other argument is the time now."""
+OrderKey: TypeAlias = Callable[[JobProgress, float], float]
+"""From a job and the time now to a number; the job with the smallest runs first."""
 
 
-def fifo(standing: Standing, now_s: float) -> float:  # noqa: ARG001 - an order like the others
+def fifo(progress: JobProgress, now_seconds: float) -> float:  # noqa: ARG001 - one signature
     """First in, first out."""
-    return standing.arrival_s
+    return progress.arrival_seconds
 
 
-def srtf(standing: Standing, now_s: float) -> float:  # noqa: ARG001 - an order like the others
+def srtf(progress: JobProgress, now_seconds: float) -> float:  # noqa: ARG001 - one signature
     """Shortest remaining time first."""
-    return standing.remaining_s
+    return progress.remaining_seconds
 
 
-def las(standing: Standing, now_s: float) -> float:  # noqa: ARG001 - an order like the others
-    """Least attained service first, which is time by GPUs (Tiresias)."""
-    return standing.attained_s
+def las(progress: JobProgress, now_seconds: float) -> float:  # noqa: ARG001 - one signature
+    """Least attained service first (Tiresias); service is run time multiplied by GPUs."""
+    return progress.attained_gpu_seconds
 
 
-def ftf(standing: Standing, now_s: float) -> float:
+def ftf(progress: JobProgress, now_seconds: float) -> float:
     """Worst finish-time fairness first (Themis).
 
-    That is the time it will have taken, were it to run from now on, over what it takes
-    alone.
+    That is the time from arrival to end if the job runs from now on, divided by the time it
+    would take alone.
     """
-    return -(now_s - standing.arrival_s + standing.remaining_s) / standing.alone_s
+    waited_seconds = now_seconds - progress.arrival_seconds
+    return -(waited_seconds + progress.remaining_seconds) / progress.alone_seconds
 
 
-ORDERS: Final[Mapping[str, Key]] = MappingProxyType(
+ORDERS: Final[Mapping[str, OrderKey]] = MappingProxyType(
     {"fifo": fifo, "srtf": srtf, "las": las, "ftf": ftf}
 )
 
 
-def in_order(key: Key, standings: Iterable[Standing], now_s: float) -> list[Standing]:
-    """Return the jobs by an order, the one to run first in front."""
-    return sorted(standings, key=lambda each: (key(each, now_s), each.arrival_s, each.job))
+def sort_jobs(
+    order: OrderKey, jobs: Iterable[JobProgress], now_seconds: float
+) -> list[JobProgress]:
+    """Return the jobs in queue order."""
+    return sorted(jobs, key=lambda each: (order(each, now_seconds), each.arrival_seconds, each.job))

@@ -1,18 +1,23 @@
-"""The fair share: CPUs and memory by GPUs, needed or not. What clusters do (Synergy, section 2)."""
+"""Proportional mechanism: CPUs and memory in proportion to GPUs, as clusters do today."""
 
 from collections.abc import Sequence
 
-from gputopo.sizing.menu import Menus
-from gputopo.sizing.model import Ask, Outcome, Server
-from gputopo.sizing.rooms import Room, Tenant, by_gpus, checked, outcome, runnable
+from gputopo.sizing.fit import fit_by_gpus
+from gputopo.sizing.model import ServerCapacity, SizingRequest, SizingResult
+from gputopo.sizing.options import OptionsCache
+from gputopo.sizing.requests import check_names, runnable
+from gputopo.sizing.server_state import PlacedJob, ServerState, sizing_result
 
 
-def proportional(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:
-    """Give each job the proportional share of its GPUs; see :class:`Allocation`."""
-    checked(servers, asks)
-    menus, rooms = Menus(servers), [Room.of(server) for server in servers]
-    tenants = []
-    for ask in sorted(runnable(servers, asks), key=lambda ask: -ask.gpus):
-        menu = menus[ask]
-        tenants.append(Tenant(ask, menu, menu.share, by_gpus(rooms, ask.gpus)))
-    return outcome(asks, tenants)
+def proportional(
+    servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]
+) -> SizingResult:
+    """Give each job the proportional share of its GPUs; see :class:`SizingMechanism`."""
+    check_names(servers, requests)
+    cache, states = OptionsCache(servers), [ServerState.idle(server) for server in servers]
+    placed = []
+    for request in sorted(runnable(servers, requests), key=lambda each: -each.gpus):
+        options = cache.get(request)
+        slots = fit_by_gpus(states, request.gpus)
+        placed.append(PlacedJob(request, options, options.share, slots))
+    return sizing_result(requests, placed)

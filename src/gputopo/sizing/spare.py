@@ -1,67 +1,68 @@
-"""Giving what is left to those who make most of it, and taking back what was too much."""
+"""Assign spare resources where they gain most, and reduce jobs on overcommitted servers."""
 
 import math
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from gputopo.sizing.menu import Option
+from gputopo.sizing.options import Option
 from gputopo.sizing.prices import Prices
-from gputopo.sizing.rooms import Room, Tenant
+from gputopo.sizing.server_state import PlacedJob, ServerState
 
-_FREE: Final = 1e-4
-"""Price of a change that costs nothing, so that more gain goes before less there too."""
+_MIN_COST: Final = 1e-4
+"""Cost of a change that costs nothing, so that such changes are ordered by gain."""
 
 
-def give_spare(tenants: Sequence[Tenant], prices: Prices) -> None:
-    """Change jobs to options that are worth more, the most gain for its price first.
+def assign_spare(jobs: Sequence[PlacedJob], prices: Prices) -> None:
+    """Change jobs to better options, the highest gain for its cost first, until none fits.
 
-    Goes on until no change fits. What does not fit never will, as there is only less left.
+    A change that does not fit now never will: free resources only shrink.
     """
-    heap = [step for place in range(len(tenants)) for step in _best_step(tenants, place, prices)]
+    heap = [step for index in range(len(jobs)) for step in _best_change(jobs, index, prices)]
     heapify(heap)
     while heap:
-        _, place, option = heappop(heap)
-        if tenants[place].can_change_to(option):
-            tenants[place].change_to(option)
-        for step in _best_step(tenants, place, prices):
+        _, index, option = heappop(heap)
+        if jobs[index].can_change_option(option):
+            jobs[index].change_option(option)
+        for step in _best_change(jobs, index, prices):
             heappush(heap, step)
 
 
-def _best_step(
-    tenants: Sequence[Tenant], place: int, prices: Prices
+def _best_change(
+    jobs: Sequence[PlacedJob], index: int, prices: Prices
 ) -> Iterator[tuple[float, int, Option]]:
-    """Yield the best change that fits one job, as less its gain for its price; or nothing."""
-    tenant = tenants[place]
-    now, cost = tenant.option, prices.of(tenant.option)
-    best, rate = None, 0.0
-    for option in tenant.menu.better(now):
-        if tenant.can_change_to(option):
-            change = (option.worth - now.worth) / max(_FREE, prices.of(option) - cost + _FREE)
-            if change > rate:
-                best, rate = option, change
+    """Yield the best change of one job that fits, if any: minus gain by cost, index, option."""
+    job = jobs[index]
+    now, cost = job.option, prices.cost_of(job.option)
+    best, best_rate = None, 0.0
+    for option in job.options.better_than(now):
+        if job.can_change_option(option):
+            more = max(_MIN_COST, prices.cost_of(option) - cost + _MIN_COST)
+            rate = (option.value - now.value) / more
+            if rate > best_rate:
+                best, best_rate = option, rate
     if best is not None:
-        yield -rate, place, best
+        yield -best_rate, index, best
 
 
-def relieve(rooms: Sequence[Room], prices: Prices) -> None:
-    """Bring tenants back to their least options until no server gives more than it has.
+def reduce_overcommitted(servers: Sequence[ServerState], prices: Prices) -> None:
+    """Change jobs to their least options until no server is overcommitted.
 
-    A least option may have more of one thing than what it comes in place of, so servers
-    that share a tenant are looked at too. It ends, since each tenant goes back but once.
+    A least option may have more of one resource than the option before, so other servers of
+    a changed job are checked too. This ends because each job is changed at most once.
     """
-    waiting = list(rooms)
-    while waiting:
-        room = waiting.pop()
-        if room.overdrawn:
-            richer = [each for each in room.tenants if each.option is not each.menu.options[0]]
-            victim = min(richer, key=lambda each: _loss(each, prices))
-            victim.change_to(victim.menu.options[0])
-            waiting += (room, *(other for other, _ in victim.slots))
+    to_check = list(servers)
+    while to_check:
+        server = to_check.pop()
+        if server.is_overcommitted:
+            reducible = [job for job in server.jobs if job.option is not job.options.least]
+            job = min(reducible, key=lambda each: _loss(each, prices))
+            job.change_option(job.options.least)
+            to_check += (server, *(other for other, _ in job.slots))
 
 
-def _loss(tenant: Tenant, prices: Prices) -> float:
-    """Return what is lost with a tenant's way back to its least option, for what it frees."""
-    least, now = tenant.menu.options[0], tenant.option
-    freed = prices.of(now) - prices.of(least)
-    return (now.worth - least.worth) / freed if freed > 0 else math.inf
+def _loss(job: PlacedJob, prices: Prices) -> float:
+    """Return the value that a job loses with its least option, by the cost that it frees."""
+    least, now = job.options.least, job.option
+    freed = prices.cost_of(now) - prices.cost_of(least)
+    return (now.value - least.value) / freed if freed > 0 else math.inf

@@ -1,182 +1,209 @@
-"""Finding each job GPUs, so that all servers are asked for about as much of everything."""
+"""Spread jobs over servers so that each server's resources are used at about the same ratio.
 
-from collections.abc import Sequence
-from enum import Enum
-from typing import Final, TypeAlias
-
-from gputopo.sizing.menu import Option, Target
-from gputopo.sizing.model import Ask
-from gputopo.sizing.prices import Prices
-from gputopo.sizing.rooms import ROUNDING, Room, Slots, Tenant, by_gpus, split
-from gputopo.sizing.spare import relieve
-
-_STRAIN: Final = 3.0
-"""How far a server may be off, for a job to stay on few: in variances of what is still to come.
-
-Splitting a job lets others sit beside its parts, so below this more jobs are split, and
-above it what nobody there can use is lost. From 0.5 to 6 the mean loss hardly changes.
+Excess is what a job takes above the average, of each resource, weighted by its price. A job
+with many CPUs per GPU has a positive excess of CPUs and goes to a server where jobs so far
+have a negative one. Example: the average is 3 CPUs a GPU at a price of 1. A job of 2 GPUs with
+10 CPUs has an excess of 5 - 3 = 2 a GPU and adds 4 to its server; two jobs of one GPU with 1
+CPU each then bring the server back to 0.
 """
 
-_FAINT: Final = 1e-9
-"""Weight of what has no price, since nobody lacks it as long as it is spread evenly."""
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import Final, TypeAlias
+
+from gputopo.sizing.fit import fit_by_gpus, split_over_servers
+from gputopo.sizing.model import SizingRequest
+from gputopo.sizing.options import Option, OptionChoice
+from gputopo.sizing.prices import Prices
+from gputopo.sizing.server_state import TOLERANCE, PlacedJob, ServerState, Slots
+from gputopo.sizing.spare import reduce_overcommitted
+
+_MAX_IMBALANCE: Final = 3.0
+"""Imbalance (see :meth:`ServerBalance.imbalance`) up to which a job stays on few servers.
+
+Below it more jobs are split, which lets others use the resources beside the parts; above it
+resources stay unused. From 0.5 to 6 the mean loss hardly changes.
+"""
+
+_NO_PRICE_WEIGHT: Final = 1e-9
+"""Weight of a resource without a price: all jobs have enough of it if it is spread evenly."""
 
 
-Lean: TypeAlias = tuple[float, float, float]
-"""What is taken more than the average, of CPUs, memory and storage bandwidth, by price."""
+Excess: TypeAlias = tuple[float, float, float]
+"""CPUs, memory and storage bandwidth above the average, each multiplied by its price."""
 
 
-class Balance:
-    """How much more than the average is asked of each server, for the GPUs taken there."""
+class ServerBalance:
+    """Excess of each server: the sum over the GPUs that are taken there."""
 
-    def __init__(self, rooms: Sequence[Room], targets: Sequence[Target], prices: Prices) -> None:
-        """Take the average over all GPUs, idle ones too."""
-        gpus = sum(room.gpus for room in rooms)
-        self._mean = [sum(target.option[k] for target in targets) / gpus for k in range(3)]
-        self._weights = [price or _FAINT for price in prices]
-        self._off = dict.fromkeys(rooms, (0.0, 0.0, 0.0))
-        self._leans: dict[int, Lean] = {}
-        leans = [(self.lean(ask, option), ask.gpus) for ask, _, option in targets]
-        self._variance = [sum(lean[k] ** 2 * n for lean, n in leans) / gpus for k in range(3)]
+    def __init__(
+        self, servers: Sequence[ServerState], choices: Sequence[OptionChoice], prices: Prices
+    ) -> None:
+        """Compute averages over all GPUs, idle GPUs included."""
+        gpus = sum(server.gpus for server in servers)
+        self._mean = [sum(each.option[k] for each in choices) / gpus for k in range(3)]
+        self._weights = [price or _NO_PRICE_WEIGHT for price in prices]
+        self._excess_of = dict.fromkeys(servers, (0.0, 0.0, 0.0))
+        self._known: dict[int, Excess] = {}
+        all_excess = [
+            (self.excess(request, option), request.gpus) for request, _, option in choices
+        ]
+        self._variance = [
+            sum(excess[k] ** 2 * count for excess, count in all_excess) / gpus for k in range(3)
+        ]
 
-    def lean(self, ask: Ask, option: Option) -> Lean:
-        """Return what one GPU of a job takes more than the average, by its price.
-
-        Jobs of one menu share its options, so each is looked at once.
-        """
-        lean = self._leans.get(id(option))
-        if lean is None:
+    def excess(self, request: SizingRequest, option: Option) -> Excess:
+        """Return the excess of one GPU of a job; cached, as jobs share option objects."""
+        excess = self._known.get(id(option))
+        if excess is None:
             cpus, memory_gb, storage = (
-                weight * (amount / ask.gpus - mean)
+                weight * (amount / request.gpus - mean)
                 for weight, amount, mean in zip(self._weights, option, self._mean, strict=False)
             )
-            lean = self._leans[id(option)] = (cpus, memory_gb, storage)
-        return lean
+            excess = self._known[id(option)] = (cpus, memory_gb, storage)
+        return excess
 
-    def leaning_away(self, rooms: Sequence[Room], lean: Lean, count: int) -> list[Room]:
-        """Return so many servers, those that lean the other way most."""
-        cpus, memory_gb, storage = lean
-        pulls = []
-        for place, room in enumerate(rooms):  # all jobs of a round come by here
-            off = self._off[room]
-            pulls.append((off[0] * cpus + off[1] * memory_gb + off[2] * storage, place))
-        chosen = [min(pulls)] if count == 1 else sorted(pulls)[:count]
-        return [rooms[place] for _, place in chosen]
+    def most_opposite(
+        self, servers: Sequence[ServerState], excess: Excess, count: int
+    ) -> list[ServerState]:
+        """Return the ``count`` servers whose excess compensates the given one best."""
+        cpus, memory_gb, storage = excess
+        products = []
+        for index, server in enumerate(servers):  # written out for speed: runs for each job
+            own = self._excess_of[server]
+            products.append((own[0] * cpus + own[1] * memory_gb + own[2] * storage, index))
+        chosen = [min(products)] if count == 1 else sorted(products)[:count]
+        return [servers[index] for _, index in chosen]
 
-    def strain(self, room: Room, gpus: int, lean: Lean) -> float:
-        """Return how unlikely it is that the GPUs still free make up for so many such ones.
+    def imbalance(self, server: ServerState, gpus: int, excess: Excess) -> float:
+        """Return how unlikely other jobs compensate the server after ``gpus`` GPUs are taken.
 
-        That is the square of how far the server would be off, over its variance were
-        its free GPUs given to just anybody.
+        The square of the server's excess then, divided by the variance of the excess that
+        its free GPUs would have with random jobs.
         """
-        off, left = self._off[room], room.gpus - gpus + 0.5
+        own, left = self._excess_of[server], server.gpus - gpus + 0.5
         return sum(
             (so_far + gpus * each) ** 2 / (variance * left)
-            for so_far, each, variance in zip(off, lean, self._variance, strict=True)
+            for so_far, each, variance in zip(own, excess, self._variance, strict=True)
             if variance > 0
         )
 
-    def add(self, slots: Slots, lean: Lean) -> None:
-        """Book what a job takes."""
-        for room, gpus in slots:
-            cpus, memory_gb, storage = self._off[room]
-            self._off[room] = (
-                cpus + gpus * lean[0],
-                memory_gb + gpus * lean[1],
-                storage + gpus * lean[2],
+    def add(self, slots: Slots, excess: Excess) -> None:
+        """Add a placed job to the excess of its servers."""
+        for server, gpus in slots:
+            cpus, memory_gb, storage = self._excess_of[server]
+            self._excess_of[server] = (
+                cpus + gpus * excess[0],
+                memory_gb + gpus * excess[1],
+                storage + gpus * excess[2],
             )
 
 
-class First(Enum):
-    """Who is settled first, while there is most to choose from."""
+class PlacementOrder(Enum):
+    """Which jobs are placed first, while there is most to choose from.
 
-    LEANING = "who leans most and is big, since few servers can make up for that"
-    GAINING = "who loses most without what it should have"
+    LARGEST_EXCESS: big jobs with much excess; few servers can compensate them.
+    LARGEST_GAIN: jobs that lose most value with their least option.
+    """
+
+    LARGEST_EXCESS = auto()
+    LARGEST_GAIN = auto()
 
 
-def settle(
-    rooms: Sequence[Room], targets: Sequence[Target], prices: Prices, first: First
-) -> list[Tenant]:
-    """Return all jobs with GPUs, and with what they should have as far as that goes.
+def place_jobs(
+    servers: Sequence[ServerState],
+    choices: Sequence[OptionChoice],
+    prices: Prices,
+    order: PlacementOrder,
+) -> list[PlacedJob]:
+    """Place all jobs, with their chosen options as far as these fit.
 
-    Where even the least option of a job does not fit, tenants beside it go back to theirs:
-    what all are sure of is within their shares, and so fits wherever there are GPUs.
+    Where even the least option of a job does not fit, jobs on its servers are reduced to
+    their least options. These are within the shares, so they fit wherever GPUs are free.
 
     Args:
-        rooms: empty servers, with GPUs enough for all.
-        targets: the jobs.
-        prices: of what jobs take.
-        first: in which order.
+        servers: idle, with enough GPUs for all jobs.
+        choices: the jobs, in any order.
+        prices: weights of the resources.
+        order: which jobs are placed first.
     """
-    balance = Balance(rooms, targets, prices)
+    balance = ServerBalance(servers, choices, prices)
 
-    def urgency(target: Target) -> tuple[float, float]:
-        lean = balance.lean(target.ask, target.option)
-        leaning = target.ask.gpus * sum(each * each for each in lean)
-        gain = target.option.worth - target.menu.options[0].worth
-        return (leaning, gain) if first is First.LEANING else (gain, leaning)
+    def urgency(choice: OptionChoice) -> tuple[float, float]:
+        excess = balance.excess(choice.request, choice.option)
+        size = choice.request.gpus * sum(each * each for each in excess)
+        gain = choice.option.value - choice.options.least.value
+        return (size, gain) if order is PlacementOrder.LARGEST_EXCESS else (gain, size)
 
-    tenants = []
-    for target in sorted(targets, key=urgency, reverse=True):
-        option, slots = _home(rooms, target, balance, prices)
-        tenants.append(Tenant(target.ask, target.menu, option, slots))
-        balance.add(slots, balance.lean(target.ask, option))
-        relieve([room for room, _ in slots], prices)
-    return tenants
+    placed = []
+    for choice in sorted(choices, key=urgency, reverse=True):
+        option, slots = _find_option(servers, choice, balance, prices)
+        placed.append(PlacedJob(choice.request, choice.options, option, slots))
+        balance.add(slots, balance.excess(choice.request, option))
+        reduce_overcommitted([server for server, _ in slots], prices)
+    return placed
 
 
-def _home(
-    rooms: Sequence[Room], target: Target, balance: Balance, prices: Prices
+def _find_option(
+    servers: Sequence[ServerState], choice: OptionChoice, balance: ServerBalance, prices: Prices
 ) -> tuple[Option, Slots]:
-    """Return the best option that fits, the one meant in front, and where."""
-    ask, menu, option = target
-    slots = _find(rooms, ask, option, balance)
+    """Return the best option that fits, the chosen one first, and its servers."""
+    request, options, option = choice
+    slots = _find_slots(servers, request, option, balance)
     if slots:
         return option, slots
-    for other in sorted(menu.options, key=lambda each: prices.of(each) - each.worth):
-        slots = _find(rooms, ask, other, balance)
+    for other in sorted(options.efficient, key=lambda each: prices.cost_of(each) - each.value):
+        slots = _find_slots(servers, request, other, balance)
         if slots:
             return other, slots
-    return menu.options[0], by_gpus(rooms, ask.gpus)
+    return options.least, fit_by_gpus(servers, request.gpus)
 
 
-def _find(rooms: Sequence[Room], ask: Ask, option: Option, balance: Balance) -> Slots | None:
-    """Return the fewest servers that a job does not strain, else those it strains least."""
-    lean = balance.lean(ask, option)
+def _find_slots(
+    servers: Sequence[ServerState], request: SizingRequest, option: Option, balance: ServerBalance
+) -> Slots | None:
+    """Return the fewest servers that stay balanced, else those with the least imbalance.
+
+    A job of 8 GPUs is tried in parts of 8, 4, 2 and 1 GPUs.
+    """
+    excess = balance.excess(request, option)
     found: list[tuple[float, int, Slots]] = []
-    each = ask.gpus
-    while each:
-        slots = _in_parts(rooms, ask.gpus, each, option, lean, balance)
-        if slots and ask.gpus == 1:
+    part = request.gpus
+    while part:
+        slots = _find_parts(servers, request.gpus, part, option, excess, balance)
+        if slots and request.gpus == 1:
             return slots
         if slots:
-            strain = max(balance.strain(room, gpus, lean) for room, gpus in slots)
-            if strain <= _STRAIN:
+            imbalance = max(balance.imbalance(server, gpus, excess) for server, gpus in slots)
+            if imbalance <= _MAX_IMBALANCE:
                 return slots
-            found.append((strain, len(slots), slots))
-        each //= 2
-    return min(found, key=lambda one: one[:2])[-1] if found else split(rooms, ask.gpus, option)
+            found.append((imbalance, len(slots), slots))
+        part //= 2
+    if found:
+        return min(found, key=lambda one: one[:2])[-1]
+    return split_over_servers(servers, request.gpus, option)
 
 
-def _in_parts(
-    rooms: Sequence[Room],
+def _find_parts(
+    servers: Sequence[ServerState],
     gpus: int,
-    each: int,
+    part: int,
     option: Option,
-    lean: Lean,
-    balance: Balance,
+    excess: Excess,
+    balance: ServerBalance,
 ) -> Slots | None:
-    """Return servers for parts of so many GPUs and a rest, those that lean the other way most."""
-    cpus, memory_gb, storage = (amount * each / gpus - ROUNDING for amount in option[:3])
+    """Return the most opposite servers for parts of ``part`` GPUs each, and a smaller rest."""
+    cpus, memory_gb, storage = (amount * part / gpus - TOLERANCE for amount in option[:3])
     fitting = [
-        room
-        for room in rooms
-        if room.gpus >= each
-        and room.cpus >= cpus
-        and room.memory_gb >= memory_gb
-        and room.storage_mb_per_s >= storage
+        server
+        for server in servers
+        if server.gpus >= part
+        and server.cpus >= cpus
+        and server.memory_gb >= memory_gb
+        and server.storage_mb_per_s >= storage
     ]
-    parts = -(-gpus // each)
+    parts = -(-gpus // part)
     if len(fitting) < parts:
         return None
-    sizes = [each] * (gpus // each) + [gpus % each] * (gpus % each > 0)
-    return list(zip(balance.leaning_away(fitting, lean, parts), sizes, strict=True))
+    sizes = [part] * (gpus // part) + [gpus % part] * (gpus % part > 0)
+    return list(zip(balance.most_opposite(fitting, excess, parts), sizes, strict=True))

@@ -1,54 +1,51 @@
-"""Letting jobs change places, so that one of them can have more."""
+"""Swap two jobs of equal size between servers, so that one of them gets a better option."""
 
 from collections.abc import Sequence
 
-from gputopo.sizing.menu import Option
-from gputopo.sizing.rooms import ROUNDING, Room, Tenant
+from gputopo.sizing.options import Option
+from gputopo.sizing.server_state import TOLERANCE, PlacedJob, ServerState
 
 
-def swap(tenants: Sequence[Tenant], rooms: Sequence[Room]) -> bool:
-    """Let each job on one server change places with one as big, if it then has more.
+def swap_jobs(jobs: Sequence[PlacedJob], servers: Sequence[ServerState]) -> bool:
+    """Swap each job on a single server with one of as many GPUs, if that improves its option.
 
-    The other keeps what it has, so that every swap is a gain.
-
-    Returns:
-        whether any did.
+    The other job keeps its option, so every swap is a gain. Return whether any was swapped.
     """
-    swaps = sum(_swap_one(tenant, rooms) for tenant in tenants if len(tenant.slots) == 1)
+    swaps = sum(_swap_one(job, servers) for job in jobs if len(job.slots) == 1)
     return swaps > 0
 
 
-def _swap_one(tenant: Tenant, rooms: Sequence[Room]) -> bool:
-    for option in tenant.menu.better(tenant.option):
-        other = _partner(tenant, option, rooms)
-        if other is not None:
-            theirs = other.slots
-            other.move(tenant.slots, other.option)
-            tenant.move(theirs, option)
+def _swap_one(job: PlacedJob, servers: Sequence[ServerState]) -> bool:
+    for option in job.options.better_than(job.option):
+        partner = _find_partner(job, option, servers)
+        if partner is not None:
+            slots = partner.slots
+            partner.move(job.slots, partner.option)
+            job.move(slots, option)
             return True
     return False
 
 
-def _partner(tenant: Tenant, option: Option, rooms: Sequence[Room]) -> Tenant | None:
-    """Return a job in whose place there is enough for an option, and which fits here."""
-    here, now = tenant.slots[0][0], tenant.option
-    cpus, memory_gb, storage = (
-        here.cpus + now.cpus + ROUNDING,
-        here.memory_gb + now.memory_gb + ROUNDING,
-        here.storage_mb_per_s + now.storage_mb_per_s + ROUNDING,
-    )
-    for there in rooms:
-        least_cpus = option.cpus - there.cpus - ROUNDING
-        least_memory_gb = option.memory_gb - there.memory_gb - ROUNDING
-        least_storage = option.storage_mb_per_s - there.storage_mb_per_s - ROUNDING
-        for other in there.tenants:
+def _find_partner(
+    job: PlacedJob, option: Option, servers: Sequence[ServerState]
+) -> PlacedJob | None:
+    """Return a job on another server, where each of the two fits in the other's place."""
+    here, now = job.slots[0][0], job.option
+    max_cpus = here.cpus + now.cpus + TOLERANCE
+    max_memory_gb = here.memory_gb + now.memory_gb + TOLERANCE
+    max_storage = here.storage_mb_per_s + now.storage_mb_per_s + TOLERANCE
+    for there in servers:
+        min_cpus = option.cpus - there.cpus - TOLERANCE
+        min_memory_gb = option.memory_gb - there.memory_gb - TOLERANCE
+        min_storage = option.storage_mb_per_s - there.storage_mb_per_s - TOLERANCE
+        for other in there.jobs:
             has = other.option
             if (
-                least_cpus <= has.cpus <= cpus
-                and least_memory_gb <= has.memory_gb <= memory_gb
-                and least_storage <= has.storage_mb_per_s <= storage
+                min_cpus <= has.cpus <= max_cpus
+                and min_memory_gb <= has.memory_gb <= max_memory_gb
+                and min_storage <= has.storage_mb_per_s <= max_storage
                 and len(other.slots) == 1
-                and other.ask.gpus == tenant.ask.gpus
+                and other.request.gpus == job.request.gpus
                 and there is not here
             ):
                 return other

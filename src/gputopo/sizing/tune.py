@@ -1,88 +1,91 @@
-"""Synergy-Tune as its paper's text has it (section 4.2)."""
+"""Synergy-Tune, as the text of the paper describes it (section 4.2)."""
 
 from collections.abc import Sequence
 from operator import ge
 
-from gputopo.sizing.menu import Menus, Option
-from gputopo.sizing.model import Ask, Outcome, Server
-from gputopo.sizing.rooms import (
-    ROUNDING,
-    Room,
+from gputopo.sizing.fit import best_fit, fit_by_gpus
+from gputopo.sizing.model import ServerCapacity, SizingRequest, SizingResult
+from gputopo.sizing.options import Option, OptionsCache
+from gputopo.sizing.requests import check_names, runnable
+from gputopo.sizing.server_state import (
+    TOLERANCE,
+    PlacedJob,
+    ServerState,
     Slots,
-    Tenant,
-    best_fit,
-    by_gpus,
-    checked,
-    outcome,
-    runnable,
+    sizing_result,
 )
 
 
-def tune(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:
-    """Give jobs their demands, and take from the well off what the last ones lack.
+def tune(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
+    """Give jobs their demands; reduce other jobs to their shares where a job does not fit.
 
-    See :class:`Allocation`. Who runs is decided by the order of the asks and GPUs alone.
-    They are placed by descending GPU, CPU and memory demand, best fit. A demand that does
-    not fit is (1) cut to the proportional share where it is over it; where that does not fit
-    either, (2) servers are taken by GPUs alone, and tenants with more than their share cut
-    to it until it fits. Such tenants there are: had all on a server no more than the
-    share of their GPUs, the share of its free GPUs would be free too.
+    See :class:`SizingMechanism`. GPUs and queue order alone decide which jobs run. They are
+    placed by descending GPUs, CPUs and memory of their demands, best fit. If a demand does
+    not fit:
+
+    1. The job gets its trimmed share, if the demand exceeds that.
+    2. If that does not fit either, servers are chosen by GPUs alone, and jobs on them that
+       exceed their shares are reduced until the job fits. Such jobs exist: if all jobs on a
+       server had at most the shares of their GPUs, the share of the free GPUs would be free.
     """
-    checked(servers, asks)
-    menus, rooms = Menus(servers), [Room.of(server) for server in servers]
-    chosen = [(ask, menus[ask]) for ask in runnable(servers, asks)]
+    check_names(servers, requests)
+    cache, states = OptionsCache(servers), [ServerState.idle(server) for server in servers]
+    chosen = [(request, cache.get(request)) for request in runnable(servers, requests)]
     chosen.sort(key=lambda each: (-each[0].gpus, -each[1].demand.cpus, -each[1].demand.memory_gb))
-    tenants = []
-    for ask, menu in chosen:
-        option, slots = menu.demand, best_fit(rooms, ask.gpus, menu.demand)
+    placed = []
+    for request, options in chosen:
+        option, slots = options.demand, best_fit(states, request.gpus, options.demand)
         if slots is None:
-            option = menu.cut
-            slots = best_fit(rooms, ask.gpus, option) if menu.over_share else None
+            option = options.trimmed_share
+            if options.demand_exceeds_share:
+                slots = best_fit(states, request.gpus, option)
         if slots is None:
-            slots = _cleared(rooms, ask.gpus, option)
-        tenants.append(Tenant(ask, menu, option, slots))
-    return outcome(asks, tenants)
+            slots = _reduce_others(states, request.gpus, option)
+        placed.append(PlacedJob(request, options, option, slots))
+    return sizing_result(requests, placed)
 
 
-def _cleared(rooms: Sequence[Room], gpus: int, option: Option) -> Slots:
-    """Return GPUs with so much beside them, for which others were cut to their share."""
-    slots = by_gpus(rooms, gpus)
-    for room, count in slots:
-        while not room.has(option, count / gpus):
-            victim = _victim(room, option, count / gpus)
-            victim.change_to(victim.menu.cut)
+def _reduce_others(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots:
+    """Return GPUs where the option fits after other jobs were reduced to their shares."""
+    slots = fit_by_gpus(servers, gpus)
+    for server, count in slots:
+        while not server.has_free(option, count / gpus):
+            job = _job_to_reduce(server, option, count / gpus)
+            job.change_option(job.options.trimmed_share)
     return slots
 
 
-def _victim(room: Room, option: Option, part: float) -> Tenant:
-    """Return whom to cut to the share: who frees just enough, else most of what lacks.
+def _job_to_reduce(server: ServerState, option: Option, fraction: float) -> PlacedJob:
+    """Return the job that frees just enough, else the one that frees most of what is missing.
 
-    A tenant here has its demand or was cut already.
+    Only jobs that still have a demand above their share can be reduced.
     """
-    richer = [
-        tenant
-        for tenant in room.tenants
-        if tenant.menu.over_share and tenant.option is tenant.menu.demand
+    reducible = [
+        job
+        for job in server.jobs
+        if job.options.demand_exceeds_share and job.option is job.options.demand
     ]
-    freed = [_freed(tenant, room) for tenant in richer]
-    free = (room.cpus, room.memory_gb, room.storage_mb_per_s)
-    lacking = [asked * part - ROUNDING - had for asked, had in zip(option[:3], free, strict=True)]
-    enough = [place for place, amounts in enumerate(freed) if all(map(ge, amounts, lacking))]
+    freed = [_freed_by(job, server) for job in reducible]
+    free = (server.cpus, server.memory_gb, server.storage_mb_per_s)
+    missing = [
+        needed * fraction - TOLERANCE - had for needed, had in zip(option[:3], free, strict=True)
+    ]
+    enough = [index for index, amounts in enumerate(freed) if all(map(ge, amounts, missing))]
     if enough:
-        return richer[min(enough, key=freed.__getitem__)]
-    return richer[max(range(len(richer)), key=lambda place: _relief(freed[place], lacking))]
+        return reducible[min(enough, key=freed.__getitem__)]
+    return reducible[max(range(len(reducible)), key=lambda index: _covered(freed[index], missing))]
 
 
-def _freed(tenant: Tenant, room: Room) -> list[float]:
-    """Return CPUs, memory and storage bandwidth that come free in a room with the cut."""
-    gpus = next(gpus for each, gpus in tenant.slots if each is room)
-    before, after = tenant.option[:3], tenant.menu.cut[:3]
+def _freed_by(job: PlacedJob, server: ServerState) -> list[float]:
+    """Return the CPUs, memory and storage bandwidth that a reduced job frees on one server."""
+    gpus = next(gpus for each, gpus in job.slots if each is server)
+    before, after = job.option[:3], job.options.trimmed_share[:3]
     return [
-        (more - less) * gpus / tenant.ask.gpus for more, less in zip(before, after, strict=True)
+        (more - less) * gpus / job.request.gpus for more, less in zip(before, after, strict=True)
     ]
 
 
-def _relief(freed: Sequence[float], lacking: Sequence[float]) -> float:
-    """Return how much of what lacks comes free: 1 for each resource of which all does."""
-    pairs = zip(freed, lacking, strict=True)
+def _covered(freed: Sequence[float], missing: Sequence[float]) -> float:
+    """Return the sum over missing resources of the part that is freed, each at most 1."""
+    pairs = zip(freed, missing, strict=True)
     return sum(min(amount / lack, 1) for amount, lack in pairs if lack > 0)

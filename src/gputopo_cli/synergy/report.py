@@ -28,7 +28,7 @@ class Choice:
         for order in self.orders:
             for allocation in self.allocations:
                 yield order, allocation, False
-                if self.as_released and allocation in program.ALLOCATIONS:
+                if self.as_released and allocation in program.MECHANISMS:
                     yield order, allocation, True
 
 

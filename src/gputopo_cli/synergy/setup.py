@@ -15,7 +15,7 @@ from gputopo_cli.shared.files import read_text
 from gputopo_simulate.synergy.comparison.solver import SolverMissingError
 from gputopo_simulate.synergy.generate import Load, generate
 from gputopo_simulate.synergy.joblists import parse_jobs
-from gputopo_simulate.synergy.mechanisms import ALLOCATIONS, KEEP_SHARES
+from gputopo_simulate.synergy.mechanisms import GUARANTEE_SHARES, MECHANISMS
 from gputopo_simulate.synergy.model import (
     ROUND_S,
     Cluster,
@@ -129,8 +129,8 @@ class Stage:
     ) -> tuple[FinishedJob, ...]:
         settings = Settings(
             order=ORDERS[order],
-            allocation=ALLOCATIONS[allocation],
-            in_turn=allocation in KEEP_SHARES,
+            allocation=MECHANISMS[allocation],
+            in_turn=allocation in GUARANTEE_SHARES,
             round_s=self.round_s,
         )
         try:
@@ -141,10 +141,10 @@ class Stage:
     def _as_released(
         self, order: str, allocation: str, progress: Progress | None
     ) -> tuple[FinishedJob, ...]:
-        if allocation not in program.ALLOCATIONS:
+        if allocation not in program.MECHANISMS:
             raise InputError(
                 f"allocation: {allocation} is not there with --as-released, only"
-                f" {', '.join(program.ALLOCATIONS)}"
+                f" {', '.join(program.MECHANISMS)}"
             )
         if self.round_s is None:
             raise InputError("decide: events is not there with --as-released, which has rounds")

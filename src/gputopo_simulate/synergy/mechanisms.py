@@ -1,11 +1,11 @@
-"""The allocations by name."""
+"""All sizing mechanisms by name: those of :mod:`gputopo.sizing`, and those for comparison."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
 from gputopo.sizing.marginal import marginal
-from gputopo.sizing.model import Allocation
+from gputopo.sizing.model import SizingMechanism
 from gputopo.sizing.proportional import proportional
 from gputopo.sizing.tune import tune
 from gputopo_simulate.synergy.comparison.drf import drf
@@ -13,7 +13,7 @@ from gputopo_simulate.synergy.comparison.greedy import greedy
 from gputopo_simulate.synergy.comparison.opt import opt
 from gputopo_simulate.synergy.comparison.tetris import tetris
 
-ALLOCATIONS: Final[Mapping[str, Allocation]] = MappingProxyType(
+MECHANISMS: Final[Mapping[str, SizingMechanism]] = MappingProxyType(
     {
         "proportional": proportional,
         "greedy": greedy,
@@ -24,10 +24,11 @@ ALLOCATIONS: Final[Mapping[str, Allocation]] = MappingProxyType(
         "tetris": tetris,
     }
 )
-"""What each promises is said where it is defined; ``opt`` needs a solver."""
+"""Each function's docstring describes its guarantees; ``opt`` needs the solver HiGHS."""
 
-KEEP_SHARES: Final = frozenset({"proportional", "tune", "marginal", "opt"})
-"""Those that let no job run slower than with the proportional share of its GPUs.
+GUARANTEE_SHARES: Final = frozenset({"proportional", "tune", "marginal", "opt"})
+"""Mechanisms with which no job is slower than with its proportional share.
 
-They also run every job whose turn it is; the others pass jobs over.
+They also run every job that :func:`gputopo.sizing.requests.runnable` returns; the others may
+pass over such jobs.
 """

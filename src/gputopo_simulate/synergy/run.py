@@ -11,9 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gputopo.sensitivity.matrix import SensitivityMatrix
-from gputopo.sizing.model import Allocation, Ask, Server, proportional_throughput
-from gputopo.sizing.orders import Key, Standing, in_order
-from gputopo.sizing.rooms import runnable
+from gputopo.sizing.model import (
+    ServerCapacity,
+    SizingMechanism,
+    SizingRequest,
+    proportional_throughput,
+)
+from gputopo.sizing.orders import JobProgress, OrderKey, sort_jobs
+from gputopo.sizing.requests import runnable
 from gputopo_simulate.synergy.model import (
     ROUND_S,
     Cluster,
@@ -37,8 +42,8 @@ class Settings:
         round_s: how long a decision holds; None: until a job comes or ends.
     """
 
-    order: Key
-    allocation: Allocation
+    order: OrderKey
+    allocation: SizingMechanism
     in_turn: bool
     round_s: float | None = ROUND_S
 
@@ -54,8 +59,8 @@ class _Job:
     """
 
     source: TrainingJob
-    ask: Ask
-    standing: Standing
+    request: SizingRequest
+    standing: JobProgress
     share: float
     left: float
     rate: float = 0.0
@@ -98,11 +103,11 @@ class _Simulation:
         self._settings = settings
         self._servers = servers_of(cluster)
         self._coming = _asking(jobs, cluster)
-        self._places = {job.ask.job: place for place, job in enumerate(self._coming)}
+        self._places = {job.request.job: place for place, job in enumerate(self._coming)}
         self._arrived = 0
         self._here: dict[str, _Job] = {}
         self._running: list[_Job] = []
-        self._decided: Sequence[Ask] = ()
+        self._decided: Sequence[SizingRequest] = ()
         arrivals_s = [job.source.arrival_s for job in self._coming]
         self._now_s = arrivals_s[0] if settings.round_s is None else first_round_s(arrivals_s)
 
@@ -117,41 +122,41 @@ class _Simulation:
         until_s = self._until_s()
         ended = [job for job in self._running if job.ends_s <= until_s]
         for job in ended:
-            del self._here[job.ask.job]
+            del self._here[job.request.job]
         if ended:
             self._running = [job for job in self._running if job.ends_s > until_s]
         for job in self._running:
             job.left = (job.ends_s - until_s) * job.rate
             name, arrival_s, attained_s, _, alone_s = job.standing
             attained_s += (until_s - self._now_s) * job.source.gpus
-            job.standing = Standing(name, arrival_s, attained_s, job.left / job.share, alone_s)
+            job.standing = JobProgress(name, arrival_s, attained_s, job.left / job.share, alone_s)
         self._now_s = until_s
         ended.sort(key=lambda job: job.ends_s)
         return [FinishedJob(job.source.id, job.source.arrival_s, job.ends_s) for job in ended]
 
     def _admit(self) -> None:
         while (job := self._next()) is not None and job.source.arrival_s <= self._now_s:
-            self._here[job.ask.job] = job
+            self._here[job.request.job] = job
             self._arrived += 1
 
     def _next(self) -> _Job | None:
         return self._coming[self._arrived] if self._arrived < len(self._coming) else None
 
     def _decide(self) -> None:
-        """Give the servers away anew; a decision on the same asks would be the same."""
+        """Give the servers away anew; a decision on the same requests would be the same."""
         standings = (job.standing for job in self._here.values())
-        queue = in_order(self._settings.order, standings, self._now_s)
-        asks = self._asks([self._here[standing.job].ask for standing in queue])
-        if asks != self._decided:
-            self._decided = asks
-            outcome = self._settings.allocation(self._servers, asks)
-            self._running = [self._here[grant.job] for grant in outcome.grants]
-            for job, grant in zip(self._running, outcome.grants, strict=True):
-                job.rate = grant.throughput
+        queue = sort_jobs(self._settings.order, standings, self._now_s)
+        requests = self._asks([self._here[standing.job].request for standing in queue])
+        if requests != self._decided:
+            self._decided = requests
+            result = self._settings.allocation(self._servers, requests)
+            self._running = [self._here[assignment.job] for assignment in result.assignments]
+            for job, assignment in zip(self._running, result.assignments, strict=True):
+                job.rate = assignment.throughput
         for job in self._running:
             job.ends_s = self._now_s + job.left / job.rate
 
-    def _asks(self, queue: Sequence[Ask]) -> Sequence[Ask]:
+    def _asks(self, queue: Sequence[SizingRequest]) -> Sequence[SizingRequest]:
         """Return who is to be decided about.
 
         Those whose turn it is stand in the order of their arrival then, whatever made it
@@ -159,7 +164,7 @@ class _Simulation:
         """
         if not self._settings.in_turn:
             return queue
-        return sorted(runnable(self._servers, queue), key=lambda ask: self._places[ask.job])
+        return sorted(runnable(self._servers, queue), key=lambda request: self._places[request.job])
 
     def _until_s(self) -> float:
         """Return when the next decision is due.
@@ -179,10 +184,10 @@ class _Simulation:
         return next_round_s(self._now_s, arrival_s, self._settings.round_s)
 
 
-def servers_of(cluster: Cluster) -> tuple[Server, ...]:
+def servers_of(cluster: Cluster) -> tuple[ServerCapacity, ...]:
     """Return the servers of a cluster as allocations take them."""
     size = cluster.gpus, cluster.cpus, cluster.memory_gb, cluster.storage_mb_per_s
-    return tuple(Server(f"s{number}", *size) for number in range(cluster.servers))
+    return tuple(ServerCapacity(f"s{number}", *size) for number in range(cluster.servers))
 
 
 def sensitivity(job: TrainingJob, cluster: Cluster) -> SensitivityMatrix:
@@ -213,11 +218,13 @@ def _asking(jobs: Sequence[TrainingJob], cluster: Cluster) -> list[_Job]:
     return [_job(job, known[job.model.name, job.gpus], one_server) for job in coming]
 
 
-def _job(job: TrainingJob, matrix: SensitivityMatrix, servers: Sequence[Server]) -> _Job:
+def _job(job: TrainingJob, matrix: SensitivityMatrix, servers: Sequence[ServerCapacity]) -> _Job:
     name = f"{job.id:012}"  # jobs that are equal by every order go by number
     lacks = servers[0].storage_mb_per_s < math.inf
-    ask = Ask(name, matrix, job.model.storage_mb_per_s_per_gpu * job.gpus if lacks else 0.0)
-    left, share = job.iterations * job.model.step_s, proportional_throughput(servers, ask)
+    request = SizingRequest(
+        name, matrix, job.model.storage_mb_per_s_per_gpu * job.gpus if lacks else 0.0
+    )
+    left, share = job.iterations * job.model.step_s, proportional_throughput(servers, request)
     alone_s = left / share
-    standing = Standing(name, job.arrival_s, 0.0, alone_s, alone_s)
-    return _Job(job, ask, standing, share, left)
+    standing = JobProgress(name, job.arrival_s, 0.0, alone_s, alone_s)
+    return _Job(job, request, standing, share, left)

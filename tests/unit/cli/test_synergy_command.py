@@ -27,7 +27,7 @@ def two_jobs(tmp_path: Path) -> Path:
 
 
 def test_words_of_the_options_are_those_of_the_engine() -> None:
-    assert set(synergy.ALLOCATIONS) == set(mechanisms.ALLOCATIONS)
+    assert set(synergy.ALLOCATIONS) == set(mechanisms.MECHANISMS)
     assert set(synergy.ORDERS) == set(orders.ORDERS)
 
 

@@ -1,26 +1,26 @@
-"""Dominant Resource Fairness, for comparison (Synergy, section 5.7)."""
+"""Dominant Resource Fairness, which the paper compares with (section 5.7)."""
 
 from collections.abc import Sequence
 
-from gputopo.sizing.menu import Target
-from gputopo.sizing.model import Ask, Outcome, Server, whole_capacity
-from gputopo.sizing.rooms import Room, outcome
-from gputopo_simulate.synergy.comparison.greedy import fill, wishes
+from gputopo.sizing.model import ServerCapacity, SizingRequest, SizingResult, total_capacity
+from gputopo.sizing.options import OptionChoice
+from gputopo.sizing.server_state import ServerState, sizing_result
+from gputopo_simulate.synergy.comparison.greedy import demands, place_first_fit
 
 
-def drf(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:
-    """Give demands first fit, to the job with the least dominant share first.
+def drf(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
+    """Place demands first fit, the job with the smallest dominant share first.
 
-    See :class:`Allocation`. Where each user has one task, and jobs are that here, it is what
-    progressive filling comes to: who asks for least of what it asks most of goes first.
-    The order of the asks decides between equals.
+    See :class:`SizingMechanism`. The dominant share is the largest part of the cluster that
+    a job requests of any resource. Each job counts as a user with one task, and then DRF's
+    progressive filling is this order. Queue order decides between equal jobs.
     """
-    wanted = wishes(servers, asks)
-    capacity, gpus = whole_capacity(servers), sum(server.gpus for server in servers)
+    choices = demands(servers, requests)
+    capacity, gpus = total_capacity(servers), sum(server.gpus for server in servers)
 
-    def dominant_share(target: Target) -> float:
-        asked = zip(target.option, capacity, strict=False)
-        return max(target.ask.gpus / gpus, *(amount / there_is for amount, there_is in asked))
+    def dominant_share(choice: OptionChoice) -> float:
+        pairs = zip(choice.option, capacity, strict=False)
+        return max(choice.request.gpus / gpus, *(amount / total for amount, total in pairs))
 
-    rooms = [Room.of(server) for server in servers]
-    return outcome(asks, fill(rooms, sorted(wanted, key=dominant_share)))
+    states = [ServerState.idle(server) for server in servers]
+    return sizing_result(requests, place_first_fit(states, sorted(choices, key=dominant_share)))

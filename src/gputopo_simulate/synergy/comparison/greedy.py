@@ -1,48 +1,56 @@
-"""First fit of the whole demand, past whom it does not fit (Synergy-Greedy, section 3.3)."""
+"""Synergy-Greedy: first fit of the whole demand; other jobs are passed over (section 3.3)."""
 
 from collections.abc import Iterable, Sequence
 
-from gputopo.sizing.menu import Menu, Menus, Target
-from gputopo.sizing.model import Ask, Outcome, Server
-from gputopo.sizing.rooms import Room, Tenant, checked, first_fit, outcome
+from gputopo.sizing.fit import first_fit
+from gputopo.sizing.model import ServerCapacity, SizingRequest, SizingResult
+from gputopo.sizing.options import JobOptions, OptionChoice, OptionsCache
+from gputopo.sizing.requests import check_names
+from gputopo.sizing.server_state import PlacedJob, ServerState, sizing_result
 
 
-def greedy(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:
-    """Give each job its demand on the first server that has it; see :class:`Allocation`.
+def greedy(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
+    """Give each job its demand on the first server that has it; see :class:`SizingMechanism`.
 
-    A job whose demand is not to be had is passed over, so GPUs may stay idle and a job may
-    wait for ever. Several GPUs are split over servers where no one has them.
+    A job whose demand does not fit is passed over, so GPUs may stay idle and a job may wait
+    forever. Several GPUs are split over servers if no single server has them.
     """
-    rooms = [Room.of(server) for server in servers]
-    return outcome(asks, fill(rooms, wishes(servers, asks)))
+    choices = demands(servers, requests)
+    states = [ServerState.idle(server) for server in servers]
+    return sizing_result(requests, place_first_fit(states, choices))
 
 
-def wishes(servers: Sequence[Server], asks: Sequence[Ask]) -> list[Target]:
-    """Return what each job holds out for: its demand.
+def demands(
+    servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]
+) -> list[OptionChoice]:
+    """Return the option that each job waits for: its demand.
 
-    A demand that the idle cluster has not would be waited for in any company, so then it is
-    the share.
+    A demand that does not fit on the idle servers would never fit; then it is the trimmed
+    share.
 
     Raises:
-        ValueError: no server, or a server or job named twice.
+        InvalidInputError: no server, or two servers or two jobs of one name.
     """
-    checked(servers, asks)
-    menus, idle = Menus(servers), [Room.of(server) for server in servers]
-    to_be_had: dict[Menu, bool] = {}
-    wanted = []
-    for ask in asks:
-        menu = menus[ask]
-        if menu not in to_be_had:
-            to_be_had[menu] = first_fit(idle, ask.gpus, menu.demand) is not None
-        wanted.append(Target(ask, menu, menu.demand if to_be_had[menu] else menu.cut))
-    return wanted
+    check_names(servers, requests)
+    cache, idle = OptionsCache(servers), [ServerState.idle(server) for server in servers]
+    fits: dict[JobOptions, bool] = {}
+    choices = []
+    for request in requests:
+        options = cache.get(request)
+        if options not in fits:
+            fits[options] = first_fit(idle, request.gpus, options.demand) is not None
+        option = options.demand if fits[options] else options.trimmed_share
+        choices.append(OptionChoice(request, options, option))
+    return choices
 
 
-def fill(rooms: Sequence[Room], wanted: Iterable[Target]) -> list[Tenant]:
-    """Return the jobs that find what they want, first come first served, first fit."""
-    tenants = []
-    for ask, menu, option in wanted:
-        slots = first_fit(rooms, ask.gpus, option)
+def place_first_fit(
+    servers: Sequence[ServerState], choices: Iterable[OptionChoice]
+) -> list[PlacedJob]:
+    """Return the jobs that fit, placed in the given order by first fit."""
+    placed = []
+    for request, options, option in choices:
+        slots = first_fit(servers, request.gpus, option)
         if slots is not None:
-            tenants.append(Tenant(ask, menu, option, slots))
-    return tenants
+            placed.append(PlacedJob(request, options, option, slots))
+    return placed

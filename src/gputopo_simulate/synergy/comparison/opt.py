@@ -1,98 +1,98 @@
-"""Synergy-Opt (section 4.1 and appendix A.1): what could be had at best, and most of that.
+"""Synergy-Opt: an upper bound of any mechanism, and jobs placed as near to it as possible.
 
-The first program takes all servers for one; its optimum is a bound on what any
-allocation can reach. The second spreads what each job has in it over the servers, in
-parts: of at most three jobs a server they are fractions of GPUs. How these become GPUs the
-paper leaves open. Here they are rounded, and what then does not fit goes back to its share.
+From section 4.1 and appendix A.1 of the paper. The first program merges all servers into one;
+its optimum is the upper bound. The second program spreads the chosen options over servers as
+fractions, of which at most three jobs a server are split. The paper does not say how these
+fractions become whole GPUs. Here they are rounded, and jobs that then do not fit get their
+least options.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from math import inf
 
-from gputopo.sizing.menu import Menus, Target
-from gputopo.sizing.model import Ask, Outcome, Server, whole_capacity
-from gputopo.sizing.prices import prices_of
-from gputopo.sizing.rooms import ROUNDING, Room, Slots, Tenant, checked, outcome, runnable
-from gputopo.sizing.spare import give_spare, relieve
-from gputopo_simulate.synergy.comparison.solver import Program, solve
+from gputopo.sizing.model import ServerCapacity, SizingRequest, SizingResult, total_capacity
+from gputopo.sizing.options import OptionChoice, OptionsCache
+from gputopo.sizing.prices import find_prices
+from gputopo.sizing.requests import check_names, runnable
+from gputopo.sizing.server_state import TOLERANCE, PlacedJob, ServerState, Slots, sizing_result
+from gputopo.sizing.spare import assign_spare, reduce_overcommitted
+from gputopo_simulate.synergy.comparison.solver import LinearProgram, solve
 
 
-def opt(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:
-    """Give jobs what the first program gives, where the second does; see :class:`Allocation`.
+def opt(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
+    """Give jobs the options of the first program on servers of the second.
 
-    Raises:
-        SolverMissingError: HiGHS is not installed.
-        ValueError: no server, or a server or job named twice.
-    """
-    checked(servers, asks)
-    return outcome(asks, realised(servers, _ideal(servers, asks)[0]))
-
-
-def upper_bound(servers: Sequence[Server], asks: Sequence[Ask]) -> float:
-    """Return what throughputs relative to shares can sum up to at most, of the jobs that run.
+    See :class:`SizingMechanism`.
 
     Raises:
         SolverMissingError: HiGHS is not installed.
-        ValueError: no server, or a server or job named twice.
+        InvalidInputError: no server, or two servers or two jobs of one name.
     """
-    checked(servers, asks)
-    return _ideal(servers, asks)[1]
+    check_names(servers, requests)
+    choices, _ = _choose_options(servers, requests)
+    states = [ServerState.idle(server) for server in servers]
+    placed = _place_rounded(states, choices, _fractions(servers, choices))
+    prices = find_prices(Counter(each.options for each in choices), total_capacity(servers))
+    reduce_overcommitted(states, prices)
+    assign_spare(placed, prices)
+    return sizing_result(requests, placed)
 
 
-def _ideal(servers: Sequence[Server], asks: Sequence[Ask]) -> tuple[list[Target], float]:
+def upper_bound(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> float:
+    """Return an upper bound of the sum of values of the jobs that run.
+
+    Raises:
+        SolverMissingError: HiGHS is not installed.
+        InvalidInputError: no server, or two servers or two jobs of one name.
+    """
+    check_names(servers, requests)
+    return _choose_options(servers, requests)[1]
+
+
+def _choose_options(
+    servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]
+) -> tuple[list[OptionChoice], float]:
     """Solve the first program, equations 1 to 5: an option for each job, and the bound.
 
-    A variable stands for one job and one of its options. Those that break equation 5 are
-    left out, as well as those with more than another and no faster.
+    One variable for each job and each of its efficient options. Only these are needed:
+    other options break equation 5, or take more without being faster.
     """
-    menus = Menus(servers)
-    jobs = [(ask, menus[ask]) for ask in runnable(servers, asks)]
+    cache = OptionsCache(servers)
+    jobs = [(request, cache.get(request)) for request in runnable(servers, requests)]
     if not jobs:
         return [], 0.0
-    choices = [(job, option) for job, (_, menu) in enumerate(jobs) for option in menu.options]
+    variables = [(job, option) for job, (_, own) in enumerate(jobs) for option in own.efficient]
     solution = solve(
-        Program(
-            gains=[option.worth for _, option in choices],
+        LinearProgram(
+            gains=[option.value for _, option in variables],
             columns=[
                 [(job, 1.0), *((len(jobs) + which, option[which]) for which in range(3))]
-                for job, option in choices
+                for job, option in variables
             ],
-            limits=[(1.0, 1.0)] * len(jobs) + [(-inf, most) for most in whole_capacity(servers)],
-            whole=True,
+            limits=[(1.0, 1.0)] * len(jobs) + [(-inf, most) for most in total_capacity(servers)],
+            binary=True,
         )
     )
     chosen = dict(
-        choice for choice, value in zip(choices, solution.values, strict=True) if value > 1 / 2
+        variable
+        for variable, value in zip(variables, solution.values, strict=True)
+        if value > 1 / 2
     )
-    targets = [Target(ask, menu, chosen[job]) for job, (ask, menu) in enumerate(jobs)]
-    return targets, solution.bound
+    choices = [OptionChoice(*job, chosen[index]) for index, job in enumerate(jobs)]
+    return choices, solution.bound
 
 
-def realised(servers: Sequence[Server], targets: Sequence[Target]) -> list[Tenant]:
-    """Return jobs with GPUs, and with what they should have as far as it can be placed.
+def _fractions(
+    servers: Sequence[ServerCapacity], choices: Sequence[OptionChoice]
+) -> list[list[float]]:
+    """Solve the second program, equations 15 to 19: the fraction of each job on each server.
 
-    Args:
-        servers: of one kind, with GPUs enough for all.
-        targets: the jobs, what each should have, and a menu whose least option is within
-            its share of these servers.
+    If servers differ it may be infeasible to place all jobs: as much as possible is placed.
     """
-    rooms = [Room.of(server) for server in servers]
-    tenants = _rounded(rooms, targets, _fractions(servers, targets))
-    prices = prices_of(Counter(target.menu for target in targets), whole_capacity(servers))
-    relieve(rooms, prices)
-    give_spare(tenants, prices)
-    return tenants
-
-
-def _fractions(servers: Sequence[Server], targets: Sequence[Target]) -> list[list[float]]:
-    """Solve the second program, equations 15 to 19: what part of each job is on each server.
-
-    It is feasible where servers are alike; else as much of the jobs as can be is placed.
-    """
-    if not targets:
+    if not choices:
         return []
-    jobs, count = len(targets), len(servers)
+    jobs, count = len(choices), len(servers)
     limits = [(0.0, 1.0)] * jobs
     for server in servers:
         limits += (
@@ -103,39 +103,43 @@ def _fractions(servers: Sequence[Server], targets: Sequence[Target]) -> list[lis
         [
             (job, 1.0),
             *(
-                (jobs + 4 * place + which, taken)
-                for which, taken in enumerate((ask.gpus, *option[:3]))
+                (jobs + 4 * index + which, taken)
+                for which, taken in enumerate((request.gpus, *option[:3]))
             ),
         ]
-        for job, (ask, _, option) in enumerate(targets)
-        for place in range(count)
+        for job, (request, _, option) in enumerate(choices)
+        for index in range(count)
     ]
-    values = solve(Program([1.0] * len(columns), columns, limits, whole=False)).values
+    values = solve(LinearProgram([1.0] * len(columns), columns, limits, binary=False)).values
     return [list(values[job * count : (job + 1) * count]) for job in range(jobs)]
 
 
-def _rounded(
-    rooms: Sequence[Room], targets: Sequence[Target], fractions: Sequence[Sequence[float]]
-) -> list[Tenant]:
-    """Return the jobs on whole GPUs, those that were not split first."""
-    tenants = []
-    jobs = zip(targets, fractions, strict=True)
-    for (ask, menu, option), parts in sorted(jobs, key=lambda job: -max(job[1])):
-        tenants.append(Tenant(ask, menu, option, _whole_gpus(rooms, ask.gpus, parts)))
-    return tenants
+def _place_rounded(
+    servers: Sequence[ServerState],
+    choices: Sequence[OptionChoice],
+    fractions: Sequence[Sequence[float]],
+) -> list[PlacedJob]:
+    """Return the jobs placed on whole GPUs, jobs that are not split first."""
+    placed = []
+    jobs = zip(choices, fractions, strict=True)
+    for choice, parts in sorted(jobs, key=lambda job: -max(job[1])):
+        placed.append(PlacedJob(*choice, _whole_gpus(servers, choice.request.gpus, parts)))
+    return placed
 
 
-def _whole_gpus(rooms: Sequence[Room], gpus: int, parts: Sequence[float]) -> Slots:
-    """Return GPUs as near as can be to a job's parts: what they are rounded down, then the rest.
+def _whole_gpus(servers: Sequence[ServerState], gpus: int, parts: Sequence[float]) -> Slots:
+    """Round a job's fractions to whole GPUs.
 
-    The rest goes where most of a GPU was cut off, and then wherever GPUs are free.
+    Fractions are rounded down. The GPUs that are then missing go to the servers with the
+    largest remainders, and last to any server with free GPUs.
     """
     taken = [
-        min(int(part * gpus + ROUNDING), room.gpus) for part, room in zip(parts, rooms, strict=True)
+        min(int(part * gpus + TOLERANCE), server.gpus)
+        for part, server in zip(parts, servers, strict=True)
     ]
-    by_rest = sorted(range(len(rooms)), key=lambda place: taken[place] - parts[place] * gpus)
-    anywhere = [place for place in by_rest for _ in range(rooms[place].gpus)]
-    for place in by_rest + anywhere:
-        if sum(taken) < gpus and taken[place] < rooms[place].gpus:
-            taken[place] += 1
-    return [(room, count) for room, count in zip(rooms, taken, strict=True) if count]
+    by_remainder = sorted(range(len(servers)), key=lambda at: taken[at] - parts[at] * gpus)
+    anywhere = [at for at in by_remainder for _ in range(servers[at].gpus)]
+    for at in by_remainder + anywhere:
+        if sum(taken) < gpus and taken[at] < servers[at].gpus:
+            taken[at] += 1
+    return [(server, count) for server, count in zip(servers, taken, strict=True) if count]

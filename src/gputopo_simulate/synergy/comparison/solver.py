@@ -1,4 +1,4 @@
-"""Linear programs, whole-numbered or not, by HiGHS: an extra, since only comparisons need it."""
+"""Solve linear programs with HiGHS, an optional dependency that only Synergy-Opt needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from typing import Final, TypeAlias
 from gputopo.errors import GputopoError
 
 Column: TypeAlias = Sequence[tuple[int, float]]
-"""Where a variable stands: rows, and its factor in each."""
+"""The non-zero coefficients of one variable: row and coefficient."""
 
 _OPTIONS: Final = {
     "output_flag": False,
     "threads": 1,
-    "solver": "simplex",  # ends on a vertex
+    "solver": "simplex",  # its solution is a vertex
     "mip_rel_gap": 1e-6,
-    "mip_max_nodes": 100_000,  # a limit of time would make answers depend on the machine
+    "mip_max_nodes": 100_000,  # a time limit would make results depend on the machine
 }
 
 
@@ -26,28 +26,28 @@ class SolverMissingError(GputopoError):
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
-    """Find 0 <= x <= 1 with the most gain, such that every row's sum is between its limits.
+class LinearProgram:
+    """Maximize the sum of gains over 0 <= x <= 1, with each row's sum between its limits.
 
     Attributes:
         gains: of each variable.
         columns: of each variable.
-        limits: least and most of each row; infinite for none.
-        whole: whether every x is 0 or 1.
+        limits: least and most of each row; infinite for no limit.
+        binary: whether every x is 0 or 1.
     """
 
     gains: Sequence[float]
     columns: Sequence[Column]
     limits: Sequence[tuple[float, float]]
-    whole: bool
+    binary: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """The best found.
+    """The best solution found.
 
     Attributes:
-        values: of the variables: a vertex, where they need not be whole.
+        values: of the variables; a vertex of the polytope unless the program is binary.
         bound: no solution has a higher gain.
     """
 
@@ -55,14 +55,14 @@ class Solution:
     bound: float
 
 
-def solve(program: Program) -> Solution:
-    """Return the best solution, the same each time.
+def solve(program: LinearProgram) -> Solution:
+    """Return the best solution. Equal programs have equal solutions.
 
     Raises:
         SolverMissingError: HiGHS is not installed.
-        RuntimeError: there is no solution, or none was found.
+        RuntimeError: the program has no solution, or HiGHS found none.
     """
-    highspy = _solver()
+    highspy = _import_solver()
     highs = highspy.Highs()
     for option, value in _OPTIONS.items():
         highs.setOptionValue(option, value)
@@ -71,21 +71,21 @@ def solve(program: Program) -> Solution:
     found = highs.getInfo()
     if found.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
         raise RuntimeError(f"HiGHS: {highs.modelStatusToString(highs.getModelStatus())}")
-    bound = found.mip_dual_bound if program.whole else found.objective_function_value
+    bound = found.mip_dual_bound if program.binary else found.objective_function_value
     return Solution(tuple(highs.getSolution().col_value), bound)
 
 
-def _solver() -> ModuleType:
+def _import_solver() -> ModuleType:
     try:
-        return import_module("highspy")  # takes a while, and few need it
+        return import_module("highspy")  # here, because it is slow and rarely needed
     except ImportError as error:
         raise SolverMissingError(
-            "the allocation 'opt' needs the solver HiGHS: pip install 'gputopo[opt]'"
+            "allocation: opt needs the solver HiGHS; install it with pip install 'gputopo[opt]'"
         ) from error
 
 
-def _model(highspy: ModuleType, program: Program) -> object:
-    """Return the program as the solver has it."""
+def _model(highspy: ModuleType, program: LinearProgram) -> object:
+    """Return the program as HiGHS takes it."""
     model = highspy.HighsLp()
     model.sense_ = highspy.ObjSense.kMaximize
     model.num_col_, model.num_row_ = len(program.columns), len(program.limits)
@@ -98,7 +98,7 @@ def _model(highspy: ModuleType, program: Program) -> object:
     model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     model.a_matrix_.start_ = list(accumulate(map(len, program.columns), initial=0))
     model.a_matrix_.index_ = [row for row, _ in entries]
-    model.a_matrix_.value_ = [factor for _, factor in entries]
-    if program.whole:
+    model.a_matrix_.value_ = [coefficient for _, coefficient in entries]
+    if program.binary:
         model.integrality_ = [highspy.HighsVarType.kInteger] * model.num_col_
     return model

@@ -26,7 +26,7 @@ _STARVED_AFTER_S: Final = 1000 * SECONDS_PER_HOUR
 _Place: TypeAlias = Callable[[Servers, Job], bool]
 _Key: TypeAlias = Callable[[Job, float, bool], tuple[float, ...]]
 
-ALLOCATIONS: Final[Mapping[str, _Place]] = MappingProxyType(
+MECHANISMS: Final[Mapping[str, _Place]] = MappingProxyType(
     {"proportional": place_share, "greedy": place_greedily, "tune": place_tuned}
 )
 
@@ -47,7 +47,7 @@ def run_as_released(
         cluster: all servers; the program has profiles for 3, 4 and 6 CPUs per GPU.
         jobs: with 1, 2, 4, 8 or 16 GPUs.
         order: a key of :data:`ORDERS`.
-        allocation: a key of :data:`ALLOCATIONS`.
+        allocation: a key of :data:`MECHANISMS`.
         progress: told as jobs end.
 
     Returns:
@@ -60,7 +60,7 @@ def run_as_released(
     require_fitting(jobs, cluster)
     coming = sorted((_job(job, cluster) for job in jobs), key=lambda job: job.source.arrival_s)
     finished: list[FinishedJob] = []
-    for ended in _rounds(cluster, coming, ORDERS[order], ALLOCATIONS[allocation]):
+    for ended in _rounds(cluster, coming, ORDERS[order], MECHANISMS[allocation]):
         finished += ended
         if progress is not None:
             progress(len(finished), len(jobs))

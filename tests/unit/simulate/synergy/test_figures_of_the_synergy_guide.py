@@ -5,7 +5,7 @@ import re
 import pytest
 
 from gputopo.sizing.orders import ORDERS
-from gputopo_simulate.synergy.mechanisms import ALLOCATIONS, KEEP_SHARES
+from gputopo_simulate.synergy.mechanisms import GUARANTEE_SHARES, MECHANISMS
 from gputopo_simulate.synergy.released import program
 from gputopo_simulate.synergy.report import Figures, figures, logged_times, nearest, times
 from gputopo_simulate.synergy.run import Settings, run
@@ -32,11 +32,13 @@ def test_the_table_has_both_traces_three_orders_and_three_allocations() -> None:
 @pytest.mark.parametrize("row", rows(), ids=lambda row: "-".join(row[:3]))
 def test_each_row_is_what_the_program_gives(row: tuple[str, str, str, list[str]]) -> None:
     name, order, allocation, said = row
-    settings = Settings(ORDERS[order], ALLOCATIONS[allocation], in_turn=allocation in KEEP_SHARES)
+    settings = Settings(
+        ORDERS[order], MECHANISMS[allocation], in_turn=allocation in GUARANTEE_SHARES
+    )
     ours = map(times, run(FOUR_SERVERS, trace(name), settings))
     assert said[3:6] == cells(figures([*ours]))
     released = NOTHING
-    if allocation in program.ALLOCATIONS:
+    if allocation in program.MECHANISMS:
         finished = program.run_as_released(FOUR_SERVERS, trace(name), order, allocation)
         released = cells(figures([*map(logged_times, finished)], nearest))
     assert said[:3] == released

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from gputopo.sizing.model import Ask, Outcome, Server
+from gputopo.sizing.model import ServerCapacity, SizingRequest, SizingResult
 from gputopo.sizing.orders import ORDERS
 from gputopo_simulate.synergy.generate import Load, generate
-from gputopo_simulate.synergy.mechanisms import ALLOCATIONS, KEEP_SHARES
+from gputopo_simulate.synergy.mechanisms import GUARANTEE_SHARES, MECHANISMS
 from gputopo_simulate.synergy.model import Cluster, SynergyError, TrainingJob
 from gputopo_simulate.synergy.report import figures, times
 from gputopo_simulate.synergy.run import Settings, run
@@ -20,8 +20,8 @@ ONE_SERVER = Cluster(servers=1, gpus=8, cpus=24, memory_gb=500)
 def settings(
     order: str = "fifo", allocation: str = "tune", round_s: float | None = None
 ) -> Settings:
-    in_turn = allocation in KEEP_SHARES
-    return Settings(ORDERS[order], ALLOCATIONS[allocation], in_turn=in_turn, round_s=round_s)
+    in_turn = allocation in GUARANTEE_SHARES
+    return Settings(ORDERS[order], MECHANISMS[allocation], in_turn=in_turn, round_s=round_s)
 
 
 def ends_h(
@@ -109,7 +109,7 @@ def test_several_gpus_have_the_speed_up_measured_with_them() -> None:
     assert ends_h([job(0, "alexnet", 1, hours=2.94)]) == pytest.approx([1])
 
 
-@pytest.mark.parametrize("allocation", sorted(KEEP_SHARES - {"opt"}))
+@pytest.mark.parametrize("allocation", sorted(GUARANTEE_SHARES - {"opt"}))
 @pytest.mark.parametrize("name", ["static", "dynamic"])
 def test_moving_cpus_shortens_the_authors_traces(name: str, allocation: str) -> None:
     ours, fair = (
@@ -131,8 +131,14 @@ def test_progress_counts_to_the_number_of_jobs() -> None:
 
 
 def test_jobs_that_are_never_given_a_gpu_are_told_of() -> None:
-    def nobody(servers: Sequence[Server], asks: Sequence[Ask]) -> Outcome:
-        return Outcome((), tuple(ask.job for ask in asks)) if servers else Outcome((), ())
+    def nobody(
+        servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]
+    ) -> SizingResult:
+        return (
+            SizingResult((), tuple(request.job for request in requests))
+            if servers
+            else SizingResult((), ())
+        )
 
     for round_s in (None, 300.0):
         how = Settings(ORDERS["fifo"], nobody, in_turn=False, round_s=round_s)

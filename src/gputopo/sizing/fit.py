@@ -1,0 +1,72 @@
+"""Find servers with enough free GPUs and other resources for one job."""
+
+from collections.abc import Sequence
+
+from gputopo.sizing.options import Option
+from gputopo.sizing.server_state import TOLERANCE, ServerState, Slots
+
+
+def first_fit(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots | None:
+    """Return the first server where the job fits, else the fewest servers, else None."""
+    for server in servers:
+        if server.gpus >= gpus and server.has_free(option, 1):
+            return [(server, gpus)]
+    return split_over_servers(servers, gpus, option)
+
+
+def best_fit(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots | None:
+    """Return the server with the fewest free GPUs (then CPUs, then memory) where the job fits.
+
+    If no single server fits, return the fewest servers, else None.
+    """
+    cpus, memory_gb = option.cpus - TOLERANCE, option.memory_gb - TOLERANCE
+    storage = option.storage_mb_per_s - TOLERANCE
+    found, least = None, (0, 0.0, 0.0)
+    for server in servers:  # written out for speed: each job of a round runs this loop
+        if (
+            server.gpus >= gpus
+            and server.cpus >= cpus
+            and server.memory_gb >= memory_gb
+            and server.storage_mb_per_s >= storage
+        ):
+            free = (server.gpus, server.cpus, server.memory_gb)
+            if found is None or free < least:
+                found, least = server, free
+    return split_over_servers(servers, gpus, option) if found is None else [(found, gpus)]
+
+
+def fit_by_gpus(servers: Sequence[ServerState], gpus: int) -> Slots:
+    """Return the server with the fewest free GPUs that suffice, else the fewest servers.
+
+    Only GPUs count. All servers together must have enough free GPUs.
+    """
+    fitting = [(server.gpus, index) for index, server in enumerate(servers) if server.gpus >= gpus]
+    if fitting:
+        return [(servers[min(fitting)[-1]], gpus)]
+    slots: Slots = []
+    most_free_first = iter(sorted(servers, key=lambda each: -each.gpus))
+    while gpus:
+        server = next(most_free_first)
+        slots.append((server, min(server.gpus, gpus)))
+        gpus -= slots[-1][1]
+    return slots
+
+
+def split_over_servers(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots | None:
+    """Return the fewest servers that together have the GPUs, each GPU with its part of the option.
+
+    None if there are none; a job of one GPU cannot be split.
+    """
+    if gpus == 1:
+        return None
+    fitting = [(server.max_gpus(option, gpus), index) for index, server in enumerate(servers)]
+    slots: Slots = []
+    for count, index in sorted(fitting, key=lambda each: (-each[0], each[1])):
+        taken = min(count, gpus)
+        if taken == 0:
+            return None
+        slots.append((servers[index], taken))
+        gpus -= taken
+        if gpus == 0:
+            return slots
+    return None
