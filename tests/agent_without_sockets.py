@@ -23,14 +23,15 @@ from gputopo_deviceplugin.admit.identify import AdmissionRejection, ContainerAll
 from gputopo_deviceplugin.admit.service import GpuDevicePlugin
 from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.admit.verify import grant_of
-from gputopo_deviceplugin.kube import ApiServerError, PodChange
 from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesClient
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
-from gputopo_deviceplugin.podbook import PodBook
+from gputopo_deviceplugin.node_pods import NodePods
 from gputopo_deviceplugin.report.differences import AllocationDifference
 from gputopo_deviceplugin.report.observer import AllocationObserver
 from gputopo_deviceplugin.state import GpuState, NodeHardware
 from gputopo_deviceplugin.statefile import StateFile
+from gputopo_kube.client import Listing, WatchEvent
+from gputopo_kube.errors import ApiError
 from gputopo_kube.pods import PodKey, PodView, parse_pod
 
 Document = dict[str, Any]
@@ -53,7 +54,7 @@ class PodsOfApiServer:
         self.pods: dict[PodKey, Document] = {}
         self.mute = False
         self.down = False
-        self._log: list[PodChange] = []
+        self._log: list[WatchEvent[PodView]] = []
 
     def put(self, document: Document) -> None:
         """Create or replace a pod."""
@@ -67,14 +68,15 @@ class PodsOfApiServer:
 
     def _record_change(self, record: PodView, *, deleted: bool) -> None:
         version = len(self._log) + 1
-        self._log.append(PodChange(replace(record, version=version), deleted))
+        self._log.append(WatchEvent(replace(record, version=version), deleted))
 
-    async def list_pods(self) -> tuple[list[PodView], str]:
-        """Return all pods, as ``PodSource.pods`` does."""
+    async def list(self) -> Listing[PodView]:
+        """Return all pods."""
         self._answer()
-        return [self._record(document) for document in self.pods.values()], str(len(self._log))
+        records = [self._record(document) for document in self.pods.values()]
+        return Listing(records, str(len(self._log)))
 
-    async def changes(self, resource_version: str) -> AsyncGenerator[PodChange, None]:
+    async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[PodView], None]:
         """Yield the changes since a list."""
         seen = int(resource_version)
         while True:
@@ -84,24 +86,18 @@ class PodsOfApiServer:
                 yield self._log[seen - 1]
             await asyncio.sleep(_WATCH_SECONDS)
 
-    async def pod(self, key: PodKey) -> PodView | None:
-        """Return one as it is now."""
+    async def find(self, name: str, namespace: str) -> PodView | None:
+        """Return one pod."""
         self._answer()
+        key = PodKey(namespace, name)
         return self._record(self.pods[key]) if key in self.pods else None
 
     def _answer(self) -> None:
         if self.down:
-            raise ApiServerError("503", 503)
+            raise ApiError("503", 503)
 
     def _record(self, document: Document) -> PodView:
         return parse_pod(document, RESOURCE)
-
-
-class _Source:
-    def __init__(self, server: PodsOfApiServer) -> None:
-        self.pods = server.list_pods
-        self.changes = server.changes
-        self.pod = server.pod
 
 
 class Context:
@@ -192,7 +188,7 @@ class AgentInProcess:
         self.refusals: list[AdmissionRejection] = []
         self.grants: list[ContainerAllocation] = []
         self.told: set[str] = set()
-        self.pods = PodBook(_Source(server), silence_seconds=60.0)
+        self.pods = NodePods(server, silence_seconds=60.0)
         self.current = GpuState()
         self.current.set(
             NodeHardware(topology, dict.fromkeys(gpu.uuid for gpu in topology.gpus), None)

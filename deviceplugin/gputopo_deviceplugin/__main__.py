@@ -6,14 +6,12 @@ import signal
 import sys
 from contextlib import closing
 
-import httpx2
-from lightkube import AsyncClient
-
 from gputopo.runtime.log import configure
 from gputopo.runtime.settings import SettingsError
 from gputopo_deviceplugin.agent import Agent
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.settings import AgentSettings
+from gputopo_kube.client import connected
 from gputopo_kube.probes import Probes, Pulse
 
 
@@ -32,7 +30,7 @@ async def _run_until_told(settings: AgentSettings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    client = AsyncClient(timeout=httpx2.Timeout(settings.api_timeout_seconds))
+    client = connected(settings.api_timeout_seconds)
     metrics, pulse = AgentMetrics(), Pulse()
     probes = Probes(settings.probes_host, settings.probes_port, pulse, metrics.registry)
     async with client, asyncio.TaskGroup() as tasks:

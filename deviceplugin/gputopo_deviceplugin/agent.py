@@ -6,8 +6,6 @@ from collections.abc import Coroutine, Mapping
 from functools import partial
 from typing import Any, Final
 
-from lightkube import AsyncClient
-
 from gputopo.api.names import GPUS_RESET_ANNOTATION
 from gputopo.runtime.log import fields
 from gputopo.topology.model import Gpu, GpuUuid
@@ -24,12 +22,12 @@ from gputopo_deviceplugin.gpus.numa import numa_nodes
 from gputopo_deviceplugin.gpus.session import NvmlSession
 from gputopo_deviceplugin.gpus.watch import HardwareWatch
 from gputopo_deviceplugin.gpus.xid_store import XidMarkStore
-from gputopo_deviceplugin.kube import ApiServer, ApiServerError, Document
 from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesClient
 from gputopo_deviceplugin.kubelet.registration import Registrar
 from gputopo_deviceplugin.metrics import AgentMetrics
-from gputopo_deviceplugin.nodewatch import NodeWatch
-from gputopo_deviceplugin.podbook import PodBook
+from gputopo_deviceplugin.node_api import NodeApi
+from gputopo_deviceplugin.node_pods import NodePods
+from gputopo_deviceplugin.node_watch import NodeWatch
 from gputopo_deviceplugin.report import events
 from gputopo_deviceplugin.report.differences import AllocationDifference
 from gputopo_deviceplugin.report.observer import AllocationObserver
@@ -38,6 +36,8 @@ from gputopo_deviceplugin.report.reporter import Sources, StatusReporter
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_deviceplugin.state import GpuState
 from gputopo_deviceplugin.statefile import StateFile
+from gputopo_kube.client import AsyncClient, Document
+from gputopo_kube.errors import ApiError
 from gputopo_kube.probes import Pulse
 
 _BEAT_SECONDS: Final = 1.0
@@ -58,15 +58,15 @@ class Agent:
         self._current = GpuState()
         self._background: set[asyncio.Task[None]] = set()
         self._contact = Contact(self._contact_changed)
-        self._api = ApiServer(
+        self._api = NodeApi(
             client,
             node=settings.node,
             resource=settings.resource,
-            on_answer=self._contact.heard,
+            on_response=self._contact.heard,
         )
         self._node = NodeWatch(self._api, settings, self._offer_changed)
-        self._pods = PodBook(
-            self._api,
+        self._pods = NodePods(
+            self._api.pods,
             silence_seconds=2 * settings.resync_seconds,
             on_list=self._contact.pods_listed,
             on_unread=self._contact.doubt,
@@ -136,7 +136,7 @@ class Agent:
             loops.create_task(self._beat())
             loops.create_task(self._contact.run(self._api.heartbeat))
             node = self._node
-            followers = (self._pods.run, node.node_follower.run, node.slice_follower.run)
+            followers = (self._pods.run, node.node_reflector.run, node.slice_reflector.run)
             loops.create_task(self._contact.follow(*followers))
             known = await self._reporter.known_topology()
             loops.create_task(self._hardware().run(known))
@@ -225,7 +225,7 @@ class Agent:
     async def _record(self, event: Document) -> None:
         try:
             await self._api.create_event(event)
-        except ApiServerError as error:
+        except ApiError as error:
             self._reporter.failed("event", error)
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from gputopo.runtime.log import fields
-from gputopo_deviceplugin.kube import ApiServerError
+from gputopo_kube.errors import ApiError
 
 QUIET_SECONDS: Final = 4.0
 """Send a heartbeat when nothing was heard for so long: at 1,000 nodes at most 250 a second."""
@@ -85,7 +85,7 @@ class Contact:
             try:
                 async with asyncio.timeout(ANSWER_SECONDS):
                     await heartbeat()
-            except (ApiServerError, TimeoutError) as error:
+            except (ApiError, TimeoutError) as error:
                 # Another request may have been answered meanwhile.
                 if self._heard_at <= sent_at:
                     self._failed(error, doubted=doubted)

@@ -8,12 +8,13 @@ import httpx2
 import msgspec
 from lightkube.core.exceptions import ConfigError
 
+from gputopo.errors import InvalidInputError
 from gputopo_kube.errors import ApiError, UnavailableError, error_of_status
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise ``ApiError`` for every error that lightkube raises."""
+    """Raise ``ApiError`` for every error of lightkube, and of parsing a response."""
     try:
         yield
     except httpx2.HTTPStatusError as error:
@@ -22,7 +23,7 @@ def translated() -> Iterator[None]:
         raise UnavailableError(f"{type(error).__name__}: {error}") from error
     except KeyError as error:
         raise _of_missing_key(error) from error
-    except (msgspec.MsgspecError, json.JSONDecodeError) as error:
+    except (msgspec.MsgspecError, json.JSONDecodeError, InvalidInputError) as error:
         raise UnavailableError(f"unreadable response: {type(error).__name__}: {error}") from error
     except ConfigError as error:
         raise UnavailableError(f"request not sent: {error}") from error

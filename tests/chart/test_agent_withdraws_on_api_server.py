@@ -8,7 +8,7 @@ from lightkube import AsyncClient, KubeConfig
 
 from apiserver import TOPOLOGIES, ApiServer
 from gputopo.api.names import RESOURCE
-from gputopo_deviceplugin.kube import ApiServer as AgentsApiServer
+from gputopo_deviceplugin.node_api import NodeApi
 from gputopo_deviceplugin.pods import PodsVersion
 from gputopo_deviceplugin.report.publisher import TopologyPublisher
 from gputopo_deviceplugin.report.status import Observed, Serving, observed_gpus
@@ -27,12 +27,12 @@ async def publisher(server: ApiServer) -> AsyncIterator[TopologyPublisher]:
     server.create("/api/v1/nodes", {"metadata": {"name": NODE}})
     config = KubeConfig.from_file(server.kubeconfig)
     async with AsyncClient(config=config, trust_env=False) as client:
-        api = AgentsApiServer(client, node=NODE, resource=RESOURCE)
+        api = NodeApi(client, node=NODE, resource=RESOURCE)
         found = TopologyPublisher(api)
         await found.load()
         gpus = observed_gpus(HARDWARE.health, {})
         observed = Observed(gpus, PodsVersion(1, 1), processes_seen=True)
-        [node], _ = await api.nodes()
+        [node] = (await api.nodes.list()).items
         await found.publish(node, HARDWARE, observed, SERVED, [])
         assert ready(server) == ("True", "Serving")
         yield found

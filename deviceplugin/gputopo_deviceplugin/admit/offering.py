@@ -8,7 +8,7 @@ from gputopo_deviceplugin.admit.admission import Admission
 from gputopo_deviceplugin.admit.offer import AssignedGpus, Withheld, withheld_of
 from gputopo_deviceplugin.contact import Contact
 from gputopo_deviceplugin.kubelet.registration import Registrar
-from gputopo_deviceplugin.nodewatch import NodeWatch
+from gputopo_deviceplugin.node_watch import NodeWatch
 from gputopo_deviceplugin.report.observer import AllocationObserver
 from gputopo_deviceplugin.state import GpuState
 

@@ -18,7 +18,7 @@ from gputopo_deviceplugin.admit.usage import (
     to_document,
 )
 from gputopo_deviceplugin.admit.verify import GpuUser
-from gputopo_deviceplugin.podbook import PodBook
+from gputopo_deviceplugin.node_pods import NodePods
 from gputopo_deviceplugin.report.differences import AllocationDifference, restored
 from gputopo_deviceplugin.statefile import StateFile
 from gputopo_kube.pods import PodKey
@@ -53,7 +53,7 @@ class UsageTracker:
 
     def __init__(
         self,
-        pods: PodBook,
+        pods: NodePods,
         processes: Processes,
         file: StateFile,
         on_failure: Callable[[str, Exception], None],

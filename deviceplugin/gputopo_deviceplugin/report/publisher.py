@@ -12,9 +12,10 @@ from gputopo.api.topology import from_spec, to_spec
 from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus
 from gputopo.runtime.log import fields
 from gputopo.topology.model import NodeTopology, TopologyError
-from gputopo_deviceplugin.kube import ApiServerError, Document
 from gputopo_deviceplugin.report.status import Observed, Serving, status_of, withdrawn
 from gputopo_deviceplugin.state import NodeHardware
+from gputopo_kube.client import Document
+from gputopo_kube.errors import ApiError
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ class TopologyPublisher:
         """Read the object anew and return the topology that it holds, None without any.
 
         Raises:
-            ApiServerError: where it could not be read.
+            ApiError: where it could not be read.
         """
         self._object = await self._store.topology()
         if self._object is None:
@@ -76,7 +77,7 @@ class TopologyPublisher:
         A node that never had GPUs gets no object. Returns whether the status was written.
 
         Raises:
-            ApiServerError: where a write failed; the next call settles it.
+            ApiError: where a write failed; the next call settles it.
         """
         if hardware.topology is None:
             return False
@@ -95,7 +96,7 @@ class TopologyPublisher:
             if after != before:
                 document = await self._store.patch_topology_status(after.to_json())
             self._object = document
-        except ApiServerError:
+        except ApiError:
             self._object = None  # what is there now is not known
             raise
         return after != before
@@ -107,14 +108,14 @@ class TopologyPublisher:
         Returns whether it was said: also a node without GPUs has nothing to say.
 
         Raises:
-            ApiServerError: where it could not be written.
+            ApiError: where it could not be written.
         """
         known = self._object if self._object is not None else await self._store.topology()
         if known is None:
             return False
         try:
             await self._withdraw(known)
-        except ApiServerError as error:
+        except ApiError as error:
             if error.status != HTTPStatus.CONFLICT:
                 raise
             newer = await self._store.topology()

@@ -10,17 +10,18 @@ from gputopo.topology.model import GpuUuid, NodeTopology
 from gputopo_deviceplugin.admit.offering import SETTLED_SECONDS, DeviceOffer
 from gputopo_deviceplugin.contact import Contact
 from gputopo_deviceplugin.gpus.known_topology import TopologyFile
-from gputopo_deviceplugin.kube import ApiServer, ApiServerError
 from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesError
 from gputopo_deviceplugin.kubelet.registration import Registrar
 from gputopo_deviceplugin.metrics import AgentMetrics
-from gputopo_deviceplugin.nodewatch import NodeWatch
-from gputopo_deviceplugin.podbook import PodBook
+from gputopo_deviceplugin.node_api import NodeApi
+from gputopo_deviceplugin.node_pods import NodePods
+from gputopo_deviceplugin.node_watch import NodeWatch
 from gputopo_deviceplugin.report.observer import AllocationObserver
 from gputopo_deviceplugin.report.publisher import TopologyPublisher
 from gputopo_deviceplugin.report.status import Observed, observed_gpus, serving_of
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_deviceplugin.state import GpuState, NodeHardware
+from gputopo_kube.errors import ApiError
 from gputopo_kube.probes import Pulse
 
 _RETRY_SECONDS: Final = 1.0
@@ -52,7 +53,7 @@ class Sources:
     offering: DeviceOffer
     contact: Contact
     node: NodeWatch
-    pods: PodBook
+    pods: NodePods
 
 
 class StatusReporter:
@@ -66,7 +67,7 @@ class StatusReporter:
         self,
         settings: AgentSettings,
         sources: Sources,
-        api: ApiServer,
+        api: NodeApi,
         metrics: AgentMetrics,
         pulse: Pulse,
     ) -> None:
@@ -107,7 +108,7 @@ class StatusReporter:
         while True:
             try:
                 return await self._publisher.load()
-            except ApiServerError as error:
+            except ApiError as error:
                 self.failed("contact", error)
                 await asyncio.sleep(_RETRY_SECONDS)
 
@@ -120,7 +121,7 @@ class StatusReporter:
                 async with self._publishing:
                     if not self._withdrawn and self._contact.connected:
                         await self._publisher.load()
-            except ApiServerError as error:
+            except ApiError as error:
                 self.failed("resync", error)
             self.wake.set()
 
@@ -163,7 +164,7 @@ class StatusReporter:
         try:
             async with asyncio.timeout(_WITHDRAW_SECONDS), self._publishing:
                 told = await self._publisher.withdraw()
-        except (ApiServerError, TimeoutError) as error:
+        except (ApiError, TimeoutError) as error:
             _log.warning("ending untold %s", fields(reason=error or "no answer in time"))
             return False
         _log.info("ending %s", fields(told=told))
@@ -224,7 +225,7 @@ class StatusReporter:
                 return self._may_write() and await self._publisher.publish(
                     self._node.document, hardware, observed, serving, differing
                 )
-        except ApiServerError as error:
+        except ApiError as error:
             self.failed("publish", error)
             return False
 

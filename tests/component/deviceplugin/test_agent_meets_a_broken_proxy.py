@@ -11,8 +11,8 @@ from lightkube.config.models import Cluster, User
 from agent_world import NODE, AgentWorld
 from gputopo.api.names import RESOURCE
 from gputopo_deviceplugin import contact
-from gputopo_deviceplugin.kube import ApiServer, ApiServerError
-from gputopo_kube.pods import PodKey
+from gputopo_deviceplugin.node_api import NodeApi
+from gputopo_kube.errors import ApiError
 from node_api import BAD_GATEWAY
 
 
@@ -37,22 +37,22 @@ def client(url: str, user: User | None = None) -> AsyncClient:
     return AsyncClient(config=config)
 
 
-async def watch(api: ApiServer) -> None:
-    async for _ in api.changes("1"):
+async def watch(api: NodeApi) -> None:
+    async for _ in api.pods.watch("1"):
         pass
 
 
-async def watch_node(api: ApiServer) -> None:
-    async for _ in api.node_changes("1"):
+async def watch_node(api: NodeApi) -> None:
+    async for _ in api.nodes.watch("1"):
         pass
 
 
-CALLS: list[Callable[[ApiServer], Awaitable[object]]] = [
-    lambda api: api.pods(),
-    lambda api: api.nodes(),
-    lambda api: api.slices(),
+CALLS: list[Callable[[NodeApi], Awaitable[object]]] = [
+    lambda api: api.pods.list(),
+    lambda api: api.nodes.list(),
+    lambda api: api.slices.list(),
     lambda api: api.heartbeat(),
-    lambda api: api.pod(PodKey("default", "a")),
+    lambda api: api.pods.find("a", "default"),
     lambda api: api.topology(),
     lambda api: api.create_topology({"name": NODE}, {}),
     lambda api: api.patch_topology({}),
@@ -65,12 +65,12 @@ CALLS: list[Callable[[ApiServer], Awaitable[object]]] = [
 
 @pytest.mark.parametrize("call", CALLS)
 async def test_no_call_raises_anything_but_its_own_error(
-    call: Callable[[ApiServer], Awaitable[object]],
+    call: Callable[[NodeApi], Awaitable[object]],
 ) -> None:
     async with proxy(BAD_GATEWAY) as url, client(url) as kube:
         answered: list[None] = []
-        api = ApiServer(kube, node=NODE, resource=RESOURCE, on_answer=lambda: answered.append(None))
-        with pytest.raises(ApiServerError, match="502") as caught:
+        api = NodeApi(kube, node=NODE, resource=RESOURCE, on_response=lambda: answered.append(None))
+        with pytest.raises(ApiError, match="502") as caught:
             await call(api)
         assert caught.value.status == 502
         assert not answered
@@ -81,15 +81,15 @@ async def test_an_answer_that_is_no_object_is_an_error(body: bytes) -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
     answer = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
     async with proxy(answer) as url, client(url) as kube:
-        api = ApiServer(kube, node=NODE, resource=RESOURCE)
-        with pytest.raises(ApiServerError, match="unreadable answer"):
-            await api.pod(PodKey("default", "a"))
+        api = NodeApi(kube, node=NODE, resource=RESOURCE)
+        with pytest.raises(ApiError, match="unreadable response"):
+            await api.pods.find("a", "default")
 
 
 async def test_no_connection_is_an_error_without_a_status() -> None:
     async with client("http://127.0.0.1:1") as kube:
-        api = ApiServer(kube, node=NODE, resource=RESOURCE)
-        with pytest.raises(ApiServerError, match="ConnectError") as caught:
+        api = NodeApi(kube, node=NODE, resource=RESOURCE)
+        with pytest.raises(ApiError, match="ConnectError") as caught:
             await api.heartbeat()
         assert caught.value.status is None
 
@@ -100,16 +100,16 @@ async def test_an_error_inside_a_watch_has_its_status() -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
     answer = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
     async with proxy(answer) as url, client(url) as kube:
-        with pytest.raises(ApiServerError, match="too old") as caught:
-            await watch(ApiServer(kube, node=NODE, resource=RESOURCE))
+        with pytest.raises(ApiError, match="too old") as caught:
+            await watch(NodeApi(kube, node=NODE, resource=RESOURCE))
         assert caught.value.status == 410
 
 
 async def test_credentials_that_cannot_be_read_are_an_error() -> None:
     user = User(token_file="/nonexistent")  # noqa: S106 - a path
     async with client("http://127.0.0.1:1", user) as kube:
-        api = ApiServer(kube, node=NODE, resource=RESOURCE)
-        with pytest.raises(ApiServerError, match="request not sent"):
+        api = NodeApi(kube, node=NODE, resource=RESOURCE)
+        with pytest.raises(ApiError, match="request not sent"):
             await api.heartbeat()
 
 

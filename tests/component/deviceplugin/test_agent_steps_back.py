@@ -7,8 +7,8 @@ import pytest
 
 from agent_world import NODE, NODE_PATH, AgentWorld, agent_world
 from fake_kubelet import AdmissionRefusedError
-from gputopo_deviceplugin import listwatch
 from gputopo_deviceplugin.admit import offering
+from gputopo_kube import reflector
 from node_api import SLICES
 
 MINUTES_SECONDS = 300.0
@@ -118,13 +118,13 @@ async def test_where_slices_are_not_served_or_not_permitted_all_else_works(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(listwatch, "UNAVAILABLE_SECONDS", 0.1)
+    monkeypatch.setattr(reflector, "UNSUPPORTED_SECONDS", 0.1)
     caplog.set_level("INFO")
     world.api.slices_failure = status
     async with world.agent():
         await world.served()
         await world.until(lambda: world.api.slice_lists >= 3)
-        [line] = [each for each in caplog.messages if "ResourceSlices not watched" in each]
+        [line] = [each for each in caplog.messages if "not watched kind=resourceslices" in each]
         assert str(status) in line
         await world.api.put(f"{SLICES}/s", resource_slice(8))
         world.api.slices_failure = None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gputopo_deviceplugin.contact import Contact
-from gputopo_deviceplugin.kube import ApiServerError
+from gputopo_kube.errors import ApiError
 from virtual_time import runner
 
 
@@ -60,7 +60,7 @@ async def answers() -> None:
 
 
 async def refuses() -> None:
-    raise ApiServerError("ConnectError: refused")
+    raise ApiError("ConnectError: refused")
 
 
 async def drops() -> None:

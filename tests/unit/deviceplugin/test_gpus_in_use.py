@@ -12,9 +12,9 @@ from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.identify import ContainerAllocation, ListedPod
 from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.admit.verify import GpuUser
-from gputopo_deviceplugin.kube import PodChange
-from gputopo_deviceplugin.podbook import PodBook
+from gputopo_deviceplugin.node_pods import NodePods
 from gputopo_deviceplugin.statefile import StateFile
+from gputopo_kube.client import Listing, WatchEvent
 from gputopo_kube.pods import GpuContainer, PodKey, PodView
 
 G0, G1, G2 = (GpuUuid(f"GPU-{index}") for index in range(3))
@@ -36,15 +36,15 @@ class Source:
     def __init__(self) -> None:
         self.records: dict[PodKey, PodView] = {}
 
-    async def pods(self) -> tuple[list[PodView], str]:
-        return [*self.records.values()], "1"
+    async def list(self) -> Listing[PodView]:
+        return Listing([*self.records.values()], "1")
 
-    async def changes(self, resource_version: str) -> AsyncGenerator[PodChange, None]:  # noqa: ARG002
+    async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[PodView], None]:  # noqa: ARG002
         await asyncio.sleep(60)
-        yield PodChange(pod("never"), deleted=False)
+        yield WatchEvent(pod("never"), deleted=False)
 
-    async def pod(self, key: PodKey) -> PodView | None:
-        return self.records.get(key)
+    async def find(self, name: str, namespace: str) -> PodView | None:
+        return self.records.get(PodKey(namespace, name))
 
 
 class Node:
@@ -56,7 +56,7 @@ class Node:
         self.failures: list[str] = []
         self.source = Source()
         self.path = folder / "usage.json"
-        self.pods = PodBook(self.source, silence_seconds=60.0)
+        self.pods = NodePods(self.source, silence_seconds=60.0)
         self.restart()
 
     def restart(self) -> None:

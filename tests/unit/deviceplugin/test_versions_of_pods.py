@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 
-from gputopo_deviceplugin.kube import PodChange
-from gputopo_deviceplugin.podbook import PodBook
+from gputopo_deviceplugin.node_pods import NodePods
 from gputopo_deviceplugin.pods import PodsVersion
+from gputopo_kube.client import Listing, WatchEvent
 from gputopo_kube.pods import GpuContainer, PodKey, PodView
 
 SILENCE_SECONDS = 0.05
@@ -22,19 +22,19 @@ class Source:
     """Lists and changes that a test gives, one after the other."""
 
     def __init__(self) -> None:
-        self.listed: asyncio.Queue[tuple[list[PodView], str]] = asyncio.Queue()
-        self.changed: asyncio.Queue[PodChange | None] = asyncio.Queue()
+        self.listed: asyncio.Queue[Listing[PodView]] = asyncio.Queue()
+        self.changed: asyncio.Queue[WatchEvent[PodView] | None] = asyncio.Queue()
         self.answer: PodView | None = None
 
-    async def pods(self) -> tuple[list[PodView], str]:
+    async def list(self) -> Listing[PodView]:
         return await self.listed.get()
 
-    async def changes(self, resource_version: str) -> AsyncGenerator[PodChange, None]:  # noqa: ARG002
+    async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[PodView], None]:  # noqa: ARG002
         while (change := await self.changed.get()) is not None:
             yield change
 
-    async def pod(self, key: PodKey) -> PodView | None:
-        assert self.answer is None or self.answer.key == key
+    async def find(self, name: str, namespace: str) -> PodView | None:
+        assert self.answer is None or self.answer.key == PodKey(namespace, name)
         return self.answer
 
 
@@ -44,7 +44,7 @@ class Watched:
     def __init__(self, silence_seconds: float = 60.0) -> None:
         self.source = Source()
         self.ends = 0
-        self.book = PodBook(self.source, silence_seconds=silence_seconds, on_end=self._end)
+        self.book = NodePods(self.source, silence_seconds=silence_seconds, on_end=self._end)
         self.task = asyncio.create_task(self.book.run())
 
     def _end(self) -> None:
@@ -55,11 +55,11 @@ class Watched:
         return self.book.version, self.ends
 
     async def list(self, version: str, *records: PodView) -> None:
-        await self.source.listed.put(([*records], version))
+        await self.source.listed.put(Listing([*records], version))
         await self._settled()
 
     async def change(self, record: PodView | None, *, deleted: bool = False) -> None:
-        await self.source.changed.put(None if record is None else PodChange(record, deleted))
+        await self.source.changed.put(None if record is None else WatchEvent(record, deleted))
         await self._settled()
 
     async def _settled(self) -> None:

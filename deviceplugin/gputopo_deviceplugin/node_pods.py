@@ -1,40 +1,34 @@
-"""This node's pods as the API server knows them: listed, watched, and asked for when unknown."""
+"""This node's pods from the API server: listed, watched, and read one by one when unknown."""
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, Protocol
 
 from gputopo.runtime.log import fields
-from gputopo_deviceplugin.kube import ApiServerError, PodChange
-from gputopo_deviceplugin.listwatch import ListWatch
+from gputopo_deviceplugin.node_api import FIRST_DELAY_SECONDS
 from gputopo_deviceplugin.pods import PodsVersion
+from gputopo_kube.client import Listing, WatchEvent
+from gputopo_kube.errors import ApiError
 from gputopo_kube.pods import PodKey, PodView, version_number
+from gputopo_kube.reflector import ListWatchSource, ListWatchTiming, Reflector
 
 _MOST_DELETED: Final = 1_000
-"""Pods that are remembered as deleted, so that a late answer does not bring one back."""
+"""Deleted pods that are remembered, so that a late response does not add one again."""
 
 _log = logging.getLogger(__name__)
 
 
-class PodSource(Protocol):
-    """Where pods come from."""
+class PodSource(ListWatchSource[PodView], Protocol):
+    """The pods at the API server; see ``NodeApi.pods``."""
 
-    async def pods(self) -> tuple[list[PodView], str]:
-        """Return all and the list's resource version."""
-        ...
-
-    def changes(self, resource_version: str) -> AsyncGenerator[PodChange, None]:
-        """Yield the changes since a list."""
-        ...
-
-    async def pod(self, key: PodKey) -> PodView | None:
-        """Return one as it is now."""
+    async def find(self, name: str, namespace: str) -> PodView | None:
+        """Return one pod, None if it does not exist."""
         ...
 
 
-class PodBook(Mapping[PodKey, PodView]):
+class NodePods(Mapping[PodKey, PodView]):
     """The pods of this node by namespace and name.
 
     Attributes:
@@ -50,26 +44,25 @@ class PodBook(Mapping[PodKey, PodView]):
         on_unread: Callable[[], None] = lambda: None,
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
-        """Follow ``source``; a watch that is silent for ``silence_seconds`` is listed again.
+        """Keep the pods of ``source``.
 
         Args:
-            source: the API server.
-            silence_seconds: longest silence of a watch.
+            source: the pods at the API server.
+            silence_seconds: longest time without an event before a new list.
             on_list: called after each new list.
-            on_unread: called where a pod could not be read.
+            on_unread: called if a pod could not be read.
             on_end: called when a pod with GPUs has ended or was deleted.
         """
         self._source = source
         self._on_list = on_list
         self._on_unread = on_unread
         self._on_end = on_end
-        self._list_watch = ListWatch(
+        self._reflector = Reflector(
             "pods",
-            source.pods,
-            source.changes,
-            silence_seconds=silence_seconds,
+            source,
+            timing=ListWatchTiming(silence_seconds, first_delay_seconds=FIRST_DELAY_SECONDS),
             on_list=self._replace,
-            on_change=self._fold,
+            on_event=self._apply,
         )
         self._pods: dict[PodKey, PodView] = {}
         self._absent: set[PodKey] = set()
@@ -86,18 +79,18 @@ class PodBook(Mapping[PodKey, PodView]):
         return len(self._pods)
 
     def knows(self, key: PodKey) -> bool:
-        """Return whether the API server has said which pod has this name, or that none has."""
+        """Return whether it is known which pod has this name, or that no pod has it."""
         return self.version is not None or key in self._pods or key in self._absent
 
     async def run(self) -> None:
         """Follow the API server until cancelled."""
-        await self._list_watch.run()
+        await self._reflector.run()
 
     async def refresh(self, keys: Iterable[PodKey], timeout_seconds: float) -> set[PodKey]:
-        """Read these pods anew, all within the time.
+        """Read these pods again, all within the time.
 
         Returns:
-            Those that could not be read; the book has them as they were.
+            The pods that could not be read; their last known state is kept.
         """
         unread = set(keys)
         try:
@@ -111,50 +104,50 @@ class PodBook(Mapping[PodKey, PodView]):
 
     async def _refresh(self, key: PodKey, unread: set[PodKey]) -> None:
         try:
-            record = await self._source.pod(key)
-        except ApiServerError as error:
+            pod = await self._source.find(key.name, key.namespace)
+        except ApiError as error:
             _log.warning("pod not read %s", fields(pod=key, reason=error))
             return
         unread.discard(key)
-        if record is None:
+        if pod is None:
             self._pods.pop(key, None)
             self._absent.add(key)
-        elif not self._is_outdated(record):
-            self._pods[key] = record
+        elif not self._is_outdated(pod):
+            self._pods[key] = pod
 
-    def _is_outdated(self, record: PodView) -> bool:
-        """Return whether the watch has shown a later state of the pod while it was read."""
-        known = self._pods.get(record.key)
-        newer = known is not None and known.uid == record.uid and known.version > record.version
-        return newer or record.uid in self._deleted
+    def _is_outdated(self, pod: PodView) -> bool:
+        """Return whether the watch has shown a later state of the pod during the read."""
+        known = self._pods.get(pod.key)
+        newer = known is not None and known.uid == pod.uid and known.version > pod.version
+        return newer or pod.uid in self._deleted
 
-    def _replace(self, records: Iterable[PodView], resource_version: str) -> None:
-        """Take a list over; after a watch that broke, changes may have been missed.
+    def _replace(self, listing: Listing[PodView]) -> None:
+        """Replace all pods. After a failed watch, changes may have been missed.
 
-        A list after a silent watch changes nothing in most cases, and must then not make every
+        A list after a silent watch changes nothing in most cases. Then it must not make every
         agent write its status once a minute.
         """
-        version = version_number(resource_version)
-        before, self._pods = self._pods, {record.key: record for record in records}
+        version = version_number(listing.resource_version)
+        before, self._pods = self._pods, {pod.key: pod for pod in listing.items}
         self._absent.clear()
         self._deleted.clear()
         unchanged = _with_gpus(before) == _with_gpus(self._pods)
-        if self.version is not None and self._list_watch.was_silent and unchanged:
+        if self.version is not None and self._reflector.was_silent and unchanged:
             self.version = self.version.later(version)
         else:
             self._need(version)
         self._on_list()
 
-    def _fold(self, change: PodChange) -> None:
-        pod, known = change.pod, self._pods.get(change.pod.key)
-        if not change.deleted:
+    def _apply(self, event: WatchEvent[PodView]) -> None:
+        pod, known = event.item, self._pods.get(event.item.key)
+        if not event.deleted:
             self._pods[pod.key] = pod
         else:
             self._deleted.append(pod.uid)
             if known is not None and known.uid == pod.uid:
                 del self._pods[pod.key]
         version = pod.version
-        ended = pod.containers and (change.deleted or not pod.live)
+        ended = pod.containers and (event.deleted or not pod.live)
         if ended or self.version is None:
             self._need(version)
         else:

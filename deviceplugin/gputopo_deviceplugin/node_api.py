@@ -1,0 +1,92 @@
+"""The agent's requests to the API server. All of them are about its own node."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from gputopo_kube.client import ALL_NAMESPACES, AsyncApi, AsyncClient, Document
+from gputopo_kube.pods import parse_pod
+from gputopo_kube.resources import (
+    EventDocument,
+    NodeDocument,
+    PodDocument,
+    ResourceSliceDocument,
+    TopologyDocument,
+    TopologyStatusDocument,
+)
+
+FIRST_DELAY_SECONDS: Final = 1.0
+"""Delay of a reflector after its first failure. All agents lose the API server at once, so it is
+longer than the extender's."""
+
+
+class NodeApi:
+    """Requests about one node. Every method raises ``ApiError`` if its request fails.
+
+    Attributes:
+        pods: the pods of the node.
+        nodes: the Node object of the node.
+        slices: the ResourceSlices of the node.
+    """
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        *,
+        node: str,
+        resource: str,
+        on_response: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Send requests by ``client``; ``resource`` is the extended resource that counts GPUs.
+
+        ``on_response`` is called after each successful response and each watch event.
+        """
+        self._api = api = AsyncApi(client, on_response=on_response)
+        self._node = node
+        on_node = {"spec.nodeName": node}
+        self.pods = api.objects(
+            PodDocument,
+            lambda pod: parse_pod(pod, resource),
+            namespace=ALL_NAMESPACES,
+            fields=on_node,
+        )
+        self.nodes = api.objects(NodeDocument, _unparsed, fields={"metadata.name": node})
+        self.slices = api.objects(ResourceSliceDocument, _unparsed, fields=on_node)
+
+    def abandon(self) -> None:
+        """Let all requests that wait for a response fail now: the API server is lost."""
+        self._api.abandon()
+
+    async def heartbeat(self) -> None:
+        """Read the metadata of the Node object from the API server's memory."""
+        await self._api.find_cached_metadata(NodeDocument, self._node)
+
+    async def topology(self) -> Document | None:
+        """Return the node's GPUTopology, None if it does not exist."""
+        return await self._api.find(TopologyDocument, self._node)
+
+    async def create_topology(self, metadata: Document, spec: Document) -> Document:
+        """Create the node's GPUTopology and return it."""
+        return await self._api.create(TopologyDocument, {"metadata": metadata, "spec": spec})
+
+    async def patch_topology(self, body: Document) -> Document:
+        """Change spec or metadata of the node's GPUTopology and return it."""
+        return await self._api.patch(TopologyDocument, self._node, body)
+
+    async def patch_topology_status(self, status: Document, version: str | None = None) -> Document:
+        """Change the status of the node's GPUTopology and return it.
+
+        Raises:
+            ConflictError: if ``version`` is given and is not the object's resource version.
+        """
+        body: dict[str, Any] = {"status": status}
+        if version is not None:
+            body["metadata"] = {"resourceVersion": version}
+        return await self._api.patch(TopologyStatusDocument, self._node, body)
+
+    async def create_event(self, event: Document) -> None:
+        """Create an Event."""
+        await self._api.create(EventDocument, event)
+
+
+def _unparsed(document: Document) -> Document:
+    return document

@@ -1,0 +1,96 @@
+"""The Node object and the ResourceSlices of this node.
+
+The Node owns the GPUTopology. Both show whether another device plugin or driver allocates the GPUs.
+"""
+
+import asyncio
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+from gputopo_deviceplugin.admit.competition import competitor_of
+from gputopo_deviceplugin.node_api import FIRST_DELAY_SECONDS, NodeApi
+from gputopo_deviceplugin.settings import AgentSettings
+from gputopo_kube.client import Document, Listing, WatchEvent
+from gputopo_kube.reflector import ListWatchTiming, Reflector
+
+_NOT_SERVED = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN})
+"""Clusters before 1.34 do not serve ResourceSlices; an older ClusterRole does not permit them."""
+
+
+class NodeWatch:
+    """The last known state of these objects.
+
+    Attributes:
+        document: the Node object, empty before it was read for the first time.
+        competitor: the other allocator of this node's GPUs, None if there is none.
+    """
+
+    def __init__(
+        self, api: NodeApi, settings: AgentSettings, on_change: Callable[[], None]
+    ) -> None:
+        """Call ``on_change`` if the Node was replaced or the competitor changed."""
+        self._settings = settings
+        self._on_change = on_change
+        self._slices: dict[str, Document] = {}
+        timing = ListWatchTiming(
+            2 * settings.resync_seconds, first_delay_seconds=FIRST_DELAY_SECONDS
+        )
+        self.node_reflector = Reflector(
+            "nodes",
+            api.nodes,
+            timing=timing,
+            on_list=self._list_nodes,
+            on_event=lambda event: self._set_node(event.item),
+        )
+        self.slice_reflector = Reflector(
+            "resourceslices",
+            api.slices,
+            timing=timing,
+            on_list=self._list_slices,
+            on_event=self._change_slice,
+            unsupported=_NOT_SERVED,
+        )
+        self.document: Document = {}
+        self.competitor: str | None = None
+
+    async def wait_read(self) -> None:
+        """Wait until both kinds were listed once, or their first list failed."""
+        await asyncio.gather(self.node_reflector.tried.wait(), self.slice_reflector.tried.wait())
+
+    def _list_nodes(self, listing: Listing[Document]) -> None:
+        self._set_node(listing.items[0] if listing.items else self.document)
+
+    def _set_node(self, document: Document) -> None:
+        replaced = _uid(document) != _uid(self.document)
+        self.document = document
+        self._update(replaced=replaced)
+
+    def _list_slices(self, listing: Listing[Document]) -> None:
+        self._slices = {each["metadata"]["name"]: each for each in listing.items}
+        self._update()
+
+    def _change_slice(self, event: WatchEvent[Document]) -> None:
+        name = event.item["metadata"]["name"]
+        if event.deleted:
+            self._slices.pop(name, None)
+        else:
+            self._slices[name] = event.item
+        self._update()
+
+    def _update(self, *, replaced: bool = False) -> None:
+        found = competitor_of(
+            self.document,
+            self._slices.values(),
+            node=self._settings.node,
+            resources=self._settings.competitors,
+            own_resource=self._settings.resource,
+            drivers=self._settings.drivers,
+        )
+        if replaced or found != self.competitor:
+            self.competitor = found
+            self._on_change()
+
+
+def _uid(document: Document) -> Any:  # noqa: ANN401
+    return (document.get("metadata") or {}).get("uid")
