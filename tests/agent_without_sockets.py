@@ -7,10 +7,10 @@ what the component tests drive instead: registration, NVML, publishing.
 import asyncio
 import copy
 import json
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import grpc
 import grpc.aio
@@ -19,21 +19,24 @@ from device_manager import DeviceManager
 from gputopo.api.names import RESOURCE
 from gputopo.topology.model import GpuUuid, NodeTopology
 from gputopo_deviceplugin.admit.admission import Admission
-from gputopo_deviceplugin.admit.identify import AdmissionRejection, ContainerAllocation, ListedPod
 from gputopo_deviceplugin.admit.service import GpuDevicePlugin
 from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.admit.verify import grant_of
-from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesClient
+from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_deviceplugin.events import EventRecorder
+from gputopo_deviceplugin.gpus.hardware import NodeHardware
+from gputopo_deviceplugin.kubelet.pod_resources import ListedPod, PodResourcesClient
+from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 from gputopo_deviceplugin.node_pods import NodePods
-from gputopo_deviceplugin.report.differences import AllocationDifference
 from gputopo_deviceplugin.report.observer import AllocationObserver
-from gputopo_deviceplugin.state import GpuState, NodeHardware
+from gputopo_deviceplugin.state import GpuState
 from gputopo_deviceplugin.statefile import StateFile
 from gputopo_kube.client import Listing, WatchEvent
 from gputopo_kube.errors import ApiError
 from gputopo_kube.pods import PodKey, PodView, parse_pod
 
+Value = TypeVar("Value")
 Document = dict[str, Any]
 NODE = "n1"
 _WATCH_SECONDS = 0.2
@@ -155,10 +158,11 @@ class MemoryFile(StateFile):
         super().__init__(Path("/nowhere"))
         self._text = "null"
 
-    def read(self) -> Any:
-        return json.loads(self._text)
+    def load(self, parse: Callable[[Any], Value]) -> Value | None:
+        document = json.loads(self._text)
+        return None if document is None else parse(document)
 
-    def write(self, document: Any) -> None:
+    def save(self, document: Any) -> None:
         self._text = json.dumps(document)
 
 
@@ -166,14 +170,37 @@ def _fail(what: str, error: Exception) -> NoReturn:
     raise AssertionError(what) from error
 
 
-class AgentInProcess:
-    """One run of the agent.
+class RecordedEvents(EventRecorder):
+    """The events of one run of the agent.
 
     Attributes:
-        refusals: what was refused.
-        grants: what was granted.
-        told: UIDs of the pods of which a difference was told.
+        rejections: the reasons.
+        allocations: pods and the GPUs that one of their containers got, in rank order.
+        differing: UIDs of the pods for which a difference was recorded.
     """
+
+    def __init__(self) -> None:
+        self.rejections: list[str] = []
+        self.allocations: list[tuple[PodView, Sequence[GpuUuid]]] = []
+        self.differing: set[str] = set()
+
+    def record_allocation(
+        self,
+        pod: PodView,
+        container: str,  # noqa: ARG002
+        gpus: Sequence[GpuUuid],
+    ) -> None:
+        self.allocations.append((pod, gpus))
+
+    def record_rejection(self, pod: PodView | None, reason: str) -> None:  # noqa: ARG002
+        self.rejections.append(reason)
+
+    def record_difference(self, pod: PodView, message: str) -> None:  # noqa: ARG002
+        self.differing.add(pod.uid)
+
+
+class AgentInProcess:
+    """One run of the agent."""
 
     def __init__(
         self,
@@ -185,12 +212,11 @@ class AgentInProcess:
     ) -> None:
         """Read the books of ``manager``, or those that ``lister`` brings."""
         processes = processes or Processes()
-        self.refusals: list[AdmissionRejection] = []
-        self.grants: list[ContainerAllocation] = []
-        self.told: set[str] = set()
+        self.recorder = RecordedEvents()
         self.pods = NodePods(server, silence_seconds=60.0)
         self.current = GpuState()
-        self.current.set(
+        self.kubelet = KubeletState(ChangeSignal())
+        self.current.set_hardware(
             NodeHardware(topology, dict.fromkeys(gpu.uuid for gpu in topology.gpus), None)
         )
         self._manager = manager
@@ -200,24 +226,23 @@ class AgentInProcess:
             tracker=self.tracker,
             lister=lister or self,
             current=self.current,
+            kubelet=self.kubelet,
             grant=lambda found, gpus: grant_of(found, gpus, ["nvidiactl"]),
             timeout_seconds=1.5,
-            on_refusal=self.refusals.append,
-            on_grant=self.grants.append,
+            recorder=self.recorder,
         )
         self.observer = AllocationObserver(
             self.admission,
             self.tracker,
+            self.kubelet,
             node=NODE,
             timeout_seconds=1.5,
-            on_difference=self._tell,
+            recorder=self.recorder,
         )
-        self.servicer = GpuDevicePlugin(
-            self.current, self.admission, Path("/dev"), on_watch=lambda: None
-        )
+        self.servicer = GpuDevicePlugin(self.current, self.kubelet, self.admission, Path("/dev"))
         self._following: asyncio.Task[None] | None = None
 
-    async def list(self, timeout_seconds: float) -> list[ListedPod]:  # noqa: ARG002
+    async def list_pods(self, timeout_seconds: float) -> list[ListedPod]:  # noqa: ARG002
         """Return kubelet's books, as the socket shows them."""
         assert not self._manager.books.allocating
         return [
@@ -227,9 +252,6 @@ class AgentInProcess:
             )
             for key, records in self._manager.listed().items()
         ]
-
-    def _tell(self, difference: AllocationDifference) -> None:
-        self.told.add(difference.uid)
 
     async def start(self) -> None:
         """Follow the API server."""

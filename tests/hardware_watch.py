@@ -3,12 +3,15 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from gputopo_deviceplugin.gpus.hardware import NodeHardware
+from gputopo_deviceplugin.gpus.nvml import NvmlError
 from gputopo_deviceplugin.gpus.session import NvmlSession
 from gputopo_deviceplugin.gpus.watch import HardwareWatch
-from gputopo_deviceplugin.gpus.xid_store import XidMarkStore
+from gputopo_deviceplugin.gpus.xid_mark_store import XidMarkStore
 from gputopo_deviceplugin.settings import AgentSettings
-from gputopo_deviceplugin.state import GpuState, NodeHardware
+from gputopo_deviceplugin.state import GpuState
 from gputopo_deviceplugin.statefile import StateFile
+from gputopo_kube.probes import Pulse
 
 
 @dataclass(slots=True)
@@ -24,6 +27,13 @@ class Clocks:
         self.wall_seconds += seconds
 
 
+class NodeWithoutAnnotations:
+    """A Node object without annotations."""
+
+    def annotation(self, name: str) -> str | None:  # noqa: ARG002
+        return None
+
+
 @dataclass(slots=True)
 class Watched:
     """One agent's view of the GPUs."""
@@ -34,7 +44,12 @@ class Watched:
 
     def look(self) -> NodeHardware:
         """Read NVML once and return what is published."""
-        hardware = self.watch._hardware(self.session.look(self.watch._known))
+        try:
+            topology, snapshot = self.session.read_topology(self.watch._known)
+        except NvmlError as error:
+            hardware = self.watch._unavailable(str(error))
+        else:
+            hardware = self.watch._evaluate(topology, snapshot)
         self.watch._set(hardware)
         return hardware
 
@@ -52,7 +67,5 @@ def watched(
         monotonic=lambda: clocks.monotonic_seconds,
         wall=lambda: clocks.wall_seconds,
     )
-    watch = HardwareWatch(
-        GpuState(), session, marks, settings, reset_at=lambda: None, on_hang=lambda _: None
-    )
+    watch = HardwareWatch(GpuState(), session, marks, settings, NodeWithoutAnnotations(), Pulse())
     return Watched(session, watch, marks)

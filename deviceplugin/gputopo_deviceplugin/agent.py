@@ -2,42 +2,39 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
-from gputopo.api.names import GPUS_RESET_ANNOTATION
-from gputopo.runtime.log import fields
 from gputopo.topology.model import Gpu, GpuUuid
 from gputopo_deviceplugin.admit.admission import Admission
 from gputopo_deviceplugin.admit.cgroups import Cgroups
-from gputopo_deviceplugin.admit.identify import AdmissionRejection, ContainerAllocation
+from gputopo_deviceplugin.admit.identify import ContainerAllocation
 from gputopo_deviceplugin.admit.offering import DeviceOffer
 from gputopo_deviceplugin.admit.service import GpuDevicePlugin
 from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.admit.verify import CONTROL_DEVICES, Grant, grant_of
+from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.contact import Contact
+from gputopo_deviceplugin.events import EventRecorder
 from gputopo_deviceplugin.gpus.health import Health
-from gputopo_deviceplugin.gpus.numa import numa_nodes
+from gputopo_deviceplugin.gpus.numa import read_numa_nodes
 from gputopo_deviceplugin.gpus.session import NvmlSession
 from gputopo_deviceplugin.gpus.watch import HardwareWatch
-from gputopo_deviceplugin.gpus.xid_store import XidMarkStore
+from gputopo_deviceplugin.gpus.xid_mark_store import XidMarkStore
 from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesClient
 from gputopo_deviceplugin.kubelet.registration import Registrar
+from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.node_api import NodeApi
 from gputopo_deviceplugin.node_pods import NodePods
 from gputopo_deviceplugin.node_watch import NodeWatch
-from gputopo_deviceplugin.report import events
-from gputopo_deviceplugin.report.differences import AllocationDifference
 from gputopo_deviceplugin.report.observer import AllocationObserver
-from gputopo_deviceplugin.report.publisher import now
 from gputopo_deviceplugin.report.reporter import Sources, StatusReporter
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_deviceplugin.state import GpuState
 from gputopo_deviceplugin.statefile import StateFile
-from gputopo_kube.client import AsyncClient, Document
-from gputopo_kube.errors import ApiError
+from gputopo_kube.client import AsyncClient
 from gputopo_kube.probes import Pulse
 
 _BEAT_SECONDS: Final = 1.0
@@ -56,7 +53,8 @@ class Agent:
         self._metrics = metrics
         self._pulse = pulse
         self._current = GpuState()
-        self._background: set[asyncio.Task[None]] = set()
+        self._changes = ChangeSignal()
+        self._kubelet = KubeletState(self._changes)
         self._contact = Contact(self._contact_changed)
         self._api = NodeApi(
             client,
@@ -64,6 +62,7 @@ class Agent:
             resource=settings.resource,
             on_response=self._contact.heard,
         )
+        self._recorder = EventRecorder(self._api, settings.node, metrics, self._changes)
         self._node = NodeWatch(self._api, settings, self._offer_changed)
         self._pods = NodePods(
             self._api.pods,
@@ -73,36 +72,38 @@ class Agent:
             on_end=self._wake_reporter,
         )
         usage = StateFile(settings.state_dir / "usage.json")
-        tracker = UsageTracker(self._pods, Cgroups(settings.cgroup_dir), usage, self._failed)
+        tracker = UsageTracker(
+            self._pods, Cgroups(settings.cgroup_dir), usage, metrics.record_failure
+        )
         self._lister = PodResourcesClient(settings.pod_resources_socket, settings.resource)
         self._admission = Admission(
             node=settings.node,
             tracker=tracker,
             lister=self._lister,
             current=self._current,
+            kubelet=self._kubelet,
             grant=partial(_grant, settings),
             timeout_seconds=settings.admission_timeout_seconds,
-            on_refusal=self._refused,
-            on_grant=self._granted,
+            recorder=self._recorder,
         )
         self._registrar = Registrar(
-            GpuDevicePlugin(
-                self._current, self._admission, settings.device_dir, on_watch=self._wake_reporter
-            ),
+            GpuDevicePlugin(self._current, self._kubelet, self._admission, settings.device_dir),
+            self._current,
+            self._kubelet,
             plugin_dir=settings.plugin_dir,
             resource=settings.resource,
-            on_registration=self._registered,
         )
         self._observer = AllocationObserver(
             self._admission,
             tracker,
+            self._kubelet,
             node=settings.node,
             timeout_seconds=settings.api_timeout_seconds,
-            on_difference=self._differs,
+            recorder=self._recorder,
         )
         self._offering = DeviceOffer(
             self._current,
-            self._registrar,
+            self._kubelet,
             self._admission,
             self._observer,
             self._contact,
@@ -110,14 +111,14 @@ class Agent:
         )
         sources = Sources(
             self._current,
-            self._registrar,
+            self._kubelet,
             self._observer,
             self._offering,
             self._contact,
             self._node,
             self._pods,
         )
-        self._reporter = StatusReporter(settings, sources, self._api, metrics, pulse)
+        self._reporter = StatusReporter(settings, sources, self._api, metrics, pulse, self._changes)
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -152,14 +153,14 @@ class Agent:
             self._current,
             # Sysfs is read once: on virtual machines with a balloon the memory goes up and down,
             # and each change of the spec would be a new generation of the topology.
-            NvmlSession(settings.library_dir, numa_nodes(settings.system_dir)),
+            NvmlSession(settings.library_dir, read_numa_nodes(settings.system_dir)),
             XidMarkStore(
                 StateFile(settings.state_dir / "xids.json"),
                 quiet_seconds=settings.xid_quiet_seconds,
             ),
             settings,
-            reset_at=lambda: _annotation(self._node.document, GPUS_RESET_ANNOTATION),
-            on_hang=self._pulse.report_hang,
+            self._node,
+            self._pulse,
         )
 
     async def _beat(self) -> None:
@@ -172,16 +173,12 @@ class Agent:
         while True:
             hardware = self._current.hardware
             if hardware is not None:
-                self._tell_health(before, hardware.health)
+                self._record_health(before, hardware.health)
                 before = hardware.health
                 self._wake_reporter()
+            changes = self._current.changes
             while self._current.hardware is hardware:
-                await self._current.change()
-
-    def _registered(self) -> None:
-        self._admission.forget_in_flight()
-        self._observer.kubelet_started()
-        self._wake_reporter()
+                await changes.wait_after(changes.count)
 
     def _contact_changed(self) -> None:
         if not self._contact.connected:
@@ -193,50 +190,12 @@ class Agent:
         self._wake_reporter()
 
     def _wake_reporter(self) -> None:
-        self._reporter.wake.set()
+        self._changes.notify()
 
-    def _failed(self, what: str, error: Exception) -> None:
-        self._reporter.failed(what, error)
-
-    def _granted(self, found: ContainerAllocation) -> None:
-        gpus = ",".join(found.gpus)
-        _log.info("granted %s", fields(pod=found.pod.key, container=found.container, gpus=gpus))
-        self._metrics.count_allocation(granted=True)
-        self._wake_reporter()
-
-    def _refused(self, refusal: AdmissionRejection) -> None:
-        _log.warning("refused %s", fields(reason=refusal.reason))
-        self._metrics.count_allocation(granted=False)
-        if refusal.pod is not None:
-            event = events.refused(refusal.pod, self._settings.node, refusal.reason, now())
-            self._in_background(self._record(event))
-
-    def _differs(self, difference: AllocationDifference) -> None:
-        _log.error("GPUs differ %s", fields(reason=difference.message))
-        event = events.differs(difference.pod, self._settings.node, difference.message, now())
-        self._in_background(self._record(event))
-
-    def _tell_health(self, before: Health, after: Health) -> None:
+    def _record_health(self, before: Health, after: Health) -> None:
         for gpu, fault in after.items():
             if before.get(gpu) != fault and self._node.document:
-                event = events.health_changed(self._node.document, gpu, fault, now())
-                self._in_background(self._record(event))
-
-    async def _record(self, event: Document) -> None:
-        try:
-            await self._api.create_event(event)
-        except ApiError as error:
-            self._reporter.failed("event", error)
-
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
-
-
-def _annotation(node: Document, name: str) -> str | None:
-    annotations = (node.get("metadata") or {}).get("annotations") or {}
-    return annotations.get(name)
+                self._recorder.record_health(self._node.document, gpu, fault)
 
 
 def _grant(

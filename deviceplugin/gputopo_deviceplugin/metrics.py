@@ -1,88 +1,86 @@
-"""What Prometheus is told."""
+"""The agent's Prometheus metrics."""
 
+import logging
 from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Info
 
-from gputopo_deviceplugin.report.status import Serving
-from gputopo_deviceplugin.state import NodeHardware
+from gputopo.runtime.log import fields
+from gputopo_deviceplugin.gpus.health import Health
+
+_log = logging.getLogger(__name__)
 
 
 class AgentMetrics:
-    """The agent's metrics, in a registry of their own."""
+    """The metrics, in a registry of their own."""
 
     def __init__(self) -> None:
-        """Start all at zero."""
-        self.registry = CollectorRegistry()
-        self._gpus = Gauge(
-            "gputopo_agent_gpus", "GPUs of this node", ["state"], registry=self.registry
-        )
-        self._ready = Gauge(
-            "gputopo_agent_serving", "1 while kubelet is served", registry=self.registry
+        """Start with all at zero."""
+        registry = self.registry = CollectorRegistry()
+        self._gpus = Gauge("gputopo_agent_gpus", "GPUs of this node", ["state"], registry=registry)
+        self._serving = Gauge(
+            "gputopo_agent_serving", "1 while kubelet is served", registry=registry
         )
         self._connected = Gauge(
             "gputopo_agent_api_server_connected",
-            "1 while the API server answers and this node's pods are known",
-            registry=self.registry,
+            "1 while the API server responds and this node's pods are known",
+            registry=registry,
         )
         self._differing = Gauge(
             "gputopo_agent_differing_containers",
-            "Containers that have other GPUs by kubelet's books than they were given",
-            registry=self.registry,
+            "Containers that have other GPUs by kubelet's pod-resources list than intended",
+            registry=registry,
         )
         self._deleted = Gauge(
             "gputopo_agent_gpus_of_deleted_pods",
             "GPUs that processes of deleted or ended pods still use",
-            registry=self.registry,
+            registry=registry,
         )
         self._tracking = Gauge(
             "gputopo_agent_process_tracking",
-            "1 while the processes of pods can be seen in kubelet's cgroups",
-            registry=self.registry,
+            "1 while the processes of pods are visible in kubelet's cgroups",
+            registry=registry,
         )
         self._allocations = Counter(
             "gputopo_agent_allocations",
-            "Containers that asked for GPUs",
+            "Containers that requested GPUs",
             ["result"],
-            registry=self.registry,
+            registry=registry,
         )
         self._failures = Counter(
             "gputopo_agent_failures",
-            "Readings and writes that failed and are tried again",
+            "Reads and writes that failed and are repeated",
             ["of"],
-            registry=self.registry,
+            registry=registry,
         )
-        build = Info("gputopo_build", "Version of gputopo.", registry=self.registry)
+        build = Info("gputopo_build", "Version of gputopo.", registry=registry)
         build.info({"version": version("gputopo"), "component": "deviceplugin"})
         for state in ("healthy", "unhealthy"):
             self._gpus.labels(state)
         for result in ("granted", "refused"):
             self._allocations.labels(result)
 
-    def show(
-        self,
-        hardware: NodeHardware,
-        serving: Serving,
-        *,
-        differing: int,
-        deleted: int,
-        processes_seen: bool,
-        connected: bool,
-    ) -> None:
-        """Take over the state as it is now."""
-        healthy = sum(fault is None for fault in hardware.health.values())
+    def set_gpus(self, health: Health) -> None:
+        """Count the healthy and the unhealthy GPUs."""
+        healthy = sum(fault is None for fault in health.values())
         self._gpus.labels("healthy").set(healthy)
-        self._gpus.labels("unhealthy").set(len(hardware.health) - healthy)
-        self._ready.set(serving.ready)
+        self._gpus.labels("unhealthy").set(len(health) - healthy)
+
+    def set_state(
+        self, *, serving: bool, connected: bool, differing: int, deleted: int, processes_seen: bool
+    ) -> None:
+        """Set the gauges of the agent's state."""
+        self._serving.set(serving)
         self._connected.set(connected)
         self._differing.set(differing)
         self._deleted.set(deleted)
         self._tracking.set(processes_seen)
 
     def count_allocation(self, *, granted: bool) -> None:
-        """Count a container that got its GPUs, or was refused."""
+        """Count a container that got its GPUs, or was rejected."""
         self._allocations.labels("granted" if granted else "refused").inc()
 
-    def count_failure(self, of: str) -> None:
-        """Count something that failed and is tried again."""
-        self._failures.labels(of).inc()
+    def record_failure(self, operation: str, error: Exception) -> None:
+        """Log and count a read or write that failed and is repeated."""
+        _log.warning("%s failed, trying again %s", operation, fields(reason=error))
+        self._failures.labels(operation).inc()

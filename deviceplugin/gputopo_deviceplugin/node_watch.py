@@ -54,6 +54,11 @@ class NodeWatch:
         self.document: Document = {}
         self.competitor: str | None = None
 
+    def annotation(self, name: str) -> str | None:
+        """Return the value of an annotation of the Node, None where it does not have it."""
+        annotations = (self.document.get("metadata") or {}).get("annotations") or {}
+        return annotations.get(name)
+
     async def wait_read(self) -> None:
         """Wait until both kinds were listed once, or their first list failed."""
         await asyncio.gather(self.node_reflector.tried.wait(), self.slice_reflector.tried.wait())

@@ -1,4 +1,4 @@
-"""What the node agent can be told, from flags and environment; flags win."""
+"""The agent's settings, from flags and environment variables; flags win."""
 
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -10,7 +10,7 @@ from gputopo.runtime.settings import Port, ProgramSettings, Seconds
 
 
 class AgentSettings(ProgramSettings):
-    """Every setting with its default; ``node`` alone has none. Port 0 takes any free port."""
+    """All settings. Only ``node`` has no default. Port 0 takes any free port."""
 
     program: ClassVar = "gputopo-deviceplugin"
     purpose: ClassVar = "Publishes this node's GPU topology and serves its GPUs to kubelet."
@@ -22,24 +22,24 @@ class AgentSettings(ProgramSettings):
     competing_resources: Annotated[
         str,
         Field(
-            description="resources of other plugins for the same GPUs, with commas between; "
-            "a trailing * stands for any rest of the name"
+            description="resources of other plugins for the same GPUs, separated by commas; "
+            "a trailing * matches any rest of the name"
         ),
     ] = "nvidia.com/gpu,nvidia.com/gpu.shared,nvidia.com/mig-*,nvidia.com/pgpu"
     competing_drivers: Annotated[
         str,
-        Field(description="DRA drivers that allocate the same GPUs, with commas between"),
+        Field(description="DRA drivers that allocate the same GPUs, separated by commas"),
     ] = "gpu.nvidia.com"
     library_dir: Annotated[Path, Field(description="folder of the driver's libnvidia-ml.so.1")] = (
         Path("/usr/lib/x86_64-linux-gnu")
     )
     device_dir: Annotated[
         Path,
-        Field(description="the host's folder of nvidia0, nvidiactl, ..., as containers get it"),
+        Field(description="folder of nvidia0, nvidiactl, ... on the host, as containers get it"),
     ] = Path("/dev")
     device_mount: Annotated[
         Path | None,
-        Field(description="where this container sees device_dir; the same path when left out"),
+        Field(description="device_dir as this container sees it; the same path by default"),
     ] = None
     device_injection: Annotated[
         Literal["DeviceNodes", "CDI"],
@@ -52,12 +52,12 @@ class AgentSettings(ProgramSettings):
             description="vendor/class of the node's CDI specs, whose devices are named by UUID",
         ),
     ] = "nvidia.com/gpu"
-    system_dir: Annotated[Path, Field(description="where sysfs is mounted")] = Path("/sys")
+    system_dir: Annotated[Path, Field(description="mount point of sysfs")] = Path("/sys")
     cgroup_dir: Annotated[
-        Path, Field(description="where this container sees the host's /sys/fs/cgroup")
+        Path, Field(description="the host's /sys/fs/cgroup as this container sees it")
     ] = Path("/sys/fs/cgroup")
     state_dir: Annotated[
-        Path, Field(description="folder of what survives a restart of the agent, on a tmpfs")
+        Path, Field(description="folder on a tmpfs for state that survives a restart of the agent")
     ] = Path("/run/gputopo")
     plugin_dir: Annotated[Path, Field(description="kubelet's folder of device-plugin sockets")] = (
         Path("/var/lib/kubelet/device-plugins")
@@ -66,43 +66,41 @@ class AgentSettings(ProgramSettings):
         Path("/var/lib/kubelet/pod-resources/kubelet.sock")
     )
     probes_host: Annotated[str, Field(description="address of livez, readyz and metrics")] = (
-        "0.0.0.0"  # noqa: S104 - kubelet and Prometheus come from outside the Pod
+        "0.0.0.0"  # noqa: S104 - kubelet and Prometheus connect from outside the Pod
     )
     probes_port: Annotated[Port, Field(description="port of livez, readyz and metrics")] = 8890
-    health_seconds: Annotated[Seconds, Field(description="pause between two readings of NVML")] = (
-        5.0
-    )
+    health_seconds: Annotated[Seconds, Field(description="time between two reads of NVML")] = 5.0
     retry_seconds: Annotated[
-        Seconds, Field(description="pause before NVML is tried again on a node without it")
+        Seconds, Field(description="time before NVML is tried again on a node without it")
     ] = 30.0
     xid_quiet_seconds: Annotated[
         Seconds,
-        Field(description="a GPU is healthy again so long after its last critical XID"),
+        Field(description="time from the last critical XID until a GPU is healthy again"),
     ] = 300.0
     nvml_timeout_seconds: Annotated[
         Seconds,
-        Field(description="longest wait for NVML once it is open; then all GPUs are unhealthy"),
+        Field(description="time limit for a call of NVML; after it all GPUs are unhealthy"),
     ] = 5.0
     nvml_open_timeout_seconds: Annotated[
         Seconds,
-        Field(description="longest wait for opening NVML and for the first reading of all GPUs"),
+        Field(description="time limit for opening NVML and for the first read of all GPUs"),
     ] = 60.0
     observe_seconds: Annotated[
-        Seconds, Field(description="pause between two looks at kubelet's books")
+        Seconds, Field(description="time between two reads of kubelet's pod-resources list")
     ] = 5.0
     resync_seconds: Annotated[
-        Seconds, Field(description="pause between two looks at the Node and the GPUTopology")
+        Seconds, Field(description="time between two reads of the Node and the GPUTopology")
     ] = 30.0
     drain_seconds: Annotated[
         Seconds,
-        Field(description="when told to end, serve so long the pods that are on their way"),
+        Field(description="time for which the agent serves pods in flight after SIGTERM"),
     ] = 2.0
     api_timeout_seconds: Annotated[
-        Seconds, Field(description="longest wait for the API server outside of admission")
+        Seconds, Field(description="time limit for the API server outside of admission")
     ] = 10.0
     admission_timeout_seconds: Annotated[
         Seconds,
-        Field(description="longest wait for the API server while kubelet waits for an answer"),
+        Field(description="time limit for the API server while kubelet waits for a response"),
     ] = 1.5
 
     @property
@@ -112,14 +110,14 @@ class AgentSettings(ProgramSettings):
 
     @property
     def competitors(self) -> frozenset[str]:
-        """Resources of other plugins for the same GPUs; a trailing ``*`` stands for any rest."""
-        return _names(self.competing_resources)
+        """Resources of other plugins for the same GPUs; a trailing ``*`` matches any rest."""
+        return _split(self.competing_resources)
 
     @property
     def drivers(self) -> frozenset[str]:
         """DRA drivers that allocate the same GPUs."""
-        return _names(self.competing_drivers)
+        return _split(self.competing_drivers)
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(filter(None, (name.strip() for name in text.split(","))))
+def _split(names: str) -> frozenset[str]:
+    return frozenset(filter(None, (name.strip() for name in names.split(","))))

@@ -1,64 +1,55 @@
-"""What the agent knows of its node's GPUs, and who wants to be told of changes."""
+"""The state of this node's GPUs, from which kubelet and the API server are informed.
 
-import asyncio
-from dataclasses import dataclass
+``gpus`` writes the hardware, ``admit.offer`` what kubelet may use of it.
+"""
 
-from gputopo.topology.model import Gpu, GpuUuid, NodeTopology
-from gputopo_deviceplugin.admit.offer import Withheld, offered
+from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.health import Health
 
 
-@dataclass(frozen=True, slots=True)
-class NodeHardware:
-    """The node's GPUs and their health.
+class GpuState:
+    """The hardware, and the GPUs that are offered to kubelet.
 
     Attributes:
-        topology: None where the node never had GPUs that the agent knows of.
-        fault: why NVML as a whole does not answer, None where it does.
+        changes: signals each change.
+        hardware: None until the GPUs were read for the first time.
+        unregistered_reason: why the agent must not register with kubelet, None where it may.
     """
 
-    topology: NodeTopology | None
-    health: Health
-    fault: str | None
-
-    @property
-    def gpus(self) -> dict[GpuUuid, Gpu]:
-        """The GPUs by UUID."""
-        return {gpu.uuid: gpu for gpu in self.topology.gpus} if self.topology else {}
-
-
-class GpuState:
-    """The hardware as it is now; waiters wake at every change."""
-
     def __init__(self) -> None:
-        """Know nothing yet."""
+        """Start without any knowledge of the GPUs."""
+        self.changes = ChangeSignal()
         self.hardware: NodeHardware | None = None
-        self._withheld: Withheld | None = None
+        self.unregistered_reason: str | None = "the GPUs of this node were not read yet"
+        self._withheld_reason: str | None = None
         self._assigned: frozenset[GpuUuid] = frozenset()
-        self._changed = asyncio.Event()
 
     @property
     def offered(self) -> Health:
-        """The health of every GPU as reported to kubelet."""
-        health = self.hardware.health if self.hardware else {}
-        return offered(health, self._withheld, self._assigned)
+        """The health of every GPU as reported to kubelet.
 
-    def set(self, hardware: NodeHardware) -> None:
-        """Replace what is known; waiters wake if it differs."""
+        Kubelet has no other way to keep new pods out. GPUs that a container has stay as healthy
+        as their hardware: after its own restart kubelet rejects a running pod where one of the
+        pod's devices is unhealthy.
+        """
+        health = self.hardware.health if self.hardware else {}
+        if self._withheld_reason is None:
+            return health
+        return {
+            gpu: self._withheld_reason if fault is None and gpu not in self._assigned else fault
+            for gpu, fault in health.items()
+        }
+
+    def set_hardware(self, hardware: NodeHardware) -> None:
+        """Replace the hardware."""
         if hardware != self.hardware:
             self.hardware = hardware
-            self._wake()
+            self.changes.notify()
 
-    def withhold(self, withheld: Withheld | None, assigned: frozenset[GpuUuid]) -> None:
-        """Offer no GPU but those ``assigned`` to a container; all of them where None."""
-        if (withheld, assigned) != (self._withheld, self._assigned):
-            self._withheld, self._assigned = withheld, assigned
-            self._wake()
-
-    async def change(self) -> None:
-        """Return at the next change."""
-        await self._changed.wait()
-
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+    def withhold(self, reason: str | None, assigned: frozenset[GpuUuid]) -> None:
+        """Offer only the GPUs ``assigned`` to a container, for this reason; None offers all."""
+        if (reason, assigned) != (self._withheld_reason, self._assigned):
+            self._withheld_reason, self._assigned = reason, assigned
+            self.changes.notify()

@@ -1,51 +1,57 @@
 """JSON files that survive a restart of the agent and not a reboot of the node.
 
-They lie in a folder of the host's ``/run``, which is a tmpfs. They hold what a new agent can learn
-from nowhere else: which pods were given which GPUs, and which GPUs reported a fatal XID.
+They are in a folder of the host's ``/run``, which is a tmpfs. They contain what a new agent cannot
+get elsewhere: which GPUs each pod was given, which GPUs reported a fatal XID, and the topology.
 """
 
 import json
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gputopo.runtime.log import fields
 
 _log = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
 
 
 class StateFile:
     """One JSON document, replaced as a whole."""
 
     def __init__(self, path: Path) -> None:
-        """Keep the document at ``path``; its folder is created when it is missing."""
+        """Use the file at ``path``; its folder is created when it is missing."""
         self._path = path
         self._written: str | None = None
 
-    def read(self) -> Any:  # noqa: ANN401 - any JSON value
-        """Return the document; None where there is none or it cannot be read."""
+    def load(self, parse: Callable[[Any], Value]) -> Value | None:
+        """Return the parsed document; None where there is none, or where it is not valid.
+
+        ``parse`` raises a ValueError (as pydantic does) for a document that is not valid.
+        """
         try:
-            return json.loads(self._path.read_text())
+            return parse(json.loads(self._path.read_text()))
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            _log.error("state file not read %s", fields(path=self._path, reason=error))
+            _log.error("state file ignored %s", fields(path=self._path, reason=error))
             return None
 
-    def write(self, document: Any) -> None:  # noqa: ANN401
-        """Replace the document atomically; do nothing where it is the one written last.
+    def save(self, document: Any) -> None:  # noqa: ANN401 - any JSON value
+        """Replace the document atomically; do nothing where it was written last.
 
         Raises:
-            OSError: where the file cannot be written; the document of before stays.
+            OSError: the file cannot be written; it keeps the previous document.
         """
         text = json.dumps(document, sort_keys=True)
         if text == self._written:
             return
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self._path.with_name(f".{self._path.name}.new")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        new = self._path.with_name(f".{self._path.name}.new")
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w") as file:
             file.write(text)
-        fresh.replace(self._path)
+        new.replace(self._path)
         self._written = text

@@ -8,11 +8,11 @@ from lightkube import AsyncClient, KubeConfig
 
 from apiserver import TOPOLOGIES, ApiServer
 from gputopo.api.names import RESOURCE
+from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.node_api import NodeApi
 from gputopo_deviceplugin.pods import PodsVersion
 from gputopo_deviceplugin.report.publisher import TopologyPublisher
 from gputopo_deviceplugin.report.status import Observed, Serving, observed_gpus
-from gputopo_deviceplugin.state import NodeHardware
 from gputopo_topologies.catalogue import named
 
 NODE = "withdrawn"

@@ -225,7 +225,7 @@ class LivesOfPods(RuleBasedStateMachine):
             or any(other.lost for other in self.live.values())
         )
         assert excused, reason
-        told = [refusal.reason for refusal in self.agent.refusals]
+        told = self.agent.recorder.rejections
         assert reason in told or reason.startswith("needed"), reason
         self._set_phase(pod, "Failed")
 
@@ -332,7 +332,7 @@ class LivesOfPods(RuleBasedStateMachine):
     def _restart_kubelet(self) -> None:
         """It keeps its records, and makes anew what they imply."""
         self.manager.restart()
-        self.agent.admission.forget_in_flight()
+        self.agent.kubelet.add_registration()
 
     @rule()
     def kubelet_loses_a_record(self) -> None:
@@ -351,7 +351,7 @@ class LivesOfPods(RuleBasedStateMachine):
         self.loop.run(self.agent.observer.look())
         lost = {pod.uid for pod in self.live.values() if pod.lost}
         found = {one.uid for one in self.agent.observer.differing}
-        assert found <= lost & self.agent.told
+        assert found <= lost & self.agent.recorder.differing
         assert found == lost or self.server.mute or self.server.down
         published = observed_gpus(HEALTHY, self.agent.tracker.users())
         users = {gpu.uuid: (gpu.pod, gpu.container) for gpu in published if gpu.pod}

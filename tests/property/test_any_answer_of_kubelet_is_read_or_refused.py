@@ -18,8 +18,12 @@ from effort import fuzzed, tried
 from gputopo.api.names import RESOURCE
 from gputopo.api.v1alpha1 import GPUTopologyStatus
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.admit.identify import AdmissionRejection, ListedPod, PreferenceRequest
-from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesClient, PodResourcesError
+from gputopo_deviceplugin.admit.identify import AdmissionRejection, PreferenceRequest
+from gputopo_deviceplugin.kubelet.pod_resources import (
+    ListedPod,
+    PodResourcesClient,
+    PodResourcesError,
+)
 from gputopo_deviceplugin.kubelet.podresources import api_pb2 as api
 from gputopo_deviceplugin.pods import PodsVersion
 from gputopo_deviceplugin.report.status import STOPPING, Observed, observed_gpus, status_of
@@ -98,7 +102,7 @@ class Node:
     async def read(self) -> list[ListedPod] | None:
         """Return the list, which says what the message does; None where it is refused shortly."""
         try:
-            listed = await self.lister.list(5.0)
+            listed = await self.lister.list_pods(5.0)
         except PodResourcesError as error:
             reason = str(error)
             assert (reason.isprintable(), len(reason) < 400) == (True, True), reason
@@ -175,11 +179,11 @@ def pods_named(*names: str, containers: tuple[str, ...] = ("main",), uuid: str =
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (b"\xff", "the answer is no message of its API"),
-        (pods_named("a")[:-1], "the answer is no message of its API"),
-        (pods_named("a", "../../nodes/n1"), "'../../nodes/n1' is no name of a pod"),
-        (pods_named("a", containers=("main", "main")), "container main is named twice"),
-        (pods_named("a", uuid="x" * 64), f"'{'x' * 64}' is no name of a device"),
+        (b"\xff", "the response is not a message of this API"),
+        (pods_named("a")[:-1], "the response is not a message of this API"),
+        (pods_named("a", "../../nodes/n1"), "pod name '../../nodes/n1' is not valid"),
+        (pods_named("a", containers=("main", "main")), "container main is listed twice"),
+        (pods_named("a", uuid="x" * 64), f"device name '{'x' * 64}' is not valid"),
     ],
 )
 def test_what_cannot_be_kubelets_books_is_refused_by_name(
@@ -187,7 +191,7 @@ def test_what_cannot_be_kubelets_books_is_refused_by_name(
 ) -> None:
     node.kubelet.answer = answer
     with pytest.raises(PodResourcesError) as refused:
-        node.loop.run(node.lister.list(5.0))
+        node.loop.run(node.lister.list_pods(5.0))
     assert str(refused.value) == f"kubelet's pod-resources list: {told}"
 
 
@@ -213,13 +217,13 @@ def test_what_is_no_grpc_is_refused_in_time_and_the_next_answer_is_read(answer: 
     async def meet() -> None:
         lister = PodResourcesClient(path, RESOURCE)
         with garbage(path, answer), pytest.raises(PodResourcesError):
-            await lister.list(0.5)
+            await lister.list_pods(0.5)
         path.unlink()
         with raw_kubelet(path):
             async with asyncio.timeout(10):
                 while True:
                     try:
-                        assert await lister.list(2.0) == []
+                        assert await lister.list_pods(2.0) == []
                         break
                     except PodResourcesError:
                         await asyncio.sleep(0.1)

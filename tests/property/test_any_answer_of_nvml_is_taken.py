@@ -143,5 +143,5 @@ def test_whatever_nvml_answers_there_is_a_topology_or_a_reason(
                 found, observed, serving, [], generation=1, before=GPUTopologyStatus(), now="now"
             )
             assert GPUTopologyStatus.model_validate(status.to_json()) == status
-            watch.session.listen()
+            watch.session.wait_for_xid()
         watch.session.close()

@@ -77,8 +77,8 @@ class Plugin(DevicePluginServicer):
         if next_one is not None:
             [chosen] = api.PreferredAllocationResponse.FromString(next_one).container_responses
             assert list(chosen.deviceIDs) == GIVEN["waits"]
-        for grant in self.agent.grants:
-            assert list(grant.gpus) == GIVEN[grant.pod.key.name] == GIVEN["waits"]
+        for pod, gpus in self.agent.recorder.allocations:
+            assert list(gpus) == GIVEN[pod.key.name] == GIVEN["waits"]
 
 
 def new_agent() -> AgentInProcess:

@@ -156,19 +156,19 @@ class Kubelet:
 
     async def ask(self, call: Awaitable[Any]) -> Any:
         """Return the answer, None for a refusal: that has a reason and is counted."""
-        self.agent.refusals.clear()
+        self.agent.recorder.rejections.clear()
         answer, told = await _outcome(call)
-        assert [refusal.reason for refusal in self.agent.refusals] == told
+        assert self.agent.recorder.rejections == told
         assert all(told)
         return answer
 
     def no_gpu_is_granted_twice(self) -> None:
         alive = {doc["metadata"]["uid"] for doc in self.server.pods.values()}
         holders: dict[str, str] = {}
-        for grant in self.agent.grants:
-            if grant.pod.uid in alive:
-                for gpu in grant.gpus:
-                    assert holders.setdefault(gpu, grant.pod.uid) == grant.pod.uid
+        for pod, gpus in self.agent.recorder.allocations:
+            if pod.uid in alive:
+                for gpu in gpus:
+                    assert holders.setdefault(gpu, pod.uid) == pod.uid
 
 
 async def _outcome(call: Awaitable[Any]) -> tuple[Any, list[str]]:

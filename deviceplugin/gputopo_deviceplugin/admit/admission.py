@@ -12,7 +12,6 @@ from gputopo.topology.model import Gpu, GpuUuid
 from gputopo_deviceplugin.admit.identify import (
     AdmissionRejection,
     ContainerAllocation,
-    ListedPod,
     PreferenceRequest,
     identify,
     unsettled,
@@ -24,7 +23,9 @@ from gputopo_deviceplugin.admit.verify import (
     preferred,
     verify,
 )
-from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesError
+from gputopo_deviceplugin.events import EventRecorder
+from gputopo_deviceplugin.kubelet.pod_resources import ListedPod, PodResourcesError
+from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.state import GpuState
 from gputopo_kube.pods import PodView
 
@@ -36,7 +37,7 @@ _RECORDING_SECONDS = 0.2
 class PodLister(Protocol):
     """Kubelet's books."""
 
-    async def list(self, timeout_seconds: float) -> list[ListedPod]:
+    async def list_pods(self, timeout_seconds: float) -> list[ListedPod]:
         """Return every pod that kubelet knows."""
         ...
 
@@ -51,10 +52,10 @@ class Admission:
         tracker: UsageTracker,
         lister: PodLister,
         current: GpuState,
+        kubelet: KubeletState,
         grant: Callable[[ContainerAllocation, Mapping[GpuUuid, Gpu]], Grant],
         timeout_seconds: float,
-        on_refusal: Callable[[AdmissionRejection], None],
-        on_grant: Callable[[ContainerAllocation], None],
+        recorder: EventRecorder,
     ) -> None:
         """Decide for ``node``; ``grant`` turns GPUs of the node into what a container gets."""
         self._node = node
@@ -62,13 +63,14 @@ class Admission:
         self._tracker = tracker
         self._lister = lister
         self._current = current
+        self._kubelet = kubelet
         self._grant_of = grant
         self._timeout_seconds = timeout_seconds
-        self._on_refusal = on_refusal
-        self._on_grant = on_grant
+        self._recorder = recorder
         self._lock = asyncio.Lock()
         self._expected: ContainerAllocation | AdmissionRejection | None = None
         self._refused: set[str] = set()
+        self._registration = 0
         self._busy_until = 0.0
 
     async def prefer(self, question: PreferenceRequest) -> tuple[GpuUuid, ...] | AdmissionRejection:
@@ -76,6 +78,7 @@ class Admission:
         async with self._lock:
             outcome = await self._identify(question)
             self._expected = outcome
+            self._registration = self._kubelet.registrations
             self._busy_until = _now() + _IN_FLIGHT_SECONDS
             answer = preferred(question, outcome)
             if isinstance(answer, AdmissionRejection):
@@ -88,6 +91,8 @@ class Admission:
         """Return what the container with these GPUs gets, or why it must not have them."""
         async with self._lock:
             expected, self._expected = self._expected, None
+            if self._registration != self._kubelet.registrations:
+                expected = None  # kubelet has restarted since its request
             deadline = _now() + self._timeout_seconds
             await self._refresh_others(gpus, expected, deadline)
             outcome = self._verify(gpus, expected)
@@ -96,7 +101,7 @@ class Admission:
                 self._refuse(outcome)
                 return outcome
             self._tracker.grant(outcome)
-            self._on_grant(outcome)
+            self._recorder.record_allocation(outcome.pod, outcome.container, outcome.gpus)
             hardware = self._current.hardware
             return self._grant_of(outcome, hardware.gpus if hardware else {})
 
@@ -110,7 +115,7 @@ class Admission:
             await asyncio.sleep(max(0.0, self._busy_until - _now()))
             async with self._lock:
                 if self._busy_until <= _now():
-                    listed = await self._lister.list(self._timeout_seconds)
+                    listed = await self._lister.list_pods(self._timeout_seconds)
                     self._keep(listed)
                     return listed
 
@@ -119,15 +124,11 @@ class Admission:
         """The GPUs of all containers, by kubelet's list and by grants that it does not list yet."""
         return self._tracker.assigned()
 
-    def forget_in_flight(self) -> None:
-        """Expect nothing any more: kubelet started anew."""
-        self._expected = None
-
     async def _identify(
         self, question: PreferenceRequest
     ) -> ContainerAllocation | AdmissionRejection:
         try:
-            listed = await self._lister.list(_LIST_SECONDS)
+            listed = await self._lister.list_pods(_LIST_SECONDS)
         except PodResourcesError as error:
             return AdmissionRejection(str(error))
         self._keep(listed)
@@ -191,7 +192,7 @@ class Admission:
     def _refuse(self, refusal: AdmissionRejection) -> None:
         if refusal.pod is not None:
             self._refused.add(refusal.pod.uid)
-        self._on_refusal(refusal)
+        self._recorder.record_rejection(refusal.pod, refusal.reason)
 
 
 def _now() -> float:

@@ -9,19 +9,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
 from gputopo_deviceplugin.pods import PlacementError, entitled_gpus
 from gputopo_kube.pods import GpuContainer, PodKey, PodView
-
-
-@dataclass(frozen=True, slots=True)
-class ListedPod:
-    """A pod in kubelet's books: the GPUs that each container holds, by container name.
-
-    Ordinary init containers are never there.
-    """
-
-    key: PodKey
-    containers: Mapping[str, frozenset[GpuUuid]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.gpus.health import Health
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,21 +11,6 @@ class Withheld:
 
     reason: str
     message: str
-
-
-def offered(health: Health, withheld: Withheld | None, assigned: frozenset[GpuUuid]) -> Health:
-    """Return the health to report to kubelet.
-
-    Kubelet has no other way to keep new pods out. GPUs that a container has stay as healthy as
-    their hardware is: kubelet rejects a pod that it admits again, after its own restart, where
-    one of the pod's devices is unhealthy.
-    """
-    if withheld is None:
-        return health
-    return {
-        uuid: withheld.message if fault is None and uuid not in assigned else fault
-        for uuid, fault in health.items()
-    }
 
 
 def withheld_of(

@@ -7,7 +7,7 @@ from gputopo.runtime.log import fields
 from gputopo_deviceplugin.admit.admission import Admission
 from gputopo_deviceplugin.admit.offer import AssignedGpus, Withheld, withheld_of
 from gputopo_deviceplugin.contact import Contact
-from gputopo_deviceplugin.kubelet.registration import Registrar
+from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.node_watch import NodeWatch
 from gputopo_deviceplugin.report.observer import AllocationObserver
 from gputopo_deviceplugin.state import GpuState
@@ -28,7 +28,7 @@ class DeviceOffer:
     def __init__(
         self,
         current: GpuState,
-        registrar: Registrar,
+        kubelet: KubeletState,
         admission: Admission,
         observer: AllocationObserver,
         contact: Contact,
@@ -36,7 +36,7 @@ class DeviceOffer:
     ) -> None:
         """Decide by what these know."""
         self._current = current
-        self._registrar = registrar
+        self._kubelet = kubelet
         self._admission = admission
         self._observer = observer
         self._contact = contact
@@ -47,7 +47,7 @@ class DeviceOffer:
     def listed(self) -> None:
         """Take over kubelet's list, which was just read."""
         # An empty list is that of a kubelet without its pods: the agent's own would be there.
-        complete = bool(self._observer.listed) and self._registrar.heard_seconds >= SETTLED_SECONDS
+        complete = bool(self._observer.listed) and self._kubelet.watched_seconds >= SETTLED_SECONDS
         self._assigned.listed(self._admission.assigned, complete=complete)
 
     def update(self) -> None:
@@ -68,7 +68,7 @@ class DeviceOffer:
         self._assigned.add(self._admission.assigned)
         # As long as kubelet has not listed its pods, any GPU may have a container.
         known = withheld if self._assigned.known else None
-        self._current.withhold(known, self._assigned.gpus)
+        self._current.withhold(known.message if known else None, self._assigned.gpus)
         idle = hardware.topology is None or not hardware.topology.gpus
         self._refuse("this node has no GPUs" if idle else self._obstacle())
 
@@ -78,11 +78,11 @@ class DeviceOffer:
             return None
         if not self._assigned.known:
             unread = "kubelet has not listed its pods yet"
-            return None if self._registrar.registered else unread
+            return None if self._kubelet.registered else unread
         competing = self.withheld.reason == "CompetingAllocator"
         return self.withheld.message if competing and not self._assigned.gpus else None
 
     def _refuse(self, refusal: str | None) -> None:
-        if refusal != self._registrar.refusal:
+        if refusal != self._current.unregistered_reason:
             _log.info("serving decided %s", fields(refusal=refusal or "none"))
-            self._registrar.refusal = refusal
+            self._current.unregistered_reason = refusal

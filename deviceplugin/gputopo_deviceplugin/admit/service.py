@@ -1,9 +1,7 @@
 """The device-plugin API for kubelet: turns messages into values, asks, and turns back."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Final
 
 import grpc
 import grpc.aio
@@ -13,42 +11,28 @@ from gputopo_deviceplugin.admit.admission import Admission
 from gputopo_deviceplugin.admit.identify import AdmissionRejection, PreferenceRequest
 from gputopo_deviceplugin.admit.verify import Grant
 from gputopo_deviceplugin.gpus.health import Health
+from gputopo_deviceplugin.kubelet.registration import OPTIONS
+from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 from gputopo_deviceplugin.kubelet.v1beta1.api_pb2_grpc import DevicePluginServicer
 from gputopo_deviceplugin.state import GpuState
 
-OPTIONS: Final = api.DevicePluginOptions(get_preferred_allocation_available=True)
-
 
 class GpuDevicePlugin(DevicePluginServicer):
-    """Serves this node's GPUs; the device IDs are their UUIDs.
-
-    Attributes:
-        watchers: how many listen to ``ListAndWatch``; kubelet is the only one.
-    """
+    """Serves this node's GPUs; the device IDs are their UUIDs."""
 
     def __init__(
         self,
-        current: GpuState,
+        state: GpuState,
+        kubelet: KubeletState,
         admission: Admission,
         device_dir: Path,
-        *,
-        on_watch: Callable[[], None],
     ) -> None:
-        """Hand out nodes of the host's ``device_dir``; ``on_watch`` hears of listeners' changes."""
-        self._current = current
+        """Serve the GPUs of ``state``, with device nodes of the host's ``device_dir``."""
+        self._state = state
+        self._kubelet = kubelet
         self._admission = admission
         self._device_dir = device_dir
-        self._on_watch = on_watch
-        self.watchers = 0
-        self._watched_at = float("inf")
-
-    @property
-    def watched_seconds(self) -> float:
-        """How long kubelet has been listening without a break; 0 where it does not."""
-        if not self.watchers:
-            return 0.0
-        return asyncio.get_running_loop().time() - self._watched_at
 
     async def GetDevicePluginOptions(  # noqa: N802 - the API's name
         self,
@@ -64,18 +48,16 @@ class GpuDevicePlugin(DevicePluginServicer):
         context: grpc.aio.ServicerContext[api.Empty, api.ListAndWatchResponse],  # noqa: ARG002
     ) -> AsyncIterator[api.ListAndWatchResponse]:
         """Send all GPUs with their health now, and again at every change."""
-        self.watchers += 1
-        self._watched_at = asyncio.get_running_loop().time()
-        self._on_watch()
+        self._kubelet.add_watcher()
+        changes = self._state.changes
         try:
             while True:
-                offered = self._current.offered
+                offered = self._state.offered
                 yield _devices(offered)
-                while self._current.offered == offered:
-                    await self._current.change()
+                while self._state.offered == offered:
+                    await changes.wait_after(changes.count)
         finally:
-            self.watchers -= 1
-            self._on_watch()
+            self._kubelet.remove_watcher()
 
     async def GetPreferredAllocation(  # noqa: N802
         self,

@@ -1,12 +1,10 @@
 """Remembers which pod uses which GPUs, and looks whether its processes still run."""
 
-import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
-from gputopo.runtime.log import fields
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.admit.identify import ContainerAllocation, ListedPod
+from gputopo_deviceplugin.admit.identify import ContainerAllocation
 from gputopo_deviceplugin.admit.usage import (
     PodState,
     Usage,
@@ -18,12 +16,11 @@ from gputopo_deviceplugin.admit.usage import (
     to_document,
 )
 from gputopo_deviceplugin.admit.verify import GpuUser
+from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
 from gputopo_deviceplugin.node_pods import NodePods
 from gputopo_deviceplugin.report.differences import AllocationDifference, restored
 from gputopo_deviceplugin.statefile import StateFile
 from gputopo_kube.pods import PodKey
-
-_log = logging.getLogger(__name__)
 
 
 class Processes(Protocol):
@@ -63,7 +60,7 @@ class UsageTracker:
         self._processes = processes
         self._file = file
         self._on_failure = on_failure
-        self._usage = _read(file)
+        self._usage: Usage = file.load(from_document) or {}
         self._listed: Sequence[ListedPod] | None = None
         self._unlisted: set[GpuUuid] = set()
         self._granted_since: set[str] = set()
@@ -175,19 +172,10 @@ class UsageTracker:
 
     def _save(self) -> None:
         try:
-            self._file.write(to_document(self._usage))
+            self._file.save(to_document(self._usage))
         except OSError as error:
             self._on_failure("state", error)
 
 
 def _gone(holders: Mapping[GpuUuid, GpuUser]) -> dict[GpuUuid, GpuUser]:
     return {gpu: one for gpu, one in holders.items() if one.gone is not None}
-
-
-def _read(file: StateFile) -> Usage:
-    document = file.read()
-    try:
-        return {} if document is None else from_document(document)
-    except ValueError as error:
-        _log.error("usage of GPUs not read, starting without it %s", fields(reason=error))
-        return {}

@@ -13,8 +13,9 @@ from typing import Any, Final
 from pydantic import BaseModel, TypeAdapter
 
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.admit.identify import ContainerAllocation, ListedPod
+from gputopo_deviceplugin.admit.identify import ContainerAllocation
 from gputopo_deviceplugin.admit.verify import GpuUser
+from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
 from gputopo_kube.pods import PodKey, PodView
 
 

@@ -1,4 +1,4 @@
-"""Blocking calls in daemon threads: one that hangs does not keep the process from ending.
+"""Blocking calls in daemon threads, so that a call that hangs does not keep the process alive.
 
 The threads of a ``ThreadPoolExecutor`` are joined when the interpreter exits.
 """
@@ -13,18 +13,18 @@ from typing import TypeVar
 Value = TypeVar("Value")
 
 
-def in_daemon_thread(function: Callable[[], Value], name: str) -> asyncio.Future[Value]:
-    """Run ``function`` in a new daemon thread and return the future of its result."""
+def call_in_daemon_thread(function: Callable[[], Value], name: str) -> asyncio.Future[Value]:
+    """Call ``function`` in a new daemon thread and return the future of its result."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Value] = loop.create_future()
 
     def run() -> None:
         try:
-            settle = partial(future.set_result, function())
+            complete = partial(future.set_result, function())
         except Exception as error:  # noqa: BLE001 - passed on to the caller
-            settle = partial(future.set_exception, error)
+            complete = partial(future.set_exception, error)
         with suppress(RuntimeError):  # the loop was closed meanwhile: no caller is left
-            loop.call_soon_threadsafe(settle)
+            loop.call_soon_threadsafe(complete)
 
     Thread(target=run, name=name, daemon=True).start()
     return future

@@ -1,4 +1,4 @@
-"""From NVML's readings to the node topology. Pure: the readings are values."""
+"""Builds the node topology from an NVML snapshot. Pure."""
 
 from collections.abc import Iterator
 from itertools import combinations
@@ -20,7 +20,7 @@ from gputopo.topology.rates import (
     PCIE_X16_MB_PER_S,
     link_rate_mb_per_s,
 )
-from gputopo_deviceplugin.gpus.readings import NvmlGpu, NvmlLink, NvmlSnapshot
+from gputopo_deviceplugin.gpus.snapshot import NvmlGpu, NvmlLink, NvmlSnapshot
 
 _ANCESTOR_OF_LEVEL: Final = {
     0: Ancestor.INTERNAL,
@@ -31,81 +31,82 @@ _ANCESTOR_OF_LEVEL: Final = {
     50: Ancestor.SYS,
 }
 _ASSUMED_PCIE_GENERATION: Final = 3
-"""Where the platform does not say: the one that MAPA's table 1 assumes, 12 GB/s."""
+"""Used where the platform does not report it. MAPA's table 1 assumes it too, with 12 GB/s."""
 
 
 def discover(
-    readings: NvmlSnapshot, numa_nodes: tuple[NumaNode, ...], known: NodeTopology | None
+    snapshot: NvmlSnapshot, numa_nodes: tuple[NumaNode, ...], known: NodeTopology | None
 ) -> NodeTopology:
     """Return the node's topology.
 
-    A GPU that does not answer now stays as it was ``known``, with its links, as long as no
-    other GPU took its index: a fault must not look like a change of hardware. Two GPUs
-    without a common ancestor known to NVML are taken as far apart.
+    A GPU that NVML cannot read stays in the topology unchanged, with its links, unless another
+    GPU has its index: a fault must not look like a change of hardware. Two GPUs for which NVML
+    reports no common ancestor count as connected through the system (SYS).
 
     Args:
-        readings: of the GPUs that answer, and which do not.
-        numa_nodes: the host's.
-        known: the topology as it was, None at the first time.
+        snapshot: the GPUs, and which of them cannot be read.
+        numa_nodes: NUMA nodes of the host.
+        known: the previous topology, None at the first time.
     """
-    answering = {GpuIndex(reading.index): reading for reading in readings.gpus}
-    missing = _missing(readings, known)
-    gpus = [_gpu(reading) for reading in readings.gpus] + [*missing.values()]
+    readable = {GpuIndex(gpu.index): gpu for gpu in snapshot.gpus}
+    unreadable = _unreadable(snapshot, known)
+    gpus = [_to_gpu(gpu) for gpu in snapshot.gpus] + [*unreadable.values()]
     gpus.sort(key=lambda gpu: gpu.index)
     links = []
     for a, b in combinations([gpu.index for gpu in gpus], 2):
-        if a in answering and b in answering:
-            links.append(_link(readings, answering[a], answering[b]))
+        if a in readable and b in readable:
+            links.append(_link(snapshot, readable[a], readable[b]))
         else:
-            links.append(_known_link(known, a, b))
+            links.append(_previous_link(known, a, b))
     return NodeTopology(tuple(gpus), tuple(links), numa_nodes)
 
 
-def _missing(readings: NvmlSnapshot, known: NodeTopology | None) -> dict[GpuIndex, Gpu]:
+def _unreadable(snapshot: NvmlSnapshot, known: NodeTopology | None) -> dict[GpuIndex, Gpu]:
     if known is None:
         return {}
-    answering = {reading.uuid for reading in readings.gpus}
+    readable = {gpu.uuid for gpu in snapshot.gpus}
     return {
         gpu.index: gpu
         for gpu in known.gpus
-        if gpu.index in readings.failures and gpu.uuid not in answering
+        if gpu.index in snapshot.failures and gpu.uuid not in readable
     }
 
 
-def _gpu(reading: NvmlGpu) -> Gpu:
+def _to_gpu(gpu: NvmlGpu) -> Gpu:
     return Gpu(
-        index=GpuIndex(reading.index),
-        uuid=GpuUuid(reading.uuid),
-        minor=reading.minor,
-        pci_bus_id=reading.pci_bus_id,
-        model=reading.model,
-        memory_bytes=reading.memory_bytes,
-        numa_node=reading.numa_node,
+        index=GpuIndex(gpu.index),
+        uuid=GpuUuid(gpu.uuid),
+        minor=gpu.minor,
+        pci_bus_id=gpu.pci_bus_id,
+        model=gpu.model,
+        memory_bytes=gpu.memory_bytes,
+        numa_node=gpu.numa_node,
     )
 
 
-def _known_link(known: NodeTopology | None, a: GpuIndex, b: GpuIndex) -> Link:
-    """Return the link as it was; PCIe of the assumed kind between GPUs never seen together."""
+def _previous_link(known: NodeTopology | None, a: GpuIndex, b: GpuIndex) -> Link:
+    """Return the previous link; without one, PCIe of the assumed generation."""
     if known is not None and (link := known.link_of.get((a, b))) is not None:
         return link
     return _pcie(a, b, Ancestor.SYS, _ASSUMED_PCIE_GENERATION, PCIE_LANES)
 
 
-def _link(readings: NvmlSnapshot, a: NvmlGpu, b: NvmlGpu) -> Link:
-    level = readings.levels.get((a.index, b.index))
+def _link(snapshot: NvmlSnapshot, a: NvmlGpu, b: NvmlGpu) -> Link:
+    level = snapshot.levels.get((a.index, b.index))
     ancestor = _ANCESTOR_OF_LEVEL.get(level if level is not None else -1, Ancestor.SYS)
     candidates = [_pcie_between(a, b, ancestor), *_nvlinks_between(a, b, ancestor)]
     return max(candidates, key=lambda link: link.bandwidth_mb_per_s)
 
 
 def _nvlinks_between(a: NvmlGpu, b: NvmlGpu, ancestor: Ancestor) -> Iterator[Link]:
-    """Yield the direct NVLinks and the way through an NVSwitch, where there are any.
+    """Yield the direct NVLinks, and the NVLinks through an NVSwitch, where there are any.
 
-    A link counts when both its ends are up.
+    A link counts when both of its ends are active. With 6 NVLinks to a switch on one GPU and 5 on
+    the other, the connection has 5.
     """
     for kind, ends in (
-        (LinkKind.NVLINK, (_to_gpu(a, b), _to_gpu(b, a))),
-        (LinkKind.NVSWITCH, (_to_switch(a), _to_switch(b))),
+        (LinkKind.NVLINK, (_links_to(a, b), _links_to(b, a))),
+        (LinkKind.NVSWITCH, (_links_to_switch(a), _links_to_switch(b))),
     ):
         count = min(len(end) for end in ends)
         if count:
@@ -115,17 +116,17 @@ def _nvlinks_between(a: NvmlGpu, b: NvmlGpu, ancestor: Ancestor) -> Iterator[Lin
             yield Link(GpuIndex(a.index), GpuIndex(b.index), kind, version, count, ancestor, rate)
 
 
-def _to_gpu(reading: NvmlGpu, peer: NvmlGpu) -> list[NvmlLink]:
-    bus = _bus(peer.pci_bus_id)
+def _links_to(gpu: NvmlGpu, peer: NvmlGpu) -> list[NvmlLink]:
+    bus = _comparable_bus_id(peer.pci_bus_id)
     return [
         link
-        for link in reading.nvlinks
-        if link.peer_bus_id is not None and _bus(link.peer_bus_id) == bus
+        for link in gpu.nvlinks
+        if link.peer_bus_id is not None and _comparable_bus_id(link.peer_bus_id) == bus
     ]
 
 
-def _to_switch(reading: NvmlGpu) -> list[NvmlLink]:
-    return [link for link in reading.nvlinks if link.peer_bus_id is None]
+def _links_to_switch(gpu: NvmlGpu) -> list[NvmlLink]:
+    return [link for link in gpu.nvlinks if link.peer_bus_id is None]
 
 
 def _pcie_between(a: NvmlGpu, b: NvmlGpu, ancestor: Ancestor) -> Link:
@@ -140,6 +141,6 @@ def _pcie(a: GpuIndex, b: GpuIndex, ancestor: Ancestor, generation: int, lanes: 
     return Link(a, b, LinkKind.PCIE, version, lanes, ancestor, rate)
 
 
-def _bus(pci_bus_id: str) -> str:
-    """Return what tells two IDs apart: drivers write 4 or 8 digits of domain, in either case."""
+def _comparable_bus_id(pci_bus_id: str) -> str:
+    """Normalise an ID: drivers write 4 or 8 digits of the domain, in either case."""
     return pci_bus_id.lower().lstrip("0")

@@ -1,16 +1,16 @@
-"""Which GPUs can be given out, and why the others cannot. Pure."""
+"""Decides which GPUs are healthy, from the NVML snapshot and XID marks. Pure."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
 from gputopo.topology.model import GpuUuid, NodeTopology
-from gputopo_deviceplugin.gpus.readings import RECOVERY_NONE, NvmlGpu, NvmlSnapshot
+from gputopo_deviceplugin.gpus.snapshot import RECOVERY_NONE, NvmlGpu, NvmlSnapshot
 from gputopo_deviceplugin.gpus.xid_marks import Marks, XidMark
 from gputopo_deviceplugin.gpus.xids import explain, is_fatal
 
 Health = Mapping[GpuUuid, str | None]
-"""Why each GPU cannot be given out; None for a healthy one."""
+"""The reason why each GPU is unhealthy; None for a healthy one."""
 
 _RECOVERY_ACTIONS: Final[Mapping[int, str]] = MappingProxyType(
     {
@@ -28,49 +28,49 @@ https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-respon
 5 to 7 are in newer versions of ``nvml.h``."""
 
 
-def health_of(
-    topology: NodeTopology, readings: NvmlSnapshot, marks: Marks, *, xid_quiet_seconds: float
+def evaluate_health(
+    topology: NodeTopology, snapshot: NvmlSnapshot, marks: Marks, *, xid_quiet_seconds: float
 ) -> Health:
     """Return the health of every GPU of the topology.
 
     A GPU is unhealthy for the first of these reasons: a fatal XID, NVML fails for it or does
-    not list it, MIG mode is on, NVML reports a recovery action, a passing XID.
+    not list it, MIG mode is on, NVML reports a recovery action, a transient XID.
 
     Args:
         topology: the GPUs.
-        readings: what NVML reports of them.
-        marks: those that count now; expired ones are removed before.
-        xid_quiet_seconds: named in the reason of a passing XID.
+        snapshot: what NVML reports about them.
+        marks: valid marks only; the caller removes expired ones.
+        xid_quiet_seconds: quoted in the reason for a transient XID.
     """
-    answering = {reading.uuid: reading for reading in readings.gpus}
+    readable = {gpu.uuid: gpu for gpu in snapshot.gpus}
     health: dict[GpuUuid, str | None] = {}
     for gpu in topology.gpus:
-        mark = _deciding([mark for mark in marks.values() if mark.gpu == gpu.uuid])
+        mark = _decisive([mark for mark in marks.values() if mark.gpu == gpu.uuid])
         xid = explain(mark.code, xid_quiet_seconds) if mark else None
         if mark and is_fatal(mark.code):
             health[gpu.uuid] = xid
-        elif gpu.uuid not in answering:
+        elif gpu.uuid not in readable:
             missing = "NVML: does not list this GPU"
-            health[gpu.uuid] = readings.failures.get(gpu.index, missing)
+            health[gpu.uuid] = snapshot.failures.get(gpu.index, missing)
         else:
-            health[gpu.uuid] = _fault(answering[gpu.uuid]) or xid
+            health[gpu.uuid] = _fault(readable[gpu.uuid]) or xid
     return health
 
 
 def all_unhealthy(topology: NodeTopology, reason: str) -> Health:
-    """Return the health of GPUs that NVML as a whole does not answer for."""
+    """Return the health of all GPUs while NVML as a whole is unavailable."""
     return {gpu.uuid: reason for gpu in topology.gpus}
 
 
-def _deciding(marks: list[XidMark]) -> XidMark | None:
+def _decisive(marks: list[XidMark]) -> XidMark | None:
     """Return the newest fatal mark; without one the newest."""
     return max(marks, key=lambda mark: (is_fatal(mark.code), mark.at_seconds), default=None)
 
 
-def _fault(reading: NvmlGpu) -> str | None:
-    if reading.mig:
+def _fault(gpu: NvmlGpu) -> str | None:
+    if gpu.mig:
         return "MIG mode is on: not yet supported"
-    action = reading.recovery_action
+    action = gpu.recovery_action
     if action in (None, RECOVERY_NONE):
         return None
     known = _RECOVERY_ACTIONS.get(action, f"{action}: see nvidia-smi -q, GPU Recovery Action")

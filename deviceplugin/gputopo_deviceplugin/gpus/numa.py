@@ -1,4 +1,4 @@
-"""The host's NUMA nodes, from sysfs."""
+"""Reads the host's NUMA nodes from sysfs."""
 
 import re
 from pathlib import Path
@@ -9,10 +9,10 @@ _NODE = re.compile(r"node(\d+)")
 _TOTAL = re.compile(r"^Node \d+ MemTotal:\s+(\d+) kB$", re.MULTILINE)
 
 
-def numa_nodes(system_dir: Path) -> tuple[NumaNode, ...]:
+def read_numa_nodes(system_dir: Path) -> tuple[NumaNode, ...]:
     """Return CPUs (hardware threads) and memory of every NUMA node, in ascending order.
 
-    A node that sysfs does not describe is left out; without sysfs there is none.
+    A NUMA node without readable files is omitted; without sysfs the result is empty.
     """
     found = []
     for folder in (system_dir / "devices/system/node").glob("node*"):
@@ -20,7 +20,7 @@ def numa_nodes(system_dir: Path) -> tuple[NumaNode, ...]:
             continue
         total = _TOTAL.search(_read(folder / "meminfo"))
         if total is not None:
-            cpus = _count(_read(folder / "cpulist"))
+            cpus = _count_cpus(_read(folder / "cpulist"))
             found.append(NumaNode(int(name[1]), cpus, int(total[1]) * 1024))
     return tuple(sorted(found, key=lambda node: node.id))
 
@@ -32,8 +32,8 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _count(cpu_list: str) -> int:
-    """Return how many CPUs a list as ``0-3,8`` names."""
+def _count_cpus(cpu_list: str) -> int:
+    """Count the CPUs in a list: 5 for ``0-3,8``."""
     count = 0
     for part in cpu_list.strip().split(","):
         first, _, last = part.partition("-")

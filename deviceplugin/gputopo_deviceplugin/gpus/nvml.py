@@ -1,6 +1,6 @@
-"""NVML through pynvml: the only module that calls it. One failing GPU never stops the others.
+"""Calls NVML through pynvml; no other module does. A GPU that fails does not affect the others.
 
-Every method blocks; callers run them in threads.
+Every method blocks, so callers run them in threads.
 """
 
 import ctypes
@@ -13,13 +13,13 @@ from typing import Any, Final, TypeVar
 import pynvml
 
 from gputopo.errors import GputopoError
-from gputopo_deviceplugin.gpus.readings import NvmlGpu, NvmlLink, NvmlSnapshot, XidEvent
+from gputopo_deviceplugin.gpus.snapshot import NvmlGpu, NvmlLink, NvmlSnapshot, XidEvent
 
 _SONAME: Final = "libnvidia-ml.so.1"
 _NUMA_WORDS: Final = 16
 _WORD_BITS: Final = 64
 _GENERATION_OF_VERSION: Final = {1: 1, 2: 2, 3: 2, 4: 3, 5: 3, 6: 4, 7: 5}
-"""NVLink generation by ``NVML_NVLINK_VERSION_*``: 2.2 and 3.1 count apart there."""
+"""NVLink generation by ``NVML_NVLINK_VERSION_*``, which numbers 2.2 and 3.1 separately."""
 
 _UNSUPPORTED: Final = frozenset(
     {
@@ -33,7 +33,7 @@ Value = TypeVar("Value")
 
 
 class NvmlError(GputopoError):
-    """NVML as a whole does not answer: no library, no driver, or a driver that went away."""
+    """NVML as a whole is unavailable: no library, no driver, or a driver that was unloaded."""
 
 
 class Nvml:
@@ -42,70 +42,70 @@ class Nvml:
     def __init__(self, library_dir: Path) -> None:
         """Load the driver's library and initialise it.
 
-        pynvml finds its library by SONAME, and the dynamic linker gives it the one that is
-        loaded already: so it is loaded here by its full path.
+        It is loaded here by its full path. pynvml then asks for it by its SONAME, and the
+        dynamic linker returns the library that is already loaded.
 
         Raises:
-            NvmlError: where there is no library or no driver.
+            NvmlError: there is no library or no driver.
         """
         library = library_dir / _SONAME
         try:
             ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
         except OSError as error:
             raise NvmlError(f"{library}: {error}") from error
-        _of_session(pynvml.nvmlInit)
+        _session_call(pynvml.nvmlInit)
 
     def close(self) -> None:
         """End the session."""
-        _of_session(pynvml.nvmlShutdown)
+        _session_call(pynvml.nvmlShutdown)
 
-    def read(self) -> NvmlSnapshot:
-        """Return what every GPU says now.
+    def read_gpus(self) -> NvmlSnapshot:
+        """Read every GPU.
 
         Raises:
-            NvmlError: where NVML does not even count the GPUs.
+            NvmlError: NVML cannot count the GPUs.
         """
         handles: dict[int, Any] = {}
         gpus: dict[int, NvmlGpu] = {}
         failures: dict[int, str] = {}
-        for index in range(_of_session(pynvml.nvmlDeviceGetCount)):
+        for index in range(_session_call(pynvml.nvmlDeviceGetCount)):
             try:
                 handles[index] = pynvml.nvmlDeviceGetHandleByIndex(index)
-                gpus[index] = _gpu(index, handles[index])
+                gpus[index] = _read_gpu(index, handles[index])
             except (pynvml.NVMLError, UnicodeDecodeError) as error:
                 failures[index] = f"NVML: {error}"
         levels = {
             (a, b): level
             for a, b in combinations(sorted(gpus), 2)
-            if (level := _level(handles[a], handles[b])) is not None
+            if (level := _common_ancestor(handles[a], handles[b])) is not None
         }
-        version = _of_session(pynvml.nvmlSystemGetDriverVersion)
+        version = _session_call(pynvml.nvmlSystemGetDriverVersion)
         return NvmlSnapshot(version, tuple(gpus.values()), failures, levels)
 
 
 class XidListener:
-    """Listens to the critical errors of the GPUs that answer when it is made."""
+    """Waits for XID events of the GPUs that can be read when it is created."""
 
     def __init__(self) -> None:
-        """Register for the XID events of every GPU that has them.
+        """Register for the XID events of every GPU that supports them.
 
         Raises:
-            NvmlError: where NVML has no events at all.
+            NvmlError: NVML does not support events.
         """
-        self._set = _of_session(pynvml.nvmlEventSetCreate)
-        # Known beforehand, since a GPU that fell off the bus does not tell its UUID any more.
+        self._set = _session_call(pynvml.nvmlEventSetCreate)
+        # Stored now, because the UUID of a GPU that fell off the bus cannot be read.
         self._uuid_of: dict[int | None, str] = {}
-        for index in range(_of_session(pynvml.nvmlDeviceGetCount)):
+        for index in range(_session_call(pynvml.nvmlDeviceGetCount)):
             try:
                 self._register(pynvml.nvmlDeviceGetHandleByIndex(index))
             except pynvml.NVMLError:
-                continue  # lost, or without events: reading it tells, not listening
+                continue  # lost, or without events: the next reading reports it
 
     def wait(self, timeout_milliseconds: int) -> XidEvent | None:
-        """Return the next critical XID, None when there was none in time.
+        """Return the next critical XID, None where there was none in time.
 
         Raises:
-            NvmlError: where these events cannot be had any more; make new ones.
+            NvmlError: this listener no longer works; create another one.
         """
         try:
             event = pynvml.nvmlEventSetWait(self._set, timeout_milliseconds)
@@ -120,14 +120,14 @@ class XidListener:
 
     def close(self) -> None:
         """Stop listening."""
-        _of_session(lambda: pynvml.nvmlEventSetFree(self._set))
+        _session_call(lambda: pynvml.nvmlEventSetFree(self._set))
 
     def _register(self, handle: Any) -> None:  # noqa: ANN401 - a ctypes pointer
         self._uuid_of[_address(handle)] = pynvml.nvmlDeviceGetUUID(handle)
         pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, self._set)
 
 
-def _gpu(index: int, handle: Any) -> NvmlGpu:  # noqa: ANN401 - a ctypes pointer
+def _read_gpu(index: int, handle: Any) -> NvmlGpu:  # noqa: ANN401 - a ctypes pointer
     return NvmlGpu(
         index=index,
         uuid=pynvml.nvmlDeviceGetUUID(handle),
@@ -135,7 +135,7 @@ def _gpu(index: int, handle: Any) -> NvmlGpu:  # noqa: ANN401 - a ctypes pointer
         pci_bus_id=_text(pynvml.nvmlDeviceGetPciInfo(handle).busId),
         model=pynvml.nvmlDeviceGetName(handle),
         memory_bytes=pynvml.nvmlDeviceGetMemoryInfo(handle).total,
-        numa_node=_numa_node(handle),
+        numa_node=_nearest_numa_node(handle),
         pcie_generation=_supported(lambda: pynvml.nvmlDeviceGetMaxPcieLinkGeneration(handle), 0),
         pcie_lanes=_supported(lambda: pynvml.nvmlDeviceGetMaxPcieLinkWidth(handle), 0),
         nvlinks=tuple(_nvlinks(handle)),
@@ -145,8 +145,8 @@ def _gpu(index: int, handle: Any) -> NvmlGpu:  # noqa: ANN401 - a ctypes pointer
 
 
 def _recovery_action(handle: Any) -> int | None:  # noqa: ANN401 - a ctypes pointer
-    asked = [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION]
-    fields: Iterable[Any] = _supported(lambda: pynvml.nvmlDeviceGetFieldValues(handle, asked), ())
+    wanted = [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION]
+    fields: Iterable[Any] = _supported(lambda: pynvml.nvmlDeviceGetFieldValues(handle, wanted), ())
     for field in fields:
         if field.nvmlReturn == pynvml.NVML_SUCCESS:
             return int(field.value.uiVal)
@@ -159,7 +159,7 @@ def _nvlinks(handle: Any) -> Iterator[NvmlLink]:  # noqa: ANN401 - a ctypes poin
             continue
         kind = _supported(
             partial(pynvml.nvmlDeviceGetNvLinkRemoteDeviceType, handle, link),
-            pynvml.NVML_NVLINK_DEVICE_TYPE_GPU,  # drivers that cannot tell have no switches
+            pynvml.NVML_NVLINK_DEVICE_TYPE_GPU,  # drivers without this call have no switches
         )
         version = _supported(partial(pynvml.nvmlDeviceGetNvLinkVersion, handle, link), 1)
         generation = _GENERATION_OF_VERSION.get(version, max(_GENERATION_OF_VERSION.values()))
@@ -170,7 +170,7 @@ def _nvlinks(handle: Any) -> Iterator[NvmlLink]:  # noqa: ANN401 - a ctypes poin
             yield NvmlLink(generation, _text(peer.busId))
 
 
-def _numa_node(handle: Any) -> int | None:  # noqa: ANN401 - a ctypes pointer
+def _nearest_numa_node(handle: Any) -> int | None:  # noqa: ANN401 - a ctypes pointer
     scope = pynvml.NVML_AFFINITY_SCOPE_NODE
     words: Iterable[int] = _supported(
         lambda: pynvml.nvmlDeviceGetMemoryAffinity(handle, _NUMA_WORDS, scope), ()
@@ -181,7 +181,7 @@ def _numa_node(handle: Any) -> int | None:  # noqa: ANN401 - a ctypes pointer
     return None
 
 
-def _level(a: Any, b: Any) -> int | None:  # noqa: ANN401 - ctypes pointers
+def _common_ancestor(a: Any, b: Any) -> int | None:  # noqa: ANN401 - ctypes pointers
     try:
         return int(pynvml.nvmlDeviceGetTopologyCommonAncestor(a, b))
     except pynvml.NVMLError:
@@ -189,7 +189,7 @@ def _level(a: Any, b: Any) -> int | None:  # noqa: ANN401 - ctypes pointers
 
 
 def _supported(call: Callable[[], Value], otherwise: Value) -> Value:
-    """Return what NVML answers, or ``otherwise`` where the platform does not have it."""
+    """Return the result of the call, or ``otherwise`` where the platform does not support it."""
     try:
         return call()
     except pynvml.NVMLError as error:
@@ -198,7 +198,7 @@ def _supported(call: Callable[[], Value], otherwise: Value) -> Value:
         raise
 
 
-def _of_session(call: Callable[[], Value]) -> Value:
+def _session_call(call: Callable[[], Value]) -> Value:
     try:
         return call()
     except pynvml.NVMLError as error:

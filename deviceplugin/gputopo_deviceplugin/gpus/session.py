@@ -1,8 +1,7 @@
-"""One session with NVML, kept open: readings, and XID events. Every method blocks."""
+"""One NVML session, kept open: reads the GPUs and waits for XID events. Every method blocks."""
 
 import logging
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -14,38 +13,23 @@ from gputopo.runtime.messages import first_error
 from gputopo.topology.model import NodeTopology, NumaNode, TopologyError
 from gputopo_deviceplugin.gpus.discover import discover
 from gputopo_deviceplugin.gpus.nvml import Nvml, NvmlError, XidListener
-from gputopo_deviceplugin.gpus.readings import NvmlSnapshot, XidEvent
+from gputopo_deviceplugin.gpus.snapshot import NvmlSnapshot, XidEvent
 
 _LISTEN_MILLISECONDS: Final = 250
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What NVML reports now, and the topology that this makes."""
-
-    topology: NodeTopology
-    readings: NvmlSnapshot
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Why NVML as a whole cannot be used."""
-
-    reason: str
-
-
 class NvmlSession:
-    """Opens NVML when needed. At most one call at a time, from any thread."""
+    """Opens NVML when needed. Any thread may call it, with at most one call at a time."""
 
     def __init__(self, library_dir: Path, numa_nodes: tuple[NumaNode, ...]) -> None:
         """Use the driver's library in ``library_dir``."""
         self._library_dir = library_dir
         self._numa_nodes = numa_nodes
         self._nvml: Nvml | None = None
-        self._events: XidListener | None = None
-        self._answering: frozenset[str] = frozenset()
+        self._listener: XidListener | None = None
+        self._listened_gpus: frozenset[str] = frozenset()
 
     @property
     def is_open(self) -> bool:
@@ -55,29 +39,39 @@ class NvmlSession:
     @property
     def listens(self) -> bool:
         """Whether XID events can be waited for."""
-        return self._events is not None
+        return self._listener is not None
 
-    def look(self, known: NodeTopology | None) -> Look | Fault:
-        """Read all GPUs; after a fault the session is closed."""
+    def read_topology(self, known: NodeTopology | None) -> tuple[NodeTopology, NvmlSnapshot]:
+        """Read all GPUs. GPUs that cannot be read are taken from the ``known`` topology.
+
+        Raises:
+            NvmlError: NVML is unavailable, or reports values that the API cannot express; the
+                session is closed.
+        """
         try:
             if self._nvml is None:
                 self._nvml = Nvml(self._library_dir)
-            readings = self._nvml.read()
-            self._listen_to(readings)
-            return Look(_publishable(discover(readings, self._numa_nodes, known)), readings)
-        except (NvmlError, TopologyError) as error:
+            snapshot = self._nvml.read_gpus()
+            self._listen_to(snapshot)
+            topology = discover(snapshot, self._numa_nodes, known)
+            _check_publishable(topology)
+        except TopologyError as error:
             self.close()
-            return Fault(str(error))
+            raise NvmlError(str(error)) from error
+        except NvmlError:
+            self.close()
+            raise
+        return topology, snapshot
 
-    def listen(self) -> XidEvent | None:
+    def wait_for_xid(self) -> XidEvent | None:
         """Return the next XID, None where there is none within a quarter of a second."""
-        if self._events is None:
+        if self._listener is None:
             return None
         try:
-            return self._events.wait(_LISTEN_MILLISECONDS)
+            return self._listener.wait(_LISTEN_MILLISECONDS)
         except NvmlError as error:
-            _log.warning("XIDs not heard, registering again %s", fields(reason=error))
-            self._answering = frozenset()
+            _log.warning("cannot listen for XIDs, registering again %s", fields(reason=error))
+            self._listened_gpus = frozenset()
             time.sleep(_LISTEN_MILLISECONDS / 1000)
             return None
 
@@ -86,33 +80,28 @@ class NvmlSession:
         if self._nvml is None:
             return
         try:
-            if self._events is not None:
-                self._events.close()
+            if self._listener is not None:
+                self._listener.close()
             self._nvml.close()
         except NvmlError as error:
             _log.debug("NVML not closed %s", fields(reason=error))
-        self._nvml = self._events = None
+        self._nvml = self._listener = None
 
-    def _listen_to(self, readings: NvmlSnapshot) -> None:
-        """Register for XIDs again when other GPUs answer than before."""
-        answering = frozenset(gpu.uuid for gpu in readings.gpus)
-        if self._events is not None and answering == self._answering:
+    def _listen_to(self, snapshot: NvmlSnapshot) -> None:
+        """Register for XID events again when the set of readable GPUs has changed."""
+        readable = frozenset(gpu.uuid for gpu in snapshot.gpus)
+        if self._listener is not None and readable == self._listened_gpus:
             return
-        if self._events is not None:
-            self._events.close()
-            self._events = None
-        self._events = XidListener()
-        self._answering = answering
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        self._listener = XidListener()
+        self._listened_gpus = readable
 
 
-def _publishable(topology: NodeTopology) -> NodeTopology:
-    """Return the topology itself.
-
-    Raises:
-        TopologyError: where the API has no words for what NVML says.
-    """
+def _check_publishable(topology: NodeTopology) -> None:
+    """Raise TopologyError where NVML reports a value that GPUTopology does not allow."""
     try:
         to_spec(topology)
     except ValidationError as error:
         raise TopologyError(f"NVML: {first_error(error)}") from None
-    return topology

@@ -1,8 +1,8 @@
-"""Marks of the XIDs of this node's GPUs: what makes them, keeps them and voids them. Pure.
+"""Decides how long an XID makes a GPU unhealthy, by one mark for each GPU and XID code. Pure.
 
-All decisions use the monotonic clock. It is one clock for all processes of a node, starts at boot
-and never jumps, so the age of a mark is right after a restart of the agent and after any
-change of the wall clock.
+All decisions use the monotonic clock. All processes of a node share it, it starts at boot and
+never jumps. So the age of a mark is correct after a restart of the agent and after a change of
+the wall clock.
 """
 
 from collections.abc import Mapping
@@ -13,18 +13,18 @@ from typing import Annotated, Any
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.gpus.readings import RECOVERY_NONE, NvmlSnapshot
+from gputopo_deviceplugin.gpus.snapshot import RECOVERY_NONE, NvmlSnapshot
 from gputopo_deviceplugin.gpus.xids import is_fatal
 
 
 @dataclass(frozen=True, slots=True)
 class XidMark:
-    """The last XID of one code on one GPU.
+    """The last XID event of one code on one GPU.
 
     Attributes:
-        at_seconds: monotonic time of the event; decides.
-        time: wall-clock time of the event, for people who read the state file.
-        recovery_needed: whether NVML has reported since that the GPU needs a recovery action.
+        at_seconds: monotonic time of the event, used for decisions.
+        time: wall-clock time of the event, for readers of the state file.
+        recovery_needed: whether NVML has reported a recovery action for the GPU since then.
     """
 
     gpu: GpuUuid
@@ -35,19 +35,19 @@ class XidMark:
 
 
 Marks = Mapping[tuple[GpuUuid, int], XidMark]
-"""By GPU and code, so that a passing XID does not replace a fatal one."""
+"""By GPU and code, so that a transient XID does not replace a fatal one."""
 
 
-def add(marks: Marks, mark: XidMark) -> Marks:
-    """Return the marks with one more; it replaces an older one of its GPU and code."""
+def with_mark(marks: Marks, mark: XidMark) -> Marks:
+    """Add a mark; it replaces an older one of the same GPU and code."""
     return {**marks, (mark.gpu, mark.code): mark}
 
 
 def without_expired(marks: Marks, *, now_seconds: float, quiet_seconds: float) -> Marks:
-    """Drop passing marks older than ``quiet_seconds``, and all marks made before a reboot.
+    """Remove transient marks older than ``quiet_seconds``, and all marks from before a reboot.
 
-    A mark later than now was made before a reboot: the monotonic clock starts at boot. The state
-    folder on a tmpfs is empty then, so this happens only where it lies on a disk.
+    A mark whose time is in the future is from before a reboot: the monotonic clock starts at
+    boot. This happens only where the state folder is on a disk and not on a tmpfs.
     """
     return {
         key: mark
@@ -57,13 +57,13 @@ def without_expired(marks: Marks, *, now_seconds: float, quiet_seconds: float) -
     }
 
 
-def after_recovery(marks: Marks, readings: NvmlSnapshot) -> Marks:
-    """Drop the fatal marks of GPUs that needed a recovery action and need none any more.
+def without_recovered(marks: Marks, snapshot: NvmlSnapshot) -> Marks:
+    """Remove the fatal marks of GPUs that needed a recovery action and no longer need one.
 
-    A GPU whose driver reports NONE from the beginning keeps its marks: not every
-    driver knows an action for every XID.
+    A GPU whose driver has always reported NONE keeps its marks: not every driver knows an
+    action for every XID.
     """
-    actions = {reading.uuid: reading.recovery_action for reading in readings.gpus}
+    actions = {gpu.uuid: gpu.recovery_action for gpu in snapshot.gpus}
     result = {}
     for key, mark in marks.items():
         action = actions.get(mark.gpu)
@@ -74,8 +74,8 @@ def after_recovery(marks: Marks, readings: NvmlSnapshot) -> Marks:
     return result
 
 
-def void_before(marks: Marks, at_seconds: float) -> Marks:
-    """Drop all marks made before a monotonic time."""
+def without_older_than(marks: Marks, at_seconds: float) -> Marks:
+    """Remove all marks from before a monotonic time."""
     return {key: mark for key, mark in marks.items() if mark.at_seconds >= at_seconds}
 
 
@@ -83,7 +83,7 @@ def parse_time(text: str) -> datetime:
     """Parse a time in RFC 3339.
 
     Raises:
-        ValueError: also where the time zone is missing.
+        ValueError: the text is no such time, or has no time zone.
     """
     time = datetime.fromisoformat(text)
     if time.tzinfo is None:
@@ -91,13 +91,13 @@ def parse_time(text: str) -> datetime:
     return time
 
 
-def monotonic_of(time: datetime, *, now_seconds: float, wall_seconds: float) -> float:
-    """Return the monotonic time of a wall-clock time, by the wall clock of now.
+def to_monotonic(time: datetime, *, now_seconds: float, wall_seconds: float) -> float:
+    """Convert a wall-clock time to monotonic time.
 
     Args:
         time: with a time zone.
-        now_seconds: monotonic time of now.
-        wall_seconds: Unix time of now.
+        now_seconds: current monotonic time.
+        wall_seconds: current Unix time.
     """
     return now_seconds - (wall_seconds - time.timestamp())
 
@@ -113,11 +113,11 @@ class _StoredMark(BaseModel):
 
 
 class StoredXidMarks(BaseModel):
-    """The document of the state file.
+    """The content of the state file.
 
     Attributes:
         marks: of all GPUs.
-        reset_at: the value of the Node's annotation that was applied last.
+        reset_at: the value of the Node's annotation ``gputopo.io/gpus-reset-at`` applied last.
     """
 
     model_config = ConfigDict(populate_by_name=True)
@@ -125,18 +125,20 @@ class StoredXidMarks(BaseModel):
     marks: list[_StoredMark] = []
     reset_at: Annotated[str | None, Field(alias="resetAt")] = None
 
-    def as_marks(self) -> Marks:
-        """Return the marks of the document."""
+    def to_marks(self) -> Marks:
+        """Convert to marks by GPU and code."""
         marks = [
-            XidMark(GpuUuid(one.gpu), one.xid, one.monotonic_seconds, one.time, one.recovery_needed)
-            for one in self.marks
+            XidMark(
+                GpuUuid(each.gpu), each.xid, each.monotonic_seconds, each.time, each.recovery_needed
+            )
+            for each in self.marks
         ]
         return {(mark.gpu, mark.code): mark for mark in marks}
 
 
-def to_stored(marks: Marks, reset_at: str | None) -> dict[str, Any]:
-    """Return the document of the state file."""
-    one_by_one = [
+def to_document(marks: Marks, reset_at: str | None) -> dict[str, Any]:
+    """Return the content of the state file as JSON values."""
+    stored = [
         _StoredMark(
             gpu=mark.gpu,
             xid=mark.code,
@@ -146,5 +148,5 @@ def to_stored(marks: Marks, reset_at: str | None) -> dict[str, Any]:
         )
         for mark in marks.values()
     ]
-    document = StoredXidMarks(marks=one_by_one, reset_at=reset_at)
+    document = StoredXidMarks(marks=stored, reset_at=reset_at)
     return document.model_dump(mode="json", by_alias=True)

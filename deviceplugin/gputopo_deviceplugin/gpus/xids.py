@@ -1,15 +1,15 @@
-"""NVIDIA's XIDs: which ones need a GPU reset or a reboot of the node. Pure.
+"""NVIDIA's XID codes: which of them require a GPU reset or a reboot of the node. Pure.
 
-Source: "Xid Catalog", column "Resolution Bucket (Immediate Action)", of October 2025,
-https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html. There:
+Source: "Xid Catalog", column "Resolution Bucket (Immediate Action)", of October 2025:
+https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html. In this catalogue:
 
 * ``RESET_GPU``: the codes of ``_RESET``, and 109. ``WORKFLOW_XID_48`` of 48 ends in a reset too.
 * ``RESTART_BM`` and ``RESTART_VM``: the codes of ``_REBOOT``.
-* 109: the catalogue says ``RESET_GPU``, NVIDIA's device plugin for Kubernetes takes it for an error
-  of the application. Here it makes the GPU unhealthy for a time: where a reset is needed,
-  NVML's recovery action keeps the GPU unhealthy after that.
+* 109: ``RESET_GPU``, but NVIDIA's device plugin for Kubernetes classifies it as an application
+  error. gputopo makes the GPU unhealthy for a limited time. If a reset is required, NVML's
+  recovery action keeps the GPU unhealthy after that.
 * 74 and 144 to 150: the action depends on registers that NVML does not report with the event.
-  The same applies: unhealthy for a time, then NVML's recovery action decides.
+  The same rule applies: unhealthy for a limited time, then NVML's recovery action decides.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Final
 
 APPLICATION_XIDS: Final = frozenset({13, 31, 43, 45, 68})
-"""XIDs that a faulty program causes; NVIDIA's device plugin ignores these and 109."""
+"""XIDs caused by a faulty application; NVIDIA's device plugin ignores these and 109."""
 
 _RESET: Final[Mapping[int, str]] = MappingProxyType(
     {
@@ -45,7 +45,7 @@ _REBOOT: Final[Mapping[int, str]] = MappingProxyType(
     }
 )
 
-_PASSING: Final[Mapping[int, str]] = MappingProxyType(
+_TRANSIENT: Final[Mapping[int, str]] = MappingProxyType(
     {
         63: "memory remapping",
         74: "NVLink error",
@@ -56,7 +56,7 @@ _PASSING: Final[Mapping[int, str]] = MappingProxyType(
         **dict.fromkeys(range(144, 151), "NVLink error"),
     }
 )
-"""Names of the frequent ones; each other XID is passing too, without a name."""
+"""Names of the most frequent transient XIDs; every XID in no table is transient too."""
 
 
 def is_critical(xid: int) -> bool:
@@ -65,7 +65,7 @@ def is_critical(xid: int) -> bool:
 
 
 def is_fatal(xid: int) -> bool:
-    """Return whether the GPU stays unhealthy until it was reset or the node rebooted."""
+    """Return whether the GPU stays unhealthy until it is reset or the node reboots."""
     return xid in _RESET or xid in _REBOOT
 
 
@@ -78,5 +78,5 @@ def explain(xid: int, quiet_seconds: float) -> str:
         return f"XID {xid}: {_RESET[xid]}: reset the GPU or reboot the node"
     if xid in _REBOOT:
         return f"XID {xid}: {_REBOOT[xid]}: reboot the node"
-    name = _PASSING.get(xid, "error of the GPU or the driver")
+    name = _TRANSIENT.get(xid, "error of the GPU or the driver")
     return f"XID {xid}: {name}: healthy again {quiet_seconds:g} s after the last one"

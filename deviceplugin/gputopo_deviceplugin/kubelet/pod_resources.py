@@ -1,8 +1,10 @@
-"""Kubelet's pod-resources list: which container holds which GPUs by kubelet's own books."""
+"""The client of kubelet's pod-resources API: which GPUs each container has, as kubelet records."""
 
 import asyncio
 import random
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,17 +14,15 @@ from google.protobuf.message import DecodeError
 from gputopo.errors import GputopoError
 from gputopo.runtime.messages import quoted
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.admit.identify import ListedPod
 from gputopo_deviceplugin.kubelet.podresources import api_pb2 as api
 from gputopo_kube.pods import PodKey
 
 CHANNEL_OPTIONS: Final = (
-    ("grpc.default_authority", "localhost"),  # Go's server refuses a path as authority
+    ("grpc.default_authority", "localhost"),  # Go's server rejects a path as authority
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.max_receive_message_length", 16 * 2**20),
 )
-
 
 _LABEL: Final = re.compile(r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN: Final = re.compile(r"(?=.{1,253}$)[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
@@ -30,16 +30,27 @@ _DEVICE: Final = re.compile(r"[!-~]{1,63}")
 _LONGEST_REASON: Final = 300
 
 _PAUSE_SECONDS: Final = 0.015
-_TRIED_SECONDS: Final = {
+_RETRY_SECONDS: Final = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: 60.0,
     grpc.StatusCode.UNAVAILABLE: 0.1,
 }
-"""How long a call is repeated at most. Kubelet answers RESOURCE_EXHAUSTED beyond 100 calls a second
+"""How long a call is repeated at most. Kubelet returns RESOURCE_EXHAUSTED beyond 100 calls a second
 of all clients together; UNAVAILABLE for longer than a moment means that it is down."""
 
 
 class PodResourcesError(GputopoError):
-    """Kubelet did not list its pods."""
+    """Kubelet did not return a valid pod-resources list."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPod:
+    """A pod in the pod-resources list: the GPUs of each container, by container name.
+
+    Ordinary init containers are never listed.
+    """
+
+    key: PodKey
+    containers: Mapping[str, frozenset[GpuUuid]]
 
 
 class PodResourcesClient:
@@ -48,7 +59,7 @@ class PodResourcesClient:
     def __init__(self, socket: Path, resource: str) -> None:
         """Read the devices of ``resource``."""
         self._channel = grpc.aio.insecure_channel(f"unix:{socket}", options=CHANNEL_OPTIONS)
-        # Bytes come back: where gRPC itself cannot decode an answer, it returns None for it.
+        # The raw bytes are returned: for a response that it cannot decode, gRPC returns None.
         self._list = self._channel.unary_unary(
             "/v1.PodResourcesLister/List",
             request_serializer=api.ListPodResourcesRequest.SerializeToString,
@@ -56,58 +67,58 @@ class PodResourcesClient:
         )
         self._resource = resource
 
-    async def list(self, timeout_seconds: float) -> list[ListedPod]:
-        """Return every pod that kubelet knows, also those that hold no GPU.
+    async def list_pods(self, timeout_seconds: float) -> list[ListedPod]:
+        """Return every pod that kubelet knows, including pods without GPUs.
 
-        A call that kubelet rejects for its rate limit is repeated until the time is up.
+        A call that kubelet rejects because of its rate limit is repeated until the time is up.
 
         Raises:
-            ListError: where kubelet does not answer in time, or nothing that can be its books.
+            PodResourcesError: kubelet does not respond in time, or its response is not valid.
         """
         try:
-            raw = await self._called(timeout_seconds)
-            reply = api.ListPodResourcesResponse.FromString(raw)
-            return [self._pod(pod) for pod in reply.pod_resources]
+            raw = await self._call(timeout_seconds)
+            response = api.ListPodResourcesResponse.FromString(raw)
+            return [self._parse_pod(pod) for pod in response.pod_resources]
         except grpc.aio.AioRpcError as error:
-            raise _unread(error.details() or error.code().name) from error
+            raise _error(error.details() or error.code().name) from error
         except DecodeError as error:
-            raise _unread("the answer is no message of its API") from error
+            raise _error("the response is not a message of this API") from error
 
     async def close(self) -> None:
         """Close the connection."""
         await self._channel.close(None)
 
-    async def _called(self, timeout_seconds: float) -> bytes:
+    async def _call(self, timeout_seconds: float) -> bytes:
         clock = asyncio.get_running_loop().time
         start = clock()
-        rejection: grpc.aio.AioRpcError | None = None
+        first_error: grpc.aio.AioRpcError | None = None
         while True:
             left = timeout_seconds - (clock() - start)
             try:
                 raw: bytes = await self._list(api.ListPodResourcesRequest(), timeout=left)
             except grpc.aio.AioRpcError as error:
-                # The first rejection says more than that the time is up.
-                rejection = rejection or error
-                tried = clock() - start + _PAUSE_SECONDS
-                if tried > min(timeout_seconds, _TRIED_SECONDS.get(error.code(), 0.0)):
-                    raise rejection from None
+                # The first error is more specific than the last one, which may be a timeout.
+                first_error = first_error or error
+                elapsed = clock() - start + _PAUSE_SECONDS
+                if elapsed > min(timeout_seconds, _RETRY_SECONDS.get(error.code(), 0.0)):
+                    raise first_error from None
             else:
                 return raw
-            # Jitter, so that clients that were rejected together do not come back together.
+            # Jitter, so that clients that were rejected together do not call again together.
             await asyncio.sleep(_PAUSE_SECONDS * random.uniform(0.7, 1.3))  # noqa: S311
 
-    def _pod(self, pod: api.PodResources) -> ListedPod:
-        _check("a namespace", _LABEL, pod.namespace)
-        _check("a pod", _SUBDOMAIN, pod.name)
+    def _parse_pod(self, pod: api.PodResources) -> ListedPod:
+        _check("namespace", _LABEL, pod.namespace)
+        _check("pod", _SUBDOMAIN, pod.name)
         containers: dict[str, frozenset[GpuUuid]] = {}
         for container in pod.containers:
-            _check("a container", _LABEL, container.name)
+            _check("container", _LABEL, container.name)
             if container.name in containers:
-                raise _unread(f"container {container.name} is named twice")
-            containers[container.name] = self._gpus(container)
+                raise _error(f"container {container.name} is listed twice")
+            containers[container.name] = self._parse_gpus(container)
         return ListedPod(PodKey(pod.namespace, pod.name), containers)
 
-    def _gpus(self, container: api.ContainerResources) -> frozenset[GpuUuid]:
+    def _parse_gpus(self, container: api.ContainerResources) -> frozenset[GpuUuid]:
         ids = [
             uuid
             for devices in container.devices
@@ -115,16 +126,16 @@ class PodResourcesClient:
             for uuid in devices.device_ids
         ]
         for uuid in ids:
-            _check("a device", _DEVICE, uuid)
+            _check("device", _DEVICE, uuid)
         return frozenset(map(GpuUuid, ids))
 
 
 def _check(kind: str, allowed: re.Pattern[str], name: str) -> None:
-    """Refuse what Kubernetes calls nothing of this kind: it would go into paths and messages."""
+    """Reject names that Kubernetes does not allow: they would be used in paths and messages."""
     if not allowed.fullmatch(name):
-        raise _unread(f"{quoted(name)} is no name of {kind}")
+        raise _error(f"{kind} name {quoted(name)} is not valid")
 
 
-def _unread(reason: str) -> PodResourcesError:
+def _error(reason: str) -> PodResourcesError:
     text = "".join(each if each.isprintable() else "?" for each in reason[:_LONGEST_REASON])
     return PodResourcesError(f"kubelet's pod-resources list: {text}")

@@ -1,11 +1,10 @@
-"""Keeps the agent registered with kubelet: serves first, registers second.
+"""Keeps the agent registered with kubelet: serves its socket first, then registers it.
 
-And again whenever kubelet started anew or dropped the agent's socket.
+It registers again when kubelet restarts or drops the agent's socket.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -13,104 +12,93 @@ import grpc
 import grpc.aio
 
 from gputopo.runtime.log import fields
-from gputopo_deviceplugin.admit.service import OPTIONS, GpuDevicePlugin
 from gputopo_deviceplugin.kubelet.pod_resources import CHANNEL_OPTIONS
+from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 from gputopo_deviceplugin.kubelet.v1beta1.api_pb2_grpc import (
+    DevicePluginServicer,
     RegistrationStub,
     add_DevicePluginServicer_to_server,
 )
+from gputopo_deviceplugin.state import GpuState
 
 API_VERSION: Final = "v1beta1"
-_LOOK_SECONDS: Final = 0.2
-_REGISTER_SECONDS: Final = 5.0
-_REFUSED_SECONDS: Final = 5.0
-"""Pause after a kubelet that is there has said no; one that is not there yet is awaited."""
+OPTIONS: Final = api.DevicePluginOptions(get_preferred_allocation_available=True)
 
-_UNWATCHED_LOOKS: Final = 50
-"""Kubelet listens to ListAndWatch right after a registration; one that stopped has dropped us."""
+_CHECK_SECONDS: Final = 0.2
+_REGISTER_SECONDS: Final = 5.0
+_REJECTED_SECONDS: Final = 5.0
+"""Pause after kubelet rejects the registration; it is not used while kubelet does not run."""
+
+_UNWATCHED_CHECKS: Final = 50
+"""Register again after so many checks without ListAndWatch, which kubelet calls at once."""
 
 _log = logging.getLogger(__name__)
 
 
 class Registrar:
-    """The agent's socket and its registration.
-
-    Attributes:
-        registered: whether kubelet knows the agent now.
-        registrations: how often it was registered.
-        refusal: why this node's GPUs must not be served, None where they may be.
-    """
+    """Serves a device plugin on a unix socket and keeps it registered, as the state permits."""
 
     def __init__(
         self,
-        servicer: GpuDevicePlugin,
+        plugin: DevicePluginServicer,
+        gpus: GpuState,
+        kubelet: KubeletState,
         *,
         plugin_dir: Path,
         resource: str,
-        on_registration: Callable[[], None],
     ) -> None:
-        """Serve ``servicer`` in kubelet's ``plugin_dir`` as the plugin of ``resource``."""
-        self._servicer = servicer
+        """Serve ``plugin`` in kubelet's ``plugin_dir`` as the plugin of ``resource``."""
+        self._plugin = plugin
+        self._gpus = gpus
+        self._kubelet = kubelet
         self._resource = resource
-        self._on_registration = on_registration
-        self._kubelet = plugin_dir / "kubelet.sock"
+        self._kubelet_socket = plugin_dir / "kubelet.sock"
         self._endpoint = f"{resource.replace('/', '-')}.sock"
         self._socket = plugin_dir / self._endpoint
         self._server: grpc.aio.Server | None = None
-        self._served: tuple[int, ...] | None = None
-        self._unwatched = 0
+        self._sockets_registered: tuple[int, ...] | None = None
+        self._unwatched_checks = 0
         self._failure: str | None = None
-        self.registered = False
-        self.registrations = 0
-        self.refusal: str | None = "not known yet whether this node has GPUs to serve"
-
-    @property
-    def heard(self) -> bool:
-        """Whether kubelet listens to what is served: one that died or dropped us does not."""
-        return self._servicer.watchers > 0
-
-    @property
-    def heard_seconds(self) -> float:
-        """How long kubelet has been listening without a break."""
-        return self._servicer.watched_seconds
 
     async def run(self) -> None:
         """Serve and stay registered until cancelled."""
         try:
             while True:
-                await self._look()
-                await asyncio.sleep(_LOOK_SECONDS)
+                await self._check()
+                await asyncio.sleep(_CHECK_SECONDS)
         finally:
             await self._stop()
 
-    async def _look(self) -> None:
-        if self.refusal is not None:
+    async def _check(self) -> None:
+        if self._gpus.unregistered_reason is not None:
             await self._stop()
             return
-        if self.registered and self._in_order():
+        registered = self._kubelet.registered
+        if registered and self._is_current():
             return
-        if self._server is None or not self._socket.exists() or self.registered:
+        if self._server is None or not self._socket.exists() or registered:
             await self._stop()
             await self._serve()
         await self._register()
 
-    def _in_order(self) -> bool:
+    def _is_current(self) -> bool:
         """Return whether kubelet and both sockets are those of the last registration."""
-        self._unwatched = 0 if self.heard else self._unwatched + 1
-        return self._served == self._identities() and self._unwatched < _UNWATCHED_LOOKS
+        self._unwatched_checks = 0 if self._kubelet.watched else self._unwatched_checks + 1
+        same = self._sockets_registered == self._identify_sockets()
+        return same and self._unwatched_checks < _UNWATCHED_CHECKS
 
-    def _identities(self) -> tuple[int, ...] | None:
+    def _identify_sockets(self) -> tuple[int, ...] | None:
         try:
-            stats = [path.stat() for path in (self._kubelet, self._socket)]
+            stats = [path.stat() for path in (self._kubelet_socket, self._socket)]
         except FileNotFoundError:
             return None
         return tuple(number for stat in stats for number in (stat.st_ino, stat.st_ctime_ns))
 
     async def _serve(self) -> None:
         server = grpc.aio.server()
-        add_DevicePluginServicer_to_server(self._servicer, server)
-        self._socket.unlink(missing_ok=True)  # an earlier agent's, which nobody serves
+        add_DevicePluginServicer_to_server(self._plugin, server)
+        self._socket.unlink(missing_ok=True)  # the socket of an agent that has ended
         server.add_insecure_port(f"unix:{self._socket}")
         await server.start()
         self._server = server
@@ -122,10 +110,10 @@ class Registrar:
             resource_name=self._resource,
             options=OPTIONS,
         )
-        identities = self._identities()
+        sockets = self._identify_sockets()
         try:
             async with grpc.aio.insecure_channel(
-                f"unix:{self._kubelet}", options=CHANNEL_OPTIONS
+                f"unix:{self._kubelet_socket}", options=CHANNEL_OPTIONS
             ) as channel:
                 await RegistrationStub(channel).Register(request, timeout=_REGISTER_SECONDS)
         except grpc.aio.AioRpcError as error:
@@ -133,19 +121,17 @@ class Registrar:
                 self._failure = error.details()
                 _log.warning("not registered, trying again %s", fields(reason=self._failure))
             if error.code() is not grpc.StatusCode.UNAVAILABLE:
-                await asyncio.sleep(_REFUSED_SECONDS)
+                await asyncio.sleep(_REJECTED_SECONDS)
             return
         self._failure = None
-        self._served = identities
-        self._unwatched = 0
-        self.registered = True
-        self.registrations += 1
-        self._on_registration()
+        self._sockets_registered = sockets
+        self._unwatched_checks = 0
+        self._kubelet.add_registration()
         _log.info("registered %s", fields(resource=self._resource, endpoint=self._endpoint))
 
     async def _stop(self) -> None:
         if self._server is not None:
             await self._server.stop(grace=None)
             self._server = None
-            _log.info("stopped serving %s", fields(reason=self.refusal))
-        self.registered = False
+            _log.info("stopped serving %s", fields(reason=self._gpus.unregistered_reason))
+        self._kubelet.registered = False

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.admit.identify import ListedPod
+from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
 from gputopo_deviceplugin.pods import PlacementError, placed_gpus
 from gputopo_kube.pods import PodKey, PodView
 

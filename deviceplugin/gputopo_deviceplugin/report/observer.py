@@ -1,10 +1,12 @@
 """Reads kubelet's books again and again, and tells where they differ from what was placed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
-from gputopo_deviceplugin.admit.identify import ListedPod
 from gputopo_deviceplugin.admit.tracker import UsageTracker
+from gputopo_deviceplugin.events import EventRecorder
+from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
+from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.report.differences import AllocationDifference, differences
 
 
@@ -29,10 +31,11 @@ class AllocationObserver:
         self,
         books: Books,
         tracker: UsageTracker,
+        kubelet: KubeletState,
         *,
         node: str,
         timeout_seconds: float,
-        on_difference: Callable[[AllocationDifference], None],
+        recorder: EventRecorder,
     ) -> None:
         """Read ``books``, and ask the API server for ``timeout_seconds`` at most."""
         self._books = books
@@ -40,9 +43,11 @@ class AllocationObserver:
         self.tracker = tracker
         self._node = node
         self._timeout_seconds = timeout_seconds
-        self._on_difference = on_difference
+        self._recorder = recorder
         self.listed: Sequence[ListedPod] = ()
         self.differing: Sequence[AllocationDifference] = ()
+        self._kubelet = kubelet
+        self._registration = kubelet.registrations
         self._recorded: set[tuple[str, str]] = set()
 
     @property
@@ -52,10 +57,6 @@ class AllocationObserver:
         They run, and kubelet listed them without GPUs since it was started last.
         """
         return self.tracker.lost
-
-    def kubelet_started(self) -> None:
-        """Note that kubelet was started: only then it can have lost records."""
-        self._recorded.clear()
 
     async def look(self, *, connected: bool = True) -> None:
         """Read the books once; each new difference is told once.
@@ -84,7 +85,7 @@ class AllocationObserver:
             found = [one for one in found if one in self.differing or one.pod.key not in unread]
         for one in found:
             if one not in self.differing:
-                self._on_difference(one)
+                self._recorder.record_difference(one.pod, one.message)
         self.differing, self.tracker.lost = found, self._without_record(listed, found)
 
     def _without_record(
@@ -96,6 +97,9 @@ class AllocationObserver:
         listed with them before, and kubelet loses records only when it starts. A pod that is
         being deleted does not matter: no new pod can be mistaken for it.
         """
+        if self._registration != self._kubelet.registrations:
+            self._registration = self._kubelet.registrations
+            self._recorded.clear()
         self._recorded |= {
             (self._pods[entry.key].uid, container)
             for entry in listed

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Protocol
 
@@ -12,8 +11,9 @@ from gputopo.api.topology import from_spec, to_spec
 from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus
 from gputopo.runtime.log import fields
 from gputopo.topology.model import NodeTopology, TopologyError
+from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.report.status import Observed, Serving, status_of, withdrawn
-from gputopo_deviceplugin.state import NodeHardware
+from gputopo_deviceplugin.times import now
 from gputopo_kube.client import Document
 from gputopo_kube.errors import ApiError
 
@@ -164,8 +164,3 @@ def _status(document: Document) -> GPUTopologyStatus:
         return GPUTopologyStatus.model_validate(document.get("status") or {})
     except ValidationError:
         return GPUTopologyStatus()
-
-
-def now() -> str:
-    """Return the time in RFC 3339."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -8,10 +8,12 @@ from typing import Final
 from gputopo.runtime.log import fields
 from gputopo.topology.model import GpuUuid, NodeTopology
 from gputopo_deviceplugin.admit.offering import SETTLED_SECONDS, DeviceOffer
+from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.contact import Contact
-from gputopo_deviceplugin.gpus.known_topology import TopologyFile
+from gputopo_deviceplugin.gpus.hardware import NodeHardware
+from gputopo_deviceplugin.gpus.topology_file import TopologyFile
 from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesError
-from gputopo_deviceplugin.kubelet.registration import Registrar
+from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.node_api import NodeApi
 from gputopo_deviceplugin.node_pods import NodePods
@@ -20,7 +22,7 @@ from gputopo_deviceplugin.report.observer import AllocationObserver
 from gputopo_deviceplugin.report.publisher import TopologyPublisher
 from gputopo_deviceplugin.report.status import Observed, observed_gpus, serving_of
 from gputopo_deviceplugin.settings import AgentSettings
-from gputopo_deviceplugin.state import GpuState, NodeHardware
+from gputopo_deviceplugin.state import GpuState
 from gputopo_kube.errors import ApiError
 from gputopo_kube.probes import Pulse
 
@@ -48,7 +50,7 @@ class Sources:
     """The parts of the agent whose state is reported."""
 
     current: GpuState
-    registrar: Registrar
+    kubelet: KubeletState
     observer: AllocationObserver
     offering: DeviceOffer
     contact: Contact
@@ -57,11 +59,7 @@ class Sources:
 
 
 class StatusReporter:
-    """Brings what others see up to date: registration, published object, metrics.
-
-    Attributes:
-        wake: set where something changed that is to be told at once.
-    """
+    """Brings what others see up to date: registration, published object, metrics."""
 
     def __init__(
         self,
@@ -70,11 +68,12 @@ class StatusReporter:
         api: NodeApi,
         metrics: AgentMetrics,
         pulse: Pulse,
+        changes: ChangeSignal,
     ) -> None:
         """Report what the ``sources`` know."""
         self._settings = settings
         self._current = sources.current
-        self._registrar = sources.registrar
+        self._kubelet = sources.kubelet
         self._observer = sources.observer
         self._offering = sources.offering
         self._contact = sources.contact
@@ -87,7 +86,7 @@ class StatusReporter:
         self._publishing = asyncio.Lock()
         self._withdrawn = False
         self._looked_at = self._pods.version  # None: no list of kubelet yet
-        self.wake = asyncio.Event()
+        self._changes = changes
 
     async def known_topology(self) -> NodeTopology | None:
         """Return the topology of before: as published, or from the state file.
@@ -102,14 +101,14 @@ class StatusReporter:
                 return await self._published()
         except TimeoutError:
             _log.error("starting without the API server")
-            return self._known.read()
+            return self._known.load()
 
     async def _published(self) -> NodeTopology | None:
         while True:
             try:
                 return await self._publisher.load()
             except ApiError as error:
-                self.failed("contact", error)
+                self._metrics.record_failure("contact", error)
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def resync(self) -> None:
@@ -122,8 +121,8 @@ class StatusReporter:
                     if not self._withdrawn and self._contact.connected:
                         await self._publisher.load()
             except ApiError as error:
-                self.failed("resync", error)
-            self.wake.set()
+                self._metrics.record_failure("resync", error)
+            self._changes.notify()
 
     async def watch_processes(self) -> None:
         """Wake up when processes of deleted pods begin to be in the way, and when they end."""
@@ -133,18 +132,18 @@ class StatusReporter:
             gone = frozenset(self._observer.tracker.gone())
             if gone != known:
                 known = gone
-                self.wake.set()
+                self._changes.notify()
 
     async def run(self) -> None:
         """Report at every change, and now and then, until cancelled."""
         while True:
-            self.wake.clear()
+            seen = self._changes.count
             hardware = self._current.hardware
             if hardware is not None and await self._report(hardware):
                 await asyncio.sleep(_WRITE_SECONDS)
             try:
                 async with asyncio.timeout(self._pause_seconds()):
-                    await self.wake.wait()
+                    await self._changes.wait_after(seen)
             except TimeoutError:
                 continue
 
@@ -155,7 +154,7 @@ class StatusReporter:
         is bound before that is reported would be rejected.
         """
         usual = self._settings.observe_seconds
-        settled = self._registrar.heard_seconds >= SETTLED_SECONDS
+        settled = self._kubelet.watched_seconds >= SETTLED_SECONDS
         return usual if settled else min(usual, _AFTER_START_SECONDS)
 
     async def withdraw(self) -> bool:
@@ -170,19 +169,14 @@ class StatusReporter:
         _log.info("ending %s", fields(told=told))
         return told
 
-    def failed(self, what: str, error: Exception) -> None:
-        """Tell of a reading or a write that failed."""
-        _log.warning("%s failed, trying again %s", what, fields(reason=error))
-        self._metrics.count_failure(what)
-
     async def _report(self, hardware: NodeHardware) -> bool:
         """Look and publish; return whether the published status changed."""
         if hardware.topology is not None:
-            self._known.write(hardware.topology)
+            self._known.save(hardware.topology)
             await self._look()
         self._offering.update()
         idle = hardware.topology is None or not hardware.topology.gpus
-        self._pulse.ready = idle or self._registrar.registered
+        self._pulse.ready = idle or self._kubelet.registered
         return await self._publish(hardware)
 
     async def _look(self) -> None:
@@ -192,28 +186,28 @@ class StatusReporter:
         try:
             await self._observer.look(connected=self._contact.connected)
         except PodResourcesError as error:
-            self.failed("observe", error)
+            self._metrics.record_failure("observe", error)
         else:
             self._looked_at = version
             self._offering.listed()
 
     async def _publish(self, hardware: NodeHardware) -> bool:
-        observer, registrar = self._observer, self._registrar
+        observer, kubelet = self._observer, self._kubelet
         serving = serving_of(
             hardware,
             self._offering.withheld,
-            registered=registrar.registered,
-            heard=registrar.heard,
+            registered=kubelet.registered,
+            heard=kubelet.watched,
         )
         tracker = observer.tracker
         gpus = observed_gpus(hardware.health, tracker.users())
-        self._metrics.show(
-            hardware,
-            serving,
+        self._metrics.set_gpus(hardware.health)
+        self._metrics.set_state(
+            serving=serving.ready,
+            connected=self._contact.connected,
             differing=len(observer.differing),
             deleted=sum(gpu.pod_deleted is True for gpu in gpus),
             processes_seen=tracker.available,
-            connected=self._contact.connected,
         )
         # Before the pods were listed, a running pod could be taken for a deleted one.
         if self._pods.version is None:
@@ -226,7 +220,7 @@ class StatusReporter:
                     self._node.document, hardware, observed, serving, differing
                 )
         except ApiError as error:
-            self.failed("publish", error)
+            self._metrics.record_failure("publish", error)
             return False
 
     def _may_write(self) -> bool:

@@ -9,9 +9,9 @@ from gputopo.api.v1alpha1 import Condition, ConditionStatus, GPUTopologyStatus, 
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.offer import Withheld
 from gputopo_deviceplugin.admit.verify import GpuUser
+from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.health import Health
 from gputopo_deviceplugin.pods import PodsVersion
-from gputopo_deviceplugin.state import NodeHardware
 from gputopo_kube.pods import version_number
 
 

@@ -86,7 +86,7 @@ async def test_it_serves_answers_its_probes_and_stops_when_told(
     assert b"Traceback" not in errors
     assert world.condition("Ready")["reason"] == "Stopping"
     assert world.observed(0)["podUID"] == "uid-a"
-    assert f"granted pod=default/a container=main gpus={world.uuids[0]}".encode() in errors
+    assert f"allocated pod=default/a container=main gpus={world.uuids[0]}".encode() in errors
 
 
 async def test_it_lives_but_is_not_ready_while_the_api_server_is_away(

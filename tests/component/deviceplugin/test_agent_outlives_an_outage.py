@@ -47,5 +47,5 @@ async def _a_minute_without() -> None:
     await asyncio.sleep(SECONDS_UNTIL_WATCHED_AGAIN)
     assert {key.name for key in agent.pods} == {"before", "after"}
     await agent.observer.look()
-    assert agent.told == set()
+    assert agent.recorder.differing == set()
     await agent.stop()

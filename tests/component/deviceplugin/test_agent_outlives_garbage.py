@@ -23,7 +23,7 @@ async def test_books_that_cannot_be_read_cost_the_pods_that_come_then_and_not_th
         async with world.agent():
             await world.served()
             raw.answer = b"\xff half of a message"
-            with pytest.raises(AdmissionRefusedError, match="no message of its API"):
+            with pytest.raises(AdmissionRefusedError, match="not a message of this API"):
                 await world.run("meanwhile", {"main": [0]})
             await world.until(lambda: failures("gputopo_agent_failures_total", {"of": "observe"}))
             assert world.condition("Ready")["status"] == "True"

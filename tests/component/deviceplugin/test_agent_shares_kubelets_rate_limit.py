@@ -59,11 +59,11 @@ async def test_a_call_that_kubelet_keeps_rejecting_is_repeated_for_a_limited_tim
     path = world.kubelet.socket.parent / "raw.sock"
     with raw_kubelet(path) as kubelet:
         lister = PodResourcesClient(path, "gputopo.io/gpu")
-        assert await lister.list(1.0) == []
+        assert await lister.list_pods(1.0) == []
         kubelet.failure = (code, "no")
         clock = asyncio.get_running_loop().time
         start = clock()
         with pytest.raises(PodResourcesError, match="no"):
-            await lister.list(0.5)
+            await lister.list_pods(0.5)
         assert clock() - start >= seconds
         await lister.close()

@@ -121,7 +121,7 @@ async def test_a_kubelet_that_dies_keeps_pods_away_until_it_listens_again(
 async def test_a_kubelet_that_drops_the_agent_keeps_pods_away_until_it_is_registered_again(
     world: AgentWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registration, "_UNWATCHED_LOOKS", 5)
+    monkeypatch.setattr(registration, "_UNWATCHED_CHECKS", 5)
     async with world.agent():
         await world.served()
         await world.kubelet.forget_plugin()

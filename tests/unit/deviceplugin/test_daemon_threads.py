@@ -3,22 +3,22 @@ import threading
 
 import pytest
 
-from gputopo_deviceplugin.gpus.daemon_thread import finished, in_daemon_thread
+from gputopo_deviceplugin.gpus.daemon_thread import call_in_daemon_thread, finished
 
 
 async def test_a_result_and_an_error_reach_the_caller() -> None:
     def fails() -> None:
         raise ValueError("no")
 
-    assert await in_daemon_thread(lambda: threading.current_thread().name, "t") == "t"
-    assert await in_daemon_thread(lambda: threading.current_thread().daemon, "t")
+    assert await call_in_daemon_thread(lambda: threading.current_thread().name, "t") == "t"
+    assert await call_in_daemon_thread(lambda: threading.current_thread().daemon, "t")
     with pytest.raises(ValueError, match="no"):
-        await in_daemon_thread(fails, "t")
+        await call_in_daemon_thread(fails, "t")
 
 
 async def test_waiting_for_a_blocked_call_ends_in_time_and_does_not_cancel_it() -> None:
     event = threading.Event()
-    call = in_daemon_thread(event.wait, "t")
+    call = call_in_daemon_thread(event.wait, "t")
     assert not await finished(call, 0.05)
     event.set()
     assert await finished(call)
@@ -33,7 +33,7 @@ def test_a_call_that_returns_after_the_end_of_its_event_loop_disturbs_nobody() -
         event.wait()
 
     async def leave() -> None:
-        assert not await finished(in_daemon_thread(blocks, "t"), 0.05)
+        assert not await finished(call_in_daemon_thread(blocks, "t"), 0.05)
 
     failures: list[object] = []
     before, threading.excepthook = threading.excepthook, failures.append

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.admit.identify import ListedPod
+from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
 from gputopo_deviceplugin.report.differences import differences
 from gputopo_kube.pods import GpuContainer, PodKey, PodView
 

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from gputopo.topology.model import Ancestor, LinkKind, NumaNode
 from gputopo_deviceplugin.gpus.discover import discover
-from gputopo_deviceplugin.gpus.readings import NvmlGpu, NvmlLink, NvmlSnapshot
+from gputopo_deviceplugin.gpus.snapshot import NvmlGpu, NvmlLink, NvmlSnapshot
 
 
 def reading(index: int, *nvlinks: NvmlLink, generation: int = 3, lanes: int = 16) -> NvmlGpu:

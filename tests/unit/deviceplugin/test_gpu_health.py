@@ -6,8 +6,8 @@ import pytest
 
 from builders import node
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.gpus.health import all_unhealthy, health_of
-from gputopo_deviceplugin.gpus.readings import NvmlGpu, NvmlSnapshot
+from gputopo_deviceplugin.gpus.health import all_unhealthy, evaluate_health
+from gputopo_deviceplugin.gpus.snapshot import NvmlGpu, NvmlSnapshot
 from gputopo_deviceplugin.gpus.xid_marks import XidMark
 
 TOPOLOGY = node(0, 1)
@@ -27,7 +27,7 @@ def mark(gpu: GpuUuid, code: int, at_seconds: float = 1.0) -> XidMark:
 
 def health(readings: NvmlSnapshot, marks: Sequence[XidMark] = ()) -> dict[GpuUuid, str | None]:
     by_key = {(mark.gpu, mark.code): mark for mark in marks}
-    return dict(health_of(TOPOLOGY, readings, by_key, xid_quiet_seconds=60))
+    return dict(evaluate_health(TOPOLOGY, readings, by_key, xid_quiet_seconds=60))
 
 
 BOTH = NvmlSnapshot("550", (reading(0), reading(1)))

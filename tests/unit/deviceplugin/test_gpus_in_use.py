@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.admit.identify import ContainerAllocation, ListedPod
+from gputopo_deviceplugin.admit.identify import ContainerAllocation
 from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.admit.verify import GpuUser
+from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
 from gputopo_deviceplugin.node_pods import NodePods
 from gputopo_deviceplugin.statefile import StateFile
 from gputopo_kube.client import Listing, WatchEvent

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from gputopo.topology.model import NumaNode
-from gputopo_deviceplugin.gpus.numa import numa_nodes
+from gputopo_deviceplugin.gpus.numa import read_numa_nodes
 
 
 def write(system_dir: Path, node: int, cpus: str, kib: int) -> None:
@@ -16,19 +16,19 @@ def write(system_dir: Path, node: int, cpus: str, kib: int) -> None:
 def test_numa_nodes_are_read_in_ascending_order(tmp_path: Path) -> None:
     write(tmp_path, 10, "8-11,20\n", 2048)
     write(tmp_path, 2, "0-7\n", 1024)
-    assert numa_nodes(tmp_path) == (NumaNode(2, 8, 2**20), NumaNode(10, 5, 2**21))
+    assert read_numa_nodes(tmp_path) == (NumaNode(2, 8, 2**20), NumaNode(10, 5, 2**21))
 
 
 def test_a_node_with_memory_alone_has_no_cpus(tmp_path: Path) -> None:
     write(tmp_path, 0, "\n", 1024)
-    assert numa_nodes(tmp_path) == (NumaNode(0, 0, 2**20),)
+    assert read_numa_nodes(tmp_path) == (NumaNode(0, 0, 2**20),)
 
 
 def test_without_sysfs_there_is_none(tmp_path: Path) -> None:
-    assert numa_nodes(tmp_path) == ()
+    assert read_numa_nodes(tmp_path) == ()
 
 
 def test_what_is_not_described_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "devices/system/node/node0").mkdir(parents=True)
     (tmp_path / "devices/system/node/node_list").mkdir()
-    assert numa_nodes(tmp_path) == ()
+    assert read_numa_nodes(tmp_path) == ()

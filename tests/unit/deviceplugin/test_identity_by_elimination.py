@@ -9,11 +9,11 @@ from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.identify import (
     AdmissionRejection,
     ContainerAllocation,
-    ListedPod,
     PreferenceRequest,
     identify,
     unsettled,
 )
+from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
 from gputopo_kube.pods import ContainerKind, GpuContainer, PodKey, PodView
 
 NODE = "n1"

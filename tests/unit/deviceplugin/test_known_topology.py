@@ -3,15 +3,15 @@ from pathlib import Path
 import pytest
 
 from builders import node
-from gputopo_deviceplugin.gpus.known_topology import TopologyFile
+from gputopo_deviceplugin.gpus.topology_file import TopologyFile
 
 TOPOLOGY = node(0, 1)
 
 
 def test_the_topology_survives_the_agent(tmp_path: Path) -> None:
-    assert TopologyFile(tmp_path / "new").read() is None
-    TopologyFile(tmp_path / "new").write(TOPOLOGY)
-    again = TopologyFile(tmp_path / "new").read()
+    assert TopologyFile(tmp_path / "new").load() is None
+    TopologyFile(tmp_path / "new").save(TOPOLOGY)
+    again = TopologyFile(tmp_path / "new").load()
     assert again is not None
     assert again.fingerprint == TOPOLOGY.fingerprint
 
@@ -20,8 +20,8 @@ def test_a_file_with_something_else_is_ignored(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "topology.json").write_text('{"gpus": [{"uuid": 3}]}')
-    assert TopologyFile(tmp_path).read() is None
-    assert "topology in the state file ignored" in caplog.text
+    assert TopologyFile(tmp_path).load() is None
+    assert "state file ignored" in caplog.text
 
 
 def test_a_folder_that_cannot_be_written_is_logged_once(
@@ -29,6 +29,6 @@ def test_a_folder_that_cannot_be_written_is_logged_once(
 ) -> None:
     (tmp_path / "state").write_text("a file, not a folder")
     known = TopologyFile(tmp_path / "state")
-    known.write(TOPOLOGY)
-    known.write(TOPOLOGY)
+    known.save(TOPOLOGY)
+    known.save(TOPOLOGY)
     assert caplog.text.count("topology not written") == 1

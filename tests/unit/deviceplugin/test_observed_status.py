@@ -4,6 +4,7 @@ from builders import node
 from gputopo.api.v1alpha1 import GPUTopologyStatus
 from gputopo_deviceplugin.admit.offer import Withheld
 from gputopo_deviceplugin.admit.verify import GpuUser
+from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.health import Health
 from gputopo_deviceplugin.pods import PodsVersion
 from gputopo_deviceplugin.report.status import (
@@ -14,7 +15,6 @@ from gputopo_deviceplugin.report.status import (
     status_of,
     withdrawn,
 )
-from gputopo_deviceplugin.state import NodeHardware
 from gputopo_kube.pods import PodKey
 
 TOPOLOGY = node(0, 1)

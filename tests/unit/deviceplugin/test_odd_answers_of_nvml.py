@@ -63,7 +63,7 @@ def test_the_recovery_action_is_read_where_the_driver_reports_it(conf: Path) -> 
     conf.write_text(conf.read_text() + "recovery 0 NONE\nrecovery 3 DRAIN_AND_RESET\n")
     nvml = Nvml(conf.parent)
     try:
-        actions = [gpu.recovery_action for gpu in nvml.read().gpus]
+        actions = [gpu.recovery_action for gpu in nvml.read_gpus().gpus]
     finally:
         nvml.close()
     assert actions == [0, None, None, 4, None, None, None, None]
@@ -78,6 +78,6 @@ def test_a_driver_without_field_values_reports_no_recovery_action(
     monkeypatch.setattr(pynvml, "nvmlDeviceGetFieldValues", missing)
     nvml = Nvml(conf.parent)
     try:
-        assert {gpu.recovery_action for gpu in nvml.read().gpus} == {None}
+        assert {gpu.recovery_action for gpu in nvml.read_gpus().gpus} == {None}
     finally:
         nvml.close()

@@ -1,17 +1,22 @@
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.admit.offer import AssignedGpus, Withheld, offered, withheld_of
+from gputopo_deviceplugin.admit.offer import AssignedGpus, Withheld, withheld_of
+from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.health import Health
+from gputopo_deviceplugin.state import GpuState
 
 A, B, C = map(GpuUuid, "ABC")
 HEALTH: Health = {A: None, B: None, C: "XID 79"}
 
 
 def test_only_gpus_with_a_container_stay_healthy_while_the_others_are_withheld() -> None:
-    withheld = Withheld("CompetingAllocator", "rival")
-    assert offered(HEALTH, None, frozenset()) == HEALTH
-    assert offered(HEALTH, withheld, frozenset([A])) == {A: None, B: "rival", C: "XID 79"}
-    broken_with_container = offered(HEALTH, withheld, frozenset([C]))
-    assert broken_with_container == {A: "rival", B: "rival", C: "XID 79"}
+    state = GpuState()
+    assert state.offered == {}
+    state.set_hardware(NodeHardware(None, HEALTH, None))
+    assert state.offered == HEALTH
+    state.withhold("rival", frozenset([A]))
+    assert state.offered == {A: None, B: "rival", C: "XID 79"}
+    state.withhold("rival", frozenset([C]))
+    assert state.offered == {A: "rival", B: "rival", C: "XID 79"}
 
 
 def test_the_first_reason_is_reported() -> None:

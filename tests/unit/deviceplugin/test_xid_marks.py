@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.gpus.readings import NvmlGpu, NvmlSnapshot, XidEvent
-from gputopo_deviceplugin.gpus.xid_store import XidMarkStore
+from gputopo_deviceplugin.gpus.snapshot import NvmlGpu, NvmlSnapshot, XidEvent
+from gputopo_deviceplugin.gpus.xid_mark_store import XidMarkStore
 from gputopo_deviceplugin.statefile import StateFile
 from hardware_watch import Clocks
 
@@ -41,7 +41,7 @@ class Node:
         )
 
     def codes(self, readings: NvmlSnapshot = UNSUPPORTED) -> list[int]:
-        return [mark.code for mark in self.marks.after(readings).values()]
+        return [mark.code for mark in self.marks.update(readings).values()]
 
     def wall_time(self, plus_seconds: float = 0.0) -> str:
         return datetime.fromtimestamp(self.clocks.wall_seconds + plus_seconds, UTC).isoformat()
@@ -141,17 +141,17 @@ def test_an_administrator_voids_the_marks_made_before_a_time(node: Node) -> None
     node.marks.add(XidEvent(GPU, 74))
     node.clocks.wait(60)
     node.marks.add(XidEvent(GPU, 79))
-    node.marks.reset_at(node.wall_time(-30))
+    node.marks.apply_reset(node.wall_time(-30))
     assert node.codes() == [79]
     node.restart()
     assert node.codes() == [79]
 
 
 def test_an_annotation_is_applied_once(node: Node) -> None:
-    node.marks.reset_at(node.wall_time(DAY))
+    node.marks.apply_reset(node.wall_time(DAY))
     node.marks.add(XidEvent(GPU, 95))
     for _ in range(2):
-        node.marks.reset_at(node.wall_time(DAY))
+        node.marks.apply_reset(node.wall_time(DAY))
         assert node.codes() == [95]
         node.restart()
 
@@ -161,9 +161,9 @@ def test_the_annotation_is_compared_by_the_clock_of_now(node: Node) -> None:
     node.marks.add(XidEvent(GPU, 95))
     node.clocks.wall_seconds -= 10 * 365 * DAY
     node.clocks.wait(60)
-    node.marks.reset_at(node.wall_time(-61))
+    node.marks.apply_reset(node.wall_time(-61))
     assert node.codes() == [95]
-    node.marks.reset_at(node.wall_time(-59))
+    node.marks.apply_reset(node.wall_time(-59))
     assert node.codes() == []
 
 
@@ -172,8 +172,8 @@ def test_an_annotation_that_is_no_time_is_ignored(
     node: Node, value: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     node.marks.add(XidEvent(GPU, 95))
-    node.marks.reset_at(value)
-    node.marks.reset_at(value)
+    node.marks.apply_reset(value)
+    node.marks.apply_reset(value)
     assert node.codes() == [95]
     warnings = [one for one in caplog.messages if "annotation ignored" in one]
     assert len(warnings) == 1

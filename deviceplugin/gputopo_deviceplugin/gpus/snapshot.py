@@ -1,4 +1,4 @@
-"""What NVML said at one time, as plain values."""
+"""What NVML reports about a node at one time, as plain values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,11 +23,11 @@ class NvmlLink:
 
 @dataclass(frozen=True, slots=True)
 class NvmlGpu:
-    """One GPU that answered.
+    """One GPU for which all calls of NVML succeeded.
 
     Attributes:
-        numa_node: nearest memory, None where the platform does not say.
-        pcie_generation: 0 where the platform does not say; likewise ``pcie_lanes``.
+        numa_node: nearest NUMA node, None where the platform does not report it.
+        pcie_generation: 0 where the platform does not report it; likewise ``pcie_lanes``.
         mig: whether MIG mode is on.
         recovery_action: ``NVML_GPU_RECOVERY_ACTION_*``, None where the driver does not report it.
     """
@@ -48,12 +48,12 @@ class NvmlGpu:
 
 @dataclass(frozen=True, slots=True)
 class NvmlSnapshot:
-    """All of a node.
+    """All GPUs of a node.
 
     Attributes:
-        failures: what NVML said of each GPU that did not answer, by its index.
-        levels: NVML's number of the common ancestor of each pair ``(a, b)``, ``a < b``; a pair
-            that NVML does not know is not there.
+        failures: NVML's error for each GPU that could not be read, by GPU index.
+        levels: NVML's number of the common ancestor of each pair ``(a, b)``, ``a < b``; pairs
+            that NVML does not know are missing.
     """
 
     driver_version: str
@@ -64,7 +64,7 @@ class NvmlSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class XidEvent:
-    """A critical error that the driver told of one GPU."""
+    """A critical error of one GPU, reported by the driver."""
 
     uuid: str
     code: int

@@ -1,0 +1,27 @@
+"""A signal of changes, which wakes the loops that react to them."""
+
+import asyncio
+
+
+class ChangeSignal:
+    """Counts changes; loops wait for the next one. All in one event loop.
+
+    Attributes:
+        count: changes so far.
+    """
+
+    def __init__(self) -> None:
+        """Start without changes."""
+        self.count = 0
+        self._changed = asyncio.Event()
+
+    def notify(self) -> None:
+        """Wake all loops that wait."""
+        self.count += 1
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def wait_after(self, count: int) -> None:
+        """Return when there were more than ``count`` changes, so that none is missed."""
+        while self.count <= count:
+            await self._changed.wait()

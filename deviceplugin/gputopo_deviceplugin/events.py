@@ -1,0 +1,116 @@
+"""Records what happened to pods and GPUs: in the log, the metrics and Kubernetes events."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+from gputopo.runtime.log import fields
+from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_deviceplugin.metrics import AgentMetrics
+from gputopo_deviceplugin.times import now
+from gputopo_kube.client import Document
+from gputopo_kube.errors import ApiError
+from gputopo_kube.pods import PodView
+
+COMPONENT: Final = "gputopo-deviceplugin"
+_LONGEST_MESSAGE: Final = 1024
+
+_log = logging.getLogger(__name__)
+
+
+class EventSink(Protocol):
+    """The API server, as far as events need it."""
+
+    async def create_event(self, event: Document) -> None:
+        """Create an Event."""
+        ...
+
+
+class EventRecorder:
+    """Records allocations, rejections, differences and health changes.
+
+    Events are written in the background: no caller waits for the API server.
+    """
+
+    def __init__(
+        self, sink: EventSink, node: str, metrics: AgentMetrics, changes: ChangeSignal
+    ) -> None:
+        """Write events of ``node``; each allocation is signalled as a change."""
+        self._sink = sink
+        self._node = node
+        self._metrics = metrics
+        self._changes = changes
+        self._in_flight: set[asyncio.Task[None]] = set()
+
+    def record_allocation(self, pod: PodView, container: str, gpus: Sequence[GpuUuid]) -> None:
+        """Record that a container gets these GPUs."""
+        _log.info("allocated %s", fields(pod=pod.key, container=container, gpus=",".join(gpus)))
+        self._metrics.count_allocation(granted=True)
+        self._changes.notify()
+
+    def record_rejection(self, pod: PodView | None, reason: str) -> None:
+        """Record that a container gets no GPUs; with an event where its pod is known."""
+        _log.warning("rejected %s", fields(reason=reason))
+        self._metrics.count_allocation(granted=False)
+        if pod is not None:
+            self._write(_reference(pod), "GPUsRefused", reason)
+
+    def record_difference(self, pod: PodView, message: str) -> None:
+        """Record that a container has other GPUs than the intended ones."""
+        _log.error("GPUs differ %s", fields(reason=message))
+        self._write(_reference(pod), "GPUsDiffer", message)
+
+    def record_health(self, node: Document, gpu: GpuUuid, fault: str | None) -> None:
+        """Record that a GPU became healthy, or unhealthy because of ``fault``."""
+        metadata = node["metadata"]
+        about = {"apiVersion": "v1", "kind": "Node"}
+        about |= {"name": metadata["name"], "uid": metadata["uid"]}
+        if fault is None:
+            self._write(about, "GPUHealthy", f"{gpu} is healthy again", kind="Normal")
+        else:
+            self._write(about, "GPUUnhealthy", f"{gpu}: {fault}")
+
+    def _write(
+        self, about: dict[str, Any], reason: str, message: str, *, kind: str = "Warning"
+    ) -> None:
+        event = _event(about, self._node, reason, message, now(), kind=kind)
+        task = asyncio.create_task(self._create(event))
+        self._in_flight.add(task)
+        task.add_done_callback(self._in_flight.discard)
+
+    async def _create(self, event: Document) -> None:
+        try:
+            await self._sink.create_event(event)
+        except ApiError as error:
+            self._metrics.record_failure("event", error)
+
+
+def _reference(pod: PodView) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": pod.key.name,
+        "namespace": pod.key.namespace,
+        "uid": pod.uid,
+    }
+
+
+def _event(
+    about: dict[str, Any], node: str, reason: str, message: str, now: str, *, kind: str
+) -> dict[str, Any]:
+    namespace = about.get("namespace", "default")
+    return {
+        "metadata": {"generateName": f"{about['name']}.", "namespace": namespace},
+        "involvedObject": about,
+        "reason": reason,
+        "message": message[:_LONGEST_MESSAGE],
+        "type": kind,
+        "source": {"component": COMPONENT, "host": node},
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+        "reportingComponent": COMPONENT,
+        "reportingInstance": node,
+    }

@@ -1,0 +1,43 @@
+"""The state file of the node topology, for an agent that starts without the API server."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from gputopo.api.topology import from_spec, to_spec
+from gputopo.api.v1alpha1 import GPUTopologySpec
+from gputopo.runtime.log import fields
+from gputopo.topology.model import NodeTopology
+from gputopo_deviceplugin.statefile import StateFile
+
+_log = logging.getLogger(__name__)
+
+
+class TopologyFile:
+    """The topology that this node's agent has read last.
+
+    A GPU that NVML cannot read when the agent starts must not disappear from the topology.
+    """
+
+    def __init__(self, state_dir: Path) -> None:
+        """Use a file in ``state_dir``."""
+        self._file = StateFile(state_dir / "topology.json")
+        self._written: NodeTopology | None = None
+
+    def load(self) -> NodeTopology | None:
+        """Return the topology, None where there is no valid file."""
+        return self._file.load(_parse_topology)
+
+    def save(self, topology: NodeTopology) -> None:
+        """Replace the topology; a failure is logged once for each topology."""
+        if topology == self._written:
+            return
+        self._written = topology
+        try:
+            self._file.save(to_spec(topology).to_json())
+        except OSError as error:
+            _log.error("topology not written to the state file %s", fields(reason=error))
+
+
+def _parse_topology(document: Any) -> NodeTopology:  # noqa: ANN401 - any JSON value
+    return from_spec(GPUTopologySpec.model_validate(document))

@@ -1,0 +1,97 @@
+"""Keeps the XID marks of this node's GPUs in memory and in the state file."""
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from gputopo.api.names import GPUS_RESET_ANNOTATION
+from gputopo.runtime.log import fields
+from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.gpus import xid_marks
+from gputopo_deviceplugin.gpus.snapshot import NvmlSnapshot, XidEvent
+from gputopo_deviceplugin.gpus.xid_marks import Marks, StoredXidMarks, XidMark
+from gputopo_deviceplugin.gpus.xids import is_critical, is_fatal
+from gputopo_deviceplugin.statefile import StateFile
+
+_log = logging.getLogger(__name__)
+
+
+class XidMarkStore:
+    """The valid marks; each change is written to the state file."""
+
+    def __init__(
+        self,
+        file: StateFile,
+        *,
+        quiet_seconds: float,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """Start with the marks in ``file``; transient marks are valid for ``quiet_seconds``."""
+        self._file = file
+        self._quiet_seconds = quiet_seconds
+        self._monotonic = monotonic
+        self._wall = wall
+        stored = file.load(StoredXidMarks.model_validate) or StoredXidMarks()
+        self._marks: Marks = stored.to_marks()
+        self._reset_at = stored.reset_at
+        self._written = xid_marks.to_document(self._marks, self._reset_at)
+
+    def add(self, event: XidEvent) -> bool:
+        """Record an XID event; return whether it makes the GPU unhealthy."""
+        critical, fatal = is_critical(event.code), is_fatal(event.code)
+        _log.warning(
+            "XID %s", fields(gpu=event.uuid, xid=event.code, critical=critical, fatal=fatal)
+        )
+        if critical:
+            at = datetime.fromtimestamp(self._wall(), UTC)
+            mark = XidMark(GpuUuid(event.uuid), event.code, self._monotonic(), at)
+            self._replace(xid_marks.with_mark(self._marks, mark))
+        return critical
+
+    def update(self, snapshot: NvmlSnapshot) -> Marks:
+        """Remove marks that are expired, or recovered by this snapshot; return the others."""
+        valid = xid_marks.without_expired(
+            self._marks, now_seconds=self._monotonic(), quiet_seconds=self._quiet_seconds
+        )
+        self._replace(xid_marks.without_recovered(valid, snapshot))
+        return self._marks
+
+    def apply_reset(self, reset_at: str) -> None:
+        """Remove the marks from before a time, the value of the Node's annotation in RFC 3339.
+
+        Each value is applied once: an unchanged annotation does not remove later marks, even
+        where the wall clock was set back in between.
+        """
+        if reset_at == self._reset_at:
+            return
+        self._reset_at = reset_at
+        kept = self._marks
+        try:
+            time_of_reset = xid_marks.parse_time(reset_at)
+        except ValueError as error:
+            _log.warning(
+                "annotation ignored, set it to a time like 2026-01-31T12:00:00Z %s",
+                fields(annotation=GPUS_RESET_ANNOTATION, value=reset_at, reason=error),
+            )
+        else:
+            at = xid_marks.to_monotonic(
+                time_of_reset, now_seconds=self._monotonic(), wall_seconds=self._wall()
+            )
+            kept = xid_marks.without_older_than(self._marks, at)
+        self._replace(kept)
+
+    def _replace(self, marks: Marks) -> None:
+        for key in self._marks.keys() - marks.keys():
+            _log.info("XID mark removed %s", fields(gpu=key[0], xid=key[1]))
+        self._marks = marks
+        document = xid_marks.to_document(marks, self._reset_at)
+        if document == self._written:
+            return
+        try:
+            self._file.save(document)
+        except OSError as error:
+            _log.error("XID marks not written, a restart loses them %s", fields(reason=error))
+        else:
+            self._written = document
