@@ -10,7 +10,8 @@ TEXT = (ROOT / "docs" / "scenarios.md").read_text()
 
 def test_every_scenario_has_a_test() -> None:
     rows = [line for line in TEXT.splitlines() if line.startswith("| ") and "`tests/" not in line]
-    assert [row for row in rows if not row.startswith(("| what", "|---"))] == []
+    headers = ("| fault |", "| what fails |", "| input |")
+    assert [row for row in rows if not row.startswith(headers)] == []
     assert len(NAMED.findall(TEXT)) > 40
 
 
