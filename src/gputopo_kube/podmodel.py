@@ -49,11 +49,6 @@ class Container(_Part):
     restart_policy: str | None = None
 
 
-class _OwnerReference(_Part):
-    uid: str
-    controller: bool | None = None
-
-
 class _Metadata(_Part):
     uid: Annotated[str, Field(min_length=1)]
     name: Annotated[str, Field(min_length=1)]
@@ -62,13 +57,13 @@ class _Metadata(_Part):
     annotations: dict[str, str] | None = None
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
-    owner_references: list[_OwnerReference] | None = None
+    owner_references: list[dict[str, Any]] | None = None
 
     @property
     def controller_uid(self) -> str:
         """UID of the object that controls the pod, empty without one."""
         owners = self.owner_references or ()
-        return next((owner.uid for owner in owners if owner.controller), "")
+        return next((str(owner["uid"]) for owner in owners if owner.get("controller")), "")
 
 
 class _Affinity(_Part):

@@ -173,6 +173,8 @@ def parse_gpu_pod(document: Mapping[str, Any], resource: str) -> PodView | None:
     Raises:
         PodError: where the object is not a pod, or its resource version is not a number.
     """
+    if not _may_request(document, resource):
+        return None
     pod = parse_pod_object(document)
     containers = _gpu_containers(pod, resource)
     if not version_number(pod.metadata.resource_version):
@@ -222,6 +224,23 @@ def gpu_count(quantity: object) -> int:
     """
     text = str(quantity)
     return int(text) if _is_number(text, _MOST_DIGITS) else UNKNOWN_COUNT
+
+
+def _may_request(document: Mapping[str, Any], resource: str) -> bool:
+    """Return False where no container names the resource: most pods of a cluster do not.
+
+    It costs a tenth of parsing the pod. A malformed pod may request it: parsing rejects that pod.
+    """
+    try:
+        spec = document["spec"]
+        containers = (*spec["containers"], *(spec.get("initContainers") or ()))
+        return any(
+            resource in (amounts or ())
+            for container in containers
+            for amounts in (container.get("resources") or {}).values()
+        )
+    except (AttributeError, KeyError, TypeError):
+        return True
 
 
 def _is_number(text: str, most_digits: int) -> bool:

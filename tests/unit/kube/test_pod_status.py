@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gputopo.api.names import RESOURCE
+from gputopo_kube.podmodel import parse_pod_object
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from objects import container_states, pod
 
@@ -83,3 +84,24 @@ def test_a_pod_of_a_group_and_one_that_is_being_deleted_are_known() -> None:
     found = parse_gpu_pod(document, RESOURCE)
     assert found is not None
     assert (found.grouped, found.deleting) == (True, True)
+
+
+def test_the_controller_of_a_pod_is_the_owner_that_says_so() -> None:
+    document = pod("a")
+    assert parse_pod_object(document).metadata.controller_uid == ""
+    document["metadata"]["ownerReferences"] = [{"uid": "u1"}, {"uid": "u2", "controller": True}]
+    assert parse_pod_object(document).metadata.controller_uid == "u2"
+
+
+def test_a_condition_and_a_waiting_container_are_found() -> None:
+    document = pod("a")
+    document["status"] |= {
+        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
+        "containerStatuses": container_states("waiting"),
+    }
+    status = parse_pod_object(document).status
+    scheduled = status.condition("PodScheduled")
+    assert scheduled is not None
+    assert scheduled.reason == "Unschedulable"
+    assert status.condition("Ready") is None
+    assert status.containers[0].waiting == {"reason": "PodInitializing"}

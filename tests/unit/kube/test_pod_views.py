@@ -164,3 +164,10 @@ def test_an_annotation_that_cannot_be_parsed_has_an_error_of_its_own() -> None:
     with pytest.raises(AnnotationError, match=f"^{GPUS_ANNOTATION}: generation") as caught:
         own_gpus(parse_pod(annotated(generation="x")))
     assert not isinstance(caught.value, AnnotationOwnerError)
+
+
+@pytest.mark.parametrize("spec", [{}, {"containers": [1]}, [], None])
+def test_a_malformed_pod_is_no_pod_without_gpus(spec: object) -> None:
+    document = {**pod("a"), "spec": spec}
+    with pytest.raises(PodError, match="^pod spec"):
+        parse_gpu_pod(document, RESOURCE)
