@@ -4,9 +4,9 @@ from typing import Any
 
 from gpujobs import Document, gpu_job, job_pod
 from gputopo.api.v1alpha1 import GPUJobStatus, GPUProfileSpec
-from gputopo_operator.decide import decide
+from gputopo_operator.decision.decide import decide
 from gputopo_operator.model import Plan, Refusal, Rules, Snapshot
-from gputopo_operator.reading import read_child, read_gpu_job, read_pod
+from gputopo_operator.parse import read_child, read_gpu_job, read_pod
 
 RULES = Rules()
 START = "2026-01-01T00:00:00Z"

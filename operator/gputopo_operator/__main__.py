@@ -13,13 +13,13 @@ from prometheus_client import start_http_server
 
 from gputopo.runtime.log import configure, fields
 from gputopo.runtime.settings import SettingsError
-from gputopo_operator.cluster import ApiError, Cluster
-from gputopo_operator.handlers import registry_for
+from gputopo_operator.controller.cluster import ApiError, Cluster
+from gputopo_operator.controller.handlers import registry_for
+from gputopo_operator.controller.reconciler import Reconciler
+from gputopo_operator.controller.work_queue import WorkQueue
 from gputopo_operator.metrics import Metrics
 from gputopo_operator.model import Key, Rules
-from gputopo_operator.reconcile import Reconciler
 from gputopo_operator.settings import OperatorSettings
-from gputopo_operator.workqueue import WorkQueue
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gpujobs import GPUS, exited, job_pod, refused_by_kubelet
 from gputopo.api.v1alpha1 import GPUProfileSpec
 from gputopo_operator.model import Plan, Refusal
-from gputopo_operator.reading import QUEUE_LABEL
+from gputopo_operator.parse import QUEUE_LABEL
 from situations import Situation
 
 DELETED = {"deletionTimestamp": "2026-01-01T02:00:00Z"}

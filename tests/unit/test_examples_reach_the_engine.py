@@ -11,9 +11,9 @@ from gputopo.patterns.model import Pattern, PatternEdge, chain, custom, ring, st
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo_extender.verbs.request import placement_request
 from gputopo_kube.pods import parse_gpu_pod
-from gputopo_operator.childjob import child_job
+from gputopo_operator.decision.child_job import child_job
 from gputopo_operator.model import Rules
-from gputopo_operator.reading import read_gpu_job
+from gputopo_operator.parse import read_gpu_job
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MEANT: dict[str, tuple[Pattern, bool]] = {

@@ -169,5 +169,5 @@ def test_an_annotation_that_cannot_be_parsed_has_an_error_of_its_own() -> None:
 @pytest.mark.parametrize("spec", [{}, {"containers": [1]}, [], None])
 def test_a_malformed_pod_is_no_pod_without_gpus(spec: object) -> None:
     document = {**pod("a"), "spec": spec}
-    with pytest.raises(PodError, match="^pod spec"):
+    with pytest.raises(PodError, match=r"^pod spec"):
         parse_gpu_pod(document, RESOURCE)

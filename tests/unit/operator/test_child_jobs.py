@@ -10,9 +10,9 @@ from gputopo.api.v1alpha1 import GPUProfileSpec
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PolicyName
 from gputopo.sensitivity.resolve import Sensitivity
-from gputopo_operator.childjob import SpecError, child_job
+from gputopo_operator.decision.child_job import SpecError, child_job
 from gputopo_operator.model import Object, Rules
-from gputopo_operator.reading import QUEUE_LABEL, read_gpu_job
+from gputopo_operator.parse import QUEUE_LABEL, read_gpu_job
 
 
 def _child(

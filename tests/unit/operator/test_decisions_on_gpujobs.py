@@ -13,9 +13,9 @@ from gpujobs import (
     template,
 )
 from gputopo.api.v1alpha1 import GPUProfileSpec
-from gputopo_operator.decide import profile_to_read
+from gputopo_operator.decision.decide import profile_to_read
 from gputopo_operator.model import Plan, Refusal
-from gputopo_operator.reading import QUEUE_LABEL
+from gputopo_operator.parse import QUEUE_LABEL
 from situations import START, Situation
 
 LATER = "2026-01-01T00:05:00Z"

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from gputopo_operator import workqueue
-from gputopo_operator.workqueue import WorkQueue
+from gputopo_operator.controller import work_queue
+from gputopo_operator.controller.work_queue import WorkQueue
 
 Work = Callable[[str], Awaitable[float | None]]
 
@@ -74,7 +74,7 @@ async def test_different_keys_are_worked_on_together() -> None:
 
 
 async def test_key_that_fails_comes_again_later_and_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workqueue, "FIRST_DELAY_S", 0.01)
+    monkeypatch.setattr(work_queue, "FIRST_DELAY_S", 0.01)
     times: list[float] = []
     done = asyncio.Event()
 
@@ -93,7 +93,7 @@ async def test_key_that_fails_comes_again_later_and_later(monkeypatch: pytest.Mo
 
 
 async def test_news_does_not_hurry_a_key_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workqueue, "FIRST_DELAY_S", 10.0)
+    monkeypatch.setattr(work_queue, "FIRST_DELAY_S", 10.0)
     attempts = 0
 
     async def work(_: str) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus
-from gputopo_operator.conditions import (
+from gputopo_operator.decision.conditions import (
     ACCEPTED,
     COMPLETE,
     FAILED,
@@ -12,8 +12,8 @@ from gputopo_operator.conditions import (
     holds,
     truncated,
 )
+from gputopo_operator.decision.placements import differs, in_words
 from gputopo_operator.model import Event, FailedPod, FailureKind
-from gputopo_operator.placements import differs, in_words
 
 
 def news(

@@ -7,11 +7,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from gputopo.runtime.log import fields
-from gputopo_operator.cluster import ApiError, Cluster, ConflictError, JobRefusedError
-from gputopo_operator.decide import FORBIDDEN_RECHECK_S, decide, profile_to_read
+from gputopo_operator.controller.cluster import ApiError, Cluster, ConflictError, JobRefusedError
+from gputopo_operator.decision.decide import FORBIDDEN_RECHECK_S, decide, profile_to_read
 from gputopo_operator.metrics import Metrics
 from gputopo_operator.model import Event, GpuJob, Key, Object, Plan, Pod, Rules, Snapshot
-from gputopo_operator.reading import (
+from gputopo_operator.parse import (
     read_child,
     read_gpu_job,
     read_observed,

@@ -16,7 +16,7 @@ from gputopo.api.v1alpha1 import GPUJobSpec, GPUProfileSpec
 from gputopo.errors import InvalidInputError
 from gputopo.sensitivity.resolve import Sensitivity, resolve
 from gputopo_operator.model import GpuJob, Object, Rules
-from gputopo_operator.reading import QUEUE_LABEL
+from gputopo_operator.parse import QUEUE_LABEL
 
 SPARE_FAILURES: Final = 10
 """How many failures more than the GPUJob's own limits its child Job bears.

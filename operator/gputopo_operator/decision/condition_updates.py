@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gputopo.api.v1alpha1 import Condition, GPUJobSpec, JobFailures, JobPlacement
 from gputopo.sensitivity.resolve import Sensitivity
-from gputopo_operator.conditions import (
+from gputopo_operator.decision.conditions import (
     ACCEPTED,
     COMPLETE,
     FAILED,
@@ -15,8 +15,8 @@ from gputopo_operator.conditions import (
     Claim,
     find,
 )
+from gputopo_operator.decision.placements import differs, in_words
 from gputopo_operator.model import Child, Ending, Pod, Snapshot
-from gputopo_operator.placements import differs, in_words
 
 TYPES = (ACCEPTED, PLACED, RUNNING, COMPLETE, FAILED, SUSPENDED)
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, JobPlacement
-from gputopo_operator import claims
-from gputopo_operator.childjob import SpecError, child_job, failures_borne
-from gputopo_operator.conditions import (
+from gputopo_operator.decision import condition_updates
+from gputopo_operator.decision.child_job import SpecError, child_job, failures_borne
+from gputopo_operator.decision.conditions import (
     ACCEPTED,
     COMPLETE,
     FAILED,
@@ -22,11 +22,11 @@ from gputopo_operator.conditions import (
     holds,
     phase,
 )
-from gputopo_operator.failures import Tally, exceeded, tally
+from gputopo_operator.decision.events import news
+from gputopo_operator.decision.failures import Tally, exceeded, tally
+from gputopo_operator.decision.placements import current_pod, placement
 from gputopo_operator.model import Child, Ending, Event, GpuJob, Object, Plan, Rules, Snapshot
-from gputopo_operator.news import news
-from gputopo_operator.placements import current_pod, placement
-from gputopo_operator.reading import QUEUE_LABEL, read_child
+from gputopo_operator.parse import QUEUE_LABEL, read_child
 
 NAME_TAKEN_RECHECK_S: Final = 30.0
 """The end of a Job that is not ours is no event of ours."""
@@ -49,7 +49,9 @@ def decide(seen: Snapshot, rules: Rules) -> Plan:
         return Plan()
     own = child is not None and child.owner_uid == job.uid
     if _ending_before(job.status) is not None and not own:
-        return _plan(seen, _Outcome(claims.repeated(job.status.conditions), job.status.placements))
+        return _plan(
+            seen, _Outcome(condition_updates.repeated(job.status.conditions), job.status.placements)
+        )
     if job.spec is None:
         return _refused(seen, "SpecInvalid", job.spec_error)
     if child is None:
@@ -72,7 +74,7 @@ def _without_child(seen: Snapshot, spec: GPUJobSpec, rules: Rules) -> Plan:
         message = seen.refusal.message
         return _refused(seen, "JobForbidden", message, recheck_after_s=FORBIDDEN_RECHECK_S)
     if _was_refused_for_good(job):
-        return _plan(seen, _Outcome(claims.repeated(job.status.conditions)))
+        return _plan(seen, _Outcome(condition_updates.repeated(job.status.conditions)))
     try:
         manifest = child_job(job, spec, seen.profile, rules)
     except SpecError as error:
@@ -99,14 +101,14 @@ def _with_child(seen: Snapshot, spec: GPUJobSpec, child: Child) -> Plan:
     place = placement(pod, seen.observed, before.placements) if pod else None
     queue = child.queue or seen.job.labels.get(QUEUE_LABEL, "")
     claimed = [
-        claims.accepted(spec, child),
-        claims.placed(seen.job.key.name, pod, place, before.conditions, ending),
-        claims.running(pod, ending),
-        *claims.ended(ending, counts.failures, spec),
-        claims.suspended(spec, child, queue, ending),
+        condition_updates.accepted(spec, child),
+        condition_updates.placed(seen.job.key.name, pod, place, before.conditions, ending),
+        condition_updates.running(pod, ending),
+        *condition_updates.ended(ending, counts.failures, spec),
+        condition_updates.suspended(spec, child, queue, ending),
     ]
     if ending is None:
-        claimed += claims.profile(seen, spec.workload.profile)
+        claimed += condition_updates.profile(seen, spec.workload.profile)
     kept = before.placements if ending is not None and pod is None else []
     outcome = _Outcome(claimed, [place] if place else kept, counts)
     plan = _plan(seen, outcome, _job_patch(spec, child, queue, counts, ending))
@@ -155,7 +157,7 @@ def _job_patch(
 def _refused(
     seen: Snapshot, reason: str, message: str, *, recheck_after_s: float | None = None
 ) -> Plan:
-    outcome = _Outcome(claims.refused(reason, message))
+    outcome = _Outcome(condition_updates.refused(reason, message))
     return replace(_plan(seen, outcome), recheck_after_s=recheck_after_s)
 
 

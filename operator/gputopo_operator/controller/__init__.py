@@ -1,0 +1,1 @@
+"""The controller: watches GPUJobs, reads their state, calls the decision and writes its results."""
