@@ -13,7 +13,8 @@ from gputopo.api.names import GPUS_ANNOTATION
 from gputopo_extender.server import ExtenderAddresses
 from objects import Document
 from scheduler import Scheduler
-from small_api import SmallApi
+from support.api.faults import CLOSED, SILENT, Action, Fault, Hook
+from support.api.server import ApiServer
 
 QUICK = {
     "verbs_port": 0,
@@ -24,11 +25,33 @@ IMPATIENT = {"api_timeout_seconds": 0.5}
 """For tests of answers that never come; elsewhere a busy machine must not look like one."""
 
 
+LEASES_FORBIDDEN = Fault(".*", "/leases", 403, "leases are forbidden", times=None)
+LEASE_WRITE_RESPONSES_LOST = Fault(
+    "POST|PATCH|PUT", "/leases", SILENT, carried_out="yes", times=None
+)
+BINDING_SILENT_AFTER = Fault("POST", "/binding", SILENT, carried_out="yes")
+BINDING_SILENT_BEFORE = Fault("POST", "/binding", SILENT)
+BINDING_LATE = Fault("POST", "/binding", SILENT, carried_out="later")
+BINDING_DROPPED = Fault("POST", "/binding", CLOSED)
+BINDING_ERROR = Fault("POST", "/binding", 500, "etcd has no leader")
+BINDING_FORBIDDEN = Fault("POST", "/binding", 403, "pods/binding is forbidden")
+
+
+def before_binding(api: ApiServer, action: Action) -> None:
+    """Call ``action`` before the next Binding is carried out."""
+    api.hooks.append(Hook("POST", "/binding", action))
+
+
+def before_lease_write(api: ApiServer, action: Action) -> None:
+    """Call ``action`` before the next Lease is written."""
+    api.hooks.append(Hook("POST|PATCH|PUT", "/leases", action))
+
+
 @dataclass(slots=True)
 class Extender:
     """A running extender and its world."""
 
-    api: SmallApi
+    api: ApiServer
     addresses: ExtenderAddresses
     http: ClientSession
 

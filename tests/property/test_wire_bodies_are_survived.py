@@ -19,7 +19,8 @@ from gputopo_extender.server import running
 from gputopo_extender.settings import ExtenderSettings
 from gputopo_topologies.catalogue import named
 from objects import pod, topology_object
-from small_api import LEASES, PODS, TOPOLOGIES, SmallApi, serving
+from support.api.server import ApiServer, serving
+from support.api.store import LEASES, PODS, TOPOLOGIES
 from wire_fuzz import bodies
 
 BODIES = int(os.environ.get("GPUTOPO_FUZZ_BODIES", "1500"))
@@ -70,11 +71,11 @@ async def state_of(extender: Extender) -> list[str]:
 
 
 async def test_any_body_is_answered_and_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    small = SmallApi()
-    await small.put(TOPOLOGIES, topology_object("n1", named("dgx1-v100", node="n1")))
-    await small.put(TOPOLOGIES, topology_object("n2", named("pcie-8gpu", node="n2")))
+    small = ApiServer()
+    small.put(TOPOLOGIES, topology_object("n1", named("dgx1-v100", node="n1")))
+    small.put(TOPOLOGIES, topology_object("n2", named("pcie-8gpu", node="n2")))
     for name, gpus in (("a", 2), ("waiting", 1)):
-        await small.put(PODS, pod(name, gpus))
+        small.put(PODS, pod(name, gpus))
     statuses: Counter[int] = Counter()
     settings = ExtenderSettings.model_validate(QUICK)
     async with (
@@ -86,7 +87,7 @@ async def test_any_body_is_answered_and_changes_nothing(caplog: pytest.LogCaptur
         extender = Extender(small, addresses, http)
         await extender.ready()
         assert await extender.scheduler().bind(pod("a", 2), "n1") == ""
-        before, objects = await state_of(extender), json.dumps(small.objects[LEASES])
+        before, objects = await state_of(extender), json.dumps(small.all(LEASES))
         caplog.set_level(logging.INFO)
         for number, (verb, body) in enumerate(itertools.islice(bodies(SEED), BODIES)):
             caplog.clear()
@@ -101,7 +102,7 @@ async def test_any_body_is_answered_and_changes_nothing(caplog: pytest.LogCaptur
             assert all(each.exc_info is None for each in told), (number, verb, body[:2000])
             assert status != 400 or len(told) == 1, (number, verb, body[:2000])
         assert await state_of(extender) == before
-    assert json.dumps(small.objects[LEASES]) == objects
+    assert json.dumps(small.all(LEASES)) == objects
     assert len(small.bindings) == 1
     assert statuses[200] > BODIES // 10, "bodies that the verbs decide on are drawn, too"
     assert statuses[400] > BODIES // 10

@@ -11,21 +11,22 @@ from gputopo_extender.server import running
 from gputopo_extender.settings import ExtenderSettings
 from gputopo_topologies.catalogue import named
 from objects import topology_object
-from small_api import TOPOLOGIES, SmallApi, serving
+from support.api.server import ApiServer, serving
+from support.api.store import TOPOLOGIES
 
 
 @pytest.fixture
-async def api() -> AsyncIterator[SmallApi]:
+async def api() -> AsyncIterator[ApiServer]:
     """Return an API server with two nodes: n1 of NVLinks, n2 of PCIe only."""
-    small = SmallApi()
-    await small.put(TOPOLOGIES, topology_object("n1", named("dgx1-v100", node="n1")))
-    await small.put(TOPOLOGIES, topology_object("n2", named("pcie-8gpu", node="n2")))
+    small = ApiServer()
+    small.put(TOPOLOGIES, topology_object("n1", named("dgx1-v100", node="n1")))
+    small.put(TOPOLOGIES, topology_object("n2", named("pcie-8gpu", node="n2")))
     async with serving(small):
         yield small
 
 
 @pytest.fixture
-def start(api: SmallApi) -> Start:
+def start(api: ApiServer) -> Start:
     """Return what starts an extender; settings may be overridden by keyword."""
 
     @asynccontextmanager

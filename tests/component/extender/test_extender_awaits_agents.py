@@ -6,7 +6,8 @@ from extender_world import Extender, Start, until
 from gputopo_topologies.catalogue import named
 from objects import Document, pod, topology_object
 from scheduler import Scheduler
-from small_api import PODS, TOPOLOGIES, SmallApi
+from support.api.server import ApiServer
+from support.api.store import PODS, TOPOLOGIES
 
 NODES = ["n1", "n2"]
 AWAY = "the node's agent is not ready: Stopping: the message"
@@ -14,12 +15,12 @@ LEDGER = "gputopo_ledger_gpus"
 
 
 async def say(
-    extender: Extender, api: SmallApi, *, away: str | None, nodes: tuple[str, ...] = ("n1",)
+    extender: Extender, api: ApiServer, *, away: str | None, nodes: tuple[str, ...] = ("n1",)
 ) -> None:
     """Publish what the agents of these nodes say, and wait until the extender has heard it."""
     for node in nodes:
         told = topology_object(node, named("dgx1-v100", node=node), away=away)
-        await api.put(TOPOLOGIES, told)
+        api.put(TOPOLOGIES, told)
     wanted = 0 if away is None else len(nodes)
 
     async def heard() -> bool:
@@ -44,9 +45,9 @@ async def queue(scheduler: Scheduler, wanted: Document) -> tuple[str | None, int
 
 
 async def test_a_node_whose_agent_is_away_is_left_out_with_the_agents_reason(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
-    await api.put(PODS, pod("a", 2))
+    api.put(PODS, pod("a", 2))
     async with start() as extender:
         scheduler = extender.scheduler()
         await say(extender, api, away="Stopping")
@@ -61,10 +62,10 @@ async def test_a_node_whose_agent_is_away_is_left_out_with_the_agents_reason(
 
 
 async def test_a_node_whose_agent_is_away_is_not_offered_for_preemption(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
     for name in ("one", "two"):
-        await api.put(PODS, pod(name, 8))
+        api.put(PODS, pod(name, 8))
     async with start() as extender:
         scheduler = extender.scheduler()
         assert await scheduler.bind(pod("one", 8), "n1") == ""
@@ -77,9 +78,9 @@ async def test_a_node_whose_agent_is_away_is_not_offered_for_preemption(
 
 
 async def test_the_books_of_a_node_do_not_change_while_its_agent_is_away(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
-    await api.put(PODS, pod("a", 3))
+    api.put(PODS, pod("a", 3))
     async with start() as extender:
         scheduler = extender.scheduler()
         assert await scheduler.bind(pod("a", 3), "n1") == ""
@@ -95,9 +96,9 @@ async def test_the_books_of_a_node_do_not_change_while_its_agent_is_away(
 
 
 async def test_a_pod_that_only_agents_away_keep_waiting_is_placed_when_one_is_back(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
-    await api.put(PODS, pod("a", 2))
+    api.put(PODS, pod("a", 2))
     async with start() as extender:
         scheduler = extender.scheduler()
         await say(extender, api, away="Stopping", nodes=("n1", "n2"))
@@ -114,9 +115,9 @@ async def test_a_pod_that_only_agents_away_keep_waiting_is_placed_when_one_is_ba
 
 
 async def test_a_pod_that_other_pods_keep_waiting_is_not_tried_in_vain(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
-    await api.put(PODS, pod("holder", 8))
+    api.put(PODS, pod("holder", 8))
     async with start() as extender:
         scheduler = extender.scheduler()
         assert await scheduler.bind(pod("holder", 8), "n2") == ""

@@ -5,7 +5,8 @@ import asyncio
 from extender_world import Extender, Start, until
 from gputopo_topologies.catalogue import named
 from objects import Document, container_states, pod, topology_object
-from small_api import PODS, TOPOLOGIES, SmallApi
+from support.api.server import ApiServer
+from support.api.store import PODS, TOPOLOGIES
 
 DGX = named("dgx1-v100", node="n1")
 WAITING = "n1: GPUs in use by processes of deleted pod default/old: waiting until they end"
@@ -14,7 +15,7 @@ DELETED_PODS = 'gputopo_ledger_gpus{state="deleted_pods"}'
 ALL = range(8)
 
 
-async def report(api: SmallApi, version: int, *, listed: bool, deleted: bool = False) -> None:
+async def report(api: ApiServer, version: int, *, listed: bool, deleted: bool = False) -> None:
     """Publish what the agent of n1 has seen up to a version."""
     held = dict.fromkeys(ALL, "uid-old") if listed else None
     marked = ALL if deleted else ()
@@ -22,15 +23,15 @@ async def report(api: SmallApi, version: int, *, listed: bool, deleted: bool = F
     if deleted:
         for gpu in document["status"]["gpus"]:
             gpu["pod"] = "old"
-    await api.put(TOPOLOGIES, document)
+    api.put(TOPOLOGIES, document)
 
 
-async def old_pod_runs(extender: Extender, api: SmallApi) -> None:
+async def old_pod_runs(extender: Extender, api: ApiServer) -> None:
     """Bind a pod to all GPUs of n1, and start it."""
-    await api.put(PODS, pod("old", 8))
+    api.put(PODS, pod("old", 8))
     assert await extender.scheduler().bind(pod("old", 8), "n1") == ""
     running: Document = {"phase": "Running", "containerStatuses": container_states("running")}
-    await api.put(PODS, {**api.pod("old"), "status": running})
+    api.put(PODS, {**api.pod("old"), "status": running})
     await report(api, api.version, listed=True)
     await until(lambda: is_(extender, 'gputopo_ledger_reservations{progress="bound"}', 0))
 
@@ -40,14 +41,14 @@ async def is_(extender: Extender, line: str, value: float) -> bool:
 
 
 async def test_a_forced_deletion_frees_no_gpu_before_the_agent_confirms(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
     await report(api, 1, listed=False)
-    await api.put(PODS, pod("next", 2))
+    api.put(PODS, pod("next", 2))
     async with start() as extender:
         scheduler = extender.scheduler()
         await old_pod_runs(extender, api)
-        await api.delete(PODS, "default/old")
+        api.delete(PODS, "old")
         await until(lambda: is_(extender, DELETED_PODS, 8))
         answer = await scheduler.filter(pod("next", 2), ["n1"])
         assert (answer.fits, answer.failed, answer.error) == ([], {}, WAITING)
@@ -65,23 +66,23 @@ async def test_a_forced_deletion_frees_no_gpu_before_the_agent_confirms(
 
 
 async def test_a_pod_that_ended_by_kubelets_word_is_free_at_once(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
     await report(api, 1, listed=False)
-    await api.put(PODS, pod("next", 8))
+    api.put(PODS, pod("next", 8))
     async with start() as extender:
         await old_pod_runs(extender, api)
         ended: Document = {
             "phase": "Succeeded",
             "containerStatuses": container_states("terminated"),
         }
-        await api.put(PODS, {**api.pod("old"), "status": ended})
+        api.put(PODS, {**api.pod("old"), "status": ended})
         await until(lambda: is_(extender, FREE, 16))
         assert await extender.scheduler().bind(pod("next", 8), "n1") == ""
 
 
 async def test_a_restarted_extender_counts_what_the_agent_lists(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
     await report(api, 200, listed=True, deleted=True)
     async with start() as extender:
@@ -89,14 +90,14 @@ async def test_a_restarted_extender_counts_what_the_agent_lists(
 
 
 async def test_a_node_whose_kubelet_rejects_pods_is_left_out_for_a_while(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
-    await api.put(PODS, pod("a", 1))
+    api.put(PODS, pod("a", 1))
     async with start() as extender:
         scheduler = extender.scheduler()
         assert await scheduler.bind(pod("a", 1), "n1") == ""
         rejected = {"reason": "UnexpectedAdmissionError", "message": "Pod was rejected: no answer"}
-        await api.put(PODS, {**api.pod("a"), "status": {"phase": "Failed", **rejected}})
+        api.put(PODS, {**api.pod("a"), "status": {"phase": "Failed", **rejected}})
         await until(lambda: is_(extender, 'gputopo_ledger_nodes{state="away"}', 1))
         assert (await scheduler.filter(pod("b"), ["n1", "n2"])).fits == ["n2"]
         assert (await scheduler.filter(pod("b"), ["n1"])).error == (

@@ -4,27 +4,28 @@ and an API server that went back in time."""
 import asyncio
 import copy
 
-from extender_world import IMPATIENT, Extender, Start, twice, until, uuids_of
+from extender_world import IMPATIENT, Extender, Start, before_binding, twice, until, uuids_of
 from gputopo_topologies.catalogue import named
 from objects import Document, pod, topology_object
 from scheduler import Scheduler
-from small_api import PODS, TOPOLOGIES, SmallApi
+from support.api.server import ApiServer
+from support.api.store import PODS, TOPOLOGIES
 
 PATIENT = {"api_timeout_seconds": 30.0}
 BEHIND = "kube-scheduler counts enough free GPUs, gputopo does not yet: n1: too few free GPUs"
 
 
 async def test_filter_waits_a_moment_for_a_pod_that_has_just_gone(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
-    await api.put(PODS, pod("old", 8))
+    api.put(PODS, pod("old", 8))
     async with start(**PATIENT) as extender:
         scheduler = extender.scheduler()
         assert await scheduler.bind(pod("old", 8), "n1") == ""
 
         async def goes() -> None:
             await asyncio.sleep(0.02)
-            await api.delete(PODS, "default/old")
+            api.delete(PODS, "old")
 
         going = asyncio.create_task(goes())
         answer = await scheduler.filter(pod("next", 8), ["n1"])
@@ -33,11 +34,11 @@ async def test_filter_waits_a_moment_for_a_pod_that_has_just_gone(
 
 
 async def test_filter_answers_with_an_error_where_the_watch_stays_behind(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
-    await api.put(PODS, pod("old", 8))
+    api.put(PODS, pod("old", 8))
     small = topology_object("n3", named("summit", node="n3"))
-    await api.put(TOPOLOGIES, small)
+    api.put(TOPOLOGIES, small)
     async with start(**PATIENT) as extender:
         scheduler = extender.scheduler()
         assert await scheduler.bind(pod("old", 8), "n1") == ""
@@ -51,8 +52,8 @@ async def test_filter_answers_with_an_error_where_the_watch_stays_behind(
         assert (await scheduler.filter(pod("next", 8), ["n3"])).error == ""
 
 
-async def test_a_pod_that_is_patched_all_the_time_is_bound(start: Start, api: SmallApi) -> None:
-    await api.put(PODS, pod("busy", 2))
+async def test_a_pod_that_is_patched_all_the_time_is_bound(start: Start, api: ApiServer) -> None:
+    api.put(PODS, pod("busy", 2))
     patches = 0
 
     async def patched() -> None:
@@ -60,28 +61,28 @@ async def test_a_pod_that_is_patched_all_the_time_is_bound(start: Start, api: Sm
         patches += 1
         changed = copy.deepcopy(api.pod("busy"))
         changed["metadata"]["labels"] = {"patch": str(patches)}
-        await api.put(PODS, changed)
+        api.put(PODS, changed)
         if patches < 30:
-            api.before_a_binding = patched
+            before_binding(api, patched)
 
     async with start(**PATIENT) as extender:
-        api.before_a_binding = patched
+        before_binding(api, patched)
         assert await extender.scheduler().bind(pod("busy", 2), "n1") == ""
         assert await extender.metric('gputopo_extender_binds_total{outcome="bound"}') == 1
     assert patches == 30
     assert len(uuids_of(api.pod("busy"))) == 2
 
 
-async def test_a_change_that_matters_is_decided_again(start: Start, api: SmallApi) -> None:
-    await api.put(PODS, pod("a", 2))
+async def test_a_change_that_matters_is_decided_again(start: Start, api: ApiServer) -> None:
+    api.put(PODS, pod("a", 2))
 
     async def annotated() -> None:
         changed = copy.deepcopy(api.pod("a"))
         changed["metadata"]["annotations"]["gputopo.io/note"] = "x"
-        await api.put(PODS, changed)
+        api.put(PODS, changed)
 
     async with start(**PATIENT) as extender:
-        api.before_a_binding = annotated
+        before_binding(api, annotated)
         before = api.version
         assert await extender.scheduler().bind(pod("a", 2), "n1") == ""
         # Mark, claims, annotation, claims of the second decision, Binding.
@@ -89,10 +90,10 @@ async def test_a_change_that_matters_is_decided_again(start: Start, api: SmallAp
 
 
 async def test_a_binding_is_not_repeated_after_another_extender_called_it_off(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
-    await api.put(PODS, pod("a", 8))
-    await api.put(PODS, pod("b", 8))
+    api.put(PODS, pod("a", 8))
+    api.put(PODS, pod("b", 8))
     async with start(**PATIENT) as leader, start(**PATIENT) as successor:
 
         async def the_successor_takes_over() -> None:
@@ -101,69 +102,69 @@ async def test_a_binding_is_not_repeated_after_another_extender_called_it_off(
         async def a_user_patches() -> None:
             changed = copy.deepcopy(api.pod("a"))
             changed["metadata"]["labels"] = {"patched": "yes"}
-            await api.put(PODS, changed)
-            api.before_a_binding = the_successor_takes_over
+            api.put(PODS, changed)
+            before_binding(api, the_successor_takes_over)
 
-        api.before_a_binding = a_user_patches
+        before_binding(api, a_user_patches)
         assert "too few free GPUs" in await leader.scheduler().bind(pod("a", 8), "n1")
     assert "nodeName" not in api.pod("a")["spec"]
-    assert twice(api.objects[PODS].values()) == []
+    assert twice(api.all(PODS)) == []
 
 
-async def test_a_restored_etcd_is_believed_at_the_next_bind(start: Start, api: SmallApi) -> None:
+async def test_a_restored_etcd_is_believed_at_the_next_bind(start: Start, api: ApiServer) -> None:
     """The watches stay open and silent: the bind itself finds out, and has everything listed."""
-    await api.put(PODS, pod("kept", 4))
-    await api.put(PODS, pod("new", 4))
+    api.put(PODS, pod("kept", 4))
+    api.put(PODS, pod("new", 4))
     async with start(**PATIENT) as extender:
         scheduler = extender.scheduler()
         assert await scheduler.bind(pod("kept", 4), "n1") == ""
         backup = api.backup()
         assert await scheduler.bind(pod("new", 1), "n2") == ""
         for number in range(20):
-            await api.put(PODS, pod(f"later-{number}", 1))
-        await api.put(TOPOLOGIES, topology_object("n2", named("summit", node="n2")))
+            api.put(PODS, pod(f"later-{number}", 1))
+        api.put(TOPOLOGIES, topology_object("n2", named("summit", node="n2")))
         await until(lambda: _used(extender, 8))
-        lists = dict(api.lists)
-        await api.restore(backup)
-        await api.put(PODS, pod("second", 4))
+        lists = {kind: api.lists(kind) for kind in (PODS, TOPOLOGIES)}
+        api.restore(backup)
+        api.put(PODS, pod("second", 4))
         error = await scheduler.bind(pod("second", 4), "n1")
         assert "its resource versions went back from" in error
         await until(lambda: _listed(api, lists))
         await until(lambda: _bound(scheduler, pod("second", 4)))
         assert (await scheduler.filter(pod("next", 8), ["n2"])).fits == ["n2"], "restored as well"
-    assert twice(api.objects[PODS].values()) == []
+    assert twice(api.all(PODS)) == []
     assert len(uuids_of(api.pod("second"))) == 4
 
 
 async def test_a_pod_whose_binding_a_restore_has_lost_is_bound_again(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
-    await api.put(PODS, pod("lost", 4))
+    api.put(PODS, pod("lost", 4))
     async with start(**PATIENT) as extender:
         scheduler = extender.scheduler()
         backup = api.backup()
         assert await scheduler.bind(pod("lost", 4), "n1") == ""
         assert await scheduler.bind(pod("lost", 4), "n1") == ""
-        await api.restore(backup)
+        api.restore(backup)
         assert "has lost the Binding" in await scheduler.bind(pod("lost", 4), "n1")
         await until(lambda: _bound(scheduler, pod("lost", 4)))
         assert len(uuids_of(api.pod("lost"))) == 4
-        api.refuse_everything = True
+        api.down = True
         assert "cannot look the pod up" in await scheduler.bind(pod("lost", 4), "n1")
 
 
-async def test_a_watch_that_cannot_be_resumed_ends_in_a_list(start: Start, api: SmallApi) -> None:
-    await api.put(PODS, pod("old", 8))
+async def test_a_watch_that_cannot_be_resumed_ends_in_a_list(start: Start, api: ApiServer) -> None:
+    api.put(PODS, pod("old", 8))
     async with start(**IMPATIENT) as extender:
         scheduler = extender.scheduler()
         assert await scheduler.bind(pod("old", 8), "n1") == ""
         await until(lambda: _used(extender, 8))
-        lists = dict(api.lists)
+        lists = {kind: api.lists(kind) for kind in (PODS, TOPOLOGIES)}
         api.versions_are_too_large = True
-        await api.break_watches()
+        api.end_watches()
         await until(lambda: _listed(api, lists))
         api.versions_are_too_large = False
-        await api.delete(PODS, "default/old")
+        api.delete(PODS, "old")
         await until(lambda: _used(extender, 0))
 
 
@@ -171,8 +172,8 @@ async def _used(extender: Extender, count: int) -> bool:
     return await extender.metric('gputopo_ledger_gpus{state="used"}') == count
 
 
-async def _listed(api: SmallApi, before: dict[str, int]) -> bool:
-    return all(api.lists[kind] > count for kind, count in before.items())
+async def _listed(api: ApiServer, before: dict[str, int]) -> bool:
+    return all(api.lists(kind) > count for kind, count in before.items())
 
 
 async def _bound(scheduler: Scheduler, document: Document) -> bool:

@@ -14,7 +14,8 @@ from gputopo.placement.model import PlacementRequest
 from gputopo_extender import server
 from gputopo_extender.verbs.evaluation import AnyNodeState, NodeFit, evaluate_states
 from objects import pod
-from small_api import PODS, SmallApi
+from support.api.server import ApiServer
+from support.api.store import PODS
 
 NODES = ["n1", "n2"]
 CUSTOM = {"gputopo.io/pattern": "Custom", "gputopo.io/edges": '[{"from":0,"to":1,"weight":1}]'}
@@ -38,10 +39,10 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Event]:
 
 
 async def test_probes_and_other_pods_are_answered_while_a_table_is_being_built(
-    start: Start, api: SmallApi, gate: Event
+    start: Start, api: ApiServer, gate: Event
 ) -> None:
     custom = pod("custom", 2, annotations=CUSTOM)
-    await api.put(PODS, pod("ring", 2))
+    api.put(PODS, pod("ring", 2))
     async with start(decision_timeout_seconds=60.0) as extender:
         scheduler = extender.scheduler()
         waiting = [
@@ -57,10 +58,10 @@ async def test_probes_and_other_pods_are_answered_while_a_table_is_being_built(
 
 
 async def test_a_pod_whose_table_is_not_ready_in_time_is_to_be_tried_again(
-    start: Start, api: SmallApi, gate: Event
+    start: Start, api: ApiServer, gate: Event
 ) -> None:
     custom = pod("custom", 2, annotations=CUSTOM)
-    await api.put(PODS, custom)
+    api.put(PODS, custom)
     async with start(decision_timeout_seconds=0.05) as extender:
         scheduler = extender.scheduler()
         answer = await scheduler.filter(custom, NODES)

@@ -5,7 +5,8 @@ import pytest
 from extender_world import Extender, Start
 from gputopo_topologies.catalogue import named
 from objects import Document, pod, topology_object
-from small_api import PODS, TOPOLOGIES, SmallApi
+from support.api.server import ApiServer
+from support.api.store import PODS, TOPOLOGIES
 
 RING = {"gputopo.io/bandwidth-sensitivity": "Sensitive"}
 
@@ -19,7 +20,7 @@ def victim(name: str, gpus: int, priority: int = 0) -> Document:
 async def filled(extender: Extender, *placed: tuple[Document, str]) -> None:
     """Have pods bound, in this order."""
     for document, node in placed:
-        await extender.api.put(PODS, document)
+        extender.api.put(PODS, document)
         assert await extender.scheduler().bind(document, node) == ""
 
 
@@ -58,11 +59,9 @@ async def test_a_node_with_a_victim_of_unknown_priority_is_compared_with_none(
     assert found == {"n1": ["uid-on-n1"], "n2": ["uid-on-n2", "uid-web"]}
 
 
-async def test_a_node_that_does_not_fit_even_then_is_left_out(start: Start, api: SmallApi) -> None:
+async def test_a_node_that_does_not_fit_even_then_is_left_out(start: Start, api: ApiServer) -> None:
     half = [victim(f"half-{number}", 4) for number in range(2)]
-    await api.put(
-        TOPOLOGIES, topology_object("n2", named("pcie-8gpu", node="n2"), unhealthy=[0, 1])
-    )
+    api.put(TOPOLOGIES, topology_object("n2", named("pcie-8gpu", node="n2"), unhealthy=[0, 1]))
     other = victim("other", 6)
     async with start() as extender:
         await filled(extender, *((document, "n1") for document in half), (other, "n2"))
@@ -81,7 +80,7 @@ async def test_a_pod_that_can_be_placed_nowhere_ends_nobody(start: Start) -> Non
         assert await extender.scheduler().preempt(wrong, {"n1": [one]}) == {}
 
 
-async def test_preempting_changes_nothing(start: Start, api: SmallApi) -> None:
+async def test_preempting_changes_nothing(start: Start, api: ApiServer) -> None:
     one = victim("one", 8)
     async with start() as extender:
         await filled(extender, (one, "n1"))

@@ -5,7 +5,9 @@ import asyncio
 from extender_world import Extender, Start, until
 from gputopo_topologies.catalogue import named
 from objects import pod, topology_object
-from small_api import PODS, TOPOLOGIES, SmallApi
+from support.api.faults import Fault
+from support.api.server import ApiServer
+from support.api.store import PODS, TOPOLOGIES
 
 USED = 'gputopo_ledger_gpus{state="used"}'
 
@@ -14,58 +16,58 @@ async def _used(extender: Extender, wanted: int) -> bool:
     return await extender.metric(USED) == wanted
 
 
-async def _lists_are(api: SmallApi, kind: str, least: int) -> bool:
-    return api.lists[kind] >= least
+async def _lists_are(api: ApiServer, kind: str, least: int) -> bool:
+    return api.lists(kind) >= least
 
 
 async def test_changes_that_happened_while_the_watch_was_broken_are_found_by_listing_again(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
-    await api.put(PODS, pod("a", 4))
+    api.put(PODS, pod("a", 4))
     async with start() as extender:
         assert await extender.scheduler().bind(pod("a", 4), "n1") == ""
         await until(lambda: _used(extender, 4))
         api.mute = True
-        await api.delete(PODS, "default/a")
-        await api.break_watches(compact=True)
+        api.delete(PODS, "a")
+        api.end_watches(compact=True)
         api.mute = False
         await until(lambda: _used(extender, 0))
         await until(lambda: _lists_are(api, PODS, 2))
 
 
 async def test_silence_ends_in_a_new_list_since_a_dead_connection_says_nothing(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
-    await api.put(PODS, pod("a", 4))
+    api.put(PODS, pod("a", 4))
     async with start(relist_after_silence_seconds=0.3) as extender:
         assert await extender.scheduler().bind(pod("a", 4), "n1") == ""
         await until(lambda: _used(extender, 4))
         api.mute = True
-        await api.delete(PODS, "default/a")
+        api.delete(PODS, "a")
         await until(lambda: _used(extender, 0))
 
 
 async def test_a_cluster_without_silence_is_listed_again_as_well(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
     async def after_another_change() -> bool:
-        await api.put(PODS, pod("a", 4))
-        return api.lists[PODS] >= 3
+        api.put(PODS, pod("a", 4))
+        return api.lists(PODS) >= 3
 
     async with start(relist_every_seconds=0.3):
         await until(after_another_change)
 
 
 async def test_watches_that_are_refused_do_not_make_a_storm_of_lists(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
-    api.refuse_watches = True
+    api.faults.append(Fault("GET", "watch=true", 503, times=None))
     async with start() as extender:
         await asyncio.sleep(3.0)
         # After 0.2, 0.4, 0.8, ... seconds or half of that, where it could be twenty lists.
-        assert 2 <= api.lists[PODS] <= 7
-        api.refuse_watches = False
-        await api.put(PODS, pod("a", 4))
+        assert 2 <= api.lists(PODS) <= 7
+        api.faults.clear()
+        api.put(PODS, pod("a", 4))
 
         async def bound() -> bool:
             return await extender.scheduler().bind(pod("a", 4), "n1") == ""
@@ -76,10 +78,10 @@ async def test_watches_that_are_refused_do_not_make_a_storm_of_lists(
 
 
 async def test_a_cache_that_went_stale_closes_the_verbs_until_it_is_listed_again(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
     async with start(relist_after_silence_seconds=0.2, stale_after_seconds=0.6) as extender:
-        api.refuse_everything = True
+        api.down = True
 
         async def closed() -> bool:
             return (await extender.readiness())[0] == 503
@@ -89,15 +91,15 @@ async def test_a_cache_that_went_stale_closes_the_verbs_until_it_is_listed_again
         async with extender.http.post(f"{extender.addresses.verbs}/filter", json={}) as response:
             assert response.status == 503
         assert await extender.metric('gputopo_cache_age_seconds{kind="pods"}') > 0.6
-        api.refuse_everything = False
+        api.down = False
         await extender.ready()
 
 
-async def test_topologies_come_change_and_go(start: Start, api: SmallApi) -> None:
+async def test_topologies_come_change_and_go(start: Start, api: ApiServer) -> None:
     async with start() as extender:
         scheduler = extender.scheduler()
         assert (await scheduler.filter(pod("a"), ["n3"])).fits == []
-        await api.put(TOPOLOGIES, topology_object("n3", named("summit", node="n3")))
+        api.put(TOPOLOGIES, topology_object("n3", named("summit", node="n3")))
 
         async def fits(size: int) -> bool:
             return (await scheduler.filter(pod("a", size), ["n3"])).fits == ["n3"]
@@ -106,26 +108,26 @@ async def test_topologies_come_change_and_go(start: Start, api: SmallApi) -> Non
             return not await fits(size)
 
         await until(lambda: fits(6))
-        await api.put(TOPOLOGIES, topology_object("n3", named("summit", node="n3"), unhealthy=[5]))
+        api.put(TOPOLOGIES, topology_object("n3", named("summit", node="n3"), unhealthy=[5]))
         await until(lambda: unfit(6))
         assert await fits(5)
-        await api.delete(TOPOLOGIES, "n3")
+        api.delete(TOPOLOGIES, "n3")
         await until(lambda: unfit(1))
 
 
-async def test_lists_in_pages_are_read_to_the_end(start: Start, api: SmallApi) -> None:
+async def test_lists_in_pages_are_read_to_the_end(start: Start, api: ApiServer) -> None:
     api.page_size = 2
     for number in range(7):
-        await api.put(PODS, pod(f"p{number}", node="n1"))
+        api.put(PODS, pod(f"p{number}", node="n1"))
     async with start() as extender:
         answer = await extender.scheduler().filter(pod("next", 2), ["n1"])
     assert "other schedulers" in answer.error
 
 
 async def test_observed_allocations_count_as_soon_as_the_agent_reports_them(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
-    await api.put(PODS, pod("foreign", 2, node="n1"))
+    api.put(PODS, pod("foreign", 2, node="n1"))
     async with start() as extender:
         scheduler = extender.scheduler()
         assert (await scheduler.filter(pod("a", 6), ["n1"])).fits == ["n1"]
@@ -133,18 +135,18 @@ async def test_observed_allocations_count_as_soon_as_the_agent_reports_them(
         seen = topology_object(
             "n1", named("dgx1-v100", node="n1"), held={0: "uid-foreign", 3: "uid-foreign"}
         )
-        await api.put(TOPOLOGIES, seen)
+        api.put(TOPOLOGIES, seen)
         await until(lambda: _used(extender, 2))
         assert "n1: too few free GPUs" in (await scheduler.filter(pod("a", 7), ["n1"])).error
 
 
 async def test_the_extender_stops_cleanly_while_watches_are_open(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
     before = len(asyncio.all_tasks())
     async with start():
         await asyncio.sleep(0.1)
-    await api.break_watches()
+    api.end_watches()
 
     async def quiet() -> bool:
         return len(asyncio.all_tasks()) <= before

@@ -4,7 +4,8 @@ import copy
 
 from extender_world import Extender, Start, twice, until, uuids_of
 from objects import pod
-from small_api import PODS, SmallApi
+from support.api.server import ApiServer
+from support.api.store import PODS
 
 NODES = ["n1", "n2"]
 GPUS = ("free", "used", "unhealthy", "blocked")
@@ -21,11 +22,11 @@ async def books(extender: Extender) -> dict[str, float]:
 
 
 async def test_equal_pods_filtered_against_one_snapshot_are_bound_as_far_as_they_fit(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
     pods = [pod(f"p{number}", 3) for number in range(5)]
     for each in pods:
-        await api.put(PODS, each)
+        api.put(PODS, each)
 
     async def nothing_is_reserved() -> bool:
         found = await books(extender)
@@ -44,7 +45,7 @@ async def test_equal_pods_filtered_against_one_snapshot_are_bound_as_far_as_they
             0,
             0,
         ]
-        assert twice(api.objects[PODS].values()) == []
+        assert twice(api.all(PODS)) == []
         assert len(api.bindings) == 2
         await until(nothing_is_reserved)
         refused = await scheduler.filter(pods[2], ["n1"])
@@ -53,9 +54,9 @@ async def test_equal_pods_filtered_against_one_snapshot_are_bound_as_far_as_they
 
 
 async def test_a_bound_pod_that_is_filtered_again_keeps_its_gpus(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
-    await api.put(PODS, pod("a", 2))
+    api.put(PODS, pod("a", 2))
 
     async def is_shown() -> bool:
         return (await books(extender))["bound"] == 0

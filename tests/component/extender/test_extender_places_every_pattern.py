@@ -13,7 +13,8 @@ from gputopo.api.topology import to_spec
 from gputopo.patterns.model import PatternKind
 from gputopo_topologies.catalogue import named
 from objects import pod, topology_object
-from small_api import PODS, TOPOLOGIES, SmallApi
+from support.api.server import ApiServer
+from support.api.store import PODS, TOPOLOGIES
 
 BUSY = {0, 3, 6}
 FREE = set(range(8)) - BUSY
@@ -22,12 +23,12 @@ ORACLE = Oracle(to_spec(DGX1).to_json())
 
 
 async def bound(
-    start: Start, api: SmallApi, gpus: int, *, unhealthy: Iterable[int] = (), **said: str
+    start: Start, api: ApiServer, gpus: int, *, unhealthy: Iterable[int] = (), **said: str
 ) -> tuple[tuple[int, ...], dict[str, Any]]:
     """Bind a pod that says ``said`` to the DGX-1; return its GPUs in rank order and the figures."""
     annotations = {f"gputopo.io/{name}": value for name, value in said.items()}
-    await api.put(TOPOLOGIES, topology_object("n1", DGX1, unhealthy=unhealthy))
-    await api.put(PODS, pod("asks", gpus, annotations=annotations))
+    api.put(TOPOLOGIES, topology_object("n1", DGX1, unhealthy=unhealthy))
+    api.put(PODS, pod("asks", gpus, annotations=annotations))
     async with start(default_policy="TopoAware") as extender:
         assert await extender.scheduler().bind(pod("asks", gpus), "n1") == ""
     placed = api.pod("asks")
@@ -38,7 +39,7 @@ async def bound(
 @pytest.mark.parametrize("size", [2, 3, 5])
 @pytest.mark.parametrize("pattern", [kind for kind in PatternKind if kind != "Custom"])
 async def test_greedy_binds_the_best_set_in_the_order_of_the_patterns_ranks(
-    start: Start, api: SmallApi, pattern: PatternKind, size: int
+    start: Start, api: ApiServer, pattern: PatternKind, size: int
 ) -> None:
     chosen, figures = await bound(
         start, api, size, unhealthy=BUSY, pattern=pattern.value, policy="Greedy"
@@ -53,7 +54,7 @@ async def test_greedy_binds_the_best_set_in_the_order_of_the_patterns_ranks(
 
 @pytest.mark.parametrize(("weight", "gpus"), [(1, (1, 4, 5, 7)), (9, (1, 2, 4, 5))])
 async def test_the_weight_of_an_edge_decides_which_gpus_are_bound(
-    start: Start, api: SmallApi, weight: int, gpus: tuple[int, ...]
+    start: Start, api: ApiServer, weight: int, gpus: tuple[int, ...]
 ) -> None:
     edges = {(0, 1): 1, (0, 2): weight, (0, 3): 1, (1, 2): 1}
     listed = json.dumps([{"from": a, "to": b, "weight": w} for (a, b), w in edges.items()])
@@ -67,7 +68,7 @@ async def test_the_weight_of_an_edge_decides_which_gpus_are_bound(
 @pytest.mark.parametrize("size", range(1, 6))
 @pytest.mark.parametrize("unhealthy", [set(), {0, 3, 6}, {4, 6}, {1, 2, 7}])
 async def test_a_pod_that_names_no_policy_is_bound_by_the_configured_one(
-    start: Start, api: SmallApi, unhealthy: set[int], size: int
+    start: Start, api: ApiServer, unhealthy: set[int], size: int
 ) -> None:
     chosen, figures = await bound(start, api, size, unhealthy=unhealthy)
     assert tuple(sorted(chosen)) == ORACLE.nearest(set(range(8)) - unhealthy, size)
@@ -86,7 +87,7 @@ async def test_a_pod_that_names_no_policy_is_bound_by_the_configured_one(
 )
 async def test_each_policy_chooses_as_the_guide_shows_with_gpus_4_and_6_taken(
     start: Start,
-    api: SmallApi,
+    api: ApiServer,
     policy: str,
     sensitivity: str,
     gpus: set[int],

@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from extender_world import Start, until
+from extender_world import LEASES_FORBIDDEN, Start, before_lease_write, until
 from gputopo_extender.handover import election, leader
 from objects import Document
-from small_api import LEASES, PODS, SmallApi
+from support.api.faults import Fault
+from support.api.server import ApiServer
+from support.api.store import LEASES, PODS
 
 NAMED = {"namespace": "gputopo-system", "pod": "standby", "handover_after_seconds": 0.3}
-LEASE = "gputopo-system/gputopo-scheduler"
 
 
 def scheduler_pod(name: str, *, ready: bool) -> Document:
@@ -43,63 +44,71 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def pair(api: SmallApi) -> SmallApi:
-    await api.put(PODS, scheduler_pod("leader", ready=False))
-    await api.put(PODS, scheduler_pod("standby", ready=True))
-    await api.put(LEASES, lease_of("leader_5a7e"))
+async def pair(api: ApiServer) -> ApiServer:
+    api.put(PODS, scheduler_pod("leader", ready=False))
+    api.put(PODS, scheduler_pod("standby", ready=True))
+    api.put(LEASES, lease_of("leader_5a7e"))
     return api
 
 
-def spec(api: SmallApi) -> dict[str, Any]:
-    found: dict[str, Any] = api.objects[LEASES][LEASE]["spec"]
+def lease(api: ApiServer) -> Document:
+    found = api.get(LEASES, "gputopo-scheduler", "gputopo-system")
+    assert found is not None
     return found
 
 
-async def is_taken(api: SmallApi) -> bool:
+def spec(api: ApiServer) -> dict[str, Any]:
+    found: dict[str, Any] = lease(api)["spec"]
+    return found
+
+
+async def is_taken(api: ApiServer) -> bool:
     return bool(spec(api)["holderIdentity"] == "taken-by-standby")
 
 
-async def looks(api: SmallApi, count: int) -> None:
+async def looks(api: ApiServer, count: int) -> None:
     """Wait until the extender has read the Lease so many times more."""
-    last = api.lease_reads + count
+    last = api.count("GET", "/leases/") + count
 
     async def done() -> bool:
-        return api.lease_reads >= last
+        return api.count("GET", "/leases/") >= last
 
     await until(done)
 
 
-async def test_the_lease_of_a_failing_leader_is_taken_once(pair: SmallApi, start: Start) -> None:
+async def test_the_lease_of_a_failing_leader_is_taken_once(pair: ApiServer, start: Start) -> None:
     async with start(**NAMED):
         await until(lambda: is_taken(pair))
-        version = pair.objects[LEASES][LEASE]["metadata"]["resourceVersion"]
+        version = lease(pair)["metadata"]["resourceVersion"]
         assert spec(pair)["leaseDurationSeconds"] == 7
         assert spec(pair)["leaseTransitions"] == 4
         # No pod holds it now: it is left to the schedulers.
         await looks(pair, 20)
-        assert pair.objects[LEASES][LEASE]["metadata"]["resourceVersion"] == version
+        assert lease(pair)["metadata"]["resourceVersion"] == version
 
 
 async def test_a_lease_that_was_renewed_meanwhile_is_taken_at_the_next_look(
-    pair: SmallApi, start: Start
+    pair: ApiServer, start: Start
 ) -> None:
     async def renew() -> None:
-        await pair.put(LEASES, lease_of("leader_renewed"))
+        pair.put(LEASES, lease_of("leader_renewed"))
 
-    pair.before_a_lease_is_written = renew
+    before_lease_write(pair, renew)
     async with start(**NAMED):
         await until(lambda: is_taken(pair))
 
 
-@pytest.mark.parametrize("fault", ["refuse_everything", "forbid_leases"])
+@pytest.mark.parametrize(
+    "fault", [Fault(".*", "", 503, times=None), LEASES_FORBIDDEN], ids=["down", "forbidden"]
+)
 async def test_nothing_is_taken_while_the_api_server_does_not_answer(
-    pair: SmallApi, start: Start, fault: str
+    pair: ApiServer, start: Start, fault: Fault
 ) -> None:
     async with start(**NAMED):
-        setattr(pair, fault, True)
+        pair.faults.append(fault)
         await looks(pair, 20)
         assert spec(pair)["holderIdentity"] == "leader_5a7e"
-        setattr(pair, fault, False)
+        pair.faults.clear()
         await until(lambda: is_taken(pair))
 
 
@@ -114,20 +123,20 @@ async def test_nothing_is_taken_while_the_api_server_does_not_answer(
     ids=["it leads itself", "no holder", "a holder that is no pod", "it is no pod"],
 )
 async def test_the_lease_is_left_alone(
-    pair: SmallApi, start: Start, holder: str, pods: list[str]
+    pair: ApiServer, start: Start, holder: str, pods: list[str]
 ) -> None:
-    await pair.put(LEASES, lease_of(holder))
+    pair.put(LEASES, lease_of(holder))
     for gone in {"leader", "standby"} - set(pods):
-        await pair.delete(PODS, f"gputopo-system/{gone}")
+        pair.delete(PODS, gone, "gputopo-system")
     async with start(**NAMED):
         await looks(pair, 30)
     assert spec(pair)["holderIdentity"] == holder
 
 
 async def test_an_extender_without_a_name_leaves_the_lease_alone(
-    pair: SmallApi, start: Start
+    pair: ApiServer, start: Start
 ) -> None:
     async with start(namespace="gputopo-system"):
         await asyncio.sleep(0.5)
-    assert pair.lease_reads == 0
+    assert pair.count("GET", "/leases/") == 0
     assert spec(pair)["holderIdentity"] == "leader_5a7e"

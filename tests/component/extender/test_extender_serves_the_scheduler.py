@@ -10,15 +10,16 @@ from extender_world import Start, uuids_of
 from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
 from gputopo_topologies.catalogue import named
 from objects import container, pod, topology_object
-from small_api import PODS, TOPOLOGIES, SmallApi
+from support.api.server import ApiServer
+from support.api.store import PODS, TOPOLOGIES
 
 NODES = ["n1", "n2"]
 
 
 async def test_every_verb_answers_503_until_pods_and_topologies_are_listed(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
-    api.refuse_everything = True
+    api.down = True
     async with start(wait=False) as extender:
         for verb in ("filter", "prioritize", "bind"):
             url = f"{extender.addresses.verbs}/{verb}"
@@ -28,17 +29,17 @@ async def test_every_verb_answers_503_until_pods_and_topologies_are_listed(
         assert (await extender.readiness())[0] == 503
         async with extender.http.get(f"{extender.addresses.probes}/livez") as response:
             assert response.status == 200
-        api.refuse_everything = False
+        api.down = False
         await extender.ready()
         assert (await extender.scheduler().filter(pod("a"), NODES)).fits == NODES
 
 
 @pytest.mark.parametrize("cached", [True, False])
 async def test_a_sensitive_ring_goes_to_the_node_of_nvlinks_and_gets_its_best_three(
-    start: Start, api: SmallApi, *, cached: bool
+    start: Start, api: ApiServer, *, cached: bool
 ) -> None:
     ring = pod("ring", 3)
-    await api.put(PODS, ring)
+    api.put(PODS, ring)
     async with start() as extender:
         scheduler = extender.scheduler(cached=cached)
         assert (await scheduler.filter(ring, NODES)).fits == NODES
@@ -55,11 +56,11 @@ async def test_a_sensitive_ring_goes_to_the_node_of_nvlinks_and_gets_its_best_th
 
 
 async def test_the_annotation_names_pod_node_generation_and_each_containers_gpus(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
-    await api.put(TOPOLOGIES, topology_object("n1", named("dgx1-v100", node="n1"), generation=7))
+    api.put(TOPOLOGIES, topology_object("n1", named("dgx1-v100", node="n1"), generation=7))
     two = pod("two", containers=[container("a", 2), container("log"), container("b", 1)])
-    await api.put(PODS, two)
+    api.put(PODS, two)
     async with start() as extender:
         assert await extender.scheduler().bind(two, "n1") == ""
     binding = api.bindings[0]
@@ -72,9 +73,9 @@ async def test_the_annotation_names_pod_node_generation_and_each_containers_gpus
 
 
 async def test_the_only_feasible_node_is_bound_without_prioritize(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
-    await api.put(PODS, pod("alone", 2))
+    api.put(PODS, pod("alone", 2))
     async with start() as extender:
         scheduler = extender.scheduler()
         assert (await scheduler.filter(pod("alone", 2), ["n2"])).fits == ["n2"]
@@ -84,19 +85,19 @@ async def test_the_only_feasible_node_is_bound_without_prioritize(
         assert await extender.metric('gputopo_extender_binds_total{outcome="bound"}') == 1
 
 
-async def many_nodes(api: SmallApi) -> list[str]:
+async def many_nodes(api: ApiServer) -> list[str]:
     """Put 80 nodes with NVLink and 40 without beside those that are there."""
     linked = [f"v{number}" for number in range(80)]
     plain = [f"p{number}" for number in range(40)]
     for name in linked:
-        await api.put(TOPOLOGIES, topology_object(name, named("dgx1-v100", node=name)))
+        api.put(TOPOLOGIES, topology_object(name, named("dgx1-v100", node=name)))
     for name in plain:
-        await api.put(TOPOLOGIES, topology_object(name, named("pcie-8gpu", node=name)))
+        api.put(TOPOLOGIES, topology_object(name, named("pcie-8gpu", node=name)))
     return linked + plain
 
 
 async def test_of_more_than_100_nodes_filter_hands_back_one_of_the_best(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
     names = await many_nodes(api)
     choosy = pod("choosy", 3)
@@ -116,12 +117,12 @@ async def test_of_more_than_100_nodes_filter_hands_back_one_of_the_best(
 
 
 async def test_a_burst_is_not_spread_while_its_binds_are_under_way(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
     names = await many_nodes(api)
     burst = [pod(f"b{number}", 1) for number in range(16)]
     for each in burst:
-        await api.put(PODS, each)
+        api.put(PODS, each)
     async with start() as extender:
         scheduler = extender.scheduler()
         on_the_way: Counter[str] = Counter()
@@ -134,16 +135,14 @@ async def test_a_burst_is_not_spread_while_its_binds_are_under_way(
 
 
 async def test_why_a_node_is_unfit_is_said_in_the_class_that_preemption_reads(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
     broken = topology_object("broken", named("dgx1-v100", node="broken"))
     broken["spec"]["links"][0]["b"] = "GPU-nobody"
-    await api.put(TOPOLOGIES, broken)
-    await api.put(TOPOLOGIES, topology_object("small", named("summit", node="small")))
-    await api.put(
-        TOPOLOGIES, topology_object("sick", named("dgx1-v100", node="sick"), unhealthy=[0, 1])
-    )
-    await api.put(PODS, pod("holder", 4))
+    api.put(TOPOLOGIES, broken)
+    api.put(TOPOLOGIES, topology_object("small", named("summit", node="small")))
+    api.put(TOPOLOGIES, topology_object("sick", named("dgx1-v100", node="sick"), unhealthy=[0, 1]))
+    api.put(PODS, pod("holder", 4))
     async with start() as extender:
         scheduler = extender.scheduler()
         assert await scheduler.bind(pod("holder", 4), "n2") == ""
@@ -182,10 +181,10 @@ async def test_why_a_node_is_unfit_is_said_in_the_class_that_preemption_reads(
     ],
 )
 async def test_a_malformed_annotation_is_refused_on_every_node_by_name_and_remedy(
-    start: Start, api: SmallApi, annotations: dict[str, str], words: list[str]
+    start: Start, api: ApiServer, annotations: dict[str, str], words: list[str]
 ) -> None:
     wrong = pod("wrong", 2, annotations=annotations)
-    await api.put(PODS, wrong)
+    api.put(PODS, wrong)
     async with start() as extender:
         scheduler = extender.scheduler()
         answer = await scheduler.filter(wrong, NODES)
@@ -264,9 +263,9 @@ async def test_whole_nodes_of_a_large_cluster_pass(start: Start) -> None:
 
 
 async def test_prioritize_gives_0_to_a_node_that_has_ceased_to_fit(
-    start: Start, api: SmallApi
+    start: Start, api: ApiServer
 ) -> None:
-    await api.put(PODS, pod("holder", 8))
+    api.put(PODS, pod("holder", 8))
     async with start() as extender:
         scheduler = extender.scheduler()
         assert await scheduler.bind(pod("holder", 8), "n1") == ""

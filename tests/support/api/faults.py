@@ -11,6 +11,7 @@ CLOSED: Final = -1
 """The connection is closed without a response."""
 
 CarriedOut = Literal["no", "yes", "later"]
+Action = Callable[[], Awaitable[None] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Hook:
 
     method: str
     path: str
-    action: Callable[[], Awaitable[None] | None]
+    action: Action
 
     def concerns(self, method: str, path: str) -> bool:
         """Whether it is called before this request."""

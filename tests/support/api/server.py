@@ -15,7 +15,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from aiohttp import web
+from lightkube import AsyncClient, KubeConfig
+from lightkube.config.models import Cluster, User
 
+from gputopo_kube.aiohttp_transport import connected
 from support.api import rest
 from support.api.discovery import discovery_page
 from support.api.faults import CLOSED, SILENT, Fault, Hook
@@ -76,6 +79,14 @@ class ApiServer(Store):
     def bindings(self) -> list[Document]:
         """The Bindings that were carried out, in order."""
         return [write.body for write in self.writes if write.path.endswith("/binding")]
+
+    def client(self) -> AsyncClient:
+        """Return a client of this server as components have it."""
+        return connected(KubeConfig.from_one(cluster=Cluster(server=self.url), user=User()))
+
+    def lists(self, plural: str) -> int:
+        """Return how often the objects of a kind were listed; a list of several pages is one."""
+        return self.count("GET", rf"/{plural}(\?(?!.*(watch|continue)=)|$)")
 
     def count(self, method: str, path: str) -> int:
         """Return how many requests there were; ``path`` is searched in path and query."""

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 Document = dict[str, Any]
 
+PODS, TOPOLOGIES, LEASES = "pods", "gputopologies", "leases"
+
 CLUSTER_SCOPED = frozenset(
     {"customresourcedefinitions", "gputopologies", "namespaces", "nodes", "resourceslices"}
 )
