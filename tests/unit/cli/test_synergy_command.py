@@ -11,7 +11,7 @@ from command_line import Command, process
 from gputopo.sizing import orders
 from gputopo_cli.synergy import command as synergy
 from gputopo_simulate.synergy import mechanisms
-from synergy_models import EXAMPLES, SHIPPED
+from support.synergy import EXAMPLES, SHIPPED
 
 DYNAMIC = EXAMPLES / "synergy-dynamic.csv"
 STATIC = EXAMPLES / "synergy-static.csv"

@@ -5,7 +5,7 @@ import pytest
 from gputopo.sensitivity.demand import Demand, saturating_demand
 from gputopo.sensitivity.models import parse_matrices, parse_models
 from gputopo.sensitivity.tables import TableError
-from synergy_models import SHIPPED, matrices, models
+from support.synergy import SHIPPED, matrices, models
 
 HEADER = (
     "model,profiled_gpus,cpu_gpu_ratio,best_cpus_per_gpu,best_mem_gb_per_gpu,batch,"

@@ -13,7 +13,7 @@ from gputopo.sensitivity.planner import (
     next_cpus,
     next_point,
 )
-from synergy_models import matrices
+from support.synergy import matrices
 
 SERVER = Plan(most_cpus=24, share_cpus=3, memory_gb=(250,))
 

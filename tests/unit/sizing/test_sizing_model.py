@@ -1,11 +1,11 @@
-"""What is asked and given: refusals, shares and throughputs."""
+"""Requests and servers: rejected input, shares and throughputs."""
 
 import math
 from collections.abc import Callable
 
 import pytest
 
-from allocations import two_speeds
+from gputopo.errors import InvalidInputError
 from gputopo.sizing.model import (
     Resources,
     ServerCapacity,
@@ -16,6 +16,7 @@ from gputopo.sizing.model import (
     total_capacity,
 )
 from gputopo_simulate.synergy.mechanisms import MECHANISMS
+from support.sizing import two_speeds
 
 JOB = two_speeds(2, (6, 125), (18, 250), 3.0)
 
@@ -36,33 +37,33 @@ JOB = two_speeds(2, (6, 125), (18, 250), 3.0)
         (lambda: SizingRequest("j1", JOB, math.inf), "job j1: storage_mb_per_s: inf"),
     ],
 )
-def test_what_is_no_amount_is_refused_by_name(build: Callable[[], object], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+def test_amount_out_of_range_is_rejected(build: Callable[[], object], words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words):
         build()
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_names_that_do_not_tell_apart_are_refused(name: str) -> None:
-    allocate, server, request = (
+def test_double_names_are_rejected(name: str) -> None:
+    mechanism, server, request = (
         MECHANISMS[name],
         ServerCapacity("n1", 8, 24, 500),
         SizingRequest("j1", JOB),
     )
-    with pytest.raises(ValueError, match="servers: none"):
-        allocate([], [request])
-    with pytest.raises(ValueError, match="server n1: name is used twice"):
-        allocate([server, server], [request])
-    with pytest.raises(ValueError, match="job j1: name is used twice"):
-        allocate([server], [SizingRequest("j0", JOB), request, request])
+    with pytest.raises(InvalidInputError, match="servers: none"):
+        mechanism([], [request])
+    with pytest.raises(InvalidInputError, match="server n1: name is used twice"):
+        mechanism([server, server], [request])
+    with pytest.raises(InvalidInputError, match="job j1: name is used twice"):
+        mechanism([server], [SizingRequest("j0", JOB), request, request])
 
 
-def test_a_share_is_what_even_the_least_server_has_for_each_gpu() -> None:
+def test_proportional_share_is_that_of_the_smallest_server() -> None:
     servers = [ServerCapacity("a", 8, 24, 500, 800), ServerCapacity("b", 4, 16, 200, 500)]
     assert proportional_share(servers, 2) == Resources(6, 100, 200)
     assert total_capacity(servers) == Resources(40, 700, 1300)
 
 
-def test_a_job_is_as_fast_as_its_cpus_and_memory_let_it() -> None:
+def test_cpus_and_memory_limit_throughput() -> None:
     request = SizingRequest("j1", JOB)
     assert throughput_with(request, Resources(18, 250, 0)) == 3
     assert throughput_with(request, Resources(17, 250, 0)) == 1
@@ -70,7 +71,7 @@ def test_a_job_is_as_fast_as_its_cpus_and_memory_let_it() -> None:
     assert proportional_throughput([ServerCapacity("n1", 8, 24, 500)], request) == 1
 
 
-def test_storage_holds_a_job_up_in_proportion_once_it_is_the_least() -> None:
+def test_storage_bandwidth_limits_throughput_in_proportion() -> None:
     request = SizingRequest("j1", JOB, 300)
     assert throughput_with(request, Resources(18, 250, 300)) == 3
     assert throughput_with(request, Resources(18, 250, 150)) == 1.5

@@ -9,7 +9,7 @@ from gputopo_simulate.synergy.mechanisms import GUARANTEE_SHARES, MECHANISMS
 from gputopo_simulate.synergy.released import program
 from gputopo_simulate.synergy.report import Figures, figures, logged_times, nearest, times
 from gputopo_simulate.synergy.run import Settings, run
-from synergy_models import FOUR_SERVERS, ROOT, trace
+from support.synergy import FOUR_SERVERS, ROOT, trace
 
 ROW = re.compile(r"^\| (static|dynamic) \| (\w+) \| (\w+) \|(.*)\|$", re.MULTILINE)
 NOTHING = ["-", "-", "-"]

@@ -9,7 +9,7 @@ from gputopo.sensitivity.models import parse_models
 from gputopo_simulate.synergy.model import Cluster, FinishedJob, SynergyError, TrainingJob
 from gputopo_simulate.synergy.released.program import run_as_released
 from gputopo_simulate.synergy.report import figures, logged_times, nearest, times
-from synergy_models import DATA, FOUR_SERVERS, SIXTEEN_SERVERS, job, models, trace
+from support.synergy import DATA, FOUR_SERVERS, SIXTEEN_SERVERS, job, models, trace
 
 MECHANISMS = {"fair": "proportional", "tune": "tune"}
 ONE_SERVER = Cluster(servers=1, gpus=8, cpus=24, memory_gb=500)

@@ -5,7 +5,7 @@ import pytest
 from gputopo.sensitivity.tables import TableError
 from gputopo_simulate.synergy.joblists import parse_jobs
 from gputopo_simulate.synergy.model import SynergyError, TrainingJob
-from synergy_models import models, trace
+from support.synergy import models, trace
 
 HEADER = "job,model,gpus,arrival_s,iterations\n"
 

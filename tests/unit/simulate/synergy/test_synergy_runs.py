@@ -12,7 +12,7 @@ from gputopo_simulate.synergy.mechanisms import GUARANTEE_SHARES, MECHANISMS
 from gputopo_simulate.synergy.model import Cluster, SynergyError, TrainingJob
 from gputopo_simulate.synergy.report import figures, times
 from gputopo_simulate.synergy.run import Settings, run
-from synergy_models import FOUR_SERVERS, job, models, trace
+from support.synergy import FOUR_SERVERS, job, models, trace
 
 ONE_SERVER = Cluster(servers=1, gpus=8, cpus=24, memory_gb=500)
 

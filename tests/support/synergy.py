@@ -10,7 +10,7 @@ from gputopo.sensitivity.models import Model, parse_matrices, parse_models
 from gputopo_simulate.synergy.joblists import parse_jobs
 from gputopo_simulate.synergy.model import Cluster, TrainingJob
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 DATA = ROOT / "tests/data/synergy"
 SHIPPED = files("gputopo.sensitivity") / "data"

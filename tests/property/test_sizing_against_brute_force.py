@@ -1,5 +1,4 @@
-"""On tiny clusters every outcome there is can be tried: none is better than the bound says, no
-allocation better than the best of them."""
+"""Compare the bound and the mechanisms with all possible results, on tiny clusters."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -8,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allocations import promised, speed
 from gputopo.sensitivity.matrix import SensitivityMatrix
 from gputopo.sizing.model import ServerCapacity, SizingRequest
 from gputopo_simulate.synergy.comparison.opt import upper_bound
 from gputopo_simulate.synergy.mechanisms import GUARANTEE_SHARES, MECHANISMS
+from support.sizing import guaranteed, throughput, total_value
 
-HAIR = 1e-5
+TOLERANCE = 1e-5
 
 
 @st.composite
@@ -44,46 +43,46 @@ def tiny_queues(draw: st.DrawFn) -> list[SizingRequest]:
     return requests
 
 
-def ways(
+def possible_sizes(
     servers: Sequence[ServerCapacity], request: SizingRequest
 ) -> Iterator[tuple[float, list[list[float]]]]:
-    """Yield every relative throughput that keeps the promise, and what it takes of each server."""
-    least = promised(servers, request)
+    """Yield every value that keeps the guarantee, and what the job then takes of each server."""
+    least = guaranteed(servers, request)
     for parts in product(range(request.gpus + 1), repeat=len(servers)):
         if sum(parts) == request.gpus:
             for cpus, memory_gb in product(request.matrix.cpus, request.matrix.memory_gb):
-                fast = speed(request, cpus, memory_gb, 0)
-                if fast >= least:
+                speed = throughput(request, cpus, memory_gb, 0)
+                if speed >= least:
                     yield (
-                        fast / least,
+                        speed / least,
                         [[n, n * cpus / request.gpus, n * memory_gb / request.gpus] for n in parts],
                     )
 
 
-def best_of_all(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> float:
-    """Return the most that relative throughputs can sum up to, by trying everything."""
+def best_total_value(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> float:
+    """Return the highest sum of values of all possible results."""
 
-    def tried(left: list[list[float]], jobs: Sequence[SizingRequest]) -> float:
+    def best_of_rest(left: list[list[float]], jobs: Sequence[SizingRequest]) -> float:
         if not jobs:
             return 0.0
         best = -1e9
-        for worth, taken in ways(servers, jobs[0]):
+        for value, taken in possible_sizes(servers, jobs[0]):
             rest = [
-                [has - takes for has, takes in zip(room, part, strict=True)]
-                for room, part in zip(left, taken, strict=True)
+                [has - takes for has, takes in zip(server, part, strict=True)]
+                for server, part in zip(left, taken, strict=True)
             ]
             if min(map(min, rest)) >= -1e-9:
-                best = max(best, worth + tried(rest, jobs[1:]))
+                best = max(best, value + best_of_rest(rest, jobs[1:]))
         return best
 
     whole = [[server.gpus, server.cpus, server.memory_gb] for server in servers]
-    return tried([[float(each) for each in room] for room in whole], requests)
+    return best_of_rest([[float(each) for each in server] for server in whole], requests)
 
 
-def fit(
+def front_of_queue(
     servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]
 ) -> list[SizingRequest]:
-    """Return as many of the jobs, from the front, as there are GPUs for."""
+    """Return as many jobs from the front of the queue as there are GPUs for."""
     gpus = sum(server.gpus for server in servers)
     return [
         request
@@ -94,28 +93,25 @@ def fit(
 
 @settings(max_examples=60)
 @given(servers=tiny_clusters(), queue=tiny_queues())
-def test_the_bound_is_no_less_than_the_best_there_is_and_that_itself_on_one_server(
+def test_bound_is_at_least_the_best_result_and_equal_to_it_on_one_server(
     servers: list[ServerCapacity], queue: list[SizingRequest]
 ) -> None:
-    requests = fit(servers, queue)
-    best, bound = best_of_all(servers, requests), upper_bound(servers, requests)
-    assert bound >= best - HAIR
+    requests = front_of_queue(servers, queue)
+    best, bound = best_total_value(servers, requests), upper_bound(servers, requests)
+    assert bound >= best - TOLERANCE
     if len(servers) == 1:
-        assert bound == pytest.approx(best, abs=HAIR)
+        assert bound == pytest.approx(best, abs=TOLERANCE)
 
 
 @pytest.mark.parametrize("name", sorted(GUARANTEE_SHARES))
 @settings(max_examples=60)
 @given(servers=tiny_clusters(), queue=tiny_queues())
-def test_no_allocation_is_better_than_the_best_there_is_nor_worse_than_shares(
+def test_mechanism_is_between_shares_and_the_best_result(
     name: str, servers: list[ServerCapacity], queue: list[SizingRequest]
 ) -> None:
-    requests = fit(servers, queue)
-    outcome = MECHANISMS[name](servers, requests)
-    by_job = {request.job: request for request in requests}
-    worth = sum(
-        each.throughput / promised(servers, by_job[each.job]) for each in outcome.assignments
-    )
-    assert len(requests) - HAIR <= worth <= best_of_all(servers, requests) + HAIR
+    requests = front_of_queue(servers, queue)
+    value = total_value(servers, requests, MECHANISMS[name](servers, requests))
+    best = best_total_value(servers, requests)
+    assert len(requests) - TOLERANCE <= value <= best + TOLERANCE
     if name == "opt" and len(servers) == 1:
-        assert worth == pytest.approx(best_of_all(servers, requests), abs=HAIR)
+        assert value == pytest.approx(best, abs=TOLERANCE)

@@ -11,7 +11,7 @@ from gputopo_simulate.synergy.model import Cluster, TrainingJob
 from gputopo_simulate.synergy.released import program
 from gputopo_simulate.synergy.released.program import run_as_released
 from gputopo_simulate.synergy.run import Settings, run
-from synergy_models import models
+from support.synergy import models
 
 CLUSTER = Cluster(servers=2, gpus=8, cpus=24, memory_gb=500)
 ROUNDS_OF = 300.0

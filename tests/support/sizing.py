@@ -1,4 +1,7 @@
-"""Random clusters and jobs for allocations, and what any outcome must keep, by other means."""
+"""Random servers and requests, and checks that every result of sizing must pass.
+
+The checks compute throughputs and shares independently of ``gputopo.sizing``.
+"""
 
 import math
 from collections import Counter
@@ -9,7 +12,7 @@ from hypothesis import strategies as st
 from gputopo.sensitivity.matrix import SensitivityMatrix
 from gputopo.sizing.model import ServerCapacity, SizingRequest, SizingResult
 
-HAIR = 1e-6
+TOLERANCE = 1e-6
 
 
 def matrix(
@@ -24,7 +27,7 @@ def matrix(
 def two_speeds(
     gpus: int, share: tuple[float, float], best: tuple[float, float], speed_up: float
 ) -> SensitivityMatrix:
-    """Return a job that runs at 1 with its share of CPUs and memory, and faster with its best."""
+    """Return a matrix of 1 with the share of CPUs and memory, and ``speed_up`` with the best."""
     cpus, memory_gb = sorted({share[0], best[0]}), sorted({share[1], best[1]})
     rows = [[speed_up if c >= best[0] and m >= best[1] else 1.0 for m in memory_gb] for c in cpus]
     return SensitivityMatrix.rising(gpus, cpus, memory_gb, rows)
@@ -39,7 +42,7 @@ def amounts(most: float) -> st.SearchStrategy[float]:
 
 @st.composite
 def matrices(draw: st.DrawFn, most_gpus: int = 12) -> SensitivityMatrix:
-    """Draw any monotone matrix, of jobs that do not run at all with little as well."""
+    """Draw any monotone matrix; with little CPU or memory a job may not run at all."""
     gpus = draw(st.integers(1, most_gpus))
     cpus = sorted(draw(st.sets(amounts(12.0 * gpus), min_size=1, max_size=4)))
     memory_gb = sorted(draw(st.sets(amounts(200.0 * gpus), min_size=1, max_size=3)))
@@ -51,8 +54,8 @@ def matrices(draw: st.DrawFn, most_gpus: int = 12) -> SensitivityMatrix:
 
 
 @st.composite
-def clusters(draw: st.DrawFn, *, alike: bool) -> list[ServerCapacity]:
-    """Draw servers, of one size or of any."""
+def clusters(draw: st.DrawFn, *, equal: bool) -> list[ServerCapacity]:
+    """Draw servers, all equal or each of its own size."""
     count = draw(st.integers(1, 5))
     storage = draw(st.booleans())
 
@@ -65,7 +68,7 @@ def clusters(draw: st.DrawFn, *, alike: bool) -> list[ServerCapacity]:
             draw(amounts(2000)) if storage else math.inf,
         )
 
-    if not alike:
+    if not equal:
         return [server(name) for name in range(count)]
     first = server(0)
     size = (first.gpus, first.cpus, first.memory_gb, first.storage_mb_per_s)
@@ -82,25 +85,26 @@ def queues(draw: st.DrawFn) -> list[SizingRequest]:
     return [SizingRequest(f"j{number}", *pair) for number, pair in enumerate(drawn)]
 
 
-def speed(request: SizingRequest, cpus: float, memory_gb: float, storage: float) -> float:
-    """Return a job's throughput with so much, by looking at every point."""
-    hair = 1 + 1e-9
-    fed = max(
+def throughput(request: SizingRequest, cpus: float, memory_gb: float, storage: float) -> float:
+    """Return a job's throughput by a search of all points of its matrix."""
+    rounding = 1 + 1e-9
+    by_matrix = max(
         (
             value
             for c, row in zip(request.matrix.cpus, request.matrix.throughput, strict=True)
             for m, value in zip(request.matrix.memory_gb, row, strict=True)
-            if c <= cpus * hair and m <= memory_gb * hair
+            if c <= cpus * rounding and m <= memory_gb * rounding
         ),
         default=0.0,
     )
     if request.storage_mb_per_s <= storage:
-        return fed
-    return min(fed, request.matrix.throughput[-1][-1] * storage / request.storage_mb_per_s)
+        return by_matrix
+    best = request.matrix.throughput[-1][-1]
+    return min(by_matrix, best * storage / request.storage_mb_per_s)
 
 
-def promised(servers: Iterable[ServerCapacity], request: SizingRequest) -> float:
-    """Return a job's throughput with the least that its GPUs have by right on any server."""
+def guaranteed(servers: Iterable[ServerCapacity], request: SizingRequest) -> float:
+    """Return a job's throughput with the smallest share that its GPUs have on any server."""
     parts = [
         (
             server.cpus * request.gpus / server.gpus,
@@ -109,11 +113,21 @@ def promised(servers: Iterable[ServerCapacity], request: SizingRequest) -> float
         )
         for server in servers
     ]
-    return speed(request, *(min(amounts) for amounts in zip(*parts, strict=True)))
+    return throughput(request, *(min(amounts) for amounts in zip(*parts, strict=True)))
 
 
-def whose_turn(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> set[str]:
-    """Return the jobs that GPUs suffice for, in their order, passing by only whom they do not."""
+def total_value(
+    servers: Sequence[ServerCapacity], requests: Iterable[SizingRequest], result: SizingResult
+) -> float:
+    """Return the sum of the jobs' throughputs, each relative to its guaranteed throughput."""
+    by_job = {request.job: request for request in requests}
+    return sum(
+        each.throughput / guaranteed(servers, by_job[each.job]) for each in result.assignments
+    )
+
+
+def jobs_that_run(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> set[str]:
+    """Return the jobs whose GPUs are free in queue order; only jobs that do not fit are passed."""
     chosen: set[str] = set()
     for request in requests:
         taken = sum(each.gpus for each in requests if each.job in chosen)
@@ -122,41 +136,41 @@ def whose_turn(servers: Sequence[ServerCapacity], requests: Sequence[SizingReque
     return chosen
 
 
-def check_books(
-    servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest], outcome: SizingResult
+def check_capacity(
+    servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest], result: SizingResult
 ) -> None:
-    """Every job once, in order; its GPUs exactly and all alike; no server beyond what it has."""
+    """Check that each job occurs once, has its exact GPUs, and no server is overcommitted."""
     by_job = {request.job: request for request in requests}
-    ran = [grant.job for grant in outcome.assignments]
+    ran = [assignment.job for assignment in result.assignments]
     assert ran == [request.job for request in requests if request.job in set(ran)]
-    assert list(outcome.waiting) == [
+    assert list(result.waiting) == [
         request.job for request in requests if request.job not in set(ran)
     ]
     taken = {server.name: [0.0, 0.0, 0.0, 0.0] for server in servers}
-    for grant in outcome.assignments:
-        request = by_job[grant.job]
-        assert sum(part.gpus for part in grant.parts) == request.gpus
-        assert max(Counter(part.server for part in grant.parts).values()) == 1
-        for part in grant.parts:
+    for assignment in result.assignments:
+        request = by_job[assignment.job]
+        assert sum(part.gpus for part in assignment.parts) == request.gpus
+        assert max(Counter(part.server for part in assignment.parts).values()) == 1
+        for part in assignment.parts:
             assert part.gpus > 0
             for which, amount in enumerate(part[1:]):
                 taken[part.server][which] += amount
             each = [amount / part.gpus for amount in part[2:]]
-            first = [amount / grant.parts[0].gpus for amount in grant.parts[0][2:]]
+            first = [amount / assignment.parts[0].gpus for amount in assignment.parts[0][2:]]
             assert all(map(math.isclose, each, first))
-        whole = [sum(each) for each in zip(*(part[2:] for part in grant.parts), strict=True)]
-        assert math.isclose(grant.throughput, speed(request, *whole), rel_tol=1e-9)
+        total = [sum(each) for each in zip(*(part[2:] for part in assignment.parts), strict=True)]
+        assert math.isclose(assignment.throughput, throughput(request, *total), rel_tol=1e-9)
     for server in servers:
-        there_is = (server.gpus, server.cpus, server.memory_gb, server.storage_mb_per_s)
-        for amount, most in zip(taken[server.name], there_is, strict=True):
-            assert -HAIR <= amount <= most + HAIR
+        capacity = (server.gpus, server.cpus, server.memory_gb, server.storage_mb_per_s)
+        for amount, most in zip(taken[server.name], capacity, strict=True):
+            assert -TOLERANCE <= amount <= most + TOLERANCE
 
 
-def check_promises(
-    servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest], outcome: SizingResult
+def check_guarantees(
+    servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest], result: SizingResult
 ) -> None:
-    """All run whose turn it is, and none slower than with its share."""
+    """Check that queue order decides which jobs run, and none is slower than with its share."""
     by_job = {request.job: request for request in requests}
-    assert {grant.job for grant in outcome.assignments} == whose_turn(servers, requests)
-    for grant in outcome.assignments:
-        assert grant.throughput >= promised(servers, by_job[grant.job]) * (1 - 1e-9)
+    assert {each.job for each in result.assignments} == jobs_that_run(servers, requests)
+    for each in result.assignments:
+        assert each.throughput >= guaranteed(servers, by_job[each.job]) * (1 - 1e-9)
