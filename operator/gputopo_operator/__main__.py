@@ -8,12 +8,14 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import kopf
-from kubernetes import client, config
 from prometheus_client import start_http_server
 
 from gputopo.runtime.log import configure, fields
 from gputopo.runtime.settings import SettingsError
-from gputopo_operator.controller.cluster import ApiError, Cluster
+from gputopo_kube.credentials import connected
+from gputopo_kube.errors import ApiError, CredentialsError
+from gputopo_kube.sync import SyncApi
+from gputopo_operator.controller.cluster import JobApi
 from gputopo_operator.controller.handlers import registry_for
 from gputopo_operator.controller.reconciler import Reconciler
 from gputopo_operator.controller.work_queue import WorkQueue
@@ -24,10 +26,10 @@ from gputopo_operator.settings import OperatorSettings
 logger = logging.getLogger(__name__)
 
 
-async def operate(settings: OperatorSettings, api: client.ApiClient, metrics: Metrics) -> None:
+async def operate(settings: OperatorSettings, api: SyncApi, metrics: Metrics) -> None:
     """Run the operator until a signal tells it to stop."""
     loop = asyncio.get_running_loop()
-    cluster = Cluster(api, settings.api_timeout_seconds)
+    cluster = JobApi(api)
     rules = Rules(settings.resource, settings.scheduler_name)
     reconciler = Reconciler(cluster, rules, metrics)
     # The client blocks, so it works in threads, as many as GPUJobs may be worked on at once.
@@ -56,7 +58,7 @@ async def operate(settings: OperatorSettings, api: client.ApiClient, metrics: Me
 
 
 async def _resync(
-    cluster: Cluster, settings: OperatorSettings, queue: WorkQueue[Key], metrics: Metrics
+    cluster: JobApi, settings: OperatorSettings, queue: WorkQueue[Key], metrics: Metrics
 ) -> None:
     """Have every GPUJob looked at now and then: a watch may lose an event."""
     while True:
@@ -81,24 +83,17 @@ def main() -> None:
     except SettingsError as error:
         sys.exit(f"{OperatorSettings.program}: {error}")
     # At level info kopf tells every call of a handler, and aiohttp every probe.
-    configure(settings.log_level, quiet=("kopf.objects", "aiohttp"))
+    configure(settings.log_level, quiet=("kopf.objects", "aiohttp", "httpx2", "httpcore2"))
     logger.info("settings %s", fields(**settings.model_dump()))
     # Else kopf asks for the name of the user, and that of the image has none.
     os.environ.setdefault("POD_ID", socket.gethostname())
-    _load_credentials()
     metrics = Metrics()
     start_http_server(settings.metrics_port, settings.probes_host, metrics.registry)
-    with client.ApiClient() as api:
-        api.user_agent = "gputopo-operator"
-        asyncio.run(operate(settings, api, metrics))
-
-
-def _load_credentials() -> None:
-    """Find the API server where kopf does: in the Pod, else by the kubeconfig."""
     try:
-        config.load_incluster_config()  # type: ignore[no-untyped-call]
-    except config.ConfigException:
-        config.load_kube_config()  # type: ignore[no-untyped-call]
+        with connected(settings.api_timeout_seconds, OperatorSettings.program) as api:
+            asyncio.run(operate(settings, api, metrics))
+    except CredentialsError as error:
+        sys.exit(f"{OperatorSettings.program}: {error}")
 
 
 if __name__ == "__main__":

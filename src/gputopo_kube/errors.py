@@ -39,6 +39,10 @@ class UnavailableError(ApiError):
     """
 
 
+class CredentialsError(GputopoError):
+    """The address or the credentials of the API server are missing or not supported."""
+
+
 def error_of_status(status: int, message: str) -> ApiError:
     """Return the error of a response with this status.
 

@@ -10,6 +10,7 @@ from typing import Any
 import kopf
 
 from gputopo.api.names import GROUP, JOB_LABEL, VERSION
+from gputopo_kube.credentials import connection_fields
 from gputopo_operator.model import Key
 
 POD_INDEX = "gpu_job_of_pod"
@@ -18,7 +19,11 @@ POD_INDEX = "gpu_job_of_pod"
 def registry_for(add: Callable[[Key], None]) -> kopf.OperatorRegistry:
     """Return the handlers that call ``add`` for every GPUJob that an event may concern."""
     registry = kopf.OperatorRegistry()
-    kopf.on.login(registry=registry)(kopf.login_via_client)
+
+    @kopf.on.login(registry=registry)
+    def log_in(settings: kopf.OperatorSettings, **_: object) -> kopf.ConnectionInfo:
+        # kopf calls it again when the API server rejects the token.
+        return kopf.ConnectionInfo(**connection_fields(), trust_env=settings.networking.trust_env)
 
     @kopf.on.startup(registry=registry)
     async def configure(settings: kopf.OperatorSettings, **_: object) -> None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from gputopo.runtime.log import fields
-from gputopo_operator.controller.cluster import ApiError, Cluster, ConflictError, JobRefusedError
+from gputopo_kube.errors import ApiError, ConflictError
+from gputopo_operator.controller.cluster import JobApi, JobRefusedError, is_final
 from gputopo_operator.decision.decide import FORBIDDEN_RECHECK_S, decide, profile_to_read
 from gputopo_operator.metrics import Metrics
 from gputopo_operator.model import Event, GpuJob, Key, Object, Plan, Pod, Rules, Snapshot
@@ -36,7 +37,7 @@ class Reconciler:
     """
 
     def __init__(
-        self, cluster: Cluster, rules: Rules, metrics: Metrics, clock: Callable[[], str] = now
+        self, cluster: JobApi, rules: Rules, metrics: Metrics, clock: Callable[[], str] = now
     ) -> None:
         self._cluster = cluster
         self._rules = rules
@@ -92,7 +93,7 @@ class Reconciler:
             self._cluster.patch_status(key, patch)
         except ApiError as error:
             # Without a status only an event can show that the operator cannot write it.
-            if error.rejected:
+            if is_final(error):
                 note = f"the status of the GPUJob was not written, trying again: {error.message}"
                 self._report(raw, Event("Warning", "StatusNotWritten", note), now)
             raise
@@ -159,7 +160,7 @@ class Reconciler:
         try:
             self._cluster.patch_job(key, patch)
         except ApiError as error:
-            if not error.rejected:
+            if not is_final(error):
                 raise
             # The status is written nevertheless: else it would stay as it was, without a reason.
             note = f"Job {key.name} was not changed to {patch['spec']}: {error.message}"

@@ -1,0 +1,93 @@
+"""The operator's connection to the API server: its service account in a pod, else a kubeconfig."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import httpx2
+import yaml
+from lightkube import KubeConfig
+from lightkube.config.client_adapter import Client, ConnectionParams
+from lightkube.config.kubeconfig import SingleConfig
+from lightkube.config.models import User
+from lightkube.core.exceptions import ConfigError
+
+from gputopo_kube.errors import CredentialsError
+from gputopo_kube.sync import HttpRequest, HttpResponse, SyncApi
+from gputopo_kube.translate import translated
+
+
+@contextmanager
+def connected(timeout_seconds: float, user_agent: str) -> Iterator[SyncApi]:
+    """Connect to the API server; requests may be sent from any thread.
+
+    The token file of the service account is read again when the API server rejects the token.
+
+    Raises:
+        CredentialsError: if there are no usable credentials.
+    """
+    timeout = httpx2.Timeout(timeout_seconds)
+    with Client(_load()[0], ConnectionParams(timeout=timeout)) as client:
+        client.headers["User-Agent"] = user_agent
+
+        def send(request: HttpRequest) -> HttpResponse:
+            with translated():
+                response = client.request(
+                    request.method,
+                    request.path,
+                    params=request.query,
+                    json=request.body,
+                    headers=request.headers,
+                )
+            return HttpResponse(response.status_code, response.reason_phrase, response.content)
+
+        yield SyncApi(send)
+
+
+def connection_fields() -> dict[str, Any]:
+    """Return the current address and credentials, by the fields of ``kopf.ConnectionInfo``.
+
+    Raises:
+        CredentialsError: if there are no usable credentials.
+    """
+    config, user = _load()
+    cluster = config.cluster
+    token = user.token
+    if token is None and user.token_file is not None:
+        token = Path(config.abs_file(user.token_file)).read_text(encoding="utf-8").strip()
+    return {
+        "server": cluster.server,
+        "insecure": cluster.insecure,
+        "username": user.username,
+        "password": user.password,
+        "token": token,
+        **_file_or_data(config, "ca", cluster.certificate_auth, cluster.certificate_auth_data),
+        **_file_or_data(config, "certificate", user.client_cert, user.client_cert_data),
+        **_file_or_data(config, "private_key", user.client_key, user.client_key_data),
+    }
+
+
+def _file_or_data(
+    config: SingleConfig, field: str, path: str | None, data: str | None
+) -> dict[str, Any]:
+    """Return one of both fields: kopf rejects a file beside data, where data counts."""
+    if data is not None or path is None:
+        return {f"{field}_data": data}
+    return {f"{field}_path": config.abs_file(path)}
+
+
+def _load() -> tuple[SingleConfig, User]:
+    try:
+        config = cast("SingleConfig", KubeConfig.from_env().get())
+    except (ConfigError, OSError, KeyError, yaml.YAMLError) as error:
+        raise CredentialsError(f"kubeconfig: {error}") from None
+    user = config.user
+    if user is None:
+        raise CredentialsError(f"kubeconfig: context {config.context_name} has no user")
+    if user.exec or user.auth_provider:
+        raise CredentialsError(
+            f"kubeconfig: user {config.context.user} has an exec plugin or an auth provider: "
+            "use one with a token or a certificate"
+        )
+    return config, user

@@ -1,0 +1,65 @@
+"""The command line's connection to the API server: the kubeconfig as kubectl reads it.
+
+It uses the official client, which supports exec plugins of all versions and several files in
+``KUBECONFIG``. Both are common on the machines of users; lightkube supports neither.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from kubernetes import client
+from kubernetes.client import ApiException
+from kubernetes.config import ConfigException, load_kube_config
+from urllib3.exceptions import HTTPError
+
+from gputopo_kube.errors import CredentialsError, UnavailableError
+from gputopo_kube.sync import HttpRequest, HttpResponse, SyncApi
+
+_TIMEOUT_SECONDS: Final = 10.0
+
+
+@contextmanager
+def connected(context: str | None = None) -> Iterator[SyncApi]:
+    """Connect to the cluster of the kubeconfig.
+
+    Args:
+        context: name of the context, the current one if None.
+
+    Raises:
+        CredentialsError: if the kubeconfig cannot be used.
+    """
+    configuration = client.Configuration()
+    configuration.retries = False
+    load: Any = load_kube_config
+    # The official client reads this variable only once, at its import.
+    file = os.environ.get("KUBECONFIG")
+    try:
+        load(config_file=file, context=context, client_configuration=configuration)
+    except (ConfigException, OSError) as error:
+        raise CredentialsError(f"kubeconfig: {_first_line(error)}") from None
+    with client.ApiClient(configuration) as connection:
+        yield SyncApi(lambda request: _send(connection, configuration.host, request))
+
+
+def _send(connection: Any, host: str, request: HttpRequest) -> HttpResponse:  # noqa: ANN401 - untyped
+    serialized = connection.param_serialize(
+        request.method,
+        request.path,
+        query_params=list(request.query.items()),
+        header_params=request.headers,
+        body=request.body,
+        auth_settings=["BearerToken"],
+    )
+    try:
+        response = connection.call_api(*serialized, _request_timeout=_TIMEOUT_SECONDS)
+        return HttpResponse(response.status, response.reason, response.response.data)
+    except ApiException as error:  # raised for TLS errors
+        raise UnavailableError(f"{host}: {error.reason}") from None
+    except (HTTPError, OSError) as error:
+        raise UnavailableError(f"{host}: {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,117 @@
+"""Blocking requests to the API server, for the operator's threads and the command line.
+
+Objects are dicts, addressed by their path. Typed models would reject objects of newer servers.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final, TypeAlias
+from urllib.parse import quote
+
+from gputopo_kube.errors import NotFoundError, UnavailableError, error_of_status
+
+Object: TypeAlias = dict[str, Any]
+"""A Kubernetes object, decoded from JSON."""
+
+_PAGE_SIZE: Final = 500
+_LONGEST_MESSAGE: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """A request. ``path`` is percent-encoded, and ``body`` is sent as JSON."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    body: Object | None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The media types of request and response."""
+        patch = self.method == "PATCH"
+        content = "application/merge-patch+json" if patch else "application/json"
+        return {"Accept": "application/json", "Content-Type": content}
+
+
+@dataclass(frozen=True, slots=True)
+class HttpResponse:
+    """A response with any status."""
+
+    status: int
+    reason: str
+    body: bytes
+
+
+Send: TypeAlias = Callable[[HttpRequest], HttpResponse]
+"""Returns the response to a request; raises ``UnavailableError`` without one."""
+
+
+class SyncApi:
+    """Requests to the API server. Every method raises ``ApiError`` if its request fails.
+
+    Paths are given by their parts, which are percent-encoded. Methods may be called from any
+    thread if ``send`` may.
+    """
+
+    def __init__(self, send: Send) -> None:
+        """Send requests by ``send``."""
+        self._send = send
+
+    def get(self, *path: str, **query: str) -> Object:
+        """Return the object of a path."""
+        return self.request("GET", path, query=query)
+
+    def find(self, *path: str) -> Object | None:
+        """Return the object of a path, None if it does not exist."""
+        try:
+            return self.get(*path)
+        except NotFoundError:
+            return None
+
+    def list(self, *path: str, selector: str = "") -> list[Object]:
+        """Return the objects of a list that match a label selector, read page by page."""
+        query = {"limit": str(_PAGE_SIZE), **({"labelSelector": selector} if selector else {})}
+        items: list[Object] = []
+        while True:
+            page = self.get(*path, **query)
+            items += page.get("items") or ()
+            following = (page.get("metadata") or {}).get("continue")
+            if not following:
+                return items
+            query["continue"] = following
+
+    def request(
+        self,
+        method: str,
+        path: tuple[str, ...],
+        body: Object | None = None,
+        query: Mapping[str, str] | None = None,
+    ) -> Object:
+        """Return the object that the API server responds with."""
+        encoded = "/" + "/".join(quote(part, safe="") for part in path)
+        response = self._send(HttpRequest(method, encoded, query or {}, body))
+        document = _decode(response.body)
+        if not HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
+            raise error_of_status(response.status, _message(response, document))
+        if document is None:
+            raise UnavailableError(f"{method} {encoded}: the response is not a JSON object")
+        return document
+
+
+def _decode(body: bytes) -> Object | None:
+    """Return the JSON object, None if it is none: a proxy may respond with anything."""
+    try:
+        document = json.loads(body)
+    except ValueError:
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _message(response: HttpResponse, document: Object | None) -> str:
+    if document is not None:
+        return str(document.get("message") or response.reason)
+    text = response.body.decode(errors="replace").strip()
+    return text[:_LONGEST_MESSAGE] or response.reason
