@@ -8,7 +8,7 @@ from failovertest.rounds import Round
 MUST_BE_NONE = (
     "double allocations",
     "GPUs shared by containers",
-    "containers unlike kubelet's books",
+    "containers that differ from kubelet's records",
     "pods without a GPU",
 )
 

@@ -92,9 +92,11 @@ class Ending:
         try:
             pods = wait_for("a full node's pod on each", all_run, timeout_s=_SETTLE_SECONDS)
             for held in holders(self._installed.kubectl, pods):
-                self._journal.count("full nodes whose books were read")
+                self._journal.count("full nodes that were compared")
                 if not held.agrees:
-                    self._journal.finding("containers unlike kubelet's books", str(held))
+                    self._journal.finding(
+                        "containers that differ from kubelet's records", str(held)
+                    )
         except TimeoutError:
             self._journal.finding("GPUs leaked", f"a node cannot give out all GPUs: {self._said}")
         except KubectlError as error:

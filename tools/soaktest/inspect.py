@@ -51,7 +51,7 @@ class Inspector:
     def _run(self) -> None:
         while not self._ended.wait(_EVERY_SECONDS):
             self._books(truth.running())
-            self._journal.count("looks at the nodes")
+            self._journal.count("checks of the nodes")
 
     def _books(self, found: Iterable[Running]) -> None:
         checkpoints = {node: self._checkpoint(node) for node in self.nodes}
@@ -70,7 +70,7 @@ class Inspector:
         """Note what stays wrong from one look to the next while the pod is wanted."""
         wrong = set()
         if not books.as_kubelet_booked:
-            wrong.add("containers unlike kubelet's books")
+            wrong.add("containers that differ from kubelet's records")
         if not books.as_intended:
             wrong.add("intended/observed differences")
         name = self._name(one.pod_uid)

@@ -57,9 +57,9 @@ class Journal:
 
     def refused(self, pod: PodView) -> None:
         """Count a pod that kubelet let fail; without a reason it is a finding."""
-        self.count("pods refused by kubelet")
+        self.count("pods rejected by kubelet")
         leaving = " (being deleted already)" if pod.leaving else ""
-        self.count(f"pods refused by kubelet: {kind_of(pod.why)}{leaving}")
+        self.count(f"pods rejected by kubelet: {kind_of(pod.why)}{leaving}")
         if not pod.why:
             self.finding("pods failed without a reason", pod.name)
 

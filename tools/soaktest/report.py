@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 MUST_BE_NONE = (
     "double allocations",
     "GPUs shared by containers",
-    "containers unlike kubelet's books",
+    "containers that differ from kubelet's records",
     "GPUs leaked",
     "differences not reported",
     "GPUJobs lost",
