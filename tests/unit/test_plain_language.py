@@ -26,7 +26,6 @@ NOT_YET_CONVERTED = (
     "charts",
     "crds",
     "deviceplugin",
-    "docs",
     "examples",
     "extender",
     "operator",
