@@ -17,7 +17,7 @@ from gputopo.patterns.model import Pattern, PatternEdge, PatternKind, build, cus
 from gputopo.placement.model import PlacementRequest
 from gputopo.placement.place import place, ranking
 from gputopo.topology.model import GpuMask, NodeTopology
-from gputopo.topology.shared import TABLES
+from gputopo.topology.tables import TABLES
 from gputopo_topologies.catalogue import named
 
 TOPOLOGIES: Final = ("dgx1-v100", "summit", "dgx-a100", "torus-2d-16", "cubemesh-16", "dgx-2")

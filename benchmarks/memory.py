@@ -12,7 +12,7 @@ from benchmarks.table import show
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PlacementRequest
 from gputopo.placement.place import place
-from gputopo.topology.shared import TABLES
+from gputopo.topology.tables import TABLES
 from gputopo_topologies.catalogue import named
 
 TOPOLOGIES: Final = ("dgx1-v100", "torus-2d-16", "cubemesh-16")

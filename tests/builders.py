@@ -1,4 +1,4 @@
-"""Small node topologies and GPU sets, for the tests of every part."""
+"""Small node topologies and GPU sets for tests."""
 
 from collections.abc import Callable, Mapping
 from itertools import combinations
@@ -17,12 +17,12 @@ from gputopo.topology.model import (
 )
 from gputopo.topology.rates import link_rate_mb_per_s
 
-Sort = tuple[LinkKind, int, int]
-"""Kind, version and count of a link."""
+LinkSpec = tuple[LinkKind, int, int]
+"""Type, version and count of a link."""
 
-DOUBLE: Sort = (LinkKind.NVLINK, 2, 2)
-SINGLE: Sort = (LinkKind.NVLINK, 2, 1)
-PCIE: Sort = (LinkKind.PCIE, 3, 16)
+DOUBLE: LinkSpec = (LinkKind.NVLINK, 2, 2)
+SINGLE: LinkSpec = (LinkKind.NVLINK, 2, 1)
+PCIE: LinkSpec = (LinkKind.PCIE, 3, 16)
 
 
 def gpu(index: int, *, node: str = "n") -> Gpu:
@@ -37,8 +37,8 @@ def gpu(index: int, *, node: str = "n") -> Gpu:
     )
 
 
-def link(a: int, b: int, sort: Sort = PCIE, *, mb_per_s: int | None = None) -> Link:
-    kind, version, count = sort
+def link(a: int, b: int, spec: LinkSpec = PCIE, *, mb_per_s: int | None = None) -> Link:
+    kind, version, count = spec
     return Link(
         a=GpuIndex(a),
         b=GpuIndex(b),
@@ -46,33 +46,33 @@ def link(a: int, b: int, sort: Sort = PCIE, *, mb_per_s: int | None = None) -> L
         version=version,
         count=count,
         ancestor=Ancestor.SYS,
-        bandwidth_mb_per_s=link_rate_mb_per_s(*sort) if mb_per_s is None else mb_per_s,
+        bandwidth_mb_per_s=link_rate_mb_per_s(*spec) if mb_per_s is None else mb_per_s,
     )
 
 
 def node(
-    *indices: int, links: Mapping[tuple[int, int], Sort] | None = None, name: str = "n"
+    *indices: int, links: Mapping[tuple[int, int], LinkSpec] | None = None, name: str = "n"
 ) -> NodeTopology:
-    """Return a node of these GPUs; pairs that ``links`` does not name are on PCIe 3 x16."""
-    sorts = links or {}
+    """Return a node with these GPUs; pairs that are not in ``links`` have PCIe 3 x16."""
+    specs = links or {}
     return NodeTopology(
         gpus=tuple(gpu(index, node=name) for index in indices),
         links=tuple(
-            link(a, b, sorts.get((a, b), PCIE)) for a, b in combinations(sorted(indices), 2)
+            link(a, b, specs.get((a, b), PCIE)) for a, b in combinations(sorted(indices), 2)
         ),
         numa_nodes=(NumaNode(0, 8, 2**36),),
     )
 
 
 def relabelled(topology: NodeTopology, new: Callable[[int], int]) -> NodeTopology:
-    """Return the same machine with its GPUs numbered otherwise."""
+    """Return the same node with other GPU indices: ``new(i)`` instead of ``i``."""
     indices = [new(gpu.index) for gpu in topology.gpus]
-    sorts = {
+    specs = {
         (min(ends), max(ends)): (one.kind, one.version, one.count)
         for one in topology.links
         for ends in [(new(one.a), new(one.b))]
     }
-    return node(*indices, links=sorts)
+    return node(*indices, links=specs)
 
 
 def gpus(*indices: int) -> GpuMask:

@@ -2,12 +2,12 @@
 
 from hypothesis import strategies as st
 
-from builders import DOUBLE, PCIE, SINGLE, Sort, node
+from builders import DOUBLE, PCIE, SINGLE, LinkSpec, node
 from gputopo.patterns.model import Pattern, PatternEdge, PatternKind, build, custom
 from gputopo.topology.model import GpuMask, LinkKind, NodeTopology, indices_of, mask_of
 
-V100_LINKS: tuple[Sort, ...] = (DOUBLE, SINGLE, PCIE)
-OTHER_LINKS: tuple[Sort, ...] = (
+V100_LINKS: tuple[LinkSpec, ...] = (DOUBLE, SINGLE, PCIE)
+OTHER_LINKS: tuple[LinkSpec, ...] = (
     (LinkKind.NVLINK, 1, 1),
     (LinkKind.NVLINK, 3, 4),
     (LinkKind.NVSWITCH, 4, 18),
@@ -22,7 +22,7 @@ def topologies(
     *,
     min_gpus: int = 1,
     max_gpus: int = 7,
-    sorts: tuple[Sort, ...] = V100_LINKS + OTHER_LINKS,
+    sorts: tuple[LinkSpec, ...] = V100_LINKS + OTHER_LINKS,
 ) -> NodeTopology:
     """Draw a node whose indices may have gaps and come in any order."""
     highest = 63

@@ -1,4 +1,4 @@
-"""What the name of a GPU tells of its links, and what link counts tell without a name."""
+"""Link generations of a GPU, from its model name or else from its NVLink counts."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 NVLINKS_OF_A_GPU: Final[Mapping[int, int]] = MappingProxyType({1: 4, 2: 6, 3: 12, 4: 18, 5: 18})
-"""The most NVLinks that a GPU has, by generation (P100, V100, A100, H100, B200)."""
+"""Maximum of NVLinks of one GPU, by generation (P100, V100, A100, H100, B200)."""
 
 _BRIDGE_OF_AMPERE: Final = 4
 _MEMORY: Final = re.compile(r"\b(\d+) ?GB\b")
@@ -15,7 +15,7 @@ _MEMORY: Final = re.compile(r"\b(\d+) ?GB\b")
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """Generations of a GPU's links; 0 where it has no NVLink."""
+    """NVLink and PCIe generation of a GPU; ``nvlink_version`` is 0 without NVLink."""
 
     nvlink_version: int
     pcie_version: int
@@ -37,7 +37,7 @@ _BOARDS: Final = tuple(
 
 
 def board_of_model(model: str) -> Board | None:
-    """Return what is known of a model as NVIDIA names it, None of one that is not known.
+    """Return the generations of a model by NVIDIA's name, None if the model is unknown.
 
     >>> board_of_model("Tesla V100-SXM2-32GB")
     Board(nvlink_version=2, pcie_version=3)
@@ -46,32 +46,36 @@ def board_of_model(model: str) -> Board | None:
 
 
 def memory_gib_of_model(model: str) -> int:
-    """Return the GiB that a model's name says, 0 where it says none."""
+    """Return the memory in GiB that a model name contains, 0 without one."""
     found = _MEMORY.search(model.replace("-", " "))
     return int(found[1]) if found else 0
 
 
 def nvlink_version_of_counts(most_on_a_pair: int, most_on_a_gpu: int) -> int:
-    """Return the likeliest generation of unnamed GPUs; 0 where they have no NVLink.
+    """Return the most probable NVLink generation of unnamed GPUs; 0 without NVLink.
 
-    It is the oldest of 2, 3 and 4 whose GPUs have so many links; behind a switch, a pair's
-    links are all that the GPU has. Four links on a pair are the bridge or mesh of generation 3.
+    It is the oldest of 2, 3 and 4 whose GPUs have so many links. Behind a switch, the links of
+    one pair are all links of the GPU. Four links on a pair are the bridge or mesh of
+    generation 3.
+
+    For instance, 1 or 2 links on a pair and 6 on a GPU give 2 (V100); 12 on a pair and 84 on a
+    GPU (7 peers behind a switch) give 3 (A100).
 
     Args:
-        most_on_a_pair: the most NVLinks that a pair shows.
-        most_on_a_gpu: the most that a GPU shows to all its peers together.
+        most_on_a_pair: maximum of NVLinks of one pair.
+        most_on_a_gpu: maximum of the NVLinks of one GPU, summed over its peers.
     """
     if not most_on_a_pair:
         return 0
-    links = most_on_a_pair if shows_a_switch(most_on_a_gpu) else most_on_a_gpu
+    links = most_on_a_pair if has_nvswitch(most_on_a_gpu) else most_on_a_gpu
     oldest = 3 if most_on_a_pair == _BRIDGE_OF_AMPERE else 2
     return next((v for v in (oldest, 3, 4) if links <= NVLINKS_OF_A_GPU[v]), 4)
 
 
-def shows_a_switch(nvlinks_of_a_gpu: int) -> bool:
-    """Return whether a GPU shows more NVLinks to all its peers together than any GPU has.
+def has_nvswitch(nvlinks_of_a_gpu: int) -> bool:
+    """Return whether the NVLinks of a GPU, summed over its peers, exceed those of any GPU.
 
-    Then it reaches each of them over the same links, through a switch. Two GPUs cut out of
-    a larger node, say into a virtual machine, do not show it.
+    Then it reaches every peer over the same links, through a switch. The switch is not visible
+    where only two GPUs of a larger node are present, for instance in a virtual machine.
     """
     return nvlinks_of_a_gpu > max(NVLINKS_OF_A_GPU.values())

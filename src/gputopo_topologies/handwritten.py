@@ -1,6 +1,6 @@
-"""A node topology written by hand: the least that tells one node's links from another's.
+"""Parser of node topologies that are written by hand as JSON or YAML.
 
-``docs/topologies.md`` describes the format for users.
+``docs/topologies.md`` describes the format.
 """
 
 from collections.abc import Mapping, Sequence
@@ -82,18 +82,18 @@ _LEVEL_OF: Final[Mapping[str, Ancestor]] = MappingProxyType(
         "sockets": Ancestor.NODE,
     }
 )
-"""Where on PCIe the GPUs of one group of each field meet, nearest first."""
+"""Common PCIe ancestor of the GPUs of one group, by field, nearest first."""
 
 
-def topology_of_file(document: object, name: str) -> NodeTopology:
-    """Return the topology that a decoded file describes.
+def parse_handwritten(document: object, name: str) -> NodeTopology:
+    """Return the topology of a handwritten file.
 
     Args:
-        document: what JSON or YAML decodes to.
-        name: of the file; UUIDs are made of this and the index.
+        document: the decoded JSON or YAML.
+        name: name of the file; UUIDs are derived from it and the GPU index.
 
     Raises:
-        TopologyError: on a field that is unknown, missing or wrong; names it and its value.
+        TopologyError: on an unknown, missing or wrong field; the message names it and its value.
     """
     try:
         file = _Handwritten.model_validate(document)
@@ -112,10 +112,11 @@ def topology_of_file(document: object, name: str) -> NodeTopology:
 
 
 def _tree(file: _Handwritten) -> dict[str, _Groups]:
-    """Return the groups of each field, nearest first; without sockets all GPUs are of one.
+    """Return the groups of each field, nearest first; without ``sockets`` there is one socket.
 
     Raises:
-        TopologyError: where a GPU is in no socket or two groups, or a group in two farther ones.
+        TopologyError: if a GPU is in no socket or in two groups of a field, or a group overlaps
+            two groups of a farther field.
     """
     tree = {
         "switches": file.switches,
@@ -129,9 +130,9 @@ def _tree(file: _Handwritten) -> dict[str, _Groups]:
         raise TopologyError(f"sockets: GPU {missing} is in none of {tree['sockets']}")
     for near, far in combinations(tree, 2):
         for group in tree[near]:
-            holders = [other for other in tree[far] if set(group) & set(other)]
-            if len(holders) > 1:
-                raise TopologyError(f"{near}: {group} lies in several of {far}: {holders}")
+            overlapping = [other for other in tree[far] if set(group) & set(other)]
+            if len(overlapping) > 1:
+                raise TopologyError(f"{near}: {group} lies in several of {far}: {overlapping}")
     return tree
 
 
@@ -151,11 +152,11 @@ def _ancestor(tree: Mapping[str, _Groups], a: int, b: int) -> Ancestor:
 
 
 def _nvlinks(file: _Handwritten) -> dict[tuple[int, int], int]:
-    """Return the direct NVLinks of each pair that has some, in ascending order of the pair."""
+    """Return the NVLinks of each ascending pair that has direct ones."""
     if file.nvlink is None:
         return {}
     if file.nvswitch is not None:
-        raise TopologyError("nvswitch: not allowed beside nvlink; GPUs have the one or the other")
+        raise TopologyError("nvswitch: not allowed together with nvlink; remove one of them")
     counts: dict[tuple[int, int], int] = {}
     for one, other, count in file.nvlink.links:
         _require_known(file, f"nvlink.links: [{one}, {other}, {count}]", (one, other))

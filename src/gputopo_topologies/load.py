@@ -1,4 +1,4 @@
-"""A node topology from text: a file's, or what a command printed."""
+"""Parser of node topologies in any of the supported text formats."""
 
 import json
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ from gputopo.api.topology import from_spec
 from gputopo.api.v1alpha1 import GPUTopologySpec
 from gputopo.runtime.messages import first_error
 from gputopo.topology.model import NodeTopology, TopologyError
-from gputopo_topologies.handwritten import topology_of_file
-from gputopo_topologies.recorded import topology_of_recording
+from gputopo_topologies.handwritten import parse_handwritten
+from gputopo_topologies.recorded import parse_recording
 from gputopo_topologies.topo_matrix import has_matrix
 
 _KIND: Final = "GPUTopology"
@@ -19,17 +19,17 @@ _LISTS: Final = ("List", "GPUTopologyList")
 
 
 def parse(text: str, name: str) -> NodeTopology:
-    """Return the topology that a text holds, told apart by its content.
+    """Return the topology of a text; its content decides the format.
 
-    It is JSON (see :func:`decoded`), or output of ``nvidia-smi topo -m``, best with that of
-    ``nvidia-smi -L`` before or after it.
+    It is JSON (see :func:`parse_document`) or the output of ``nvidia-smi topo -m``, preferably
+    with the output of ``nvidia-smi -L`` before or after it.
 
     Args:
-        text: of the file.
-        name: of the file, for messages; UUIDs that the text does not tell come from it too.
+        text: content of the file.
+        name: name of the file, for messages and for UUIDs that the text does not contain.
 
     Raises:
-        TopologyError: on anything else; the message starts with ``name``.
+        TopologyError: on any other text; the message starts with ``name``.
     """
     try:
         return _of_text(text, name)
@@ -37,14 +37,14 @@ def parse(text: str, name: str) -> NodeTopology:
         raise TopologyError(f"{name}: {error}") from None
 
 
-def decoded(document: object, name: str) -> NodeTopology:
+def parse_document(document: object, name: str) -> NodeTopology:
     """Return the topology of a decoded JSON or YAML document.
 
     It is a GPUTopology object as ``kubectl get gputopology NODE -o json`` prints it, a list
-    of exactly one, or a topology written by hand (``docs/topologies.md``).
+    of exactly one, or a handwritten topology (``docs/topologies.md``).
 
     Raises:
-        TopologyError: on anything else; the message starts with ``name``.
+        TopologyError: on any other document; the message starts with ``name``.
     """
     try:
         return _of_document(document, name)
@@ -56,7 +56,7 @@ def _of_text(text: str, name: str) -> NodeTopology:
     if text.lstrip().startswith("{"):
         return _of_document(_json(text), name)
     if has_matrix(text):
-        return topology_of_recording(text, name)
+        return parse_recording(text, name)
     raise TopologyError(
         "is neither a JSON object nor output of `nvidia-smi topo -m`:"
         " no line has the columns GPU0 GPU1 ..."
@@ -68,15 +68,15 @@ def _json(text: str) -> object:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise TopologyError(
-            f"line {error.lineno}, column {error.colno}: is no JSON: {error.msg}"
+            f"line {error.lineno}, column {error.colno}: is not JSON: {error.msg}"
         ) from None
     except (ValueError, RecursionError) as error:  # a number of thousands of digits; deep nesting
-        raise TopologyError(f"is no JSON that can be read: {error}") from None
+        raise TopologyError(f"is JSON that cannot be parsed: {error}") from None
 
 
 def _of_document(document: object, name: str) -> NodeTopology:
     if not isinstance(document, Mapping) or "kind" not in document:
-        return topology_of_file(document, name)
+        return parse_handwritten(document, name)
     if document["kind"] in _LISTS:
         return _of_object(_only_item(document))
     return _of_object(document)
@@ -86,7 +86,7 @@ def _only_item(document: Mapping[str, object]) -> object:
     items = document.get("items")
     count = len(items) if isinstance(items, list) else 0
     if not isinstance(items, list) or count != 1:
-        raise TopologyError(f"items: there must be one {_KIND}, not {count}; name the node")
+        raise TopologyError(f"items: {count} instead of one {_KIND}; name the node")
     return items[0]
 
 

@@ -1,8 +1,9 @@
-"""The node topology that a recording of ``nvidia-smi topo -m`` tells.
+"""Parser of a recording of ``nvidia-smi topo -m`` into a node topology.
 
-The matrix does not say models, generations, NVSwitches, or where on PCIe two GPUs meet that
-have NVLinks. The last is inferred from what both say of third devices; the rest from
-``nvidia-smi -L`` in the same text, or else from the counts (:mod:`gputopo_topologies.boards`).
+The matrix does not contain models, generations and NVSwitches, nor the PCIe ancestor of two GPUs
+with NVLinks. That ancestor is inferred from the links of both to third devices. The rest comes
+from ``nvidia-smi -L`` in the same text, or else from the NVLink counts
+(:mod:`gputopo_topologies.boards`).
 """
 
 import re
@@ -27,11 +28,11 @@ from gputopo.topology.rates import PCIE_LANES, link_rate_mb_per_s, pcie_version_
 from gputopo_topologies.boards import (
     Board,
     board_of_model,
+    has_nvswitch,
     memory_gib_of_model,
     nvlink_version_of_counts,
-    shows_a_switch,
 )
-from gputopo_topologies.topo_matrix import TopoMatrix, read_matrix
+from gputopo_topologies.topo_matrix import TopoMatrix, parse_matrix
 
 _NAMESPACE: Final = uuid5(NAMESPACE_DNS, "recorded.gputopo.io")
 _GIB: Final = 2**30
@@ -39,24 +40,25 @@ _LISTED: Final = re.compile(r"^\s*GPU ([0-9]{1,3}): (.+?) \(UUID: (\S+)\)\s*$", 
 
 
 @dataclass(frozen=True, slots=True)
-class _Listed:
-    """A line of ``nvidia-smi -L``."""
+class _ListedGpu:
+    """One line of ``nvidia-smi -L``."""
 
     model: str
     uuid: str
 
 
-def topology_of_recording(text: str, name: str) -> NodeTopology:
-    """Return the topology of a text with ``nvidia-smi topo -m``'s and perhaps ``-L``'s output.
+def parse_recording(text: str, name: str) -> NodeTopology:
+    """Return the topology of a recording.
 
     Args:
-        text: must have a matrix (:func:`gputopo_topologies.topo_matrix.has_matrix`).
-        name: of the text; UUIDs that it does not list are made of this and the index.
+        text: output of ``nvidia-smi topo -m``, optionally with that of ``nvidia-smi -L``; it
+            has a matrix (:func:`gputopo_topologies.topo_matrix.has_matrix`).
+        name: name of the text; UUIDs that are not listed are derived from it and the index.
 
     Raises:
-        TopologyError: on a matrix that is not whole, or a list of other GPUs.
+        TopologyError: on an incomplete or inconsistent matrix, or a list of other GPUs.
     """
-    matrix = read_matrix(text)
+    matrix = parse_matrix(text)
     recording = _Recording(name, matrix, _listed(text, matrix))
     return NodeTopology(
         gpus=tuple(recording.gpu(index) for index in matrix.gpus),
@@ -64,8 +66,8 @@ def topology_of_recording(text: str, name: str) -> NodeTopology:
     )
 
 
-def _listed(text: str, matrix: TopoMatrix) -> dict[int, _Listed]:
-    lines = [(int(index), _Listed(model, uuid)) for index, model, uuid in _LISTED.findall(text)]
+def _listed(text: str, matrix: TopoMatrix) -> dict[int, _ListedGpu]:
+    lines = [(int(index), _ListedGpu(model, uuid)) for index, model, uuid in _LISTED.findall(text)]
     indices = sorted(index for index, _ in lines)
     if lines and indices != list(matrix.gpus):
         raise TopologyError(
@@ -78,7 +80,7 @@ def _listed(text: str, matrix: TopoMatrix) -> dict[int, _Listed]:
 class _Recording:
     name: str
     matrix: TopoMatrix
-    listed: Mapping[int, _Listed]
+    listed: Mapping[int, _ListedGpu]
 
     def gpu(self, index: int) -> Gpu:
         listed = self.listed.get(index)
@@ -99,7 +101,7 @@ class _Recording:
         boards = (self.board(a), self.board(b))
         if count := self.nvlinks(a, b):
             version = min(board.nvlink_version for board in boards)
-            switched = shows_a_switch(min(self.nvlinks_of(a), self.nvlinks_of(b)))
+            switched = has_nvswitch(min(self.nvlinks_of(a), self.nvlinks_of(b)))
             kind = LinkKind.NVSWITCH if switched else LinkKind.NVLINK
         else:
             version = min(board.pcie_version for board in boards)
@@ -123,7 +125,7 @@ class _Recording:
         return sum(self.nvlinks(gpu, peer) for peer in self.matrix.gpus if peer != gpu)
 
     def board(self, gpu: int) -> Board:
-        """Return what is known of a GPU's board by its name, filled up by its NVLinks."""
+        """Return the board of a GPU by its model name, completed from its NVLink counts."""
         peers = [self.nvlinks(gpu, peer) for peer in self.matrix.gpus if peer != gpu]
         by_counts = nvlink_version_of_counts(max(peers, default=0), sum(peers))
         listed = self.listed.get(gpu)
@@ -133,11 +135,11 @@ class _Recording:
         return Board(known.nvlink_version or by_counts, known.pcie_version)
 
     def ancestor(self, a: int, b: int) -> Ancestor:
-        """Return where two GPUs meet on PCIe, inferred where the matrix says NVLinks instead.
+        """Return the PCIe ancestor of two GPUs, inferred where the cell has NVLinks instead.
 
-        In a tree, if a third device is nearer to one of the two than to the other, then the
-        two meet where it meets the farther one; if it is as near to both, they meet there or
-        nearer.
+        In a tree, a third device limits the ancestor of two GPUs. If its levels to the two
+        differ, theirs is the farther one: with PIX and SYS, the two meet at SYS. If the levels
+        are equal, the two meet at that level or nearer.
         """
         one, other = self.matrix.gpus[a], self.matrix.gpus[b]
         cell = self.matrix.cells[one, other]
@@ -146,16 +148,16 @@ class _Recording:
         numa = (self.matrix.numa_affinity[one], self.matrix.numa_affinity[other])
         if None not in numa and numa[0] != numa[1]:
             return Ancestor.SYS
-        unequal, equal = self._witnesses(one, other)
+        unequal, equal = self._levels_of_third_devices(one, other)
         if unequal:
             return LEVELS[min(unequal)]
         cpus = (self.matrix.cpu_affinity[one], self.matrix.cpu_affinity[other])
-        together = None not in numa or (cpus[0] == cpus[1] != "")
-        farthest = Ancestor.NODE if together else Ancestor.SYS
+        same_socket = None not in numa or (cpus[0] == cpus[1] != "")
+        farthest = Ancestor.NODE if same_socket else Ancestor.SYS
         return LEVELS[min([*equal, LEVELS.index(farthest)])]
 
-    def _witnesses(self, one: str, other: str) -> tuple[list[int], list[int]]:
-        """Return the levels of third devices that meet the two apart, and at one level."""
+    def _levels_of_third_devices(self, one: str, other: str) -> tuple[list[int], list[int]]:
+        """Return the levels where the two differ (the farther one), and where they are equal."""
         unequal: list[int] = []
         equal: list[int] = []
         for third in self.matrix.devices:

@@ -1,8 +1,8 @@
-"""Read the matrix that ``nvidia-smi topo -m`` prints, as it was printed.
+"""Parser of the matrix that ``nvidia-smi topo -m`` prints.
 
-Drivers differ: headers are underlined with escape codes, columns stand at tabs or at
-spaces, network cards go by their own names or as NIC0, older ones have no NUMA column and
-say SOC for what is SYS now. What the cells mean for links is not decided here.
+Drivers differ: headers are underlined with escape codes, columns are separated by tabs or by
+spaces, network cards have their own names or are NIC0. Older drivers have no NUMA column and
+print SOC for SYS. :mod:`gputopo_topologies.recorded` derives links from the cells.
 """
 
 import re
@@ -15,7 +15,7 @@ from typing import Final
 from gputopo.topology.model import MAX_INDEX, Ancestor, TopologyError
 
 Cell = Ancestor | int
-"""Where two devices meet on PCIe, or how many NVLinks they have."""
+"""PCIe ancestor of two devices, or the number of their NVLinks."""
 
 _ESCAPES: Final = re.compile(r"\x1b?\[[\d;]*m")
 _GPU: Final = re.compile(r"GPU([0-9]{1,3})")
@@ -39,14 +39,14 @@ _NUMA_NODE: Final = re.compile(r"[0-9]{1,3}")
 
 @dataclass(frozen=True, slots=True)
 class TopoMatrix:
-    """A whole, symmetric matrix.
+    """A complete, symmetric matrix.
 
     Attributes:
         gpus: name of each GPU, by its index, ascending.
         devices: names of all columns, network cards included.
-        cells: of two devices, under both orders; two network cards may lack theirs.
-        cpu_affinity: CPUs near a GPU, as printed; empty where nothing was.
-        numa_affinity: NUMA node near a GPU, None where not exactly one was printed.
+        cells: cell of two devices, in both orders; that of two network cards may be missing.
+        cpu_affinity: CPUs near a GPU, as printed; empty without any.
+        numa_affinity: NUMA node near a GPU, None unless exactly one is printed.
     """
 
     gpus: Mapping[int, str]
@@ -64,16 +64,16 @@ class _Row:
 
 
 def has_matrix(text: str) -> bool:
-    """Return whether a line of the text is the header of such a matrix."""
+    """Return whether a line of the text is the header of a matrix."""
     return any(_is_header(line) for line in _lines(text))
 
 
-def read_matrix(text: str) -> TopoMatrix:
-    """Return the first matrix of a text that :func:`has_matrix`; other lines do not matter.
+def parse_matrix(text: str) -> TopoMatrix:
+    """Return the first matrix of a text that :func:`has_matrix`; other lines are ignored.
 
     Raises:
-        TopologyError: on a matrix that is cut off, says something unknown or contradicts
-            itself; names row, column and value.
+        TopologyError: on an incomplete or inconsistent matrix, or an unknown cell; the message
+            names row, column and value.
     """
     lines = _lines(text)
     start = next(number for number, line in enumerate(lines) if _is_header(line))
@@ -111,7 +111,7 @@ def _is_header(line: str) -> bool:
 
 
 def _columns(header: str) -> list[str]:
-    """Return the devices of a header; pages that lost the tabs run GPU names together."""
+    """Return the devices of a header; without its tabs, GPU names may be joined."""
     return re.sub(r"(GPU[0-9]+)(?=[A-Za-z])", r"\1 ", _TITLES.split(header)[0]).split()
 
 
@@ -152,7 +152,7 @@ def _rows(
 
 
 def _is_row(words: Sequence[re.Match[str]], columns: Sequence[str]) -> bool:
-    """Return whether a line is a row; lines about network cards may follow the matrix."""
+    """Return whether a line is a row; a legend of network cards may follow the matrix."""
     if len(words) < 2:  # noqa: PLR2004 - a name and a cell
         return False
     name, first = words[0][0], words[1][0]
@@ -160,17 +160,17 @@ def _is_row(words: Sequence[re.Match[str]], columns: Sequence[str]) -> bool:
 
 
 def _cell(row: str, column: str, word: str) -> Cell | None:
-    """Return what a cell says, None for X."""
+    """Return the value of a cell, None for X."""
     if (word == _SELF) != (row == column) or not _is_cell(word):
-        wanted = _SELF if row == column else f"NV1, NV2, ..., {', '.join(_LEVELS)}"
-        raise TopologyError(f"row {row}, column {column}: {word!r} is not one of {wanted}")
+        allowed = _SELF if row == column else f"NV1, NV2, ..., {', '.join(_LEVELS)}"
+        raise TopologyError(f"row {row}, column {column}: {word!r} is not one of {allowed}")
     if found := _NVLINKS.fullmatch(word):
         return int(found[1])
     return _LEVELS.get(word)
 
 
 def _affinities(rest: str, *, has_cpu_affinity: bool) -> tuple[str, int | None]:
-    """Return CPUs and NUMA node; a driver that knows no CPU leaves the first field empty."""
+    """Return CPUs and NUMA node; a driver without CPU affinity leaves the first field empty."""
     fields = [field.strip() for field in rest.split("\t")[1:]] if "\t" in rest else rest.split()
     cpu = fields.pop(0) if fields and has_cpu_affinity else ""
     numa = next((field for field in fields if field), "")
@@ -179,18 +179,18 @@ def _affinities(rest: str, *, has_cpu_affinity: bool) -> tuple[str, int | None]:
 
 def _symmetric(rows: Mapping[str, _Row]) -> dict[tuple[str, str], Cell]:
     cells: dict[tuple[str, str], Cell] = {}
-    for row, read in rows.items():
-        for column, cell in read.cells.items():
+    for row, parsed in rows.items():
+        for column, cell in parsed.cells.items():
             if cell is None:
                 continue
             if cells.setdefault((column, row), cell) != cell:
                 raise TopologyError(
-                    f"row {row}, column {column} says {_shown(cell)}, row {column},"
-                    f" column {row} says {_shown(cells[column, row])}"
+                    f"row {row}, column {column} is {_format(cell)}, row {column},"
+                    f" column {row} is {_format(cells[column, row])}"
                 )
             cells[row, column] = cell
     return cells
 
 
-def _shown(cell: Cell) -> str:
+def _format(cell: Cell) -> str:
     return cell if isinstance(cell, Ancestor) else f"NV{cell}"

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import Sort, gpus, node, relabelled
+from builders import LinkSpec, gpus, node, relabelled
 from gputopo.bandwidth.effective import effective_table
 from gputopo.bandwidth.preserved import preserved_mb_per_s, preserved_table
 from gputopo.patterns.bound import bounds
@@ -117,7 +117,7 @@ def test_a_faster_link_never_lowers_an_aggregate(
 ) -> None:
     pattern = data.draw(patterns(max_size=len(topology.gpus)))
     upgraded = data.draw(st.sampled_from([(link.a, link.b) for link in topology.links]))
-    sorts: dict[tuple[int, int], Sort] = {
+    sorts: dict[tuple[int, int], LinkSpec] = {
         (link.a, link.b): (link.kind, link.version, link.count) for link in topology.links
     }
     faster = node(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from builders import DOUBLE, PCIE, SINGLE, Sort
+from builders import DOUBLE, PCIE, SINGLE, LinkSpec
 from gputopo.bandwidth.models import PHYSICAL
 from gputopo.patterns.model import Pattern, all_to_all, chain, ring, ring_tree, star, tree
 from gputopo.patterns.subsets import gpu_masks, subsets
@@ -16,7 +16,7 @@ from gputopo.topology.model import Ancestor, Link, LinkKind, NodeTopology, indic
 from gputopo.topology.rates import link_rate_mb_per_s
 from strategies import topologies
 
-SWITCH: Sort = (LinkKind.NVSWITCH, 3, 4)
+SWITCH: LinkSpec = (LinkKind.NVSWITCH, 3, 4)
 PATTERNS = (ring, tree, ring_tree, all_to_all, chain, star)
 
 
@@ -34,7 +34,7 @@ def values(topology: NodeTopology, pattern: Pattern) -> NDArray[np.int64]:
 
 
 @st.composite
-def placed(draw: st.DrawFn, sorts: tuple[Sort, ...]) -> NodeTopology:
+def placed(draw: st.DrawFn, sorts: tuple[LinkSpec, ...]) -> NodeTopology:
     """Draw a node whose GPUs meet anywhere on PCIe."""
     topology = draw(topologies(min_gpus=2, max_gpus=6, sorts=sorts))
     ancestors = st.sampled_from(list(Ancestor))

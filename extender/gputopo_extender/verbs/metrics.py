@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, Info
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gputopo.topology.shared import TABLES
+from gputopo.topology.tables import TABLES
 from gputopo_extender.fencing.binding_writer import BindOutcome
 from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger

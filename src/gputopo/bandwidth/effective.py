@@ -10,7 +10,7 @@ from gputopo.bandwidth.models import default_model
 from gputopo.patterns.embedding import embeddings
 from gputopo.patterns.model import Pattern
 from gputopo.topology.model import NodeTopology
-from gputopo.topology.shared import shared_by_equal_nodes
+from gputopo.topology.tables import cached_by_fingerprint
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +32,7 @@ class EffectiveTable:
         return self.mb_per_s.nbytes
 
 
-@shared_by_equal_nodes
+@cached_by_fingerprint
 def effective_table(
     topology: NodeTopology, pattern: Pattern, model: BandwidthModel | None
 ) -> EffectiveTable:

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from gputopo.patterns.graph import link_weights
 from gputopo.topology.model import GpuMask, NodeTopology
-from gputopo.topology.shared import shared_by_equal_nodes
+from gputopo.topology.tables import cached_by_fingerprint
 
 
 def preserved_mb_per_s(topology: NodeTopology, free: GpuMask) -> int:
@@ -17,7 +17,7 @@ def preserved_mb_per_s(topology: NodeTopology, free: GpuMask) -> int:
     )
 
 
-@shared_by_equal_nodes
+@cached_by_fingerprint
 def preserved_table(topology: NodeTopology) -> NDArray[np.int64]:
     """Return :func:`preserved_mb_per_s` of every subset, by its mask of positions.
 

@@ -32,7 +32,7 @@ from gputopo.patterns.plan import plan
 from gputopo.patterns.subsets import gpu_masks, subsets
 from gputopo.patterns.table import EmbeddingTable
 from gputopo.topology.model import NodeTopology, indices_of
-from gputopo.topology.shared import shared_by_equal_nodes
+from gputopo.topology.tables import cached_by_fingerprint
 
 MAX_NODE_GPUS: Final = 16
 """Tables hold one entry for each GPU set, at most 2^16 in all sizes together."""
@@ -53,7 +53,7 @@ class EmbeddingError(InvalidInputError):
     """A node that is too big for tables over all its GPU sets, or numbers too big for them."""
 
 
-@shared_by_equal_nodes
+@cached_by_fingerprint
 def embeddings(topology: NodeTopology, pattern: Pattern) -> EmbeddingTable:
     """Return the best embedding of ``pattern`` into every set of ``pattern.size`` GPUs.
 

@@ -12,7 +12,7 @@ from gputopo.placement.model import Match, NoFit, PlacementRequest
 from gputopo.placement.options import Keys, Options
 from gputopo.placement.policies import POLICIES
 from gputopo.topology.model import GpuMask, NodeTopology
-from gputopo.topology.shared import Structure
+from gputopo.topology.tables import FingerprintKey
 
 ANSWERS_KEPT: Final = 16_384
 """Answers of :func:`place`; none takes more than 1 KB."""
@@ -40,7 +40,7 @@ def place(
         ValueError: on a free GPU that the node does not have.
         ModelError: where ``model`` may not be used.
     """
-    return _chosen(Structure(topology), free, request, model)
+    return _chosen(FingerprintKey(topology), free, request, model)
 
 
 def ranking(
@@ -68,12 +68,12 @@ def ranking(
 
 @lru_cache(ANSWERS_KEPT)
 def _chosen(
-    structure: Structure,
+    key: FingerprintKey,
     free: GpuMask,
     request: PlacementRequest,
     model: BandwidthModel | None,
 ) -> Match | NoFit:
-    topology = structure.topology
+    topology = key.topology
     if no_fit := _no_fit(topology, free, request, model):
         return no_fit
     return ranking(topology, free, request, model, most=1)[0]

@@ -1,1 +1,1 @@
-"""What a node's GPUs are and how they are linked."""
+"""The node topology: the GPUs of one node and the link between each pair."""

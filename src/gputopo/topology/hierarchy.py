@@ -1,4 +1,4 @@
-"""The PCIe tree of a node, as far as its links tell it: which GPUs meet where."""
+"""The PCIe tree of a node, derived from the common ancestors in its links."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -10,24 +10,29 @@ LEVELS: Final = tuple(Ancestor)
 
 
 def blocks(topology: NodeTopology, level: Ancestor) -> tuple[GpuMask, ...]:
-    """Return the GPUs that meet at ``level`` or nearer, block by block, lowest GPU first.
+    """Return the groups of GPUs whose common ancestor is ``level`` or nearer.
 
-    ``NODE`` gives the sockets, ``PHB`` the host bridges, ``PIX`` the switches. Every GPU is
-    in one block, alone where nothing is that near; meeting is taken to be transitive.
+    ``NODE`` gives the sockets, ``PHB`` the host bridges, ``PIX`` the switches. Each GPU is in
+    exactly one group. Groups are ordered by their lowest GPU. If A and B are in one group, and
+    B and C are, then A and C are too, even where their own link says otherwise.
+
+    For instance, with GPUs 0 and 1 at one switch and GPU 2 at another, ``PIX`` gives
+    ``(0b011, 0b100)``.
     """
     near = LEVELS[: LEVELS.index(level) + 1]
-    found = [1 << gpu.index for gpu in topology.gpus]
+    groups = [1 << gpu.index for gpu in topology.gpus]
     for link in topology.links:
         if link.ancestor in near:
-            found = _joined(found, 1 << link.a | 1 << link.b)
-    return tuple(GpuMask(block) for block in sorted(found, key=lambda block: block & -block))
+            groups = _merged(groups, 1 << link.a | 1 << link.b)
+    return tuple(GpuMask(group) for group in sorted(groups, key=lambda group: group & -group))
 
 
-def _joined(found: Iterable[int], pair: int) -> list[int]:
-    touched, apart = pair, []
-    for block in found:
-        if block & pair:
-            touched |= block
+def _merged(groups: Iterable[int], pair: int) -> list[int]:
+    """Return the groups with those that contain a GPU of ``pair`` merged into one."""
+    merged, others = pair, []
+    for group in groups:
+        if group & pair:
+            merged |= group
         else:
-            apart.append(block)
-    return [*apart, touched]
+            others.append(group)
+    return [*others, merged]

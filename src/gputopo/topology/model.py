@@ -1,8 +1,7 @@
-"""The node topology: an immutable, complete graph of one node's GPUs.
+"""The node topology: an immutable, complete graph of the GPUs of one node.
 
-Everything above works on these values. A GPU has two names that must never be
-mixed: its index (a small number, the bit of a mask) and its UUID (the device ID
-that kubelet and CUDA know).
+A GPU has two names, which have different types so that they are not confused: its index (a
+small number, the bit of a mask) and its UUID (the device ID for kubelet and CUDA).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,7 +46,7 @@ class Ancestor(StrEnum):
 
 
 class TopologyError(InvalidInputError):
-    """A topology that contradicts itself; the message names the field and the value."""
+    """A topology is inconsistent; the message names the field and the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +54,9 @@ class Gpu:
     """One physical GPU.
 
     Attributes:
-        index: NVML's number of it; unique in the node, not necessarily without gaps.
+        index: NVML index; unique in the node, gaps are allowed.
         minor: the N of ``/dev/nvidiaN``.
-        numa_node: NUMA node whose memory is nearest, None where the platform does not say.
+        numa_node: nearest NUMA node, None where the platform does not report it.
     """
 
     index: GpuIndex
@@ -71,12 +70,12 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The best connection between two GPUs, ``a < b``.
+    """The best link between two GPUs, ``a < b``.
 
     Attributes:
         version: NVLink generation, or PCIe generation for ``LinkKind.PCIE``.
         count: parallel NVLinks, or PCIe lanes.
-        bandwidth_mb_per_s: peak of one direction, in 10^6 bytes per second (MAPA, table 1).
+        bandwidth_mb_per_s: peak in one direction, in 10^6 bytes per second (MAPA, table 1).
     """
 
     a: GpuIndex
@@ -90,7 +89,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class NumaNode:
-    """CPUs (hardware threads) and memory of one NUMA node of the host."""
+    """One NUMA node of the host; ``cpus`` counts hardware threads."""
 
     id: int
     cpus: int
@@ -102,8 +101,8 @@ class NodeTopology:
     """The GPUs of one node and exactly one link for each pair of them.
 
     Raises:
-        TopologyError: on a repeated index or UUID, a missing, doubled or
-            self-referring link, or a number out of range.
+        TopologyError: on a repeated index or UUID, a missing or repeated link, a link of a
+            GPU to itself, or a number out of range.
     """
 
     gpus: tuple[Gpu, ...]
@@ -125,11 +124,10 @@ class NodeTopology:
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits that are equal exactly for equal structure.
+        """Hash of the GPU indices and the links, as 32 hexadecimal digits.
 
-        Structure is the set of GPU indices and what links them. UUIDs, bus ids, minor
-        numbers, models, memory and NUMA nodes do not count, nor does the order in which
-        GPUs and links are listed. The value is the same in every process and release.
+        It does not depend on UUIDs, bus ids, minor numbers, models, memory and NUMA nodes, nor
+        on the order of GPUs and links. It is the same in every process and release.
         """
         indices = sorted(gpu.index for gpu in self.gpus)
         links = sorted(
@@ -142,7 +140,7 @@ class NodeTopology:
 
     @cached_property
     def link_of(self) -> Mapping[tuple[GpuIndex, GpuIndex], Link]:
-        """The link of each pair, under both orders of the pair."""
+        """The link of each pair of GPUs, in both orders of the pair."""
         table: dict[tuple[GpuIndex, GpuIndex], Link] = {}
         for link in self.links:
             table[link.a, link.b] = table[link.b, link.a] = link
@@ -160,7 +158,7 @@ class NodeTopology:
 
 
 def mask_of(indices: Iterable[GpuIndex]) -> GpuMask:
-    """Return the set of these GPUs as a bit mask."""
+    """Return a set of GPUs as a bit mask."""
     mask = 0
     for index in indices:
         mask |= 1 << index
@@ -183,16 +181,16 @@ def _require_unique(field: str, values: Sequence[object]) -> None:
 
 
 def _require_complete(topology: NodeTopology) -> None:
-    wanted = set(combinations(sorted(gpu.index for gpu in topology.gpus), 2))
+    expected = set(combinations(sorted(gpu.index for gpu in topology.gpus), 2))
     seen: set[tuple[GpuIndex, GpuIndex]] = set()
     for link in topology.links:
         pair = (link.a, link.b)
-        if pair not in wanted:
-            raise TopologyError(f"links[]: {pair} is not an ascending pair of this node's GPUs")
+        if pair not in expected:
+            raise TopologyError(f"links[]: {pair} is not an ascending pair of GPUs of this node")
         if pair in seen:
             raise TopologyError(f"links[]: {pair} occurs more than once")
         if link.bandwidth_mb_per_s <= 0:
             raise TopologyError(f"links[]: {pair} has bandwidth {link.bandwidth_mb_per_s} MB/s")
         seen.add(pair)
-    if missing := wanted - seen:
+    if missing := expected - seen:
         raise TopologyError(f"links[]: {min(missing)} is missing")

@@ -1,4 +1,4 @@
-"""What one link can carry, from what it is: the only place that knows link speeds."""
+"""Peak bandwidth of a link, by type, generation and count."""
 
 import re
 from collections.abc import Mapping
@@ -14,15 +14,18 @@ NVLINK_MB_PER_S: Final[Mapping[int, int]] = MappingProxyType(
 
 _SLOWER_NVLINKS: Final = re.compile(r"\b(RTX (3090|A6000|A5500|A5000|A4500)|A40)\b")
 _SLOWER_MB_PER_S: Final = 14_062
-"""Boards with the GA102 chip clock NVLink 3 lower, as ``nvidia-smi nvlink -s`` says on them:
-four links make the 112.5 GB/s of both directions that their data sheets give."""
+"""One NVLink 3 of a board with the GA102 chip, which has a lower clock.
+
+``nvidia-smi nvlink -s`` shows it on them. Four links make the 112.5 GB/s, both directions
+together, of their data sheets.
+"""
 
 PCIE_X16_MB_PER_S: Final[Mapping[int, int]] = MappingProxyType(
     {1: 3_000, 2: 6_000, 3: 12_000, 4: 24_000, 5: 48_000, 6: 96_000}
 )
 """Sixteen PCIe lanes, one direction, by generation.
 
-Generation 3 is MAPA's table 1; each generation doubles the one before it.
+Generation 3 is from MAPA, table 1. Each generation doubles the rate of the previous one.
 """
 
 PCIE_LANES: Final = 16
@@ -41,22 +44,22 @@ def pcie_version_beside(nvlink_version: int) -> int:
 
 
 def link_rate_mb_per_s(kind: LinkKind, version: int, count: int, model: str = "") -> int:
-    """Return the peak of one direction of a link, in 10^6 bytes per second.
+    """Return the peak bandwidth of a link in one direction, in 10^6 bytes per second.
 
     Args:
-        kind: what carries the traffic; NVSwitch is NVLink with a switch between.
+        kind: link type; an NVSwitch link has the rate of its NVLinks.
         version: generation of NVLink (1..5, not NVML's own numbering) or PCIe (1..6).
-        count: parallel NVLinks, or PCIe lanes; at least 1.
-        model: of the GPUs, as NVIDIA names it; some have slower NVLinks than their generation.
+        count: NVLinks in parallel, or PCIe lanes; at least 1.
+        model: model name of the GPUs; some models have slower NVLinks than their generation.
 
     >>> link_rate_mb_per_s(LinkKind.NVLINK, 2, 2)
     50000
 
     Raises:
-        TopologyError: on a generation that is not known, or no link at all.
+        TopologyError: on an unknown generation, or a count below 1.
     """
     if count < 1:
-        raise TopologyError(f"count: {kind} with {count} links carries nothing")
+        raise TopologyError(f"count: {count} is below 1, a {kind} link has at least one")
     rates = PCIE_X16_MB_PER_S if kind is LinkKind.PCIE else NVLINK_MB_PER_S
     if version not in rates:
         known = ", ".join(str(known) for known in rates)

@@ -11,7 +11,7 @@ from gputopo.topology.model import GpuUuid
 from gputopo_cli.kube import NOT_FOUND, Document, RefusedError, connected
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.topology.source import Source
-from gputopo_topologies.load import decoded
+from gputopo_topologies.load import parse_document
 
 _NO_SUCH: Final = "the cluster has no GPUTopology of this name"
 
@@ -33,7 +33,7 @@ def node(name: str, context: str | None = None) -> Source:
 
 
 def _source(name: str, document: Document) -> Source:
-    topology = decoded(document, f"node/{name}")
+    topology = parse_document(document, f"node/{name}")
     try:
         status = GPUTopologyStatus.model_validate(document.get("status") or {})
     except ValidationError as error:

@@ -10,7 +10,7 @@ from gputopo_cli.shared.words import nearest
 from gputopo_cli.topology.cluster import node
 from gputopo_cli.topology.source import Source
 from gputopo_topologies import catalogue
-from gputopo_topologies.load import decoded, parse
+from gputopo_topologies.load import parse, parse_document
 from gputopo_topologies.topo_matrix import has_matrix
 
 _NODE: Final = "node/"
@@ -59,7 +59,7 @@ def _file(path: str) -> Source:
         return Source(name, parse(text, name))
     document = _yaml(text, name)
     return Source(
-        name, decoded(document, name) if isinstance(document, dict) else parse(text, name)
+        name, parse_document(document, name) if isinstance(document, dict) else parse(text, name)
     )
 
 

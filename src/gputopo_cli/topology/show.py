@@ -49,7 +49,7 @@ def show(
         output.show(_lines(source, states), output_file)
 
 
-def _entry(entry: catalogue.Entry) -> dict[str, object]:
+def _entry(entry: catalogue.CatalogueEntry) -> dict[str, object]:
     return {
         "name": entry.name,
         "gpus": entry.gpus,

@@ -1,7 +1,7 @@
-"""Well-known servers as node topologies: for trying policies, fake nodes and tests.
+"""Catalogue of well-known servers as node topologies.
 
-One module holds one family of servers and says where their structure comes from. A
-server's further names (cloud instances, MAPA's own words) give the same topology.
+Each module contains one family of servers and its sources. The further names of a server (cloud
+instances, MAPA's own names) give the same topology.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,11 +18,11 @@ from gputopo_topologies.catalogue.mapa import MAPA_SERVERS
 from gputopo_topologies.catalogue.nvlink import NVLINK_SERVERS
 from gputopo_topologies.catalogue.nvswitch import NVSWITCH_SERVERS
 from gputopo_topologies.catalogue.pcie import PCIE_SERVERS
-from gputopo_topologies.catalogue.server import GIB, Server
+from gputopo_topologies.catalogue.server import GIB, ServerModel
 
 _NAMESPACE: Final = uuid5(NAMESPACE_DNS, "catalogue.gputopo.io")
 
-_SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
+_SERVERS: Final[Mapping[str, ServerModel]] = MappingProxyType(
     {**MAPA_SERVERS, **NVLINK_SERVERS, **NVSWITCH_SERVERS, **PCIE_SERVERS}
 )
 _NAME_OF: Final[Mapping[str, str]] = MappingProxyType(
@@ -31,11 +31,11 @@ _NAME_OF: Final[Mapping[str, str]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """What a list of the catalogue says of one server.
+class CatalogueEntry:
+    """Name and short description of one server of the catalogue.
 
     Attributes:
-        aliases: further names that :func:`named` takes for it.
+        aliases: further names of the server.
     """
 
     name: str
@@ -45,29 +45,29 @@ class Entry:
 
 
 def names() -> tuple[str, ...]:
-    """Return the name of each server once, without its further names."""
+    """Return the name of each server, without further names."""
     return tuple(_SERVERS)
 
 
-def describe(name: str) -> Entry:
-    """Return what a list says of the server of this name or further name.
+def describe(name: str) -> CatalogueEntry:
+    """Return the entry of the server with this name or further name.
 
     Raises:
         TopologyError: on an unknown name.
     """
     known = _known(name)
     server = _SERVERS[known]
-    return Entry(known, server.description, server.gpus, server.aliases)
+    return CatalogueEntry(known, server.description, server.gpus, server.aliases)
 
 
 def named(name: str, *, node: str = "") -> NodeTopology:
-    """Return the topology of the server of this name or further name.
+    """Return the topology of the server with this name or further name.
 
-    UUIDs depend on the server, ``node`` and index alone: the same in every run, and
-    different on two nodes of one kind.
+    UUIDs depend only on the server, ``node`` and the GPU index: they are the same in every run
+    and differ between nodes.
 
     Raises:
-        TopologyError: on an unknown name; it says those that are known and the nearest.
+        TopologyError: on an unknown name; the message lists the known names and the nearest.
     """
     known = _known(name)
     server = _SERVERS[known]
@@ -86,7 +86,7 @@ def _known(name: str) -> str:
     raise TopologyError(f"topology: {name!r} is not one of {', '.join(_SERVERS)}{hint}")
 
 
-def _gpus(name: str, node: str, server: Server) -> Iterator[Gpu]:
+def _gpus(name: str, node: str, server: ServerModel) -> Iterator[Gpu]:
     for index, bus_id in enumerate(server.bus_ids.split()):
         domain = "" if bus_id.count(":") > 1 else "0000:"
         yield Gpu(
@@ -100,7 +100,7 @@ def _gpus(name: str, node: str, server: Server) -> Iterator[Gpu]:
         )
 
 
-def _links(server: Server) -> Iterator[Link]:
+def _links(server: ServerModel) -> Iterator[Link]:
     for a, b in combinations(range(server.gpus), 2):
         kind, version, count = server.best_link(a, b)
         yield Link(

@@ -1,15 +1,15 @@
 """The servers of MAPA's evaluation.
 
-NVLinks are those of its released program (socal-ucr/MAPA, ``src/GpuTopology.hh``; GPU
-numbers from 0 here); the PCIe trees beneath follow the usual build of each server. The
-program differs from what its drawings mean in three places:
+NVLinks are those of its released program (socal-ucr/MAPA, ``src/GpuTopology.hh``; here GPUs are
+numbered from 0). The PCIe trees follow the usual build of each server. The program differs from
+the drawings of the paper in three places:
 
-- torus-2d-16 has 31 NVLinks where a torus of 4 by 4 has 32: the program does not declare
-  the one between the first GPUs of rows 1 and 2 (0-4), so there is none here either.
-- cubemesh-16 is as declared, with 32 NVLinks. Running it loses two of them (4-5, 12-13),
-  which are declared the wrong way round and then overwritten by PCIe.
-- Four links of cubemesh-16 are declared as double with the weight of a single one, 25 GB/s
-  (0-11, 1-5, 3-8, 9-13); the weight is what the program scores, so they are single here.
+- torus-2d-16 has 31 NVLinks, a torus of 4 by 4 has 32. The program does not declare the link
+  between the first GPUs of rows 1 and 2 (0-4), so it is missing here too.
+- cubemesh-16 has the 32 NVLinks that the program declares. At run time the program loses two of
+  them (4-5, 12-13): it declares their ends in the wrong order and overwrites them with PCIe.
+- Four links of cubemesh-16 (0-11, 1-5, 3-8, 9-13) are declared as double, with the weight of a
+  single link, 25 GB/s. The program scores by weight, so they are single here.
 """
 
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ from types import MappingProxyType
 from typing import Final
 
 from gputopo.topology.model import Ancestor, NumaNode
-from gputopo_topologies.catalogue.server import GIB, Server, two_numa_nodes
+from gputopo_topologies.catalogue.server import GIB, ServerModel, two_numa_nodes
 
 _DGX1_BUS_IDS: Final = "06:00.0 07:00.0 0A:00.0 0B:00.0 85:00.0 86:00.0 89:00.0 8A:00.0"
 _BUS_IDS_OF_16: Final = " ".join(f"{bus:02X}:00.0" for bus in range(0x10, 0x20))
 
-MAPA_SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
+MAPA_SERVERS: Final[Mapping[str, ServerModel]] = MappingProxyType(
     {
-        "dgx1-v100": Server(
+        "dgx1-v100": ServerModel(
             description="NVIDIA DGX-1: 8 V100, hybrid cube mesh of 1 or 2 NVLinks a pair",
             model="Tesla V100-SXM2-32GB",
             memory_gib=32,
@@ -39,7 +39,7 @@ MAPA_SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
             },
             aliases=("dgx-v", "p3.16xlarge", "p3dn.24xlarge"),
         ),
-        "dgx1-p100": Server(
+        "dgx1-p100": ServerModel(
             description="NVIDIA DGX-1 of 2016: 8 P100, hybrid cube mesh of single NVLinks",
             model="Tesla P100-SXM2-16GB",
             memory_gib=16,
@@ -51,7 +51,7 @@ MAPA_SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
             nvlinks={1: "0-1 0-2 0-3 0-4 1-2 1-3 1-5 2-3 2-6 3-7 4-5 4-6 4-7 5-6 5-7 6-7"},
             aliases=("dgx-p",),
         ),
-        "summit": Server(
+        "summit": ServerModel(
             description="IBM AC922 of Summit: 2 sockets of 3 V100, 2 NVLinks a pair in a socket",
             model="Tesla V100-SXM2-16GB",
             memory_gib=16,
@@ -64,7 +64,7 @@ MAPA_SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
             nvlink_version=2,
             nvlinks={2: "0-1 0-2 1-2 3-4 3-5 4-5"},
         ),
-        "torus-2d-16": Server(
+        "torus-2d-16": ServerModel(
             description="MAPA's 16 V100 in a torus of 4 by 4 (simulated; 31 NVLinked pairs)",
             model="Tesla V100-SXM2-16GB",
             memory_gib=16,
@@ -80,7 +80,7 @@ MAPA_SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
             },
             aliases=("torus-2d",),
         ),
-        "cubemesh-16": Server(
+        "cubemesh-16": ServerModel(
             description="MAPA's 16 V100 in a cube mesh (simulated; 32 NVLinked pairs)",
             model="Tesla V100-SXM2-16GB",
             memory_gib=16,

@@ -1,9 +1,9 @@
-"""Servers and workstations whose GPUs are linked directly, in meshes or pairs.
+"""Servers and workstations with direct NVLinks between GPUs, in meshes or pairs.
 
 power8-minsky is the server of the SC'17 paper (Amaral et al., section 5.1): IBM Power S822LC,
 where a P100 has two of its four NVLinks to the other GPU of its socket and two to the CPU.
-The CPU's links carry no traffic between GPUs and are left out. The others are as
-``nvidia-smi topo -m`` shows them on such machines; ``tests/data/topo`` holds what was recorded.
+The links to the CPU carry no traffic between GPUs and are left out. The other servers are as
+``nvidia-smi topo -m`` prints them; ``tests/data/topo`` contains the recordings.
 """
 
 from collections.abc import Mapping
@@ -11,14 +11,14 @@ from types import MappingProxyType
 from typing import Final
 
 from gputopo.topology.model import Ancestor, NumaNode
-from gputopo_topologies.catalogue.server import GIB, Server, two_numa_nodes
+from gputopo_topologies.catalogue.server import GIB, ServerModel, two_numa_nodes
 
 _ALL_PAIRS_OF_4: Final = "0-1 0-2 0-3 1-2 1-3 2-3"
 _POWER_NUMA_NODES: Final = (NumaNode(0, 80, 256 * GIB), NumaNode(8, 80, 256 * GIB))
 
-NVLINK_SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
+NVLINK_SERVERS: Final[Mapping[str, ServerModel]] = MappingProxyType(
     {
-        "power8-minsky": Server(
+        "power8-minsky": ServerModel(
             description="IBM S822LC (SC'17): 2 sockets of 2 P100, 2 NVLinks a pair in a socket",
             model="Tesla P100-SXM2-16GB",
             memory_gib=16,
@@ -29,7 +29,7 @@ NVLINK_SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
             nvlink_version=1,
             nvlinks={2: "0-1 2-3"},
         ),
-        "ac922-4gpu": Server(
+        "ac922-4gpu": ServerModel(
             description="IBM AC922: 2 sockets of 2 V100, 3 NVLinks a pair in a socket",
             model="Tesla V100-SXM2-32GB",
             memory_gib=32,
@@ -40,7 +40,7 @@ NVLINK_SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
             nvlink_version=2,
             nvlinks={3: "0-1 2-3"},
         ),
-        "hgx-a100-4gpu": Server(
+        "hgx-a100-4gpu": ServerModel(
             description="HGX A100 of 4: every pair on 4 NVLinks, no switch, a NUMA node each",
             model="NVIDIA A100-SXM4-40GB",
             memory_gib=40,
@@ -51,7 +51,7 @@ NVLINK_SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
             nvlink_version=3,
             nvlinks={4: _ALL_PAIRS_OF_4},
         ),
-        "hgx-h100-4gpu": Server(
+        "hgx-h100-4gpu": ServerModel(
             description="HGX H100 of 4: every pair on 6 NVLinks, no switch, a NUMA node each",
             model="NVIDIA H100 80GB HBM3",
             memory_gib=80,
@@ -62,7 +62,7 @@ NVLINK_SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
             nvlink_version=4,
             nvlinks={6: _ALL_PAIRS_OF_4},
         ),
-        "a100-pcie-4gpu": Server(
+        "a100-pcie-4gpu": ServerModel(
             description="4 A100 PCIe, an NVLink bridge of 12 links over each socket's pair",
             model="NVIDIA A100 80GB PCIe",
             memory_gib=80,
@@ -73,7 +73,7 @@ NVLINK_SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
             nvlink_version=3,
             nvlinks={12: "0-1 2-3"},
         ),
-        "rtx-a6000-2gpu": Server(
+        "rtx-a6000-2gpu": ServerModel(
             description="Workstation of 2 RTX A6000 with an NVLink bridge of 4 links",
             model="NVIDIA RTX A6000",
             memory_gib=48,

@@ -1,10 +1,10 @@
-"""Servers whose GPUs all meet in an NVSwitch at full rate.
+"""Servers with an NVSwitch that connects all GPUs at full rate.
 
 NVLinks of a GPU and their generation: NVIDIA's user guides of each system (DGX-2: 6 of
-generation 2, DGX A100: 12 of 3, DGX H100: 18 of 4, HGX B200: 18 of 5). PCIe trees of the DGX
-A100 and H100: as ``nvidia-smi topo -m`` shows them by the network cards beside the GPUs
-(``tests/data/topo`` holds recordings); of the other two: as is usual for the board, not
-checked on one.
+generation 2, DGX A100: 12 of 3, DGX H100: 18 of 4, HGX B200: 18 of 5). The PCIe trees of the DGX
+A100 and H100 are derived from the network cards in ``nvidia-smi topo -m`` (``tests/data/topo``
+contains recordings). Those of the other two are usual for the board and not verified on a
+machine.
 """
 
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ from types import MappingProxyType
 from typing import Final
 
 from gputopo.topology.model import Ancestor
-from gputopo_topologies.catalogue.server import Server, two_numa_nodes
+from gputopo_topologies.catalogue.server import ServerModel, two_numa_nodes
 
 _DGX_H100_BUS_IDS: Final = "1B:00.0 43:00.0 52:00.0 61:00.0 9D:00.0 C3:00.0 D1:00.0 DF:00.0"
 
-NVSWITCH_SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
+NVSWITCH_SERVERS: Final[Mapping[str, ServerModel]] = MappingProxyType(
     {
-        "dgx-2": Server(
+        "dgx-2": ServerModel(
             description="NVIDIA DGX-2: 16 V100 on NVSwitch, 6 NVLinks each",
             model="Tesla V100-SXM3-32GB",
             memory_gib=32,
@@ -33,7 +33,7 @@ NVSWITCH_SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
             to_nvswitch=6,
             aliases=("hgx-2",),
         ),
-        "dgx-a100": Server(
+        "dgx-a100": ServerModel(
             description="NVIDIA DGX A100: 8 A100 on NVSwitch, 12 NVLinks each",
             model="NVIDIA A100-SXM4-40GB",
             memory_gib=40,
@@ -45,7 +45,7 @@ NVSWITCH_SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
             to_nvswitch=12,
             aliases=("hgx-a100-8gpu", "p4d.24xlarge", "p4de.24xlarge", "a2-highgpu-8g"),
         ),
-        "dgx-h100": Server(
+        "dgx-h100": ServerModel(
             description="NVIDIA DGX H100: 8 H100 on NVSwitch, 18 NVLinks each; DGX H200 alike",
             model="NVIDIA H100 80GB HBM3",
             memory_gib=80,
@@ -57,7 +57,7 @@ NVSWITCH_SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
             to_nvswitch=18,
             aliases=("hgx-h100-8gpu", "dgx-h200", "p5.48xlarge", "p5e.48xlarge", "a3-highgpu-8g"),
         ),
-        "hgx-b200": Server(
+        "hgx-b200": ServerModel(
             description="NVIDIA HGX B200: 8 B200 on NVSwitch, 18 NVLinks of generation 5 each",
             model="NVIDIA B200",
             memory_gib=180,

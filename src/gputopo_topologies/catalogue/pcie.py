@@ -1,9 +1,9 @@
-"""Servers without NVLink: the PCIe tree is all there is.
+"""Servers without NVLink; their GPUs communicate over PCIe.
 
-Each is one of the few ways in which such servers are built: two sockets with or without PCIe
-switches, or one socket, the GPUs at its root ports or all behind switches. A cloud instance
-that has such GPUs is listed as a further name for their number and PCIe generation; its own
-tree may differ, which ``nvidia-smi topo -m`` on it tells.
+Each is one of the usual builds: two sockets with or without PCIe switches, or one socket with the
+GPUs at its root ports or behind switches. A cloud instance is a further name of the server with
+the same number and PCIe generation of GPUs. Its PCIe tree may differ; ``nvidia-smi topo -m`` on
+the instance shows it.
 """
 
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from types import MappingProxyType
 from typing import Final
 
 from gputopo.topology.model import Ancestor, NumaNode
-from gputopo_topologies.catalogue.server import GIB, Server, two_numa_nodes
+from gputopo_topologies.catalogue.server import GIB, ServerModel, two_numa_nodes
 
-PCIE_SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
+PCIE_SERVERS: Final[Mapping[str, ServerModel]] = MappingProxyType(
     {
-        "pcie-8gpu": Server(
+        "pcie-8gpu": ServerModel(
             description="8 T4 on PCIe 3: 2 sockets, 2 switches of 2 GPUs each",
             model="Tesla T4",
             memory_gib=16,
@@ -25,7 +25,7 @@ PCIE_SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
             pcie_version=3,
             aliases=("g4dn.metal",),
         ),
-        "pcie-8gpu-1socket": Server(
+        "pcie-8gpu-1socket": ServerModel(
             description="8 P40 on PCIe 3, all at one socket behind 2 switches of 4 GPUs",
             model="Tesla P40",
             memory_gib=24,
@@ -34,7 +34,7 @@ PCIE_SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
             numa_nodes=(NumaNode(0, 28, 256 * GIB),),
             pcie_version=3,
         ),
-        "pcie-4gpu-1socket": Server(
+        "pcie-4gpu-1socket": ServerModel(
             description="4 A10G on PCIe 4 at the root ports of one socket",
             model="NVIDIA A10G",
             memory_gib=24,
@@ -44,7 +44,7 @@ PCIE_SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
             pcie_version=4,
             aliases=("g5.12xlarge", "g5.24xlarge", "g6.12xlarge", "g6.24xlarge", "g6e.12xlarge"),
         ),
-        "pcie-8gpu-l40s": Server(
+        "pcie-8gpu-l40s": ServerModel(
             description="8 L40S on PCIe 4: 2 sockets, every GPU at a root port of its own",
             model="NVIDIA L40S",
             memory_gib=48,

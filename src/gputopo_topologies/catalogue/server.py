@@ -1,4 +1,4 @@
-"""What one kind of server is, as briefly as it can be written down."""
+"""Short notation for the GPUs and links of a server model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,15 +11,15 @@ GIB: Final = 2**30
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
-    """One kind of server whose GPUs are numbered along its PCIe tree.
+class ServerModel:
+    """One server model; its GPUs are numbered along the PCIe tree.
 
     Attributes:
-        bus_ids: GPU i's is the i-th word; only an example of how such servers number them.
-        together: how many GPUs in a row meet at each level of the PCIe tree, nearest level
-            first; those that meet at none of them meet at SYS.
-        numa_nodes: hold the GPUs in equal shares, in order.
-        nvlinks: which pairs have so many direct NVLinks, ``{2: "0-3 0-4"}``.
+        bus_ids: PCI bus ids of the GPUs, separated by blanks; those of one example server.
+        together: number of consecutive GPUs below one ancestor, by level, nearest level first.
+            ``{PIX: 2, NODE: 4}``: GPUs 0 and 1 meet at PIX, 0 and 3 at NODE, 0 and 4 at SYS.
+        numa_nodes: contain the GPUs in equal shares, in order.
+        nvlinks: pairs of GPUs by the number of their direct NVLinks, ``{2: "0-3 0-4"}``.
         to_nvswitch: NVLinks of each GPU into the NVSwitch; 0 without one.
     """
 
@@ -37,7 +37,7 @@ class Server:
 
     @property
     def gpus(self) -> int:
-        """How many GPUs it has."""
+        """Number of GPUs."""
         return len(self.bus_ids.split())
 
     def numa_node(self, gpu: int) -> int:
@@ -45,14 +45,14 @@ class Server:
         return self.numa_nodes[gpu * len(self.numa_nodes) // self.gpus].id
 
     def ancestor(self, a: int, b: int) -> Ancestor:
-        """Return where two GPUs meet on PCIe."""
+        """Return the nearest common ancestor of two GPUs on PCIe."""
         for level, gpus in self.together.items():
             if a // gpus == b // gpus:
                 return level
         return Ancestor.SYS
 
     def best_link(self, a: int, b: int) -> tuple[LinkKind, int, int]:
-        """Return kind, version and count of the best link of two GPUs, ``a < b``."""
+        """Return type, version and count of the best link of two GPUs, ``a < b``."""
         if self.to_nvswitch:
             return LinkKind.NVSWITCH, self.nvlink_version, self.to_nvswitch
         for count, pairs in self.nvlinks.items():
@@ -62,5 +62,5 @@ class Server:
 
 
 def two_numa_nodes(cpus: int, memory_gib: int) -> tuple[NumaNode, ...]:
-    """Return NUMA nodes 0 and 1, with so many hardware threads and memory each."""
+    """Return NUMA nodes 0 and 1, each with ``cpus`` hardware threads and ``memory_gib``."""
     return tuple(NumaNode(number, cpus, memory_gib * GIB) for number in (0, 1))

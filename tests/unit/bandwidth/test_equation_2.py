@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from builders import DOUBLE, PCIE, SINGLE, Sort, gpus, link, node
+from builders import DOUBLE, PCIE, SINGLE, LinkSpec, gpus, link, node
 from gputopo.bandwidth.eq2 import COEFFICIENTS, SIZES
 from gputopo.bandwidth.link_mix import DGX1_V100, link_mixes, predicted_gb_per_s
 from gputopo.bandwidth.models import EQ2
@@ -121,7 +121,7 @@ def test_one_gpu_is_never_refused() -> None:
         (LinkKind.PCIE, 3, 8),
     ],
 )
-def test_one_link_that_the_fit_did_not_see_is_enough_to_leave_its_domain(sort: Sort) -> None:
+def test_one_link_that_the_fit_did_not_see_is_enough_to_leave_its_domain(sort: LinkSpec) -> None:
     seen = {(0, 1): DOUBLE, (0, 2): SINGLE, (1, 2): PCIE}
     assert EQ2.refusal(node(0, 1, 2, links=seen), ring(3)) is None
     assert "not" in str(EQ2.refusal(node(0, 1, 2, links=seen | {(1, 2): sort}), ring(3)))

@@ -7,7 +7,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from builders import DOUBLE, PCIE, SINGLE, Sort, gpu, link, node
+from builders import DOUBLE, PCIE, SINGLE, LinkSpec, gpu, link, node
 from gputopo.bandwidth.capacity import MOST_MB_PER_S, Capacities, pcie_tree
 from gputopo.topology.model import Ancestor, Link, LinkKind, NodeTopology
 from gputopo_topologies.catalogue import named
@@ -24,7 +24,7 @@ def across(topology: NodeTopology, members: list[int]) -> dict[frozenset[int], i
     }
 
 
-def meeting(ancestors: Mapping[tuple[int, int], Ancestor], sort: Sort = PCIE) -> NodeTopology:
+def meeting(ancestors: Mapping[tuple[int, int], Ancestor], sort: LinkSpec = PCIE) -> NodeTopology:
     """Return a node whose pairs meet where ``ancestors`` says, at SYS else."""
     count = 1 + max(b for _, b in ancestors)
     links = [link(a, b, sort) for a, b in combinations(range(count), 2)]
@@ -114,7 +114,7 @@ def test_gpus_beside_the_switch_have_no_port() -> None:
         ((LinkKind.NVLINK, 5, 1), 48_000),
     ],
 )
-def test_pcie_that_nvlinks_hide_is_that_of_their_time(sort: Sort, lanes_mb_per_s: int) -> None:
+def test_pcie_that_nvlinks_hide_is_that_of_their_time(sort: LinkSpec, lanes_mb_per_s: int) -> None:
     tree = pcie_tree(node(0, 1, links={(0, 1): sort}))
     assert [gpu.uplink_mb_per_s for gpu in tree.branches] == [lanes_mb_per_s * 2 // 3] * 2
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from builders import PCIE, SINGLE, Sort, node
+from builders import PCIE, SINGLE, LinkSpec, node
 from gputopo.bandwidth.eq2 import COEFFICIENTS
 from gputopo.bandwidth.fit import Fit, fit
 from gputopo.bandwidth.link_mix import DGX1_V100, LinkClass, LinkClasses
@@ -121,7 +121,7 @@ def test_gpus_of_a_node_that_is_too_big_are_refused() -> None:
     ],
 )
 def test_the_faster_nvlinks_of_a_machine_are_x_and_the_slower_y(
-    sorts: dict[tuple[int, int], Sort], mix: tuple[int, int, int]
+    sorts: dict[tuple[int, int], LinkSpec], mix: tuple[int, int, int]
 ) -> None:
     assert mixes("gpus,bandwidth_gbps\n0-1-2,5\n", node(0, 1, 2, links=sorts)) == [mix]
 
@@ -134,7 +134,7 @@ def test_the_faster_nvlinks_of_a_machine_are_x_and_the_slower_y(
     ],
 )
 def test_a_machine_with_more_sorts_of_links_than_the_equation_is_refused(
-    sorts: dict[tuple[int, int], Sort],
+    sorts: dict[tuple[int, int], LinkSpec],
 ) -> None:
     with pytest.raises(SampleError, match=r"^topology: has links of .* tells two sorts of NVLink"):
         read_samples("gpus,bandwidth_gbps\n0-1-2,5\n", node(0, 1, 2, links=sorts))

@@ -137,7 +137,7 @@ def test_a_file_in_this_folder_needs_no_slash(
     [
         (b"", "bad: is neither a JSON object nor output of `nvidia-smi topo -m`"),
         (b"\x7fELF\x02\xff", "topology: '{path}' is no text: byte 5 is 0xff, not UTF-8"),
-        (b"{", "bad: line 1, column 2: is no JSON"),
+        (b"{", "bad: line 1, column 2: is not JSON"),
         (b"gpus: [", "bad: is neither a JSON object nor"),
         (b"gpus: two\n", "bad: gpus: "),
         (b"[" * 2000, "bad: is "),

@@ -1,4 +1,4 @@
-"""What models and link counts tell of a GPU's links."""
+"""Link generations by model name and by NVLink counts."""
 
 import pytest
 
@@ -78,5 +78,5 @@ def test_memory_is_read_from_the_name_where_it_says_so() -> None:
         (99, 99, 4),
     ],
 )
-def test_counts_tell_the_likeliest_generation(on_a_pair: int, on_a_gpu: int, version: int) -> None:
+def test_counts_give_the_likeliest_generation(on_a_pair: int, on_a_gpu: int, version: int) -> None:
     assert nvlink_version_of_counts(on_a_pair, on_a_gpu) == version

@@ -201,7 +201,7 @@ def test_uuids_are_the_same_in_every_run_and_differ_between_nodes() -> None:
     assert named("dgx1-v100").gpus[0].uuid == "GPU-62e8e433-b749-5fec-8f5d-8b247a96967e"
 
 
-def test_an_unknown_name_is_refused_with_those_that_are_known() -> None:
+def test_an_unknown_name_is_rejected_with_those_that_are_known() -> None:
     with pytest.raises(
         TopologyError, match=r"'abacus' is not one of dgx1-v100, .*, pcie-8gpu-l40s$"
     ):

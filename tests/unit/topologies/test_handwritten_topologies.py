@@ -18,7 +18,7 @@ from gputopo.topology.model import (
     indices_of,
 )
 from gputopo_topologies.catalogue import named, names
-from gputopo_topologies.load import decoded, parse
+from gputopo_topologies.load import parse, parse_document
 
 FIELD_OF = {
     Ancestor.PIX: "switches",
@@ -48,7 +48,7 @@ def written(topology: NodeTopology) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", names())
 def test_every_server_of_the_catalogue_can_be_written_by_hand(name: str) -> None:
-    assert decoded(written(named(name)), "mine").fingerprint == named(name).fingerprint
+    assert parse_document(written(named(name)), "mine").fingerprint == named(name).fingerprint
 
 
 def test_the_example_of_the_guide_is_the_dgx1_that_it_claims_to_be() -> None:
@@ -58,7 +58,7 @@ def test_the_example_of_the_guide_is_the_dgx1_that_it_claims_to_be() -> None:
 
 
 def test_the_number_of_gpus_is_enough() -> None:
-    topology = decoded({"gpus": 2}, "mine")
+    topology = parse_document({"gpus": 2}, "mine")
     [link] = topology.links
     assert (link.kind, link.version, link.count) == (LinkKind.PCIE, 3, 16)
     assert link.ancestor is Ancestor.NODE
@@ -69,7 +69,7 @@ def test_the_number_of_gpus_is_enough() -> None:
 
 
 def test_what_is_said_of_the_gpus_and_of_pcie_is_taken() -> None:
-    topology = decoded(
+    topology = parse_document(
         {
             "gpus": 2,
             "model": "NVIDIA L4",
@@ -91,14 +91,14 @@ def test_what_is_said_of_the_gpus_and_of_pcie_is_taken() -> None:
 
 def test_pcie_beside_nvlink_is_that_of_its_servers_where_nothing_is_said() -> None:
     nvlink = {"generation": 3, "links": [[0, 1, 12]]}
-    links = decoded({"gpus": 3, "nvlink": nvlink}, "mine").link_of
+    links = parse_document({"gpus": 3, "nvlink": nvlink}, "mine").link_of
     assert links[GpuIndex(0), GpuIndex(1)].bandwidth_mb_per_s == 300_000
     assert links[GpuIndex(0), GpuIndex(2)].version == 4
 
 
 def test_uuids_come_from_the_name_and_the_index() -> None:
-    here, there = decoded({"gpus": 2}, "n1"), decoded({"gpus": 2}, "n2")
-    assert here == decoded({"gpus": 2}, "n1")
+    here, there = parse_document({"gpus": 2}, "n1"), parse_document({"gpus": 2}, "n2")
+    assert here == parse_document({"gpus": 2}, "n1")
     assert len({*here.uuid_of.values(), *there.uuid_of.values()}) == 4
 
 
@@ -173,16 +173,16 @@ NVLINK_0_1 = {"generation": 2, "links": [[0, 1, 2]]}
                 "nvlink": NVLINK_0_1,
                 "nvswitch": {"generation": 3, "linksPerGpu": 12},
             },
-            "nvswitch: not allowed beside nvlink",
+            "nvswitch: not allowed together with nvlink",
         ),
         ([1, 2], "value: [1, 2]: Input should be a valid dictionary"),
         (None, "value: None: Input should be a valid dictionary"),
         ({"gpus": "x" * 1000}, f"gpus: '{'x' * 79}...: Input should be a valid integer"),
     ],
 )
-def test_a_wrong_file_is_refused_with_the_field_and_its_value(file: object, message: str) -> None:
+def test_a_wrong_file_is_rejected_with_the_field_and_its_value(file: object, message: str) -> None:
     with pytest.raises(TopologyError) as refused:
-        decoded(file, "mine")
+        parse_document(file, "mine")
     assert str(refused.value).startswith(f"mine: {message}")
     assert "\n" not in str(refused.value)
 
@@ -204,9 +204,9 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_any_document_is_a_topology_or_refused(document: object) -> None:
+def test_any_document_is_a_topology_or_rejected(document: object) -> None:
     try:
-        assert isinstance(decoded(document, "mine"), NodeTopology)
+        assert isinstance(parse_document(document, "mine"), NodeTopology)
     except TopologyError as error:
         said = str(error)
     else:

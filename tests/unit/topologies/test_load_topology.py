@@ -8,7 +8,7 @@ import pytest
 from gputopo.api.topology import to_spec
 from gputopo.topology.model import TopologyError
 from gputopo_topologies.catalogue import named
-from gputopo_topologies.load import decoded, parse
+from gputopo_topologies.load import parse, parse_document
 
 SUMMIT = named("summit", node="n1")
 
@@ -33,7 +33,7 @@ def listed(*items: object, kind: str = "List") -> dict[str, Any]:
 )
 def test_a_published_object_is_the_topology_of_its_node(document: dict[str, Any]) -> None:
     assert parse(f"\n  {json.dumps(document)}\n", "n1.json") == SUMMIT
-    assert decoded(document, "n1.json") == SUMMIT
+    assert parse_document(document, "n1.json") == SUMMIT
 
 
 def test_json_of_no_kind_is_a_topology_written_by_hand() -> None:
@@ -50,13 +50,13 @@ def test_a_matrix_is_a_recording() -> None:
         ("", "is neither a JSON object nor output of `nvidia-smi topo -m`"),
         ("gpus: 3", "is neither a JSON object nor output of `nvidia-smi topo -m`"),
         ("[]", "is neither a JSON object nor output of `nvidia-smi topo -m`"),
-        ('{"gpus": 3', "line 1, column 11: is no JSON: Expecting ',' delimiter"),
-        ('{\n"gpus": three}', "line 2, column 9: is no JSON: Expecting value"),
-        (f'{{"gpus": {"1" * 5000}}}', "is no JSON that can be read: Exceeds the limit"),
-        ('{"a":' * 100_000, "is no JSON that can be read: "),
+        ('{"gpus": 3', "line 1, column 11: is not JSON: Expecting ',' delimiter"),
+        ('{\n"gpus": three}', "line 2, column 9: is not JSON: Expecting value"),
+        (f'{{"gpus": {"1" * 5000}}}', "is JSON that cannot be parsed: Exceeds the limit"),
+        ('{"a":' * 100_000, "is JSON that cannot be parsed: "),
     ],
 )
-def test_other_text_is_refused(text: str, message: str) -> None:
+def test_other_text_is_rejected(text: str, message: str) -> None:
     with pytest.raises(TopologyError) as refused:
         parse(text, "file")
     assert str(refused.value).startswith(f"file: {message}")
@@ -68,9 +68,9 @@ def test_other_text_is_refused(text: str, message: str) -> None:
     [
         ({"kind": "Pod"}, "kind: 'Pod' is not GPUTopology, nor a list of one"),
         ({"kind": None}, "kind: None is not GPUTopology, nor a list of one"),
-        (listed(), "items: there must be one GPUTopology, not 0; name the node"),
-        ({"kind": "List"}, "items: there must be one GPUTopology, not 0; name the node"),
-        (listed(published(), published()), "items: there must be one GPUTopology, not 2; name"),
+        (listed(), "items: 0 instead of one GPUTopology; name the node"),
+        ({"kind": "List"}, "items: 0 instead of one GPUTopology; name the node"),
+        (listed(published(), published()), "items: 2 instead of one GPUTopology; name"),
         (listed({"kind": "Pod"}), "kind: 'Pod' is not GPUTopology, nor a list of one"),
         (listed(7), "kind: 7 is not GPUTopology, nor a list of one"),
         (published(spec=None), "spec: None: Input should be a valid dictionary"),
@@ -81,7 +81,7 @@ def test_other_text_is_refused(text: str, message: str) -> None:
         ),
     ],
 )
-def test_other_objects_are_refused(document: dict[str, Any], message: str) -> None:
+def test_other_objects_are_rejected(document: dict[str, Any], message: str) -> None:
     with pytest.raises(TopologyError) as refused:
-        decoded(document, "n1")
+        parse_document(document, "n1")
     assert str(refused.value).startswith(f"n1: {message}")

@@ -120,7 +120,7 @@ def test_a_recording_equals_the_server_of_the_catalogue(name: str, server: str) 
     assert recorded(name, listed=name in MODELS).fingerprint == named(server).fingerprint
 
 
-def test_a_recording_that_was_cut_off_is_refused_with_the_row_that_is_missing() -> None:
+def test_a_recording_that_was_cut_off_is_rejected_with_the_row_that_is_missing() -> None:
     with pytest.raises(TopologyError, match=r"^dgx2-cut-off: row GPU5 is missing$"):
         recorded("dgx2-cut-off")
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gputopo.topology.model import Ancestor, GpuIndex, NodeTopology, TopologyError
 from gputopo_topologies.load import parse
-from gputopo_topologies.topo_matrix import has_matrix, read_matrix
+from gputopo_topologies.topo_matrix import has_matrix, parse_matrix
 
 RECORDINGS = sorted((Path(__file__).parents[2] / "data" / "topo").glob("*.txt"))
 
@@ -23,7 +23,7 @@ def ancestor(text: str, a: int = 0, b: int = 1) -> Ancestor:
     return parse(text, "node").link_of[GpuIndex(a), GpuIndex(b)].ancestor
 
 
-def refusal(text: str) -> str:
+def rejection(text: str) -> str:
     with pytest.raises(TopologyError) as refused:
         parse(text, "node")
     assert "\n" not in str(refused.value)
@@ -144,11 +144,11 @@ def test_where_nvlinked_gpus_meet_is_inferred(
         (PAIR.replace(" X ", "PIX", 1), "row GPU0, column GPU0: 'PIX' is not one of X"),
         (
             PAIR.replace("NODE", "SYS", 1),
-            "row GPU1, column GPU0 says NODE, row GPU0, column GPU1 says SYS",
+            "row GPU1, column GPU0 is NODE, row GPU0, column GPU1 is SYS",
         ),
         (
             PAIR.replace("NODE", "NV4", 1),
-            "row GPU1, column GPU0 says NODE, row GPU0, column GPU1 says NV4",
+            "row GPU1, column GPU0 is NODE, row GPU0, column GPU1 is NV4",
         ),
         (PAIR[: PAIR.rindex("GPU1")], "row GPU1 is missing"),
         (PAIR[: PAIR.rindex("NODE")], "row GPU1 is missing"),
@@ -170,8 +170,8 @@ def test_where_nvlinked_gpus_meet_is_inferred(
         ),
     ],
 )
-def test_a_broken_matrix_is_refused_with_row_column_and_value(text: str, message: str) -> None:
-    assert refusal(text).startswith(f"node: {message}")
+def test_a_broken_matrix_is_rejected_with_row_column_and_value(text: str, message: str) -> None:
+    assert rejection(text).startswith(f"node: {message}")
 
 
 def test_only_a_text_with_a_header_has_a_matrix() -> None:
@@ -181,7 +181,7 @@ def test_only_a_text_with_a_header_has_a_matrix() -> None:
 
 
 def test_network_cards_are_devices_and_not_gpus() -> None:
-    matrix = read_matrix("GPU0 NIC0 CPU Affinity\nGPU0 X PIX 0-7\nNIC0 PIX X\n")
+    matrix = parse_matrix("GPU0 NIC0 CPU Affinity\nGPU0 X PIX 0-7\nNIC0 PIX X\n")
     assert matrix.devices == ("GPU0", "NIC0")
     assert dict(matrix.gpus) == {0: "GPU0"}
     assert dict(matrix.cells) == {("GPU0", "NIC0"): Ancestor.PIX, ("NIC0", "GPU0"): Ancestor.PIX}
@@ -197,24 +197,24 @@ WORDS = st.sampled_from(
 
 
 @given(st.lists(WORDS, max_size=40))
-def test_any_words_are_a_topology_or_refused(words: list[str]) -> None:
-    assert_topology_or_refused(" ".join(words))
+def test_any_words_are_a_topology_or_rejected(words: list[str]) -> None:
+    assert_topology_or_rejected(" ".join(words))
 
 
 @given(st.data())
-def test_a_damaged_recording_is_a_topology_or_refused(data: st.DataObject) -> None:
+def test_a_damaged_recording_is_a_topology_or_rejected(data: st.DataObject) -> None:
     text = data.draw(st.sampled_from(RECORDINGS)).read_text()
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, min(len(text), start + 200)))
-    assert_topology_or_refused(text[:start] + data.draw(WORDS) + text[end:])
+    assert_topology_or_rejected(text[:start] + data.draw(WORDS) + text[end:])
 
 
 @given(st.text())
-def test_any_text_is_a_topology_or_refused(text: str) -> None:
-    assert_topology_or_refused(text)
+def test_any_text_is_a_topology_or_rejected(text: str) -> None:
+    assert_topology_or_rejected(text)
 
 
-def assert_topology_or_refused(text: str) -> None:
+def assert_topology_or_rejected(text: str) -> None:
     try:
         assert isinstance(parse(text, "node"), NodeTopology)
     except TopologyError as error:

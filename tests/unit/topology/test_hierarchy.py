@@ -1,4 +1,4 @@
-"""The PCIe tree as blocks of GPUs that meet at a level or nearer."""
+"""Groups of GPUs with a common PCIe ancestor at a level or nearer."""
 
 import pytest
 from hypothesis import given
@@ -19,13 +19,13 @@ def test_the_levels_of_a_dgx1_are_its_switches_sockets_and_the_node() -> None:
     assert blocks(topology, Ancestor.SYS) == (0xFF,)
 
 
-def test_a_gpu_alone_is_a_block_and_indices_may_have_gaps() -> None:
+def test_a_single_gpu_is_a_group_and_indices_may_have_gaps() -> None:
     assert blocks(node(1, 5), Ancestor.NODE) == (0b10, 0b100000)
     assert blocks(node(3), Ancestor.SYS) == (0b1000,)
     assert blocks(node(), Ancestor.SYS) == ()
 
 
-def test_meeting_is_transitive_whatever_the_order_of_the_links() -> None:
+def test_groups_are_transitive_for_any_order_of_the_links() -> None:
     gpus = node(0, 1, 2).gpus
     far, near = link(0, 2), [link(1, 2), link(0, 1)]
     near = [
@@ -38,7 +38,7 @@ def test_meeting_is_transitive_whatever_the_order_of_the_links() -> None:
 
 @pytest.mark.parametrize("name", names())
 @given(level=st.sampled_from(LEVELS))
-def test_blocks_share_no_gpu_hold_all_and_each_lies_in_one_of_the_next_level(
+def test_groups_are_disjoint_and_complete_and_nested_in_farther_levels(
     name: str, level: Ancestor
 ) -> None:
     topology = named(name)

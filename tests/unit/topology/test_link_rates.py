@@ -1,4 +1,4 @@
-"""Speeds of links by kind, generation and count."""
+"""Bandwidth of links by type, generation and count."""
 
 import pytest
 
@@ -22,13 +22,13 @@ from gputopo.topology.rates import link_rate_mb_per_s, pcie_version_beside
         (LinkKind.PCIE, 5, 16, 48),
     ],
 )
-def test_a_link_is_as_fast_as_its_maker_says(
+def test_a_link_has_the_bandwidth_of_its_data_sheet(
     kind: LinkKind, version: int, count: int, gb_per_s: int
 ) -> None:
     assert link_rate_mb_per_s(kind, version, count) == gb_per_s * 1000
 
 
-def test_one_lane_of_the_first_pcie_still_carries_something() -> None:
+def test_one_lane_of_pcie_1_has_a_positive_bandwidth() -> None:
     assert link_rate_mb_per_s(LinkKind.PCIE, 1, 1) == 187
 
 
@@ -38,16 +38,16 @@ def test_a_bridge_between_workstation_boards_is_slower_than_its_generation(model
 
 
 @pytest.mark.parametrize("model", ["NVIDIA A100-SXM4-40GB", "NVIDIA A400", ""])
-def test_other_boards_have_the_speed_of_their_generation(model: str) -> None:
+def test_other_boards_have_the_bandwidth_of_their_generation(model: str) -> None:
     assert link_rate_mb_per_s(LinkKind.NVLINK, 3, 4, model) == 100_000
 
 
-def test_the_model_does_not_slow_pcie() -> None:
+def test_the_model_does_not_change_pcie_bandwidth() -> None:
     assert link_rate_mb_per_s(LinkKind.PCIE, 4, 16, "NVIDIA RTX A6000") == 24_000
 
 
 @pytest.mark.parametrize("kind", list(LinkKind))
-def test_an_unknown_generation_is_refused_with_those_that_are_known(kind: LinkKind) -> None:
+def test_an_unknown_generation_is_rejected_with_the_known_ones(kind: LinkKind) -> None:
     with pytest.raises(
         TopologyError, match=rf"version: {kind} generation 99 is not one of 1, 2, 3"
     ):
@@ -55,8 +55,8 @@ def test_an_unknown_generation_is_refused_with_those_that_are_known(kind: LinkKi
 
 
 @pytest.mark.parametrize("count", [0, -1])
-def test_no_link_at_all_is_refused(count: int) -> None:
-    with pytest.raises(TopologyError, match=rf"count: PCIe with {count} links"):
+def test_a_count_below_one_is_rejected(count: int) -> None:
+    with pytest.raises(TopologyError, match=f"count: {count} is below 1"):
         link_rate_mb_per_s(LinkKind.PCIE, 3, count)
 
 

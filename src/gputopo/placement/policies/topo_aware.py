@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gputopo.placement.options import Keys, Options
 from gputopo.topology.hierarchy import LEVELS, blocks
 from gputopo.topology.model import NodeTopology
-from gputopo.topology.shared import shared_by_equal_nodes
+from gputopo.topology.tables import cached_by_fingerprint
 
 
 def keys(options: Options) -> Keys:
@@ -29,7 +29,7 @@ def keys(options: Options) -> Keys:
     return tuple(found)
 
 
-@shared_by_equal_nodes
+@cached_by_fingerprint
 def _levels(topology: NodeTopology) -> NDArray[np.uint64]:
     """Return [levels, blocks] masks, the farthest level first, rows filled up with zeros.
 

@@ -1,4 +1,4 @@
-"""Tables that depend on a node's structure alone are built once for all nodes alike."""
+"""Cache of the tables that are computed once for all nodes of equal fingerprint."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -10,7 +10,7 @@ from gputopo.topology.model import NodeTopology
 
 
 class Table(Protocol):
-    """What is kept: it knows its memory, as numpy's arrays do."""
+    """A value of the cache: numpy arrays, and classes that hold some."""
 
     @property
     def nbytes(self) -> int:
@@ -21,8 +21,8 @@ _Keys = TypeVarTuple("_Keys")
 _Table = TypeVar("_Table", bound=Table)
 
 
-class Structure(Hashable):
-    """A topology that equals every other of the same fingerprint."""
+class FingerprintKey(Hashable):
+    """A topology as a key of a cache: equal to every topology of the same fingerprint."""
 
     __slots__ = ("topology",)
 
@@ -34,12 +34,13 @@ class Structure(Hashable):
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, Structure) and self.topology.fingerprint == other.topology.fingerprint
+            isinstance(other, FingerprintKey)
+            and self.topology.fingerprint == other.topology.fingerprint
         )
 
 
-class TableStore:
-    """The tables used last, up to a limit of bytes; safe to use from several threads."""
+class TableCache:
+    """Least-recently-used cache of tables, limited by bytes; several threads may use it."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -49,20 +50,20 @@ class TableStore:
 
     @property
     def nbytes(self) -> int:
-        """Memory of all tables kept."""
+        """Memory of all tables in the cache."""
         return self._bytes
 
     def get(self, key: Hashable, build: Callable[[], _Table]) -> _Table:
-        """Return the table kept under ``key``, or build and keep it.
+        """Return the table of ``key``; build and store it if it is missing.
 
-        Built outside the lock: others go on meanwhile, and two who build the same build
-        equal tables.
+        It is built outside the lock, so that other threads continue. Two threads may build
+        the same table; one of the equal results is stored.
         """
         with self._lock:
             if key in self._tables:
                 self._tables.move_to_end(key)
-                kept: _Table = self._tables[key]
-                return kept
+                cached: _Table = self._tables[key]
+                return cached
         table = build()
         with self._lock:
             if key not in self._tables:
@@ -74,28 +75,28 @@ class TableStore:
         return table
 
     def clear(self) -> None:
-        """Forget all tables."""
+        """Remove all tables."""
         with self._lock:
             self._tables.clear()
             self._bytes = 0
 
 
-TABLES: Final = TableStore(max_bytes=128 * 2**20)
-"""All tables of this process: those of one pattern in all sizes on 16 GPUs are 3 MB."""
+TABLES: Final = TableCache(max_bytes=128 * 2**20)
+"""All tables of this process. One pattern in all sizes on 16 GPUs takes 3 MB."""
 
 
-def shared_by_equal_nodes(
+def cached_by_fingerprint(
     build: Callable[[NodeTopology, *_Keys], _Table],
 ) -> Callable[[NodeTopology, *_Keys], _Table]:
-    """Keep the tables that a function builds, in :data:`TABLES`.
+    """Cache the tables that a function returns in :data:`TABLES`.
 
-    The function takes a topology and hashable keys; its answer may depend on the
-    topology's structure only, since any other node of that structure gets it too.
+    The function takes a topology and hashable keys. Of the topology, its result may depend
+    only on what the fingerprint covers, because all nodes of that fingerprint share it.
     """
 
     @wraps(build)
-    def shared(topology: NodeTopology, *keys: *_Keys) -> _Table:
+    def cached(topology: NodeTopology, *keys: *_Keys) -> _Table:
         key = (build, topology.fingerprint, *keys)
         return TABLES.get(key, lambda: build(topology, *keys))
 
-    return shared
+    return cached
