@@ -1,4 +1,4 @@
-"""Whatever jobs there are: nobody ends before its best, and nobody is forgotten."""
+"""Every job finishes, and none before its shortest possible time, for any list of jobs."""
 
 from collections.abc import Sequence
 
@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from gputopo.sizing.orders import ORDERS
 from gputopo_simulate.synergy.mechanisms import GUARANTEE_SHARES, MECHANISMS
-from gputopo_simulate.synergy.model import Cluster, TrainingJob
+from gputopo_simulate.synergy.model import SimulatedCluster, TrainingJob
 from gputopo_simulate.synergy.released import program
 from gputopo_simulate.synergy.released.program import run_as_released
-from gputopo_simulate.synergy.run import Settings, run
+from gputopo_simulate.synergy.run import SynergySettings, run
 from support.synergy import models
 
-CLUSTER = Cluster(servers=2, gpus=8, cpus=24, memory_gb=500)
-ROUNDS_OF = 300.0
+CLUSTER = SimulatedCluster(servers=2, gpus=8, cpus=24, memory_gb=500)
+ROUND_SECONDS = 300.0
 
 queues = st.lists(
     st.tuples(
@@ -37,7 +37,7 @@ def jobs_of(queue: Sequence[tuple[str, int, int, int]]) -> list[TrainingJob]:
     ]
 
 
-def shortest_s(job: TrainingJob) -> float:
+def shortest_seconds(job: TrainingJob) -> float:
     best = max(job.model.matrix(job.gpus).best, job.model.matrices[1].best)
     return job.iterations * job.model.step_s / best
 
@@ -45,47 +45,54 @@ def shortest_s(job: TrainingJob) -> float:
 @given(
     queue=queues,
     order=st.sampled_from(sorted(ORDERS)),
-    allocation=st.sampled_from(sorted(MECHANISMS.keys() - {"opt"})),
-    round_s=st.sampled_from([None, ROUNDS_OF]),
+    mechanism=st.sampled_from(sorted(MECHANISMS.keys() - {"opt"})),
+    round_seconds=st.sampled_from([None, ROUND_SECONDS]),
 )
-def test_every_job_ends_and_none_before_its_best(
-    queue: list[tuple[str, int, int, int]], order: str, allocation: str, round_s: float | None
+def test_every_job_finishes_and_none_before_its_shortest_time(
+    queue: list[tuple[str, int, int, int]], order: str, mechanism: str, round_seconds: float | None
 ) -> None:
     jobs = jobs_of(queue)
-    in_turn = allocation in GUARANTEE_SHARES
-    settings = Settings(ORDERS[order], MECHANISMS[allocation], in_turn=in_turn, round_s=round_s)
+    runnable_only = mechanism in GUARANTEE_SHARES
+    settings = SynergySettings(
+        ORDERS[order],
+        MECHANISMS[mechanism],
+        runnable_only=runnable_only,
+        round_seconds=round_seconds,
+    )
     finished = run(CLUSTER, jobs, settings)
     assert sorted(each.id for each in finished) == [each.id for each in jobs]
     for each in finished:
-        assert each.jct_s >= shortest_s(jobs[each.id]) * (1 - 1e-9)
-    ends = [each.finish_s for each in finished]
+        assert each.jct_seconds >= shortest_seconds(jobs[each.id]) * (1 - 1e-9)
+    ends = [each.finish_seconds for each in finished]
     assert ends == sorted(ends)
     assert run(CLUSTER, jobs[::-1], settings) == finished
 
 
-@given(queue=queues, allocation=st.sampled_from(sorted(GUARANTEE_SHARES - {"opt"})))
-def test_who_is_always_among_those_that_run_is_never_slower_than_by_shares(
-    queue: list[tuple[str, int, int, int]], allocation: str
+@given(queue=queues, mechanism=st.sampled_from(sorted(GUARANTEE_SHARES - {"opt"})))
+def test_job_that_always_runs_is_never_slower_than_with_its_share(
+    queue: list[tuple[str, int, int, int]], mechanism: str
 ) -> None:
-    """The first in the queue keeps its promise all the way: at worst its time alone."""
+    """The first job of the queue takes at most the time it takes alone with its share."""
     jobs = jobs_of(queue)
-    first = min(jobs, key=lambda each: (each.arrival_s, each.id))
-    settings = Settings(ORDERS["fifo"], MECHANISMS[allocation], in_turn=True, round_s=None)
+    first = min(jobs, key=lambda each: (each.arrival_seconds, each.id))
+    settings = SynergySettings(
+        ORDERS["fifo"], MECHANISMS[mechanism], runnable_only=True, round_seconds=None
+    )
     done = {each.id: each for each in run(CLUSTER, jobs, settings)}[first.id]
-    assert done.jct_s <= first.iterations * first.model.step_s * (1 + 1e-9)
+    assert done.jct_seconds <= first.iterations * first.model.step_s * (1 + 1e-9)
 
 
 @given(
     queue=queues,
     order=st.sampled_from(sorted(program.ORDERS)),
-    allocation=st.sampled_from(sorted(program.MECHANISMS)),
+    mechanism=st.sampled_from(sorted(program.MECHANISMS)),
 )
-def test_as_released_every_job_ends_at_the_end_of_a_round(
-    queue: list[tuple[str, int, int, int]], order: str, allocation: str
+def test_every_job_finishes_with_a_round_as_released(
+    queue: list[tuple[str, int, int, int]], order: str, mechanism: str
 ) -> None:
     jobs = jobs_of(queue)
-    finished = run_as_released(CLUSTER, jobs, order, allocation)
+    finished = run_as_released(CLUSTER, jobs, order, mechanism)
     assert sorted(each.id for each in finished) == [each.id for each in jobs]
     for each in finished:
-        assert each.jct_s >= shortest_s(jobs[each.id]) - ROUNDS_OF
-    assert len({each.finish_s % ROUNDS_OF for each in finished}) == 1
+        assert each.jct_seconds >= shortest_seconds(jobs[each.id]) - ROUND_SECONDS
+    assert len({each.finish_seconds % ROUND_SECONDS for each in finished}) == 1

@@ -1,4 +1,4 @@
-"""The models and traces of Synergy's authors, as the tests have them."""
+"""The models and traces of Synergy's authors."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -8,15 +8,15 @@ from pathlib import Path
 from gputopo.sensitivity.matrix import SensitivityMatrix
 from gputopo.sensitivity.models import Model, parse_matrices, parse_models
 from gputopo_simulate.synergy.joblists import parse_jobs
-from gputopo_simulate.synergy.model import Cluster, TrainingJob
+from gputopo_simulate.synergy.model import SimulatedCluster, TrainingJob
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 DATA = ROOT / "tests/data/synergy"
 SHIPPED = files("gputopo.sensitivity") / "data"
 
-FOUR_SERVERS = Cluster(servers=4, gpus=8, cpus=24, memory_gb=500)
-SIXTEEN_SERVERS = Cluster(servers=16, gpus=8, cpus=24, memory_gb=500)
+FOUR_SERVERS = SimulatedCluster(servers=4, gpus=8, cpus=24, memory_gb=500)
+SIXTEEN_SERVERS = SimulatedCluster(servers=16, gpus=8, cpus=24, memory_gb=500)
 
 
 @cache
@@ -37,8 +37,8 @@ def trace(name: str) -> tuple[TrainingJob, ...]:
 
 
 def job(
-    number: int, model: str = "res18", gpus: int = 1, arrival_s: float = 0, hours: float = 1
+    number: int, model: str = "res18", gpus: int = 1, arrival_seconds: float = 0, hours: float = 1
 ) -> TrainingJob:
-    """Return a job that runs so long with its proportional share."""
+    """Return a job that runs ``hours`` with its proportional share."""
     known = models()[model]
-    return TrainingJob(number, known, gpus, arrival_s, round(hours * 3600 / known.step_s))
+    return TrainingJob(number, known, gpus, arrival_seconds, round(hours * 3600 / known.step_s))

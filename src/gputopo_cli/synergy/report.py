@@ -10,7 +10,7 @@ from gputopo_cli.shared import figures, output
 from gputopo_cli.simulate.setup import progress
 from gputopo_cli.synergy.setup import Course, Run, Stage, stage
 from gputopo_simulate.synergy.released import program
-from gputopo_simulate.synergy.report import job_document, keyed
+from gputopo_simulate.synergy.report import figures_document, job_document
 
 _COLUMNS = ("MAKESPAN>", "MEAN JCT>", "MEDIAN>", "99 %>")
 
@@ -86,7 +86,7 @@ def _figures(done: Run) -> dict[str, object]:
         "allocation": done.allocation,
         "asReleased": done.as_released,
         "monitored": len(done.monitored),
-        **keyed(done.figures),
+        **figures_document(done.figures),
     }
 
 

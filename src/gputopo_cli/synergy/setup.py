@@ -12,28 +12,27 @@ from gputopo.sizing.orders import ORDERS
 from gputopo_cli.shared import words
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.files import read_text
+from gputopo_simulate.percentiles import interpolated, nearest
+from gputopo_simulate.progress import ProgressCallback
 from gputopo_simulate.synergy.comparison.solver import SolverMissingError
-from gputopo_simulate.synergy.generate import Load, generate
+from gputopo_simulate.synergy.generate import JobLoad, generate
 from gputopo_simulate.synergy.joblists import parse_jobs
 from gputopo_simulate.synergy.mechanisms import GUARANTEE_SHARES, MECHANISMS
 from gputopo_simulate.synergy.model import (
-    ROUND_S,
-    Cluster,
-    FinishedJob,
-    Progress,
+    ROUND_SECONDS,
+    FinishedTrainingJob,
+    SimulatedCluster,
     TrainingJob,
 )
 from gputopo_simulate.synergy.released import program
 from gputopo_simulate.synergy.report import (
-    Figures,
-    Times,
-    between,
-    figures,
-    logged_times,
-    nearest,
-    times,
+    JobHours,
+    RunFigures,
+    job_hours,
+    logged_hours,
+    run_figures,
 )
-from gputopo_simulate.synergy.run import Settings, run, sensitivity
+from gputopo_simulate.synergy.run import SynergySettings, run, sensitivity
 
 _MOST_JOBS: Final = 100_000
 _MOST_SERVERS: Final = 10_000
@@ -86,9 +85,9 @@ class Run:
     order: str
     allocation: str
     as_released: bool
-    finished: tuple[Times, ...]
-    monitored: tuple[Times, ...]
-    figures: Figures
+    finished: tuple[JobHours, ...]
+    monitored: tuple[JobHours, ...]
+    figures: RunFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +98,19 @@ class Stage:
         in_words: what is run, for people.
     """
 
-    cluster: Cluster
+    cluster: SimulatedCluster
     jobs: tuple[TrainingJob, ...]
-    round_s: float | None
+    round_seconds: float | None
     monitored: Monitored
     in_words: str
 
     def run(
-        self, order: str, allocation: str, *, as_released: bool, progress: Progress | None = None
+        self,
+        order: str,
+        allocation: str,
+        *,
+        as_released: bool,
+        progress: ProgressCallback | None = None,
     ) -> Run:
         """Run the jobs.
 
@@ -118,20 +122,20 @@ class Stage:
             finished = self._as_released(order, allocation, progress)
         else:
             finished = self._as_asked(order, allocation, progress)
-        in_hours, percentile = (logged_times, nearest) if as_released else (times, between)
+        in_hours, percentile = (logged_hours, nearest) if as_released else (job_hours, interpolated)
         by_id = tuple(sorted(map(in_hours, finished)))
         monitored = tuple(job for job in by_id if self.monitored.has(job.id))
-        found = figures(monitored, percentile)
+        found = run_figures(monitored, percentile)
         return Run(order, allocation, as_released, by_id, monitored, found)
 
     def _as_asked(
-        self, order: str, allocation: str, progress: Progress | None
-    ) -> tuple[FinishedJob, ...]:
-        settings = Settings(
+        self, order: str, allocation: str, progress: ProgressCallback | None
+    ) -> tuple[FinishedTrainingJob, ...]:
+        settings = SynergySettings(
             order=ORDERS[order],
-            allocation=MECHANISMS[allocation],
-            in_turn=allocation in GUARANTEE_SHARES,
-            round_s=self.round_s,
+            mechanism=MECHANISMS[allocation],
+            runnable_only=allocation in GUARANTEE_SHARES,
+            round_seconds=self.round_seconds,
         )
         try:
             return run(self.cluster, self.jobs, settings, progress)
@@ -139,14 +143,14 @@ class Stage:
             raise InputError(f"allocation: {allocation}: {error}") from None
 
     def _as_released(
-        self, order: str, allocation: str, progress: Progress | None
-    ) -> tuple[FinishedJob, ...]:
+        self, order: str, allocation: str, progress: ProgressCallback | None
+    ) -> tuple[FinishedTrainingJob, ...]:
         if allocation not in program.MECHANISMS:
             raise InputError(
                 f"allocation: {allocation} is not there with --as-released, only"
                 f" {', '.join(program.MECHANISMS)}"
             )
-        if self.round_s is None:
+        if self.round_seconds is None:
             raise InputError("decide: events is not there with --as-released, which has rounds")
         if self.cluster.storage_mb_per_s < math.inf:
             raise InputError("storage-mb-per-s: not there with --as-released, where it never lacks")
@@ -173,7 +177,7 @@ def stage(course: Course) -> Stage:
     """
     models = _models(course.models)
     jobs, jobs_in_words = _jobs(course, models)
-    cluster = Cluster(
+    cluster = SimulatedCluster(
         servers=words.whole_number(course.servers, "servers", 1, _MOST_SERVERS),
         gpus=words.whole_number(course.gpus, "gpus", 1, _MOST_GPUS),
         cpus=_number(course.cpus, "cpus"),
@@ -183,7 +187,7 @@ def stage(course: Course) -> Stage:
     ready = Stage(
         cluster=cluster,
         jobs=jobs,
-        round_s=ROUND_S if course.decide == "rounds" else None,
+        round_seconds=ROUND_SECONDS if course.decide == "rounds" else None,
         monitored=_monitored(course.monitor),
         in_words=f"{jobs_in_words} on {_in_words(cluster)}",
     )
@@ -192,7 +196,7 @@ def stage(course: Course) -> Stage:
     return ready
 
 
-def _in_words(cluster: Cluster) -> str:
+def _in_words(cluster: SimulatedCluster) -> str:
     amounts = [f"{cluster.gpus} GPUs", f"{cluster.cpus:g} CPUs", f"{cluster.memory_gb:g} GB"]
     if cluster.storage_mb_per_s < math.inf:
         amounts.append(f"{cluster.storage_mb_per_s:g} MB/s")
@@ -215,7 +219,7 @@ def _jobs(course: Course, models: Mapping[str, Model]) -> tuple[tuple[TrainingJo
     if course.jobs is not None:
         jobs = parse_jobs(read_text(course.jobs, "jobs"), models)
         return jobs, f"{len(jobs)} jobs of {course.jobs}"
-    load = Load(
+    load = JobLoad(
         jobs=words.whole_number(course.generate or "", "generate", 1, _MOST_JOBS),
         jobs_per_hour=_number(course.jobs_per_hour, "jobs-per-hour"),
         split=_split(course.split),

@@ -1,1 +1,1 @@
-"""Queues of training jobs on a cluster whose CPUs and memory are dealt out by sensitivity."""
+"""Simulate Synergy: queues of training jobs on servers with GPUs, CPUs and memory."""

@@ -1,7 +1,8 @@
-"""Job lists as the authors draw them (their section 5.1, and what their program makes of it).
+"""Generate job lists as the authors' program does (section 5.1 of the paper).
 
-Durations come first, from a generator of their own: theirs were drawn once, kept in a file and
-read from there in the run that draws arrivals. With the same seed this gives their figure 9.
+Two random generators of one seed are used, one for durations and one for arrivals: the authors
+drew durations once into a file, and a later run drew the arrivals. Equal seeds give the jobs of
+their figure 9.
 """
 
 import math
@@ -18,7 +19,7 @@ _TASKS: Final[Sequence[Sequence[str]]] = (
     ("gnmt", "transformer", "lstm"),
     ("m5", "deepspeech"),
 )
-"""Image, language and speech models; each task's are dealt in turn."""
+"""Image, language and speech models. The jobs of a task use its models in turn."""
 
 _LONG_SHARE: Final = 0.2
 _SHORT_EXPONENTS: Final = (1.5, 3.0)
@@ -26,11 +27,11 @@ _LONG_EXPONENTS: Final = (3.0, 4.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
-    """What is drawn.
+class JobLoad:
+    """What to generate.
 
     Attributes:
-        split: per cent of image, language and speech jobs, 100 together.
+        split: percentages of image, language and speech jobs; their sum is 100.
     """
 
     jobs: int
@@ -38,50 +39,51 @@ class Load:
     split: tuple[int, int, int] = (20, 70, 10)
 
 
-def generate(seed: int, load: Load, models: Mapping[str, Model]) -> tuple[TrainingJob, ...]:
-    """Return single-GPU jobs that come at random, the same for the same seed.
+def generate(seed: int, load: JobLoad, models: Mapping[str, Model]) -> tuple[TrainingJob, ...]:
+    """Return random jobs of one GPU each. Equal seeds give equal jobs.
 
-    Durations are 10^x minutes at the proportional share, x uniform in 1.5..3 for four jobs
-    of five and in 3..4 for the fifth: log-uniform, not exponential as the paper calls them.
+    A job takes 10^x minutes with its proportional share; x is uniform in 1.5..3 for 80 % of
+    the jobs and in 3..4 for the others. This is log-uniform; the paper calls it exponential.
 
     Raises:
-        SynergyError: the models lack one of those that are drawn.
+        SynergyError: a model of :data:`_TASKS` is missing.
     """
     missing = [name for task in _TASKS for name in task if name not in models]
     if missing:
-        raise SynergyError(f"models: {missing[0]} is drawn and not among them")
+        raise SynergyError(f"models: {missing[0]} is missing; generated jobs use it")
     durations = random.Random(seed)  # noqa: S311 - a simulation
     arrivals = random.Random(seed)  # noqa: S311
     return tuple(
-        TrainingJob(number, models[name], 1, arrival_s, _steps(durations, models[name]))
-        for number, arrival_s, name in _stream(arrivals, load)
+        TrainingJob(number, models[name], 1, arrival, _draw_steps(durations, models[name]))
+        for number, arrival, name in _draw_arrivals(arrivals, load)
     )
 
 
-def _stream(source: random.Random, load: Load) -> Iterator[tuple[int, float, str]]:
-    """Yield number, arrival and model of each job; arrivals are whole seconds."""
-    dealt = [0] * len(_TASKS)
-    arrival_s = 0.0
+def _draw_arrivals(source: random.Random, load: JobLoad) -> Iterator[tuple[int, float, str]]:
+    """Yield number, arrival in seconds and model of each job; arrivals are whole seconds."""
+    counts = [0] * len(_TASKS)
+    arrival_seconds = 0.0
     for number in range(load.jobs):
         hours = -math.log(1.0 - source.random()) / load.jobs_per_hour
-        arrival_s += math.ceil(hours * SECONDS_PER_HOUR)
-        source.randint(0, sum(map(len, _TASKS)) - 1)  # the program draws a model, and deals one
-        task = _most_wanting(dealt, load.split)
-        yield number, arrival_s, _TASKS[task][dealt[task] % len(_TASKS[task])]
-        dealt[task] += 1
+        arrival_seconds += math.ceil(hours * SECONDS_PER_HOUR)
+        # The program draws a model here and does not use it; the draw keeps the sequence equal.
+        source.randint(0, sum(map(len, _TASKS)) - 1)
+        task = _most_behind(counts, load.split)
+        yield number, arrival_seconds, _TASKS[task][counts[task] % len(_TASKS[task])]
+        counts[task] += 1
 
 
-def _most_wanting(dealt: Sequence[int], split: Sequence[int]) -> int:
-    """Return the task that has got least of its share so far, the first of several."""
-    total = sum(dealt)
+def _most_behind(counts: Sequence[int], split: Sequence[int]) -> int:
+    """Return the task that is furthest below its percentage, the first of equals."""
+    total = sum(counts)
     behind = [
         percent / 100 - count / total if total else 0.0
-        for percent, count in zip(split, dealt, strict=True)
+        for percent, count in zip(split, counts, strict=True)
     ]
     return behind.index(max(behind))
 
 
-def _steps(source: random.Random, model: Model) -> int:
-    long = source.random() >= 1 - _LONG_SHARE
-    minutes = 10 ** source.uniform(*(_LONG_EXPONENTS if long else _SHORT_EXPONENTS))
+def _draw_steps(source: random.Random, model: Model) -> int:
+    is_long = source.random() >= 1 - _LONG_SHARE
+    minutes = 10 ** source.uniform(*(_LONG_EXPONENTS if is_long else _SHORT_EXPONENTS))
     return int(60 * minutes / model.step_s)

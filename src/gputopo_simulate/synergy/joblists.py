@@ -1,4 +1,4 @@
-"""Job lists of Synergy: CSV with a header, job, model, gpus, arrival_s, iterations."""
+"""Parse job lists of Synergy: CSV with the columns job, model, gpus, arrival_s, iterations."""
 
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -9,34 +9,34 @@ from gputopo.sensitivity.tables import Row, rows
 from gputopo_simulate.synergy.model import SynergyError, TrainingJob
 
 COLUMNS: Final = ("job", "model", "gpus", "arrival_s", "iterations")
-_MOST_ID: Final = 10**9
-_MOST_GPUS: Final = 10**6
-_MOST_ITERATIONS: Final = 10**12
+_MAX_ID: Final = 10**9
+_MAX_GPUS: Final = 10**6
+_MAX_ITERATIONS: Final = 10**12
 
 
 def parse_jobs(text: str, models: Mapping[str, Model]) -> tuple[TrainingJob, ...]:
-    """Return the jobs of a list, in its order; columns that it has beside ours are left out.
+    """Return the jobs of a list, in its order. Other columns are ignored.
 
     Raises:
-        TableError: on anything that is no such list; the message names line, column, value.
-        SynergyError: on a list without a job.
+        TableError: the text is not such a list; the message names line, column and value.
+        SynergyError: the list has no job.
     """
-    jobs = tuple(_job(row, models) for row in rows("jobs", text, COLUMNS))
+    jobs = tuple(_parse_job(row, models) for row in rows("jobs", text, COLUMNS))
     if not jobs:
         raise SynergyError("jobs: the list is empty")
     return jobs
 
 
-def _job(row: Row, models: Mapping[str, Model]) -> TrainingJob:
+def _parse_job(row: Row, models: Mapping[str, Model]) -> TrainingJob:
     name = row.text("model")
     if name not in models:
         near = get_close_matches(name, models, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise row.refusal("model", f"{name!r:.80} is not one of {', '.join(models)}{hint}")
     return TrainingJob(
-        id=row.whole("job", 0, _MOST_ID),
+        id=row.whole("job", 0, _MAX_ID),
         model=models[name],
-        gpus=row.whole("gpus", 1, _MOST_GPUS),
-        arrival_s=row.number("arrival_s", 0),
-        iterations=row.whole("iterations", 1, _MOST_ITERATIONS),
+        gpus=row.whole("gpus", 1, _MAX_GPUS),
+        arrival_seconds=row.number("arrival_s", 0),
+        iterations=row.whole("iterations", 1, _MAX_ITERATIONS),
     )

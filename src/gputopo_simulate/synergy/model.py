@@ -1,37 +1,33 @@
-"""What is simulated of Synergy, and what comes of it."""
+"""Types of Synergy's simulators: the cluster, the jobs and their completion times."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from gputopo.errors import InvalidInputError
 from gputopo.sensitivity.models import Model
 
-ROUND_S: Final = 300.0
+ROUND_SECONDS: Final = 300.0
 """How long a decision holds (Synergy, section 3)."""
 
 SECONDS_PER_HOUR: Final = 3600
 
-_STATIC_BEFORE_S: Final = 1.0
-"""A list whose jobs all come before is looked at when they are there, as in the paper."""
+_STATIC_BEFORE_SECONDS: Final = 1.0
+"""If all jobs arrive before this time the first round begins then, as in the paper."""
 
 
 class SynergyError(InvalidInputError):
     """Jobs or servers that cannot be simulated; the message names the job, field and value."""
 
 
-Progress: TypeAlias = Callable[[int, int], None]
-"""Told how many jobs have ended, and of how many."""
-
-
 @dataclass(frozen=True, slots=True)
-class Cluster:
-    """Servers all alike.
+class SimulatedCluster:
+    """Servers of equal size.
 
     Attributes:
         memory_gb: of one server, in 10^9 bytes.
-        storage_mb_per_s: how fast one server reads what it has not in memory.
+        storage_mb_per_s: read bandwidth of one server for data that is not in memory.
     """
 
     servers: int
@@ -56,56 +52,59 @@ class TrainingJob:
     """One job of a list.
 
     Attributes:
-        iterations: steps until it is done, all its GPUs together.
+        iterations: number of training steps; all GPUs of the job do each step together.
     """
 
     id: int
     model: Model
     gpus: int
-    arrival_s: float
+    arrival_seconds: float
     iterations: int
 
 
 @dataclass(frozen=True, slots=True)
-class FinishedJob:
-    """A job, and when it was done."""
+class FinishedTrainingJob:
+    """A job and the time when it finished."""
 
     id: int
-    arrival_s: float
-    finish_s: float
+    arrival_seconds: float
+    finish_seconds: float
 
     @property
-    def jct_s(self) -> float:
-        """Job completion time: from arrival to end, waiting and all."""
-        return self.finish_s - self.arrival_s
+    def jct_seconds(self) -> float:
+        """Job completion time: from arrival to finish, with all waiting."""
+        return self.finish_seconds - self.arrival_seconds
 
 
-def require_fitting(jobs: Sequence[TrainingJob], cluster: Cluster) -> None:
-    """Do nothing for jobs that the cluster could run one by one.
+def check_jobs(jobs: Sequence[TrainingJob], cluster: SimulatedCluster) -> None:
+    """Check that the cluster can run the jobs, at least one after another.
 
     Raises:
-        SynergyError: on no job at all, an id that two have, or more GPUs than there are.
+        SynergyError: no job, two jobs with one ID, or more GPUs than the cluster has.
     """
     if not jobs:
         raise SynergyError("jobs: the list is empty")
     seen: set[int] = set()
     for job in jobs:
         if job.id in seen:
-            raise SynergyError(f"job {job.id}: id: another job has it")
+            raise SynergyError(f"job {job.id}: id: used by another job; IDs must be unique")
         seen.add(job.id)
         if job.gpus > cluster.servers * cluster.gpus:
             raise SynergyError(
-                f"job {job.id}: gpus: {job.gpus} of {cluster.servers * cluster.gpus} there are"
+                f"job {job.id}: gpus: {job.gpus}; the cluster has {cluster.servers * cluster.gpus}"
             )
 
 
-def first_round_s(arrivals_s: Sequence[float]) -> float:
-    """Return when the first round begins; the others follow each other from there."""
-    if max(arrivals_s) < _STATIC_BEFORE_S:
-        return _STATIC_BEFORE_S
-    return next_round_s(0.0, min(arrivals_s))
+def first_round_seconds(arrivals_seconds: Sequence[float]) -> float:
+    """Return when the first round begins; each later round follows the one before."""
+    if max(arrivals_seconds) < _STATIC_BEFORE_SECONDS:
+        return _STATIC_BEFORE_SECONDS
+    return next_round_seconds(0.0, min(arrivals_seconds))
 
 
-def next_round_s(now_s: float, arrival_s: float, round_s: float = ROUND_S) -> float:
-    """Return the first round, counted from one that begins now, that knows of an arrival."""
-    return now_s + math.ceil((arrival_s - now_s) / round_s) * round_s
+def next_round_seconds(
+    now_seconds: float, arrival_seconds: float, round_seconds: float = ROUND_SECONDS
+) -> float:
+    """Return when the first round at or after an arrival begins, if one begins now."""
+    rounds = math.ceil((arrival_seconds - now_seconds) / round_seconds)
+    return now_seconds + rounds * round_seconds

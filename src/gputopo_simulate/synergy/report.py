@@ -1,23 +1,23 @@
-"""What a run comes to, in hours: job completion times, and the document of ``gputopo synergy``."""
+"""Figures of a run in hours: job completion times, and their JSON for ``gputopo synergy``."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from typing import NamedTuple, TypeAlias
 
-from gputopo_simulate.synergy.model import SECONDS_PER_HOUR, FinishedJob
+from gputopo_simulate.percentiles import interpolated
+from gputopo_simulate.synergy.model import SECONDS_PER_HOUR, FinishedTrainingJob
 
-Percentile: TypeAlias = Callable[[Sequence[float], float], float]
-"""Which value stands for a share 0..1 of ascending ones."""
+PercentileFunction: TypeAlias = Callable[[Sequence[float], float], float]
+"""See :mod:`gputopo_simulate.percentiles`."""
 
 
-class Times(NamedTuple):
-    """The hours of one job.
+class JobHours(NamedTuple):
+    """Times of one finished job, in hours.
 
     Attributes:
-        jct: from arrival to end, waiting and all.
+        jct: job completion time, from arrival to finish.
     """
 
     id: int
@@ -27,12 +27,12 @@ class Times(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """Hours, over the jobs that are looked at.
+class RunFigures:
+    """Figures of the monitored jobs of a run, in hours.
 
     Attributes:
-        makespan: from time 0 to the end of the last of them.
-        mean_jct: of the times from arrival to end, waiting and all.
+        makespan: from time 0 to the last finish.
+        mean_jct: mean job completion time.
     """
 
     makespan: float
@@ -41,39 +41,29 @@ class Figures:
     p99_jct: float
 
 
-def times(job: FinishedJob) -> Times:
-    """Return when a job came and ended, and how long that took."""
-    arrival, finish = job.arrival_s / SECONDS_PER_HOUR, job.finish_s / SECONDS_PER_HOUR
-    return Times(job.id, arrival, finish, job.jct_s / SECONDS_PER_HOUR)
+def job_hours(job: FinishedTrainingJob) -> JobHours:
+    """Return the times of a job in hours."""
+    arrival = job.arrival_seconds / SECONDS_PER_HOUR
+    finish = job.finish_seconds / SECONDS_PER_HOUR
+    return JobHours(job.id, arrival, finish, job.jct_seconds / SECONDS_PER_HOUR)
 
 
-def logged_times(job: FinishedJob) -> Times:
-    """Return the same as the log of the authors' program has it: hours with two decimals."""
-    _, arrival, finish, _ = (round(hours, 2) for hours in times(job))
-    return Times(job.id, arrival, finish, round(finish - arrival, 2))
+def logged_hours(job: FinishedTrainingJob) -> JobHours:
+    """Return the times as the authors' program logs them: in hours with two decimals."""
+    _, arrival, finish, _ = (round(hours, 2) for hours in job_hours(job))
+    return JobHours(job.id, arrival, finish, round(finish - arrival, 2))
 
 
-def between(ordered: Sequence[float], share: float) -> float:
-    """Return a percentile of ascending values, between two of them in proportion."""
-    place = share * (len(ordered) - 1)
-    below = math.floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+def run_figures(
+    jobs: Sequence[JobHours], percentile: PercentileFunction = interpolated
+) -> RunFigures:
+    """Return the figures of at least one job.
 
-
-def nearest(ordered: Sequence[float], share: float) -> float:
-    """Return a percentile of ascending values, the nearest one there is."""
-    return ordered[round(share * (len(ordered) - 1))]
-
-
-def figures(jobs: Sequence[Times], percentile: Percentile = between) -> Figures:
-    """Return the figures of one job at least.
-
-    Times are added one after another, as they were for the authors' figures: a mean of
-    3.6755 is 3.676 there by the last bit of such a sum.
+    Times are added one after another, like in the authors' program: their mean of 3.6755 is
+    printed as 3.676, which depends on the last bit of this sum.
     """
     ordered = sorted(job.jct for job in jobs)
-    return Figures(
+    return RunFigures(
         makespan=max(job.finish for job in jobs),
         mean_jct=reduce(add, ordered) / len(ordered),
         median_jct=percentile(ordered, 0.5),
@@ -81,18 +71,18 @@ def figures(jobs: Sequence[Times], percentile: Percentile = between) -> Figures:
     )
 
 
-def keyed(found: Figures) -> dict[str, float]:
-    """Return figures by the names that they have in documents."""
+def figures_document(figures: RunFigures) -> dict[str, float]:
+    """Return the JSON of the figures."""
     return {
-        "makespanHours": found.makespan,
-        "meanJctHours": found.mean_jct,
-        "medianJctHours": found.median_jct,
-        "p99JctHours": found.p99_jct,
+        "makespanHours": figures.makespan,
+        "meanJctHours": figures.mean_jct,
+        "medianJctHours": figures.median_jct,
+        "p99JctHours": figures.p99_jct,
     }
 
 
-def job_document(job: Times) -> dict[str, object]:
-    """Return one job of a run."""
+def job_document(job: JobHours) -> dict[str, object]:
+    """Return the JSON of one job."""
     return {
         "id": job.id,
         "arrivalHours": job.arrival,

@@ -1,9 +1,9 @@
-"""The simulator: who runs, with what, until when, as the paper's text has it.
+"""Simulate a queue of training jobs as the text of the Synergy paper describes it.
 
-A decision is made anew for all jobs that are there, running or not, by the same functions
-that decide for a live cluster. It holds for a round; or, event-driven, until a job comes or
-ends. Jobs go at the throughput that their sensitivity matrix has for what they are given, and
-to be given something else costs nothing.
+Each decision covers all jobs that have arrived and not finished, running or not. It is made by
+the mechanisms of :mod:`gputopo_simulate.synergy.mechanisms` and holds for a round, or, in the
+event-driven mode, until a job arrives or finishes. A job's speed is the throughput of its
+sensitivity matrix. To change the assignment of a running job costs no time.
 """
 
 import math
@@ -19,78 +19,78 @@ from gputopo.sizing.model import (
 )
 from gputopo.sizing.orders import JobProgress, OrderKey, sort_jobs
 from gputopo.sizing.requests import runnable
+from gputopo_simulate.progress import ProgressCallback
 from gputopo_simulate.synergy.model import (
-    ROUND_S,
-    Cluster,
-    FinishedJob,
-    Progress,
+    ROUND_SECONDS,
+    FinishedTrainingJob,
+    SimulatedCluster,
     SynergyError,
     TrainingJob,
-    first_round_s,
-    next_round_s,
-    require_fitting,
+    check_jobs,
+    first_round_seconds,
+    next_round_seconds,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """How jobs are queued and servers are given away.
+class SynergySettings:
+    """Queue order, mechanism and rounds of a run.
 
     Attributes:
-        in_turn: whether the allocation runs just those whose turn it is by GPUs and order;
-            then it is not asked about the others.
-        round_s: how long a decision holds; None: until a job comes or ends.
+        runnable_only: whether the mechanism gets only the runnable jobs. True for mechanisms
+            that run exactly these: the result is the same, and is found sooner.
+        round_seconds: how long a decision holds; None for the event-driven mode.
     """
 
     order: OrderKey
-    allocation: SizingMechanism
-    in_turn: bool
-    round_s: float | None = ROUND_S
+    mechanism: SizingMechanism
+    runnable_only: bool
+    round_seconds: float | None = ROUND_SECONDS
 
 
 @dataclass(slots=True, eq=False)
-class _Job:
-    """A job on its way.
+class _ActiveJob:
+    """A job that has not finished.
 
     Attributes:
-        share: its throughput with the proportional share.
-        left: what is still to do, in seconds at the throughput 1 of its matrix.
-        rate: its throughput now.
+        share_throughput: with the proportional share.
+        work_left: in seconds at throughput 1 of the job's matrix.
+        throughput: now.
     """
 
     source: TrainingJob
     request: SizingRequest
-    standing: JobProgress
-    share: float
-    left: float
-    rate: float = 0.0
-    ends_s: float = math.inf
+    progress: JobProgress
+    share_throughput: float
+    work_left: float
+    throughput: float = 0.0
+    end_seconds: float = math.inf
 
 
 def run(
-    cluster: Cluster,
+    cluster: SimulatedCluster,
     jobs: Sequence[TrainingJob],
-    settings: Settings,
-    progress: Progress | None = None,
-) -> tuple[FinishedJob, ...]:
-    """Return what becomes of ``jobs``, each by the time of its end.
+    settings: SynergySettings,
+    progress: ProgressCallback | None = None,
+) -> tuple[FinishedTrainingJob, ...]:
+    """Return all jobs in the order in which they finish.
 
-    In rounds a job that ends keeps what it has to the end of the round. The first round
-    begins when a list is there whose jobs all come at once, else at the first multiple of
-    the length of a round that knows of a job.
+    With rounds, a job that finishes keeps its servers until the round ends. The first round
+    begins after all arrivals if all are within the first second, otherwise at the first
+    multiple of the round's length after an arrival.
 
     Args:
         cluster: all servers.
         jobs: in any order.
-        settings: queue order, allocation and rounds.
-        progress: told as jobs end.
+        settings: queue order, mechanism and rounds.
+        progress: called when jobs have finished.
 
     Raises:
-        SynergyError: on jobs that would never end or are none.
+        SynergyError: no jobs, or jobs that would never finish.
     """
-    require_fitting(jobs, cluster)
+    check_jobs(jobs, cluster)
     simulation = _Simulation(cluster, jobs, settings)
-    finished: list[FinishedJob] = []
+    finished: list[FinishedTrainingJob] = []
     while not simulation.is_over:
         finished += simulation.step()
         if progress is not None:
@@ -99,132 +99,152 @@ def run(
 
 
 class _Simulation:
-    def __init__(self, cluster: Cluster, jobs: Sequence[TrainingJob], settings: Settings) -> None:
+    def __init__(
+        self, cluster: SimulatedCluster, jobs: Sequence[TrainingJob], settings: SynergySettings
+    ) -> None:
         self._settings = settings
         self._servers = servers_of(cluster)
-        self._coming = _asking(jobs, cluster)
-        self._places = {job.request.job: place for place, job in enumerate(self._coming)}
+        self._by_arrival = _active_jobs(jobs, cluster)
+        self._arrival_index = {job.request.job: at for at, job in enumerate(self._by_arrival)}
         self._arrived = 0
-        self._here: dict[str, _Job] = {}
-        self._running: list[_Job] = []
+        self._active: dict[str, _ActiveJob] = {}
+        self._running: list[_ActiveJob] = []
         self._decided: Sequence[SizingRequest] = ()
-        arrivals_s = [job.source.arrival_s for job in self._coming]
-        self._now_s = arrivals_s[0] if settings.round_s is None else first_round_s(arrivals_s)
+        arrivals = [job.source.arrival_seconds for job in self._by_arrival]
+        event_driven = settings.round_seconds is None
+        self._now_seconds = arrivals[0] if event_driven else first_round_seconds(arrivals)
 
     @property
     def is_over(self) -> bool:
-        return not self._here and self._arrived == len(self._coming)
+        return not self._active and self._arrived == len(self._by_arrival)
 
-    def step(self) -> list[FinishedJob]:
-        """Decide, let that hold as long as it does, and return who ended."""
+    def step(self) -> list[FinishedTrainingJob]:
+        """Decide, advance to the next decision, and return the jobs that finished until then."""
         self._admit()
         self._decide()
-        until_s = self._until_s()
-        ended = [job for job in self._running if job.ends_s <= until_s]
+        until = self._next_decision_seconds()
+        ended = [job for job in self._running if job.end_seconds <= until]
         for job in ended:
-            del self._here[job.request.job]
+            del self._active[job.request.job]
         if ended:
-            self._running = [job for job in self._running if job.ends_s > until_s]
+            self._running = [job for job in self._running if job.end_seconds > until]
         for job in self._running:
-            job.left = (job.ends_s - until_s) * job.rate
-            name, arrival_s, attained_s, _, alone_s = job.standing
-            attained_s += (until_s - self._now_s) * job.source.gpus
-            job.standing = JobProgress(name, arrival_s, attained_s, job.left / job.share, alone_s)
-        self._now_s = until_s
-        ended.sort(key=lambda job: job.ends_s)
-        return [FinishedJob(job.source.id, job.source.arrival_s, job.ends_s) for job in ended]
+            self._advance(job, until)
+        self._now_seconds = until
+        ended.sort(key=lambda job: job.end_seconds)
+        return [
+            FinishedTrainingJob(job.source.id, job.source.arrival_seconds, job.end_seconds)
+            for job in ended
+        ]
+
+    def _advance(self, job: _ActiveJob, until: float) -> None:
+        """Update the work left and the progress of a running job."""
+        job.work_left = (job.end_seconds - until) * job.throughput
+        name, arrival, attained, _, alone = job.progress
+        attained += (until - self._now_seconds) * job.source.gpus
+        remaining = job.work_left / job.share_throughput
+        job.progress = JobProgress(name, arrival, attained, remaining, alone)
 
     def _admit(self) -> None:
-        while (job := self._next()) is not None and job.source.arrival_s <= self._now_s:
-            self._here[job.request.job] = job
+        while (job := self._next_arrival()) and job.source.arrival_seconds <= self._now_seconds:
+            self._active[job.request.job] = job
             self._arrived += 1
 
-    def _next(self) -> _Job | None:
-        return self._coming[self._arrived] if self._arrived < len(self._coming) else None
+    def _next_arrival(self) -> _ActiveJob | None:
+        at = self._arrived
+        return self._by_arrival[at] if at < len(self._by_arrival) else None
 
     def _decide(self) -> None:
-        """Give the servers away anew; a decision on the same requests would be the same."""
-        standings = (job.standing for job in self._here.values())
-        queue = sort_jobs(self._settings.order, standings, self._now_s)
-        requests = self._asks([self._here[standing.job].request for standing in queue])
+        """Assign servers to jobs, unless the requests are the same as before."""
+        active = (job.progress for job in self._active.values())
+        queue = sort_jobs(self._settings.order, active, self._now_seconds)
+        requests = self._requests([self._active[each.job].request for each in queue])
         if requests != self._decided:
             self._decided = requests
-            result = self._settings.allocation(self._servers, requests)
-            self._running = [self._here[assignment.job] for assignment in result.assignments]
+            result = self._settings.mechanism(self._servers, requests)
+            self._running = [self._active[each.job] for each in result.assignments]
             for job, assignment in zip(self._running, result.assignments, strict=True):
-                job.rate = assignment.throughput
+                job.throughput = assignment.throughput
         for job in self._running:
-            job.ends_s = self._now_s + job.left / job.rate
+            job.end_seconds = self._now_seconds + job.work_left / job.throughput
 
-    def _asks(self, queue: Sequence[SizingRequest]) -> Sequence[SizingRequest]:
-        """Return who is to be decided about.
+    def _requests(self, queue: Sequence[SizingRequest]) -> Sequence[SizingRequest]:
+        """Return the requests for the mechanism.
 
-        Those whose turn it is stand in the order of their arrival then, whatever made it
-        their turn: the same jobs are so given the same.
+        Runnable jobs are sorted by arrival: the same set of jobs then always gets the same
+        assignments, whatever the queue order.
         """
-        if not self._settings.in_turn:
+        if not self._settings.runnable_only:
             return queue
-        return sorted(runnable(self._servers, queue), key=lambda request: self._places[request.job])
+        return sorted(
+            runnable(self._servers, queue), key=lambda each: self._arrival_index[each.job]
+        )
 
-    def _until_s(self) -> float:
+    def _next_decision_seconds(self) -> float:
         """Return when the next decision is due.
 
         Raises:
-            SynergyError: there are jobs, and nothing ever happens.
+            SynergyError: jobs wait, and nothing will change that.
         """
-        coming = self._next()
+        coming = self._next_arrival()
         if coming is None and not self._running:
-            job = next(iter(self._here.values()))
-            raise SynergyError(f"job {job.source.id}: gpus: it is never given any")
-        arrival_s = math.inf if coming is None else coming.source.arrival_s
-        if self._settings.round_s is None:
-            return min([arrival_s, *(job.ends_s for job in self._running)])
-        if self._here:
-            return self._now_s + self._settings.round_s
-        return next_round_s(self._now_s, arrival_s, self._settings.round_s)
+            job = next(iter(self._active.values()))
+            raise SynergyError(
+                f"job {job.source.id}: gpus: {job.source.gpus}; the mechanism never assigns them"
+            )
+        arrival = math.inf if coming is None else coming.source.arrival_seconds
+        round_seconds = self._settings.round_seconds
+        if round_seconds is None:
+            return min([arrival, *(job.end_seconds for job in self._running)])
+        if self._active:
+            return self._now_seconds + round_seconds
+        return next_round_seconds(self._now_seconds, arrival, round_seconds)
 
 
-def servers_of(cluster: Cluster) -> tuple[ServerCapacity, ...]:
-    """Return the servers of a cluster as allocations take them."""
+def servers_of(cluster: SimulatedCluster) -> tuple[ServerCapacity, ...]:
+    """Return the servers of a cluster for sizing."""
     size = cluster.gpus, cluster.cpus, cluster.memory_gb, cluster.storage_mb_per_s
     return tuple(ServerCapacity(f"s{number}", *size) for number in range(cluster.servers))
 
 
-def sensitivity(job: TrainingJob, cluster: Cluster) -> SensitivityMatrix:
-    """Return what was measured with so many GPUs, if that knows of so small a share; else scaled.
+def sensitivity(job: TrainingJob, cluster: SimulatedCluster) -> SensitivityMatrix:
+    """Return the matrix measured with the job's GPUs, else the one of a GPU, scaled.
+
+    The measured matrix counts only if it covers the proportional share of this cluster.
 
     Raises:
-        SynergyError: neither knows the job to run with its proportional share.
+        SynergyError: neither matrix covers the proportional share.
     """
     gpus, cpus, memory_gb = job.gpus, cluster.cpus_per_gpu, cluster.memory_gb_per_gpu
     for matrix in (job.model.matrix(gpus), job.model.matrices[1].scaled_to(gpus)):
         if matrix.at(cpus * gpus, memory_gb * gpus) > 0:
             return matrix
     raise SynergyError(
-        f"job {job.id}: model: {job.model.name} is not known to run with its share of"
+        f"job {job.id}: model: {job.model.name} was not measured with as little as the share of"
         f" {cpus:g} CPUs and {memory_gb:g} GB per GPU"
     )
 
 
-def _asking(jobs: Sequence[TrainingJob], cluster: Cluster) -> list[_Job]:
-    """Return jobs as they come; those of one model and size have one matrix between them."""
-    known: dict[tuple[str, int], SensitivityMatrix] = {}
-    coming = sorted(jobs, key=lambda job: (job.arrival_s, job.id))
-    for job in coming:
+def _active_jobs(jobs: Sequence[TrainingJob], cluster: SimulatedCluster) -> list[_ActiveJob]:
+    """Return the jobs by arrival. Jobs of one model and size share one matrix."""
+    matrices: dict[tuple[str, int], SensitivityMatrix] = {}
+    by_arrival = sorted(jobs, key=lambda job: (job.arrival_seconds, job.id))
+    for job in by_arrival:
         kind = job.model.name, job.gpus
-        if kind not in known:
-            known[kind] = sensitivity(job, cluster)
+        if kind not in matrices:
+            matrices[kind] = sensitivity(job, cluster)
     one_server = servers_of(replace(cluster, servers=1))
-    return [_job(job, known[job.model.name, job.gpus], one_server) for job in coming]
+    return [_active_job(job, matrices[job.model.name, job.gpus], one_server) for job in by_arrival]
 
 
-def _job(job: TrainingJob, matrix: SensitivityMatrix, servers: Sequence[ServerCapacity]) -> _Job:
-    name = f"{job.id:012}"  # jobs that are equal by every order go by number
-    lacks = servers[0].storage_mb_per_s < math.inf
-    request = SizingRequest(
-        name, matrix, job.model.storage_mb_per_s_per_gpu * job.gpus if lacks else 0.0
-    )
-    left, share = job.iterations * job.model.step_s, proportional_throughput(servers, request)
-    alone_s = left / share
-    standing = JobProgress(name, job.arrival_s, 0.0, alone_s, alone_s)
-    return _Job(job, request, standing, share, left)
+def _active_job(
+    job: TrainingJob, matrix: SensitivityMatrix, servers: Sequence[ServerCapacity]
+) -> _ActiveJob:
+    name = f"{job.id:012}"  # padded, so that jobs equal in every order are sorted by number
+    is_limited = servers[0].storage_mb_per_s < math.inf
+    storage = job.model.storage_mb_per_s_per_gpu * job.gpus if is_limited else 0.0
+    request = SizingRequest(name, matrix, storage)
+    work, share = job.iterations * job.model.step_s, proportional_throughput(servers, request)
+    alone_seconds = work / share
+    progress = JobProgress(name, job.arrival_seconds, 0.0, alone_seconds, alone_seconds)
+    return _ActiveJob(job, request, progress, share, work)

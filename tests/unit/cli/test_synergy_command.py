@@ -1,4 +1,4 @@
-"""``gputopo synergy``: queues of training jobs in, completion times out, and what is refused."""
+"""``gputopo synergy``: queues of training jobs in, completion times out, and rejected input."""
 
 import json
 import sys
@@ -246,7 +246,7 @@ def test_pictures_that_cannot_be_written_are_told_of(gputopo: Command, two_jobs:
         ("--jobs {jobs} --monitor 8:9", "monitor: 8:9 has none of the jobs"),
         ("--jobs {jobs} --monitor 4:4", "monitor: 4:4 has none of the jobs"),
         ("--jobs {jobs} --models {jobs}", "models: line 1: no column profiled_gpus in"),
-        ("--jobs {jobs} --gpus 2 --servers 3", "job 7: gpus: 8 of 6 there are"),
+        ("--jobs {jobs} --gpus 2 --servers 3", "job 7: gpus: 8; the cluster has 6"),
         ("--jobs {jobs} --cpus 40 --as-released", "job 7: model: gnmt has no profile for 5 CPUs"),
         (
             "--jobs {jobs} --as-released --allocation opt",

@@ -1,6 +1,5 @@
-"""What the authors' released simulator does (msr-fiddle/synergy, 1bb2bed), for its figures only.
+"""The authors' released simulator (msr-fiddle/synergy, 1bb2bed), to reproduce its figures.
 
-Nothing here schedules anything: it keeps that program's two speeds, its first fit and its
-walk past jobs that do not fit, which :mod:`gputopo.sizing` has not (``docs/synergy.md``
-lists what differs from the paper's text).
+It has two speeds per job, its own first fit, and passes over jobs that do not fit;
+:mod:`gputopo.sizing` does not (``docs/synergy.md`` lists the differences from the paper's text).
 """

@@ -1,43 +1,45 @@
-"""Where the program puts a job, and whom it cuts to make room (its ``cluster.py``)."""
+"""How the program places a job, and which other jobs it reduces (its ``cluster.py``)."""
 
 from collections.abc import Iterator
 
 from gputopo_simulate.synergy.model import SynergyError
-from gputopo_simulate.synergy.released.state import Job, PerGpu, Servers
+from gputopo_simulate.synergy.released.state import ReleasedJob, ReleasedServers, ResourcesPerGpu
 
 
-def place_share(servers: Servers, job: Job) -> bool:
-    """Give a job its proportional share; whether there was room."""
+def place_share(servers: ReleasedServers, job: ReleasedJob) -> bool:
+    """Place a job with its proportional share; return whether it fits."""
     return _place(servers, job, servers.share, speed=1.0)
 
 
-def place_greedily(servers: Servers, job: Job) -> bool:
-    """Give a job its demand; whether there was room."""
+def place_greedily(servers: ReleasedServers, job: ReleasedJob) -> bool:
+    """Place a job with its demand; return whether it fits."""
     return _place(servers, job, job.demand, job.speed)
 
 
-def place_tuned(servers: Servers, job: Job) -> bool:
-    """Give a job its demand, else its share, else its share at the cost of others.
+def place_tuned(servers: ReleasedServers, job: ReleasedJob) -> bool:
+    """Place a job with its demand, else with its share, else reduce other jobs first.
 
     Raises:
-        SynergyError: it still does not fit, which ends the program: the share of a job that
-            is cut may be more than it had of something.
+        SynergyError: the job still does not fit, where the program ends: the share of a
+            reduced job may have more of a resource than it had before.
     """
     if _place(servers, job, job.demand, job.speed):
         return True
-    per_gpu = _cut(servers, job)
+    per_gpu = _reduced(servers, job)
     if _place(servers, job, per_gpu, job.speed):
         return True
-    for number, gpus in _with_room(servers, job.source.gpus):
-        for victim in _victims(servers, number, gpus, per_gpu):
-            _cut_placed(servers, victim)
+    for number, gpus in _target_servers(servers, job.source.gpus):
+        for other in _jobs_to_reduce(servers, number, gpus, per_gpu):
+            _reduce_placed(servers, other)
     if _place(servers, job, per_gpu, job.speed):
         return True
-    raise _given_up(job)
+    raise _does_not_fit(job)
 
 
-def _place(servers: Servers, job: Job, per_gpu: PerGpu, speed: float) -> bool:
-    """Take GPUs one by one, each with its part of the demand, from the first server on."""
+def _place(
+    servers: ReleasedServers, job: ReleasedJob, per_gpu: ResourcesPerGpu, speed: float
+) -> bool:
+    """Take GPUs from the first server on, as many on each as fit with their resources."""
     missing = job.source.gpus
     parts: dict[int, int] = {}
     for number, gpus in enumerate(servers.gpus):
@@ -48,24 +50,25 @@ def _place(servers: Servers, job: Job, per_gpu: PerGpu, speed: float) -> bool:
                 break
     else:
         return False
-    servers.hold(job, parts, per_gpu)
+    servers.assign(job, parts, per_gpu)
     servers.running.append(job)
     for number in parts:
         servers.placed[number].append(job)
-    job.run(speed)
+    job.run_round(speed)
     return True
 
 
-def _fitting(servers: Servers, number: int, per_gpu: PerGpu, most: int) -> int:
-    """Return with how many GPUs, ``most`` at most, what goes with them fits on a server."""
+def _fitting(servers: ReleasedServers, number: int, per_gpu: ResourcesPerGpu, max_gpus: int) -> int:
+    """Return how many GPUs, at most ``max_gpus``, fit on a server with their resources."""
     cpus, memory_gb = servers.cpus[number], servers.memory_gb[number]
-    while most and (most * per_gpu.cpus > cpus or most * per_gpu.memory_gb > memory_gb):
-        most -= 1
-    return most
+    gpus = max_gpus
+    while gpus and (gpus * per_gpu.cpus > cpus or gpus * per_gpu.memory_gb > memory_gb):
+        gpus -= 1
+    return gpus
 
 
-def _cut(servers: Servers, job: Job) -> PerGpu:
-    """Return the share of a job that would have more of anything, with its speed set to that."""
+def _reduced(servers: ReleasedServers, job: ReleasedJob) -> ResourcesPerGpu:
+    """Return the share and set the speed to 1, if the demand exceeds the share; else the demand."""
     share = servers.share
     if job.demand.cpus <= share.cpus and job.demand.memory_gb <= share.memory_gb:
         return job.demand
@@ -73,11 +76,11 @@ def _cut(servers: Servers, job: Job) -> PerGpu:
     return share
 
 
-def _with_room(servers: Servers, gpus: int) -> Iterator[tuple[int, int]]:
-    """Yield servers and how many of the GPUs each would have.
+def _target_servers(servers: ReleasedServers, gpus: int) -> Iterator[tuple[int, int]]:
+    """Yield servers and the GPUs that each would give to a job.
 
-    Several GPUs all on the first server that has so many, else, as a single one, on those with
-    the fewest free.
+    A job of several GPUs gets the first server with enough GPUs, if there is one. Otherwise,
+    and for a job of one GPU, servers with the fewest free GPUs come first.
     """
     if gpus > 1:
         for number, free in enumerate(servers.gpus):
@@ -90,42 +93,44 @@ def _with_room(servers: Servers, gpus: int) -> Iterator[tuple[int, int]]:
         gpus -= free
 
 
-def _victims(servers: Servers, number: int, gpus: int, per_gpu: PerGpu) -> list[Job]:
-    """Return who is to be cut on a server so that GPUs fit with what goes with them.
+def _jobs_to_reduce(
+    servers: ReleasedServers, number: int, gpus: int, per_gpu: ResourcesPerGpu
+) -> list[ReleasedJob]:
+    """Return the jobs to reduce on a server so that GPUs fit with their resources.
 
-    Those on the fewest servers first, then with the most CPUs per GPU, then memory. Whoever
-    comes before the last that is needed is cut too, even one with nothing above its share.
+    Jobs on the fewest servers come first, then jobs with the most CPUs per GPU, then memory.
+    A job on the way to the last needed one is reduced too, even if that frees nothing.
     """
     cpus = gpus * per_gpu.cpus - servers.cpus[number]
     memory_gb = gpus * per_gpu.memory_gb - servers.memory_gb[number]
     servers.placed[number].sort(key=_by_excess)
-    victims: list[Job] = []
+    chosen: list[ReleasedJob] = []
     for job in servers.placed[number]:
         if cpus <= 0 and memory_gb <= 0:
             break
         held = job.parts[number]
-        cpus -= max(0.0, held * (job.per_gpu.cpus - servers.share.cpus))
-        memory_gb -= max(0.0, held * (job.per_gpu.memory_gb - servers.share.memory_gb))
-        victims.append(job)
-    return victims
+        cpus -= max(0.0, held * (job.held.cpus - servers.share.cpus))
+        memory_gb -= max(0.0, held * (job.held.memory_gb - servers.share.memory_gb))
+        chosen.append(job)
+    return chosen
 
 
-def _by_excess(job: Job) -> tuple[int, float, float]:
-    return len(job.parts), -job.per_gpu.cpus, -job.per_gpu.memory_gb
+def _by_excess(job: ReleasedJob) -> tuple[int, float, float]:
+    return len(job.parts), -job.held.cpus, -job.held.memory_gb
 
 
-def _cut_placed(servers: Servers, job: Job) -> None:
-    """Give a job that is placed its share there instead, and the round again at speed 1."""
+def _reduce_placed(servers: ReleasedServers, job: ReleasedJob) -> None:
+    """Reduce a placed job to its share on the same GPUs, and repeat its round at speed 1."""
     parts = servers.release(job)
-    job.take_back()
-    servers.hold(job, parts, _cut(servers, job))
+    job.undo_round()
+    servers.assign(job, parts, _reduced(servers, job))
     if any(servers.cpus[number] < 0 or servers.memory_gb[number] < 0 for number in parts):
-        raise _given_up(job)
-    job.run(speed=1.0)
+        raise _does_not_fit(job)
+    job.run_round(speed=1.0)
 
 
-def _given_up(job: Job) -> SynergyError:
+def _does_not_fit(job: ReleasedJob) -> SynergyError:
     return SynergyError(
         f"job {job.source.id}: gpus: {job.source.gpus} with their share do not fit beside the"
-        " others, where the authors' program gives up"
+        " other jobs; the authors' program ends here"
     )

@@ -1,17 +1,17 @@
-"""The program's jobs and servers while it runs."""
+"""Jobs and servers of the authors' program during a run."""
 
 import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gputopo_simulate.synergy.model import ROUND_S, Cluster, TrainingJob
+from gputopo_simulate.synergy.model import ROUND_SECONDS, SimulatedCluster, TrainingJob
 
 
-class PerGpu(NamedTuple):
-    """What goes with each GPU of a job.
+class ResourcesPerGpu(NamedTuple):
+    """CPUs and memory for each GPU of a job.
 
-    The program has storage bandwidth and network as well. In its profiles of one GPU the former
-    is memory, number for number, as it is of its servers, and the latter is 0: neither decides.
+    The program also has storage bandwidth and network. In its profiles of one GPU, and on its
+    servers, storage bandwidth equals memory as a number and network is 0, so neither matters.
     """
 
     cpus: float
@@ -19,78 +19,78 @@ class PerGpu(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class ReleasedJob:
     """A job of the program.
 
     Attributes:
-        demand: what it would have; with that it runs ``profiled`` times as fast.
-        step_s: seconds of a step with the proportional share.
-        speed: how many times as fast it goes, or went when it was last looked at.
-        per_gpu: what it holds with each GPU.
-        parts: the GPUs it holds now, by the number of the server.
-        before: steps done when the round began.
-        last_ran_s: when it last held anything, or came.
+        demand: what the job needs to be ``profiled_speed`` times as fast as with its share.
+        step_seconds: of one step with the proportional share.
+        speed: factor to the speed with the share, now or when it was last placed.
+        held: resources that the job has for each GPU.
+        parts: its GPUs on each server, by server number.
+        steps_before: steps done when the round began.
+        last_ran_seconds: end of its last round, or its arrival.
     """
 
     source: TrainingJob
-    demand: PerGpu
-    profiled: float
-    step_s: float
+    demand: ResourcesPerGpu
+    profiled_speed: float
+    step_seconds: float
     speed: float
-    per_gpu: PerGpu
-    last_ran_s: float
+    held: ResourcesPerGpu
+    last_ran_seconds: float
     parts: dict[int, int] = field(default_factory=dict)
-    done: int = 0
-    before: int = 0
-    attained_s: float = 0.0
+    steps: int = 0
+    steps_before: int = 0
+    attained_seconds: float = 0.0
     starved: bool = False
 
     @property
     def is_done(self) -> bool:
-        """Whether it has made all its steps."""
-        return self.done >= self.source.iterations
+        """Whether all steps are done."""
+        return self.steps >= self.source.iterations
 
-    def remaining_s(self, *, by_share: bool) -> float:
-        """Return how long it still runs, at its share's speed or at the one it last had."""
-        seconds = self.step_s * (self.source.iterations - self.done)
+    def remaining_seconds(self, *, by_share: bool) -> float:
+        """Return the run time left, at the speed with the share or at the last speed."""
+        seconds = self.step_seconds * (self.source.iterations - self.steps)
         return seconds if by_share else seconds / self.speed
 
-    def run(self, speed: float) -> None:
-        """Let it do in advance what it does in a round: whole steps, the rest is lost."""
-        self.before = self.done
-        self.attained_s += ROUND_S
-        steps = math.floor(ROUND_S / (self.step_s / speed))
-        self.done = min(self.done + steps, self.source.iterations)
+    def run_round(self, speed: float) -> None:
+        """Add the whole steps of a round at once; the rest of the round's time is lost."""
+        self.steps_before = self.steps
+        self.attained_seconds += ROUND_SECONDS
+        steps = math.floor(ROUND_SECONDS / (self.step_seconds / speed))
+        self.steps = min(self.steps + steps, self.source.iterations)
 
-    def take_back(self) -> None:
-        """Undo :meth:`run`."""
-        self.attained_s -= ROUND_S
-        self.done = self.before
+    def undo_round(self) -> None:
+        """Undo :meth:`run_round`."""
+        self.attained_seconds -= ROUND_SECONDS
+        self.steps = self.steps_before
 
 
 @dataclass(slots=True)
-class Servers:
-    """What is free, and who was put where in this round.
+class ReleasedServers:
+    """Free resources of the servers, and the jobs placed in this round.
 
     Attributes:
-        gpus: free ones by the number of the server; so ``cpus`` and ``memory_gb``.
-        placed: jobs by the number of the server, in the order in which they came.
-        running: all of them.
+        gpus: free ones by server number, like ``cpus`` and ``memory_gb``.
+        placed: jobs by server number, in the order of placement.
+        running: all placed jobs.
     """
 
-    share: PerGpu
+    share: ResourcesPerGpu
     gpus: list[int]
     cpus: list[float]
     memory_gb: list[float]
-    placed: list[list[Job]]
-    running: list[Job]
+    placed: list[list[ReleasedJob]]
+    running: list[ReleasedJob]
 
     @classmethod
-    def idle(cls, cluster: Cluster) -> "Servers":
-        """Return them with nothing on them."""
+    def idle(cls, cluster: SimulatedCluster) -> "ReleasedServers":
+        """Return the servers without jobs."""
         count = cluster.servers
         return cls(
-            share=PerGpu(cluster.cpus_per_gpu, cluster.memory_gb_per_gpu),
+            share=ResourcesPerGpu(cluster.cpus_per_gpu, cluster.memory_gb_per_gpu),
             gpus=[cluster.gpus] * count,
             cpus=[cluster.cpus] * count,
             memory_gb=[cluster.memory_gb] * count,
@@ -98,20 +98,20 @@ class Servers:
             running=[],
         )
 
-    def hold(self, job: Job, parts: dict[int, int], per_gpu: PerGpu) -> None:
-        """Give a job GPUs and what goes with each."""
-        job.parts, job.per_gpu = parts, per_gpu
+    def assign(self, job: ReleasedJob, parts: dict[int, int], held: ResourcesPerGpu) -> None:
+        """Give a job GPUs, and resources for each of them."""
+        job.parts, job.held = parts, held
         for number, gpus in parts.items():
-            self._take(number, gpus, per_gpu)
+            self._take(number, gpus, held)
 
-    def release(self, job: Job) -> dict[int, int]:
-        """Take from a job what it has, and return which GPUs that were."""
+    def release(self, job: ReleasedJob) -> dict[int, int]:
+        """Free all that a job has; return the GPUs by server number."""
         parts, job.parts = job.parts, {}
         for number, gpus in parts.items():
-            self._take(number, -gpus, job.per_gpu)
+            self._take(number, -gpus, job.held)
         return parts
 
-    def _take(self, number: int, gpus: int, per_gpu: PerGpu) -> None:
+    def _take(self, number: int, gpus: int, per_gpu: ResourcesPerGpu) -> None:
         self.gpus[number] -= gpus
         self.cpus[number] -= gpus * per_gpu.cpus
         self.memory_gb[number] -= gpus * per_gpu.memory_gb

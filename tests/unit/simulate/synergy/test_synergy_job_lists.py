@@ -1,4 +1,4 @@
-"""Job lists of Synergy: what they are, and what is refused."""
+"""Job lists of Synergy, and lists that are rejected."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from support.synergy import models, trace
 HEADER = "job,model,gpus,arrival_s,iterations\n"
 
 
-def test_columns_may_stand_in_any_order_and_have_others_beside_them() -> None:
+def test_columns_may_have_any_order_and_other_columns_are_ignored() -> None:
     text = "trace,iterations,job,arrival_s,model,gpus\nx,9,7,1.5,lstm,2\n"
     assert parse_jobs(text, models()) == (TrainingJob(7, models()["lstm"], 2, 1.5, 9),)
 
@@ -20,7 +20,7 @@ def test_traces_of_the_authors_have_a_hundred_jobs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("job,model,gpus,arrival_s\n0,lstm,1,0\n", "jobs: line 1: no column iterations in"),
         (f"{HEADER}0,lstn,1,0,9\n", "jobs: line 2, model: 'lstn' is not one of alexnet,"),
@@ -38,12 +38,12 @@ def test_traces_of_the_authors_have_a_hundred_jobs() -> None:
         (f"{HEADER}0,lstm,1,0,\n", "jobs: line 2, iterations: is missing"),
     ],
 )
-def test_lists_are_refused_by_line_column_and_value(text: str, says: str) -> None:
-    with pytest.raises(TableError) as refused:
+def test_rejected_list_is_reported_with_line_column_and_value(text: str, message: str) -> None:
+    with pytest.raises(TableError) as rejected:
         parse_jobs(text, models())
-    assert says in str(refused.value)
+    assert message in str(rejected.value)
 
 
-def test_an_empty_list_is_refused() -> None:
+def test_empty_list_is_rejected() -> None:
     with pytest.raises(SynergyError, match="jobs: the list is empty"):
         parse_jobs(HEADER, models())
