@@ -2,7 +2,7 @@
 
 import uuid
 
-from gputopo.api.names import CALLED_OFF_ANNOTATION
+from gputopo.api.names import INVALIDATED_ANNOTATION
 from gputopo_extender.state.decision import Decision
 from gputopo_kube.client import AsyncApi, Document
 from gputopo_kube.errors import NotFoundError
@@ -35,7 +35,7 @@ class PodApi:
         Raises:
             ApiError: if a Binding may still be carried out.
         """
-        mark = {"metadata": {"annotations": {CALLED_OFF_ANNOTATION: str(uuid.uuid4())}}}
+        mark = {"metadata": {"annotations": {INVALIDATED_ANNOTATION: str(uuid.uuid4())}}}
         try:
             return self._parse(await self._api.patch(PodStatusDocument, name, mark, namespace))
         except NotFoundError:

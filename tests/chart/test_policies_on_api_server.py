@@ -21,7 +21,7 @@ from apiserver import (
     User,
     service_account,
 )
-from gputopo.api.names import CALLED_OFF_ANNOTATION, GPUS_ANNOTATION, PLACEMENT_ANNOTATION
+from gputopo.api.names import GPUS_ANNOTATION, INVALIDATED_ANNOTATION, PLACEMENT_ANNOTATION
 
 ALICE = User("alice")
 EXTENDER = service_account("gputopo-extender")
@@ -457,7 +457,7 @@ def test_an_extender_calls_a_binding_off_by_changing_the_pod(
     server: ApiServer, waiting: str
 ) -> None:
     before = server.get(f"{PODS}/{waiting}").body["metadata"]["resourceVersion"]
-    mark = {"metadata": {"annotations": {CALLED_OFF_ANNOTATION: "once"}}}
+    mark = {"metadata": {"annotations": {INVALIDATED_ANNOTATION: "once"}}}
     assert server.merge(f"{PODS}/{waiting}/status", mark, EXTENDER).accepted
     late = binding(waiting, {GPUS_ANNOTATION: GPUS})
     late["metadata"]["resourceVersion"] = before

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from builders import DOUBLE, node
-from gputopo.api.names import CALLED_OFF_ANNOTATION, GPUS_ANNOTATION, RESOURCE
+from gputopo.api.names import GPUS_ANNOTATION, INVALIDATED_ANNOTATION, RESOURCE
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo_extender.fencing.binding_writer import BindingWriter
 from gputopo_extender.fencing.fence import ClaimFence
@@ -88,7 +88,7 @@ class Server:
     def invalidate(self, namespace: str, name: str) -> PodView | None:
         if found := self.named(namespace, name):
             known = self.pods[found.uid]
-            mark = {CALLED_OFF_ANNOTATION: str(self.version)}
+            mark = {INVALIDATED_ANNOTATION: str(self.version)}
             annotations = {**known["metadata"]["annotations"], **mark}
             self.put({**known, "metadata": {**known["metadata"], "annotations": annotations}})
         return self.named(namespace, name)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from gputopo.api.annotations import (
     GpusAnnotation,
     PlacementAnnotation,
-    PodRequest,
+    RequestAnnotations,
     format_request,
     parse_gpus,
     parse_placement,
@@ -32,12 +32,12 @@ names = st.text(string.ascii_lowercase + string.digits + "-.", min_size=1, max_s
 bandwidths = st.integers(0, 10**9)
 
 requests = st.builds(
-    PodRequest,
+    RequestAnnotations,
     pattern=st.sampled_from([kind for kind in PatternKind if kind is not PatternKind.CUSTOM]),
     sensitivity=sensitivities,
     policy=st.none() | policies,
 ) | st.builds(
-    PodRequest,
+    RequestAnnotations,
     pattern=st.just(PatternKind.CUSTOM),
     edges=st.lists(edges, min_size=1, max_size=120).map(tuple),
     sensitivity=sensitivities,
@@ -57,7 +57,7 @@ def test_bytes_are_written_and_read_back(count: int) -> None:
 
 
 @given(requests)
-def test_a_request_is_annotated_and_read_back(request: PodRequest) -> None:
+def test_a_request_is_annotated_and_read_back(request: RequestAnnotations) -> None:
     assert parse_request(format_request(request)) == request
 
 

@@ -6,7 +6,7 @@ Two allocators that do not know of each other give one GPU to two containers.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from gputopo.api.resources import is_named
+from gputopo.api.resource_names import matches_any
 
 Document = Mapping[str, Any]
 
@@ -26,7 +26,7 @@ def competitor_of(
         document: the Node object.
         slices: ResourceSlices.
         node: name of this node.
-        resources: names of extended resources, as ``is_named`` reads them.
+        resources: names of extended resources, as ``matches_any`` reads them.
         own_resource: the resource that this agent serves.
         drivers: names of DRA drivers.
     """
@@ -42,7 +42,7 @@ def competitor_of(
 def _resources(document: Document, patterns: Collection[str], own_resource: str) -> Iterator[str]:
     allocatable = (document.get("status") or {}).get("allocatable") or {}
     for name, amount in sorted(allocatable.items()):
-        if name != own_resource and str(amount) != "0" and is_named(name, patterns):
+        if name != own_resource and str(amount) != "0" and matches_any(name, patterns):
             yield f"the node offers {amount} {name}"
 
 

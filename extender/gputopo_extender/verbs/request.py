@@ -3,7 +3,7 @@
 Every verb calls it. A pod that cannot be placed on any node is rejected with the reason.
 """
 
-from gputopo.api.annotations import AnnotationError, PodRequest, parse_request
+from gputopo.api.annotations import AnnotationError, RequestAnnotations, parse_request
 from gputopo.api.names import EDGES_ANNOTATION, PATTERN_ANNOTATION
 from gputopo.patterns.model import MAX_GPUS_PER_POD, Pattern, PatternError, PatternKind, build
 from gputopo.placement.model import PlacementRequest, PolicyName
@@ -43,7 +43,7 @@ def _rejected(reason: str) -> Misfit:
     return Misfit(MisfitKind.REJECTED, reason)
 
 
-def _pattern(annotated: PodRequest, size: int) -> Pattern:
+def _pattern(annotated: RequestAnnotations, size: int) -> Pattern:
     try:
         return build(annotated.pattern, size, annotated.edges)
     except PatternError as error:

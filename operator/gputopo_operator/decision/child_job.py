@@ -3,7 +3,7 @@
 import copy
 from typing import Any, Final
 
-from gputopo.api.annotations import PodRequest, format_request
+from gputopo.api.annotations import RequestAnnotations, format_request
 from gputopo.api.names import (
     API_VERSION,
     CUDA_VISIBLE_DEVICES,
@@ -119,7 +119,7 @@ def _template(
     pod = _mapping(template, "spec", "spec.template")
     metadata = _mapping(template, "metadata", "spec.template")
     _refuse_what_is_ours(metadata, pod, rules)
-    request = PodRequest(
+    request = RequestAnnotations(
         pattern=spec.communication.pattern,
         edges=tuple(edge.to_pattern_edge() for edge in spec.communication.edges),
         sensitivity=stated_sensitivity(spec, profile),

@@ -1,4 +1,4 @@
-"""What travels through the Kubernetes API: names, CRD models and pod annotations.
+"""The Kubernetes API of gputopo: names, models of the custom resources, pod annotations.
 
-Models of bytes: this package imports nothing else of gputopo.
+It converts objects and annotations to values of the domain packages and back.
 """

@@ -1,7 +1,6 @@
-"""The ``gputopo.io/*`` annotations of a pod: what users say, and what the extender answers.
+"""The ``gputopo.io/*`` annotations of a pod: the user's request, and the extender's decision.
 
-Wrong values are refused with the annotation's name, the value and what is allowed.
-Unknown keys inside the JSON values are ignored, so that a roll-back works.
+Unknown keys inside the JSON values are ignored, so that a component can be rolled back.
 """
 
 import json
@@ -30,12 +29,12 @@ from gputopo.sensitivity.resolve import Sensitivity
 
 
 class AnnotationError(InvalidInputError):
-    """An annotation with a wrong value; the message names it, the value and what is allowed."""
+    """An annotation has a wrong value; the message names both and the allowed values."""
 
 
 @dataclass(frozen=True, slots=True)
-class PodRequest:
-    """What a pod's annotations ask for; absent annotations have their defaults."""
+class RequestAnnotations:
+    """Values of the annotations that users set; a missing annotation has its default."""
 
     pattern: PatternKind = PatternKind.RING
     edges: tuple[PatternEdge, ...] = ()
@@ -43,7 +42,7 @@ class PodRequest:
     policy: PolicyName | None = None
 
 
-class _Document(BaseModel):
+class _JsonAnnotation(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True
     )
@@ -53,10 +52,11 @@ class _Document(BaseModel):
         return self.model_dump_json(by_alias=True, exclude_none=True)
 
 
-class GpusAnnotation(_Document):
+class GpusAnnotation(_JsonAnnotation):
     """``gputopo.io/gpus``: the exact GPUs of each container, in rank order.
 
-    ``uid`` and ``node`` are the pod's own: elsewhere the annotation is worthless.
+    ``uid`` and ``node`` are those of the pod; with others the annotation is ignored, because it
+    was copied from another pod.
     """
 
     v: Literal[1] = 1
@@ -66,12 +66,12 @@ class GpusAnnotation(_Document):
     containers: dict[str, Annotated[list[Uuid], Field(min_length=1)]]
 
 
-class PlacementAnnotation(_Document):
-    """``gputopo.io/placement``: the figures of the decision and why it was taken.
+class PlacementAnnotation(_JsonAnnotation):
+    """``gputopo.io/placement``: the bandwidths of the decision and its reason.
 
-    ``exact`` is false where the search for the best embedding ran out of its budget; no
-    embedding into the chosen GPUs has more than ``aggregate_bound_mbps`` then. ``policy`` and
-    ``pattern`` are read as any words: a reader older than a word shall still get the figures.
+    ``exact`` is false if the search for the best embedding reached its limit; then no embedding
+    into the chosen GPUs has more than ``aggregate_bound_mbps``. ``policy`` and ``pattern`` may be
+    any string, so that an older component can read the annotation of a newer one.
     """
 
     v: Literal[1] = 1
@@ -88,27 +88,27 @@ class PlacementAnnotation(_Document):
 
 
 _EDGES = TypeAdapter(list[Edge])
-_Word = TypeVar("_Word", bound=StrEnum)
-_Text = TypeVar("_Text", bound=_Document)
+_Enum = TypeVar("_Enum", bound=StrEnum)
+_Parsed = TypeVar("_Parsed", bound=_JsonAnnotation)
 
 
-def parse_request(annotations: Mapping[str, str]) -> PodRequest:
-    """Return what the annotations ask for.
+def parse_request(annotations: Mapping[str, str]) -> RequestAnnotations:
+    """Return the request of a pod.
 
     Raises:
         AnnotationError: on a value that is not allowed.
     """
-    pattern = _word(annotations, PATTERN_ANNOTATION, PatternKind) or PatternKind.RING
-    return PodRequest(
+    pattern = _choice(annotations, PATTERN_ANNOTATION, PatternKind) or PatternKind.RING
+    return RequestAnnotations(
         pattern=pattern,
         edges=_edges(annotations, pattern),
-        sensitivity=_word(annotations, SENSITIVITY_ANNOTATION, Sensitivity) or Sensitivity.AUTO,
-        policy=_word(annotations, POLICY_ANNOTATION, PolicyName),
+        sensitivity=_choice(annotations, SENSITIVITY_ANNOTATION, Sensitivity) or Sensitivity.AUTO,
+        policy=_choice(annotations, POLICY_ANNOTATION, PolicyName),
     )
 
 
-def format_request(request: PodRequest) -> dict[str, str]:
-    """Return the annotations that say what ``request`` says; the inverse of the parser."""
+def format_request(request: RequestAnnotations) -> dict[str, str]:
+    """Return the annotations of a request; the inverse of :func:`parse_request`."""
     annotations = {
         PATTERN_ANNOTATION: request.pattern.value,
         SENSITIVITY_ANNOTATION: request.sensitivity.value,
@@ -122,32 +122,32 @@ def format_request(request: PodRequest) -> dict[str, str]:
 
 
 def parse_gpus(annotations: Mapping[str, str]) -> GpusAnnotation | None:
-    """Return the exact GPUs of the pod, None where the extender has not spoken.
+    """Return the exact GPUs of a pod, None without the annotation.
 
     Raises:
-        AnnotationError: on a value that cannot be read.
+        AnnotationError: on a value that cannot be parsed.
     """
-    return _document(annotations, GPUS_ANNOTATION, GpusAnnotation)
+    return _parse(annotations, GPUS_ANNOTATION, GpusAnnotation)
 
 
 def parse_placement(annotations: Mapping[str, str]) -> PlacementAnnotation | None:
-    """Return the figures of the decision, None where the extender has not spoken.
+    """Return the bandwidths of the decision for a pod, None without the annotation.
 
     Raises:
-        AnnotationError: on a value that cannot be read.
+        AnnotationError: on a value that cannot be parsed.
     """
-    return _document(annotations, PLACEMENT_ANNOTATION, PlacementAnnotation)
+    return _parse(annotations, PLACEMENT_ANNOTATION, PlacementAnnotation)
 
 
-def _word(annotations: Mapping[str, str], name: str, words: type[_Word]) -> _Word | None:
+def _choice(annotations: Mapping[str, str], name: str, allowed: type[_Enum]) -> _Enum | None:
     value = annotations.get(name)
     if value is None:
         return None
     try:
-        return words(value)
+        return allowed(value)
     except ValueError:
-        allowed = ", ".join(words)
-        raise AnnotationError(f"{name}: {quoted(value)} is not one of {allowed}") from None
+        values = ", ".join(allowed)
+        raise AnnotationError(f"{name}: {quoted(value)} is not one of {values}") from None
 
 
 def _edges(annotations: Mapping[str, str], pattern: PatternKind) -> tuple[PatternEdge, ...]:
@@ -172,7 +172,7 @@ def _edges(annotations: Mapping[str, str], pattern: PatternKind) -> tuple[Patter
     return edges
 
 
-def _document(annotations: Mapping[str, str], name: str, model: type[_Text]) -> _Text | None:
+def _parse(annotations: Mapping[str, str], name: str, model: type[_Parsed]) -> _Parsed | None:
     text = annotations.get(name)
     if text is None:
         return None

@@ -1,4 +1,4 @@
-"""The names that users, manifests and every component share."""
+"""Names that users, manifests and all components share."""
 
 from typing import Final
 
@@ -7,38 +7,38 @@ VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 
 RESOURCE: Final = "gputopo.io/gpu"
-"""The extended resource, unless it is configured otherwise."""
+"""Default name of the extended resource."""
 
 SCHEDULER_NAME: Final = "gputopo"
 
 JOB_LABEL: Final = "gputopo.io/job"
-"""On a child Job and its Pods: the name of their GPUJob."""
+"""Label of a child Job and its Pods: the name of their GPUJob."""
 
-# Said by the user on a pod (or by the operator for a GPUJob).
+# Set on a pod by the user, or by the operator for a GPUJob.
 PATTERN_ANNOTATION: Final = "gputopo.io/pattern"
 EDGES_ANNOTATION: Final = "gputopo.io/edges"
 SENSITIVITY_ANNOTATION: Final = "gputopo.io/bandwidth-sensitivity"
 POLICY_ANNOTATION: Final = "gputopo.io/policy"
 
-# Written by the extender, in the Binding.
+# Set on a pod by the extender, in the Binding.
 GPUS_ANNOTATION: Final = "gputopo.io/gpus"
 PLACEMENT_ANNOTATION: Final = "gputopo.io/placement"
 
 GPUS_RESET_ANNOTATION: Final = "gputopo.io/gpus-reset-at"
-"""On a Node, set by an administrator: RFC 3339 time; XIDs reported before it are void."""
+"""Set on a Node by an administrator: RFC 3339 time; earlier XIDs are ignored."""
 
 READY_CONDITION: Final = "Ready"
-"""Of a GPUTopology: whether kubelet is served; while it is False the node takes no new pods."""
+"""Condition of a GPUTopology: the agent serves kubelet; while False, the node gets no new pods."""
 
-CALLED_OFF_ANNOTATION: Final = "gputopo.io/binding-called-off"
-"""Changed on a pod, its value meaning nothing, so that Bindings under way find another version."""
+INVALIDATED_ANNOTATION: Final = "gputopo.io/binding-called-off"
+"""Set on a pod to change its resource version, so that Bindings in flight fail; any value."""
 
 CLAIMS_ANNOTATION: Final = "gputopo.io/claims"
-"""On the Lease ``gputopo-claims``: what extenders are about to give, to whom."""
+"""Annotation of the Lease ``gputopo-claims``: the claims of all extenders."""
 
 NVIDIA_VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
 CUDA_VISIBLE_DEVICES: Final = "CUDA_VISIBLE_DEVICES"
-"""Both are set by the node agent in containers with GPUs; a value in the pod's spec replaces it."""
+"""The agent sets both in containers with GPUs; a value in the pod's spec overrides it."""
 
 HIDING_VALUES: Final = frozenset({"", "void", "none", "-1"})
-"""Values with which a container without GPUs hides the GPUs that its image asks for."""
+"""Values that hide all GPUs from a container, also those that its image requests."""

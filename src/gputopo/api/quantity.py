@@ -1,4 +1,4 @@
-"""Kubernetes quantities of memory (``32Gi``) and bytes."""
+"""Kubernetes quantities of memory, such as ``32Gi``, and bytes."""
 
 import re
 
@@ -19,13 +19,13 @@ _QUANTITY = re.compile(r"(\d+)(" + "|".join(suffix for suffix in _SUFFIXES if su
 
 
 def parse_bytes(quantity: str) -> int:
-    """Return the bytes of a whole-number quantity.
+    """Return the bytes of a quantity.
 
     >>> parse_bytes("32Gi")
     34359738368
 
     Raises:
-        TopologyError: on anything else.
+        TopologyError: on a quantity that is no whole number of bytes, Ki, Mi, ...
     """
     match = _QUANTITY.fullmatch(quantity)
     if match is None:

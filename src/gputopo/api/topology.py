@@ -1,4 +1,4 @@
-"""A node topology as the GPUTopology object publishes it, and back."""
+"""Conversion between a node topology and ``GPUTopology.spec``."""
 
 from gputopo.api.quantity import format_bytes, parse_bytes
 from gputopo.api.v1alpha1 import GPUTopologySpec, TopologyGpu, TopologyLink, TopologyNumaNode
@@ -14,7 +14,7 @@ from gputopo.topology.model import (
 
 
 def to_spec(topology: NodeTopology) -> GPUTopologySpec:
-    """Return ``GPUTopology.spec`` for a topology; links name their GPUs by UUID."""
+    """Return the spec of a topology; links refer to GPUs by UUID."""
     uuid_of = topology.uuid_of
     return GPUTopologySpec(
         gpus=[
@@ -49,10 +49,10 @@ def to_spec(topology: NodeTopology) -> GPUTopologySpec:
 
 
 def from_spec(spec: GPUTopologySpec) -> NodeTopology:
-    """Return the topology that ``GPUTopology.spec`` describes.
+    """Return the topology of a spec.
 
     Raises:
-        TopologyError: where the spec contradicts itself.
+        TopologyError: if the spec is inconsistent.
     """
     gpus = tuple(
         Gpu(

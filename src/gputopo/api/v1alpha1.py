@@ -1,8 +1,7 @@
 """pydantic models of the custom resources, equal to the schemas in ``crds/``.
 
-Only what the components read or write is typed here. Bytes enter through
-``model_validate``; a refused value is named by its field path. Unknown keys are
-ignored, so that a component can be rolled back under newer objects.
+They contain the fields that components read or write. Unknown keys are ignored, so that a
+component can be rolled back while newer objects exist.
 """
 
 from typing import Annotated, Any, Literal
@@ -22,12 +21,12 @@ class _Model(BaseModel):
     )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object as the API writes it: camelCase keys, absent fields left out."""
+        """Return the JSON object of the API: camelCase keys, without fields that are None."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 Uuid = Annotated[str, Field(min_length=1, max_length=63)]
-"""A GPU's UUID; kubelet's device IDs hold at most 63 characters."""
+"""UUID of a GPU; kubelet's device IDs have at most 63 characters."""
 
 Memory = Annotated[str, Field(max_length=32, pattern=r"^[0-9]+(Ki|Mi|Gi|Ti|k|M|G|T)?$")]
 """A whole number of bytes as a Kubernetes quantity."""
@@ -87,7 +86,7 @@ class ObservedGpu(_Model):
     """``GPUTopology.status.gpus[]``: health, and the container that uses the GPU.
 
     Attributes:
-        pod_deleted: True where the pod was deleted or has ended, and a process of it still runs.
+        pod_deleted: True if the pod was deleted or has ended, and one of its processes still runs.
     """
 
     uuid: Uuid
@@ -115,11 +114,11 @@ Conditions = Annotated[list[Condition], Field(max_length=16)]
 
 
 class GPUTopologyStatus(_Model):
-    """``GPUTopology.status``: what the agent sees now.
+    """``GPUTopology.status``: the state that the agent observes.
 
     Attributes:
-        observed_pods_version: resource version of the newest change of this node's pods that
-            the status accounts for; None from agents that do not report it.
+        observed_pods_version: newest resource version of this node's pods that the status
+            includes; None from agents that do not report it.
     """
 
     observed_generation: Generation | None = None
@@ -130,7 +129,7 @@ class GPUTopologyStatus(_Model):
 
 
 class Edge(_Model):
-    """One edge of a Custom pattern; vertices are ranks, from 0."""
+    """One edge of a Custom pattern, between two ranks (numbered from 0)."""
 
     from_: Annotated[int, Field(alias="from", ge=0, lt=MAX_GPUS_PER_POD)]
     to: Annotated[int, Field(ge=0, lt=MAX_GPUS_PER_POD)]
@@ -161,8 +160,8 @@ class Workload(_Model):
     profile: Annotated[ObjectName, Field(pattern=_SUBDOMAIN)] | None = None
 
 
-class Resources(_Model):
-    """``GPUJob.spec.resources``: which container of the template gets the GPUs."""
+class ResourcesSpec(_Model):
+    """``GPUJob.spec.resources``: the container of the template that gets the GPUs."""
 
     mode: Literal["Fixed", "Proportional", "Auto"] = "Fixed"
     container: ContainerName | None = None
@@ -186,13 +185,13 @@ class GPUJobSpec(_Model):
     workload: Workload = Workload()
     communication: Communication = Communication()
     placement: PlacementSpec = PlacementSpec()
-    resources: Resources = Resources()
+    resources: ResourcesSpec = ResourcesSpec()
     limits: Limits = Limits()
     template: dict[str, Any]
 
 
 class JobPlacement(_Model):
-    """``GPUJob.status.placements[]``: one pod, as annotated and as observed."""
+    """``GPUJob.status.placements[]``: intended and observed GPUs of one pod."""
 
     pod: ObjectName
     pod_uid: Annotated[PodUid, Field(alias="podUID")]
@@ -207,18 +206,18 @@ class JobPlacement(_Model):
 
 
 class JobFailures(_Model):
-    """``GPUJob.status.failures``: the user's own, and kubelet's admission rejections."""
+    """``GPUJob.status.failures``: of the application, and admission rejections of kubelet."""
 
     application: Annotated[int, Field(ge=0)] = 0
     admission: Annotated[int, Field(ge=0)] = 0
 
 
 class GPUJobStatus(_Model):
-    """``GPUJob.status``: conditions first, phase derived from them.
+    """``GPUJob.status``; the phase is derived from the conditions.
 
     Attributes:
-        failed_pod_uids: the pods that ``failures`` counts and that still exist, so that
-            none is counted twice.
+        failed_pod_uids: pods that ``failures`` includes and that still exist, so that none is
+            counted twice.
     """
 
     observed_generation: Generation | None = None
@@ -230,6 +229,6 @@ class GPUJobStatus(_Model):
 
 
 class GPUProfileSpec(_Model):
-    """``GPUProfile.spec``: the user's word on a workload."""
+    """``GPUProfile.spec``: properties of a workload, set by the user."""
 
     bandwidth_sensitivity_percent: Annotated[int, Field(ge=0, le=100)] | None = None

@@ -21,7 +21,7 @@ from extender_world import (
     until,
     uuids_of,
 )
-from gputopo.api.names import CALLED_OFF_ANNOTATION
+from gputopo.api.names import INVALIDATED_ANNOTATION
 from gputopo_topologies.catalogue import named
 from objects import Document, pod, topology_object
 from support.api.faults import Fault
@@ -142,7 +142,7 @@ async def test_a_binding_without_an_answer_is_called_off_and_its_gpus_are_free_a
     async with start(**IMPATIENT) as extender:
         scheduler = extender.scheduler()
         assert "did not bind the pod" in await scheduler.bind(pod("a", 8), "n1")
-        assert CALLED_OFF_ANNOTATION in api.pod("a")["metadata"]["annotations"]
+        assert INVALIDATED_ANNOTATION in api.pod("a")["metadata"]["annotations"]
         assert await scheduler.bind(pod("b", 8), "n1") == ""
         assert await scheduler.bind(pod("a", 8), "n2") == ""
     assert twice(live_pods(api)) == []

@@ -9,7 +9,7 @@ from gputopo.api.annotations import (
     AnnotationError,
     GpusAnnotation,
     PlacementAnnotation,
-    PodRequest,
+    RequestAnnotations,
     format_request,
     parse_gpus,
     parse_placement,
@@ -45,18 +45,18 @@ def custom(edges: Any) -> dict[str, str]:
     return {"gputopo.io/pattern": "Custom", "gputopo.io/edges": json.dumps(edges)}
 
 
-def test_a_pod_that_says_nothing_has_a_ring_and_the_default_policy() -> None:
-    assert parse_request({"other": "annotation"}) == PodRequest(
+def test_a_pod_without_annotations_has_a_ring_and_the_default_policy() -> None:
+    assert parse_request({"other": "annotation"}) == RequestAnnotations(
         PatternKind.RING, (), Sensitivity.AUTO, None
     )
 
 
-def test_a_pod_may_say_everything() -> None:
-    asked = custom([{"from": 0, "to": 2, "weight": 3}, {"from": 1, "to": 2}]) | {
+def test_a_pod_may_have_all_annotations() -> None:
+    request = custom([{"from": 0, "to": 2, "weight": 3}, {"from": 1, "to": 2}]) | {
         "gputopo.io/bandwidth-sensitivity": "Insensitive",
         "gputopo.io/policy": "Greedy",
     }
-    assert parse_request(asked) == PodRequest(
+    assert parse_request(request) == RequestAnnotations(
         PatternKind.CUSTOM,
         (PatternEdge(0, 2, 3), PatternEdge(1, 2)),
         Sensitivity.INSENSITIVE,
@@ -73,19 +73,19 @@ def test_a_pod_may_say_everything() -> None:
     ],
 )
 @pytest.mark.parametrize("value", ["ring", "ring-tree", "TOPOAWARE", "", "Sometimes"])
-def test_a_word_that_is_not_allowed_is_refused_with_those_that_are(
+def test_an_unknown_value_is_rejected_with_the_allowed_values(
     name: str, allowed: str, value: str
 ) -> None:
-    with pytest.raises(AnnotationError) as refused:
+    with pytest.raises(AnnotationError) as rejected:
         parse_request({name: value})
-    assert str(refused.value) == f"{name}: {value!r} is not one of {allowed}"
+    assert str(rejected.value) == f"{name}: {value!r} is not one of {allowed}"
 
 
-def test_a_long_word_leaves_room_for_those_that_are_allowed() -> None:
-    with pytest.raises(AnnotationError) as refused:
+def test_a_long_value_is_cut_before_the_allowed_values() -> None:
+    with pytest.raises(AnnotationError) as rejected:
         parse_request({"gputopo.io/pattern": "R" * 100_000})
     shown = "R" * 79
-    assert str(refused.value) == (f"gputopo.io/pattern: '{shown}... is not one of {PATTERNS}")
+    assert str(rejected.value) == (f"gputopo.io/pattern: '{shown}... is not one of {PATTERNS}")
 
 
 @pytest.mark.parametrize(
@@ -102,30 +102,30 @@ def test_a_long_word_leaves_room_for_those_that_are_allowed() -> None:
         ([], "has no edge"),
     ],
 )
-def test_malformed_edges_are_refused_by_place_and_value(edges: Any, part: str) -> None:
+def test_wrong_edges_are_rejected_with_index_and_value(edges: Any, part: str) -> None:
     with pytest.raises(AnnotationError, match=rf"gputopo\.io/edges: .*{part}"):
         parse_request(custom(edges))
 
 
-def test_edges_that_are_no_json_are_refused() -> None:
+def test_edges_that_are_not_json_are_rejected() -> None:
     broken = {"gputopo.io/pattern": "Custom", "gputopo.io/edges": "0-1,1-2"}
     with pytest.raises(AnnotationError, match=r"gputopo\.io/edges: .*JSON list of"):
         parse_request(broken)
 
 
-def test_custom_without_edges_is_refused() -> None:
+def test_custom_without_edges_is_rejected() -> None:
     with pytest.raises(AnnotationError, match=r"gputopo\.io/edges: required with"):
         parse_request({"gputopo.io/pattern": "Custom"})
 
 
-def test_edges_without_custom_are_refused() -> None:
+def test_edges_without_custom_are_rejected() -> None:
     with pytest.raises(
         AnnotationError, match=r"allowed with gputopo\.io/pattern=Custom only, not Ring"
     ):
         parse_request({"gputopo.io/edges": "[]"})
 
 
-def test_the_exact_gpus_are_read_in_rank_order() -> None:
+def test_the_exact_gpus_are_parsed_in_rank_order() -> None:
     read = parse_gpus({"gputopo.io/gpus": json.dumps(GPUS)})
     assert read == GpusAnnotation(
         uid="u", node="n1", generation=7, containers={"main": ["GPU-b", "GPU-a"]}
@@ -134,13 +134,13 @@ def test_the_exact_gpus_are_read_in_rank_order() -> None:
     assert json.loads(read.dump()) == GPUS
 
 
-def test_the_figures_are_read_and_written_alike() -> None:
+def test_a_placement_is_written_as_it_was_parsed() -> None:
     read = parse_placement({"gputopo.io/placement": json.dumps(PLACEMENT)})
     assert read is not None
     assert json.loads(read.dump()) == PLACEMENT
 
 
-def test_one_gpu_has_no_effective_bandwidth_to_write() -> None:
+def test_a_placement_of_one_gpu_has_no_effective_bandwidth() -> None:
     single = PlacementAnnotation(
         policy=PolicyName.PRESERVE,
         pattern=PatternKind.RING,
@@ -153,12 +153,12 @@ def test_one_gpu_has_no_effective_bandwidth_to_write() -> None:
     assert parse_placement({"gputopo.io/placement": single.dump()}) == single
 
 
-def test_where_the_extender_has_not_spoken_there_is_nothing() -> None:
+def test_without_annotations_the_result_is_none() -> None:
     assert parse_gpus({}) is None
     assert parse_placement({}) is None
 
 
-def test_a_search_cut_short_tells_how_far_the_figure_may_be_from_the_best() -> None:
+def test_a_search_that_reached_its_limit_has_a_bound() -> None:
     cut_short = PLACEMENT | {"exact": False, "aggregateBoundMBps": 150000}
     read = parse_placement({"gputopo.io/placement": json.dumps(cut_short)})
     assert read is not None
@@ -166,7 +166,7 @@ def test_a_search_cut_short_tells_how_far_the_figure_may_be_from_the_best() -> N
     assert json.loads(read.dump()) == cut_short
 
 
-def test_figures_of_an_extender_that_told_no_bound_are_read() -> None:
+def test_a_placement_without_bound_is_parsed() -> None:
     for older in (PLACEMENT, PLACEMENT | {"exact": False}):
         read = parse_placement({"gputopo.io/placement": json.dumps(older)})
         assert read is not None
@@ -181,7 +181,7 @@ def test_unknown_keys_are_ignored_so_that_a_roll_back_works() -> None:
     )
 
 
-def test_figures_are_read_from_an_extender_that_knows_more_patterns_and_policies() -> None:
+def test_a_placement_with_unknown_pattern_and_policy_is_parsed() -> None:
     later = PLACEMENT | {"pattern": "Torus", "policy": "Oracle"}
     read = parse_placement({"gputopo.io/placement": json.dumps(later)})
     assert read is not None
@@ -190,13 +190,13 @@ def test_figures_are_read_from_an_extender_that_knows_more_patterns_and_policies
 
 @pytest.mark.parametrize("policy", list(PolicyName))
 @pytest.mark.parametrize("pattern", [kind for kind in PatternKind if kind != "Custom"])
-def test_every_pattern_and_policy_can_be_asked_for_by_its_word(
+def test_every_pattern_and_policy_can_be_requested_by_name(
     pattern: PatternKind, policy: PolicyName
 ) -> None:
-    said = {"gputopo.io/pattern": pattern.value, "gputopo.io/policy": policy.value}
-    asked = parse_request(said)
-    assert (asked.pattern, asked.policy) == (pattern, policy)
-    assert format_request(asked).items() >= said.items()
+    annotations = {"gputopo.io/pattern": pattern.value, "gputopo.io/policy": policy.value}
+    request = parse_request(annotations)
+    assert (request.pattern, request.policy) == (pattern, policy)
+    assert format_request(request).items() >= annotations.items()
 
 
 @pytest.mark.parametrize(
@@ -212,29 +212,32 @@ def test_every_pattern_and_policy_can_be_asked_for_by_its_word(
         ({"containers": ["GPU-a"]}, "containers: "),
     ],
 )
-def test_gpus_with_a_wrong_value_are_refused_by_field(change: dict[str, Any], part: str) -> None:
-    with pytest.raises(AnnotationError) as refused:
+def test_wrong_gpus_are_rejected_with_the_field(change: dict[str, Any], part: str) -> None:
+    with pytest.raises(AnnotationError) as rejected:
         parse_gpus({"gputopo.io/gpus": json.dumps(GPUS | change)})
-    assert str(refused.value).startswith(f"gputopo.io/gpus: {part}")
+    assert str(rejected.value).startswith(f"gputopo.io/gpus: {part}")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null"])
-def test_gpus_that_are_no_json_object_are_refused(text: str) -> None:
+def test_gpus_that_are_no_json_object_are_rejected(text: str) -> None:
     with pytest.raises(AnnotationError, match=r"gputopo\.io/gpus: value: "):
         parse_gpus({"gputopo.io/gpus": text})
 
 
-def test_what_is_written_for_a_request_says_the_policy_only_where_there_is_one() -> None:
-    assert format_request(PodRequest()) == {
+def test_a_request_without_policy_has_no_policy_annotation() -> None:
+    assert format_request(RequestAnnotations()) == {
         "gputopo.io/pattern": "Ring",
         "gputopo.io/bandwidth-sensitivity": "Auto",
     }
-    assert format_request(PodRequest(policy=PolicyName.BASELINE))["gputopo.io/policy"] == "Baseline"
+    assert (
+        format_request(RequestAnnotations(policy=PolicyName.BASELINE))["gputopo.io/policy"]
+        == "Baseline"
+    )
 
 
-def test_the_weights_of_edges_are_written_and_read_back() -> None:
+def test_the_weights_of_edges_are_written_and_parsed() -> None:
     edges = (PatternEdge(0, 2, 1000), PatternEdge(2, 1))
-    written = format_request(PodRequest(pattern=PatternKind.CUSTOM, edges=edges))
+    written = format_request(RequestAnnotations(pattern=PatternKind.CUSTOM, edges=edges))
     assert json.loads(written["gputopo.io/edges"]) == [
         {"from": 0, "to": 2, "weight": 1000},
         {"from": 2, "to": 1, "weight": 1},
@@ -242,11 +245,11 @@ def test_the_weights_of_edges_are_written_and_read_back() -> None:
     assert parse_request(written).edges == edges
 
 
-def test_a_refusal_stays_short_whatever_a_key_is_called() -> None:
+def test_an_error_about_a_long_key_is_short() -> None:
     text = json.dumps(
         {"v": 1, "uid": "u", "node": "n", "generation": 1, "containers": {"k" * 9999: 1}}
     )
-    with pytest.raises(AnnotationError) as refused:
+    with pytest.raises(AnnotationError) as rejected:
         parse_gpus({"gputopo.io/gpus": text})
-    assert str(refused.value).startswith("gputopo.io/gpus: containers.kkk")
-    assert len(str(refused.value)) < 300
+    assert str(rejected.value).startswith("gputopo.io/gpus: containers.kkk")
+    assert len(str(rejected.value)) < 300

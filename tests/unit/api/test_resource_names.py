@@ -1,6 +1,6 @@
 import pytest
 
-from gputopo.api.resources import is_named
+from gputopo.api.resource_names import matches_any
 
 
 @pytest.mark.parametrize(
@@ -14,5 +14,5 @@ from gputopo.api.resources import is_named
         ("amd.com/gpu", [], False),
     ],
 )
-def test_a_pattern_names_resources(resource: str, patterns: list[str], expected: bool) -> None:  # noqa: FBT001
-    assert is_named(resource, patterns) is expected
+def test_a_pattern_matches_names(resource: str, patterns: list[str], expected: bool) -> None:  # noqa: FBT001
+    assert matches_any(resource, patterns) is expected

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from gputopo.api.resources import is_named
+from gputopo.api.resource_names import matches_any
 from gputopo_cli.cluster.doctor import installed
 from gputopo_cli.cluster.doctor.model import (
     Finding,
@@ -65,7 +65,7 @@ def _with_gpus(snapshot: Snapshot) -> Iterator[str]:
     for node in snapshot[Kind.NODES]:
         names = (node.get("status") or {}).get("allocatable") or {}
         served_by_others = any(
-            is_named(name, competitors) and _offered(node, name) for name in names
+            matches_any(name, competitors) and _offered(node, name) for name in names
         )
         discovered = any(installed.labels(node).get(label) == "true" for label in _DISCOVERED)
         if _offered(node, resource) or (discovered and not served_by_others):
@@ -132,7 +132,7 @@ def competitors(snapshot: Snapshot) -> Iterator[Finding]:
             if other == resource or not _offered(node, other):
                 continue
             problem = f"offers {_amount(node, 'allocatable', other)} {other} beside {resource}"
-            if is_named(other, known):
+            if matches_any(other, known):
                 todo = "keep one of both plugins off it: docs/install.md, Beside NVIDIA's"
                 yield error(where, f"{problem}: the same GPUs twice", todo)
             elif "gpu" in other.lower() or other.startswith("nvidia.com/"):
