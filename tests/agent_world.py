@@ -19,18 +19,11 @@ from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_kube.probes import Pulse
 from gputopo_topologies.catalogue import named
-from node_api import NodeApi, serving
+from support.api.server import ApiServer, serving
+from support.api.store import NODES, PODS, TOPOLOGIES, Document, key_of
 
 NODE = "n1"
-NODE_PATH = f"/api/v1/nodes/{NODE}"
-TOPOLOGY_PATH = f"/apis/gputopo.io/v1alpha1/gputopologies/{NODE}"
 PATIENCE_SECONDS = 30.0
-
-Document = dict[str, Any]
-
-
-def pod_path(name: str) -> str:
-    return f"/api/v1/namespaces/default/pods/{name}"
 
 
 def pod_document(
@@ -86,7 +79,7 @@ class AgentWorld:
 
     topology: NodeTopology
     kubelet: FakeKubelet
-    api: NodeApi
+    api: ApiServer
     settings: AgentSettings
     conf: Path
     pulse: Pulse
@@ -101,7 +94,31 @@ class AgentWorld:
     @property
     def status(self) -> Document:
         """The published status."""
-        return dict(self.api.objects.get(TOPOLOGY_PATH, {}).get("status") or {})
+        topology = self.api.get(TOPOLOGIES, NODE) or {}
+        return dict(topology.get("status") or {})
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the GPUTopology exists."""
+        return self.api.get(TOPOLOGIES, NODE) is not None
+
+    @property
+    def published(self) -> Document:
+        """The GPUTopology."""
+        found = self.api.get(TOPOLOGIES, NODE)
+        assert found is not None, "no GPUTopology"
+        return found
+
+    @property
+    def node_object(self) -> Document:
+        """The Node."""
+        found = self.api.get(NODES, NODE)
+        assert found is not None, "no Node"
+        return found
+
+    def forget_status(self) -> None:
+        """Remove the status of the GPUTopology without an event."""
+        self.api.objects[key_of(TOPOLOGIES, NODE)].pop("status")
 
     def observed(self, index: int) -> Document:
         """Return what the status says of a GPU, nothing before the first status."""
@@ -115,7 +132,7 @@ class AgentWorld:
 
     def events(self, reason: str) -> list[str]:
         """Return the messages of the events for this reason."""
-        events = [doc for path, doc in self.api.objects.items() if "/events/" in path]
+        events = self.api.all("events")
         return [event["message"] for event in events if event["reason"] == reason]
 
     async def place(
@@ -130,7 +147,7 @@ class AgentWorld:
         asks = {key: len(value) for key, value in containers.items()}
         annotation = annotation_of(name, gpus, uid=uid)
         document = pod_document(name, asks, uid=uid, annotation=annotation)
-        await self.api.put(pod_path(name), document)
+        self.api.put(PODS, document)
 
     async def run(
         self, name: str, containers: Mapping[str, Sequence[int]]
@@ -142,8 +159,8 @@ class AgentWorld:
 
     async def set_phase(self, name: str, phase: str) -> None:
         """Change the phase of a pod."""
-        pod = self.api.objects[pod_path(name)]
-        await self.api.put(pod_path(name), {**pod, "status": {"phase": phase}})
+        pod = self.api.pod(name)
+        self.api.put(PODS, {**pod, "status": {"phase": phase}})
 
     def start_processes(self, uid: str) -> None:
         """Start processes of a pod, in its cgroup of version 1."""
@@ -157,7 +174,7 @@ class AgentWorld:
 
     async def force_delete(self, name: str) -> None:
         """Delete a pod without grace: kubelet does not list it any longer."""
-        await self.api.delete(pod_path(name))
+        self.api.delete(PODS, name)
         self.kubelet.end(("default", name))
 
     def break_gpus(self, *lines: str) -> None:
@@ -209,8 +226,8 @@ async def agent_world(
     devices.mkdir()
     for control in ("nvidiactl", "nvidia-uvm"):
         (devices / control).touch()
-    api = NodeApi()
-    await api.put(NODE_PATH, {"kind": "Node", "metadata": {"name": NODE, "uid": "uid-node"}})
+    api = ApiServer()
+    api.put(NODES, {"kind": "Node", "metadata": {"name": NODE, "uid": "uid-node"}})
     async with serving(api), running_kubelet(directory, RESOURCE) as kubelet:
         configured = {
             "node": NODE,

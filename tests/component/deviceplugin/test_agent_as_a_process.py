@@ -226,7 +226,7 @@ async def year_of_a_refusal(world: AgentWorld, gpu: int) -> str:
         await world.run(f"refused-{gpu}", {"main": [gpu]})
     await world.until(lambda: world.observed(gpu).get("pod") == f"pod-{gpu}")
     await world.until(lambda: len(world.events("GPUsRefused")) == gpu + 1)
-    events = [document for path, document in world.api.objects.items() if "/events/" in path]
+    events = world.api.all("events")
     about = [one for one in events if one["involvedObject"]["name"] == f"refused-{gpu}"]
     return str(about[0]["lastTimestamp"][:4])
 

@@ -13,7 +13,9 @@ from gputopo.api.names import RESOURCE
 from gputopo_deviceplugin import contact
 from gputopo_deviceplugin.node_api import NodeApi
 from gputopo_kube.errors import ApiError
-from node_api import BAD_GATEWAY
+from support.api.faults import Fault
+
+BAD_GATEWAY = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
 @asynccontextmanager
@@ -122,9 +124,9 @@ async def test_the_agent_outlives_it_and_serves_afterwards(
     async with world.agent() as agent:
         await world.served()
         await world.run("a", {"main": [0]})
-        world.api.bad_gateway = True
+        world.api.faults.append(Fault(".*", "", 502, content_type="", times=None))
         await world.until(lambda: not agent._contact.connected)
         await asyncio.sleep(0.5)
-        world.api.bad_gateway = False
+        world.api.faults.clear()
         await world.served()
         await world.run("b", {"main": [1]})

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from agent_world import AgentWorld, annotation_of, pod_document, pod_path
+from agent_world import AgentWorld, annotation_of, pod_document
 from device_manager import AdmissionRefusedError
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
+from support.api.store import PODS
 
 
 async def test_a_pod_deleted_between_bind_and_allocate_gets_nothing_and_stands_in_nobodys_way(
@@ -18,7 +19,7 @@ async def test_a_pod_deleted_between_bind_and_allocate_gets_nothing_and_stands_i
         await world.served()
         await world.place("a", {"main": [1]})
         await world.until(lambda: len(agent._pods) == 1)
-        await world.api.delete(pod_path("a"))
+        world.api.delete(PODS, "a")
         with pytest.raises(AdmissionRefusedError, match="no pod of this node waits for 1 GPUs"):
             await world.kubelet.admit(("default", "a"), {"main": 1})
         given = await world.run("b", {"main": [1]})
@@ -31,7 +32,7 @@ async def test_a_hand_written_annotation_takes_no_gpu_of_another_pod(world: Agen
         await world.run("a", {"main": [1]})
         world.kubelet.books.allocated.clear()  # even if kubelet offers it
         own = annotation_of("thief", {"main": [world.uuids[1]]})
-        await world.api.put(pod_path("thief"), pod_document("thief", {"main": 1}, annotation=own))
+        world.api.put(PODS, pod_document("thief", {"main": 1}, annotation=own))
         with pytest.raises(AdmissionRefusedError, match="is held by pod default/a"):
             await world.kubelet.admit(("default", "thief"), {"main": 1})
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from agent_world import NODE_PATH, TOPOLOGY_PATH, AgentWorld, agent_world
+from agent_world import NODE, AgentWorld, agent_world
 from gputopo.api.names import GPUS_RESET_ANNOTATION
 from gputopo.api.topology import from_spec
 from gputopo.api.v1alpha1 import GPUTopologySpec
 from gputopo_topologies.catalogue import names
+from support.api.store import NODES, TOPOLOGIES
 
 
 @pytest.mark.parametrize("name", names())
@@ -28,7 +29,7 @@ async def test_every_server_of_the_catalogue_is_published_as_it_is(
             (folder / "meminfo").write_text(total)
         async with world.agent():
             await world.until(lambda: world.condition("Ready").get("status") == "True")
-        published = world.api.objects[TOPOLOGY_PATH]
+        published = world.published
         spec = GPUTopologySpec.model_validate(published["spec"])
         assert from_spec(spec) == world.topology
         assert published["status"]["fingerprint"] == world.topology.fingerprint
@@ -62,14 +63,14 @@ async def test_holders_appear_and_disappear_and_nothing_is_written_in_between(
 async def test_a_faulty_gpu_is_unhealthy_everywhere_and_the_rest_work(world: AgentWorld) -> None:
     async with world.agent():
         await world.served()
-        generation = world.api.objects[TOPOLOGY_PATH]["metadata"]["generation"]
+        generation = world.published["metadata"]["generation"]
         world.break_gpus("fault 2 15")
         await world.until(lambda: world.kubelet.devices[world.uuids[2]] == "Unhealthy")
         await world.until(lambda: world.observed(2).get("healthy") is False)
         assert world.observed(2)["reason"] == "NVML: GPU is lost"
         assert world.condition("GPUsHealthy")["status"] == "False"
         assert world.condition("Ready")["status"] == "True"
-        assert world.api.objects[TOPOLOGY_PATH]["metadata"]["generation"] == generation
+        assert world.published["metadata"]["generation"] == generation
         given = await world.run("a", {"main": [3]})
         assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[3]
         world.break_gpus()
@@ -83,14 +84,14 @@ async def test_a_gpu_that_is_faulty_from_the_start_is_known_from_the_published_o
     world: AgentWorld,
 ) -> None:
     async with world.agent():
-        await world.until(lambda: TOPOLOGY_PATH in world.api.objects)
-    spec = world.api.objects[TOPOLOGY_PATH]["spec"]
+        await world.until(lambda: world.is_published)
+    spec = world.published["spec"]
     world.break_gpus("fault 4 15", "fault 5 15")
     async with world.agent():
         await world.until(lambda: world.observed(4).get("healthy") is False)
         await world.until(lambda: world.kubelet.devices.get(world.uuids[4]) == "Unhealthy")
         assert world.kubelet.devices[world.uuids[3]] == "Healthy"
-    assert world.api.objects[TOPOLOGY_PATH]["spec"] == spec
+    assert world.published["spec"] == spec
 
 
 async def test_a_passing_xid_makes_a_gpu_unhealthy_until_it_was_quiet_for_a_while(
@@ -113,9 +114,9 @@ async def test_a_fatal_xid_counts_until_an_administrator_says_that_the_gpu_was_r
         return bool(world.observed(6).get("reason") == reason)
 
     async def annotate(time: datetime) -> None:
-        node = copy.deepcopy(world.api.objects[NODE_PATH])
+        node = copy.deepcopy(world.node_object)
         node["metadata"]["annotations"] = {GPUS_RESET_ANNOTATION: time.isoformat()}
-        await world.api.put(NODE_PATH, node)
+        world.api.put(NODES, node)
 
     async with world.agent():
         await world.served()
@@ -174,9 +175,9 @@ async def test_lost_links_are_new_hardware(world: AgentWorld) -> None:
         new = world.conf.with_suffix(".new")
         new.write_text("\n".join(kept) + "\n")
         new.rename(world.conf)
-        await world.until(lambda: world.api.objects[TOPOLOGY_PATH]["metadata"]["generation"] == 2)
+        await world.until(lambda: world.published["metadata"]["generation"] == 2)
         await world.until(lambda: world.status["observedGeneration"] == 2)
-        links = world.api.objects[TOPOLOGY_PATH]["spec"]["links"]
+        links = world.published["spec"]["links"]
         mine = [link for link in links if world.uuids[0] in (link["a"], link["b"])]
         assert {link["kind"] for link in mine} == {"PCIe"}
 
@@ -191,7 +192,7 @@ async def test_memory_that_comes_and_goes_is_not_new_hardware(world: AgentWorld)
         (folder / "meminfo").write_text("Node 0 MemTotal: 1024 kB\n")
         world.break_gpus("fault 0 15")
         await world.until(lambda: world.observed(0).get("healthy") is False)
-        published = world.api.objects[TOPOLOGY_PATH]
+        published = world.published
     assert published["spec"]["numaNodes"] == [{"id": 0, "cpus": 4, "memory": "2Mi"}]
     assert published["metadata"]["generation"] == 1
 
@@ -199,22 +200,22 @@ async def test_memory_that_comes_and_goes_is_not_new_hardware(world: AgentWorld)
 async def test_an_object_deleted_or_changed_by_hand_is_restored(world: AgentWorld) -> None:
     async with world.agent():
         await world.until(lambda: world.condition("Ready").get("status") == "True")
-        spec = world.api.objects[TOPOLOGY_PATH]["spec"]
-        await world.api.delete(TOPOLOGY_PATH)
+        spec = world.published["spec"]
+        world.api.delete(TOPOLOGIES, NODE)
         await world.until(lambda: world.condition("Ready").get("status") == "True")
-        broken = {**world.api.objects[TOPOLOGY_PATH], "spec": {"gpus": [{"uuid": "x"}]}}
-        await world.api.put(TOPOLOGY_PATH, broken)
-        await world.until(lambda: world.api.objects[TOPOLOGY_PATH]["spec"] == spec)
+        broken = {**world.published, "spec": {"gpus": [{"uuid": "x"}]}}
+        world.api.put(TOPOLOGIES, broken)
+        await world.until(lambda: world.published["spec"] == spec)
 
 
 async def test_a_node_made_anew_owns_the_object(world: AgentWorld) -> None:
     async with world.agent():
-        await world.until(lambda: TOPOLOGY_PATH in world.api.objects)
+        await world.until(lambda: world.is_published)
         node = {"kind": "Node", "metadata": {"name": "n1", "uid": "uid-later"}}
-        await world.api.put(NODE_PATH, node)
+        world.api.put(NODES, node)
 
         def owner() -> str:
-            [reference] = world.api.objects[TOPOLOGY_PATH]["metadata"]["ownerReferences"]
+            [reference] = world.published["metadata"]["ownerReferences"]
             return str(reference["uid"])
 
         await world.until(lambda: owner() == "uid-later")

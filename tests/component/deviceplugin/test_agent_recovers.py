@@ -5,8 +5,9 @@ import copy
 
 import pytest
 
-from agent_world import TOPOLOGY_PATH, AgentWorld
+from agent_world import NODE, AgentWorld
 from device_manager import AdmissionRefusedError
+from support.api.store import TOPOLOGIES
 
 
 async def test_pods_that_kubelet_admits_before_the_agent_registers_leave_nothing_behind(
@@ -33,12 +34,12 @@ async def test_an_upgrade_under_running_pods_changes_nothing(world: AgentWorld) 
         await world.run("a", {"main": [2]})
         await world.set_phase("a", "Running")
         await world.until(lambda: world.observed(2).get("podUID") == "uid-a")
-    before = copy.deepcopy(world.api.objects[TOPOLOGY_PATH])
+    before = copy.deepcopy(world.published)
     async with world.agent():
         await world.until(lambda: world.kubelet.registrations == 2)
         await world.served()
         await asyncio.sleep(0.5)
-        after = world.api.objects[TOPOLOGY_PATH]
+        after = world.published
         assert after["metadata"]["generation"] == before["metadata"]["generation"]
         assert after["spec"] == before["spec"]
         assert after["status"]["gpus"] == before["status"]["gpus"]
@@ -93,8 +94,8 @@ async def test_the_object_comes_back_with_who_holds_what_when_somebody_deletes_i
         await world.served()
         await world.run("a", {"main": [4]})
         await world.until(lambda: world.observed(4).get("podUID") == "uid-a")
-        before = copy.deepcopy(world.api.objects[TOPOLOGY_PATH])
-        await world.api.delete(TOPOLOGY_PATH)
+        before = copy.deepcopy(world.published)
+        world.api.delete(TOPOLOGIES, NODE)
         await world.until(lambda: world.observed(4).get("podUID") == "uid-a")
-        assert world.api.objects[TOPOLOGY_PATH]["spec"] == before["spec"]
+        assert world.published["spec"] == before["spec"]
         await world.served()

@@ -8,6 +8,7 @@ import pytest
 
 from agent_world import AgentWorld, agent_world
 from gputopo_kube.pods import PodKey
+from support.api.store import PODS
 
 
 def reason(world: AgentWorld) -> object:
@@ -84,10 +85,9 @@ async def test_a_pod_that_is_deleted_without_record_does_not_matter(world: Agent
     async with world.agent() as agent:
         await world.served()
         await running(world, "a", 0)
-        path = "/api/v1/namespaces/default/pods/a"
-        pod = world.api.objects[path]
+        pod = world.api.pod("a")
         deleted = {**pod["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
-        await world.api.put(path, {**pod, "metadata": deleted})
+        world.api.put(PODS, {**pod, "metadata": deleted})
         await restart_without_records(world, "a")
         await world.until(lambda: world.condition("AllocationsAsPlaced").get("status") == "False")
         assert agent._pods[PodKey("default", "a")].deleting

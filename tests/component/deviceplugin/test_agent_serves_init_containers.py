@@ -4,8 +4,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 import pytest
 
-from agent_world import AgentWorld, annotation_of, pod_document, pod_path
+from agent_world import AgentWorld, annotation_of, pod_document
 from device_manager import AdmissionRefusedError
+from support.api.store import PODS
 
 
 async def run(
@@ -21,7 +22,7 @@ async def run(
     document = pod_document(
         "a", asks, init=init, sidecars=sidecars, annotation=annotation_of("a", gpus)
     )
-    await world.api.put(pod_path("a"), document)
+    world.api.put(PODS, document)
     given = await world.kubelet.admit(("default", "a"), asks, init=init, sidecars=sidecars)
     return {
         name: [world.uuids.index(uuid) for uuid in reply.envs["CUDA_VISIBLE_DEVICES"].split(",")]

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_world import AgentWorld, agent_world, annotation_of, pod_document, pod_path
+from agent_world import AgentWorld, agent_world, annotation_of, pod_document
 from device_manager import AdmissionRefusedError
+from support.api.store import PODS
 
 
 async def test_a_container_gets_its_gpus_in_rank_order(world: AgentWorld) -> None:
@@ -169,7 +170,7 @@ async def test_a_pod_without_a_placement_of_its_own_is_refused_with_the_reason(
     async with world.agent():
         await world.served()
         document = pod_document("a", {"main": 1}, annotation=annotation)
-        await world.api.put(pod_path("a"), document)
+        world.api.put(PODS, document)
         with pytest.raises(AdmissionRefusedError) as refused:
             await world.kubelet.admit(("default", "a"), {"main": 1})
         assert str(refused.value).startswith("pod default/a")
@@ -204,7 +205,7 @@ async def test_a_gpu_that_kubelet_and_agent_forgot_is_still_its_pods_by_the_anno
         await world.served()
         with pytest.raises(AdmissionRefusedError, match="is held by pod default/a"):
             await world.run("b", {"main": [1]})
-        await world.api.delete(pod_path("a"))
+        world.api.delete(PODS, "a")
         given = await world.run("c", {"main": [1]})
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]
 
@@ -235,8 +236,9 @@ async def test_a_pod_being_deleted_is_not_taken_for_the_one_in_admission(
     async with world.agent():
         await world.served()
         await world.place("a", {"main": [0]})
-        leaving = world.api.objects[pod_path("a")]
+        leaving = world.api.pod("a")
         leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        world.api.put(PODS, leaving)
         world.kubelet.books.pods["default", "a"] = {"main": set()}
         given = await world.run("b", {"main": [1]})
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]
@@ -257,7 +259,7 @@ async def test_nobody_is_served_while_the_api_server_cannot_say_who_is_who(
         with pytest.raises(AdmissionRefusedError, match="no healthy devices present"):
             await world.kubelet.admit(("default", "unknown"), {"main": 1})
         world.api.down = False
-        await world.api.delete(pod_path("set-0"))
+        world.api.delete(PODS, "set-0")
         await world.kubelet.wait_for_devices(dict.fromkeys(world.uuids, "Healthy"))
         given = await world.run("b", {"main": [5]})
         assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[5]
@@ -306,7 +308,7 @@ async def test_a_pod_that_gputopo_did_not_place_gets_nothing_and_nothing_is_publ
     async with world.agent():
         await world.served()
         world.kubelet.aligned = {world.uuids[index] for index in aligned}
-        await world.api.put(pod_path("static"), pod_document("static", {"main": 2}))
+        world.api.put(PODS, pod_document("static", {"main": 2}))
         with pytest.raises(AdmissionRefusedError, match="was not placed by gputopo"):
             await world.kubelet.admit(("default", "static"), {"main": 2})
         # Where kubelet has taken GPUs already, only Allocate can make it give them back.

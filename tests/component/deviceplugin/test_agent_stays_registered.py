@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_world import NODE_PATH, TOPOLOGY_PATH, AgentWorld, agent_world
+from agent_world import AgentWorld, agent_world
+from support.api.faults import Fault
+from support.api.store import NODES, PODS
 
 
 async def test_a_new_kubelet_gets_the_gpus_again_and_running_pods_keep_theirs(
@@ -57,12 +59,12 @@ async def test_a_kubelet_that_refuses_the_agent_is_not_asked_without_pause(
 async def test_watches_that_are_refused_do_not_make_a_list_of_pods_each_second(
     world: AgentWorld,
 ) -> None:
-    world.api.refuse_watches = True
+    world.api.faults.append(Fault("GET", "watch=true", 503, times=None))
     async with world.agent():
         await asyncio.sleep(6.0)
         # After 1, 2 and 4 seconds or half of that: an outage finds every node's agent here.
-        assert 2 <= world.api.lists <= 4
-        world.api.refuse_watches = False
+        assert 2 <= world.api.lists(PODS) <= 4
+        world.api.faults.clear()
         await world.run("a", {"main": [0]})
 
 
@@ -78,15 +80,15 @@ async def test_a_second_agent_takes_over_from_the_first(world: AgentWorld) -> No
 
 
 async def test_gpus_that_another_plugin_serves_are_not_served(world: AgentWorld) -> None:
-    node = world.api.objects[NODE_PATH]
-    await world.api.put(NODE_PATH, {**node, "status": {"allocatable": {"nvidia.com/gpu": "8"}}})
+    node = world.node_object
+    world.api.put(NODES, {**node, "status": {"allocatable": {"nvidia.com/gpu": "8"}}})
     async with world.agent():
         await world.until(lambda: world.condition("Ready").get("reason") == "CompetingAllocator")
         assert "the node offers 8 nvidia.com/gpu" in world.condition("Ready")["message"]
         assert world.kubelet.registrations == 0
-        await world.api.put(NODE_PATH, {**node, "status": {"allocatable": {"nvidia.com/gpu": "0"}}})
+        world.api.put(NODES, {**node, "status": {"allocatable": {"nvidia.com/gpu": "0"}}})
         await world.served()
-        await world.api.put(NODE_PATH, {**node, "status": {"allocatable": {"nvidia.com/gpu": "1"}}})
+        world.api.put(NODES, {**node, "status": {"allocatable": {"nvidia.com/gpu": "1"}}})
         await world.until(lambda: set(world.kubelet.devices.values()) == {"Unhealthy"})
 
 
@@ -96,7 +98,7 @@ async def test_a_node_without_the_driver_idles_and_serves_when_it_comes(world: A
     async with world.agent():
         await world.until(lambda: world.pulse.ready)
         assert world.kubelet.registrations == 0
-        assert TOPOLOGY_PATH not in world.api.objects
+        assert not world.is_published
         away.rename(world.conf)
         await world.served()
         await world.until(lambda: world.condition("Ready").get("status") == "True")
@@ -110,7 +112,7 @@ async def test_a_missing_folder_of_the_driver_is_a_node_without_the_driver(
     async with agent_world(short_directory, driver / "lib") as world, world.agent():
         await world.until(lambda: world.pulse.ready)
         assert world.kubelet.registrations == 0
-        assert TOPOLOGY_PATH not in world.api.objects
+        assert not world.is_published
         # A driver container has started.
         driver.mkdir(parents=True)
         (driver / "lib").symlink_to(library_dir)
@@ -122,7 +124,7 @@ async def test_a_node_without_gpus_idles(world: AgentWorld) -> None:
     async with world.agent():
         await world.until(lambda: world.pulse.ready)
         assert world.kubelet.registrations == 0
-        assert TOPOLOGY_PATH not in world.api.objects
+        assert not world.is_published
 
 
 async def test_no_socket_is_left_behind(world: AgentWorld) -> None:

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from agent_world import NODE, NODE_PATH, AgentWorld, agent_world
+from agent_world import NODE, AgentWorld, agent_world
 from fake_kubelet import AdmissionRefusedError
 from gputopo_deviceplugin.admit import offering
 from gputopo_kube import reflector
-from node_api import SLICES
+from support.api.faults import Fault
+from support.api.store import NODES, SLICES
 
 MINUTES_SECONDS = 300.0
 
@@ -26,9 +27,9 @@ async def unpolled(
 
 
 async def offer(world: AgentWorld, **allocatable: str) -> None:
-    node = world.api.objects[NODE_PATH]
+    node = world.node_object
     resources = {name.replace("_", "/", 1): amount for name, amount in allocatable.items()}
-    await world.api.put(NODE_PATH, {**node, "status": {"allocatable": resources}})
+    world.api.put(NODES, {**node, "status": {"allocatable": resources}})
 
 
 def resource_slice(
@@ -92,12 +93,12 @@ async def test_resource_slices_of_nvidias_dra_driver_are_watched(unpolled: Agent
     world = unpolled
     async with world.agent():
         await world.served()
-        await world.api.put(f"{SLICES}/other", resource_slice(8, node="n2"))
-        await world.api.put(f"{SLICES}/s", resource_slice(8))
+        world.api.put(SLICES, resource_slice(8, node="n2"))
+        world.api.put(SLICES, resource_slice(8))
         await world.until(lambda: reason(world) == "CompetingAllocator")
         assert "gpu.nvidia.com publish 8 devices" in world.condition("Ready")["message"]
         await world.until(lambda: healthy(world) == [])
-        await world.api.delete(f"{SLICES}/s")
+        world.api.delete(SLICES, "s")
         await world.served()
 
 
@@ -105,7 +106,7 @@ async def test_slices_that_are_there_already_keep_the_agent_from_registering(
     unpolled: AgentWorld,
 ) -> None:
     world = unpolled
-    await world.api.put(f"{SLICES}/s", resource_slice(8))
+    world.api.put(SLICES, resource_slice(8))
     async with world.agent():
         await world.until(lambda: reason(world) == "CompetingAllocator")
         assert world.kubelet.registrations == 0
@@ -120,14 +121,15 @@ async def test_where_slices_are_not_served_or_not_permitted_all_else_works(
 ) -> None:
     monkeypatch.setattr(reflector, "UNSUPPORTED_SECONDS", 0.1)
     caplog.set_level("INFO")
-    world.api.slices_failure = status
+    fault = Fault("GET", "/resourceslices", status, times=None)
+    world.api.faults.append(fault)
     async with world.agent():
         await world.served()
-        await world.until(lambda: world.api.slice_lists >= 3)
+        await world.until(lambda: world.api.lists(SLICES) >= 3)
         [line] = [each for each in caplog.messages if "not watched kind=resourceslices" in each]
         assert str(status) in line
-        await world.api.put(f"{SLICES}/s", resource_slice(8))
-        world.api.slices_failure = None
+        world.api.put(SLICES, resource_slice(8))
+        world.api.faults.remove(fault)
         await world.until(lambda: reason(world) == "CompetingAllocator")
 
 
@@ -135,15 +137,13 @@ async def test_a_node_that_is_created_again_owns_the_topology_at_once(unpolled: 
     world = unpolled
 
     def owner() -> object:
-        [reference] = world.api.objects[f"/apis/gputopo.io/v1alpha1/gputopologies/{NODE}"][
-            "metadata"
-        ]["ownerReferences"]
+        [reference] = world.published["metadata"]["ownerReferences"]
         return reference["uid"]
 
     async with world.agent():
         await world.served()
         assert owner() == "uid-node"
-        await world.api.delete(NODE_PATH)
+        world.api.delete(NODES, NODE, cascade=False)
         metadata = {"name": NODE, "uid": "uid-again"}
-        await world.api.put(NODE_PATH, {"kind": "Node", "metadata": metadata})
+        world.api.put(NODES, {"kind": "Node", "metadata": metadata})
         await world.until(lambda: owner() == "uid-again")

@@ -1,6 +1,7 @@
 """The agent against kubelet's books that are not what was placed."""
 
-from agent_world import AgentWorld, pod_path
+from agent_world import AgentWorld
+from support.api.store import PODS
 
 
 async def test_a_swap_in_kubelets_books_is_recorded_and_told_once_for_each_pod(
@@ -24,7 +25,7 @@ async def test_a_swap_in_kubelets_books_is_recorded_and_told_once_for_each_pod(
         assert world.metrics.registry.get_sample_value(metric) == 2
         for name in ("a", "b"):
             world.kubelet.end(("default", name))
-            await world.api.delete(pod_path(name))
+            world.api.delete(PODS, name)
         await world.until(lambda: world.condition("AllocationsAsPlaced")["status"] == "True")
         assert world.metrics.registry.get_sample_value(metric) == 0
         assert len(world.events("GPUsDiffer")) == 2

@@ -6,16 +6,17 @@ import time
 
 import pytest
 
-from agent_world import TOPOLOGY_PATH, AgentWorld
+from agent_world import AgentWorld
 from device_manager import AdmissionRefusedError
 from gputopo_deviceplugin.kubelet import registration
 from gputopo_deviceplugin.report import reporter
 from gputopo_extender.state.topologies import PublishedNode, parse_node
+from support.api.store import TOPOLOGIES
 
 
 def away(world: AgentWorld) -> str | None:
     """Return what the extender reads of the node."""
-    found = parse_node(world.api.objects[TOPOLOGY_PATH])
+    found = parse_node(world.published)
     assert isinstance(found, PublishedNode)
     return found.away
 
@@ -28,7 +29,7 @@ async def test_an_agent_that_is_told_to_end_says_so_and_serves_the_pods_on_their
         await world.run("a", {"main": [0]})
         await world.until(lambda: world.observed(0).get("podUID") == "uid-a")
         assert away(world) is None
-        before = copy.deepcopy(world.api.objects[TOPOLOGY_PATH])
+        before = copy.deepcopy(world.published)
         ending = asyncio.create_task(agent.stop())
         await world.until(lambda: world.condition("Ready")["reason"] == "Stopping")
         assert away(world) == (
@@ -37,7 +38,7 @@ async def test_an_agent_that_is_told_to_end_says_so_and_serves_the_pods_on_their
         assert not ending.done()
         await world.run("late", {"main": [1]})
         await ending
-        after = world.api.objects[TOPOLOGY_PATH]
+        after = world.published
         assert after["spec"] == before["spec"]
         assert after["status"]["gpus"] == before["status"]["gpus"]
         assert after["status"]["conditions"][1:] == before["status"]["conditions"][1:]
@@ -59,9 +60,9 @@ async def test_the_next_agent_says_that_it_is_ready(world: AgentWorld) -> None:
 async def test_an_agent_that_ends_does_not_speak_after_its_successor(world: AgentWorld) -> None:
     async with world.agent() as agent:
         await world.served()
-        document = copy.deepcopy(world.api.objects[TOPOLOGY_PATH])
+        document = copy.deepcopy(world.published)
         document["status"]["gpus"][0]["reason"] = "written by another agent"
-        await world.api.put(TOPOLOGY_PATH, document)
+        world.api.put(TOPOLOGIES, document)
         await agent.stop()
         assert world.condition("Ready")["status"] == "True"
 
@@ -71,12 +72,12 @@ async def test_a_label_that_somebody_sets_meanwhile_does_not_keep_it_from_saying
 ) -> None:
     async with world.agent() as agent:
         await world.served()
-        document = copy.deepcopy(world.api.objects[TOPOLOGY_PATH])
+        document = copy.deepcopy(world.published)
         document["metadata"]["labels"] = {"team": "a"}
-        await world.api.put(TOPOLOGY_PATH, document)
+        world.api.put(TOPOLOGIES, document)
         await agent.stop()
         assert world.condition("Ready")["reason"] == "Stopping"
-        assert world.api.objects[TOPOLOGY_PATH]["metadata"]["labels"] == {"team": "a"}
+        assert world.published["metadata"]["labels"] == {"team": "a"}
 
 
 async def test_a_node_without_an_object_has_nothing_to_say(world: AgentWorld) -> None:
@@ -84,7 +85,7 @@ async def test_a_node_without_an_object_has_nothing_to_say(world: AgentWorld) ->
     async with world.agent() as agent:
         await world.until(lambda: world.pulse.ready)
         await agent.stop()
-    assert TOPOLOGY_PATH not in world.api.objects
+    assert not world.is_published
 
 
 @pytest.mark.parametrize("fault", ["down", "silent"])

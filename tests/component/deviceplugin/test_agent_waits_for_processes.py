@@ -1,14 +1,15 @@
 """A GPU is in use until no process of its last pod runs, whatever became of the pod's object."""
 
 import asyncio
-import copy
 import shutil
 import time
+from collections.abc import Callable
 
 import pytest
 
-from agent_world import NODE_PATH, TOPOLOGY_PATH, AgentWorld, pod_path
+from agent_world import NODE, AgentWorld
 from device_manager import AdmissionRefusedError
+from support.api.store import NODES, PODS, TOPOLOGIES
 
 SOON_SECONDS = 1.0
 """Longest time after the end of the last process until its GPUs are published as free."""
@@ -23,7 +24,7 @@ async def run_with_processes(world: AgentWorld, name: str, gpus: list[int]) -> N
 
 
 def version_of_newest_change(world: AgentWorld) -> int:
-    return world.api._log[-1][0]
+    return world.api.version
 
 
 def version(world: AgentWorld) -> int:
@@ -110,20 +111,20 @@ async def test_processes_of_a_deleted_pod_outlive_restarts(world: AgentWorld, re
         elif restart == "node object":
             statuses = await _recreate_node(world)
             await world.until(lambda: deleted(world) == {5: "uid-a"})
-            assert all(status[5].get("podUID") == "uid-a" for status in statuses)
+            assert all(status[5].get("podUID") == "uid-a" for status in statuses())
     if "agent" in restart:
         await world.force_delete("a")
-        statuses = first_statuses(world)
+        statuses = statuses_from_now(world)
         if restart == "agent and node object":
             await _recreate_node(world)
         else:
-            world.api.objects[TOPOLOGY_PATH].pop("status")
+            world.forget_status()
     async with world.agent():
         await world.until(lambda: deleted(world) == {5: "uid-a"})
         await world.served()
         if "agent" in restart:
-            assert statuses
-            assert all(gpus[5].get("podUID") == "uid-a" for gpus in statuses)
+            assert statuses()
+            assert all(gpus[5].get("podUID") == "uid-a" for gpus in statuses())
         assert "of deleted pod default/a" in await refused(world, "b", [5])
         world.end_processes("uid-a")
         await world.until(lambda: not deleted(world))
@@ -131,29 +132,26 @@ async def test_processes_of_a_deleted_pod_outlive_restarts(world: AgentWorld, re
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[5]
 
 
-def first_statuses(world: AgentWorld) -> list[list[dict[str, object]]]:
-    """Return a list that gets the GPUs of every status that is written from now on."""
-    statuses: list[list[dict[str, object]]] = []
-    put = world.api.put
+def statuses_from_now(world: AgentWorld) -> Callable[[], list[list[dict[str, object]]]]:
+    """Return a function that returns the GPUs of every status written since this call."""
+    since = world.api.version
 
-    async def noted(path: str, document: dict[str, object]) -> dict[str, object]:
-        written = await put(path, document)
-        if path == TOPOLOGY_PATH and (status := written.get("status")):
-            statuses.append(copy.deepcopy(status["gpus"]))
-        return written
+    def statuses() -> list[list[dict[str, object]]]:
+        changes = world.api.changes(TOPOLOGIES, since)
+        written = [change.document for change in changes if change.type != "DELETED"]
+        return [document["status"]["gpus"] for document in written if document.get("status")]
 
-    world.api.put = noted  # type: ignore[method-assign]
     return statuses
 
 
-async def _recreate_node(world: AgentWorld) -> list[list[dict[str, object]]]:
+async def _recreate_node(world: AgentWorld) -> Callable[[], list[list[dict[str, object]]]]:
     """Delete the Node, with it its GPUTopology and, by PodGC, its pods; kubelet makes a new one."""
-    statuses = first_statuses(world)
-    await world.api.delete(NODE_PATH)
-    if pod_path("a") in world.api.objects:
+    statuses = statuses_from_now(world)
+    world.api.delete(NODES, NODE, cascade=False)
+    if world.api.get(PODS, "a"):
         await world.force_delete("a")
-    await world.api.delete(TOPOLOGY_PATH)
-    await world.api.put(NODE_PATH, {"kind": "Node", "metadata": {"name": "n1", "uid": "uid-later"}})
+    world.api.delete(TOPOLOGIES, NODE)
+    world.api.put(NODES, {"kind": "Node", "metadata": {"name": "n1", "uid": "uid-later"}})
     return statuses
 
 
@@ -230,7 +228,7 @@ async def test_the_published_version_is_that_of_the_last_end_and_costs_no_other_
         await asyncio.sleep(0.5)
         assert (len(world.api.writes), world.status) == (writes, before)
         await world.place("never-started", {"main": [2]})
-        await world.api.delete(pod_path("never-started"))
+        world.api.delete(PODS, "never-started")
         deletion = version_of_newest_change(world)
         await world.until(lambda: version(world) >= deletion)
         assert len(world.api.writes) == writes + 1

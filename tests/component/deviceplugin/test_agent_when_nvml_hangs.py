@@ -2,7 +2,7 @@
 
 import asyncio
 
-from agent_world import TOPOLOGY_PATH, AgentWorld
+from agent_world import AgentWorld
 
 FAULT = "NVML does not respond: "
 
@@ -43,12 +43,12 @@ async def test_an_xid_that_a_late_call_reports_is_not_lost(world: AgentWorld) ->
 async def test_a_hang_at_start_publishes_the_known_gpus_as_unhealthy(world: AgentWorld) -> None:
     async with world.agent():
         await world.served()
-    spec = world.api.objects[TOPOLOGY_PATH]["spec"]
+    spec = world.published["spec"]
     world.break_gpus("hang")
     async with world.agent():
         await world.until(lambda: all_unhealthy(world))
         await world.until(lambda: world.condition("Ready").get("reason") == "NVMLUnavailable")
-        assert world.api.objects[TOPOLOGY_PATH]["spec"] == spec
+        assert world.published["spec"] == spec
         assert not world.pulse.alive
         world.break_gpus()
         await world.served()
@@ -60,7 +60,7 @@ async def test_a_hang_at_start_without_a_known_topology_serves_nothing(world: Ag
         await world.until(lambda: not world.pulse.alive)
         await asyncio.sleep(0.5)
         assert world.kubelet.registrations == 0
-        assert TOPOLOGY_PATH not in world.api.objects
+        assert not world.is_published
         world.break_gpus()
         await world.served()
 

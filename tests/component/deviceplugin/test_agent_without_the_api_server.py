@@ -5,11 +5,12 @@ from collections.abc import Collection
 
 import pytest
 
-from agent_world import TOPOLOGY_PATH, AgentWorld
+from agent_world import AgentWorld
 from fake_kubelet import AdmissionRefusedError
 from gputopo_deviceplugin import contact
 from gputopo_deviceplugin.admit import offering
 from gputopo_deviceplugin.report import reporter
+from support.api.store import PODS
 
 SOON_SECONDS = 10.0
 
@@ -63,7 +64,7 @@ async def test_only_gpus_of_running_pods_are_offered_while_packets_are_dropped(
     async with world.agent():
         await world.served()
         await running(world, "a", 0, 1)
-        lists = world.api.lists
+        lists = world.api.lists(PODS)
         world.api.silent = world.api.mute = True  # connections stay open, and nothing comes
         await devices(world, {0, 1})
         with pytest.raises(AdmissionRefusedError, match="needed 1, available 0"):
@@ -73,10 +74,10 @@ async def test_only_gpus_of_running_pods_are_offered_while_packets_are_dropped(
         await devices(world, {0, 1})
         await world.kubelet.admit(("default", "a"), {"main": 2})  # again, by its record
         await world.place("b", {"main": [2]})
-        assert world.api.lists == lists
+        assert world.api.lists(PODS) == lists
         world.api.silent = False  # the watch of before is still open, and still mute
         await devices(world, range(8))
-        assert world.api.lists > lists
+        assert world.api.lists(PODS) > lists
         given = await world.kubelet.admit(("default", "b"), {"main": 1})
         assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[2]
         await world.until(lambda: connected(world) == 1)
@@ -125,7 +126,7 @@ async def test_an_agent_that_starts_meanwhile_keeps_the_gpus_of_running_pods_hea
         await devices(world, set(range(8)) - {6})
         await world.until(lambda: world.condition("Ready").get("status") == "True")
         await world.until(lambda: world.observed(6).get("healthy") is False)
-        assert world.api.objects[TOPOLOGY_PATH]["metadata"]["generation"] == 1
+        assert world.published["metadata"]["generation"] == 1
 
 
 async def test_without_kubelets_list_such_an_agent_does_not_register(world: AgentWorld) -> None:

@@ -2,8 +2,10 @@
 
 import pytest
 
-from agent_world import NODE, TOPOLOGY_PATH, AgentWorld
+from agent_world import NODE, AgentWorld
 from gputopo_deviceplugin.report import reporter
+from support.api.faults import Fault
+from support.api.store import TOPOLOGIES
 
 
 def failures(world: AgentWorld, of: str) -> float:
@@ -29,20 +31,20 @@ async def test_what_changed_while_the_api_server_was_away_is_told_afterwards(
 async def test_an_object_that_cannot_be_read_is_written_anew(world: AgentWorld) -> None:
     metadata = {"name": NODE, "generation": 3}
     spoiled = {"metadata": metadata, "spec": {"gpus": [{"uuid": ""}]}, "status": {"gpus": 3}}
-    await world.api.put(TOPOLOGY_PATH, spoiled)
+    world.api.put(TOPOLOGIES, spoiled)
     async with world.agent():
         await world.served()
     assert world.observed(0)["uuid"] == world.uuids[0]
-    assert world.api.objects[TOPOLOGY_PATH]["metadata"]["generation"] == 4
+    assert world.published["metadata"]["generation"] == 4
 
 
 async def test_a_topology_that_cannot_be_read_at_the_start_is_read_again(
     world: AgentWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reporter, "_RETRY_SECONDS", 0.1)
-    world.api.refused_path = TOPOLOGY_PATH
+    world.api.faults.append(Fault(".*", rf"/gputopologies/{NODE}(\?|$)", 503, times=None))
     async with world.agent():
         await world.until(lambda: failures(world, "contact") >= 2)
         assert world.kubelet.registrations == 0
-        world.api.refused_path = ""
+        world.api.faults.clear()
         await world.served()

@@ -49,7 +49,7 @@ class ApiServer(Store):
         versions_are_too_large: 504 to watches: their versions are of the future.
         unserved: plurals that the server does not know: 404.
         page_size: most items of one page.
-        requests: method, and path with query, of every request.
+        requests: method, and path with query, of every request that got a response.
         writes: requests that changed something, in order.
         late: requests with the fault ``carried_out="later"``.
     """
@@ -107,9 +107,9 @@ class ApiServer(Store):
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Respond to any request."""
-        self.requests.append((request.method, request.path_qs))
         while self.silent:  # noqa: ASYNC110 - a test sets it from any thread
             await asyncio.sleep(0.02)
+        self.requests.append((request.method, request.path_qs))
         await self._call_hook(request)
         if self.down:
             return _response(rest.failure(503, "ServiceUnavailable", "the server is going away"))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 Document = dict[str, Any]
 
 PODS, TOPOLOGIES, LEASES = "pods", "gputopologies", "leases"
+NODES, SLICES = "nodes", "resourceslices"
 
 CLUSTER_SCOPED = frozenset(
     {"customresourcedefinitions", "gputopologies", "namespaces", "nodes", "resourceslices"}
@@ -112,8 +113,10 @@ class Store:
                 document["metadata"]["generation"] += 1
             return self._store(key, "MODIFIED", document)
 
-    def delete(self, plural: str, name: str, namespace: str = "default") -> None:
-        """Delete an object and what it owns."""
+    def delete(
+        self, plural: str, name: str, namespace: str = "default", *, cascade: bool = True
+    ) -> None:
+        """Delete an object and, with ``cascade``, what it owns."""
         key = key_of(plural, name, namespace)
         with self._lock:
             document = copy.deepcopy(self.objects[key])
@@ -123,7 +126,7 @@ class Store:
                 other
                 for other, it in self.objects.items()
                 for owner in it["metadata"].get("ownerReferences", ())
-                if owner["uid"] == uid
+                if owner["uid"] == uid and cascade
             ]:
                 self.delete(other.plural, other.name, other.namespace)
 
