@@ -138,7 +138,7 @@ def test_nobody_else_changes_the_gpus_of_a_running_pod(
         assert answer.status == 403  # kubelets have no right to the main resource at all
     else:
         assert refused_for_the_extender_alone(answer), answer.body
-        assert "leave this annotation as it is" in answer.message
+        assert "leave this annotation unchanged" in answer.message
     annotations = server.get(f"{PODS}/{placed}").body["metadata"]["annotations"]
     assert annotations[GPUS_ANNOTATION] == GPUS
 

@@ -23,10 +23,7 @@ SUFFIXES = {".py", ".md", ".yaml", ".tpl", ".txt"}
 # Folders and pages that still use excluded words. An entry is removed when its folder is converted.
 NOT_YET_CONVERTED = (
     "benchmarks",
-    "charts",
-    "crds",
     "deviceplugin",
-    "examples",
     "extender",
     "operator",
     "src",

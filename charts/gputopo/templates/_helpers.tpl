@@ -12,7 +12,7 @@
 {{- end -}}
 {{- end -}}
 
-{{- /* Selectors never change: they hold nothing that an upgrade may alter. Takes (list root component). */ -}}
+{{- /* Labels of selectors, which an upgrade must not change. Arguments: (list root component). */ -}}
 {{- define "gputopo.selectorLabels" -}}
 {{- $root := index . 0 -}}
 app.kubernetes.io/name: {{ include "gputopo.name" $root }}
@@ -29,12 +29,12 @@ app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name ($root.Chart.Version | replace "+" "_") }}
 {{- end -}}
 
-{{- /* Takes (dict "image" image "default" tag). */ -}}
+{{- /* Arguments: (dict "image" image "default" tag). */ -}}
 {{- define "gputopo.image" -}}
 {{- printf "%s:%s" .image.repository (.image.tag | default .default) -}}
 {{- end -}}
 
-{{- /* A provider's version may be v1.33.4-gke.5; kube-scheduler's image has v1.33.4. */ -}}
+{{- /* The cluster's version may be v1.33.4-gke.5; the tag of kube-scheduler's image is v1.33.4. */ -}}
 {{- define "gputopo.clusterVersion" -}}
 {{- printf "v%s" (regexFind "[0-9]+\\.[0-9]+\\.[0-9]+" .Capabilities.KubeVersion.Version) -}}
 {{- end -}}
@@ -44,7 +44,7 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name ($root.Chart.Version | replace
 {{- printf "system:serviceaccount:%s:%s-%s" $root.Release.Namespace (include "gputopo.fullname" $root) (index . 1) -}}
 {{- end -}}
 
-{{- /* What every pod says of itself that is not privileged in any way. */ -}}
+{{- /* Security context of every pod without privileges. */ -}}
 {{- define "gputopo.podSecurityContext" -}}
 runAsNonRoot: true
 runAsUser: 65532
@@ -60,9 +60,9 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
-{{- /* Takes a folder of the driver; the folder of the host to mount for it, which exists on every node.
-Not the folder itself: without a driver it is missing, and where /usr is read-only kubelet cannot create
-it. Below /run a driver container mounts its file system when it likes, which is seen only from above. */ -}}
+{{- /* Folder of the host to mount for a folder of the driver (the argument); it exists on every node.
+Not the folder itself: it is missing without a driver, and kubelet cannot create it on a read-only /usr.
+Below /run a driver container may mount its file system later, which only a mount of a parent folder shows. */ -}}
 {{- define "gputopo.mountedFolder" -}}
 {{- if hasPrefix "/run/" . -}}
 {{- printf "/run/%s" (index (splitList "/" .) 2) -}}
@@ -73,12 +73,12 @@ it. Below /run a driver container mounts its file system when it likes, which is
 {{- end -}}
 {{- end -}}
 
-{{- /* Takes a folder of the host that is mounted; further options of its mount, the comma in front. */ -}}
+{{- /* Further options of the mount of a host folder (the argument), with a leading comma. */ -}}
 {{- define "gputopo.propagation" -}}
 {{- if hasPrefix "/run/" . -}}, mountPropagation: HostToContainer{{- end -}}
 {{- end -}}
 
-{{- /* Where a pod may run. Takes the component's values. */ -}}
+{{- /* Where a pod may run. Argument: the component's values. */ -}}
 {{- define "gputopo.placement" -}}
 priorityClassName: {{ .priorityClassName }}
 {{- with .nodeSelector }}
@@ -95,15 +95,15 @@ affinity:
 {{- end }}
 {{- end -}}
 
-{{- /* matchConditions of a policy: pods that request GPUs, mirror pods left out. */ -}}
+{{- /* matchConditions of a policy: pods that request GPUs, except mirror pods. */ -}}
 {{- define "gputopo.gpuPodConditions" -}}
-- name: asks-for-our-resource
+- name: requests-gpus
   expression: >-
     (object.spec.containers + object.spec.?initContainers.orValue([])).exists(c,
     {{ .Values.resourceName | squote }} in c.?resources.?limits.orValue({}) ||
     {{ .Values.resourceName | squote }} in c.?resources.?requests.orValue({}))
-# A mirror pod only shows a static pod that its kubelet has let in or refused already: refusing the
-# picture would hide it. Its agent fails it, for nobody chose its GPUs.
+# A mirror pod shows a static pod that kubelet has already admitted or rejected: rejecting the mirror
+# would only hide it. The agent fails such a pod, because no GPUs were chosen for it.
 - name: not-a-mirror-pod
   expression: >-
     !('system:nodes' in request.userInfo.groups &&
