@@ -18,6 +18,8 @@ CHECKED = (
     *("docs", "charts", "crds", "examples", "benchmarks", "tools", "tests"),
     *CODE,
 )
+CODE_BLOCK = re.compile(r"^ *```.*?^ *```|^    .*?$", re.MULTILINE | re.DOTALL)
+MAX_WIDTH = 100
 SUFFIXES = {".py", ".md", ".yaml", ".tpl", ".txt"}
 
 # Folders and pages that still use excluded words. An entry is removed when its folder is converted.
@@ -56,6 +58,10 @@ def is_converted(path: str) -> bool:
     return not any(path == each or path.startswith(f"{each}/") for each in NOT_YET_CONVERTED)
 
 
+def blank_lines(block: re.Match[str]) -> str:
+    return "\n" * block[0].count("\n")
+
+
 def is_exception(use: Use) -> bool:
     return use.context in NAMES or any(
         re.search(rf"(?i){phrase}", use.context) for phrase in PHRASES
@@ -82,6 +88,18 @@ def test_public_class_names_are_unique() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 defined[node.name].append(f"{path}:{node.lineno}")
     assert {name: places for name, places in defined.items() if len(places) > 1} == {}
+
+
+@pytest.mark.parametrize("folder", CHECKED)
+def test_prose_of_pages_is_wrapped(folder: str) -> None:
+    long = [
+        f"{path}:{number}"
+        for path, text in files(folder)
+        if path.endswith(".md") and is_converted(path)
+        for number, line in enumerate(CODE_BLOCK.sub(blank_lines, text).splitlines(), 1)
+        if len(line) > MAX_WIDTH and not line.lstrip().startswith("|")
+    ]
+    assert not long, "\n".join(long)
 
 
 @pytest.mark.parametrize(
