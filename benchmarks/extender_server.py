@@ -15,8 +15,7 @@ from aiohttp import web
 from benchmarks.fleet import change
 from benchmarks.verbs import NothingToDecide, fleet_of, verbs_on
 from gputopo_extender.state.ledger import Ledger
-from gputopo_extender.verbs.app import KEEPALIVE_SECONDS, verbs_app
-from gputopo_extender.verbs.handlers import Readiness
+from gputopo_extender.verbs.app import KEEPALIVE_SECONDS, Readiness, verbs_app
 
 _CHANGE_EVERY_SECONDS: Final = 0.02
 

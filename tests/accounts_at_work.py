@@ -17,7 +17,7 @@ from apiserver import JOBS, PODS, TOPOLOGIES, ApiServer, service_account
 from fakenvml.build import build_library
 from gpujobs import exited, gpu_job, job_pod
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
-from gputopo_extender.pod_api import PodApi
+from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_kube.aiohttp_transport import connected
 from gputopo_kube.client import AsyncApi
 from scheduler_pairs import Pair, put_pod, wait_until
@@ -172,7 +172,7 @@ async def call_as_extender(access: Path) -> None:
     """Read and invalidate, which the extender does where a Binding was not answered."""
     async with connected(KubeConfig.from_file(access)) as client:
         pods = PodApi(AsyncApi(client, timeout_seconds=5.0), RESOURCE)
-        assert await pods.pod("default", "high") is not None
+        assert await pods.get_pod("default", "high") is not None
         assert await pods.invalidate("default", "high") is not None
 
 

@@ -1,4 +1,4 @@
-"""Runs the extender until it is told to stop."""
+"""The program: runs the extender until SIGTERM or SIGINT."""
 
 import asyncio
 import logging
@@ -18,16 +18,16 @@ _log = logging.getLogger(__name__)
 
 
 def main() -> None:
-    """Run the extender; exit status 1 and a message on a wrong setting."""
+    """Run the extender; exit with status 1 and a message on an invalid setting."""
     try:
         settings = ExtenderSettings.load(sys.argv[1:], os.environ)
     except SettingsError as error:
         sys.exit(f"{ExtenderSettings.program}: {error}")
     configure(settings.log_level, quiet=("aiohttp", "httpx2", "httpcore2"))
-    uvloop.run(_run_until_told(settings))
+    uvloop.run(_run_until_signal(settings))
 
 
-async def _run_until_told(settings: ExtenderSettings) -> None:
+async def _run_until_signal(settings: ExtenderSettings) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

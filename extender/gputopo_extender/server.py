@@ -1,4 +1,4 @@
-"""Puts the parts together and runs them."""
+"""Assembles the parts of the extender and runs them; the program calls it."""
 
 import asyncio
 import gc
@@ -6,41 +6,39 @@ import logging
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
 
 from gputopo.runtime.log import fields
-from gputopo_extender.fencing.binding_writer import BindingWriter
+from gputopo_extender.fencing.claim_lease import ClaimLease
 from gputopo_extender.fencing.fence import ClaimFence
+from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_extender.handover.election import Election, Handover, LeaseCandidate
-from gputopo_extender.leases import Leases
-from gputopo_extender.pod_api import PodApi
 from gputopo_extender.settings import ExtenderSettings
 from gputopo_extender.state.ledger import Ledger
-from gputopo_extender.verbs.app import KEEPALIVE_SECONDS, probes_app, verbs_app
+from gputopo_extender.state.reflectors import pod_reflector, topology_reflector
+from gputopo_extender.verbs.app import KEEPALIVE_SECONDS, Readiness, probes_app, verbs_app
 from gputopo_extender.verbs.bind import Binder
 from gputopo_extender.verbs.evaluation import evaluate_states
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache
-from gputopo_extender.verbs.handlers import Readiness, Verbs
+from gputopo_extender.verbs.handlers import Verbs
 from gputopo_extender.verbs.metrics import Metrics
 from gputopo_extender.verbs.warm_up import TableWarmUp
-from gputopo_extender.watch import pod_reflector, topology_reflector
 from gputopo_kube.client import AsyncApi, AsyncClient
 from gputopo_kube.reflector import ListWatchTiming, Reflector
 
-_SETTLE_EVERY_SECONDS: Final = 2.0
-_SPARE_EVERY_SECONDS: Final = 1.0
+_RESOLVE_EVERY_SECONDS: Final = 2.0
+_FREEZE_EVERY_SECONDS: Final = 1.0
 _SHUTDOWN_SECONDS: Final = 10.0
-"""What requests under way get: more than one bind may take."""
+"""Time for requests in progress at the end: more than one bind may take."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ExtenderAddresses:
-    """Where the extender listens, as URLs."""
+    """The URLs on which the extender listens."""
 
     verbs: str
     probes: str
@@ -56,33 +54,32 @@ async def running(
     timing = ListWatchTiming(settings.relist_after_silence_seconds, settings.relist_every_seconds)
     topologies = topology_reflector(api, ledger, timing)
     pods = pod_reflector(api, settings.resource, ledger, timing)
-    caches: list[Reflector[Any]] = [topologies, pods]
-    ledger.list_again = partial(_list_again, caches)
-    gate = Readiness(caches, settings.stale_after_seconds)
-    metrics = Metrics(ledger, caches)
-    answers = EvaluationCache(
+    reflectors: list[Reflector[Any]] = [topologies, pods]
+    readiness = Readiness(reflectors, settings.stale_after_seconds)
+    metrics = Metrics(ledger, reflectors)
+    cache = EvaluationCache(
         evaluate_states,
-        patience_seconds=settings.decision_timeout_seconds,
-        on_worked_out=metrics.worked_out,
+        metrics.build_seconds,
+        timeout_seconds=settings.decision_timeout_seconds,
     )
     pod_api = PodApi(api, settings.resource)
+    fence = ClaimFence(
+        ledger,
+        ClaimLease(api, settings.namespace),
+        pod_api,
+        timeout_seconds=settings.api_timeout_seconds,
+    )
     binder = Binder(
         ledger,
-        answers,
+        cache,
         pod_api,
-        ClaimFence(
-            ledger,
-            Leases(api, settings.namespace),
-            pod_api,
-            patience_seconds=settings.api_timeout_seconds,
-        ),
-        BindingWriter(ledger, pod_api, metrics.bound),
+        fence,
         resource=settings.resource,
         default_policy=settings.default_policy,
     )
     verbs = Verbs(
         ledger,
-        answers,
+        cache,
         binder,
         metrics,
         resource=settings.resource,
@@ -91,16 +88,19 @@ async def running(
     )
     async with (
         _background(
-            *(cache.run() for cache in caches),
-            _settle_for_ever(binder),
-            _spare_collector(caches),
+            *(reflector.run() for reflector in reflectors),
+            _relist_when_stale(ledger, reflectors),
+            _resolve_forever(binder, metrics),
+            _freeze_lists(reflectors),
             *_handover(settings, api),
-            TableWarmUp(ledger, answers, settings.default_policy).run(),
+            TableWarmUp(ledger, cache, settings.default_policy).run(),
         ),
         _serving(
-            verbs_app(verbs, gate, metrics), settings.verbs_host, settings.verbs_port
+            verbs_app(verbs, readiness, metrics), settings.verbs_host, settings.verbs_port
         ) as front,
-        _serving(probes_app(gate, metrics), settings.probes_host, settings.probes_port) as back,
+        _serving(
+            probes_app(readiness, metrics), settings.probes_host, settings.probes_port
+        ) as back,
     ):
         _log.info("serving %s", fields(verbs=front, probes=back))
         yield ExtenderAddresses(verbs=front, probes=back)
@@ -118,7 +118,7 @@ async def _background(*parts: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 def _handover(settings: ExtenderSettings, api: AsyncApi) -> list[Coroutine[Any, Any, None]]:
-    """Return the loop that takes the Lease from a failing leader, where this pod has a name."""
+    """Return the loop that takes the Lease from a failing leader, if this pod has a name."""
     if not settings.pod:
         return []
     candidate = LeaseCandidate(
@@ -131,32 +131,37 @@ def _handover(settings: ExtenderSettings, api: AsyncApi) -> list[Coroutine[Any, 
     return [Handover(election, settings.pod, settings.handover_after_seconds).run()]
 
 
-def _list_again(caches: Sequence[Reflector[Any]]) -> None:
-    for cache in caches:
-        cache.list_again()
-
-
-async def _settle_for_ever(binder: Binder) -> None:
+async def _relist_when_stale(ledger: Ledger, reflectors: Sequence[Reflector[Any]]) -> None:
+    """List everything again when the API server has lost changes that were shown."""
     while True:
-        await asyncio.sleep(_SETTLE_EVERY_SECONDS)
-        await binder.resolve_open()
+        await ledger.relist.wait()
+        ledger.relist.clear()
+        for reflector in reflectors:
+            reflector.list_again()
 
 
-async def _spare_collector(caches: Sequence[Reflector[Any]]) -> None:
-    """Take what lists have brought out of the garbage collector's rounds.
+async def _resolve_forever(binder: Binder, metrics: Metrics) -> None:
+    while True:
+        await asyncio.sleep(_RESOLVE_EVERY_SECONDS)
+        for result in await binder.resolve_open():
+            metrics.resolved(result)
 
-    It stays for long and has no cycles, and looking through it takes 0.1 s for 5,000 nodes,
-    in which no verb is answered.
+
+async def _freeze_lists(reflectors: Sequence[Reflector[Any]]) -> None:
+    """Exclude the listed objects from garbage collection.
+
+    They stay for long and have no cycles. To scan them takes 0.1 s for 5,000 nodes, in which no
+    verb is served.
     """
     seen: list[int] = []
     try:
         while True:
-            lists = [cache.lists for cache in caches]
+            lists = [reflector.lists for reflector in reflectors]
             if all(lists) and lists != seen:
                 seen = lists
                 gc.collect()
                 gc.freeze()
-            await asyncio.sleep(_SPARE_EVERY_SECONDS)
+            await asyncio.sleep(_FREEZE_EVERY_SECONDS)
     finally:
         gc.unfreeze()
 

@@ -88,8 +88,8 @@ def test_another_takes_over_and_no_gpu_is_given_twice(
         before = other.bound()
         wait_until(lambda: other.bound() > before + 20, seconds=30)
         bound = len(seen.bound_at)
-    disturbed = first.logged("claims were changed by others")
-    called_off = other.logged("called off a Binding") + first.logged("called off a Binding")
+    disturbed = first.logged("another extender changed the claims")
+    called_off = other.logged("invalidated a Binding") + first.logged("invalidated a Binding")
     print(
         f"{fault.name}: {bound} pods bound, longest gap {gap:.1f} s, Bindings called off "
         f"{called_off}, claims of the former leader refused {disturbed}"

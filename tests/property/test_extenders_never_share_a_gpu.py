@@ -17,13 +17,14 @@ from typing import Any, TypeVar
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from prometheus_client import Histogram
 
 from builders import DOUBLE, node
 from gputopo.api.names import GPUS_ANNOTATION, INVALIDATED_ANNOTATION, RESOURCE
 from gputopo.placement.model import PlacementRequest, PolicyName
-from gputopo_extender.fencing.binding_writer import BindingWriter
+from gputopo_extender.fencing.claim_lease import ClaimLease, StoredClaims
 from gputopo_extender.fencing.fence import ClaimFence
-from gputopo_extender.leases import Claimed
+from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_extender.protocol import ExtenderBindingArgs
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision
@@ -49,9 +50,9 @@ Found = TypeVar("Found")
 
 
 class Answering(EvaluationCache):
-    """Waits for no tables: deciding builds what it needs."""
+    """Evaluates without a thread and without a timeout."""
 
-    async def of(
+    async def evaluate(
         self, states: AbstractSet[AnyNodeState], request: PlacementRequest
     ) -> Mapping[Hashable, NodeFit]:
         return evaluate_states(states, request)
@@ -62,7 +63,7 @@ class Server:
     """What the API server stores: pods by UID, the claims, and the changes of pods."""
 
     pods: dict[str, Document] = field(default_factory=dict)
-    claims: Claimed = field(default_factory=lambda: Claimed((), None))
+    claims: StoredClaims = field(default_factory=lambda: StoredClaims((), None))
     changes: list[tuple[bool, Document]] = field(default_factory=list)
     version: int = 1
 
@@ -94,19 +95,19 @@ class Server:
         return self.named(namespace, name)
 
     def bind(self, decision: Decision) -> None:
-        known = self.pods.get(decision.uid)
+        known = self.pods.get(decision.claim.uid)
         if known is None:
             raise NotFoundError("no such pod", 404)
         if known["spec"].get("nodeName"):
             raise ConflictError("already assigned", 409)
-        if known["metadata"]["resourceVersion"] != decision.version:
+        if known["metadata"]["resourceVersion"] != decision.claim.version:
             raise ConflictError("the pod has another version", 409)
         annotations = {**known["metadata"]["annotations"], **decision.annotations}
         self.put(
             {
                 **known,
                 "metadata": {**known["metadata"], "annotations": annotations},
-                "spec": {**known["spec"], "nodeName": decision.node},
+                "spec": {**known["spec"], "nodeName": decision.claim.node},
             }
         )
 
@@ -116,7 +117,7 @@ class Server:
         # What is written as it was keeps its version.
         if version is None or claims != self.claims.claims:
             self.version += 1
-            self.claims = Claimed(claims, str(self.version))
+            self.claims = StoredClaims(claims, str(self.version))
         return str(self.claims.version)
 
 
@@ -129,14 +130,14 @@ class Request:
     answer: "asyncio.Future[Any]"
 
 
-class Client:
+class Client(PodApi, ClaimLease):
     """Sends requests that wait for the machine."""
 
     def __init__(self, server: Server, requests: list[Request]) -> None:
         self._server = server
         self._requests = requests
 
-    async def pod(self, namespace: str, name: str) -> PodView | None:
+    async def get_pod(self, namespace: str, name: str) -> PodView | None:
         return await self._send(lambda: self._server.named(namespace, name))
 
     async def invalidate(self, namespace: str, name: str) -> PodView | None:
@@ -145,10 +146,10 @@ class Client:
     async def bind(self, decision: Decision) -> None:
         await self._send(lambda: self._server.bind(decision))
 
-    async def read(self) -> Claimed:
+    async def read_claims(self) -> StoredClaims:
         return await self._send(lambda: self._server.claims)
 
-    async def write(self, claims: Iterable[Claim], *, version: str | None) -> str:
+    async def write_claims(self, claims: Iterable[Claim], *, version: str | None) -> str:
         written = tuple(claims)
         return await self._send(lambda: self._server.write_claims(written, version))
 
@@ -174,17 +175,20 @@ class Extender:
         self.client = client = Client(server, requests)
         self.binder = Binder(
             self.ledger,
-            Answering(evaluate_states, patience_seconds=1, on_worked_out=lambda _: None),
+            Answering(
+                evaluate_states,
+                Histogram("build_seconds", "Build time.", registry=None),
+                timeout_seconds=1,
+            ),
             client,
             ClaimFence(
                 self.ledger,
                 client,
                 client,
-                patience_seconds=PATIENCE_SECONDS,
+                timeout_seconds=PATIENCE_SECONDS,
                 spacing_seconds=0,
                 look_seconds=0,
             ),
-            BindingWriter(self.ledger, client, lambda _: None),
             resource=RESOURCE,
             default_policy=PolicyName.PRESERVE,
         )
@@ -476,8 +480,8 @@ class Machine(RuleBasedStateMachine):
         for extender in self.extenders:
             self._show(extender, len(self.server.changes))
             assert extender.tasks == []
-            assert extender.ledger.reservations.claims() == ()
-            assert extender.ledger.reservations.reservations() == ()
+            assert extender.ledger.reservations.unbound() == ()
+            assert extender.ledger.reservations.own() == ()
             self._compare_with_a_new_one(extender.ledger)
         self.no_gpu_is_annotated_on_two_live_pods()
 
@@ -490,10 +494,10 @@ class Machine(RuleBasedStateMachine):
         list_topologies(listed)
         listed.replace_pods(self._records(), epoch=listed.begin_pod_list())
         for name in NODES:
-            book = ledger.book(name)
+            book = ledger.usage(name)
             assert isinstance(book, NodeUsage)
             assert book.shared == 0
-            assert book == listed.book(name)
+            assert book == listed.usage(name)
 
 
 Machine.TestCase.settings = settings(deadline=None, max_examples=800, stateful_step_count=50)

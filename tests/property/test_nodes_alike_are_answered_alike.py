@@ -99,7 +99,7 @@ def holder(name: str, topology: NodeTopology, used: Sequence[int]) -> Document:
 
 def plain(ledger: Ledger, name: str, request: PlacementRequest) -> Match | str:
     """Return the answer of one node by its book, or why it does not fit."""
-    book = ledger.book(name)
+    book = ledger.usage(name)
     size = request.size
     if book is None:
         return "no GPUTopology"
@@ -172,7 +172,7 @@ def plain_scores(
 ) -> list[tuple[str, int]]:
     candidates: dict[str, Candidate] = {}
     for name, match in wanted.items():
-        book = ledger.book(name)
+        book = ledger.usage(name)
         if isinstance(match, Match) and isinstance(book, NodeUsage):
             candidates[name] = Candidate(match, lost(book, match))
     scores = score_nodes(candidates, sensitive=request.sensitive)

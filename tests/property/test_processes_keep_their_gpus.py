@@ -167,10 +167,10 @@ class Machine(RuleBasedStateMachine):
         listed = Ledger(lambda: 0.0)
         listed.put_topology(self.ledger._nodes["n1"])
         listed.replace_pods(self._records(), epoch=listed.begin_pod_list(), version=self.version)
-        assert listed.book("n1") == book
+        assert listed.usage("n1") == book
 
     def _book(self) -> NodeUsage:
-        found = self.ledger.book("n1")
+        found = self.ledger.usage("n1")
         assert isinstance(found, NodeUsage)
         return found
 

@@ -138,7 +138,7 @@ class Rounds:
             bound_meanwhile=meanwhile,
             longest_gap_seconds=round(max(gaps, default=0.0), 2),
             placed_seconds=round(times[-1] - times[0], 2) if times else 0.0,
-            late_refusals=sum("bind answered" in text for text in answers),
+            late_refusals=sum("bind failed" in text for text in answers),
         )
         self._journal.tell(str(done))
         return done

@@ -1,8 +1,9 @@
-"""Claims: which GPUs pods may get by Bindings that are under way.
+"""The claims of all extenders: the GPUs that Bindings in flight may give to pods.
 
-They are written before the Binding, into one object, on the condition that nobody else has
-written since they were read. So whoever writes next knows them, be it another process: see
-docs/adr/0008-claims-fence-bindings.md.
+A claim is written to the Lease before its Binding, on the condition that no other extender has
+written since the Lease was read. So the next writer knows it, even if it is another process
+(docs/adr/0008-claims-fence-bindings.md). The ledger counts claims as used GPUs; ``leases`` reads
+and writes them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,89 +12,86 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gputopo.api.names import CLAIMS_ANNOTATION
-from gputopo.api.v1alpha1 import Uuid
+from gputopo.api.annotations import GpusAnnotation
+from gputopo.api.names import CLAIMS_ANNOTATION, GPUS_ANNOTATION
 from gputopo.errors import InvalidInputError
 from gputopo.runtime.messages import first_error
 from gputopo.topology.model import GpuUuid
 from gputopo_extender.protocol import ObjectName
+from gputopo_kube.pods import GpuContainer, PodKey, PodView
 
 _Text = Annotated[str, Field(min_length=1)]
-_Version = Annotated[str, Field(pattern=r"^[0-9]{1,19}$")]
+_Uuid = Annotated[GpuUuid, Field(min_length=1, max_length=63)]
 
 
 class ClaimsError(InvalidInputError):
-    """Claims that cannot be read; the message names the field."""
+    """Claims that cannot be parsed; the message names the field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The GPUs of one node that a Binding may give to a pod, and where to ask about that pod.
+    """The GPUs of one node that a Binding may give to a pod.
 
     Attributes:
-        version: of the pod, on which the Binding depends. ClaimFence that are equal are so by one
-            and the same Binding: the API server keeps the version of an object that is written
-            as it was, so a write of equal claims would not be noticed by others.
+        version: resource version of the pod on which the Binding depends. Two equal claims are of
+            the same Binding. This matters because a write that changes nothing leaves the Lease
+            its version, so other extenders would not notice it.
+        gpus: in rank order.
     """
 
-    uid: str
-    namespace: str
-    name: str
-    version: str
-    node: str
-    gpus: tuple[GpuUuid, ...]
-
-
-class _Document(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class _Pod(_Document):
     uid: _Text
     namespace: ObjectName
     name: ObjectName
-    version: _Version
+    version: Annotated[str, Field(pattern=r"^[0-9]{1,19}$")]
     node: ObjectName
-    gpus: Annotated[list[Uuid], Field(min_length=1)]
+    gpus: Annotated[tuple[_Uuid, ...], Field(min_length=1)]
+
+    @property
+    def pod(self) -> PodKey:
+        """Namespace and name of the pod."""
+        return PodKey(self.namespace, self.name)
 
 
-class _Claims(_Document):
+class _Claims(BaseModel):
+    """The value of the Lease's annotation."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
     v: Literal[1] = 1
-    pods: list[_Pod]
+    pods: tuple[Claim, ...]
 
 
 def parse_claims(annotations: Mapping[str, str]) -> tuple[Claim, ...]:
-    """Return the claims that were written last.
+    """Return the claims in the annotations of the Lease.
 
     Raises:
-        ClaimsError: where they are missing or cannot be read.
+        ClaimsError: where they are missing or cannot be parsed.
     """
     text = annotations.get(CLAIMS_ANNOTATION)
     if text is None:
         raise ClaimsError(f"annotation {CLAIMS_ANNOTATION}: missing")
     try:
-        pods = _Claims.model_validate_json(text).pods
+        return _Claims.model_validate_json(text).pods
     except ValidationError as error:
         raise ClaimsError(f"annotation {CLAIMS_ANNOTATION}: {first_error(error)}") from None
-    return tuple(
-        Claim(
-            pod.uid, pod.namespace, pod.name, pod.version, pod.node, tuple(map(GpuUuid, pod.gpus))
-        )
-        for pod in pods
-    )
 
 
 def format_claims(claims: Iterable[Claim]) -> dict[str, str]:
-    """Return the annotation that says these claims; the inverse of the parser."""
-    pods = [
-        _Pod(
-            uid=claim.uid,
-            namespace=claim.namespace,
-            name=claim.name,
-            version=claim.version,
-            node=claim.node,
-            gpus=list(claim.gpus),
-        )
-        for claim in claims
-    ]
-    return {CLAIMS_ANNOTATION: _Claims(pods=pods).model_dump_json()}
+    """Return the annotation of the Lease with these claims; the inverse of ``parse_claims``."""
+    return {CLAIMS_ANNOTATION: _Claims(pods=tuple(claims)).model_dump_json()}
+
+
+def claimed_pod(claim: Claim) -> PodView:
+    """Return the view of a pod that was bound by a claim and no longer exists."""
+    gpus = GpusAnnotation(
+        uid=claim.uid, node=claim.node, generation=0, containers={"": list(claim.gpus)}
+    )
+    return PodView(
+        uid=claim.uid,
+        key=claim.pod,
+        version=int(claim.version),
+        node=claim.node,
+        phase="Failed",
+        containers=(GpuContainer("", len(claim.gpus)),),
+        annotations={GPUS_ANNOTATION: gpus.dump()},
+    )

@@ -1,8 +1,11 @@
-"""The ledger: topologies, pods, claims and reservations folded into a book per node.
+"""Derives the usage of each node from topologies, pods, claims and reservations.
 
-It is rebuilt from lists and kept by events; books are derived, so both ways give equal ones.
+The reflectors of pods and topologies write lists and changes into it. The verbs and bind read usage
+and states from it, and bind adds reservations. Usage is always derived, never updated, so a ledger
+filled by a list equals one filled by changes.
 """
 
+import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -10,10 +13,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from weakref import WeakValueDictionary
 
+from gputopo.topology.model import mask_of
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision
-from gputopo_extender.state.ended_pods import is_confirmed, with_history
-from gputopo_extender.state.pod_ends import PodEndings
+from gputopo_extender.state.ended_pods import EndedPods, is_confirmed, with_history
 from gputopo_extender.state.reservations import Reservations
 from gputopo_extender.state.topologies import PublishedNode, UnreadableTopology
 from gputopo_extender.state.usage import NodeState, NodeUsage, node_usage
@@ -21,50 +24,53 @@ from gputopo_kube.pods import PodView
 
 
 class Ledger:
-    """Mutable book-keeping of one process; no method waits, so each call is atomic."""
+    """The state of one extender process. No method awaits, so each call is atomic.
+
+    Attributes:
+        reservations: reservations of this process, and claims of others that no pod shows yet.
+        pods_version: resource version of the newest change or list of pods that was shown.
+        rewinds: how often a list was older than the changes before it, which happens when etcd is
+            restored from a backup.
+        relist: set when the API server has lost changes that were shown. Everything must be listed
+            again then.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Start empty; ``clock`` is in seconds."""
-        self._clock = clock
         self._nodes: dict[str, PublishedNode | UnreadableTopology] = {}
         self._pods: dict[str, PodView] = {}
         self._pods_on: defaultdict[str, set[str]] = defaultdict(set)
+        # Nodes whose usage must be derived again.
         self._outdated: set[str] = set()
-        self.reservations = Reservations(self._outdated.add)
-        """Reservations of this process, and claims of others that no pod shows yet."""
-        self._ends = PodEndings(clock, self._outdated.add)
-        self._endings = self._ends.endings
-        self._books: dict[str, NodeUsage | UnreadableTopology] = {}
+        self.reservations = Reservations(self._outdated)
+        self._ended = EndedPods(clock, self._outdated)
+        self._usages: dict[str, NodeUsage | UnreadableTopology] = {}
         self._states: dict[str, NodeState | UnreadableTopology] = {}
         self._shared_states: WeakValueDictionary[Hashable, NodeState] = WeakValueDictionary()
         self._epoch = 0
         self._changes = 0
         self.pods_version = 0
-        """Of the newest change of a pod, or list of pods, that was shown."""
         self.rewinds = 0
-        """How often a list was older than what had been shown: a backup of etcd was restored."""
-        self.list_again: Callable[[], None] = lambda: None
-        """Has everything listed again: called where the API server has lost what was shown."""
+        self.relist = asyncio.Event()
 
-    def book(self, node: str) -> NodeUsage | UnreadableTopology | None:
-        """Return the node's book; None where no topology is published for it."""
-        self._refresh()
-        return self._books.get(node)
+    def usage(self, node: str) -> NodeUsage | UnreadableTopology | None:
+        """Return the usage of a node; None where no topology is published for it."""
+        return self.usages().get(node)
 
-    def books(self) -> Mapping[str, NodeUsage | UnreadableTopology]:
-        """Return the books of all nodes with a topology."""
+    def usages(self) -> Mapping[str, NodeUsage | UnreadableTopology]:
+        """Return the usage of all nodes with a topology."""
         self._refresh()
-        return self._books
+        return self._usages
 
     def states(self) -> Mapping[str, NodeState | UnreadableTopology]:
-        """Return what each node with a topology can give away; nodes alike have one NodeState."""
+        """Return the state of all nodes with a topology; nodes with equal states share one."""
         self._refresh()
         return self._states
 
     def state_without(
         self, node: str, uids: AbstractSet[str]
     ) -> NodeState | UnreadableTopology | None:
-        """Return what the node could give away if these pods were not there."""
+        """Return the state that the node would have without these pods."""
         self._refresh()
         known = self._nodes.get(node)
         if not isinstance(known, PublishedNode):
@@ -72,16 +78,29 @@ class Ledger:
         return self._shared(self._derive(known, without=uids).state)
 
     def changes(self) -> int:
-        """Return a number that grows when a book may have changed."""
+        """Return a number that grows when the usage of a node may have changed."""
         self._refresh()
         return self._changes
 
+    def is_current(self, decision: Decision) -> bool:
+        """Return whether the node is unchanged since the decision, and its GPUs are healthy."""
+        usage = self.usage(decision.claim.node)
+        gpus = decision.match.gpus
+        return (
+            isinstance(usage, NodeUsage)
+            and usage.generation == decision.generation
+            # A topology that was deleted and created again begins with the same generation.
+            and tuple(map(usage.topology.uuid_of.get, gpus)) == decision.claim.gpus
+            and usage.not_ready is None
+            and mask_of(gpus) & ~usage.healthy == 0
+        )
+
     def ended_pods(self, node: str) -> list[str]:
-        """Return the pods that have ended, and whose processes may still use GPUs of the node."""
+        """Return the ended pods whose processes may still use GPUs of the node."""
         known = self._nodes.get(node)
         users = known.users if isinstance(known, PublishedNode) else ()
-        listed = {holder.pod for holder in users if holder.deleted}
-        return sorted(listed | {str(pod.key) for pod in self._endings.unconfirmed(node)})
+        listed = {user.pod for user in users if user.deleted}
+        return sorted(listed | {str(pod.key) for pod in self._ended.on_node(node).unconfirmed})
 
     def has_live_pod_below(self, priority: int) -> bool:
         """Return whether a live pod that is bound to a node has a lower priority."""
@@ -90,45 +109,53 @@ class Ledger:
             for each in self._pods.values()
         )
 
-    def pod(self, uid: str) -> PodView | None:
+    def get_pod(self, uid: str) -> PodView | None:
         """Return the pod as the watch showed it last, None where it is unknown or gone."""
         return self._pods.get(uid)
 
+    def is_waiting(self, uid: str) -> bool:
+        """Return whether the pod is known, live and not bound to a node."""
+        pod = self._pods.get(uid)
+        return pod is not None and pod.live and pod.node is None
+
     def replace_claims(self, claims: Iterable[Claim]) -> None:
-        """Take these as all that others claim, but for what pods show already."""
-        self.reservations.replace_foreign(filter(self._is_open, claims), epoch=self._epoch)
+        """Replace the claims of other extenders, leaving out those that pods show already."""
+        unshown = (
+            claim for claim in claims if claim.uid not in self._pods or self.is_waiting(claim.uid)
+        )
+        self.reservations.replace_others(unshown, epoch=self._epoch)
 
     def replace_topologies(self, nodes: Iterable[PublishedNode | UnreadableTopology]) -> None:
-        """Take a list of topologies as the whole truth."""
+        """Replace all topologies by those of a list."""
         self._outdated.update(self._nodes)
         self._nodes = {}
         for node in nodes:
             self.put_topology(node)
 
     def put_topology(self, node: PublishedNode | UnreadableTopology) -> None:
-        """Take a topology that was added or modified."""
+        """Add or replace a topology."""
         self._nodes[node.node] = node
         if isinstance(node, PublishedNode):
-            self._endings.see(node)
+            self._ended.note_listed(node)
         self._outdated.add(node.node)
 
     def drop_topology(self, name: str) -> None:
-        """Forget the topology of a node."""
+        """Remove the topology of a node."""
         self._nodes.pop(name, None)
         self._outdated.add(name)
 
     def begin_pod_list(self) -> int:
-        """Note that a list of pods is about to be asked for; return its number."""
+        """Note that a list of pods is about to be requested; return its number."""
         self._epoch += 1
         return self._epoch
 
     def replace_pods(
         self, pods: Iterable[PodView], *, epoch: int, version: int | None = None
     ) -> None:
-        """Take the list of number ``epoch``, of that resource version, as the whole truth.
+        """Replace all pods by the list with number ``epoch`` and this resource version.
 
-        A pod that was reserved for, or claimed, before the list was asked for and is not in it
-        is gone.
+        A pod is gone if it was reserved for or claimed before the list was requested, and the list
+        does not contain it.
         """
         if version is not None:
             self._begin_at(version)
@@ -138,48 +165,49 @@ class Ledger:
         for pod in pods:
             self._put(pod, before.pop(pod.uid, None))
         lost = self.reservations.end_missing(self._pods.keys(), epoch=epoch)
-        self._ends.add_lost(lost, version=self.pods_version)
+        self._ended.add_lost(lost, version=self.pods_version)
         for gone in before.values():
-            self._ends.add(gone, gone, version=self.pods_version, is_exact=False)
-        self._endings.forget_seen(self._pods.keys())
-
-    def _begin_at(self, version: int) -> None:
-        """Note the version of a list; all that was remembered of a larger one is void."""
-        if version < self.pods_version:
-            self.rewinds += 1
-            self._endings.lower(version)
-            self.reservations.doubt()
-            self.list_again()
-        self.pods_version = version
+            self._ended.add(gone, gone, version=self.pods_version, is_exact=False)
+        self._ended.forget_listed(self._pods.keys())
 
     def put_pod(self, pod: PodView) -> None:
-        """Take a pod that was added or modified.
+        """Add or replace a pod.
 
-        Its reservation ends when the pod shows a node, which the annotations came with, or its end.
+        Its reservation ends when the pod shows its node, which comes with the annotations, or has
+        ended.
         """
         self._put(pod, self._forget(pod.uid))
         self.pods_version = max(self.pods_version, pod.version)
 
     def drop_pod(self, uid: str, last: PodView | None = None) -> None:
-        """Forget a deleted pod; ``last`` is its last record, of the version of the deletion."""
+        """Remove a deleted pod; ``last`` is its last view, with the version of the deletion."""
         before = self._forget(uid)
         self.reservations.end(uid)
         last = last or before
         if last is not None:
-            self._ends.add(with_history(last, before), before, version=last.version)
+            self._ended.add(with_history(last, before), before, version=last.version)
             self.pods_version = max(self.pods_version, last.version)
 
     def end_lost(self, uid: str) -> None:
-        """Drop what is promised to a pod that the API server no longer has.
+        """Drop reservation and claims of a pod that the API server no longer has.
 
         It may have been bound and started before it was deleted, which the watch shows later.
         """
-        self._ends.add_lost(self.reservations.of(uid))
+        self._ended.add_lost(self.reservations.of_pod(uid))
         self.reservations.end(uid)
 
     def reserve(self, decision: Decision) -> None:
-        """Hold the GPUs of a decision whose Binding is about to be sent."""
+        """Reserve the GPUs of a decision whose Binding is about to be sent."""
         self.reservations.reserve(decision, epoch=self._epoch)
+
+    def _begin_at(self, version: int) -> None:
+        """Note the version of a list; everything known from larger versions is void."""
+        if version < self.pods_version:
+            self.rewinds += 1
+            self._ended.lower_versions(version)
+            self.reservations.doubt_bound()
+            self.relist.set()
+        self.pods_version = version
 
     def _put(self, pod: PodView, before: PodView | None) -> None:
         pod = with_history(pod, before)
@@ -190,16 +218,10 @@ class Ledger:
             return
         self._pods_on[pod.node].add(pod.uid)
         self._outdated.add(pod.node)
-        if not pod.live:
-            self._ends.add(pod, before, version=pod.version)
-            return
-        self._endings.drop(pod)
-        if pod.running and before is not None and not before.running:
-            self._ends.started(pod.node)
-
-    def _is_open(self, claim: Claim) -> bool:
-        pod = self._pods.get(claim.uid)
-        return pod is None or (pod.live and pod.node is None)
+        if pod.live:
+            self._ended.add_running(pod, before)
+        else:
+            self._ended.add(pod, before, version=pod.version)
 
     def _forget(self, uid: str) -> PodView | None:
         known = self._pods.pop(uid, None)
@@ -209,43 +231,43 @@ class Ledger:
         return known
 
     def _refresh(self) -> None:
-        """Bring books and states up to date where something has changed or the time has come."""
-        now = self._clock()
-        self._ends.expire(now)
+        """Derive usage and state again of the nodes that changed or whose waits have passed."""
+        self._ended.mark_due()
         if not self._outdated:
             return
         self._changes += 1
         for name in self._outdated:
-            self._update(name, now)
+            self._update(name)
         self._outdated.clear()
 
-    def _update(self, name: str, now: float) -> None:
+    def _update(self, name: str) -> None:
         node = self._nodes.get(name)
-        self._endings.resolve(name, node if isinstance(node, PublishedNode) else None, now)
+        self._ended.update(name, node if isinstance(node, PublishedNode) else None)
         if node is None:
-            self._books.pop(name, None)
+            self._usages.pop(name, None)
             self._states.pop(name, None)
         elif isinstance(node, UnreadableTopology):
-            self._books[name] = self._states[name] = node
+            self._usages[name] = self._states[name] = node
         else:
-            book = self._derive(node)
-            self._books[name] = book
-            self._states[name] = self._shared(book.state)
+            usage = self._derive(node)
+            self._usages[name] = usage
+            self._states[name] = self._shared(usage.state)
 
     def _shared(self, state: NodeState) -> NodeState:
-        """Return the one object for all nodes in such a state."""
+        """Return the one object for all nodes with an equal state."""
         return self._shared_states.setdefault(state.key, state)
 
     def _derive(self, node: PublishedNode, without: AbstractSet[str] = frozenset()) -> NodeUsage:
         on_node = self._pods_on.get(node.node, set()) - without
         pods = [self._pods[uid] for uid in sorted(on_node)]
-        if node.away is None and (paused := self._ends.paused(node.node)):
-            node = replace(node, away=paused)
+        endings = self._ended.on_node(node.node)
+        if node.not_ready is None and endings.paused:
+            node = replace(node, not_ready=endings.paused)
         stopped = {pod.uid for pod in pods if not pod.live and is_confirmed(pod)}
         return node_usage(
             node,
             [pod for pod in pods if pod.live],
             self.reservations.on_node(node, on_node | without),
-            ending=self._endings.unconfirmed(node.node),
-            stopped=stopped | without | self._endings.confirmed(node.node),
+            ended=endings.unconfirmed,
+            stopped=stopped | without | endings.confirmed,
         )

@@ -1,4 +1,8 @@
-"""Nodes whose kubelet rejected a pod: they are left out for a while, longer each time."""
+"""Pauses nodes whose kubelet rejected a pod: 15 s first, then twice as long each time, up to 120 s.
+
+The list of ended pods adds rejections. A paused node counts as not ready, so filter and bind leave
+it out.
+"""
 
 from dataclasses import dataclass
 from typing import Final
@@ -30,10 +34,10 @@ class KubeletRejections:
         self._pauses: dict[str, _Pause] = {}
 
     def add(self, pod: PodView, now: float) -> float | None:
-        """Begin a pause for the node of a rejected pod; return its end.
+        """Begin a pause for the node of a rejected pod; return the time of its end.
 
-        A rejection during a pause concerns a pod that was bound before it and changes nothing:
-        otherwise a burst of eight pods would cause the longest pause at once.
+        A rejection during a pause changes nothing and returns None. It concerns a pod that was
+        bound before the pause; otherwise a burst of eight pods would cause the longest pause.
         """
         node = str(pod.node)
         remembered = now - _FORGOTTEN_AFTER_SECONDS
@@ -54,13 +58,13 @@ class KubeletRejections:
         return now + seconds
 
     def started(self, node: str, now: float) -> None:
-        """Forget earlier pauses of a node where a pod began to run after them."""
+        """Forget the last pause of a node, because a pod began to run after it."""
         known = self._pauses.get(node)
         if known is not None and now >= known.until:
             del self._pauses[node]
 
     def reason(self, node: str, now: float) -> str | None:
-        """Return why the node is left out now, None where it is not."""
+        """Return why the node is paused now, None where it is not."""
         known = self._pauses.get(node)
         return known.reason if known is not None and now < known.until else None
 
@@ -68,13 +72,10 @@ class KubeletRejections:
 def is_admission_error(pod: PodView) -> bool:
     """Return whether kubelet rejected the GPUs that the extender gave to a new pod.
 
-    Pods that others have bound, and pods that are being deleted, are rejected for other reasons.
+    Unmanaged pods and pods that are being deleted are rejected for other reasons.
     """
-    return pod.rejected_for_gpus and _is_placed(pod) and not pod.started and not pod.deleting
-
-
-def _is_placed(pod: PodView) -> bool:
-    """Return whether the extender gave the pod its GPUs on its node."""
+    if not pod.rejected_for_gpus or pod.started or pod.deleting:
+        return False
     try:
         return own_gpus(pod) is not None
     except AnnotationError:

@@ -1,7 +1,10 @@
-"""GPUs promised to pods that do not show them yet: own reservations and claims of others."""
+"""GPUs that pods may get by Bindings in flight: own reservations and claims of other extenders.
+
+The ledger counts them as used. Bind adds reservations; the claim fence reads and replaces claims.
+"""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -13,7 +16,7 @@ from gputopo_extender.state.topologies import PublishedNode, known_mask
 
 
 class BindingProgress(Enum):
-    """How far the Binding of a reservation has come."""
+    """Progress of the Binding of a reservation."""
 
     WRITING = "writing"
     UNKNOWN = "unknown"
@@ -22,7 +25,7 @@ class BindingProgress(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """GPUs held for a pod from before its Binding is written until the pod shows it.
+    """GPUs kept for a pod from before its Binding is written until the pod shows it.
 
     Attributes:
         epoch: number of pod lists begun before it was made.
@@ -34,123 +37,110 @@ class Reservation:
 
 
 class Reservations:
-    """The reservations of this process and the claims of other extenders, by pod UID."""
+    """The reservations of this process by pod UID, and the claims of other extenders."""
 
-    def __init__(self, changed: Callable[[str], None]) -> None:
-        """Call ``changed`` with the name of each node whose promised GPUs change."""
-        self._changed = changed
-        self._reservations: dict[str, Reservation] = {}
-        self._foreign: dict[Claim, int] = {}
+    def __init__(self, outdated: set[str]) -> None:
+        """Add to ``outdated`` each node whose reserved GPUs change."""
+        self._outdated = outdated
+        self._own: dict[str, Reservation] = {}
+        self._others: dict[Claim, int] = {}
 
-    def reservation(self, uid: str) -> Reservation | None:
+    def get(self, uid: str) -> Reservation | None:
         """Return the reservation of a pod."""
-        return self._reservations.get(uid)
+        return self._own.get(uid)
 
-    def reservations(self) -> tuple[Reservation, ...]:
-        """Return all reservations."""
-        return tuple(self._reservations.values())
+    def own(self) -> tuple[Reservation, ...]:
+        """Return all reservations of this process."""
+        return tuple(self._own.values())
 
-    def claims(self) -> tuple[Claim, ...]:
-        """Return the reservations that are not known to be bound, and the claims of others."""
+    def of_others(self, uid: str | None = None) -> tuple[Claim, ...]:
+        """Return the claims of other extenders, for one pod or for all."""
+        return tuple(claim for claim in self._others if uid in (None, claim.uid))
+
+    def unbound(self) -> tuple[Claim, ...]:
+        """Return the claims for the Lease: all except those of Bindings that succeeded."""
         own = (
-            _claim_of(each.decision)
-            for each in self._reservations.values()
+            each.decision.claim
+            for each in self._own.values()
             if each.progress is not BindingProgress.BOUND
         )
-        return (*own, *self._foreign)
+        return (*own, *self._others)
 
-    def foreign(self, uid: str | None = None) -> tuple[Claim, ...]:
-        """Return the claims of others, for one pod or for all."""
-        return tuple(claim for claim in self._foreign if uid in (None, claim.uid))
+    def of_pod(self, uid: str) -> list[Claim]:
+        """Return the claims for a pod, own ones and those of others."""
+        own = self._own.get(uid)
+        return [*([own.decision.claim] if own else ()), *self.of_others(uid)]
 
-    def of(self, uid: str) -> list[Claim]:
-        """Return what is promised to a pod."""
-        own = self._reservations.get(uid)
-        return [*([_claim_of(own.decision)] if own else ()), *self.foreign(uid)]
-
-    def replace_foreign(self, claims: Iterable[Claim], *, epoch: int) -> None:
-        """Replace the claims of others."""
-        for claim in list(self._foreign):
+    def replace_others(self, claims: Iterable[Claim], *, epoch: int) -> None:
+        """Replace the claims of other extenders."""
+        for claim in list(self._others):
             self.drop_claim(claim)
         for claim in claims:
-            self._foreign[claim] = epoch
-            self._changed(claim.node)
+            self._others[claim] = epoch
+            self._outdated.add(claim.node)
 
     def drop_claim(self, claim: Claim) -> None:
         """Drop one claim of another extender."""
-        if self._foreign.pop(claim, None) is not None:
-            self._changed(claim.node)
+        if self._others.pop(claim, None) is not None:
+            self._outdated.add(claim.node)
 
     def reserve(self, decision: Decision, *, epoch: int) -> None:
-        """Hold the GPUs of a decision."""
-        self._reservations[decision.uid] = Reservation(decision, BindingProgress.WRITING, epoch)
-        self._changed(decision.node)
+        """Keep the GPUs of a decision for its pod."""
+        claim = decision.claim
+        self._own[claim.uid] = Reservation(decision, BindingProgress.WRITING, epoch)
+        self._outdated.add(claim.node)
 
     def mark(self, uid: str, progress: BindingProgress) -> None:
-        """Note how far the Binding has come; nothing where the reservation has ended."""
-        known = self._reservations.get(uid)
+        """Note the progress of a Binding; do nothing where the reservation has ended."""
+        known = self._own.get(uid)
         if known is not None:
-            self._reservations[uid] = replace(known, progress=progress)
+            self._own[uid] = replace(known, progress=progress)
 
     def release(self, uid: str) -> None:
         """Drop the reservation of a pod, if there is one."""
-        known = self._reservations.pop(uid, None)
+        known = self._own.pop(uid, None)
         if known is not None:
-            self._changed(known.decision.node)
+            self._outdated.add(known.decision.claim.node)
 
     def end(self, uid: str) -> None:
-        """Drop what is promised to a pod that shows its Binding or its end."""
+        """Drop reservation and claims of a pod that is bound, has ended or is gone."""
         self.release(uid)
-        for claim in self.foreign(uid):
+        for claim in self.of_others(uid):
             self.drop_claim(claim)
 
     def end_missing(self, listed: AbstractSet[str], *, epoch: int) -> list[Claim]:
-        """Drop what was promised before list ``epoch`` to pods that it does not contain.
+        """Drop what was reserved before list ``epoch`` for pods that the list does not contain.
 
-        Return what was dropped. These pods may have been bound before they were deleted.
+        Return the dropped claims. Their pods may have been bound before they were deleted.
         """
         own = [
-            _claim_of(each.decision)
-            for uid, each in self._reservations.items()
+            each.decision.claim
+            for uid, each in self._own.items()
             if each.epoch < epoch and uid not in listed
         ]
-        foreign = [
+        others = [
             claim
-            for claim, known_at in self._foreign.items()
+            for claim, known_at in self._others.items()
             if known_at < epoch and claim.uid not in listed
         ]
         for claim in own:
             self.release(claim.uid)
-        for claim in foreign:
+        for claim in others:
             self.drop_claim(claim)
-        return [*own, *foreign]
+        return [*own, *others]
 
-    def doubt(self) -> None:
-        """Treat Bindings that succeeded as unknown: the API server may have lost them."""
-        for uid, reservation in self._reservations.items():
+    def doubt_bound(self) -> None:
+        """Treat successful Bindings as unknown: the API server may have lost them."""
+        for uid, reservation in self._own.items():
             if reservation.progress is BindingProgress.BOUND:
-                self._reservations[uid] = replace(reservation, progress=BindingProgress.UNKNOWN)
+                self._own[uid] = replace(reservation, progress=BindingProgress.UNKNOWN)
 
     def on_node(self, node: PublishedNode, without: AbstractSet[str]) -> list[GpuMask]:
-        """Return the GPUs promised on a node, but for pods ``without``."""
-        promised: defaultdict[str, GpuMask] = defaultdict(lambda: GpuMask(0))
-        # By UUID: the numbers of GPUs change when one leaves the node.
-        for uid, reservation in self._reservations.items():
-            if reservation.decision.node == node.node and uid not in without:
-                promised[uid] = known_mask(node.topology, reservation.decision.uuids)
-        for claim in self._foreign:
+        """Return the GPUs reserved on a node, except those for the pods ``without``."""
+        reserved: defaultdict[str, GpuMask] = defaultdict(lambda: GpuMask(0))
+        for claim in (*(each.decision.claim for each in self._own.values()), *self._others):
             if claim.node == node.node and claim.uid not in without:
+                # By UUID, because the index of a GPU changes when another one leaves the node.
                 gpus = known_mask(node.topology, claim.gpus)
-                promised[claim.uid] = GpuMask(promised[claim.uid] | gpus)
-        return list(promised.values())
-
-
-def _claim_of(decision: Decision) -> Claim:
-    return Claim(
-        uid=decision.uid,
-        namespace=decision.namespace,
-        name=decision.name,
-        version=decision.version,
-        node=decision.node,
-        gpus=decision.uuids,
-    )
+                reserved[claim.uid] = GpuMask(reserved[claim.uid] | gpus)
+        return list(reserved.values())

@@ -1,4 +1,8 @@
-"""A GPUTopology object as the ledger keeps it: readable, or the reason why not."""
+"""Parses GPUTopology objects into the form that the ledger keeps.
+
+The reflector of topologies calls it for each object. An object that cannot be used becomes an
+``UnreadableTopology`` with the reason, so that filter can report it.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,7 +24,7 @@ class GpuUser:
     """The pod that uses a GPU, as the agent reports it.
 
     Attributes:
-        uid: None where the agent could not find it out.
+        uid: None where the agent did not identify the pod.
         pod: namespace and name.
         deleted: whether the pod was deleted or has ended, and a process of it still runs.
     """
@@ -33,13 +37,13 @@ class GpuUser:
 
 @dataclass(frozen=True, slots=True)
 class PublishedNode:
-    """A node's GPUs as published.
+    """The GPUs of a node as its GPUTopology shows them.
 
     Attributes:
         generation: of the spec, hence of the topology.
-        healthy: GPUs that the agent calls healthy; a GPU it does not mention is not.
-        users: the observed allocations.
-        away: why the node's agent says that it serves no pods now, None where it does not say so.
+        healthy: GPUs that the agent reports as healthy. A GPU that it does not report is not.
+        users: the observed users of GPUs.
+        not_ready: why the node's agent is not ready, None where it does not report that.
         pods_version: resource version of the newest change of the node's pods that the status
             accounts for; None from agents that do not report it.
         reported: whether an agent has written the status. A new GPUTopology has none.
@@ -50,21 +54,21 @@ class PublishedNode:
     topology: NodeTopology
     healthy: GpuMask
     users: tuple[GpuUser, ...]
-    away: str | None = None
+    not_ready: str | None = None
     pods_version: int | None = None
     reported: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadableTopology:
-    """A node whose topology cannot be used, and why."""
+    """A node whose GPUTopology is not valid, and the reason."""
 
     node: str
     reason: str
 
 
 def parse_node(document: Mapping[str, Any]) -> PublishedNode | UnreadableTopology:
-    """Return what a GPUTopology object says of its node; it never raises on its content."""
+    """Parse a GPUTopology object; an invalid content raises nothing."""
     metadata = document["metadata"]
     node = str(metadata["name"])
     try:
@@ -79,15 +83,15 @@ def parse_node(document: Mapping[str, Any]) -> PublishedNode | UnreadableTopolog
         generation=int(metadata.get("generation") or 0),
         topology=topology,
         healthy=known_mask(topology, (gpu.uuid for gpu in status.gpus if gpu.healthy)),
-        users=_holders(topology, status.gpus),
-        away=_away(status.conditions),
+        users=_users(topology, status.gpus),
+        not_ready=_not_ready(status.conditions),
         pods_version=_version(status.observed_pods_version),
         reported=bool(status.gpus or status.conditions),
     )
 
 
-def _away(conditions: list[Condition]) -> str | None:
-    """Return why the agent is not ready; one that says nothing is taken to be."""
+def _not_ready(conditions: list[Condition]) -> str | None:
+    """Return why the agent is not ready; an agent without the condition counts as ready."""
     for condition in conditions:
         if condition.type == READY_CONDITION and condition.status == "False":
             message = " ".join(condition.message.split())
@@ -96,13 +100,12 @@ def _away(conditions: list[Condition]) -> str | None:
 
 
 def known_mask(topology: NodeTopology, uuids: Iterable[str]) -> GpuMask:
-    """Return these GPUs of a node as a set; one that it does not have is left out."""
+    """Return these GPUs of a node as a set, without those that the node does not have."""
     known = topology.index_of
     return mask_of(known[GpuUuid(uuid)] for uuid in uuids if GpuUuid(uuid) in known)
 
 
-def _holders(topology: NodeTopology, gpus: list[ObservedGpu]) -> tuple[GpuUser, ...]:
-    held = [gpu for gpu in gpus if gpu.pod_uid or gpu.pod]
+def _users(topology: NodeTopology, gpus: list[ObservedGpu]) -> tuple[GpuUser, ...]:
     known = topology.index_of
     return tuple(
         GpuUser(
@@ -111,8 +114,8 @@ def _holders(topology: NodeTopology, gpus: list[ObservedGpu]) -> tuple[GpuUser, 
             f"{gpu.namespace or ''}/{gpu.pod or gpu.pod_uid}",
             deleted=bool(gpu.pod_deleted),
         )
-        for gpu in held
-        if GpuUuid(gpu.uuid) in known
+        for gpu in gpus
+        if (gpu.pod_uid or gpu.pod) and GpuUuid(gpu.uuid) in known
     )
 
 

@@ -1,10 +1,15 @@
-"""The book of one node: which of its GPUs may be given away now."""
+"""Derives the usage of one node from its topology, its pods and the reservations on it.
+
+The ledger calls it for each node that has changed. Bind, the metrics and, through the node state,
+filter decide by its result. A GPU is used if its pod's annotation, the agent or a reservation says
+so (docs/adr/0004-union-of-intended-and-observed.md).
+"""
 
 from collections.abc import Hashable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from gputopo.api.annotations import AnnotationError, GpusAnnotation
+from gputopo.api.annotations import AnnotationError
 from gputopo.topology.model import GpuMask, NodeTopology, mask_of
 from gputopo_extender.state.topologies import PublishedNode, known_mask
 from gputopo_kube.pods import AnnotationOwnerError, PodView, own_gpus
@@ -14,16 +19,18 @@ _NO_GPUS = GpuMask(0)
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class NodeState:
-    """What of a node decides which pods it can take, and with which GPUs.
+    """The part of a node's usage that decides which pods fit, and on which GPUs.
 
-    A ledger keeps one NodeState for all nodes that are alike, so that thousands of nodes are a few
-    hundred questions; it is known by its identity, which costs nothing to compare.
+    The ledger keeps one NodeState for all nodes with an equal ``key``. 5,000 nodes have a few
+    hundred states, and each is evaluated once. States are compared by identity, which is fast.
 
     Attributes:
-        structure: the topology of one of the nodes; UUIDs and the like are not to be read here.
-        free: healthy GPUs that nobody is known to hold.
-        away: why the node takes no pods now, None where it does.
-        deleted: healthy GPUs that would be free but for processes of pods that have ended.
+        structure: the topology of one of the nodes; its UUIDs and name are those of that node.
+        free: healthy GPUs without a known user.
+        unknown: number of GPUs that unmanaged pods use and no agent has observed yet.
+        blocked: why no GPU of the node may be given to a pod, None where this is allowed.
+        not_ready: why the node takes no pods now, None where it takes them.
+        deleted: healthy GPUs whose only users are processes of ended pods.
     """
 
     structure: NodeTopology
@@ -31,7 +38,7 @@ class NodeState:
     free: GpuMask
     unknown: int
     blocked: str | None
-    away: str | None = None
+    not_ready: str | None = None
     deleted: GpuMask = _NO_GPUS
 
     @property
@@ -39,23 +46,24 @@ class NodeState:
         """Equal for states in which nodes can take the same pods."""
         return (
             self.structure.fingerprint,
-            *(self.healthy, self.free, self.unknown, self.blocked, self.away, self.deleted),
+            *(self.healthy, self.free, self.unknown, self.blocked, self.not_ready, self.deleted),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class NodeUsage:
-    """A node's GPUs, and what live pods and reservations hold of them.
+    """Which GPUs of a node are used.
 
     Attributes:
-        used: GPUs that a pod uses by annotation or observation, or that are reserved. A pod that
-            has ended uses its GPUs until it is known that its containers stopped.
-        unknown: GPUs that pods without our annotation hold and no agent has observed yet.
-        blocked: why nothing can be given away here, None where it can.
-        shared: GPUs that more than one live pod or reservation claims by annotation; never
-            ours to cause, so worth an alarm.
-        away: why the node takes no pods now, None where it does.
-        deleted: GPUs of ``used`` that only pods use which were deleted or have ended.
+        generation: of the GPUTopology.
+        used: GPUs that a pod uses by annotation or observation, or that are reserved. The GPUs
+            of an ended pod stay used until its containers are known to have stopped.
+        unknown: number of GPUs that unmanaged pods use and no agent has observed yet.
+        blocked: why no GPU of the node may be given to a pod, None where this is allowed.
+        shared: GPUs that more than one live pod or reservation names. gputopo never causes this,
+            so it is an alarm.
+        not_ready: why the node takes no pods now, None where it takes them.
+        deleted: GPUs of ``used`` whose only users are pods that were deleted or have ended.
     """
 
     generation: int
@@ -65,27 +73,27 @@ class NodeUsage:
     unknown: int
     blocked: str | None
     shared: GpuMask
-    away: str | None
+    not_ready: str | None
     deleted: GpuMask = _NO_GPUS
 
     @property
     def free(self) -> GpuMask:
-        """Healthy GPUs that nobody is known to hold."""
+        """Healthy GPUs without a known user."""
         return GpuMask(self.healthy & ~self.used)
 
     @property
     def state(self) -> NodeState:
-        """What of the book decides."""
+        """The part that decides which pods fit."""
         deleted = GpuMask(self.healthy & self.deleted)
         return NodeState(
-            *(self.topology, self.healthy, self.free, self.unknown, self.blocked, self.away),
+            *(self.topology, self.healthy, self.free, self.unknown, self.blocked, self.not_ready),
             deleted=deleted,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
-    """What one pod holds: by annotation, by observation, unknown, or unreadable."""
+class _PodGpus:
+    """The GPUs of one pod: by annotation, by observation, or only their number."""
 
     annotated: GpuMask
     observed: GpuMask
@@ -96,31 +104,31 @@ class _Held:
 def node_usage(
     node: PublishedNode,
     pods: Iterable[PodView],
-    promised: Iterable[GpuMask],
+    reserved: Iterable[GpuMask],
     *,
-    ending: Iterable[PodView] = (),
+    ended: Iterable[PodView] = (),
     stopped: AbstractSet[str] = frozenset(),
 ) -> NodeUsage:
-    """Return the book of a node.
+    """Return the usage of a node.
 
     Args:
-        node: its published GPUs, with what its agent observed.
+        node: its published GPUs, with the users that its agent observed.
         pods: live pods that are bound to it.
-        promised: GPUs reserved or claimed for other pods.
-        ending: pods that have ended, and whose containers may still run.
+        reserved: GPUs reserved or claimed for other pods.
+        ended: pods that have ended and whose containers may still run.
         stopped: UIDs of pods whose containers have stopped; an observation of them is outdated.
     """
-    held = [_held(node, pod) for pod in pods]
+    live = [_pod_gpus(node, pod) for pod in pods]
     shared = intended = 0
-    for mask in (*(each.annotated for each in held), *promised):
+    for mask in (*(each.annotated for each in live), *reserved):
         shared |= intended & mask
         intended |= mask
-    ended = {pod.uid: _held(node, pod) for pod in ending}
-    used = intended | _observed(node, stopped | ended.keys())
-    deleted = mask_of(holder.gpu for holder in node.users if holder.deleted)
-    for each in ended.values():
+    of_ended = {pod.uid: _pod_gpus(node, pod) for pod in ended}
+    used = intended | _observed(node, stopped | of_ended.keys())
+    deleted = mask_of(user.gpu for user in node.users if user.deleted)
+    for each in of_ended.values():
         deleted = GpuMask(deleted | each.annotated | each.observed)
-    counted = [*held, *ended.values()]
+    counted = [*live, *of_ended.values()]
     return NodeUsage(
         generation=node.generation,
         topology=node.topology,
@@ -129,41 +137,33 @@ def node_usage(
         unknown=sum(each.unknown for each in counted),
         blocked=next((each.blocked for each in counted if each.blocked), None),
         shared=GpuMask(shared),
-        away=node.away,
+        not_ready=node.not_ready,
         deleted=GpuMask(deleted & ~used),
     )
 
 
 def _observed(node: PublishedNode, ended: AbstractSet[str]) -> GpuMask:
-    """Return the GPUs that pods are observed on which are not known to have ended.
+    """Return the GPUs on which the agent observed a pod that is not known to have ended.
 
-    A pod counts whether or not the API has it, and also one that the agent could not identify.
+    This includes pods that the API server does not have, and pods that the agent did not identify.
     """
-    return mask_of(
-        holder.gpu for holder in node.users if not holder.deleted and holder.uid not in ended
-    )
+    return mask_of(user.gpu for user in node.users if not user.deleted and user.uid not in ended)
 
 
-def _held(node: PublishedNode, pod: PodView) -> _Held:
-    observed = mask_of(holder.gpu for holder in node.users if holder.uid == pod.uid)
+def _pod_gpus(node: PublishedNode, pod: PodView) -> _PodGpus:
+    observed = mask_of(user.gpu for user in node.users if user.uid == pod.uid)
     try:
         annotation = own_gpus(pod)
     except AnnotationOwnerError:
         annotation = None
     except AnnotationError:
-        # Its GPUs were ours to choose but cannot be read: only an observation tells them.
-        told = observed.bit_count() >= pod.most_gpus
-        reason = None if told else f"cannot read the GPUs of pod {pod.namespace}/{pod.name}"
-        return _Held(GpuMask(0), observed, blocked=reason)
+        # gputopo chose its GPUs, but only an observation shows which they are.
+        all_observed = observed.bit_count() >= pod.most_gpus
+        blocked = None if all_observed else f"annotation of pod {pod.key}: GPUs cannot be parsed"
+        return _PodGpus(GpuMask(0), observed, blocked=blocked)
     if annotation is None:
-        # Another scheduler has bound it: which GPUs it uses is known from the agent only.
+        # Another scheduler has bound it: only the agent knows which GPUs it uses.
         missing = max(0, pod.most_gpus - observed.bit_count())
-        return _Held(GpuMask(0), observed, unknown=missing)
-    return _Held(_annotated(node, annotation), observed)
-
-
-def _annotated(node: PublishedNode, annotation: GpusAnnotation) -> GpuMask:
-    """Return the annotated GPUs; one that left the node since is nobody's any more."""
-    return known_mask(
-        node.topology, (uuid for uuids in annotation.containers.values() for uuid in uuids)
-    )
+        return _PodGpus(GpuMask(0), observed, unknown=missing)
+    uuids = (uuid for uuids in annotation.containers.values() for uuid in uuids)
+    return _PodGpus(known_mask(node.topology, uuids), observed)

@@ -1,7 +1,11 @@
-"""The two HTTP applications: verbs on loopback, probes and metrics for the cluster."""
+"""The two HTTP applications: the verbs on loopback; probes and metrics for the cluster.
+
+kube-scheduler calls the first one, kubelet and Prometheus the second one.
+"""
 
 import logging
 import time
+from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -15,60 +19,80 @@ from gputopo.runtime.log import fields
 from gputopo.runtime.messages import first_error
 from gputopo_extender.protocol import ExtenderArgs, ExtenderBindingArgs, ExtenderPreemptionArgs
 from gputopo_extender.verbs.evaluation_cache import TablesNotReadyError
-from gputopo_extender.verbs.handlers import Readiness, Verbs
+from gputopo_extender.verbs.handlers import Verbs
 from gputopo_extender.verbs.metrics import Metrics
 from gputopo_kube.podmodel import PodError
+from gputopo_kube.reflector import Reflector
 
 MAX_BODY_BYTES: Final = 256 * 1024 * 1024
-"""Whole Node objects of thousands of nodes, where the scheduler is told to send them."""
+"""Without nodeCacheCapable the scheduler sends thousands of whole Node objects."""
 
 KEEPALIVE_SECONDS: Final = 150
-"""Above the 90 s of Go's client: a server that closes first races with its next request."""
+"""Above the 90 s of Go's client: if the server closes first, the next request can fail."""
 
-_LONGEST_REFUSAL: Final = 300
+_LONGEST_REASON: Final = 300
 
 _log = logging.getLogger(__name__)
 
 Body = TypeVar("Body", bound=BaseModel)
 
 
+class Readiness:
+    """Whether the ledger is complete and current."""
+
+    def __init__(self, reflectors: Sequence[Reflector[Any]], stale_after_seconds: float) -> None:
+        """Require a list or event of every reflector within ``stale_after_seconds``."""
+        self._reflectors = reflectors
+        self._stale_after_seconds = stale_after_seconds
+
+    def reason_not_ready(self) -> str | None:
+        """Return why no verb may be served now, None where all may."""
+        for reflector in self._reflectors:
+            age = reflector.age_seconds()
+            if age is None:
+                return f"{reflector.name} are not listed yet"
+            if age > self._stale_after_seconds:
+                return f"{reflector.name}: the last list or event was {age:.0f} s ago"
+        return None
+
+
 class BadBodyError(InvalidInputError):
-    """A request body that is not what the verb takes."""
+    """A request body that does not have the format of the verb."""
 
 
-def verbs_app(verbs: Verbs, gate: Readiness, metrics: Metrics) -> web.Application:
-    """Return the application that kube-scheduler talks to."""
+def verbs_app(verbs: Verbs, readiness: Readiness, metrics: Metrics) -> web.Application:
+    """Return the application for kube-scheduler."""
 
-    async def answer_filter(request: web.Request) -> web.Response:
+    async def handle_filter(request: web.Request) -> web.Response:
         return _json(await verbs.filter(await _body(request, ExtenderArgs)))
 
-    async def answer_prioritize(request: web.Request) -> web.Response:
+    async def handle_prioritize(request: web.Request) -> web.Response:
         return _json(await verbs.prioritize(await _body(request, ExtenderArgs)))
 
-    async def answer_bind(request: web.Request) -> web.Response:
+    async def handle_bind(request: web.Request) -> web.Response:
         return _json(await verbs.bind(await _body(request, ExtenderBindingArgs)))
 
-    async def answer_preempt(request: web.Request) -> web.Response:
+    async def handle_preempt(request: web.Request) -> web.Response:
         return _json(await verbs.preempt(await _body(request, ExtenderPreemptionArgs)))
 
     app = web.Application(
-        client_max_size=MAX_BODY_BYTES, middlewares=[_measured(metrics), _guarded(gate)]
+        client_max_size=MAX_BODY_BYTES, middlewares=[_measured(metrics), _checked(readiness)]
     )
-    app.router.add_post("/filter", answer_filter)
-    app.router.add_post("/prioritize", answer_prioritize)
-    app.router.add_post("/bind", answer_bind)
-    app.router.add_post("/preempt", answer_preempt)
+    app.router.add_post("/filter", handle_filter)
+    app.router.add_post("/prioritize", handle_prioritize)
+    app.router.add_post("/bind", handle_bind)
+    app.router.add_post("/preempt", handle_preempt)
     return app
 
 
-def probes_app(gate: Readiness, metrics: Metrics) -> web.Application:
-    """Return the application that kubelet and Prometheus talk to."""
+def probes_app(readiness: Readiness, metrics: Metrics) -> web.Application:
+    """Return the application for kubelet and Prometheus."""
 
     async def livez(_: web.Request) -> web.Response:
         return web.Response(text="ok\n")
 
     async def readyz(_: web.Request) -> web.Response:
-        reason = gate.reason_not_ready()
+        reason = readiness.reason_not_ready()
         return web.Response(text=f"{reason or 'ok'}\n", status=503 if reason else 200)
 
     async def exposition(_: web.Request) -> web.Response:
@@ -83,17 +107,17 @@ def probes_app(gate: Readiness, metrics: Metrics) -> web.Application:
     return app
 
 
-def _guarded(gate: Readiness) -> Middleware:
+def _checked(readiness: Readiness) -> Middleware:
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        # kube-scheduler does not look at readiness: the verbs themselves must say no.
-        if reason := gate.reason_not_ready():
+        # kube-scheduler does not check readiness, so the verbs must return 503 themselves.
+        if reason := readiness.reason_not_ready():
             return web.Response(text=f"not ready: {reason}\n", status=503)
         try:
             return await handler(request)
         except (BadBodyError, PodError) as error:
             reason = _shorten(str(error))
-            _log.warning("refused %s", fields(verb=request.path.strip("/"), reason=reason))
+            _log.warning("rejected request %s", fields(verb=request.path.strip("/"), reason=reason))
             return web.Response(text=f"{reason}\n", status=400)
         except TablesNotReadyError as error:
             return web.Response(text=f"{error}\n", status=503)
@@ -123,9 +147,9 @@ def _measured(metrics: Metrics) -> Middleware:
 
 
 def _shorten(text: str) -> str:
-    """Return one line: keys of a body may be of any length and kind."""
+    """Return one line of limited length: a body may have keys of any length."""
     line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_REFUSAL else line[: _LONGEST_REFUSAL - 3] + "..."
+    return line if len(line) <= _LONGEST_REASON else line[: _LONGEST_REASON - 3] + "..."
 
 
 def _outcome(status: int) -> str:
@@ -143,5 +167,5 @@ async def _body(request: web.Request, model: type[Body]) -> Body:
         raise BadBodyError(f"body: {first_error(error)}") from None
 
 
-def _json(answer: Any) -> web.Response:  # noqa: ANN401 - whatever JSON the verb answers with
-    return web.Response(body=orjson.dumps(answer), content_type="application/json")
+def _json(response: Any) -> web.Response:  # noqa: ANN401 - any JSON
+    return web.Response(body=orjson.dumps(response), content_type="application/json")

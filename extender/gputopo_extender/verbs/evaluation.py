@@ -1,7 +1,8 @@
-"""Which nodes can take a pod now, and why the others cannot.
+"""Evaluates for a pod which nodes fit, and why the others do not.
 
-Reasons are short and the same for all nodes of one class: kube-scheduler joins them into one
-event ("0/9 nodes are available: 7 too few free GPUs, 2 no GPUTopology").
+Filter, prioritize, preempt and bind decide by it. Reasons are short and equal for all nodes of one
+kind, because kube-scheduler counts equal reasons in one event ("0/9 nodes are available: 7 too few
+free GPUs, 2 no GPUTopology").
 """
 
 from collections import Counter
@@ -21,11 +22,11 @@ from gputopo_extender.state.topologies import UnreadableTopology
 from gputopo_extender.state.usage import NodeState
 
 AnyNodeState = NodeState | UnreadableTopology | None
-"""What the ledger knows of a node; None where no topology is published for it."""
+"""The ledger's entry for a node; None where no topology is published for it."""
 
 
 class MisfitKind(StrEnum):
-    """Why a node was filtered out, as a label of few values."""
+    """Why a node does not fit; the values are labels of a metric."""
 
     BUSY = "busy"
     DELETED_PODS = "deleted_pods"
@@ -40,7 +41,7 @@ class MisfitKind(StrEnum):
     REJECTED = "refused"
 
 
-_PASSING = frozenset(
+_TEMPORARY = frozenset(
     {
         MisfitKind.BUSY,
         MisfitKind.DELETED_PODS,
@@ -49,15 +50,17 @@ _PASSING = frozenset(
         MisfitKind.RESERVED_ELSEWHERE,
     }
 )
-"""What passes by itself or with another pod; elsewhere preemption would kill pods for nothing."""
+"""Misfits that end without action or after other pods end.
 
+With any other misfit preemption would end pods without effect.
+"""
 
-_PERMANENT = frozenset(MisfitKind) - _PASSING
+_PERMANENT = frozenset(MisfitKind) - _TEMPORARY
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """Why a node cannot take the pod."""
+    """Why a pod cannot be placed on a node, or on any node."""
 
     kind: MisfitKind
     reason: str
@@ -68,36 +71,43 @@ NodeFit = Candidate | Misfit
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The answer for a set of nodes; nodes of one key have one answer.
+    """Fit or misfit of each node for one request.
+
+    Thousands of nodes have a few hundred states, so the results are stored once for each state.
 
     Attributes:
-        keys: the key of each node, in the order of the nodes.
-        answers: for each key of ``keys``, and for no other.
+        keys: the key of each node, in the order of the nodes; usually its state.
+        results: for each key in ``keys``, and for no other.
     """
 
     nodes: Sequence[str]
     keys: Sequence[Hashable]
-    answers: Mapping[Hashable, NodeFit]
+    results: Mapping[Hashable, NodeFit]
 
-    def fits(self) -> list[str]:
+    def fitting(self) -> list[str]:
         """Return the nodes that can take the pod."""
-        fitting = self._candidates()
-        return list(compress(self.nodes, map(fitting.__contains__, self.keys)))
+        candidates = self._candidates()
+        return list(compress(self.nodes, map(candidates.__contains__, self.keys)))
 
-    def best(self, size: int, on_the_way: Mapping[str, int], *, sensitive: bool) -> list[str]:
-        """Return of the nodes that can take a pod of ``size`` GPUs those to choose from.
+    def has_fit(self) -> bool:
+        """Return whether any node can take the pod."""
+        return any(isinstance(result, Candidate) for result in self.results.values())
 
-        They have the highest score, and of those the largest part of their GPUs is in use with the
-        pod and those that are ``on_the_way`` there, as kube-scheduler's MostAllocated has it.
+    def best(self, size: int, in_flight: Mapping[str, int], *, sensitive: bool) -> list[str]:
+        """Return the best nodes for a pod of ``size`` GPUs.
+
+        They have the highest score. Of those they have the largest part of their GPUs in use,
+        counting this pod and the GPUs of the pods ``in_flight`` to each node, as
+        kube-scheduler's MostAllocated does.
         """
         scores = score_nodes(self._candidates(), sensitive=sensitive)
         highest = max(scores.values(), default=0)
-        in_use = {key: _in_use(key, size) for key, score in scores.items() if score == highest}
+        in_use = {key: _part_in_use(key, size) for key, score in scores.items() if score == highest}
         most = max(in_use.values(), default=0.0)
-        key_of = dict(zip(self.nodes, self.keys, strict=True)) if on_the_way else {}
+        key_of = dict(zip(self.nodes, self.keys, strict=True)) if in_flight else {}
         fuller = {
-            node: _in_use(key_of[node], size + gpus)
-            for node, gpus in on_the_way.items()
+            node: _part_in_use(key_of[node], size + gpus)
+            for node, gpus in in_flight.items()
             if key_of.get(node) in in_use
         }
         if fuller and (still_more := max(fuller.values())) >= most:
@@ -105,62 +115,58 @@ class Evaluation:
         fullest = {key for key, part in in_use.items() if part == most}
         return list(compress(self.nodes, map(fullest.__contains__, self.keys)))
 
+    def scores(self, *, sensitive: bool) -> dict[str, int]:
+        """Return a score of 0..10 for each node; 0 for a node that no longer fits."""
+        scored = score_nodes(self._candidates(), sensitive=sensitive)
+        by_key = dict.fromkeys(self.results, 0) | scored
+        return dict(zip(self.nodes, map(by_key.__getitem__, self.keys), strict=True))
+
     def failed(self) -> dict[str, str]:
-        """Return the nodes that may fit after other pods have ended, and why not now."""
-        return self.misfits_of(_PASSING)
+        """Return the nodes that may fit later or after preemption, and why they do not fit now."""
+        return self.misfits_of(_TEMPORARY)
+
+    def unresolvable(self) -> dict[str, str]:
+        """Return the nodes on which preemption has no effect, and why they do not fit."""
+        return self.misfits_of(_PERMANENT)
 
     def misfits_of(self, kinds: AbstractSet[MisfitKind]) -> dict[str, str]:
-        """Return the nodes that were filtered out for reasons of these kinds, and why."""
+        """Return the nodes with misfits of these kinds, and the reasons."""
         reasons = {
-            key: answer.reason
-            for key, answer in self.answers.items()
-            if isinstance(answer, Misfit) and answer.kind in kinds
+            key: result.reason
+            for key, result in self.results.items()
+            if isinstance(result, Misfit) and result.kind in kinds
         }
         found = zip(self.nodes, self.keys, strict=True) if reasons else ()
         return {node: reasons[key] for node, key in found if key in reasons}
 
-    def has_fit(self) -> bool:
-        """Return whether any node can take the pod."""
-        return any(isinstance(answer, Candidate) for answer in self.answers.values())
-
-    def unresolvable(self) -> dict[str, str]:
-        """Return the nodes where ending other pods would not help, and why not."""
-        return self.misfits_of(_PERMANENT)
-
-    def misfits(self) -> Counter[MisfitKind]:
-        """Return how many nodes were filtered out per class of reason."""
-        kinds = {key: it.kind for key, it in self.answers.items() if isinstance(it, Misfit)}
+    def count_misfits(self) -> Counter[MisfitKind]:
+        """Return the number of nodes with each kind of misfit."""
+        kinds = {key: it.kind for key, it in self.results.items() if isinstance(it, Misfit)}
         return Counter(kinds[key] for key in self.keys if key in kinds)
 
-    def scores(self, *, sensitive: bool) -> dict[str, int]:
-        """Return 0..10 for each node; 0 for one that has ceased to fit since it was filtered."""
-        scored = score_nodes(self._candidates(), sensitive=sensitive)
-        known = dict.fromkeys(self.answers, 0) | scored
-        return dict(zip(self.nodes, map(known.__getitem__, self.keys), strict=True))
-
     def _candidates(self) -> dict[Hashable, Candidate]:
-        return {key: it for key, it in self.answers.items() if isinstance(it, Candidate)}
+        return {key: it for key, it in self.results.items() if isinstance(it, Candidate)}
 
 
 def evaluation(
-    nodes: Sequence[str], keys: Sequence[Hashable], known: Mapping[Hashable, NodeFit]
+    nodes: Sequence[str], keys: Sequence[Hashable], results: Mapping[Hashable, NodeFit]
 ) -> Evaluation:
-    """Return the evaluation of these nodes; ``known`` has the answer of each key, or more."""
-    return Evaluation(nodes, keys, {key: known[key] for key in set(keys)})
+    """Return the evaluation of these nodes; ``results`` has one for each key, or more."""
+    return Evaluation(nodes, keys, {key: results[key] for key in set(keys)})
 
 
 def rejected(nodes: Sequence[str], misfit: Misfit) -> Evaluation:
     """Return the evaluation of a pod that no node can take."""
-    return evaluation(nodes, [None] * len(nodes), {None: misfit})
+    return Evaluation(nodes, [None] * len(nodes), {None: misfit} if nodes else {})
 
 
 def reserved(nodes: Sequence[str], reservation: Reservation) -> Evaluation:
-    """Return the evaluation of a pod whose Binding is under way: it fits only where that goes."""
+    """Return the evaluation of a pod with a Binding in flight: only the node of that fits."""
     decision = reservation.decision
     elsewhere = Misfit(MisfitKind.RESERVED_ELSEWHERE, "the pod is being bound to another node")
     return evaluation(
         nodes,
-        [node == decision.node for node in nodes],
+        [node == decision.claim.node for node in nodes],
         {True: Candidate(match=decision.match, lost_mb_per_s=0), False: elsewhere},
     )
 
@@ -168,55 +174,49 @@ def reserved(nodes: Sequence[str], reservation: Reservation) -> Evaluation:
 def evaluate_states(
     states: Iterable[AnyNodeState], request: PlacementRequest
 ) -> dict[Hashable, NodeFit]:
-    """Return what a node in each of these states can offer."""
-    return {state: _answer(state, request) for state in states}
+    """Return fit or misfit of a node in each of these states."""
+    return {state: _evaluate(state, request) for state in states}
 
 
 def match_on(state: NodeState, request: PlacementRequest) -> Match | Misfit:
-    """Return the match that the policy chooses on such a node now, or why there is none."""
-    found = _match(state, state.free, request)
-    if not isinstance(found, Misfit):
-        return found if state.away is None else Misfit(MisfitKind.NOT_READY, state.away)
-    if state.deleted and found.kind is MisfitKind.BUSY:
+    """Return the match that the policy chooses on a node in this state, or why there is none."""
+    match = _match(state, state.free, request)
+    if not isinstance(match, Misfit):
+        if state.not_ready is None:
+            return match
+        return Misfit(MisfitKind.NOT_READY, state.not_ready)
+    if state.deleted and match.kind is MisfitKind.BUSY:
         freed = GpuMask(state.free | state.deleted)
         if not isinstance(_match(state, freed, request), Misfit):
             return Misfit(MisfitKind.DELETED_PODS, "GPUs in use by processes of deleted pods")
-    return found
-
-
-def _match(state: NodeState, free: GpuMask, request: PlacementRequest) -> Match | Misfit:
-    if misfit := _shortage(state, free, request.size):
-        return misfit
-    chosen = place(state.structure, free, request)
-    if isinstance(chosen, NoFit):
-        kind = MisfitKind.TOO_SMALL if chosen.permanent else MisfitKind.BUSY
-        return Misfit(kind, chosen.reason)
-    return chosen
+    return match
 
 
 def missing(topology: UnreadableTopology | None) -> Misfit:
-    """Return why a node whose GPUs are not known takes no pod."""
+    """Return why a node without a valid GPUTopology fits no pod."""
     if topology is None:
         return Misfit(MisfitKind.NO_TOPOLOGY, "no GPUTopology")
     return Misfit(MisfitKind.UNREADABLE, f"unreadable GPUTopology: {topology.reason}")
 
 
-def _answer(known: AnyNodeState, request: PlacementRequest) -> NodeFit:
-    if not isinstance(known, NodeState):
-        return missing(known)
-    match = match_on(known, request)
+def _evaluate(state: AnyNodeState, request: PlacementRequest) -> NodeFit:
+    if not isinstance(state, NodeState):
+        return missing(state)
+    match = match_on(state, request)
     if isinstance(match, Misfit):
         return match
-    before = preserved_mb_per_s(known.structure, known.free)
+    before = preserved_mb_per_s(state.structure, state.free)
     return Candidate(match=match, lost_mb_per_s=before - match.preserved_mb_per_s)
 
 
-def _in_use(key: Hashable, more: int) -> float:
-    """Return the part of a node's healthy GPUs that would be in use with some more."""
-    if not isinstance(key, NodeState):
-        return 0.0
-    healthy = key.healthy.bit_count()
-    return (healthy - key.free.bit_count() + key.unknown + more) / healthy
+def _match(state: NodeState, free: GpuMask, request: PlacementRequest) -> Match | Misfit:
+    if misfit := _shortage(state, free, request.size):
+        return misfit
+    match = place(state.structure, free, request)
+    if isinstance(match, NoFit):
+        kind = MisfitKind.TOO_SMALL if match.permanent else MisfitKind.BUSY
+        return Misfit(kind, match.reason)
+    return match
 
 
 def _shortage(state: NodeState, free: GpuMask, size: int) -> Misfit | None:
@@ -232,3 +232,11 @@ def _shortage(state: NodeState, free: GpuMask, size: int) -> Misfit | None:
     if count - state.unknown < size:
         return Misfit(MisfitKind.UNOBSERVED, "GPUs held by pods of other schedulers, unobserved")
     return None
+
+
+def _part_in_use(key: Hashable, more: int) -> float:
+    """Return the part of a node's healthy GPUs that is in use with ``more`` of them used."""
+    if not isinstance(key, NodeState):
+        return 0.0
+    healthy = key.healthy.bit_count()
+    return (healthy - key.free.bit_count() + key.unknown + more) / healthy

@@ -1,8 +1,9 @@
-"""What nodes offer to pods of one request: worked out beside the event loop, and kept.
+"""Evaluates node states for a request in a thread, and keeps the results.
 
-An answer depends on the node's state and the pod's shape alone, so a kept one is never wrong.
-The first pod of a shape has tables built: milliseconds for 8 GPUs, seconds for some patterns
-on 16. Meanwhile everybody else is served.
+Filter, prioritize, preempt and bind use it. A result depends only on the state of the node and on
+the request, so a kept result never becomes wrong. The first evaluation of a pattern and size on a
+node structure builds tables: this takes milliseconds for 8 GPUs, and seconds for some patterns on
+16. Other pods are served meanwhile.
 """
 
 import asyncio
@@ -13,83 +14,81 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 from weakref import WeakValueDictionary
 
+from prometheus_client import Histogram
+
 from gputopo.errors import GputopoError
 from gputopo.patterns.model import Pattern
 from gputopo.placement.model import PlacementRequest
 from gputopo_extender.verbs.evaluation import AnyNodeState, NodeFit
 
-_MOST_ANSWERS: Final = 100_000
+_MOST_RESULTS: Final = 100_000
 """About 40 MB."""
 
-WorkOut = Callable[[AbstractSet[AnyNodeState], PlacementRequest], dict[Hashable, NodeFit]]
-_Kept = dict[Hashable, NodeFit]
+EvaluateStates = Callable[[AbstractSet[AnyNodeState], PlacementRequest], dict[Hashable, NodeFit]]
+_Results = dict[Hashable, NodeFit]
 
 
 class TablesNotReadyError(GputopoError):
-    """Working the answers out takes longer than the caller may wait; it goes on."""
+    """Building the tables takes longer than the caller may wait; the building continues."""
 
 
 class EvaluationCache:
-    """Evaluations by request and state; the shapes asked for last are kept."""
+    """Results by request and state. The least recently used requests are dropped first."""
 
     def __init__(
-        self,
-        work_out: WorkOut,
-        *,
-        patience_seconds: float,
-        on_worked_out: Callable[[float], None],
+        self, evaluate: EvaluateStates, build_seconds: Histogram, *, timeout_seconds: float
     ) -> None:
-        """Call ``work_out`` in threads; ``on_worked_out`` hears of the seconds of each call."""
-        self._work_out = work_out
-        self._patience_seconds = patience_seconds
-        self._on_worked_out = on_worked_out
-        self._kept: OrderedDict[PlacementRequest, _Kept] = OrderedDict()
-        # All shapes of a pattern share its tables: whoever is second finds them built.
+        """Call ``evaluate`` in a thread, and note in ``build_seconds`` how long each call takes."""
+        self._build_seconds = build_seconds
+        self._timeout_seconds = timeout_seconds
+        self._evaluate = evaluate
+        self._kept: OrderedDict[PlacementRequest, _Results] = OrderedDict()
+        # Requests of one pattern share its tables: the second one finds them built.
         self._locks = WeakValueDictionary[Pattern, asyncio.Lock]()
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[None]] = set()
 
-    async def of(
+    async def evaluate(
         self, states: AbstractSet[AnyNodeState], request: PlacementRequest
     ) -> Mapping[Hashable, NodeFit]:
-        """Return the answers of at least these states.
+        """Return the results of these states, and maybe of others.
 
         Raises:
-            TablesNotReadyError: where they are not there in time; asking again finds them later.
+            TablesNotReadyError: after the timeout; a later call finds the results.
         """
-        kept = self._kept_of(request)
-        if states <= kept.keys():
-            return kept
-        work = asyncio.create_task(self._learn(states, request, kept))
-        self._under_way.add(work)
-        work.add_done_callback(self._under_way.discard)
+        results = self._results_of(request)
+        if states <= results.keys():
+            return results
+        work = asyncio.create_task(self._complete(states, request, results))
+        self._running.add(work)
+        work.add_done_callback(self._running.discard)
         try:
-            async with asyncio.timeout(self._patience_seconds):
+            async with asyncio.timeout(self._timeout_seconds):
                 await asyncio.shield(work)
         except TimeoutError:
             raise TablesNotReadyError(
                 f"the tables for {request.pattern.kind} of {request.size} GPUs "
                 "are being built: try again"
             ) from None
-        return kept
+        return results
 
     async def prepare(self, states: AbstractSet[AnyNodeState], request: PlacementRequest) -> None:
-        """Have the answers of these states worked out, however long it takes."""
-        await self._learn(states, request, self._kept_of(request))
+        """Evaluate these states without a timeout."""
+        await self._complete(states, request, self._results_of(request))
 
-    def _kept_of(self, request: PlacementRequest) -> _Kept:
-        kept = self._kept.setdefault(request, {})
+    def _results_of(self, request: PlacementRequest) -> _Results:
+        results = self._kept.setdefault(request, {})
         self._kept.move_to_end(request)
-        return kept
+        return results
 
-    async def _learn(
-        self, states: AbstractSet[AnyNodeState], request: PlacementRequest, kept: _Kept
+    async def _complete(
+        self, states: AbstractSet[AnyNodeState], request: PlacementRequest, results: _Results
     ) -> None:
         async with self._locks.setdefault(request.pattern, asyncio.Lock()):
-            unknown = states - kept.keys()
+            unknown = states - results.keys()
             if not unknown:
                 return
             began = time.perf_counter()
-            kept.update(await asyncio.to_thread(self._work_out, unknown, request))
-            self._on_worked_out(time.perf_counter() - began)
-        while sum(map(len, self._kept.values())) > _MOST_ANSWERS:
+            results.update(await asyncio.to_thread(self._evaluate, unknown, request))
+            self._build_seconds.observe(time.perf_counter() - began)
+        while sum(map(len, self._kept.values())) > _MOST_RESULTS:
             self._kept.popitem(last=False)

@@ -1,4 +1,7 @@
-"""What the four verbs answer; deciding is done elsewhere."""
+"""The four verbs of kube-scheduler's extender protocol: filter, prioritize, bind and preempt.
+
+The HTTP application calls them. Each parses the pod, has it evaluated and formats the response.
+"""
 
 import logging
 import random
@@ -24,12 +27,11 @@ from gputopo_extender.verbs.evaluation import Evaluation, Misfit, evaluation, re
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache, TablesNotReadyError
 from gputopo_extender.verbs.in_flight import InFlightPods
 from gputopo_extender.verbs.metrics import Metrics
-from gputopo_extender.verbs.preempt import FreedNode, chosen
+from gputopo_extender.verbs.preempt import FreedNode, choose_nodes
 from gputopo_extender.verbs.request import placement_request
 from gputopo_extender.verbs.retries import FilterRetries
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView, parse_gpu_pod
-from gputopo_kube.reflector import Reflector
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +42,7 @@ class Verbs:
     def __init__(
         self,
         ledger: Ledger,
-        answers: EvaluationCache,
+        cache: EvaluationCache,
         binder: Binder,
         metrics: Metrics,
         *,
@@ -48,42 +50,40 @@ class Verbs:
         default_policy: PolicyName,
         offer_one_above: int,
     ) -> None:
-        """Answer for the nodes in ``ledger``, bind through ``binder``.
+        """Evaluate the nodes in ``ledger`` by ``cache``.
 
-        Where more than ``offer_one_above`` nodes fit, filter offers one; 0 stands for never.
+        If more than ``offer_one_above`` nodes fit, filter offers one; with 0 it offers all.
         """
         self._ledger = ledger
-        self._answers = answers
+        self._cache = cache
         self._binder = binder
         self._metrics = metrics
         self._resource = resource
         self._default_policy = default_policy
         self._offer_one_above = offer_one_above
-        self._sent = InFlightPods(ledger)
+        self._in_flight = InFlightPods(ledger)
         self._retries = FilterRetries(ledger)
 
     async def filter(self, args: ExtenderArgs) -> dict[str, Any]:
         """Return the nodes that can take the pod now, and why the others cannot.
 
         Raises:
-            PodError: where the body holds no pod.
+            PodError: where the body has no pod.
         """
         pod = parse_gpu_pod(args.pod, self._resource)
         if pod is None:
             return filter_error(
-                f"{self._resource}: no container asks for it, or only for 0: leave it out; "
-                "and name it in managedResources of the scheduler's extender configuration"
+                f"{self._resource}: no container requests it, or only 0: remove it; "
+                "and list it in managedResources of the scheduler's extender configuration"
             )
+        request = self._request(pod)
         try:
-            request, nodes = self._request(pod), args.candidates()
-            with self._metrics.decision_seconds.labels("filter").time():
-                found = await self._on(nodes, pod, request)
-            found = await self._retries.settled(pod, found, lambda: self._on(nodes, pod, request))
+            found = await self._filtered(pod, request, args.candidates())
         except TablesNotReadyError as error:
             return filter_error(str(error))
         self._metrics.filtered(found)
-        offered = self._offered(pod, found, request)
-        _log.debug("filtered %s", fields(pod=_name(pod), offered=len(offered), of=len(found.nodes)))
+        offered = self._offered(pod, request, found)
+        _log.debug("filtered %s", fields(pod=pod.key, offered=len(offered), of=len(found.nodes)))
         if reason := self._retries.reason(pod, found):
             return filter_error(reason)
         return filter_result(
@@ -91,49 +91,51 @@ class Verbs:
         )
 
     async def prioritize(self, args: ExtenderArgs) -> list[dict[str, Any]]:
-        """Return a score per node; a pod that cannot be read has no preference.
+        """Return a score for each node; 0 for all if the pod cannot be evaluated.
 
         Raises:
-            PodError: where the body holds no pod.
+            PodError: where the body has no pod.
         """
         pod = parse_gpu_pod(args.pod, self._resource)
         nodes = args.candidates()
-        if pod is None:
-            return priorities(dict.fromkeys(nodes, 0))
-        request = self._request(pod)
-        if not isinstance(request, PlacementRequest):
+        request = None if pod is None else self._request(pod)
+        if pod is None or not isinstance(request, PlacementRequest):
             return priorities(dict.fromkeys(nodes, 0))
         try:
             with self._metrics.decision_seconds.labels("prioritize").time():
-                found = (await self._on(nodes, pod, request)).scores(sensitive=request.sensitive)
+                found = await self._evaluate(pod, request, nodes)
+                scores = found.scores(sensitive=request.sensitive)
         except TablesNotReadyError:
             return priorities(dict.fromkeys(nodes, 0))
-        if _log.isEnabledFor(logging.DEBUG):
-            _log.debug("scored %s", fields(pod=_name(pod), scores=found))
-        return priorities(found)
+        _log.debug("scored %s", fields(pod=pod.key, scores=scores))
+        return priorities(scores)
 
     async def bind(self, args: ExtenderBindingArgs) -> dict[str, str]:
         """Bind the pod to the node with exact GPUs."""
         result = await self._binder.bind(args)
-        self._metrics.bind_ended(result.outcome)
+        self._metrics.bind_ended(result)
         if result.error:
-            pod = f"{args.pod_namespace}/{args.pod_name}"
             _log.info(
-                "bind answered %s",
-                fields(pod=pod, node=args.node, outcome=result.outcome, reason=result.error),
+                "bind failed %s",
+                fields(
+                    pod=f"{args.pod_namespace}/{args.pod_name}",
+                    node=args.node,
+                    outcome=result.outcome,
+                    reason=result.error,
+                ),
             )
         return bind_result(result.error)
 
     async def preempt(self, args: ExtenderPreemptionArgs) -> dict[str, Any]:
-        """Return of the offered nodes those where the freed GPUs suit the pod; victims as offered.
+        """Return the best of the offered nodes for the pod, with the victims as offered.
 
         Raises:
-            PodError: where the body holds no pod that asks for GPUs.
-            TablesNotReadyError: where the answer takes longer than the caller may wait.
+            PodError: where the body has no pod that requests GPUs.
+            TablesNotReadyError: where the evaluation takes longer than the caller may wait.
         """
         pod = parse_gpu_pod(args.pod, self._resource)
         if pod is None:
-            raise PodError(f"{self._resource}: no container asks for it")
+            raise PodError(f"{self._resource}: no container requests it")
         request = self._request(pod)
         if isinstance(request, Misfit):
             return preempt_result({})
@@ -143,74 +145,63 @@ class Verbs:
                 node: self._ledger.state_without(node, {*victims.pods})
                 for node, victims in offers.items()
             }
-            answers = await self._answers.of({*states.values()}, request)
+            results = await self._cache.evaluate({*states.values()}, request)
             freed = [
-                FreedNode(node, victims, answers[states[node]], self._priorities(victims))
+                FreedNode(node, victims, results[states[node]], self._priorities(victims))
                 for node, victims in offers.items()
             ]
-            kept = chosen(freed, sensitive=request.sensitive)
+            chosen = choose_nodes(freed, sensitive=request.sensitive)
         _log.info(
             "preemption considered %s",
-            fields(pod=_name(pod), nodes=len(offers), suitable=",".join(kept)),
+            fields(pod=pod.key, nodes=len(offers), suitable=",".join(chosen)),
         )
-        return preempt_result(kept)
+        return preempt_result(chosen)
 
     def _priorities(self, victims: Victims) -> tuple[int | None, ...]:
-        known = map(self._ledger.pod, victims.pods)
+        known = map(self._ledger.get_pod, victims.pods)
         return tuple(None if pod is None else pod.priority for pod in known)
 
-    def _offered(
-        self, pod: PodView, found: Evaluation, request: PlacementRequest | Misfit
-    ) -> list[str]:
-        """Return the nodes to choose from; of many one of the best, unless the pod has preferences.
+    async def _filtered(
+        self, pod: PodView, request: PlacementRequest | Misfit, nodes: Sequence[str]
+    ) -> Evaluation:
+        """Evaluate the nodes; evaluate again where the ledger may be behind and then changes."""
+        with self._metrics.decision_seconds.labels("filter").time():
+            found = await self._evaluate(pod, request, nodes)
+        wait = self._retries.begin_wait(pod, found)
+        while wait is not None and await wait.changed():
+            found = await self._evaluate(pod, request, nodes)
+            if not self._retries.may_be_outdated(pod, found):
+                break
+        return found
 
-        For one node kube-scheduler computes no scores and asks for none.
+    async def _evaluate(
+        self, pod: PodView, request: PlacementRequest | Misfit, nodes: Sequence[str]
+    ) -> Evaluation:
+        if isinstance(request, Misfit):
+            return rejected(nodes, request)
+        if reservation := self._ledger.reservations.get(pod.uid):
+            return reserved(nodes, reservation)
+        # A node may change during the evaluation. The result for its former state stays right.
+        states = list(map(self._ledger.states().get, nodes))
+        return evaluation(nodes, states, await self._cache.evaluate(set(states), request))
+
+    def _offered(
+        self, pod: PodView, request: PlacementRequest | Misfit, found: Evaluation
+    ) -> list[str]:
+        """Return the fitting nodes; of many only one of the best, unless the pod prefers nodes.
+
+        With one node kube-scheduler computes no scores and does not call prioritize.
         """
-        fits = found.fits()
-        few = self._offer_one_above == 0 or len(fits) <= self._offer_one_above
-        if few or isinstance(request, Misfit) or pod.prefers_nodes:
-            return fits
-        size, sensitive = request.size, request.sensitive
-        best = found.best(size, self._sent.gpus(), sensitive=sensitive)
-        # Any of them, as kube-scheduler does: what fails on one for reasons that nobody here
-        # knows may go well on the next.
-        node = random.choice(best)  # noqa: S311 - no secret
-        self._sent.add(pod.uid, node, size)
+        fitting = found.fitting()
+        few = self._offer_one_above == 0 or len(fitting) <= self._offer_one_above
+        if few or pod.prefers_nodes or isinstance(request, Misfit):
+            return fitting
+        best = found.best(request.size, self._in_flight.gpus_by_node(), sensitive=request.sensitive)
+        # A random one, as in kube-scheduler: a bind that fails on one node for an unknown reason
+        # may succeed on the next.
+        node = random.choice(best)  # noqa: S311 - not a secret
+        self._in_flight.add(pod.uid, node, request.size)
         return [node]
 
     def _request(self, pod: PodView) -> PlacementRequest | Misfit:
         return placement_request(pod, resource=self._resource, default_policy=self._default_policy)
-
-    async def _on(
-        self, nodes: Sequence[str], pod: PodView, request: PlacementRequest | Misfit
-    ) -> Evaluation:
-        if isinstance(request, Misfit):
-            return rejected(nodes, request)
-        if reservation := self._ledger.reservations.reservation(pod.uid):
-            return reserved(nodes, reservation)
-        # What is asked of a state that another node reaches meanwhile is as true.
-        states = list(map(self._ledger.states().get, nodes))
-        return evaluation(nodes, states, await self._answers.of(set(states), request))
-
-
-class Readiness:
-    """Whether the ledger may be trusted."""
-
-    def __init__(self, caches: Sequence[Reflector[Any]], stale_after_seconds: float) -> None:
-        """Trust the ledger while every cache was heard of within ``stale_after_seconds``."""
-        self._caches = caches
-        self._stale_after_seconds = stale_after_seconds
-
-    def reason_not_ready(self) -> str | None:
-        """Return why no verb may be answered now, None where all may."""
-        for cache in self._caches:
-            age = cache.age_seconds()
-            if age is None:
-                return f"{cache.name} are not listed yet"
-            if age > self._stale_after_seconds:
-                return f"{cache.name} were last heard of {age:.0f} s ago"
-        return None
-
-
-def _name(pod: PodView) -> str:
-    return f"{pod.namespace}/{pod.name}"

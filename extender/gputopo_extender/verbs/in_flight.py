@@ -1,9 +1,9 @@
-"""Pods that were sent to a node, and whose GPUs there the ledger does not know yet.
+"""Counts the GPUs of pods that filter has sent to a node and that the ledger does not show there.
 
-kube-scheduler filters the next pod before it has this one bound, and counts this one at once. The
-ledger knows it when its GPUs are reserved. Where filter chooses between nodes that are equal but
-for what is in use, it counts as kube-scheduler does; else a burst would break up one whole node
-for each pod that is on its way.
+kube-scheduler filters the next pod before it has bound this one, and it counts this one at once.
+The ledger knows the pod when its GPUs are reserved. Where filter chooses between nodes that differ
+only in the GPUs in use, it must count as kube-scheduler does. Otherwise each pod of a burst
+would break up another whole node.
 """
 
 from collections import Counter
@@ -12,26 +12,24 @@ from gputopo_extender.state.ledger import Ledger
 
 
 class InFlightPods:
-    """Settles ties and nothing else: what it does not know makes no placement wrong."""
+    """Breaks ties between nodes only: a wrong count cannot make a placement wrong."""
 
     def __init__(self, ledger: Ledger) -> None:
-        """Forget pods as soon as ``ledger`` knows where they are, or that they are gone."""
+        """Forget a pod as soon as ``ledger`` shows its node, or that it is gone."""
         self._ledger = ledger
-        self._to: dict[str, tuple[str, int]] = {}
+        self._sent: dict[str, tuple[str, int]] = {}
 
     def add(self, uid: str, node: str, gpus: int) -> None:
-        """Note where a pod was sent last."""
-        self._to[uid] = (node, gpus)
+        """Note the node to which a pod was sent last."""
+        self._sent[uid] = (node, gpus)
 
-    def gpus(self) -> Counter[str]:
-        """Return how many GPUs the pods on their way to each node ask for."""
-        self._to = {uid: to for uid, to in self._to.items() if self._is_on_its_way(uid)}
-        on_the_way = Counter[str]()
-        for node, gpus in self._to.values():
-            on_the_way[node] += gpus
-        return on_the_way
+    def gpus_by_node(self) -> Counter[str]:
+        """Return the number of GPUs that the pods in flight to each node request."""
+        self._sent = {uid: sent for uid, sent in self._sent.items() if self._is_in_flight(uid)}
+        gpus = Counter[str]()
+        for node, count in self._sent.values():
+            gpus[node] += count
+        return gpus
 
-    def _is_on_its_way(self, uid: str) -> bool:
-        pod = self._ledger.pod(uid)
-        waits = pod is not None and pod.live and pod.node is None
-        return waits and self._ledger.reservations.reservation(uid) is None
+    def _is_in_flight(self, uid: str) -> bool:
+        return self._ledger.is_waiting(uid) and self._ledger.reservations.get(uid) is None

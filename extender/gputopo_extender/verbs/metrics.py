@@ -1,6 +1,6 @@
-"""The extender's metrics; every name of them stands here.
+"""The metrics of the extender. The verbs feed counters and histograms.
 
-Gauges are read from ledger and caches when they are scraped, so they cannot drift from them.
+Gauges are read from the ledger and the reflectors at each scrape, so they always agree with them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,8 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from gputopo.topology.tables import TABLES
-from gputopo_extender.fencing.binding_writer import BindOutcome
-from gputopo_extender.state.decision import Decision
+from gputopo_extender.fencing.binding_writer import BindOutcome, BindResult
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.reservations import BindingProgress
 from gputopo_extender.state.usage import NodeUsage
@@ -44,34 +43,34 @@ _BYTES_PER_SECOND: Final = tuple(
 
 
 class Metrics:
-    """Counters and histograms that the handlers feed."""
+    """Counters, histograms and gauges in one registry."""
 
-    def __init__(self, ledger: Ledger, caches: Sequence[Reflector[Any]]) -> None:
-        """Make a registry of its own, so that two of them can live in one process."""
+    def __init__(self, ledger: Ledger, reflectors: Sequence[Reflector[Any]]) -> None:
+        """Create a separate registry, so that a process can have two extenders."""
         self.registry = CollectorRegistry()
         self.request_seconds = Histogram(
             "gputopo_extender_request_duration_seconds",
-            "Time from a request's arrival to its answer.",
+            "Time from the arrival of a request to its response.",
             ["verb", "outcome"],
             buckets=_SECONDS,
             registry=self.registry,
         )
         self.decision_seconds = Histogram(
             "gputopo_extender_decision_duration_seconds",
-            "Time that filter and prioritize take to decide, tables to wait for included.",
+            "Time that a verb takes to decide, including the wait for tables.",
             ["verb"],
             buckets=_SECONDS,
             registry=self.registry,
         )
-        self._build_seconds = Histogram(
+        self.build_seconds = Histogram(
             "gputopo_placement_build_duration_seconds",
-            "Time to work out, beside the verbs, what was not known yet, tables included.",
+            "Time to evaluate in a thread, including the building of tables.",
             buckets=_SECONDS,
             registry=self.registry,
         )
         self._filtered = Counter(
             "gputopo_extender_filtered_nodes",
-            "Nodes that filter found unfit, by class of reason.",
+            "Nodes that filter found unfit, by kind of reason.",
             ["reason"],
             registry=self.registry,
         )
@@ -90,8 +89,8 @@ class Metrics:
         )
         build = Info("gputopo_build", "Version of gputopo.", registry=self.registry)
         build.info({"version": version("gputopo"), "component": "extender"})
-        self.registry.register(_State(ledger, caches))
-        # A series that is there from the start can be told from one that never counted.
+        self.registry.register(_LedgerCollector(ledger, reflectors))
+        # A series that exists from the start differs from one that is not reported at all.
         for reason in MisfitKind:
             self._filtered.labels(reason)
         for outcome in BindOutcome:
@@ -99,33 +98,30 @@ class Metrics:
 
     def filtered(self, evaluation: Evaluation) -> None:
         """Count the nodes that did not fit."""
-        for reason, nodes in evaluation.misfits().items():
-            self._filtered.labels(reason).inc(nodes)
+        for kind, nodes in evaluation.count_misfits().items():
+            self._filtered.labels(kind).inc(nodes)
 
-    def worked_out(self, seconds: float) -> None:
-        """Note how long answers took that were not known."""
-        self._build_seconds.observe(seconds)
-
-    def bind_ended(self, outcome: BindOutcome) -> None:
+    def bind_ended(self, result: BindResult) -> None:
         """Count a bind."""
-        self._binds.labels(outcome).inc()
+        self._binds.labels(result.outcome).inc()
+        self.resolved(result)
 
-    def bound(self, decision: Decision) -> None:
-        """Note what a pod was given."""
-        match = decision.match
-        if match.effective_mb_per_s is not None and match.model is not None:
+    def resolved(self, result: BindResult) -> None:
+        """Note the effective bandwidth of a pod that was bound."""
+        match = result.decision.match if result.decision else None
+        if match and match.effective_mb_per_s is not None and match.model is not None:
             self._effective.labels(match.model).observe(match.effective_mb_per_s * _BYTES_PER_MB)
 
 
-class _State(Collector):
-    def __init__(self, ledger: Ledger, caches: Sequence[Reflector[Any]]) -> None:
+class _LedgerCollector(Collector):
+    def __init__(self, ledger: Ledger, reflectors: Sequence[Reflector[Any]]) -> None:
         self._ledger = ledger
-        self._caches = caches
+        self._reflectors = reflectors
 
     def collect(self) -> Iterable[Metric]:
         yield GaugeMetricFamily(
             "gputopo_placement_tables_bytes",
-            "Memory of the tables that are kept, which has a limit.",
+            "Memory of the tables that are kept; it has a limit.",
             value=TABLES.nbytes,
         )
         yield self._reservations()
@@ -135,69 +131,69 @@ class _State(Collector):
     def _reservations(self) -> Metric:
         family = GaugeMetricFamily(
             "gputopo_ledger_reservations",
-            "GPU sets held for pods that do not show their Binding yet, by its progress.",
+            "GPU sets reserved for pods that do not show their Binding yet, by its progress.",
             labels=["progress"],
         )
-        known = [reservation.progress for reservation in self._ledger.reservations.reservations()]
+        known = [reservation.progress for reservation in self._ledger.reservations.own()]
         for progress in BindingProgress:
             family.add_metric([progress.value], known.count(progress))
         return family
 
     def _gpus(self) -> Iterable[Metric]:
         gpus = GaugeMetricFamily(
-            "gputopo_ledger_gpus", "GPUs of all nodes, by what they can do now.", labels=["state"]
+            "gputopo_ledger_gpus", "GPUs of all nodes, by their state.", labels=["state"]
         )
         nodes = GaugeMetricFamily(
-            "gputopo_ledger_nodes", "Nodes with a GPUTopology, by its use.", labels=["state"]
+            "gputopo_ledger_nodes", "Nodes with a GPUTopology, by their state.", labels=["state"]
         )
         shared = GaugeMetricFamily(
             "gputopo_ledger_shared_gpus",
-            "GPUs annotated on more than one live pod; 0 if all is well.",
+            "GPUs annotated on more than one live pod; 0 in normal operation.",
         )
-        all_books = list(self._ledger.books().values())
-        books = [book for book in all_books if isinstance(book, NodeUsage)]
-        for state, count in _states(books).items():
+        published = list(self._ledger.usages().values())
+        usages = [usage for usage in published if isinstance(usage, NodeUsage)]
+        for state, count in _gpu_counts(usages).items():
             gpus.add_metric([state], count)
-        blocked = sum(book.blocked is not None for book in books)
-        away = sum(book.away is not None and book.blocked is None for book in books)
-        nodes.add_metric(["serving"], len(books) - blocked - away)
+        blocked = sum(usage.blocked is not None for usage in usages)
+        not_ready = sum(usage.not_ready is not None and usage.blocked is None for usage in usages)
+        nodes.add_metric(["serving"], len(usages) - blocked - not_ready)
         nodes.add_metric(["blocked"], blocked)
-        nodes.add_metric(["away"], away)
-        nodes.add_metric(["unreadable"], len(all_books) - len(books))
-        shared.add_metric([], sum(book.shared.bit_count() for book in books))
+        nodes.add_metric(["away"], not_ready)
+        nodes.add_metric(["unreadable"], len(published) - len(usages))
+        shared.add_metric([], sum(usage.shared.bit_count() for usage in usages))
         return (gpus, nodes, shared)
 
     def _freshness(self) -> Iterable[Metric]:
         age = GaugeMetricFamily(
             "gputopo_cache_age_seconds",
-            "Time since the API server was last heard about a kind of object.",
+            "Time since the last list or event of a kind of object.",
             labels=["kind"],
         )
         synced = GaugeMetricFamily(
-            "gputopo_cache_synced", "1 once a kind was listed in full.", labels=["kind"]
+            "gputopo_cache_synced", "1 after a kind was listed in full.", labels=["kind"]
         )
         lists = CounterMetricFamily(
             "gputopo_cache_lists", "Full lists of a kind since the start.", labels=["kind"]
         )
-        for cache in self._caches:
-            seconds = cache.age_seconds()
-            synced.add_metric([cache.name], seconds is not None)
-            lists.add_metric([cache.name], cache.lists)
+        for reflector in self._reflectors:
+            seconds = reflector.age_seconds()
+            synced.add_metric([reflector.name], seconds is not None)
+            lists.add_metric([reflector.name], reflector.lists)
             if seconds is not None:
-                age.add_metric([cache.name], seconds)
+                age.add_metric([reflector.name], seconds)
         return (age, synced, lists)
 
 
-def _states(books: Iterable[NodeUsage]) -> dict[str, int]:
-    """Count each GPU once: unhealthy before used, used before blocked, the rest free.
+def _gpu_counts(usages: Iterable[NodeUsage]) -> dict[str, int]:
+    """Count each GPU once: as unhealthy, else as used, else as blocked, else as free.
 
-    Those used by nothing but processes of deleted pods have a count of their own.
+    GPUs whose only users are processes of deleted pods have a count of their own.
     """
     counts = {"free": 0, "used": 0, "deleted_pods": 0, "unhealthy": 0, "blocked": 0}
-    for book in books:
-        free = book.free.bit_count()
-        counts["unhealthy"] += len(book.topology.gpus) - book.healthy.bit_count()
-        counts["used"] += (book.healthy & book.used & ~book.deleted).bit_count()
-        counts["deleted_pods"] += (book.healthy & book.deleted).bit_count()
-        counts["free" if book.blocked is None else "blocked"] += free
+    for usage in usages:
+        free = usage.free.bit_count()
+        counts["unhealthy"] += len(usage.topology.gpus) - usage.healthy.bit_count()
+        counts["used"] += (usage.healthy & usage.used & ~usage.deleted).bit_count()
+        counts["deleted_pods"] += (usage.healthy & usage.deleted).bit_count()
+        counts["free" if usage.blocked is None else "blocked"] += free
     return counts

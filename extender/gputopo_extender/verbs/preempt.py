@@ -1,9 +1,9 @@
-"""Which of the nodes that kube-scheduler would free for a pod are worth it.
+"""Chooses, for preemption, the nodes on which the freed GPUs suit the pod best.
 
-kube-scheduler chooses victims by number: it spares every pod without whose end the preemptor
-would still fit, so each victim that it offers is needed for something, be it CPU. None is left
-out here. Of the nodes it then takes the one whose victims matter least; where several are equal
-in that, the links decide.
+The preempt verb calls it. kube-scheduler offers nodes with victims. It spares every pod that need
+not end for the preemptor to fit, so each victim is needed for something, for instance CPU. So no
+victim is removed here. kube-scheduler then takes the node with the cheapest victims; where several
+nodes have equal cost, their links decide.
 """
 
 from collections import defaultdict
@@ -17,28 +17,29 @@ from gputopo_extender.verbs.evaluation import NodeFit
 
 @dataclass(frozen=True, slots=True)
 class FreedNode:
-    """A node, its victims, and what it could offer the preemptor without them.
+    """A node, its victims, and its fit for the preemptor without them.
 
     Attributes:
-        priorities: of the victims; None where one is not known, as of a pod without GPUs.
+        priorities: of the victims; None where unknown, for instance of a pod without GPUs.
     """
 
     node: str
     victims: Victims
-    answer: NodeFit
+    fit: NodeFit
     priorities: tuple[int | None, ...]
 
 
-def chosen(freed: Iterable[FreedNode], *, sensitive: bool) -> dict[str, Victims]:
-    """Return the nodes that kube-scheduler shall choose from, with their victims.
+def choose_nodes(freed: Iterable[FreedNode], *, sensitive: bool) -> dict[str, Victims]:
+    """Return the nodes from which kube-scheduler should choose, with their victims.
 
-    Nodes that cannot hold the preemptor even then go. Of nodes equal by kube-scheduler's own
-    measures (violated budgets, highest priority, sum of priorities, number of victims) those
-    with the best score stay; a node with a victim of unknown priority is compared with none.
+    Nodes that do not fit even without the victims are removed. Of nodes with equal cost by
+    kube-scheduler's own measures (violated budgets, highest priority, sum of priorities, number of
+    victims) those with the best score stay. A node with a victim of unknown priority is not
+    compared with any other.
     """
     groups: defaultdict[object, dict[str, FreedNode]] = defaultdict(dict)
     for each in freed:
-        if isinstance(each.answer, Candidate):
+        if isinstance(each.fit, Candidate):
             groups[_cost(each)][each.node] = each
     return {
         node: group[node].victims
@@ -55,8 +56,6 @@ def _cost(freed: FreedNode) -> object:
 
 
 def _best(group: dict[str, FreedNode], *, sensitive: bool) -> list[str]:
-    candidates = {
-        node: each.answer for node, each in group.items() if isinstance(each.answer, Candidate)
-    }
+    candidates = {node: each.fit for node, each in group.items() if isinstance(each.fit, Candidate)}
     scores = score_nodes(candidates, sensitive=sensitive)
     return [node for node, score in scores.items() if score == max(scores.values())]

@@ -8,9 +8,9 @@ from gputopo.api.names import EDGES_ANNOTATION, PATTERN_ANNOTATION
 from gputopo.patterns.model import MAX_GPUS_PER_POD, Pattern, PatternError, PatternKind, build
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.sensitivity.resolve import resolve
-from gputopo_extender.pods import gpu_keepers, rejection
+from gputopo_extender.state.decision import gpu_keepers
 from gputopo_extender.verbs.evaluation import Misfit, MisfitKind
-from gputopo_kube.pods import PodView
+from gputopo_kube.pods import UNKNOWN_COUNT, PodView
 
 
 def placement_request(
@@ -20,16 +20,19 @@ def placement_request(
 
     The reason of a misfit names the field or annotation, its value and the remedy.
     """
-    if reason := rejection(pod, resource):
-        return _rejected(reason)
+    if reason := _unusable_containers(pod, resource):
+        return Misfit(MisfitKind.REJECTED, reason)
     size = sum(container.gpus for container in gpu_keepers(pod))
     if size > MAX_GPUS_PER_POD:
-        return _rejected(f"{resource}: {size} in one pod, allowed are 1..{MAX_GPUS_PER_POD}")
+        return Misfit(
+            MisfitKind.REJECTED,
+            f"{resource}: {size} in one pod, allowed are 1..{MAX_GPUS_PER_POD}",
+        )
     try:
         annotated = parse_request(pod.annotations)
         pattern = _pattern(annotated, size)
     except AnnotationError as error:
-        return _rejected(str(error))
+        return Misfit(MisfitKind.REJECTED, str(error))
     resolved = resolve(annotated.sensitivity, gpus=size)
     return PlacementRequest(
         pattern,
@@ -39,8 +42,25 @@ def placement_request(
     )
 
 
-def _rejected(reason: str) -> Misfit:
-    return Misfit(MisfitKind.REJECTED, reason)
+def _unusable_containers(pod: PodView, resource: str) -> str | None:
+    """Return why no node can take the containers of a pod, None where a node may."""
+    for each in pod.containers:
+        if each.gpus >= UNKNOWN_COUNT:
+            return (
+                f"{resource} in container {each.name!r}: not a whole number below {UNKNOWN_COUNT}"
+            )
+    for position, each in enumerate(pod.containers):
+        # kubelet passes the GPUs on to the next container that keeps its own. If they are more
+        # than that one requests, it chooses at random which to leave out.
+        keeper = next((later for later in pod.containers[position:] if later.keeps_gpus), None)
+        most = keeper.gpus if keeper else 0
+        if each.gpus > most:
+            after = f"{keeper.name!r} keeps {most}" if keeper else "none keeps any"
+            return (
+                f"{resource} in init container {each.name!r}: {each.gpus}, and of the containers "
+                f"after it {after}: request no more than that"
+            )
+    return None
 
 
 def _pattern(annotated: RequestAnnotations, size: int) -> Pattern:

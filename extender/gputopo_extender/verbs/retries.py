@@ -1,18 +1,18 @@
-"""When filter answers with an error, which kube-scheduler retries after its back-off of seconds.
+"""Decides when filter returns an error, so that kube-scheduler tries the pod again soon.
 
 Without an error a pod that fits nowhere waits for an event of the cluster, or for the flush every
-five minutes, and may have other pods preempted. That is right only where nothing but other pods
-is in the way. An error also ends a nomination of the pod; for the usual delay of the watch, which
-ends a moment after the victims of a preemption have gone, filter therefore waits first.
+five minutes, and other pods may be preempted for it. That is right only if nothing but other pods
+prevents the placement. After an error kube-scheduler retries after its back-off of seconds. An
+error also ends a nomination of the pod. So filter first waits for the usual delay of the watch,
+which ends a moment after the victims of a preemption have gone.
 
-What is in the way may stay there: a process that cannot be killed, an agent that is down. A pod
-that may preempt others is therefore answered without an error once a minute, so that
-kube-scheduler looks for victims.
+A cause may last: a process that cannot be killed, an agent that is down. So filter returns
+no error once a minute for a pod that may preempt others, and kube-scheduler looks for victims.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from gputopo_extender.state.ledger import Ledger
@@ -22,7 +22,7 @@ from gputopo_kube.pods import PodView
 LONGEST_WAIT_SECONDS: Final = 0.1
 
 ERRORS_SECONDS: Final = 60.0
-"""A pod that may preempt others gets errors for so long before kube-scheduler may do that."""
+"""A pod that may preempt others gets errors for this time, before it may preempt."""
 
 _LOOK_SECONDS: Final = 0.01
 _MOST_REMEMBERED: Final = 1_000
@@ -31,39 +31,61 @@ _MOST_NAMED: Final = 3
 _OUTDATED: Final = frozenset(
     {MisfitKind.BUSY, MisfitKind.UNOBSERVED, MisfitKind.RESERVED_ELSEWHERE}
 )
-"""kube-scheduler asks only about nodes with enough GPUs by its own count, which knows these too."""
+"""kube-scheduler sends only nodes with enough free GPUs by its own count. It counts these too."""
+
+
+class LedgerWait:
+    """Waits for changes of the ledger, for ``LONGEST_WAIT_SECONDS`` in all."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        """Start to wait now."""
+        self._ledger = ledger
+        self._clock = asyncio.get_running_loop().time
+        self._until = self._clock() + LONGEST_WAIT_SECONDS
+        self._seen = ledger.changes()
+
+    async def changed(self) -> bool:
+        """Wait for the next change; return False if there was none in time."""
+        while self._clock() < self._until:
+            await asyncio.sleep(_LOOK_SECONDS)
+            before, self._seen = self._seen, self._ledger.changes()
+            if self._seen != before:
+                return True
+        return False
 
 
 class FilterRetries:
-    """Decides whether a pod that fits nowhere is tried again soon."""
+    """Decides whether kube-scheduler must try a pod that fits nowhere again soon."""
 
     def __init__(self, ledger: Ledger, clock: Callable[[], float] = time.monotonic) -> None:
-        """Wait for changes of ``ledger``; ``clock`` is in seconds."""
+        """Decide from the pods in ``ledger``; ``clock`` is in seconds."""
         self._ledger = ledger
         self._clock = clock
         self._waited: dict[str, float] = {}
         self._errors_since: dict[str, float] = {}
 
-    async def settled(
-        self, pod: PodView, found: Evaluation, again: Callable[[], Awaitable[Evaluation]]
-    ) -> Evaluation:
-        """Return the evaluation, of a moment later where the ledger may be behind.
+    def may_be_outdated(self, pod: PodView, found: Evaluation) -> bool:
+        """Return whether the pod may fit once the watch has shown all changes.
 
-        Once per pod, since kube-scheduler filters one pod at a time. Pods of a scheduling group are
-        filtered one after another before any is bound, so that nothing changes meanwhile.
+        Pods of a scheduling group are filtered one after another before any is bound, so that
+        nothing changes meanwhile.
         """
-        if not self._may_be_outdated(pod, found) or not self._is_first(pod.uid):
-            return found
-        clock = asyncio.get_running_loop().time
-        until, seen = clock() + LONGEST_WAIT_SECONDS, self._ledger.changes()
-        while self._may_be_outdated(pod, found) and clock() < until:
-            await asyncio.sleep(_LOOK_SECONDS)
-            if seen != (seen := self._ledger.changes()):
-                found = await again()
-        return found
+        if pod.grouped or found.has_fit() or found.misfits_of({MisfitKind.DELETED_PODS}):
+            return False
+        return bool(found.misfits_of(_OUTDATED))
+
+    def begin_wait(self, pod: PodView, found: Evaluation) -> LedgerWait | None:
+        """Return a wait for a pod that may fit soon.
+
+        A pod waits once, because kube-scheduler filters one pod at a time.
+        """
+        if pod.uid in self._waited or not self.may_be_outdated(pod, found):
+            return None
+        self._remember(self._waited, pod.uid, self._clock())
+        return LedgerWait(self._ledger)
 
     def reason(self, pod: PodView, found: Evaluation) -> str | None:
-        """Return why the pod is to be tried again soon, None where it fits or waits for pods."""
+        """Return why the pod must be tried again soon, None where it fits or waits for pods."""
         reason = self._reason(pod, found)
         if reason is None or self._is_preemption_due(pod):
             self._errors_since.pop(pod.uid, None)
@@ -71,7 +93,7 @@ class FilterRetries:
         return reason
 
     def _is_preemption_due(self, pod: PodView) -> bool:
-        """Return whether the pod may preempt others, and was answered with errors for long."""
+        """Return whether the pod may preempt others and has got errors for long enough."""
         now = self._clock()
         if pod.uid not in self._errors_since:
             self._remember(self._errors_since, pod.uid, now)
@@ -83,10 +105,10 @@ class FilterRetries:
             return None
         if deleted := found.misfits_of({MisfitKind.DELETED_PODS}):
             return self._deleted(deleted)
-        if away := found.misfits_of({MisfitKind.NOT_READY}):
-            nodes = f"of {len(found.nodes)} nodes {len(away)}"
-            return f"{nodes} may take the pod soon: {min(away.values())}"
-        if not self._may_be_outdated(pod, found):
+        if not_ready := found.misfits_of({MisfitKind.NOT_READY}):
+            count = f"{len(not_ready)} of {len(found.nodes)} nodes"
+            return f"{count} may take the pod soon: {min(not_ready.values())}"
+        if not self.may_be_outdated(pod, found):
             return None
         busy = found.misfits_of(_OUTDATED)
         return f"kube-scheduler counts enough free GPUs, gputopo does not yet: {_listed(busy)}"
@@ -100,27 +122,13 @@ class FilterRetries:
         }
         return f"{_listed(named or nodes)}: waiting until they end"
 
-    def _may_be_outdated(self, pod: PodView, found: Evaluation) -> bool:
-        if pod.grouped or found.has_fit() or found.misfits_of({MisfitKind.DELETED_PODS}):
-            return False
-        return bool(found.misfits_of(_OUTDATED))
-
-    def _is_first(self, uid: str) -> bool:
-        if uid in self._waited:
-            return False
-        self._remember(self._waited, uid, self._clock())
-        return True
-
     def _remember(self, times: dict[str, float], uid: str, now: float) -> None:
-        """Add a time; forget pods that wait no longer, and the oldest, where there are many."""
+        """Add a time; where there are many, drop pods that no longer wait, or the oldest."""
         if len(times) >= _MOST_REMEMBERED:
-            for known in [each for each in times if not self._waits(each)] or [next(iter(times))]:
+            gone = [each for each in times if not self._ledger.is_waiting(each)]
+            for known in gone or [next(iter(times))]:
                 del times[known]
         times[uid] = now
-
-    def _waits(self, uid: str) -> bool:
-        pod = self._ledger.pod(uid)
-        return pod is not None and pod.live and pod.node is None
 
 
 def _listed(reasons: Mapping[str, str]) -> str:

@@ -1,6 +1,7 @@
-"""Has the tables of rings built before a pod asks for them: at the start, and for new structures.
+"""Builds the tables of rings before a pod needs them: at the start, and for new node structures.
 
-Rings are what nearly all jobs are; other patterns' tables are built when they are first asked for.
+Nearly all jobs use rings. The tables of other patterns are built for the first pod that uses them.
+The server runs it in the background.
 """
 
 import asyncio
@@ -22,23 +23,23 @@ _log = logging.getLogger(__name__)
 
 
 class TableWarmUp:
-    """Works in the background, one size at a time, so that pods go first."""
+    """Builds one size at a time, so that it does not delay pods."""
 
-    def __init__(self, ledger: Ledger, answers: EvaluationCache, policy: PolicyName) -> None:
-        """Prepare ``answers`` for the structures in ``ledger``, as pods without a policy ask."""
+    def __init__(self, ledger: Ledger, cache: EvaluationCache, policy: PolicyName) -> None:
+        """Prepare ``cache`` for the structures in ``ledger`` and pods with the default policy."""
         self._ledger = ledger
-        self._answers = answers
+        self._cache = cache
         self._policy = policy
         self._warm: set[str] = set()
 
     async def run(self) -> None:
-        """Warm every structure that appears, until cancelled."""
+        """Prepare every structure that appears, until cancelled."""
         while True:
             for structure in self._cold():
                 self._warm.add(structure.fingerprint)
                 try:
                     await self._build(structure)
-                except Exception:  # noqa: BLE001 - no tables are no reason to stop; pods tell theirs
+                except Exception:  # noqa: BLE001 - pods report the error too
                     _log.exception("warm-up failed %s", _name(structure))
             await asyncio.sleep(_LOOK_EVERY_SECONDS)
 
@@ -55,11 +56,11 @@ class TableWarmUp:
             ring = PlacementRequest(
                 build(PatternKind.RING, size), sensitive=size > 1, policy=self._policy
             )
-            await self._answers.prepare({idle}, ring)
+            await self._cache.prepare({idle}, ring)
             seconds = f"{time.perf_counter() - began:.3f}"
             _log.log(
                 logging.INFO if size == sizes else logging.DEBUG,
-                "rings are warm %s %s",
+                "tables of rings built %s %s",
                 _name(structure),
                 fields(up_to=size, of=sizes, seconds=seconds),
             )

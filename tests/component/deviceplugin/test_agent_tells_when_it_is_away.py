@@ -18,7 +18,7 @@ def away(world: AgentWorld) -> str | None:
     """Return what the extender reads of the node."""
     found = parse_node(world.published)
     assert isinstance(found, PublishedNode)
-    return found.away
+    return found.not_ready
 
 
 async def test_an_agent_that_is_told_to_end_says_so_and_serves_the_pods_on_their_way(

@@ -104,7 +104,7 @@ async def test_a_pod_that_only_agents_away_keep_waiting_is_placed_when_one_is_ba
         await say(extender, api, away="Stopping", nodes=("n1", "n2"))
         answer = await scheduler.filter(pod("a", 2), NODES)
         assert (answer.fits, answer.failed) == ([], {})
-        assert answer.error == f"of 2 nodes 2 may take the pod soon: {AWAY}"
+        assert answer.error == f"2 of 2 nodes may take the pod soon: {AWAY}"
         waiting = asyncio.create_task(queue(scheduler, pod("a", 2)))
         await asyncio.sleep(0.3)
         assert not waiting.done()

@@ -101,6 +101,6 @@ async def test_a_node_whose_kubelet_rejects_pods_is_left_out_for_a_while(
         await until(lambda: is_(extender, 'gputopo_ledger_nodes{state="away"}', 1))
         assert (await scheduler.filter(pod("b"), ["n1", "n2"])).fits == ["n2"]
         assert (await scheduler.filter(pod("b"), ["n1"])).error == (
-            "of 1 nodes 1 may take the pod soon: kubelet rejected pod default/a "
+            "1 of 1 nodes may take the pod soon: kubelet rejected pod default/a "
             "(UnexpectedAdmissionError: Pod was rejected: no answer): the node is not used for 15 s"
         )

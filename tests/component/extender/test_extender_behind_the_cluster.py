@@ -150,7 +150,7 @@ async def test_a_pod_whose_binding_a_restore_has_lost_is_bound_again(
         await until(lambda: _bound(scheduler, pod("lost", 4)))
         assert len(uuids_of(api.pod("lost"))) == 4
         api.down = True
-        assert "cannot look the pod up" in await scheduler.bind(pod("lost", 4), "n1")
+        assert "the pod cannot be read" in await scheduler.bind(pod("lost", 4), "n1")
 
 
 async def test_a_watch_that_cannot_be_resumed_ends_in_a_list(start: Start, api: ApiServer) -> None:

@@ -171,13 +171,13 @@ async def test_gpus_stay_reserved_while_nobody_can_tell_what_became_of_the_bindi
     async with start() as extender:
         scheduler = extender.scheduler()
         before_binding(api, lambda: setattr(api, "down", True))
-        assert "no known result" in await scheduler.bind(pod("a", 8), "n1")
+        assert "the result is not known yet" in await scheduler.bind(pod("a", 8), "n1")
         assert await extender.metric(RESERVED % "unknown") == 1
         assert (await scheduler.filter(pod("b", 8), NODES)).failed == {"n1": "too few free GPUs"}
         again = await scheduler.filter(pod("a", 8), NODES)
         assert again.fits == ["n1"]
         assert "another node" in again.failed["n2"]
-        assert "no known result" in await scheduler.bind(pod("a", 8), "n1")
+        assert "the result is not known yet" in await scheduler.bind(pod("a", 8), "n1")
         api.down = False
         await until(lambda: _is(extender.metric(RESERVED % "unknown"), 0))
         assert await scheduler.bind(pod("b", 8), "n1") == ""

@@ -92,7 +92,7 @@ async def test_preempting_changes_nothing(start: Start, api: ApiServer) -> None:
 
 async def test_a_body_that_is_none_is_refused(start: Start) -> None:
     bodies = [
-        (pod("cpu-only", 0), {}, "gputopo.io/gpu: no container asks for it"),
+        (pod("cpu-only", 0), {}, "gputopo.io/gpu: no container requests it"),
         (pod("a"), {"n1": None}, "NodeNameToMetaVictims.n1"),
         ({}, {}, "metadata"),
     ]

@@ -87,7 +87,7 @@ async def test_a_cache_that_went_stale_closes_the_verbs_until_it_is_listed_again
             return (await extender.readiness())[0] == 503
 
         await until(closed)
-        assert "were last heard of" in (await extender.readiness())[1]
+        assert "the last list or event was" in (await extender.readiness())[1]
         async with extender.http.post(f"{extender.addresses.verbs}/filter", json={}) as response:
             assert response.status == 503
         assert await extender.metric('gputopo_cache_age_seconds{kind="pods"}') > 0.6

@@ -212,7 +212,7 @@ async def test_a_pod_without_our_resource_is_told_what_to_configure(start: Start
         answer = await extender.scheduler().filter(plain, NODES)
         assert "managedResources" in answer.error
         none = pod("none", containers=[container("main", "0")])
-        assert "only for 0: leave it out" in (await extender.scheduler().filter(none, NODES)).error
+        assert "only 0: remove it" in (await extender.scheduler().filter(none, NODES)).error
         assert "no pod default/plain" in await extender.scheduler().bind(plain, "n1")
 
 

@@ -270,8 +270,9 @@ async def test_who_may_not_claim_gives_nothing_away(start: Start, api: ApiServer
     async with start(**PATIENT) as extender:
         scheduler = extender.scheduler()
         api.faults.append(LEASES_FORBIDDEN)
-        assert "cannot find out what others have claimed: API server: 403" in await scheduler.bind(
-            pod("a", 8), "n1"
+        assert (
+            "the claims of other extenders cannot be read: API server: 403"
+            in await scheduler.bind(pod("a", 8), "n1")
         )
         api.faults.remove(LEASES_FORBIDDEN)
 
@@ -279,7 +280,9 @@ async def test_who_may_not_claim_gives_nothing_away(start: Start, api: ApiServer
             api.faults.append(LEASES_FORBIDDEN)
 
         before_lease_write(api, rights_are_taken_away)
-        assert "cannot claim its GPUs: API server: 403" in await scheduler.bind(pod("a", 8), "n1")
+        assert "its GPUs cannot be claimed: API server: 403" in await scheduler.bind(
+            pod("a", 8), "n1"
+        )
         assert await extender.metric('gputopo_ledger_gpus{state="used"}') == 0
         api.faults.remove(LEASES_FORBIDDEN)
         assert await scheduler.bind(pod("a", 8), "n1") == ""
@@ -292,7 +295,7 @@ async def test_claims_from_a_lost_write_are_found_again(start: Start, api: ApiSe
     async with start(**IMPATIENT) as extender:
         scheduler = extender.scheduler()
         api.faults.append(LEASE_WRITE_RESPONSES_LOST)
-        assert "cannot claim its GPUs" in await scheduler.bind(pod("a", 8), "n1")
+        assert "its GPUs cannot be claimed" in await scheduler.bind(pod("a", 8), "n1")
         api.faults.clear()
         assert claimed(api) == ["a"]
         assert await scheduler.bind(pod("b", 8), "n1") == ""

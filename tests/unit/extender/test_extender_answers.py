@@ -6,6 +6,7 @@ from collections.abc import Set as AbstractSet
 from threading import Event
 
 import pytest
+from prometheus_client import Histogram
 
 from builders import node
 from gputopo.patterns.model import PatternKind, build
@@ -47,13 +48,17 @@ def slow() -> SlowBuild:
     return SlowBuild()
 
 
-def kept_by(slow: SlowBuild, *, patience_seconds: float = PATIENT) -> EvaluationCache:
-    return EvaluationCache(slow, patience_seconds=patience_seconds, on_worked_out=lambda _: None)
+def build_seconds() -> Histogram:
+    return Histogram("build_seconds", "Build time.", registry=None)
+
+
+def kept_by(slow: SlowBuild, *, timeout_seconds: float = PATIENT) -> EvaluationCache:
+    return EvaluationCache(slow, build_seconds(), timeout_seconds=timeout_seconds)
 
 
 async def test_requests_for_the_same_key_share_one_build(slow: SlowBuild) -> None:
-    answers = kept_by(slow)
-    asked = [asyncio.create_task(answers.of({IDLE}, ring(3))) for _ in range(5)]
+    cache = kept_by(slow)
+    asked = [asyncio.create_task(cache.evaluate({IDLE}, ring(3))) for _ in range(5)]
     await asyncio.sleep(0)
     slow.gate.set()
     found = await asyncio.gather(*asked)
@@ -64,9 +69,9 @@ async def test_requests_for_the_same_key_share_one_build(slow: SlowBuild) -> Non
 async def test_shapes_of_one_pattern_do_not_build_its_tables_at_the_same_time(
     slow: SlowBuild,
 ) -> None:
-    answers = kept_by(slow)
-    first = asyncio.create_task(answers.of({IDLE}, ring(3)))
-    second = asyncio.create_task(answers.of({IDLE}, ring(3, PolicyName.GREEDY)))
+    cache = kept_by(slow)
+    first = asyncio.create_task(cache.evaluate({IDLE}, ring(3)))
+    second = asyncio.create_task(cache.evaluate({IDLE}, ring(3, PolicyName.GREEDY)))
     await asyncio.to_thread(slow.started.wait, PATIENT)
     assert len(slow.calls) == 1
     slow.gate.set()
@@ -75,9 +80,9 @@ async def test_shapes_of_one_pattern_do_not_build_its_tables_at_the_same_time(
 
 
 async def test_others_are_answered_while_a_table_is_being_built(slow: SlowBuild) -> None:
-    answers = kept_by(slow)
-    waiting = asyncio.create_task(answers.of({IDLE}, ring(3)))
-    assert IDLE in await answers.of({IDLE}, ring(2))
+    cache = kept_by(slow)
+    waiting = asyncio.create_task(cache.evaluate({IDLE}, ring(3)))
+    assert IDLE in await cache.evaluate({IDLE}, ring(2))
     assert not waiting.done()
     slow.gate.set()
     assert IDLE in await waiting
@@ -86,22 +91,24 @@ async def test_others_are_answered_while_a_table_is_being_built(slow: SlowBuild)
 async def test_who_cannot_wait_is_told_to_try_again_and_then_finds_the_answer(
     slow: SlowBuild,
 ) -> None:
-    answers = kept_by(slow, patience_seconds=0.01)
+    cache = kept_by(slow, timeout_seconds=0.01)
     with pytest.raises(TablesNotReadyError, match="Ring of 3 GPUs are being built: try again"):
-        await answers.of({IDLE}, ring(3))
+        await cache.evaluate({IDLE}, ring(3))
     slow.gate.set()
-    await answers.prepare({IDLE}, ring(3))
-    assert IDLE in await answers.of({IDLE}, ring(3))
+    await cache.prepare({IDLE}, ring(3))
+    assert IDLE in await cache.evaluate({IDLE}, ring(3))
     assert slow.calls == [ring(3)]
 
 
 async def test_only_states_not_seen_before_are_worked_out(slow: SlowBuild) -> None:
-    told: list[float] = []
-    answers = EvaluationCache(slow, patience_seconds=PATIENT, on_worked_out=told.append)
-    await answers.of({IDLE, None}, ring(2))
-    await answers.of({IDLE}, ring(2))
-    await answers.of({None}, ring(2))
-    assert len(slow.calls) == len(told) == 1
+    seconds = build_seconds()
+    cache = EvaluationCache(slow, seconds, timeout_seconds=PATIENT)
+    await cache.evaluate({IDLE, None}, ring(2))
+    await cache.evaluate({IDLE}, ring(2))
+    await cache.evaluate({None}, ring(2))
+    assert len(slow.calls) == 1
+    (family,) = seconds.collect()
+    assert [each.value for each in family.samples if each.name.endswith("_count")] == [1]
 
 
 async def test_a_failure_reaches_who_asked_and_is_not_kept() -> None:
@@ -114,20 +121,20 @@ async def test_a_failure_reaches_who_asked_and_is_not_kept() -> None:
             raise ArithmeticError("no such table")
         return evaluate_states(states, request)
 
-    answers = EvaluationCache(work_out, patience_seconds=PATIENT, on_worked_out=lambda _: None)
+    cache = EvaluationCache(work_out, build_seconds(), timeout_seconds=PATIENT)
     with pytest.raises(ArithmeticError):
-        await answers.of({IDLE}, ring(2))
+        await cache.evaluate({IDLE}, ring(2))
     broken = False
-    assert IDLE in await answers.of({IDLE}, ring(2))
+    assert IDLE in await cache.evaluate({IDLE}, ring(2))
 
 
 async def test_the_shapes_not_asked_for_are_forgotten_when_there_are_too_many_answers(
     slow: SlowBuild, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers_module, "_MOST_ANSWERS", 2)
-    answers = kept_by(slow)
+    monkeypatch.setattr(answers_module, "_MOST_RESULTS", 2)
+    cache = kept_by(slow)
     for size in (1, 2, 1, 4, 1):
-        assert IDLE in await answers.of({IDLE}, ring(size))
+        assert IDLE in await cache.evaluate({IDLE}, ring(size))
     assert slow.calls == [ring(1), ring(2), ring(4)]
-    await answers.of({IDLE}, ring(2))
+    await cache.evaluate({IDLE}, ring(2))
     assert slow.calls[3:] == [ring(2)]

@@ -8,12 +8,16 @@ from gputopo.api.names import PLACEMENT_ANNOTATION, RESOURCE
 from gputopo.placement.model import Match, PlacementRequest, PolicyName
 from gputopo.placement.place import place
 from gputopo_extender.state.decision import decide
+from gputopo_extender.state.topologies import PublishedNode
+from gputopo_extender.state.usage import node_usage
 from gputopo_extender.verbs.request import placement_request
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_topologies.catalogue import named
 from objects import pod
 
 TOPOLOGY = named("dgx1-v100", node="n1")
+NODE = PublishedNode("n1", 1, TOPOLOGY, TOPOLOGY.mask, ())
+IDLE = node_usage(NODE, [], [])
 
 
 def tree_of_five() -> tuple[PodView, PlacementRequest, Match]:
@@ -27,7 +31,7 @@ def tree_of_five() -> tuple[PodView, PlacementRequest, Match]:
 
 
 def placement_of(record: PodView, request: PlacementRequest, match: Match) -> dict[str, object]:
-    decision = decide(record, request, match, node="n1", generation=1, topology=TOPOLOGY)
+    decision = decide(record, request, match, node="n1", usage=IDLE)
     assert parse_placement(decision.annotations) is not None
     figures: dict[str, object] = json.loads(decision.annotations[PLACEMENT_ANNOTATION])
     return figures

@@ -8,9 +8,11 @@ import pytest
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.placement.model import PlacementRequest, PolicyName
+from gputopo.topology.model import mask_of
 from gputopo_extender.fencing.binding_writer import BindingWriter
+from gputopo_extender.fencing.claim_lease import ClaimLease, StoredClaims
 from gputopo_extender.fencing.fence import ClaimFence
-from gputopo_extender.leases import Claimed
+from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision, decide
 from gputopo_extender.state.ended_pods import LONGEST_WAIT_SECONDS, UNKNOWN_VERSION_WAIT_SECONDS
@@ -71,7 +73,7 @@ class World:
 
     @property
     def book(self) -> NodeUsage:
-        found = self.ledger.book("n1")
+        found = self.ledger.usage("n1")
         assert isinstance(found, NodeUsage)
         return found
 
@@ -122,7 +124,7 @@ def reserve(world: World, document: Document) -> Decision:
     assert isinstance(request, PlacementRequest)
     match = match_on(world.book.state, request)
     assert not isinstance(match, Misfit)
-    decision = decide(record(document), request, match, node="n1", generation=1, topology=DGX)
+    decision = decide(record(document), request, match, node="n1", usage=world.book)
     world.ledger.reserve(decision)
     return decision
 
@@ -220,7 +222,7 @@ def test_a_list_of_a_smaller_version_leaves_other_reservations_unchanged(world: 
     world.put(pod("old", 2))
     reserve(world, pod("old", 2))
     list_pods(world, BOUND - 1, record(pod("old", 2)))
-    (kept,) = world.ledger.reservations.reservations()
+    (kept,) = world.ledger.reservations.own()
     assert kept.progress is BindingProgress.WRITING
 
 
@@ -320,8 +322,8 @@ def test_a_pod_that_vanished_before_any_watch_showed_its_binding_may_have_starte
     decision = reserve(world, pod("old", 2))
     world.ledger.reservations.mark("uid-old", progress)
     list_pods(world, 500)
-    assert world.ledger.reservations.reservations() == ()
-    assert (world.book.used, world.book.deleted) == (decision.gpus, decision.gpus)
+    assert world.ledger.reservations.own() == ()
+    assert world.book.used == world.book.deleted == mask_of(decision.match.gpus)
     assert world.ledger.ended_pods("n1") == ["default/old"]
     world.report(500)
     assert world.book.used == 0
@@ -331,7 +333,7 @@ def test_a_pod_that_another_extender_claimed_for_may_have_started(world: World) 
     gpus = (DGX.gpus[2].uuid, DGX.gpus[3].uuid)
     world.ledger.replace_claims([Claim("uid-b", "default", "b", "7", "n1", gpus)])
     list_pods(world, 500)
-    assert (world.ledger.reservations.claims(), world.book.deleted) == ((), 0b1100)
+    assert (world.ledger.reservations.unbound(), world.book.deleted) == ((), 0b1100)
     world.clock.now += UNKNOWN_VERSION_WAIT_SECONDS
     assert world.book.used == 0
 
@@ -344,41 +346,47 @@ def test_a_list_that_lacks_a_bound_pod_keeps_its_last_record(world: World) -> No
     assert (world.book.used, world.book.deleted) == (0b11, 0b11)
 
 
-class NoPods:
+class NoPods(PodApi):
     """An API server that has no pod, and no answer to a Binding."""
 
     def __init__(self) -> None:
         self.found: dict[tuple[str, str], PodView] = {}
 
     async def bind(self, decision: Decision) -> None:
-        raise UnavailableError(f"no answer for {decision.name}")
+        raise UnavailableError(f"no answer for {decision.claim.name}")
 
-    async def pod(self, namespace: str, name: str) -> PodView | None:
+    async def get_pod(self, namespace: str, name: str) -> PodView | None:
         return self.found.get((namespace, name))
 
     async def invalidate(self, namespace: str, name: str) -> PodView | None:
         raise AssertionError(f"there is no pod {namespace}/{name}")
 
 
-class NoStore:
-    """ClaimFence are neither read nor written."""
+class NoLease(ClaimLease):
+    """Claims are neither read nor written."""
 
-    async def read(self) -> Claimed:
+    def __init__(self) -> None:
+        pass
+
+    async def read_claims(self) -> StoredClaims:
         raise AssertionError
 
-    async def write(self, claims: Iterable[Claim], *, version: str | None) -> str:
+    async def write_claims(self, claims: Iterable[Claim], *, version: str | None) -> str:
         raise AssertionError((claims, version))
 
 
 def test_a_pod_that_is_gone_when_its_binding_is_resolved_may_have_started(world: World) -> None:
     world.put(pod("old", 2))
     decision = reserve(world, pod("old", 2))
-    writer = BindingWriter(world.ledger, NoPods(), lambda _: None)
+    fence = ClaimFence(world.ledger, NoLease(), NoPods(), timeout_seconds=1)
+    writer = BindingWriter(world.ledger, NoPods(), fence)
     assert "the pod is gone" in asyncio.run(writer.resolve(decision)).error
-    assert world.ledger.reservations.reservations() == ()
-    assert world.book.deleted == decision.gpus
+    assert world.ledger.reservations.own() == ()
+    assert world.book.deleted == mask_of(decision.match.gpus)
     world.report(LATER)
-    assert world.book.deleted == decision.gpus, "the deletion may be newer than this status"
+    assert world.book.deleted == mask_of(decision.match.gpus), (
+        "the deletion may be newer than this status"
+    )
     world.delete(bound(), LATER)
     assert world.book.used == 0, "the watch has shown its version"
 
@@ -386,9 +394,9 @@ def test_a_pod_that_is_gone_when_its_binding_is_resolved_may_have_started(world:
 def test_a_pod_that_is_gone_when_a_claim_for_it_is_resolved_may_have_started(world: World) -> None:
     claim = Claim("uid-b", "default", "b", "7", "n1", (DGX.gpus[2].uuid,))
     world.ledger.replace_claims([claim])
-    claims = ClaimFence(world.ledger, NoStore(), NoPods(), patience_seconds=1)
-    asyncio.run(claims.resolve_claim(claim))
-    assert (world.ledger.reservations.foreign(), world.book.deleted) == ((), 0b100)
+    fence = ClaimFence(world.ledger, NoLease(), NoPods(), timeout_seconds=1)
+    asyncio.run(fence.resolve_claim(claim))
+    assert (world.ledger.reservations.of_others(), world.book.deleted) == ((), 0b100)
     world.clock.now += UNKNOWN_VERSION_WAIT_SECONDS
     assert world.book.used == 0
 
@@ -432,7 +440,7 @@ def test_the_end_of_a_pod_outlives_the_topology_of_its_node(world: World) -> Non
     world.put(RUNNING)
     world.ledger.drop_topology("n1")
     world.delete(RUNNING)
-    assert world.ledger.book("n1") is None
+    assert world.ledger.usage("n1") is None
     world.report(BOUND)
     assert world.book.used == 0b11
     world.ledger.put_topology(UnreadableTopology("n1", "why"))
@@ -446,7 +454,7 @@ def test_the_end_of_a_pod_on_a_node_that_never_returns_is_forgotten(world: World
     world.ledger.drop_topology("n1")
     world.delete(RUNNING)
     world.clock.now += LONGEST_WAIT_SECONDS
-    world.ledger.book("n1")
+    world.ledger.usage("n1")
     assert world.ledger.ended_pods("n1") == []
 
 
@@ -498,16 +506,16 @@ def test_a_pod_that_waits_for_processes_of_a_deleted_pod_is_told_which(world: Wo
     world.delete(RUNNING)
     found = world.asked(7)
     assert found.failed() == {"n1": "GPUs in use by processes of deleted pods"}
-    assert found.misfits() == {MisfitKind.DELETED_PODS: 1}
+    assert found.count_misfits() == {MisfitKind.DELETED_PODS: 1}
     reason = FilterRetries(world.ledger).reason(record(pod("next", 7)), found)
     assert reason == (
         "n1: GPUs in use by processes of deleted pod default/old: waiting until they end"
     )
-    assert world.asked(6).fits() == ["n1"]
+    assert world.asked(6).fitting() == ["n1"]
 
 
 def test_a_pod_that_would_not_fit_without_the_process_waits_for_other_pods(world: World) -> None:
     world.put(RUNNING)
     world.put(bound("live", 7, states="running"))
     world.delete(RUNNING)
-    assert world.asked(8).misfits() == {MisfitKind.BUSY: 1}
+    assert world.asked(8).count_misfits() == {MisfitKind.BUSY: 1}

@@ -56,7 +56,7 @@ def request_of(document: Document) -> PlacementRequest:
 
 
 def book(ledger: Ledger) -> NodeUsage:
-    found = ledger.book("n1")
+    found = ledger.usage("n1")
     assert isinstance(found, NodeUsage)
     return found
 
@@ -70,8 +70,7 @@ def decision_for(document: Document, ledger: Ledger) -> Decision:
         request,
         match,
         node="n1",
-        generation=here.generation,
-        topology=here.topology,
+        usage=here,
     )
 
 
@@ -156,10 +155,10 @@ def test_nodes_share_a_state_only_while_they_are_alike() -> None:
 
 def test_a_node_whose_agent_is_not_ready_takes_no_pod_and_its_book_is_as_before() -> None:
     ledger, away = ledger_with(bound("a", 0)), ledger_with(bound("a", 0), away="Stopping")
-    assert dataclasses.replace(book(away), away=None) == book(ledger)
+    assert dataclasses.replace(book(away), not_ready=None) == book(ledger)
     reason = "the node's agent is not ready: Stopping: the message"
     asked_of = asked(["n1"], away, pod("b", 1))
-    assert (asked_of.fits(), asked_of.failed()) == ([], {"n1": reason})
+    assert (asked_of.fitting(), asked_of.failed()) == ([], {"n1": reason})
     assert asked_of.unresolvable() == {}
     assert match_on(book(away).state, request_of(pod("b", 1))) == Misfit(
         MisfitKind.NOT_READY, reason
@@ -177,7 +176,7 @@ def test_only_a_condition_ready_that_is_false_keeps_pods_away() -> None:
         document["status"]["conditions"] = told
         found = parse_node(document)
         assert isinstance(found, PublishedNode)
-        assert found.away is None
+        assert found.not_ready is None
 
 
 def test_a_long_reason_of_an_agent_is_one_short_line() -> None:
@@ -185,9 +184,9 @@ def test_a_long_reason_of_an_agent_is_one_short_line() -> None:
     document["status"]["conditions"][0]["message"] = "line\n" * 500
     found = parse_node(document)
     assert isinstance(found, PublishedNode)
-    assert found.away is not None
-    assert len(found.away) == 160
-    assert "\n" not in found.away
+    assert found.not_ready is not None
+    assert len(found.not_ready) == 160
+    assert "\n" not in found.not_ready
 
 
 def test_an_agent_is_awaited_only_where_no_node_fits_and_one_would_but_for_it() -> None:
@@ -198,7 +197,7 @@ def test_an_agent_is_awaited_only_where_no_node_fits_and_one_would_but_for_it() 
     assert retries.reason(waiting, asked(["n2", "gone"], ledger, pod("a", 8))) is None
     reason = retries.reason(waiting, asked(["n1", "n2", "gone"], ledger, pod("a", 8)))
     assert reason is not None
-    assert reason.startswith("of 3 nodes 1 may take the pod soon: the node's agent is not ready")
+    assert reason.startswith("1 of 3 nodes may take the pod soon: the node's agent is not ready")
 
 
 def test_two_live_pods_on_one_gpu_are_told() -> None:
@@ -234,7 +233,7 @@ def test_a_reservation_lasts_until_the_pod_shows_its_node_not_just_any_event() -
     ledger.reservations.mark("uid-a", BindingProgress.BOUND)
     assert book(ledger).used == reserved
     ledger.put_pod(record(bound("a", 6, 7)))
-    assert ledger.reservations.reservation("uid-a") is None
+    assert ledger.reservations.get("uid-a") is None
     assert book(ledger).used == 0b11000000
 
 
@@ -247,7 +246,7 @@ def test_a_deleted_or_ended_pod_ends_its_reservation() -> None:
         ledger.reserve(decision_for(pod("a", 2), ledger))
         end(ledger)  # type: ignore[no-untyped-call]
         ledger.reservations.mark("uid-a", BindingProgress.BOUND)
-        assert ledger.reservations.reservations() == ()
+        assert ledger.reservations.own() == ()
         assert book(ledger).used == 0
 
 
@@ -256,9 +255,9 @@ def test_a_list_asked_for_before_a_reservation_does_not_end_it_but_the_next_one_
     early = ledger.begin_pod_list()
     ledger.reserve(decision_for(pod("a", 2), ledger))
     ledger.replace_pods([], epoch=early)
-    assert ledger.reservations.reservation("uid-a") is not None
+    assert ledger.reservations.get("uid-a") is not None
     ledger.replace_pods([], epoch=ledger.begin_pod_list())
-    assert ledger.reservations.reservation("uid-a") is None
+    assert ledger.reservations.get("uid-a") is None
     assert book(ledger).used == 0
 
 
@@ -276,10 +275,10 @@ def test_a_pod_whose_binding_is_under_way_fits_nowhere_else() -> None:
     ledger = ledger_with(document)
     ledger.put_topology(parse_node(topology_object("n2", named("dgx1-v100", node="n2"))))
     ledger.reserve(decision_for(document, ledger))
-    reservation = ledger.reservations.reservation("uid-a")
+    reservation = ledger.reservations.get("uid-a")
     assert reservation is not None
     found = reserved(["n1", "n2"], reservation)
-    assert found.fits() == ["n1"]
+    assert found.fitting() == ["n1"]
     assert list(found.failed()) == ["n2"]
 
 
@@ -287,7 +286,7 @@ def test_nodes_of_equal_structure_get_equal_answers_with_their_own_uuids() -> No
     ledger = ledger_with()
     ledger.put_topology(parse_node(topology_object("n2", named("dgx1-v100", node="n2"))))
     assert ledger.states()["n1"] is ledger.states()["n2"]
-    assert asked(["n1", "n2"], ledger, pod("a", 3)).fits() == ["n1", "n2"]
+    assert asked(["n1", "n2"], ledger, pod("a", 3)).fitting() == ["n1", "n2"]
     written = decision_for(pod("a", 3), ledger).annotations[GPUS_ANNOTATION]
     assert set(json.loads(written)["containers"]["main"]) <= set(UUIDS)
 
@@ -300,8 +299,8 @@ def test_claims_for_pods_that_do_not_show_it_hold_their_gpus() -> None:
     ledger = ledger_with(bound("shown", 0), pod("waiting"))
     ledger.replace_claims([claim("shown", 0), claim("waiting", 1, 2), claim("unknown", 7)])
     assert (book(ledger).used, book(ledger).shared) == (0b10000111, 0)
-    assert ledger.reservations.foreign() == (claim("waiting", 1, 2), claim("unknown", 7))
-    assert ledger.reservations.foreign("uid-waiting") == (claim("waiting", 1, 2),)
+    assert ledger.reservations.of_others() == (claim("waiting", 1, 2), claim("unknown", 7))
+    assert ledger.reservations.of_others("uid-waiting") == (claim("waiting", 1, 2),)
     ledger.replace_claims([claim("else", 7)])
     assert book(ledger).used == 0b10000001
 
@@ -311,12 +310,12 @@ def test_what_may_yet_be_bound_is_claimed_and_what_is_bound_no_longer() -> None:
     ledger.replace_claims([claim("of-another", 7)])
     decision = decision_for(pod("a", 2), ledger)
     ledger.reserve(decision)
-    own = Claim("uid-a", "default", "a", "1", "n1", decision.uuids)
-    assert ledger.reservations.claims() == (own, claim("of-another", 7))
+    own = Claim("uid-a", "default", "a", "1", "n1", decision.claim.gpus)
+    assert ledger.reservations.unbound() == (own, claim("of-another", 7))
     ledger.reservations.mark("uid-a", BindingProgress.UNKNOWN)
-    assert ledger.reservations.claims() == (own, claim("of-another", 7))
+    assert ledger.reservations.unbound() == (own, claim("of-another", 7))
     ledger.reservations.mark("uid-a", BindingProgress.BOUND)
-    assert ledger.reservations.claims() == (claim("of-another", 7),)
+    assert ledger.reservations.unbound() == (claim("of-another", 7),)
 
 
 def test_a_reservation_holds_its_gpus_under_whatever_number_they_have() -> None:
@@ -332,8 +331,8 @@ def test_a_reservation_holds_its_gpus_under_whatever_number_they_have() -> None:
     )
     ledger.put_topology(parse_node(topology_object("n1", renumbered, generation=2)))
     here = book(ledger)
-    assert here.used != decision.gpus
-    assert here.used == mask_of(here.topology.index_of[uuid] for uuid in decision.uuids)
+    assert here.used != mask_of(decision.match.gpus)
+    assert here.used == mask_of(here.topology.index_of[uuid] for uuid in decision.claim.gpus)
 
 
 def test_the_newest_version_that_was_shown_of_any_pod_is_known() -> None:
@@ -345,14 +344,13 @@ def test_the_newest_version_that_was_shown_of_any_pod_is_known() -> None:
 
 
 def test_a_list_of_a_smaller_version_voids_what_was_remembered_by_version() -> None:
-    ledger, rewinds = ledger_with(at_version(pod("a", 2), 40)), list[str]()
-    ledger.list_again = lambda: rewinds.append("list again")
+    ledger = ledger_with(at_version(pod("a", 2), 40))
     ledger.reserve(decision_for(pod("a", 2), ledger))
     ledger.reservations.mark("uid-a", BindingProgress.BOUND)
     restored = record(at_version(pod("a", 2), 15))
     ledger.replace_pods([restored], epoch=ledger.begin_pod_list(), version=20)
-    assert (ledger.pods_version, ledger.rewinds, rewinds) == (20, 1, ["list again"])
-    reservation = ledger.reservations.reservation("uid-a")
+    assert (ledger.pods_version, ledger.rewinds, ledger.relist.is_set()) == (20, 1, True)
+    reservation = ledger.reservations.get("uid-a")
     assert reservation is not None
     assert reservation.progress is BindingProgress.UNKNOWN, (
         "the restored pod does not show its Binding"
@@ -373,7 +371,7 @@ def test_claims_end_with_their_pods_and_where_these_are_bound_elsewhere() -> Non
         ledger.replace_claims([claim("a", 3)])
         assert book(ledger).used == 0b1000
         end(ledger)  # type: ignore[no-untyped-call]
-        assert ledger.reservations.claims() == ()
+        assert ledger.reservations.unbound() == ()
         assert book(ledger).used == 0
 
 
@@ -382,9 +380,9 @@ def test_a_claim_known_since_a_list_was_asked_for_outlives_that_list_only() -> N
     early = ledger.begin_pod_list()
     ledger.replace_claims([claim("new", 3)])
     ledger.replace_pods([], epoch=early)
-    assert ledger.reservations.claims() == (claim("new", 3),)
+    assert ledger.reservations.unbound() == (claim("new", 3),)
     ledger.replace_pods([], epoch=ledger.begin_pod_list())
-    assert ledger.reservations.claims() == ()
+    assert ledger.reservations.unbound() == ()
 
 
 def test_what_a_node_could_give_without_some_pods_is_told_and_changes_nothing() -> None:
@@ -407,9 +405,9 @@ def test_a_pod_is_on_its_way_until_the_ledger_knows_where_it_is() -> None:
     sent.add("uid-reserved", "n1", 2)
     for name in names[1:]:
         sent.add(f"uid-{name}", "n1", 1)
-    assert sent.gpus() == {"n1": 6}, "each counts where it was sent last"
+    assert sent.gpus_by_node() == {"n1": 6}, "each counts where it was sent last"
     ledger.reserve(decision_for(document, ledger))
     ledger.put_pod(record(bound("bound", 7)))
     ledger.put_pod(record(pod("ended", 1, phase="Failed")))
     ledger.drop_pod("uid-gone")
-    assert sent.gpus() == {"n1": 1}
+    assert sent.gpus_by_node() == {"n1": 1}

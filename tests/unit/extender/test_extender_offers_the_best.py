@@ -100,13 +100,13 @@ def test_pods_on_their_way_do_not_make_a_worse_node_a_better_one() -> None:
 
 def test_where_no_node_fits_none_is_offered() -> None:
     none = rejected(["n0", "n1"], Misfit(MisfitKind.REJECTED, "it cannot be read"))
-    assert none.best(1, {"n0": 1}, sensitive=True) == none.fits() == []
+    assert none.best(1, {"n0": 1}, sensitive=True) == none.fitting() == []
 
 
 def test_of_a_pod_that_is_being_bound_its_node_is_the_best() -> None:
-    (candidate,) = found(1).answers.values()
+    (candidate,) = found(1).results.values()
     elsewhere = Misfit(MisfitKind.RESERVED_ELSEWHERE, "it is being bound to another node")
     under_way = evaluation(
         ["n0", "n1", "n2"], [False, True, False], {True: candidate, False: elsewhere}
     )
-    assert under_way.best(1, {}, sensitive=True) == under_way.fits() == ["n1"]
+    assert under_way.best(1, {}, sensitive=True) == under_way.fitting() == ["n1"]

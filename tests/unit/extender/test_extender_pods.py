@@ -5,7 +5,7 @@ import pytest
 from gputopo.api.names import RESOURCE
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PlacementRequest, PolicyName
-from gputopo_extender.pods import gpu_keepers
+from gputopo_extender.state.decision import gpu_keepers
 from gputopo_extender.verbs.evaluation import Misfit, MisfitKind
 from gputopo_extender.verbs.request import placement_request
 from gputopo_kube.podmodel import PodError

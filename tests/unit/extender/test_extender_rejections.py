@@ -65,23 +65,23 @@ class World:
         assert found is not None
         return found
 
-    def away(self) -> str | None:
-        book = self.ledger.book("n1")
+    def not_ready(self) -> str | None:
+        book = self.ledger.usage("n1")
         assert isinstance(book, NodeUsage)
-        return book.away
+        return book.not_ready
 
 
 def test_a_node_is_left_out_after_a_rejection_and_comes_back_by_itself() -> None:
     world = World()
     world.live(**REJECTED)
-    assert world.away() == (
+    assert world.not_ready() == (
         "kubelet rejected pod default/p1 (UnexpectedAdmissionError: Pod was rejected: the node "
         "agent cannot read the pod): the node is not used for 15 s"
     )
     world.now += FIRST_PAUSE_SECONDS - 0.1
-    assert world.away() is not None
+    assert world.not_ready() is not None
     world.now += 0.1
-    assert world.away() is None
+    assert world.not_ready() is None
 
 
 def test_each_further_rejection_doubles_the_pause_up_to_two_minutes() -> None:
@@ -90,7 +90,7 @@ def test_each_further_rejection_doubles_the_pause_up_to_two_minutes() -> None:
     for _ in range(5):
         world.live(**REJECTED)
         began = world.now
-        while world.away():
+        while world.not_ready():
             world.now += 1
         pauses.append(world.now - began)
     assert pauses == [15, 30, 60, 120, LONGEST_PAUSE_SECONDS]
@@ -101,7 +101,7 @@ def test_pods_that_were_bound_before_the_first_rejection_count_once() -> None:
     for _ in range(8):
         world.live(**REJECTED)
     world.now += FIRST_PAUSE_SECONDS
-    assert world.away() is None
+    assert world.not_ready() is None
 
 
 def test_a_pod_that_runs_after_the_pause_ends_the_doubling_and_one_before_does_not() -> None:
@@ -109,16 +109,16 @@ def test_a_pod_that_runs_after_the_pause_ends_the_doubling_and_one_before_does_n
     running: dict[str, Any] = {"phase": "Running", "containerStatuses": container_states("running")}
     world.live(**REJECTED)
     world.live(**running)
-    assert world.away() is not None
+    assert world.not_ready() is not None
     world.now += FIRST_PAUSE_SECONDS
     world.live(**REJECTED)
     world.now += FIRST_PAUSE_SECONDS
-    assert world.away() is not None, "30 s"
+    assert world.not_ready() is not None, "30 s"
     world.now += FIRST_PAUSE_SECONDS
     world.live(**running)
     world.live(**REJECTED)
     world.now += FIRST_PAUSE_SECONDS
-    assert world.away() is None
+    assert world.not_ready() is None
 
 
 def test_a_rejection_is_forgotten_after_ten_minutes() -> None:
@@ -127,7 +127,7 @@ def test_a_rejection_is_forgotten_after_ten_minutes() -> None:
     world.now += 700
     world.live(**REJECTED)
     world.now += FIRST_PAUSE_SECONDS
-    assert world.away() is None
+    assert world.not_ready() is None
 
 
 def test_other_ends_are_no_reason_to_leave_a_node_out() -> None:
@@ -135,7 +135,7 @@ def test_other_ends_are_no_reason_to_leave_a_node_out() -> None:
     world.live(**REJECTED, deleting=True)
     world.live(**{**REJECTED, "reason": "OutOfcpu"})
     world.live(phase="Failed", containerStatuses=container_states("failed"))
-    assert world.away() is None
+    assert world.not_ready() is None
 
 
 def rejection(error: str) -> dict[str, Any]:
@@ -160,7 +160,7 @@ UNAVAILABLE = "requested number of devices unavailable for"
 def test_a_rejection_counts_unless_it_names_another_resource(error: str) -> None:
     world = World()
     world.live(asks=("rdma/hca", "example.com/nic"), **rejection(error))
-    assert world.away() is not None
+    assert world.not_ready() is not None
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_a_rejection_counts_unless_it_names_another_resource(error: str) -> None
 def test_a_rejection_because_of_another_resource_does_not_pause_the_node(error: str) -> None:
     world = World()
     world.live(asks=("rdma/hca", "example.com/nic"), **rejection(error))
-    assert world.away() is None
+    assert world.not_ready() is None
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_rejection_because_of_another_resource_does_not_pause_the_node(error: 
 def test_a_rejected_pod_that_others_have_bound_does_not_pause_the_node(annotation: str) -> None:
     world = World()
     world.live(annotation=annotation, **REJECTED)
-    assert world.away() is None
+    assert world.not_ready() is None
 
 
 def test_a_rejected_pod_without_a_placement_does_not_pause_the_node() -> None:
@@ -192,14 +192,14 @@ def test_a_rejected_pod_without_a_placement_does_not_pause_the_node() -> None:
         shown = parse_gpu_pod({**document, "status": status}, RESOURCE)
         assert shown is not None
         world.ledger.put_pod(shown)
-    assert world.away() is None
+    assert world.not_ready() is None
 
 
 def test_a_rejection_that_was_there_before_the_extender_is_not_counted() -> None:
     world, other = World(), World()
     last = world.live(**REJECTED)
     other.ledger.replace_pods([last], epoch=other.ledger.begin_pod_list(), version=1)
-    assert other.away() is None
+    assert other.not_ready() is None
 
 
 def test_what_the_agent_says_of_itself_comes_first() -> None:
@@ -207,4 +207,4 @@ def test_what_the_agent_says_of_itself_comes_first() -> None:
     document = topology_object("n1", DGX, away="Stopping")
     world.ledger.put_topology(parse_node(document))
     world.live(**REJECTED)
-    assert world.away() == "the node's agent is not ready: Stopping: the message"
+    assert world.not_ready() == "the node's agent is not ready: Stopping: the message"

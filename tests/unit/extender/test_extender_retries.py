@@ -46,19 +46,21 @@ class Filter:
     ) -> tuple[Evaluation, float]:
         """Return the result and the seconds it took."""
         with runner() as loop:
-            return loop.run(self._settled(pod, found, then, after))
+            return loop.run(self._filter(pod, found, then, after))
 
-    async def _settled(
+    async def _filter(
         self, pod: PodView, found: Evaluation, then: Evaluation, after: float
     ) -> tuple[Evaluation, float]:
         loop = asyncio.get_running_loop()
         loop.call_later(after, self.ledger.drop_topology, "n0")
 
-        async def again() -> Evaluation:
+        wait = self.retries.begin_wait(pod, found)
+        while wait is not None and await wait.changed():
             self.evaluated += 1
-            return then
-
-        return await self.retries.settled(pod, found, again), loop.time()
+            found = then
+            if not self.retries.may_be_outdated(pod, found):
+                break
+        return found, loop.time()
 
 
 @pytest.fixture

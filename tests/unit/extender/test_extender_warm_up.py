@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
 
 import pytest
+from prometheus_client import Histogram
 
 from extender_world import until
 from gputopo.placement.model import PlacementRequest, PolicyName
@@ -45,8 +46,10 @@ class Recorder:
 async def warming(
     ledger: Ledger, recorder: Callable[..., dict[Hashable, NodeFit]]
 ) -> AsyncIterator[None]:
-    answers = EvaluationCache(recorder, patience_seconds=60.0, on_worked_out=lambda _: None)
-    task = asyncio.create_task(TableWarmUp(ledger, answers, PolicyName.PRESERVE).run())
+    cache = EvaluationCache(
+        recorder, Histogram("build_seconds", "Build time.", registry=None), timeout_seconds=60.0
+    )
+    task = asyncio.create_task(TableWarmUp(ledger, cache, PolicyName.PRESERVE).run())
     try:
         yield
     finally:
@@ -78,7 +81,7 @@ async def test_each_structure_is_warmed_once_for_every_ring_also_when_it_appears
         await until(lambda: _holds(lambda: recorder.has(8)))
         put(ledger, "n4", "summit")
         await until(lambda: _holds(lambda: recorder.has(6)))
-    assert "rings are warm" in caplog.text
+    assert "tables of rings built" in caplog.text
     assert "up_to=8 of=8" in caplog.text
 
 

@@ -1,4 +1,4 @@
-"""The Lease in the namespace of the installation that stores the claims on GPUs.
+"""Reads and writes the Lease that stores the claims on GPUs, for the claim fence.
 
 A Lease is the smallest object with a resource version that every cluster has. Only its
 annotation is used.
@@ -16,7 +16,7 @@ _NAME: Final = "gputopo-claims"
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class StoredClaims:
     """The claims in the Lease.
 
     Attributes:
@@ -27,15 +27,15 @@ class Claimed:
     version: str | None
 
 
-class Leases:
+class ClaimLease:
     """Reads and writes the claims."""
 
     def __init__(self, api: AsyncApi, namespace: str) -> None:
-        """Store the Lease in ``namespace``."""
+        """Use the Lease in ``namespace``."""
         self._api = api
         self._namespace = namespace
 
-    async def read(self) -> Claimed:
+    async def read_claims(self) -> StoredClaims:
         """Return the current claims.
 
         Raises:
@@ -44,14 +44,14 @@ class Leases:
         """
         lease = await self._api.find(LeaseDocument, _NAME, self._namespace)
         if lease is None:
-            return Claimed((), None)
+            return StoredClaims((), None)
         try:
             claims = parse_claims(lease["metadata"].get("annotations") or {})
         except ClaimsError as error:
             raise ClaimsError(f"Lease {self._namespace}/{_NAME}: {error}") from None
-        return Claimed(claims, str(lease["metadata"]["resourceVersion"]))
+        return StoredClaims(claims, str(lease["metadata"]["resourceVersion"]))
 
-    async def write(self, claims: Iterable[Claim], *, version: str | None) -> str:
+    async def write_claims(self, claims: Iterable[Claim], *, version: str | None) -> str:
         """Replace the claims of ``version`` with these; return the new version.
 
         Raises:

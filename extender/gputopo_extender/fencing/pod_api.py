@@ -1,4 +1,4 @@
-"""The requests about pods that a bind sends to the API server."""
+"""The requests about pods that the binder, the claim fence and the writer of Bindings send."""
 
 import uuid
 
@@ -18,7 +18,7 @@ class PodApi:
         self._api = api
         self._resource = resource
 
-    async def pod(self, namespace: str, name: str) -> PodView | None:
+    async def get_pod(self, namespace: str, name: str) -> PodView | None:
         """Return the pod, None if it does not exist or requests no GPU.
 
         Raises:
@@ -49,19 +49,18 @@ class PodApi:
                 bound before, or it has changed since it was read.
             UnavailableError: the pod may have been bound.
         """
+        claim = decision.claim
         binding = {
             "metadata": {
-                "name": decision.name,
-                "namespace": decision.namespace,
-                "uid": decision.uid,
-                "resourceVersion": decision.version,
+                "name": claim.name,
+                "namespace": claim.namespace,
+                "uid": claim.uid,
+                "resourceVersion": claim.version,
                 "annotations": dict(decision.annotations),
             },
-            "target": {"apiVersion": "v1", "kind": "Node", "name": decision.node},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": claim.node},
         }
-        await self._api.create(
-            BindingDocument, binding, name=decision.name, namespace=decision.namespace
-        )
+        await self._api.create(BindingDocument, binding, name=claim.name, namespace=claim.namespace)
 
     def _parse(self, document: Document | None) -> PodView | None:
         return None if document is None else parse_gpu_pod(document, self._resource)
