@@ -10,7 +10,7 @@ from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.times import now
-from gputopo_kube.client import Document
+from gputopo_kube.document import Document
 from gputopo_kube.errors import ApiError
 from gputopo_kube.pods import PodView
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from gputopo_kube.client import ALL_NAMESPACES, AsyncApi, AsyncClient, Document
+from gputopo_kube.client import ALL_NAMESPACES, AsyncApi, AsyncClient
+from gputopo_kube.document import Document
 from gputopo_kube.pods import parse_pod
 from gputopo_kube.resources import (
     EventDocument,

@@ -11,7 +11,8 @@ from typing import Any
 from gputopo_deviceplugin.admit.competition import competitor_of
 from gputopo_deviceplugin.node_api import FIRST_DELAY_SECONDS, NodeApi
 from gputopo_deviceplugin.settings import AgentSettings
-from gputopo_kube.client import Document, Listing, WatchEvent
+from gputopo_kube.client import Listing, WatchEvent
+from gputopo_kube.document import Document
 from gputopo_kube.reflector import ListWatchTiming, Reflector
 
 _NOT_SERVED = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN})

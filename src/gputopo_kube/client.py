@@ -14,6 +14,7 @@ import httpx2
 from lightkube import AsyncClient
 from lightkube.types import PatchType
 
+from gputopo_kube.document import Document
 from gputopo_kube.errors import NotFoundError, UnavailableError
 from gputopo_kube.translate import translated
 
@@ -21,7 +22,6 @@ __all__ = [
     "ALL_NAMESPACES",
     "AsyncApi",
     "AsyncClient",
-    "Document",
     "Kind",
     "Listing",
     "ObjectSource",
@@ -35,7 +35,6 @@ _METADATA_ONLY: Final = (
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 )
 
-Document: TypeAlias = Mapping[str, Any]
 Kind: TypeAlias = type[Any]
 """A class of ``gputopo_kube.resources``."""
 
@@ -134,7 +133,7 @@ class AsyncApi:
         self, kind: Kind, body: Document, *, name: str | None = None, namespace: str | None = None
     ) -> Document:
         """Create an object and return it; ``name`` is that of a subresource's parent."""
-        document = kind.from_dict(dict(body))
+        document = kind.from_dict(body)
         request = self._client.create(document, name, namespace=namespace)  # type: ignore[arg-type]
         return await self.send(request)
 
@@ -143,13 +142,13 @@ class AsyncApi:
     ) -> Document:
         """Change an object by a merge patch and return it."""
         request = self._client.patch(
-            kind, name, dict(body), namespace=namespace, patch_type=PatchType.MERGE
+            kind, name, body, namespace=namespace, patch_type=PatchType.MERGE
         )
         return await self.send(request)
 
     async def replace(self, kind: Kind, body: Document) -> Document:
         """Replace the object that has the name and version of ``body``, and return it."""
-        return await self.send(self._client.replace(kind.from_dict(dict(body))))
+        return await self.send(self._client.replace(kind.from_dict(body)))
 
     def objects(
         self,

@@ -42,7 +42,7 @@ def connected(timeout_seconds: float, user_agent: str) -> Iterator[SyncApi]:
                 )
             return HttpResponse(response.status_code, response.reason_phrase, response.content)
 
-        yield SyncApi(send)
+        yield SyncApi(send, str(client.base_url))
 
 
 def connection_fields() -> dict[str, Any]:

@@ -40,7 +40,8 @@ def connected(context: str | None = None) -> Iterator[SyncApi]:
     except (ConfigException, OSError) as error:
         raise CredentialsError(f"kubeconfig: {_first_line(error)}") from None
     with client.ApiClient(configuration) as connection:
-        yield SyncApi(lambda request: _send(connection, configuration.host, request))
+        host = configuration.host
+        yield SyncApi(lambda request: _send(connection, host, request), host)
 
 
 def _send(connection: Any, host: str, request: HttpRequest) -> HttpResponse:  # noqa: ANN401 - untyped

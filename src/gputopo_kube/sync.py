@@ -7,13 +7,11 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 from urllib.parse import quote
 
+from gputopo_kube.document import Document
 from gputopo_kube.errors import NotFoundError, UnavailableError, error_of_status
-
-Object: TypeAlias = dict[str, Any]
-"""A Kubernetes object, decoded from JSON."""
 
 _PAGE_SIZE: Final = 500
 _LONGEST_MESSAGE: Final = 1000
@@ -26,7 +24,7 @@ class HttpRequest:
     method: str
     path: str
     query: Mapping[str, str]
-    body: Object | None
+    body: Document | None
 
     @property
     def headers(self) -> dict[str, str]:
@@ -56,25 +54,26 @@ class SyncApi:
     thread if ``send`` may.
     """
 
-    def __init__(self, send: Send) -> None:
-        """Send requests by ``send``."""
+    def __init__(self, send: Send, server: str) -> None:
+        """Send requests by ``send`` to ``server``, a URL for messages."""
         self._send = send
+        self._server = server
 
-    def get(self, *path: str, **query: str) -> Object:
+    def get(self, *path: str, **query: str) -> Document:
         """Return the object of a path."""
         return self.request("GET", path, query=query)
 
-    def find(self, *path: str) -> Object | None:
+    def find(self, *path: str) -> Document | None:
         """Return the object of a path, None if it does not exist."""
         try:
             return self.get(*path)
         except NotFoundError:
             return None
 
-    def list(self, *path: str, selector: str = "") -> list[Object]:
+    def list(self, *path: str, selector: str = "") -> list[Document]:
         """Return the objects of a list that match a label selector, read page by page."""
         query = {"limit": str(_PAGE_SIZE), **({"labelSelector": selector} if selector else {})}
-        items: list[Object] = []
+        items: list[Document] = []
         while True:
             page = self.get(*path, **query)
             items += page.get("items") or ()
@@ -87,9 +86,9 @@ class SyncApi:
         self,
         method: str,
         path: tuple[str, ...],
-        body: Object | None = None,
+        body: Document | None = None,
         query: Mapping[str, str] | None = None,
-    ) -> Object:
+    ) -> Document:
         """Return the object that the API server responds with."""
         encoded = "/" + "/".join(quote(part, safe="") for part in path)
         response = self._send(HttpRequest(method, encoded, query or {}, body))
@@ -97,11 +96,13 @@ class SyncApi:
         if not HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
             raise error_of_status(response.status, _message(response, document))
         if document is None:
-            raise UnavailableError(f"{method} {encoded}: the response is not a JSON object")
+            raise UnavailableError(
+                f"{self._server}: {method} {encoded}: the response is not a JSON object"
+            )
         return document
 
 
-def _decode(body: bytes) -> Object | None:
+def _decode(body: bytes) -> Document | None:
     """Return the JSON object, None if it is none: a proxy may respond with anything."""
     try:
         document = json.loads(body)
@@ -110,8 +111,8 @@ def _decode(body: bytes) -> Object | None:
     return document if isinstance(document, dict) else None
 
 
-def _message(response: HttpResponse, document: Object | None) -> str:
+def _message(response: HttpResponse, document: Document | None) -> str:
     if document is not None:
         return str(document.get("message") or response.reason)
-    text = response.body.decode(errors="replace").strip()
-    return text[:_LONGEST_MESSAGE] or response.reason
+    text = response.body.decode(errors="replace").strip()[:_LONGEST_MESSAGE]
+    return f"{response.reason}: {text}" if text else response.reason

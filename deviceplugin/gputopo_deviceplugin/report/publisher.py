@@ -14,7 +14,7 @@ from gputopo.topology.model import NodeTopology, TopologyError
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.report.status import Observed, Serving, status_of, withdrawn
 from gputopo_deviceplugin.times import now
-from gputopo_kube.client import Document
+from gputopo_kube.document import Document
 from gputopo_kube.errors import ApiError
 
 _log = logging.getLogger(__name__)

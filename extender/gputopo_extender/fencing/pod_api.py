@@ -4,7 +4,8 @@ import uuid
 
 from gputopo.api.names import INVALIDATED_ANNOTATION
 from gputopo_extender.state.decision import Decision
-from gputopo_kube.client import AsyncApi, Document
+from gputopo_kube.client import AsyncApi
+from gputopo_kube.document import Document
 from gputopo_kube.errors import NotFoundError
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_kube.resources import BindingDocument, PodDocument, PodStatusDocument

@@ -9,7 +9,7 @@ from gputopo.api.topology import from_spec
 from gputopo.api.v1alpha1 import Condition, GPUTopologySpec, GPUTopologyStatus, ObservedGpu
 from gputopo.runtime.messages import first_error
 from gputopo.topology.model import TopologyError
-from gputopo_cli.kube import Document
+from gputopo_kube.document import Document
 
 
 @dataclass(frozen=True, slots=True)

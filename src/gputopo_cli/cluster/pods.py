@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gputopo.api.annotations import AnnotationError
-from gputopo_cli.kube import Document
+from gputopo_kube.document import Document
 from gputopo_kube.podmodel import PodStatus, parse_pod_object
 from gputopo_kube.pods import PodView, own_gpus, view_of
 

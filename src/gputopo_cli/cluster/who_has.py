@@ -11,9 +11,10 @@ from gputopo.runtime.messages import quoted
 from gputopo_cli.cluster.nodes import Node, node_of
 from gputopo_cli.cluster.pods import PlacedPod, parse_placed_pod
 from gputopo_cli.cluster.usage import Row, rows
-from gputopo_cli.kube import NOT_FOUND, RefusedError, connected
+from gputopo_cli.kube import connected
 from gputopo_cli.shared import output
 from gputopo_cli.shared.errors import InputError
+from gputopo_kube.errors import NotFoundError
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +74,8 @@ def _read(context: str | None) -> tuple[list[Node], list[PlacedPod]]:
         try:
             topologies = cluster.list("apis", GROUP, VERSION, "gputopologies")
             pods = cluster.list("api", "v1", "pods")
-        except RefusedError as error:
-            missing = "gputopo is not installed: " if error.status == NOT_FOUND else ""
-            raise InputError(f"cluster: {missing}{error}") from None
+        except NotFoundError as error:
+            raise InputError(f"cluster: gputopo is not installed: {error.message}") from None
     return [node_of(each) for each in topologies], [parse_placed_pod(each) for each in pods]
 
 

@@ -8,9 +8,11 @@ from gputopo.api.names import GROUP, VERSION
 from gputopo.api.v1alpha1 import GPUTopologyStatus, ObservedGpu
 from gputopo.runtime.messages import first_error, quoted
 from gputopo.topology.model import GpuUuid
-from gputopo_cli.kube import NOT_FOUND, Document, RefusedError, connected
+from gputopo_cli.kube import connected
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.topology.source import Source
+from gputopo_kube.document import Document
+from gputopo_kube.errors import NotFoundError, RejectedError
 from gputopo_topologies.load import parse_document
 
 _NO_SUCH: Final = "the cluster has no GPUTopology of this name"
@@ -58,6 +60,6 @@ def _read(name: str, context: str | None) -> Document:
     with connected(context) as cluster:
         try:
             return cluster.get("apis", GROUP, VERSION, "gputopologies", name)
-        except RefusedError as error:
-            said = _NO_SUCH if error.status == NOT_FOUND else error
-            raise InputError(f"node: {quoted(name)}: {said}") from None
+        except RejectedError as error:
+            reason = _NO_SUCH if isinstance(error, NotFoundError) else error.message
+            raise InputError(f"node: {quoted(name)}: {reason}") from None

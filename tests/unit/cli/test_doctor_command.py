@@ -124,7 +124,7 @@ def test_a_user_who_may_not_look_at_what_everything_rests_on_is_told(
 ) -> None:
     api.forbid(path, "you may not")
     done = gputopo("doctor")
-    assert (done.status, done.out, done.err) == (2, "", "gputopo: cluster: you may not\n")
+    assert (done.status, done.out, done.err) == (2, "", "gputopo: API server: 403: you may not\n")
 
 
 def test_a_cluster_without_gputopo_is_told_what_is_missing(
@@ -156,7 +156,7 @@ def test_a_cluster_that_does_not_answer_is_told(
     canned_api.write_kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:9")
     done = gputopo("doctor")
     assert (done.status, done.out) == (2, "")
-    assert done.err.startswith("gputopo: cluster: http://127.0.0.1:9 ")
+    assert done.err.startswith("gputopo: API server: http://127.0.0.1:9: ")
 
 
 @pytest.mark.parametrize("text", ["-1", "soon", "3601"])

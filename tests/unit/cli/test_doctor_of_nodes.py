@@ -281,8 +281,16 @@ def test_kubelets_that_only_try_to_align_are_fine(
 @pytest.mark.parametrize(
     ("status", "body", "why"),
     [
-        (503, b"error trying to reach service", "the cluster answered 503 Service Unavailable"),
-        (200, b"<html>", "cluster: URL does not answer as an API server does"),
+        (
+            503,
+            b"error trying to reach service",
+            "API server: 503: Service Unavailable: error trying to reach service",
+        ),
+        (
+            200,
+            b"<html>",
+            f"API server: URL: GET {configz('n2')}: the response is not a JSON object",
+        ),
         (200, b"{}", "the answer has no kubeletconfig"),
         (200, b'{"kubeletconfig": []}', "the answer has no kubeletconfig"),
     ],

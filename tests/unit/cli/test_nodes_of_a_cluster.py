@@ -131,10 +131,10 @@ def test_a_server_that_does_not_answer_is_told(
     monkeypatch.setenv("KUBECONFIG", str(config))
     done = gputopo("topology show node/n1")
     assert done.status == 2
-    assert done.err.startswith("gputopo: cluster: http://127.0.0.1:9 ")
+    assert done.err.startswith("gputopo: API server: http://127.0.0.1:9: ")
 
 
 def test_an_answer_without_words_is_told_by_its_code(api: ApiServer, gputopo: Command) -> None:
     api.faults.append(Fault("GET", "/gputopologies/", 500, ""))
     done = gputopo("topology show node/n1")
-    assert done.err == "gputopo: node: 'n1': the cluster answered 500 Internal Server Error\n"
+    assert done.err == "gputopo: API server: 500: Internal Server Error\n"

@@ -375,7 +375,7 @@ def test_the_guide_shows_what_is_said(api: CannedApi, gputopo: Command) -> None:
 def test_a_user_who_may_not_look_is_told(api: CannedApi, gputopo: Command, path: str) -> None:
     api.forbid(path, "you may not")
     done = gputopo("who-has")
-    assert (done.status, done.err) == (2, "gputopo: cluster: you may not\n")
+    assert (done.status, done.err) == (2, "gputopo: API server: 403: you may not\n")
 
 
 def test_a_cluster_without_gputopo_is_told(api: CannedApi, gputopo: Command) -> None:
@@ -398,7 +398,8 @@ def test_a_server_that_is_no_api_server_is_told(
     api.refusals[TOPOLOGIES] = (200, body)
     done = gputopo("who-has")
     assert done.status == 2
-    assert done.err == f"gputopo: cluster: {api.url} does not answer as an API server does\n"
+    where = f"{api.url}: GET {TOPOLOGIES}"
+    assert done.err == f"gputopo: API server: {where}: the response is not a JSON object\n"
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}"])
@@ -407,7 +408,8 @@ def test_a_refusal_without_words_is_told_by_its_code(
 ) -> None:
     api.refusals[TOPOLOGIES] = (503, body)
     done = gputopo("who-has")
-    assert done.err == "gputopo: cluster: the cluster answered 503 Service Unavailable\n"
+    assert done.err.startswith("gputopo: API server: 503: Service Unavailable")
+    assert done.err.count("\n") == 1
 
 
 def test_a_certificate_that_cannot_be_checked_is_told(
@@ -416,5 +418,5 @@ def test_a_certificate_that_cannot_be_checked_is_told(
     canned_api.write_kubeconfig(tmp_path / "kubeconfig", api.url.replace("http", "https"))
     done = gputopo("who-has")
     assert done.status == 2
-    assert done.err.startswith(f"gputopo: cluster: {api.url.replace('http', 'https')} ")
+    assert done.err.startswith(f"gputopo: API server: {api.url.replace('http', 'https')}: ")
     assert done.err.count("\n") == 1

@@ -11,7 +11,7 @@ from gputopo.errors import GputopoError
 from gputopo.runtime.messages import first_error
 from gputopo_cli.cluster.doctor import installed
 from gputopo_cli.cluster.doctor.model import Kind, NotCheckedError, Snapshot
-from gputopo_cli.kube import Document
+from gputopo_kube.document import Document
 
 CONTAINER: Final = "kube-scheduler"
 """Name of its container in the scheduler's Deployment."""

@@ -10,7 +10,7 @@ from typing import Final
 from gputopo.api.names import CUDA_VISIBLE_DEVICES, HIDING_VALUES, NVIDIA_VISIBLE_DEVICES
 from gputopo_cli.cluster.doctor import installed
 from gputopo_cli.cluster.doctor.model import Finding, Kind, Snapshot, error, titled, warning
-from gputopo_cli.kube import Document
+from gputopo_kube.document import Document
 
 _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 _ENDED: Final = frozenset({"Succeeded", "Failed"})

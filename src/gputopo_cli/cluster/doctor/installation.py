@@ -15,7 +15,7 @@ from gputopo_cli.cluster.doctor.model import (
     titled,
     warning,
 )
-from gputopo_cli.kube import Document
+from gputopo_kube.document import Document
 
 DEFINITIONS: Final = tuple(
     f"{kind}.{GROUP}" for kind in ("gpujobs", "gpuprofiles", "gputopologies")

@@ -4,7 +4,7 @@ from typing import Final
 
 from gputopo.api.names import RESOURCE
 from gputopo_cli.cluster.doctor.model import Kind, NotCheckedError, Snapshot
-from gputopo_cli.kube import Document
+from gputopo_kube.document import Document
 
 OURS: Final = "app.kubernetes.io/part-of=gputopo"
 """Selects what the chart installs."""

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from gputopo.errors import GputopoError
-from gputopo_cli.kube import Document
+from gputopo_kube.document import Document
 
 _MOST_NAMED: Final = 5
 

@@ -15,7 +15,7 @@ from gputopo_cli.cluster.doctor.model import (
     warning,
 )
 from gputopo_cli.cluster.nodes import Node, node_of
-from gputopo_cli.kube import Document
+from gputopo_kube.document import Document
 
 _DISCOVERED: Final = ("nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-10de.present")
 """Labels by which others say that a node has NVIDIA GPUs."""

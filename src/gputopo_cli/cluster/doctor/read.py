@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from http import HTTPStatus
 from importlib.metadata import version
 from typing import Final
 
@@ -11,8 +12,9 @@ from gputopo_cli.cluster.doctor.installation import DEFINITIONS
 from gputopo_cli.cluster.doctor.installed import OURS
 from gputopo_cli.cluster.doctor.model import Kind, Snapshot
 from gputopo_cli.cluster.doctor.nodes import ready_nodes
-from gputopo_cli.kube import FORBIDDEN, NOT_FOUND, Document, Reader, RefusedError
-from gputopo_cli.shared.errors import InputError
+from gputopo_kube.document import Document
+from gputopo_kube.errors import ApiError, NotFoundError
+from gputopo_kube.sync import SyncApi
 
 _CORE: Final = ("api", "v1")
 _APPS: Final = ("apis", "apps", "v1")
@@ -37,30 +39,29 @@ _MOST_SILENT: Final = 3
 _Documents = Mapping[Kind, Sequence[Document]]
 
 
-def snapshot(cluster: Reader) -> Snapshot:
+def snapshot(cluster: SyncApi) -> Snapshot:
     """Return a cluster as it is.
 
     Raises:
-        InputError: where the cluster does not answer, or topologies, pods or nodes may not be
-            listed.
+        ApiError: if the API server does not respond, or does not allow to list topologies, pods
+            or nodes.
     """
     documents: dict[Kind, Sequence[Document]] = {}
     unread: dict[Kind, str] = {}
     for kind, read in _readings(cluster, documents):
         try:
             documents[kind] = read()
-        except RefusedError as error:
-            if error.status != FORBIDDEN:
-                unread[kind] = f"{kind} cannot be read: {error}"
-            elif kind in _NEEDED:
-                raise InputError(f"cluster: {error}") from None
-            else:
-                unread[kind] = f"not allowed to look: {error}"
+        except ApiError as error:
+            forbidden = error.status == HTTPStatus.FORBIDDEN
+            if error.status is None or (forbidden and kind in _NEEDED):
+                raise
+            reason = "not allowed to look" if forbidden else f"{kind} cannot be read"
+            unread[kind] = f"{reason}: {error.message}"
     return Snapshot(documents, unread, datetime.now(UTC), version("gputopo"))
 
 
 def _readings(
-    cluster: Reader, documents: _Documents
+    cluster: SyncApi, documents: _Documents
 ) -> Iterator[tuple[Kind, Callable[[], Sequence[Document]]]]:
     """Yield how each kind is read; the last reads what ``documents`` has by then."""
     for kind, path, selector in _LISTS:
@@ -70,22 +71,20 @@ def _readings(
     yield Kind.KUBELETS, partial(_kubelets, cluster, documents)
 
 
-def _definitions(cluster: Reader) -> list[Document]:
+def _definitions(cluster: SyncApi) -> list[Document]:
     """Return those of ours that are there; all of a cluster would be many megabytes."""
     found = []
     for name in DEFINITIONS:
-        try:
-            found.append(cluster.get("apis", "apiextensions.k8s.io", "v1", Kind.DEFINITIONS, name))
-        except RefusedError as error:
-            if error.status != NOT_FOUND:
-                raise
+        definition = cluster.find("apis", "apiextensions.k8s.io", "v1", Kind.DEFINITIONS, name)
+        if definition is not None:
+            found.append(definition)
     return found
 
 
-def _kubelets(cluster: Reader, documents: _Documents) -> list[Document]:
+def _kubelets(cluster: SyncApi, documents: _Documents) -> list[Document]:
     """Return the configurations of the kubelets that have GPUs and report."""
     if not {Kind.TOPOLOGIES, Kind.NODES} <= documents.keys():
-        raise RefusedError(NOT_FOUND, "which nodes have GPUs is not known")
+        raise NotFoundError("which nodes have GPUs is not known", HTTPStatus.NOT_FOUND)
     names = {each["metadata"]["name"] for each in documents[Kind.TOPOLOGIES]}
     found: list[Document] = []
     silent = 0
@@ -99,10 +98,10 @@ def _kubelets(cluster: Reader, documents: _Documents) -> list[Document]:
     return found
 
 
-def _kubelet(cluster: Reader, name: str) -> Document:
+def _kubelet(cluster: SyncApi, name: str) -> Document:
     try:
         return cluster.get(*_CORE, Kind.NODES, name, "proxy", "configz")
-    except InputError as error:
-        if isinstance(error, RefusedError) and error.status == FORBIDDEN:
+    except ApiError as error:
+        if error.status == HTTPStatus.FORBIDDEN:
             raise
         return {"refused": str(error)}

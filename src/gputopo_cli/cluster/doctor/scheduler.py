@@ -14,7 +14,7 @@ from gputopo_cli.cluster.doctor.configuration import (
     seconds,
 )
 from gputopo_cli.cluster.doctor.model import Finding, Kind, Severity, Snapshot, error, titled
-from gputopo_cli.kube import Document
+from gputopo_kube.document import Document
 
 _LEAST_TIMEOUT_S: Final = 4
 """The extender itself gives a pod up after 3 s, to be tried again."""
