@@ -24,7 +24,7 @@ from gputopo.patterns.model import (
     star,
     tree,
 )
-from gputopo.patterns.plan import plan
+from gputopo.patterns.plan import search_plan
 from gputopo.placement.model import Match, PlacementRequest
 from gputopo.placement.place import place
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of, mask_of
@@ -143,7 +143,7 @@ def test_what_is_lost_where_a_pattern_is_too_entangled_to_search(
 ) -> None:
     """Sets of 7 of 16 GPUs, searched as the sets are of which there are too many cases."""
     weights, pattern = link_weights(server(name)), pattern_of(kind, 7)
-    _, best = best_embeddings(weights, pattern, plan(pattern, 16))
+    _, best = best_embeddings(weights, pattern, search_plan(pattern, 16))
     limits = bounds(weights, pattern)
     _, found = improved_embeddings(weights, pattern, limits)
     assert (found <= best).all()

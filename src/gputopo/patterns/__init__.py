@@ -1,1 +1,1 @@
-"""How the GPUs of a job talk to each other, and the best way to lay that on a GPU set."""
+"""Communication patterns of jobs, and their best embedding into the GPU sets of a node."""

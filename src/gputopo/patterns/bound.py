@@ -1,8 +1,9 @@
-"""What no embedding of a pattern into a set can exceed.
+"""Upper bound of the aggregate bandwidth of any embedding of a pattern into a set.
 
-P. C. Gilmore (1962) and E. L. Lawler (1963), for the quadratic assignment problem: a rank
-on a GPU has at most its heaviest edges on that GPU's fastest links, heaviest on fastest;
-the best assignment of ranks to GPUs by these values counts each edge at most twice.
+It is the bound of P. C. Gilmore (1962) and E. L. Lawler (1963) for the quadratic assignment
+problem. A rank on a GPU gains at most its heaviest edges on the fastest links of that GPU,
+heaviest on fastest. The best assignment of ranks to GPUs by these values is the bound, after
+division by 2, because it counts each edge at both of its ends.
 """
 
 from typing import Final
@@ -15,15 +16,15 @@ from gputopo.patterns.model import Pattern
 from gputopo.patterns.subsets import subsets
 
 _CELLS: Final = 1 << 21
-"""Numbers held at a time by the assignment."""
+"""Numbers in memory at a time during the assignment."""
 
 
 def bounds(weights: NDArray[np.int64], pattern: Pattern) -> NDArray[np.int64]:
-    """Return [rows] MB/s that no embedding of ``pattern`` into a set exceeds.
+    """Return [rows] MB/s: an upper bound for each set of ``pattern.size`` GPUs.
 
     Args:
         weights: [gpus, gpus] MB/s by position.
-        pattern: not larger than the node.
+        pattern: a pattern that is not larger than the node.
     """
     members = subsets(len(weights), pattern.size).members
     heaviest = -np.sort(-traffic_matrix(pattern), axis=1)
@@ -31,12 +32,15 @@ def bounds(weights: NDArray[np.int64], pattern: Pattern) -> NDArray[np.int64]:
     found = []
     for part in np.split(members, range(step, len(members), step)):
         fastest = -np.sort(-links_within(weights, part), axis=2)
-        found.append(_assigned(fastest @ heaviest.T) // 2)
+        found.append(_best_assignment(fastest @ heaviest.T) // 2)
     return np.concatenate(found).astype(np.int64)
 
 
-def _assigned(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return [rows] the most that an assignment of ranks to members has in all.
+def _best_assignment(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return [rows] the maximal sum of values over all assignments of ranks to members.
+
+    Dynamic programming: ``most[mask]`` is the maximum for the first ranks on the members of
+    ``mask``.
 
     Args:
         values: [rows, members, ranks].
@@ -47,8 +51,8 @@ def _assigned(values: NDArray[np.float64]) -> NDArray[np.float64]:
     for rank in range(size):
         masks = subsets(size, rank + 1).masks
         for member in range(size):
-            held = masks[masks >> np.uint32(member) & 1 == 1]
-            ways = most[held ^ np.uint32(1 << member)] + by_member[member, rank]
-            most[held] = np.maximum(most[held], ways)
+            with_member = masks[masks >> np.uint32(member) & 1 == 1]
+            sums = most[with_member ^ np.uint32(1 << member)] + by_member[member, rank]
+            most[with_member] = np.maximum(most[with_member], sums)
     assigned: NDArray[np.float64] = most[-1]
     return assigned

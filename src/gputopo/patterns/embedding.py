@@ -1,20 +1,19 @@
-"""The best embedding of a pattern into every GPU set of a node.
+"""The best embedding of a pattern into every GPU set of a node; the entry point of the package.
 
-An embedding maps rank to GPU one to one. All pairs of GPUs are linked, so every such
-map is a match in MAPA's sense (section 3.3); the best one has the highest aggregate
-bandwidth (equation 1), and the lowest GPUs in rank order among equals. A set is known
-by its best embedding alone, since that is what a library such as NCCL looks for: the
-value of a set must not depend on the order in which its GPUs are named.
+An embedding maps ranks to GPUs one to one. All pairs of GPUs have a link, so every such map is a
+match in MAPA's sense (section 3.3). The best one has the highest aggregate bandwidth (equation 1);
+among equals, the lowest GPUs in rank order. A set is represented by its best embedding, because a
+library such as NCCL looks for it too: the value of a set does not depend on the order of its GPUs.
 
-What it costs for n GPUs and patterns of size k, once for each node structure:
+Cost for n GPUs and patterns of size k, once for each node topology:
 
-- ring, chain, star: k^2 steps for each of the sets of up to k GPUs, at most n^2 2^n;
-- tree: k^3 for each, since one more rank stays open; all these are exact for n <= 16;
-- any pattern: k^(w+1) for each, where w is its vertex separation, at most all k! orders of
-  each set: exact up to :data:`MAX_EXACT_STEPS`, which every pattern is for n <= 8 or k <= 7;
-- beyond that the work is k^4 for each set of k GPUs and start, and a bound tells how much
-  better an embedding might be. The total then may depend on how the GPUs are numbered;
-- all-to-all, and any other pattern that joins all ranks alike: k^2 for each set of k.
+- ring, chain, star: k^2 steps for each set of up to k GPUs, at most n^2 2^n;
+- tree: k^3 for each set, because the frontier has one more rank. All these are exact for n <= 16;
+- any pattern: k^(w+1) for each set, where w is its vertex separation, and at most all k! orders.
+  The search is exact up to :data:`MAX_EXACT_STEPS`; every pattern is below it for n <= 8 or k <= 7;
+- above that: k^4 for each set of k GPUs and start, and an upper bound for better embeddings. The
+  total may then depend on the numbering of the GPUs;
+- all-to-all and other patterns with equal edges between all ranks: k^2 for each set of k GPUs.
 """
 
 from typing import Final
@@ -28,48 +27,48 @@ from gputopo.patterns.exact import best_embeddings
 from gputopo.patterns.graph import link_weights
 from gputopo.patterns.improve import improved_embeddings
 from gputopo.patterns.model import Pattern
-from gputopo.patterns.plan import plan
+from gputopo.patterns.plan import search_plan
 from gputopo.patterns.subsets import gpu_masks, subsets
 from gputopo.patterns.table import EmbeddingTable
 from gputopo.topology.model import NodeTopology, indices_of
 from gputopo.topology.tables import cached_by_fingerprint
 
 MAX_NODE_GPUS: Final = 16
-"""Tables hold one entry for each GPU set, at most 2^16 in all sizes together."""
+"""Tables have one row for each GPU set: at most 2^16 rows in all sizes together."""
 
 MAX_EXACT_STEPS: Final = 100_000_000
-"""Steps of an exact search; more are not begun. Steps, not seconds: a slow machine finds the same.
+"""Limit of an exact search, in steps and not in seconds, so that every machine finds the same.
 
-About 13 ns each on one core of 2024, where rows are many.
+A step takes about 13 ns on one core of 2024 if there are many rows.
 """
 
-_MOST: Final = 2**53
-"""Totals up to here are exact in every kind of number in use."""
+_MAX_TOTAL: Final = 2**53
+"""Totals up to this are exact as integers and as floats."""
 
 _Found = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
 
 
 class EmbeddingError(InvalidInputError):
-    """A node that is too big for tables over all its GPU sets, or numbers too big for them."""
+    """A node has too many GPUs for tables over all sets, or its totals are too large."""
 
 
 @cached_by_fingerprint
 def embeddings(topology: NodeTopology, pattern: Pattern) -> EmbeddingTable:
     """Return the best embedding of ``pattern`` into every set of ``pattern.size`` GPUs.
 
-    The table has no row where the node has fewer GPUs.
+    The table is empty if the node has fewer GPUs.
 
     Raises:
-        EmbeddingError: on a node of more than 16 GPUs, or weights and bandwidths whose
-            total might exceed 2^53 MB/s.
+        EmbeddingError: on a node with more than 16 GPUs, or weights and bandwidths whose total
+            may exceed 2^53 MB/s.
     """
     if len(topology.gpus) > MAX_NODE_GPUS:
         raise EmbeddingError(
             f"the node has {len(topology.gpus)} GPUs, at most {MAX_NODE_GPUS} are supported"
         )
     fastest = max((link.bandwidth_mb_per_s for link in topology.links), default=0)
-    if (most := fastest * sum(edge.weight for edge in pattern.edges)) > _MOST:
-        raise EmbeddingError(f"weights times bandwidths: {most} MB/s in all is more than {_MOST}")
+    if (most := fastest * sum(edge.weight for edge in pattern.edges)) > _MAX_TOTAL:
+        raise EmbeddingError(f"weights times bandwidths: {most} MB/s is more than {_MAX_TOTAL}")
     orders, totals, limits = _search(link_weights(topology), pattern)
     indices = indices_of(topology.mask)
     members = subsets(len(indices), pattern.size).members
@@ -78,25 +77,25 @@ def embeddings(topology: NodeTopology, pattern: Pattern) -> EmbeddingTable:
 
 
 def _search(weights: NDArray[np.int64], pattern: Pattern) -> _Found:
-    """Return orders by position, totals, and bounds."""
+    """Return orders by position, totals and bounds."""
     if len(weights) < pattern.size:
         none = np.zeros(0, dtype=np.int64)
         return np.zeros((0, pattern.size), dtype=np.uint8), none, none
-    if joins_all_alike(pattern):
+    if is_symmetric(pattern):
         return _ascending(weights, pattern)
-    chosen = plan(pattern, len(weights))
-    if chosen.steps <= MAX_EXACT_STEPS:
-        orders, totals = best_embeddings(weights, pattern, chosen)
+    plan = search_plan(pattern, len(weights))
+    if plan.steps <= MAX_EXACT_STEPS:
+        orders, totals = best_embeddings(weights, pattern, plan)
         return orders, totals, totals
     limits = bounds(weights, pattern)
     orders, totals = improved_embeddings(weights, pattern, limits)
     return orders, totals, limits
 
 
-def joins_all_alike(pattern: Pattern) -> bool:
-    """Return whether every order of a set has the same total.
+def is_symmetric(pattern: Pattern) -> bool:
+    """Return whether all orders of a set have the same total.
 
-    So do all-to-all, rings of up to three, and a Custom pattern of all pairs in one weight.
+    Such are all-to-all, rings of up to three, and Custom patterns with all pairs in one weight.
     """
     pairs = {(edge.a, edge.b) for edge in pattern.edges}
     weights = {edge.weight for edge in pattern.edges}

@@ -1,12 +1,25 @@
-"""The best embedding into every set at once: dynamic programming along a plan.
+"""Exact search for the best embedding into all sets at once: dynamic programming along a plan.
 
-Layer by layer, each rank in turn is placed. What may still be gained depends only on
-which GPUs are taken and where the frontier stands among them, so of all ways to get there
-only the best is kept. For a ring this is the programme of M. Held and R. M. Karp (1962);
-where all ranks stay open to the end it is plain enumeration.
+Layer by layer, one more rank is placed. The gain of the remaining ranks depends only on the set of
+used GPUs and on the positions of the frontier in it, so only the best of all cases with the same
+set and frontier is kept. For a ring this is the algorithm of M. Held and R. M. Karp (1962). If all
+ranks stay in the frontier, it is plain enumeration.
 
-Besides the total, each way carries its order as one number, rank 0 in the highest digit:
-among equal totals the lowest number, hence the lowest order, is kept.
+Besides its total, each case carries the order of its ranks as one number with 4 bits for each GPU
+position, rank 0 in the highest digit. Among equal totals the lowest number is kept, which is the
+lowest order.
+
+Example: a ring of 4 on GPUs with 50 GB/s on links 0-1 and 2-3, 25 on 1-2 and 0-3, 12 on 0-2 and
+1-3. Rank 0 is pinned to GPU 0, and ranks are placed in the order 0, 1, 2, 3. Totals by set and by
+the GPU of the last rank, which is the frontier::
+
+    ranks 0-1   {0,1}: 50 on GPU 1      {0,2}: 12 on 2             {0,3}: 25 on 3
+    ranks 0-2   {0,1,2}: 75 on 2,       {0,1,3}: 62 on 3,          {0,2,3}: 62 on 3,
+                         37 on 1                 37 on 1                    75 on 2
+    ranks 0-3   {0,1,2,3}: rank 3 on GPU 3, after 75 on 2:  75 + 50 (2-3) + 25 (3-0) = 150
+                           rank 3 on GPU 1, after 75 on 2:  75 + 25 (2-1) + 50 (1-0) = 150
+
+Both have the best total; order 0, 1, 2, 3 is lower than 0, 3, 2, 1 and is kept.
 """
 
 from dataclasses import dataclass
@@ -17,24 +30,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gputopo.patterns.model import Pattern
-from gputopo.patterns.plan import Plan
+from gputopo.patterns.plan import SearchPlan
 from gputopo.patterns.subsets import Subsets, rows_by_mask, subsets
 
 _DIGIT_BITS: Final = 4
 _NO_CODE: Final = np.uint64(2**64 - 1)
 _BLOCK: Final = 1 << 17
-"""Cases looked at together: enough to forget the cost of a call, few enough for the cache."""
+"""Cases that are evaluated together: many enough to hide the cost of a numpy call, few enough
+for the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Layer:
-    """The best ways to place the first ranks of a plan.
+    """The best cases with the first ranks of a plan placed.
 
     Attributes:
-        frontier: the placed ranks that still have an unplaced neighbour.
-        totals: [stands, rows] best total by how the frontier stands in a set (by the
-            :func:`arrangements` of the set's members) and by set.
-        codes: [stands, rows] the lowest order of that total.
+        frontier: the placed ranks that have an unplaced neighbour.
+        totals: [arrangements, rows] best total by arrangement of the frontier in a set (see
+            :func:`arrangements`) and by set.
+        codes: [arrangements, rows] the lowest order with that total.
     """
 
     frontier: tuple[int, ...]
@@ -44,34 +58,35 @@ class _Layer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Cases:
-    """The ways to place one rank, whatever the set: members are numbered from its lowest.
+    """The cases of placing one rank, equal for all sets: members are numbered from the lowest.
 
     Attributes:
-        frontier: after the rank is placed.
-        here: [ways, stands] member on which the rank is placed.
-        before: [ways, stands] how the frontier stood in the set without that member.
-        gains: weight of each edge to a placed rank, and [ways, stands] its two ends as
-            ``member * members + member``.
+        frontier: the frontier after the rank is placed.
+        member: [cases, arrangements] member on which the rank is placed.
+        previous: [cases, arrangements] arrangement of the previous frontier in the set without
+            that member.
+        gains: weight of each edge to a placed rank, and [cases, arrangements] the two ends of
+            the edge as ``member * members + member``.
     """
 
     frontier: tuple[int, ...]
-    here: NDArray[np.intp]
-    before: NDArray[np.intp]
+    member: NDArray[np.intp]
+    previous: NDArray[np.intp]
     gains: tuple[tuple[int, NDArray[np.intp]], ...]
 
 
 def best_embeddings(
-    weights: NDArray[np.int64], pattern: Pattern, plan: Plan
+    weights: NDArray[np.int64], pattern: Pattern, plan: SearchPlan
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Return the lowest of the best orders of every set, and its total.
 
     Args:
         weights: [gpus, gpus] MB/s by position.
-        pattern: of ``plan``; not larger than the node.
-        plan: how its ranks are placed.
+        pattern: the pattern of ``plan``; not larger than the node.
+        plan: the order in which ranks are placed.
 
     Returns:
-        [rows, size] position of each rank; [rows] aggregate in MB/s.
+        [rows, size] position of each rank; [rows] aggregate bandwidth in MB/s.
     """
     layer = _Layer((), np.zeros((1, 1), np.int64), np.zeros((1, 1), np.uint64))
     for placed, rank in enumerate(plan.ranks):
@@ -84,7 +99,11 @@ def best_embeddings(
 
 
 def arrangements(count: int, size: int) -> NDArray[np.int8]:
-    """Return [size, choices] all ordered choices of ``size`` of ``count``, the lowest first."""
+    """Return [size, arrangements] all ordered choices of ``size`` of ``count``, ascending.
+
+    >>> arrangements(3, 2).T.tolist()
+    [[0, 1], [0, 2], [1, 0], [1, 2], [2, 0], [2, 1]]
+    """
     if size == 0:
         return np.zeros((0, 1), dtype=np.int8)
     rest = arrangements(count - 1, size - 1)
@@ -93,67 +112,70 @@ def arrangements(count: int, size: int) -> NDArray[np.int8]:
     return np.vstack([first, after + (after >= first)])
 
 
-def _places(chosen: NDArray[np.int8], count: int) -> NDArray[np.intp]:
-    """Return the place of each choice among the arrangements of its size."""
+def _arrangement_numbers(chosen: NDArray[np.int8], count: int) -> NDArray[np.intp]:
+    """Return the number of each arrangement of ``chosen``; inverse of :func:`arrangements`."""
     size = len(chosen)
-    places = np.zeros(chosen.shape[1], dtype=np.intp)
-    for at, member in enumerate(chosen):
-        lower = (chosen[:at] < member).sum(axis=0, dtype=np.int8)
-        places += (member - lower).astype(np.intp) * perm(count - 1 - at, size - 1 - at)
-    return places
+    numbers = np.zeros(chosen.shape[1], dtype=np.intp)
+    for place, member in enumerate(chosen):
+        lower = (chosen[:place] < member).sum(axis=0, dtype=np.int8)
+        numbers += (member - lower).astype(np.intp) * perm(count - 1 - place, size - 1 - place)
+    return numbers
 
 
-def _cases(pattern: Pattern, plan: Plan, placed: int, frontier: tuple[int, ...]) -> _Cases:
-    """Return the ways to place the next rank of a plan, ``placed`` of which are."""
+def _cases(pattern: Pattern, plan: SearchPlan, placed: int, frontier: tuple[int, ...]) -> _Cases:
+    """Return the cases of placing the next rank, after ``placed`` ranks of the plan."""
     rank, members = plan.ranks[placed], placed + 1
-    low = np.int8(plan.pinned and placed > 0)  # a pinned rank 0 is not free to stand elsewhere
+    low = np.int8(plan.pinned and placed > 0)  # member 0 is taken by a pinned rank 0
     kept, dropped = _frontiers(pattern, plan, placed, frontier)
-    stands = arrangements(members - int(low), len(kept) + len(dropped)) + low
-    at = dict(zip((*kept, *dropped), stands, strict=True))
-    here = at[rank].astype(np.intp)
-    old = [at[it] - (at[it] > at[rank]) - low for it in frontier]
-    before = _places(np.array(old, dtype=np.int8).reshape(-1, len(here)), placed - int(low))
+    arranged = arrangements(members - int(low), len(kept) + len(dropped)) + low
+    at = dict(zip((*kept, *dropped), arranged, strict=True))
+    member = at[rank].astype(np.intp)
+    without = [at[other] - (at[other] > at[rank]) - low for other in frontier]
+    previous = _arrangement_numbers(
+        np.array(without, dtype=np.int8).reshape(-1, len(member)), placed - int(low)
+    )
     ends = [
-        (weight, here * members + at.get(other, 0))
+        (weight, member * members + at.get(other, 0))
         for other, weight in _edges(pattern, rank, plan.ranks[:placed])
     ]
 
-    def by_stand(values: NDArray[np.intp]) -> NDArray[np.intp]:
-        # The kept ranks come first, so that the ways of one stand lie side by side.
+    def by_arrangement(values: NDArray[np.intp]) -> NDArray[np.intp]:
+        # The kept ranks come first, so that the cases of one new arrangement are adjacent.
         return np.ascontiguousarray(values.reshape(perm(members - int(low), len(kept)), -1).T)
 
-    gains = tuple((weight, by_stand(pair)) for weight, pair in ends)
-    return _Cases(kept, by_stand(here), by_stand(before), gains)
+    gains = tuple((weight, by_arrangement(pair)) for weight, pair in ends)
+    return _Cases(kept, by_arrangement(member), by_arrangement(previous), gains)
 
 
 def _frontiers(
-    pattern: Pattern, plan: Plan, placed: int, frontier: tuple[int, ...]
+    pattern: Pattern, plan: SearchPlan, placed: int, frontier: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the frontier once the next rank is placed, and the ranks that are no part of it."""
-    moving, later = (*frontier, plan.ranks[placed]), plan.ranks[placed + 1 :]
-    free = [rank for rank in moving if not (plan.pinned and rank == 0)]
+    """Return the ranks of the next frontier, and those that leave it or never enter it."""
+    candidates, later = (*frontier, plan.ranks[placed]), plan.ranks[placed + 1 :]
+    free = [rank for rank in candidates if not (plan.pinned and rank == 0)]
     kept = tuple(rank for rank in free if _edges(pattern, rank, later))
-    return kept, tuple(rank for rank in moving if rank not in kept)
+    return kept, tuple(rank for rank in candidates if rank not in kept)
 
 
 def _next_layer(
     weights: NDArray[np.int64], sets: Subsets, layer: _Layer, cases: _Cases, shift: int
 ) -> _Layer:
+    """Return the layer with one more rank placed, computed block by block."""
     bits = np.uint32(1) << sets.members.astype(np.uint32)
     without = rows_by_mask(len(weights))[sets.masks[:, None] ^ bits].T
     digits = (sets.members.astype(np.uint64) << np.uint64(shift)).T
     links = weights[sets.members[:, :, None], sets.members[:, None, :]]
     links = links.reshape(len(links), -1).T
-    ways, stands = cases.here.shape
-    totals = np.empty((stands, len(sets.masks)), dtype=np.int64)
+    count, arranged = cases.member.shape
+    totals = np.empty((arranged, len(sets.masks)), dtype=np.int64)
     codes = np.empty(totals.shape, dtype=np.uint64)
-    row_step = max(1, _BLOCK // ways)
+    row_step = max(1, _BLOCK // count)
     for first_row in range(0, len(sets.masks), row_step):
         rows = slice(first_row, first_row + row_step)
         tables = [np.ascontiguousarray(table[:, rows]) for table in (without, digits, links)]
-        stand_step = max(1, _BLOCK // (ways * tables[0].shape[1]))
-        for first in range(0, stands, stand_step):
-            block = slice(first, first + stand_step)
+        step = max(1, _BLOCK // (count * tables[0].shape[1]))
+        for first in range(0, arranged, step):
+            block = slice(first, first + step)
             totals[block, rows], codes[block, rows] = _best(layer, cases, block, *tables)
     return _Layer(cases.frontier, totals, codes)
 
@@ -166,10 +188,19 @@ def _best(
     digits: NDArray[np.uint64],
     links: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Return the best total, and the lowest code that has it, of a block of stands and rows."""
-    here = cases.here[:, block]
+    """Return the best total, and its lowest code, for a block of arrangements and rows.
+
+    Args:
+        layer: the previous layer.
+        cases: the cases of placing the rank.
+        block: arrangements to compute.
+        without: [members, rows] row of the set without each member.
+        digits: [members, rows] code of the rank on each member.
+        links: [members * members, rows] MB/s between members.
+    """
+    member = cases.member[:, block]
     source = (
-        without.take(here, axis=0) + (cases.before[:, block] * layer.totals.shape[1])[..., None]
+        without.take(member, axis=0) + (cases.previous[:, block] * layer.totals.shape[1])[..., None]
     )
     totals = layer.totals.take(source)
     for weight, ends in cases.gains:
@@ -177,13 +208,13 @@ def _best(
         totals += gain if weight == 1 else gain * weight
     best = totals.max(axis=0)
     codes = layer.codes.take(source)
-    codes += digits.take(here, axis=0)
+    codes += digits.take(member, axis=0)
     codes[totals != best] = _NO_CODE
     return best, codes.min(axis=0)
 
 
 def _edges(pattern: Pattern, rank: int, others: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return (rank, weight) of the edges from a rank to some others."""
+    """Return (other rank, weight) of the edges between a rank and ``others``."""
     ends = [((edge.a, edge.b), edge.weight) for edge in pattern.edges if rank in edge[:2]]
     joined = [(a if b == rank else b, weight) for (a, b), weight in ends]
     return [(other, weight) for other, weight in joined if other in others]

@@ -1,4 +1,4 @@
-"""The hardware graph as the searches read it."""
+"""The links of a node as a matrix, for the searches."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,11 +7,11 @@ from gputopo.topology.model import NodeTopology, indices_of
 
 
 def link_weights(topology: NodeTopology) -> NDArray[np.int64]:
-    """Return MB/s between the GPUs of a node, by positions in ascending index; 0 to itself."""
+    """Return [gpus, gpus] MB/s by position in ascending index; 0 on the diagonal."""
     indices = indices_of(topology.mask)
-    place = {index: position for position, index in enumerate(indices)}
+    position_of = {index: position for position, index in enumerate(indices)}
     mb_per_s = np.zeros((len(indices), len(indices)), dtype=np.int64)
     for link in topology.links:
-        a, b = place[link.a], place[link.b]
+        a, b = position_of[link.a], position_of[link.b]
         mb_per_s[a, b] = mb_per_s[b, a] = link.bandwidth_mb_per_s
     return mb_per_s

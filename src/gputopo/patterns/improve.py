@@ -1,8 +1,9 @@
-"""Patterns too entangled for an exact search: good embeddings, and how far off they may be.
+"""Local search for good embeddings of patterns that are too dense for the exact search.
 
-From several greedy starts, ranks are swapped in pairs while that gains (a quadratic
-assignment problem; T. C. Koopmans, M. J. Beckmann, 1957), for all sets at once. How many
-starts depends on the pattern and the node, never on a clock: every machine finds the same.
+From several greedy starts, pairs of ranks are swapped while the total increases, for all sets at
+once. The problem is a quadratic assignment problem (T. C. Koopmans, M. J. Beckmann, 1957). The
+number of starts depends on the pattern and the node, not on time, so that every machine finds the
+same embeddings.
 """
 
 from typing import Final
@@ -14,16 +15,16 @@ from gputopo.patterns.model import Pattern
 from gputopo.patterns.subsets import subsets
 
 _ROWS: Final = 2048
-"""Sets worked on together, which bounds the memory."""
+"""Sets that are searched together; it limits the memory."""
 
 _WORK: Final = 48_000_000
-"""Numbers looked at in one round of swaps, from all starts together: more sets, fewer starts.
+"""Numbers evaluated in one round of swaps, from all starts together: more sets, fewer starts.
 
-At least 5 starts for every size on 16 GPUs, besides the plain one.
+It gives at least 5 starts for every size on 16 GPUs, besides the one in rank order.
 """
 
 _Numbers = NDArray[np.float64]
-"""Whole numbers below 2^53, so that sums are exact in any order; matrix products are quick."""
+"""Integers below 2^53 as floats: sums are exact in any order, and matrix products are fast."""
 
 _Start = tuple[list[int], int]
 
@@ -31,15 +32,15 @@ _Start = tuple[list[int], int]
 def improved_embeddings(
     weights: NDArray[np.int64], pattern: Pattern, bounds: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return an order of every set, and its total; never less than a greedy one's.
+    """Return a good order of every set, and its total; at least that of the greedy search.
 
     Args:
         weights: [gpus, gpus] MB/s by position.
-        pattern: not larger than the node.
-        bounds: [rows] what no total exceeds; a set that has as much is done with.
+        pattern: a pattern that is not larger than the node.
+        bounds: [rows] upper bound of the total; a set that reaches it is not searched further.
 
     Returns:
-        [rows, size] position of each rank; [rows] aggregate in MB/s.
+        [rows, size] position of each rank; [rows] aggregate bandwidth in MB/s.
     """
     traffic = traffic_matrix(pattern)
     members = subsets(len(weights), pattern.size).members
@@ -55,7 +56,7 @@ def improved_embeddings(
 
 
 def traffic_matrix(pattern: Pattern) -> _Numbers:
-    """Return [size, size] the weight of the edges between two ranks."""
+    """Return [size, size] the total weight of the edges between two ranks."""
     traffic = np.zeros((pattern.size, pattern.size))
     for a, b, weight in pattern.edges:
         traffic[a, b] += weight
@@ -77,27 +78,27 @@ def _improved(
         rows = np.flatnonzero(most < bounds)
         orders = _greedy(links[rows], traffic, ranks, first)
         _swap(orders, links[rows], traffic)
-        totals = (_laid(orders, links[rows]) * traffic).sum(axis=(1, 2)) / 2
+        totals = (_links_by_rank(orders, links[rows]) * traffic).sum(axis=(1, 2)) / 2
         better = totals > most[rows]
         best[rows[better]], most[rows[better]] = orders[better], totals[better]
     return best, most
 
 
 def _starts(traffic: _Numbers, rows: int) -> list[_Start]:
-    """Return the ranks in the order in which they are dealt out, and the first one's member.
+    """Return the starts of the greedy search: an order of ranks, and the first rank's member.
 
-    First the ranks as they come; then from the busiest rank on, and from the others as far
-    as the work allows, on each member in turn.
+    The first start has the ranks in ascending order. The others begin with each rank, the one
+    with the most traffic first, on each member, as far as the work is within its limit.
     """
     size = len(traffic)
     busiest = np.argsort(-traffic.sum(axis=0), kind="stable").tolist()
-    plain = [(list(range(size)), 0)]
-    led = [(_dealt(traffic, rank), member) for rank in busiest for member in range(size)]
-    return plain + led[: _WORK // (rows * size**3)]
+    ascending = [(list(range(size)), 0)]
+    others = [(_by_traffic(traffic, rank), member) for rank in busiest for member in range(size)]
+    return ascending + others[: _WORK // (rows * size**3)]
 
 
-def _dealt(traffic: _Numbers, first: int) -> list[int]:
-    """Return the ranks from ``first`` on so that each has the most traffic with those before."""
+def _by_traffic(traffic: _Numbers, first: int) -> list[int]:
+    """Return all ranks, ``first`` first; each next one has the most traffic with those before."""
     ranks = [first]
     while len(ranks) < len(traffic):
         joined = traffic[ranks].sum(axis=0)
@@ -107,7 +108,7 @@ def _dealt(traffic: _Numbers, first: int) -> list[int]:
 
 
 def _greedy(links: _Numbers, traffic: _Numbers, ranks: list[int], first: int) -> NDArray[np.intp]:
-    """Return orders that give each of ``ranks`` in turn the member that is best for it now."""
+    """Return orders in which each of ``ranks``, in turn, takes the member with the most gain."""
     rows = np.arange(len(links))
     orders = np.full(links.shape[:2], first, dtype=np.intp)
     taken = np.zeros(links.shape[:2], dtype=bool)
@@ -124,20 +125,20 @@ def _greedy(links: _Numbers, traffic: _Numbers, ranks: list[int], first: int) ->
 
 
 def _swap(orders: NDArray[np.intp], links: _Numbers, traffic: _Numbers) -> None:
-    """Swap the two ranks that gain most, in each row until none does; changes ``orders``.
+    """Swap the two ranks with the largest gain, in each row while there is one, in place.
 
-    It ends, since every swap adds to a total that has a limit.
+    It terminates, because every swap increases a total that is bounded.
     """
     size = len(traffic)
     active = np.arange(len(orders))
     while len(active):
-        laid = _laid(orders[active], links[active])
-        # moved[r, a, b]: what rank b would have on the GPU of rank a, were all others to stay.
-        # One small product for each set: a large one would occupy all cores, for less.
-        moved = laid @ traffic
+        by_rank = _links_by_rank(orders[active], links[active])
+        # moved[r, a, b]: total of rank b on the GPU of rank a, with all other ranks unmoved.
+        # It is one small product for each set; a large product would use all cores.
+        moved = by_rank @ traffic
         own = np.diagonal(moved, axis1=1, axis2=2)
         gains = moved + moved.transpose(0, 2, 1) - own[:, :, None] - own[:, None, :]
-        gains += 2 * traffic * laid
+        gains += 2 * traffic * by_rank
         pairs = gains.reshape(len(active), size * size)
         chosen = pairs.argmax(axis=1)
         gaining = pairs[np.arange(len(active)), chosen] > 0
@@ -146,8 +147,8 @@ def _swap(orders: NDArray[np.intp], links: _Numbers, traffic: _Numbers) -> None:
         orders[active, a], orders[active, b] = orders[active, b], orders[active, a]
 
 
-def _laid(orders: NDArray[np.intp], links: _Numbers) -> _Numbers:
-    """Return [rows, size, size] MB/s between the ranks."""
+def _links_by_rank(orders: NDArray[np.intp], links: _Numbers) -> _Numbers:
+    """Return [rows, size, size] MB/s between the ranks of each order."""
     rows, size = orders.shape
     ends = orders[:, :, None] * size + orders[:, None, :]
     pairs = (rows, size * size)

@@ -1,6 +1,6 @@
-"""Application graphs: vertices are the ranks of a job's GPUs, edges their communication.
+"""Communication patterns: graphs with the ranks of a job as vertices (MAPA, section 3.1).
 
-MAPA, section 3.1. Weights are ours: MAPA's edges all count alike.
+Edge weights are an addition to MAPA, whose edges have equal weight.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from gputopo.errors import InvalidInputError
 
 MAX_GPUS_PER_POD: Final = 16
-"""The largest pattern: one pod's GPUs, on one node."""
+"""Maximum of the GPUs of one pod, and thus the largest pattern."""
 
 
 class PatternKind(StrEnum):
@@ -36,11 +36,11 @@ class PatternKind(StrEnum):
 
 
 class PatternError(InvalidInputError):
-    """A pattern that cannot be; the message names the field and the value."""
+    """A pattern is invalid; the message names the field and the value."""
 
 
 class PatternEdge(NamedTuple):
-    """Traffic between two ranks, in proportion to ``weight``; ``a < b`` within a pattern."""
+    """Traffic between two ranks, proportional to ``weight``; in a pattern, ``a < b``."""
 
     a: int
     b: int
@@ -49,9 +49,9 @@ class PatternEdge(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """What talks to what among the ranks ``0..size-1`` of one job; hashable.
+    """Communication between the ranks ``0..size-1`` of one job; hashable.
 
-    Made by :func:`build`, or by the function named like its kind.
+    :func:`build` and the functions named after the kinds return patterns.
     """
 
     kind: PatternKind
@@ -60,10 +60,10 @@ class Pattern:
 
 
 def ring(size: int) -> Pattern:
-    """Return NCCL's ring; one GPU has no edge, and two use their link once each way.
+    """Return the ring of NCCL; one GPU has no edge, two GPUs have their edge twice.
 
-    The doubled edge of a ring of two is how MAPA's released program counts it, and
-    what makes its figures come out.
+    MAPA's released program counts the edge of two GPUs twice, once for each direction; its
+    figures can only be reproduced so.
 
     Raises:
         PatternError: on a size out of range.
@@ -74,7 +74,7 @@ def ring(size: int) -> Pattern:
 
 
 def tree(size: int) -> Pattern:
-    """Return the balanced binary tree: rank 0 is the root, ``r`` hangs beneath ``(r - 1) // 2``.
+    """Return the balanced binary tree: rank 0 is the root, ``(r - 1) // 2`` the parent of ``r``.
 
     Raises:
         PatternError: on a size out of range.
@@ -85,18 +85,18 @@ def tree(size: int) -> Pattern:
 
 
 def ring_tree(size: int) -> Pattern:
-    """Return ring and tree over the same ranks (MAPA, figure 8); a pair in both counts once.
+    """Return ring and tree over the same ranks (MAPA, figure 8); common edges count once.
 
     Raises:
         PatternError: on a size out of range.
     """
-    around = ring(size).edges
-    beneath = (edge for edge in tree(size).edges if edge not in around)
-    return Pattern(PatternKind.RING_TREE, size, (*around, *beneath))
+    ring_edges = ring(size).edges
+    tree_edges = (edge for edge in tree(size).edges if edge not in ring_edges)
+    return Pattern(PatternKind.RING_TREE, size, (*ring_edges, *tree_edges))
 
 
 def chain(size: int) -> Pattern:
-    """Return the path 0 - 1 - ... : each rank hands on to the next, as pipeline stages do.
+    """Return the path 0 - 1 - ... : each rank sends to the next, as pipeline stages do.
 
     Raises:
         PatternError: on a size out of range.
@@ -108,7 +108,7 @@ def chain(size: int) -> Pattern:
 
 
 def star(size: int) -> Pattern:
-    """Return rank 0 joined to each other rank, as a parameter server is.
+    """Return rank 0 joined with each other rank, as a parameter server is.
 
     Raises:
         PatternError: on a size out of range.
@@ -129,13 +129,13 @@ def all_to_all(size: int) -> Pattern:
 
 
 def custom(size: int, edges: Iterable[PatternEdge]) -> Pattern:
-    """Return the graph of these edges; a pair named twice has the sum of its weights.
+    """Return the graph of the edges; a repeated pair has the sum of its weights.
 
-    Ranks without an edge are allowed: their GPU may be any.
+    Ranks without an edge are allowed; they can be on any GPU.
 
     Raises:
-        PatternError: on a size out of range, no edge, an edge from a rank to itself,
-            a rank that is not there, or a weight below 1.
+        PatternError: on a size out of range, no edge, an edge from a rank to itself, an
+            unknown rank, or a weight below 1.
     """
     _require_size(size)
     weights: Counter[tuple[int, int]] = Counter()
@@ -149,15 +149,15 @@ def custom(size: int, edges: Iterable[PatternEdge]) -> Pattern:
 
 
 def build(kind: PatternKind, size: int, edges: Sequence[PatternEdge] = ()) -> Pattern:
-    """Return the pattern that a job asks for.
+    """Return the pattern of a job.
 
     Args:
-        kind: its word for it.
-        size: GPUs of the job, 1..16.
-        edges: with ``Custom`` only.
+        kind: the kind of the pattern.
+        size: number of GPUs, 1..16.
+        edges: edges of a Custom pattern.
 
     Raises:
-        PatternError: as of the three builders, and on edges with another kind.
+        PatternError: on an invalid size or edge, and on edges with another kind.
     """
     if kind is PatternKind.CUSTOM:
         return custom(size, edges)

@@ -1,9 +1,18 @@
-"""In which order an exact search places the ranks of a pattern, and what that costs.
+"""The order in which the exact search places the ranks of a pattern, and its cost.
 
-Once some ranks are placed, later ones only care where those stand that still have an
-unplaced neighbour: the frontier. The narrower it stays, the fewer cases there are. The
-order with the fewest cases is found by dynamic programming over the sets of ranks, as for
-the vertex separation of a graph (E. L. Lawler, 1979; H. L. Bodlaender et al., 2012).
+After some ranks are placed, the rest of the search depends only on the set of used GPUs and on the
+positions of the frontier: the placed ranks that have an unplaced neighbour. A small frontier means
+few cases. The order with the fewest cases is found by dynamic programming over the sets of ranks,
+as for the vertex separation of a graph (E. L. Lawler, 1979; H. L. Bodlaender et al., 2012).
+
+Example, a ring of 4 on 4 GPUs. Rank 0 is pinned to the lowest GPU of its set. Placing 0, 1, 2, 3 in
+turn, the frontier beside rank 0 is always the last rank placed. The cases are::
+
+    rank 0    4 sets of 1 GPU   x 1 position                            =  4
+    rank 1    6 sets of 2 GPUs  x 1 GPU for rank 1                      =  6
+    rank 2    4 sets of 3 GPUs  x 2 x 1 GPUs for rank 1 and rank 2      =  8
+    rank 3    1 set of 4 GPUs   x 3 x 2 GPUs for rank 2 and rank 3      =  6
+                                                               in all     24
 """
 
 from dataclasses import dataclass
@@ -17,15 +26,15 @@ from gputopo.patterns.model import Pattern, PatternKind
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """How to place the ranks of one pattern on a node.
+class SearchPlan:
+    """The order of the exact search for one pattern on a node.
 
     Attributes:
-        ranks: in the order in which they are placed.
-        pinned: whether rank 0 is placed first, on the lowest GPU of its set. Enough for a
-            ring, which is the same ring from wherever it is read.
-        steps: cases to look at: for each placed rank the sets of GPUs taken so far, times
-            the ways in which frontier and new rank can stand in them.
+        ranks: all ranks, in the order in which they are placed.
+        pinned: whether rank 0 is placed first, on the lowest GPU of its set. This is enough for
+            a ring, because a rotated ring has the same edges.
+        steps: number of cases: for each placed rank, the sets of GPUs used so far times the
+            arrangements of the frontier and the new rank in them.
     """
 
     ranks: tuple[int, ...]
@@ -34,22 +43,22 @@ class Plan:
 
 
 @lru_cache(maxsize=256)
-def plan(pattern: Pattern, gpus: int) -> Plan:
-    """Return the cheapest plan for ``pattern`` on a node of ``gpus`` GPUs."""
+def search_plan(pattern: Pattern, gpus: int) -> SearchPlan:
+    """Return the cheapest plan for ``pattern`` on a node with ``gpus`` GPUs."""
     size, pinned = pattern.size, pattern.kind is PatternKind.RING
-    cost = _costs(_open_ranks(pattern, pinned=pinned), size, gpus, pinned=pinned)
-    best = _least(cost, size, pinned=pinned)
+    cost = _costs(_frontier_sizes(pattern, pinned=pinned), size, gpus, pinned=pinned)
+    least = _least_costs(cost, size, pinned=pinned)
     ranks, placed = [], (1 << size) - 1
     while placed:
-        before = {rank: placed ^ 1 << rank for rank in range(size) if placed >> rank & 1}
-        last = min(before, key=lambda rank: (best[before[rank]] + cost[before[rank]], -rank))
+        without = {rank: placed ^ 1 << rank for rank in range(size) if placed >> rank & 1}
+        last = min(without, key=lambda rank: (least[without[rank]] + cost[without[rank]], -rank))
         ranks.append(last)
-        placed = before[last]
-    return Plan(tuple(reversed(ranks)), pinned, int(best[-1]))
+        placed = without[last]
+    return SearchPlan(tuple(reversed(ranks)), pinned, int(least[-1]))
 
 
-def _open_ranks(pattern: Pattern, *, pinned: bool) -> NDArray[np.int64]:
-    """Return for each set of placed ranks how many of them have a neighbour that is not."""
+def _frontier_sizes(pattern: Pattern, *, pinned: bool) -> NDArray[np.int64]:
+    """Return [sets of placed ranks] the number of them with an unplaced neighbour."""
     sets = np.arange(1 << pattern.size)
     neighbours = [0] * pattern.size
     for edge in pattern.edges:
@@ -62,7 +71,7 @@ def _open_ranks(pattern: Pattern, *, pinned: bool) -> NDArray[np.int64]:
 
 
 def _costs(frontier: NDArray[np.int64], size: int, gpus: int, *, pinned: bool) -> NDArray[np.int64]:
-    """Return for each set of placed ranks the cases of placing one more."""
+    """Return [sets of placed ranks] the number of cases of placing one more."""
     placed = np.bitwise_count(np.arange(1 << size)).astype(np.int64)
     cases = np.array(
         [
@@ -78,20 +87,20 @@ def _costs(frontier: NDArray[np.int64], size: int, gpus: int, *, pinned: bool) -
     return cases[placed, np.minimum(frontier, size - 1)]
 
 
-def _least(cost: NDArray[np.int64], size: int, *, pinned: bool) -> NDArray[np.int64]:
-    """Return for each set of ranks the least cost of placing them all."""
+def _least_costs(cost: NDArray[np.int64], size: int, *, pinned: bool) -> NDArray[np.int64]:
+    """Return [sets of ranks] the least cost of placing all of them."""
     sets = np.arange(1 << size)
     placed = np.bitwise_count(sets)
-    best = np.zeros(1 << size, dtype=np.int64)
-    never = np.iinfo(np.int64).max // 2
+    least = np.zeros(1 << size, dtype=np.int64)
+    infinite = np.iinfo(np.int64).max // 2
     for some in range(1, size + 1):
         layer = sets[placed == some]
-        least = np.full(len(layer), never)
+        best = np.full(len(layer), infinite)
         for rank in range(size):
-            before = layer & ~(1 << rank)
-            ways = np.where(layer == before, never, best[before] + cost[before])
-            least = np.minimum(least, ways)
+            without = layer & ~(1 << rank)
+            with_rank_last = np.where(layer == without, infinite, least[without] + cost[without])
+            best = np.minimum(best, with_rank_last)
         if pinned:
-            least[layer & 1 == 0] = never
-        best[layer] = least
-    return best
+            best[layer & 1 == 0] = infinite
+        least[layer] = best
+    return least

@@ -1,7 +1,7 @@
-"""All subsets of ``count`` positions of one size, as arrays.
+"""All subsets of one size of the GPUs of a node, as arrays.
 
-A position is the place of a GPU among its node's GPUs in ascending index: masks of
-positions have no gaps, whatever the indices.
+A position is the place of a GPU among the GPUs of its node in ascending index. Masks of positions
+have no gaps, even where the indices do: on a node with GPUs 0, 2 and 60, GPU 60 has position 2.
 """
 
 from collections.abc import Sequence
@@ -29,13 +29,17 @@ class Subsets:
 
 @lru_cache(maxsize=256)
 def subsets(count: int, size: int) -> Subsets:
-    """Return the subsets of ``size`` of ``count`` positions; all sizes of 16 take 1 MB."""
+    """Return the subsets of ``size`` of ``count`` positions; all sizes of 16 take 1 MB.
+
+    >>> subsets(3, 2).members.tolist()
+    [[0, 1], [0, 2], [1, 2]]
+    """
     numbers = np.arange(1 << count, dtype=np.uint32)
-    # Read with position 0 as the highest bit, the first in lexicographic order is the largest.
-    backwards = numbers[np.bitwise_count(numbers) == size][::-1]
-    held = backwards[:, None] >> np.arange(count, dtype=np.uint32)[::-1] & 1
-    members = np.nonzero(held)[1].astype(np.uint8).reshape(len(backwards), size)
-    masks = (held << np.arange(count, dtype=np.uint32)).sum(axis=1, dtype=np.uint32)
+    # With position 0 as the highest bit, lexicographic order is descending numeric order.
+    reversed_masks = numbers[np.bitwise_count(numbers) == size][::-1]
+    contains = reversed_masks[:, None] >> np.arange(count, dtype=np.uint32)[::-1] & 1
+    members = np.nonzero(contains)[1].astype(np.uint8).reshape(len(reversed_masks), size)
+    masks = (contains << np.arange(count, dtype=np.uint32)).sum(axis=1, dtype=np.uint32)
     masks.setflags(write=False)
     members.setflags(write=False)
     return Subsets(masks, members)
@@ -43,7 +47,7 @@ def subsets(count: int, size: int) -> Subsets:
 
 @lru_cache(maxsize=32)
 def rows_by_mask(count: int) -> NDArray[np.int32]:
-    """Return the row of each mask among the subsets of its size."""
+    """Return [masks] the row of each mask among the subsets of its size."""
     rows = np.empty(1 << count, dtype=np.int32)
     for size in range(count + 1):
         masks = subsets(count, size).masks
@@ -61,4 +65,4 @@ def gpu_masks(indices: Sequence[GpuIndex], members: NDArray[np.uint8]) -> NDArra
 
 def positions_of(indices: Sequence[GpuIndex], gpus: int) -> int:
     """Return a GpuMask as a mask of positions."""
-    return sum(1 << place for place, index in enumerate(indices) if gpus >> index & 1)
+    return sum(1 << position for position, index in enumerate(indices) if gpus >> index & 1)

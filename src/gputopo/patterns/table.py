@@ -1,4 +1,4 @@
-"""The best embedding of one pattern into each of a node's GPU sets, as arrays."""
+"""The table of the best embeddings of one pattern into all GPU sets of a node."""
 
 from dataclasses import dataclass
 
@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 class EmbeddingTable:
     """Best embedding of one pattern into every set of its size.
 
-    Row i is the i-th set in lexicographic order of ascending indices, so that the first
-    of equal rows is the lowest set. The arrays are shared: they cannot be written.
+    Rows are in lexicographic order of ascending GPU indices, so that the first of several
+    equal rows is the lowest set. The arrays are shared and read-only.
 
     Attributes:
-        sets: [rows] GpuMask of each.
+        sets: [rows] GpuMask of the set.
         orders: [rows, size] GPU index of each rank.
-        aggregate_mb_per_s: [rows] sum over the pattern's edges of weight times bandwidth
-            of the link beneath (MAPA, equation 1, where all weights are 1).
-        bound_mb_per_s: [rows] no embedding into the set has more; equal to the aggregate
-            where the search proved that.
+        aggregate_mb_per_s: [rows] sum over the edges of the pattern of weight times bandwidth
+            of the link (MAPA, equation 1, where all weights are 1).
+        bound_mb_per_s: [rows] upper bound for all embeddings into the set; equal to the
+            aggregate if the embedding is proved to be the best.
     """
 
     sets: NDArray[np.uint64]

@@ -1,4 +1,4 @@
-"""Patterns are what NCCL and users mean by them."""
+"""Edges of the patterns, and rejection of invalid ones."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_all_to_all_has_each_pair_once() -> None:
     assert all_to_all(1).edges == ()
 
 
-def test_equal_custom_patterns_are_equal_however_they_are_written() -> None:
+def test_custom_patterns_with_equal_edges_are_equal_in_any_notation() -> None:
     one = custom(3, [PatternEdge(2, 0, 3), PatternEdge(0, 1)])
     other = custom(3, [PatternEdge(0, 1), PatternEdge(0, 2), PatternEdge(2, 0, 2)])
     assert one == other
@@ -45,41 +45,41 @@ def test_equal_custom_patterns_are_equal_however_they_are_written() -> None:
 
 @pytest.mark.parametrize("size", [0, -1, 17, 99])
 @pytest.mark.parametrize("kind", list(PatternKind))
-def test_a_size_out_of_range_is_refused(kind: PatternKind, size: int) -> None:
+def test_a_size_out_of_range_is_rejected(kind: PatternKind, size: int) -> None:
     edges = [PatternEdge(0, 1)] if kind is PatternKind.CUSTOM else []
     with pytest.raises(PatternError, match=rf"gpus: {size} is not in 1\.\.16"):
         build(kind, size, edges)
 
 
-def test_a_rank_that_is_not_there_is_refused_by_field_and_value() -> None:
+def test_an_unknown_rank_is_rejected_with_field_and_value() -> None:
     with pytest.raises(PatternError, match=r"edges\[1\]\.to: 3 is not a rank of 3 GPUs \(0\.\.2\)"):
         build(PatternKind.CUSTOM, 3, [PatternEdge(0, 1), PatternEdge(0, 3)])
     with pytest.raises(PatternError, match=r"edges\[0\]\.from: -1 is not a rank"):
         custom(3, [PatternEdge(-1, 0)])
 
 
-def test_an_edge_from_a_rank_to_itself_is_refused() -> None:
+def test_an_edge_from_a_rank_to_itself_is_rejected() -> None:
     with pytest.raises(PatternError, match=r"edges\[0\]: joins rank 2 to itself"):
         build(PatternKind.CUSTOM, 3, [PatternEdge(2, 2)])
 
 
-def test_a_weight_below_one_is_refused() -> None:
+def test_a_weight_below_one_is_rejected() -> None:
     with pytest.raises(PatternError, match=r"edges\[0\]\.weight: 0 is below 1"):
         custom(2, [PatternEdge(0, 1, 0)])
 
 
-def test_a_custom_pattern_without_edges_is_refused() -> None:
+def test_a_custom_pattern_without_edges_is_rejected() -> None:
     with pytest.raises(PatternError, match="edges: a Custom pattern has at least one"):
         build(PatternKind.CUSTOM, 2)
 
 
 @pytest.mark.parametrize("kind", [PatternKind.RING, PatternKind.ALL_TO_ALL])
-def test_edges_with_another_pattern_are_refused(kind: PatternKind) -> None:
+def test_edges_with_another_pattern_are_rejected(kind: PatternKind) -> None:
     with pytest.raises(PatternError, match=f"allowed with Custom only, not with {kind}"):
         build(kind, 2, [PatternEdge(0, 1)])
 
 
-def test_a_job_gets_the_pattern_it_names() -> None:
+def test_build_returns_the_pattern_of_the_kind() -> None:
     assert build(PatternKind.RING, 3) == ring(3)
     assert build(PatternKind.ALL_TO_ALL, 3) == all_to_all(3)
     assert build(PatternKind.CUSTOM, 3, [PatternEdge(1, 0, 7)]) == custom(3, [PatternEdge(0, 1, 7)])
