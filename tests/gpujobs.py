@@ -1,4 +1,4 @@
-"""GPUJobs, and the Jobs and pods that the cluster makes of them, for tests of the operator."""
+"""GPUJobs with their Jobs and pods, for tests of the operator."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -33,7 +33,7 @@ def gpu_job(
 
 
 def template(*containers: Document, **pod: Any) -> Document:
-    """Return a pod template of these containers, else of one called main."""
+    """Return a pod template with these containers, or with one that is called main."""
     return {"spec": {"containers": list(containers) or [container("main")], **pod}}
 
 
@@ -52,7 +52,7 @@ def job_pod(
     gpus: Sequence[str] = (),
     **status: Any,
 ) -> Document:
-    """Return a pod as the Job controller makes it, bound with ``gpus`` where there is a node."""
+    """Return a pod of the Job controller; with ``node`` it is bound and has ``gpus``."""
     document: Document = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -82,7 +82,7 @@ def job_pod(
 
 
 def bind(pod: Document, node: str, gpus: Sequence[str]) -> None:
-    """Do to a pod what the extender's Binding does."""
+    """Change a pod as the extender's Binding does."""
     pod["spec"]["nodeName"] = node
     if not gpus:
         return
@@ -111,13 +111,13 @@ def exited(code: int) -> Document:
     return {"phase": "Failed" if code else "Succeeded", "containerStatuses": statuses}
 
 
-def refused_by_kubelet(message: str = "Allocate failed") -> Document:
+def rejected_by_kubelet(message: str = "Allocate failed") -> Document:
     """Return the status of a pod that kubelet did not admit."""
     return {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": message}
 
 
-def holding(node: str, held: Mapping[str, str]) -> Document:
-    """Return a GPUTopology whose status says which GPU which pod UID holds."""
+def observed_topology(node: str, held: Mapping[str, str]) -> Document:
+    """Return a GPUTopology whose status has the pod UID that uses each GPU."""
     gpus = [{"uuid": uuid, "healthy": True, "podUID": uid} for uuid, uid in held.items()]
     return {
         "apiVersion": API_VERSION,
@@ -129,7 +129,7 @@ def holding(node: str, held: Mapping[str, str]) -> Document:
 
 
 def requested_gpus(job: Document) -> dict[str, str | None]:
-    """Return the GPUs that each container of a Job asks for."""
+    """Return the GPUs that each container of a Job requests."""
     containers = job["spec"]["template"]["spec"]["containers"]
     return {
         entry["name"]: entry.get("resources", {}).get("limits", {}).get(RESOURCE)

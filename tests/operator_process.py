@@ -1,4 +1,4 @@
-"""The installed operator as a process of its own, before a small API server in this one."""
+"""The installed operator as a process, with a fake API server in the process of the test."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def eventually(what: str, look: Callable[[], T | None]) -> T:
 
 
 class Operator:
-    """The process, and what a user sees of its work."""
+    """The process, and the objects that a user sees."""
 
     def __init__(self, api: ApiServer, folder: Path, resync_seconds: float = 300.0) -> None:
         self.api = api
@@ -54,13 +54,13 @@ class Operator:
             )
 
     def kill(self) -> None:
-        """End it as a power failure does."""
+        """Kill it, as a power failure does."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
 
     def stop(self) -> int:
-        """Ask it to end and return its exit status."""
+        """Terminate it; return its exit status."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(30)
@@ -70,7 +70,7 @@ class Operator:
         return self._log.read_text()
 
     def condition(self, name: str, type_: str) -> Document:
-        """Return a condition of a GPUJob, empty while it is not there."""
+        """Return a condition of a GPUJob, empty while it does not exist."""
         job = self.api.get("gpujobs", name) or {}
         conditions = job.get("status", {}).get("conditions", [])
         found: list[Document] = [each for each in conditions if each["type"] == type_]
@@ -86,7 +86,7 @@ class Operator:
         return eventually(f"{name}: {type_} because of {reason}", look)
 
     def wait_phase(self, name: str, phase: str) -> Document:
-        """Wait until a GPUJob is in this phase and return it."""
+        """Wait until a GPUJob is in this phase; return it."""
 
         def look() -> Document | None:
             job = self.api.get("gpujobs", name) or {}
@@ -107,7 +107,7 @@ class Operator:
         ]
 
     def wait_event(self, name: str, reason: str, count: int = 1) -> list[str]:
-        """Wait for so many events of this reason and return their notes."""
+        """Wait for ``count`` events with this reason; return their notes."""
 
         def look() -> list[str] | None:
             notes = [note for each, note in self.events(name) if each == reason]
@@ -116,7 +116,7 @@ class Operator:
         return eventually(f"{count} events {reason}", look)
 
     def settle(self) -> None:
-        """Wait until the operator has nothing to do any more."""
+        """Wait until the operator writes no more."""
         before = -1
         while before != len(self.api.writes):
             before = len(self.api.writes)

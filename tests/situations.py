@@ -1,19 +1,20 @@
-"""A GPUJob and what the cluster has of it, for tests of the operator's decision."""
+"""A GPUJob and its objects in the cluster, for tests of the operator's decision."""
 
+from dataclasses import replace
 from typing import Any
 
 from gpujobs import Document, gpu_job, job_pod
 from gputopo.api.v1alpha1 import GPUJobStatus, GPUProfileSpec
 from gputopo_operator.decision.decide import decide
-from gputopo_operator.model import Plan, Refusal, Rules, Snapshot
-from gputopo_operator.parse import read_child, read_gpu_job, read_pod
+from gputopo_operator.model import GpuJobState, PodDefaults, ReconcilePlan, WriteErrors
+from gputopo_operator.parse import parse_child_job, parse_gpu_job, parse_job_pod
 
-RULES = Rules()
+DEFAULTS = PodDefaults()
 START = "2026-01-01T00:00:00Z"
 
 
 class Situation:
-    """A GPUJob and what the cluster has of it; changed by words, looked at by ``plan``."""
+    """A GPUJob and its objects. Methods change them; ``plan`` returns the decision."""
 
     def __init__(self, **spec: Any) -> None:
         self.job = gpu_job(**spec)
@@ -22,45 +23,43 @@ class Situation:
         self.pods: list[Document] = []
         self.observed: dict[str, tuple[str, ...]] = {}
         self.profile: GPUProfileSpec | None = None
-        self.refusal: Refusal | None = None
-        self.profile_error = ""
+        self.errors = WriteErrors()
         self.now = START
         self.children = 0
 
-    def snapshot(self) -> Snapshot:
-        return Snapshot(
-            job=read_gpu_job(self.job),
-            child=read_child(self.child) if self.child else None,
-            pods=tuple(read_pod(pod) for pod in self.pods),
+    def state(self) -> GpuJobState:
+        return GpuJobState(
+            job=parse_gpu_job(self.job),
+            child=parse_child_job(self.child) if self.child else None,
+            pods=tuple(parse_job_pod(pod) for pod in self.pods),
             observed=self.observed,
             profile=self.profile,
-            refusal=self.refusal,
             now=self.now,
-            profile_error=self.profile_error,
+            errors=self.errors,
         )
 
-    def plan(self) -> Plan:
-        """Return the plan of this moment, without carrying it out."""
-        return decide(self.snapshot(), RULES)
+    def plan(self) -> ReconcilePlan:
+        """Return the plan for the present state, without its writes."""
+        return decide(self.state(), DEFAULTS)
 
-    def settle(self) -> Plan:
-        """Carry out plans until one is empty, and return the first."""
+    def settle(self) -> ReconcilePlan:
+        """Write plans until one is empty; return the first."""
         first = plan = self.plan()
         for _ in range(3):
-            self.carry_out(plan)
-            self.refusal = None
+            self.write(plan)
+            self.errors = replace(self.errors, job="", job_is_permanent=False)
             plan = self.plan()
-            if plan == Plan(recheck_after_s=plan.recheck_after_s):
+            if plan == ReconcilePlan(recheck_after_seconds=plan.recheck_after_seconds):
                 return first
-        raise AssertionError(f"never comes to rest: {plan}")
+        raise AssertionError(f"the decision never returns an empty plan: {plan}")
 
-    def carry_out(self, plan: Plan) -> None:
+    def write(self, plan: ReconcilePlan) -> None:
         if plan.create_job is not None:
             self.children += 1
             identity = {"uid": f"uid-job-{self.children}", "resourceVersion": "6"}
             metadata = {**plan.create_job["metadata"], **identity}
             self.child = {**plan.create_job, "metadata": metadata}
-        if plan.create_profile is not None and not self.profile_error:
+        if plan.create_profile is not None and not self.errors.profile:
             self.profile = GPUProfileSpec()
         if plan.job_patch is not None:
             assert self.child is not None
@@ -84,7 +83,7 @@ class Situation:
     def status(self) -> GPUJobStatus:
         return GPUJobStatus.model_validate(self.job["status"])
 
-    def said(self, type_: str) -> tuple[str, str]:
+    def condition(self, type_: str) -> tuple[str, str]:
         """Return status and reason of a condition."""
         (found,) = [each for each in self.status.conditions if each.type == type_]
         return found.status, found.reason

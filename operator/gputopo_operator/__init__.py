@@ -1,1 +1,1 @@
-"""The operator: GPUJob and GPUProfile life cycle."""
+"""The operator: runs each GPUJob as a batch/v1 Job and writes its status."""

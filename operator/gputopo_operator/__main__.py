@@ -1,4 +1,4 @@
-"""Wires the operator: settings, API client, queue, kopf, metrics."""
+"""Starts the operator: settings, connection to the API server, work queue, kopf, metrics."""
 
 import asyncio
 import logging
@@ -14,28 +14,26 @@ from gputopo.runtime.log import configure, fields
 from gputopo.runtime.settings import SettingsError
 from gputopo_kube.credentials import connected
 from gputopo_kube.errors import ApiError, CredentialsError
-from gputopo_kube.sync import SyncApi
-from gputopo_operator.controller.cluster import JobApi
 from gputopo_operator.controller.handlers import registry_for
+from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.reconciler import Reconciler
 from gputopo_operator.controller.work_queue import WorkQueue
-from gputopo_operator.metrics import Metrics
-from gputopo_operator.model import Key, Rules
+from gputopo_operator.metrics import OperatorMetrics
+from gputopo_operator.model import GpuJobKey, PodDefaults
 from gputopo_operator.settings import OperatorSettings
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
-async def operate(settings: OperatorSettings, api: SyncApi, metrics: Metrics) -> None:
-    """Run the operator until a signal tells it to stop."""
+async def operate(settings: OperatorSettings, api: JobApi, metrics: OperatorMetrics) -> None:
+    """Run the operator until a signal stops it."""
     loop = asyncio.get_running_loop()
-    cluster = JobApi(api)
-    rules = Rules(settings.resource, settings.scheduler_name)
-    reconciler = Reconciler(cluster, rules, metrics)
-    # The client blocks, so it works in threads, as many as GPUJobs may be worked on at once.
+    defaults = PodDefaults(settings.resource, settings.scheduler_name)
+    reconciler = Reconciler(api, defaults, metrics)
+    # Requests to the API server block, so each reconciliation runs in a thread.
     threads = ThreadPoolExecutor(settings.workers, thread_name_prefix="reconcile")
 
-    async def work(key: Key) -> float | None:
+    async def work(key: GpuJobKey) -> float | None:
         return await loop.run_in_executor(threads, reconciler.timed, key)
 
     queue = WorkQueue(work, expected=ApiError)
@@ -43,8 +41,8 @@ async def operate(settings: OperatorSettings, api: SyncApi, metrics: Metrics) ->
     with threads:
         async with asyncio.TaskGroup() as group:
             working = group.create_task(queue.run(settings.workers))
-            resyncing = group.create_task(_resync(cluster, settings, queue, metrics))
-            # kopf ends every task of the loop that is younger than itself.
+            resyncing = group.create_task(_resync(api, settings, queue, metrics))
+            # kopf cancels all tasks that start after its own: let these two start before it.
             await asyncio.sleep(0)
             await kopf.operator(
                 registry=registry_for(queue.add),
@@ -58,40 +56,43 @@ async def operate(settings: OperatorSettings, api: SyncApi, metrics: Metrics) ->
 
 
 async def _resync(
-    cluster: JobApi, settings: OperatorSettings, queue: WorkQueue[Key], metrics: Metrics
+    api: JobApi,
+    settings: OperatorSettings,
+    queue: WorkQueue[GpuJobKey],
+    metrics: OperatorMetrics,
 ) -> None:
-    """Have every GPUJob looked at now and then: a watch may lose an event."""
+    """Add every GPUJob to the queue from time to time: a watch may lose an event."""
     while True:
         await asyncio.sleep(settings.resync_seconds)
-        # A list does not show what is gone, and no watch tells it again.
+        # A list does not contain deleted GPUJobs, and no later watch event reports them.
         for key in metrics.known():
             queue.add(key)
         for namespace in settings.namespace_names or (None,):
             try:
-                keys = await asyncio.to_thread(cluster.gpu_job_keys, namespace)
+                keys = await asyncio.to_thread(api.gpu_job_keys, namespace)
             except ApiError as error:
-                logger.warning("resync failed %s", fields(namespace=namespace, reason=error))
+                _log.warning("resync failed %s", fields(namespace=namespace, reason=error))
                 continue
             for key in keys:
                 queue.add(key)
 
 
 def main() -> None:
-    """Run the operator of this process's flags and environment."""
+    """Run the operator with the flags and the environment of this process."""
     try:
         settings = OperatorSettings.load(sys.argv[1:], os.environ)
     except SettingsError as error:
         sys.exit(f"{OperatorSettings.program}: {error}")
-    # At level info kopf tells every call of a handler, and aiohttp every probe.
+    # At level info kopf logs every call of a handler, and aiohttp every probe.
     configure(settings.log_level, quiet=("kopf.objects", "aiohttp", "httpx2", "httpcore2"))
-    logger.info("settings %s", fields(**settings.model_dump()))
-    # Else kopf asks for the name of the user, and that of the image has none.
+    _log.info("settings %s", fields(**settings.model_dump()))
+    # Without it kopf looks up the name of the user, and the user of the image has none.
     os.environ.setdefault("POD_ID", socket.gethostname())
-    metrics = Metrics()
+    metrics = OperatorMetrics()
     start_http_server(settings.metrics_port, settings.probes_host, metrics.registry)
     try:
         with connected(settings.api_timeout_seconds, OperatorSettings.program) as api:
-            asyncio.run(operate(settings, api, metrics))
+            asyncio.run(operate(settings, JobApi(api), metrics))
     except CredentialsError as error:
         sys.exit(f"{OperatorSettings.program}: {error}")
 

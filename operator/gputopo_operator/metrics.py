@@ -1,4 +1,4 @@
-"""The operator's metrics, in a registry of its own."""
+"""The metrics of the operator; the reconciler updates them."""
 
 import threading
 from collections.abc import Callable
@@ -6,27 +6,27 @@ from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
-from gputopo_operator.model import FailureKind, Key
+from gputopo_operator.model import FailureKind, GpuJobKey
 
 PHASES = ("Refused", "Pending", "Suspended", "Placed", "Running", "Succeeded", "Failed")
 
 
-class Metrics:
-    """What is counted, and the registry that serves it. Safe to use from any thread."""
+class OperatorMetrics:
+    """The metrics and the registry that serves them. Any number of threads may use it."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._lock = threading.Lock()
-        self._phase_of: dict[Key, str] = {}
+        self._phase_of: dict[GpuJobKey, str] = {}
         self.reconcile_seconds = Histogram(
             "gputopo_operator_reconcile_duration_seconds",
-            "Time of one reconciliation of one GPUJob.",
+            "Duration of one reconciliation of one GPUJob.",
             ["outcome"],
             registry=self.registry,
         )
         self._pod_failures = Counter(
             "gputopo_operator_pod_failures_total",
-            "Failed pods of GPUJobs, by whose failure it was.",
+            "Failed pods of GPUJobs, by cause: the application, or admission by kubelet.",
             ["kind"],
             registry=self.registry,
         )
@@ -41,21 +41,21 @@ class Metrics:
         build.info({"version": version("gputopo"), "component": "operator"})
 
     def watch_queue(self, length: Callable[[], int]) -> None:
-        """Serve what ``length`` returns as the number of GPUJobs that wait for a worker."""
-        name, words = "gputopo_operator_queue_length", "GPUJobs that wait for a worker."
-        Gauge(name, words, registry=self.registry).set_function(length)
+        """Serve the result of ``length`` as the number of GPUJobs that wait for a worker."""
+        name, text = "gputopo_operator_queue_length", "GPUJobs that wait for a worker."
+        Gauge(name, text, registry=self.registry).set_function(length)
 
     def count_failure(self, kind: FailureKind) -> None:
         """Count one failed pod."""
         self._pod_failures.labels(kind).inc()
 
-    def known(self) -> tuple[Key, ...]:
-        """Return the GPUJobs that are counted in a phase."""
+    def known(self) -> tuple[GpuJobKey, ...]:
+        """Return the GPUJobs with a recorded phase."""
         with self._lock:
             return tuple(self._phase_of)
 
-    def set_phase(self, key: Key, phase: str | None) -> None:
-        """Note the phase of a GPUJob, None where it is gone."""
+    def set_phase(self, key: GpuJobKey, phase: str | None) -> None:
+        """Record the phase of a GPUJob, None where it was deleted."""
         with self._lock:
             old = self._phase_of.pop(key, None)
             if old is not None:

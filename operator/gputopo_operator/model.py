@@ -1,20 +1,22 @@
-"""The values that decisions are made from and turned into."""
+"""The values that the decision takes and returns. ``parse`` makes them from API objects."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
-from gputopo.api.annotations import PlacementAnnotation
+from gputopo.api.annotations import GpusAnnotation, PlacementAnnotation
 from gputopo.api.names import RESOURCE, SCHEDULER_NAME
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, GPUProfileSpec
+from gputopo_kube.podmodel import PodStatus
+from gputopo_kube.pods import PodView
 
 Object: TypeAlias = dict[str, Any]
-"""A Kubernetes object as its JSON says it."""
+"""The JSON of a Kubernetes object."""
 
 
-class Key(NamedTuple):
-    """Which GPUJob."""
+class GpuJobKey(NamedTuple):
+    """Namespace and name of a GPUJob."""
 
     namespace: str
     name: str
@@ -24,15 +26,19 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """The names that an installation may choose."""
+class PodDefaults:
+    """The names that an installation configures for the pods of all GPUJobs.
+
+    Attributes:
+        resource: extended resource that counts the GPUs.
+    """
 
     resource: str = RESOURCE
     scheduler_name: str = SCHEDULER_NAME
 
 
 class FailureKind(StrEnum):
-    """Whose failure a failed pod is."""
+    """The cause of a failed pod: its program, or kubelet that did not admit it."""
 
     APPLICATION = "application"
     ADMISSION = "admission"
@@ -40,13 +46,14 @@ class FailureKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GpuJob:
-    """A GPUJob as read.
+    """A GPUJob.
 
     Attributes:
-        spec: None where it cannot be read; ``spec_error`` names field and value then.
+        spec: None where it is invalid.
+        spec_error: the invalid field and its value, empty for a valid spec.
     """
 
-    key: Key
+    key: GpuJobKey
     uid: str
     generation: int
     labels: Mapping[str, str]
@@ -57,8 +64,8 @@ class GpuJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """How a job ended: ``succeeded``, or failed with a reason."""
+class JobResult:
+    """The end of a job: ``succeeded``, or failed for a reason."""
 
     succeeded: bool
     reason: str
@@ -66,15 +73,15 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
-class Child:
-    """The batch/v1 Job of the GPUJob's name, whoever owns it.
+class ChildJob:
+    """The batch/v1 Job that has the name of the GPUJob, whether or not the GPUJob owns it.
 
     Attributes:
         owner_uid: UID of its controller, empty without one.
         queue: the Kueue queue in its labels, empty without one.
         failed: pods that the Job controller counts as failed.
-        sensitivity: what its pods say of their bandwidth sensitivity.
-        ending: None while the Job is not over.
+        sensitivity: bandwidth sensitivity in the annotations of its pods.
+        result: None until the Job is complete or has failed.
     """
 
     uid: str
@@ -86,88 +93,68 @@ class Child:
     queue: str
     failed: int
     sensitivity: str
-    ending: Ending | None
+    result: JobResult | None
 
 
 @dataclass(frozen=True, slots=True)
-class Pod:
-    """A pod of the child Job.
+class JobPod:
+    """A pod with the label of a GPUJob.
 
     Attributes:
         job_uid: UID of the Job that controls it.
-        started: whether any of its containers was ever started.
-        disrupted: whether the cluster took it away (preemption, eviction, node gone).
-        reason: kubelet's reason for the whole pod, empty mostly.
-        message: kubelet's words to it.
-        ended: how its first failed container ended, for people.
-        unscheduled: reason and message of the scheduler while it has no node.
-        waiting: why its first waiting container waits, for people.
-        gpus: the UUIDs that the extender chose, in rank order.
-        generation: generation of the topology that they were chosen from.
+        created: RFC 3339 time of its creation.
+        gpus: the GPUs that the extender chose, None where it has chosen none for this pod.
+        placement: the extender's figures for these GPUs.
     """
 
-    name: str
-    uid: str
+    view: PodView
+    status: PodStatus
     job_uid: str
     created: str
-    deleting: bool
-    node: str
-    phase: str
-    started: bool = False
-    disrupted: bool = False
-    reason: str = ""
-    message: str = ""
-    ended: str = ""
-    unscheduled: tuple[str, str] = ("", "")
-    waiting: str = ""
-    gpus: tuple[str, ...] = ()
-    generation: int | None = None
-    placement: PlacementAnnotation | None = None
-
-    @property
-    def over(self) -> bool:
-        """Whether it has ended, well or not."""
-        return self.phase in {"Succeeded", "Failed"}
+    gpus: GpusAnnotation | None
+    placement: PlacementAnnotation | None
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """The API server's answer to the child Job.
+class WriteErrors:
+    """The writes of a plan that the API server rejected a moment ago, with its messages.
 
     Attributes:
-        permanent: the same Job would be refused again, so that trying is of no use.
+        job: the creation of the child Job.
+        job_is_permanent: whether the same Job would be rejected again.
+        profile: the creation of the GPUProfile.
+        job_patch: the change of the child Job.
     """
 
-    message: str
-    permanent: bool
+    job: str = ""
+    job_is_permanent: bool = False
+    profile: str = ""
+    job_patch: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """All that one decision is made from.
+class GpuJobState:
+    """The input of one decision.
 
     Attributes:
-        pods: the pods that carry the GPUJob's label, whoever owns them.
-        observed: the GPUs that kubelet says each pod holds, by UID of the pod.
-        profile: the GPUProfile that the job names, None where there is none.
-        refusal: what the API server said to the child Job a moment ago.
-        profile_error: why the GPUProfile was not created a moment ago, empty otherwise.
-        now: the time, as Kubernetes writes it.
+        pods: the pods that have the label of the GPUJob, whether or not its Job owns them.
+        observed: UUIDs of the GPUs that kubelet has given to each pod, by UID of the pod.
+        profile: the GPUProfile that the job names, None where it does not exist.
+        now: RFC 3339 time in UTC, in whole seconds.
     """
 
     job: GpuJob
-    child: Child | None
-    pods: tuple[Pod, ...]
+    child: ChildJob | None
+    pods: tuple[JobPod, ...]
     observed: Mapping[str, tuple[str, ...]]
     profile: GPUProfileSpec | None
-    refusal: Refusal | None
     now: str
-    profile_error: str = ""
+    errors: WriteErrors = WriteErrors()
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """Something to tell on the GPUJob."""
+class JobEvent:
+    """A Kubernetes Event on the GPUJob; ``type`` is Normal or Warning."""
 
     type: str
     reason: str
@@ -176,28 +163,29 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class FailedPod:
-    """A failed pod that was not counted before."""
+    """A failed pod that the status has not counted before."""
 
-    pod: Pod
+    pod: JobPod
     kind: FailureKind
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What to do, in this order; nothing where all is as it should be.
+class ReconcilePlan:
+    """The writes that bring the cluster to what the GPUJob requests; empty where none is needed.
 
     Attributes:
-        create_profile: name of the GPUProfile to create; the job runs without it too.
+        create_job: the child Job.
+        create_profile: name of an empty GPUProfile; the job runs without it too.
         job_patch: merge patch of the child Job.
-        status: the full status, None where it is right already.
-        failed_pods: what the status counts for the first time.
-        recheck_after_s: look again after so long though no event may come.
+        status: the whole status, None where the present one is right.
+        failed_pods: the pods that the status counts for the first time.
+        recheck_after_seconds: time after which to decide again, even without an event.
     """
 
     create_job: Object | None = None
     create_profile: str | None = None
     job_patch: Object | None = None
     status: GPUJobStatus | None = None
-    events: tuple[Event, ...] = ()
+    events: tuple[JobEvent, ...] = ()
     failed_pods: tuple[FailedPod, ...] = ()
-    recheck_after_s: float | None = None
+    recheck_after_seconds: float | None = None

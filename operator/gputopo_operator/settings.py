@@ -1,4 +1,4 @@
-"""What the operator can be told, from flags and environment; flags win."""
+"""The settings of the operator, from flags and environment variables; flags take precedence."""
 
 from typing import Annotated, ClassVar
 
@@ -9,10 +9,10 @@ from gputopo.runtime.settings import Port, ProgramSettings, Seconds
 
 
 class OperatorSettings(ProgramSettings):
-    """Every setting with its default."""
+    """The settings and their defaults."""
 
     program: ClassVar = "gputopo-operator"
-    purpose: ClassVar = "Runs GPUJobs as Jobs and tells what became of them."
+    purpose: ClassVar = "Runs GPUJobs as Jobs and reports their state."
 
     namespaces: Annotated[
         str, Field(description="namespaces to serve, separated by commas; empty serves all")
@@ -21,23 +21,24 @@ class OperatorSettings(ProgramSettings):
         str, Field(min_length=1, description="extended resource that counts the GPUs")
     ] = RESOURCE
     scheduler_name: Annotated[
-        str, Field(min_length=1, description="schedulerName of the pods that are made")
+        str, Field(min_length=1, description="schedulerName of the pods of GPUJobs")
     ] = SCHEDULER_NAME
     workers: Annotated[
-        int, Field(ge=1, le=64, description="GPUJobs that are reconciled at the same time")
+        int,
+        Field(ge=1, le=64, description="GPUJobs that are reconciled at the same time"),
     ] = 4
     resync_seconds: Annotated[
-        Seconds, Field(description="every GPUJob is looked at again after so long, event or not")
+        Seconds, Field(description="interval at which every GPUJob is reconciled without an event")
     ] = 300.0
     api_timeout_seconds: Annotated[
-        Seconds, Field(description="longest wait for one answer of the API server")
+        Seconds, Field(description="longest wait for one response of the API server")
     ] = 30.0
-    probes_host: Annotated[str, Field(description="address of healthz and metrics")] = "0.0.0.0"  # noqa: S104 - kubelet and Prometheus come from outside the Pod
-    health_port: Annotated[Port, Field(description="port of healthz")] = 8891
-    metrics_port: Annotated[Port, Field(description="port of metrics")] = 8892
+    probes_host: Annotated[str, Field(description="address of both ports")] = "0.0.0.0"  # noqa: S104 - kubelet and Prometheus come from outside the Pod
+    health_port: Annotated[Port, Field(description="port of /healthz")] = 8891
+    metrics_port: Annotated[Port, Field(description="port of /metrics")] = 8892
 
     @property
     def namespace_names(self) -> tuple[str, ...]:
-        """The namespaces to serve, none for all of the cluster."""
+        """The namespaces to serve, empty for the whole cluster."""
         names = (name.strip() for name in self.namespaces.split(","))
         return tuple(name for name in names if name)

@@ -12,8 +12,8 @@ from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo_extender.verbs.request import placement_request
 from gputopo_kube.pods import parse_gpu_pod
 from gputopo_operator.decision.child_job import child_job
-from gputopo_operator.model import Rules
-from gputopo_operator.parse import read_gpu_job
+from gputopo_operator.model import PodDefaults
+from gputopo_operator.parse import parse_gpu_job
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MEANT: dict[str, tuple[Pattern, bool]] = {
@@ -31,9 +31,9 @@ MEANT: dict[str, tuple[Pattern, bool]] = {
 def asked(job: dict[str, Any]) -> PlacementRequest:
     """Return what the extender reads from the pod that the operator makes of a GPUJob."""
     job["metadata"] |= {"uid": "uid-job", "namespace": "default"}
-    known = read_gpu_job(job)
+    known = parse_gpu_job(job)
     assert known.spec is not None, known.spec_error
-    pod = child_job(known, known.spec, None, Rules())["spec"]["template"]
+    pod = child_job(known, known.spec, None, PodDefaults())["spec"]["template"]
     pod["metadata"] |= {"uid": "uid-pod", "name": "pod", "namespace": "default"}
     pod["metadata"]["resourceVersion"] = "1"
     record = parse_gpu_pod(pod, RESOURCE)

@@ -16,7 +16,7 @@ COMPONENTS = ("operator", "extender", "deviceplugin")
 
 # What a component must not need: the extras of the others.
 FOREIGN = {
-    "gputopo_operator": ["lightkube", "grpc", "google.protobuf", "pynvml"],
+    "gputopo_operator": ["grpc", "google.protobuf", "pynvml"],
     "gputopo_extender": ["kopf", "kubernetes", "grpc", "google.protobuf", "pynvml"],
     "gputopo_deviceplugin": ["kopf", "kubernetes"],
 }

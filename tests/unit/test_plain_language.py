@@ -27,7 +27,6 @@ NOT_YET_CONVERTED = (
     "benchmarks",
     "deviceplugin",
     "extender",
-    "operator",
     "src",
     "tests",
     "tools",

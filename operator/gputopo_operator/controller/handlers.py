@@ -1,7 +1,7 @@
-"""What kopf watches: every event only says which GPUJob to look at.
+"""The watches of kopf. An event only names the GPUJob to reconcile; the work queue gets its key.
 
-There are no change handlers, timers or daemons, so kopf keeps no state in the objects and
-adds no finalizer.
+There are no change handlers, timers or daemons, so kopf keeps no state in the objects and adds no
+finalizer.
 """
 
 from collections.abc import Callable
@@ -11,15 +11,21 @@ import kopf
 
 from gputopo.api.names import GROUP, JOB_LABEL, VERSION
 from gputopo_kube.credentials import connection_fields
-from gputopo_operator.model import Key
+from gputopo_operator.model import GpuJobKey
 
 POD_INDEX = "gpu_job_of_pod"
 
 
-def registry_for(add: Callable[[Key], None]) -> kopf.OperatorRegistry:
-    """Return the handlers that call ``add`` for every GPUJob that an event may concern."""
+def registry_for(add: Callable[[GpuJobKey], None]) -> kopf.OperatorRegistry:
+    """Return the handlers, which call ``add`` for every GPUJob that an event may concern."""
     registry = kopf.OperatorRegistry()
+    _configure(registry)
+    _watch_jobs(registry, add)
+    _watch_topologies(registry, add)
+    return registry
 
+
+def _configure(registry: kopf.OperatorRegistry) -> None:
     @kopf.on.login(registry=registry)
     def log_in(settings: kopf.OperatorSettings, **_: object) -> kopf.ConnectionInfo:
         # kopf calls it again when the API server rejects the token.
@@ -27,34 +33,38 @@ def registry_for(add: Callable[[Key], None]) -> kopf.OperatorRegistry:
 
     @kopf.on.startup(registry=registry)
     async def configure(settings: kopf.OperatorSettings, **_: object) -> None:
-        # The reconciler posts its own events, once; kopf shall add none.
+        # The reconciler creates the events itself, each once.
         settings.posting.enabled = False
         settings.watching.chunk_size = 500
-        # Only what belongs to GPUJobs crosses the network, not all pods of the cluster.
+        # Watch the Jobs and pods of GPUJobs only, not those of the whole cluster.
         settings.watching.label_selectors["batch", "v1", "jobs"] = JOB_LABEL
         settings.watching.label_selectors["", "v1", "pods"] = JOB_LABEL
+
+
+def _watch_jobs(registry: kopf.OperatorRegistry, add: Callable[[GpuJobKey], None]) -> None:
+    @kopf.on.event(GROUP, VERSION, "gpujobs", registry=registry)
+    async def gpu_job_changed(namespace: str | None, name: str, **_: object) -> None:
+        add(GpuJobKey(namespace or "", name))
+
+    @kopf.on.event("batch", "v1", "jobs", labels={JOB_LABEL: kopf.PRESENT}, registry=registry)
+    @kopf.on.event("", "v1", "pods", labels={JOB_LABEL: kopf.PRESENT}, registry=registry)
+    async def child_changed(namespace: str | None, labels: kopf.Labels, **_: object) -> None:
+        add(GpuJobKey(namespace or "", labels[JOB_LABEL]))
+
+
+def _watch_topologies(registry: kopf.OperatorRegistry, add: Callable[[GpuJobKey], None]) -> None:
+    """Watch GPUTopologies, and index the pods that their status names."""
 
     @kopf.index("", "v1", "pods", id=POD_INDEX, labels={JOB_LABEL: kopf.PRESENT}, registry=registry)
     async def index_pod(
         uid: str, namespace: str | None, labels: kopf.Labels, **_: object
-    ) -> dict[str, Key]:
-        return {uid: Key(namespace or "", labels[JOB_LABEL])}
-
-    @kopf.on.event(GROUP, VERSION, "gpujobs", registry=registry)
-    async def gpu_job_changed(namespace: str | None, name: str, **_: object) -> None:
-        add(Key(namespace or "", name))
-
-    @kopf.on.event("batch", "v1", "jobs", labels={JOB_LABEL: kopf.PRESENT}, registry=registry)
-    @kopf.on.event("", "v1", "pods", labels={JOB_LABEL: kopf.PRESENT}, registry=registry)
-    async def part_changed(namespace: str | None, labels: kopf.Labels, **_: object) -> None:
-        add(Key(namespace or "", labels[JOB_LABEL]))
+    ) -> dict[str, GpuJobKey]:
+        return {uid: GpuJobKey(namespace or "", labels[JOB_LABEL])}
 
     @kopf.on.event(GROUP, VERSION, "gputopologies", registry=registry)
     async def topology_changed(status: kopf.Status, **indices: Any) -> None:  # noqa: ANN401 - kopf's
-        gpu_job_of_pod: kopf.Index[str, Key] = indices[POD_INDEX]
-        holders = {gpu.get("podUID") for gpu in status.get("gpus", [])}
-        for uid in holders & set(gpu_job_of_pod):
+        gpu_job_of_pod: kopf.Index[str, GpuJobKey] = indices[POD_INDEX]
+        users = {gpu.get("podUID") for gpu in status.get("gpus", [])}
+        for uid in users & set(gpu_job_of_pod):
             for key in gpu_job_of_pod[uid]:
                 add(key)
-
-    return registry

@@ -1,4 +1,8 @@
-"""The shell around the decision: reads, decides, writes."""
+"""Reconciles one GPUJob: reads its state, calls the decision and writes the plan.
+
+The work queue calls it. Every decision is made from fresh reads, so lost, late and repeated
+events do no harm.
+"""
 
 import logging
 import time
@@ -6,167 +10,185 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from gputopo.api.v1alpha1 import GPUJobStatus
 from gputopo.runtime.log import fields
 from gputopo_kube.errors import ApiError, ConflictError
-from gputopo_operator.controller.cluster import JobApi, JobRefusedError, is_final
-from gputopo_operator.decision.decide import FORBIDDEN_RECHECK_S, decide, profile_to_read
-from gputopo_operator.metrics import Metrics
-from gputopo_operator.model import Event, GpuJob, Key, Object, Plan, Pod, Rules, Snapshot
+from gputopo_operator.controller.job_api import JobApi, is_final, is_permanent
+from gputopo_operator.decision.decide import decide, profile_to_read
+from gputopo_operator.metrics import OperatorMetrics
+from gputopo_operator.model import (
+    GpuJob,
+    GpuJobKey,
+    GpuJobState,
+    JobEvent,
+    JobPod,
+    Object,
+    PodDefaults,
+    ReconcilePlan,
+    WriteErrors,
+)
 from gputopo_operator.parse import (
-    read_child,
-    read_gpu_job,
-    read_observed,
-    read_pod,
-    read_profile,
+    parse_child_job,
+    parse_gpu_job,
+    parse_job_pod,
+    parse_observed,
+    parse_profile,
 )
 
-CONFLICT_DELAY_S = 0.2
+CONFLICT_DELAY_SECONDS = 0.2
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
-def now() -> str:
+def utc_now() -> str:
     """Return the time as Kubernetes writes it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Reconciler:
-    """Brings one GPUJob after the other to what it should be; blocking.
-
-    Every decision is made from fresh reads: a lost, late or doubled event does no harm.
-    """
+    """Reconciles GPUJobs. Its methods block; any number of threads may call them."""
 
     def __init__(
-        self, cluster: JobApi, rules: Rules, metrics: Metrics, clock: Callable[[], str] = now
+        self,
+        api: JobApi,
+        defaults: PodDefaults,
+        metrics: OperatorMetrics,
+        clock: Callable[[], str] = utc_now,
     ) -> None:
-        self._cluster = cluster
-        self._rules = rules
+        self._api = api
+        self._defaults = defaults
         self._metrics = metrics
         self._clock = clock
 
-    def timed(self, key: Key) -> float | None:
-        """Reconcile one GPUJob and count how long it took."""
+    def timed(self, key: GpuJobKey) -> float | None:
+        """Reconcile one GPUJob and record the duration."""
         start, outcome = time.monotonic(), "error"
         try:
-            recheck_after_s = self.reconcile(key)
+            recheck_after_seconds = self.reconcile(key)
             outcome = "success"
         finally:
             seconds = time.monotonic() - start
             self._metrics.reconcile_seconds.labels(outcome).observe(seconds)
-        return recheck_after_s
+        return recheck_after_seconds
 
-    def reconcile(self, key: Key) -> float | None:
-        """Look at one GPUJob, act, and return when to look again though no event comes.
+    def reconcile(self, key: GpuJobKey) -> float | None:
+        """Reconcile one GPUJob; return the seconds after which to do it again, if any.
 
         Raises:
-            ApiException: where the API server fails; the same call later will do.
+            ApiError: where the API server fails; the caller tries again later.
         """
-        raw = self._cluster.gpu_job(key)
+        raw = self._api.gpu_job(key)
         if raw is None:
             self._metrics.set_phase(key, None)
             return None
         try:
-            return self._bring_about(raw)
+            return self._reconcile(raw)
         except ConflictError as error:
-            logger.debug("changed meanwhile %s", fields(gpujob=key, reason=error))
-            return CONFLICT_DELAY_S
+            _log.debug("changed since it was read %s", fields(gpujob=key, reason=error))
+            return CONFLICT_DELAY_SECONDS
 
-    def _bring_about(self, raw: Object) -> float | None:
-        seen = self._look(read_gpu_job(raw))
-        job = seen.job
-        plan = self._act(seen, decide(seen, self._rules))
+    def _reconcile(self, raw: Object) -> float | None:
+        state = self._read_state(parse_gpu_job(raw))
+        plan = decide(state, self._defaults)
+        errors = self._write_objects(state.job.key, plan)
+        if errors != state.errors:
+            plan = decide(replace(state, errors=errors), self._defaults)
         if plan.status is not None:
-            identity = {"uid": job.uid, "resourceVersion": raw["metadata"]["resourceVersion"]}
-            patch = {"metadata": identity, "status": plan.status.to_json()}
-            self._write_status(raw, job.key, patch, seen.now)
-            logger.info("status written %s", fields(gpujob=job.key, phase=plan.status.phase))
-        self._metrics.set_phase(job.key, (plan.status or job.status).phase or "Pending")
-        # Only now is it certain that this is news: a repeated attempt tells nothing twice.
+            self._write_status(raw, plan.status, state)
+        self._metrics.set_phase(state.job.key, (plan.status or state.job.status).phase or "Pending")
+        # Only a written status proves that these are new: a repeated attempt must not report them
+        # twice.
         for failed in plan.failed_pods:
             self._metrics.count_failure(failed.kind)
         for event in plan.events:
-            self._report(raw, event, seen.now)
-        return plan.recheck_after_s
+            self._create_event(raw, event, state.now)
+        return plan.recheck_after_seconds
 
-    def _write_status(self, raw: Object, key: Key, patch: Object, now: str) -> None:
+    def _read_state(self, job: GpuJob) -> GpuJobState:
+        child = self._api.job(job.key)
+        pods = tuple(parse_job_pod(pod) for pod in self._api.pods(job.key)) if child else ()
+        name = profile_to_read(job, child)
+        profile = self._api.profile(GpuJobKey(job.key.namespace, name)) if name else None
+        return GpuJobState(
+            job=job,
+            child=parse_child_job(child) if child else None,
+            pods=pods,
+            observed=self._read_observed(pods),
+            profile=parse_profile(profile) if profile else None,
+            now=self._clock(),
+        )
+
+    def _read_observed(self, pods: tuple[JobPod, ...]) -> dict[str, tuple[str, ...]]:
+        used: dict[str, tuple[str, ...]] = {}
+        for node in sorted({pod.gpus.node for pod in pods if pod.gpus and pod.view.live}):
+            topology = self._api.topology(node)
+            if topology is not None:
+                used.update(parse_observed(topology))
+        return used
+
+    def _write_objects(self, key: GpuJobKey, plan: ReconcilePlan) -> WriteErrors:
+        """Write everything but the status; return the writes that the API server rejected."""
+        errors = WriteErrors()
+        if plan.create_job is not None:
+            errors = self._create_job(key, plan.create_job)
+            if errors.job:
+                return errors
+        if plan.create_profile is not None:
+            errors = replace(errors, profile=self._create_profile(key, plan.create_profile))
+        if plan.job_patch is not None:
+            errors = replace(errors, job_patch=self._patch_job(key, plan.job_patch))
+        return errors
+
+    def _create_job(self, key: GpuJobKey, manifest: Object) -> WriteErrors:
         try:
-            self._cluster.patch_status(key, patch)
+            self._api.create_job(key, manifest)
+        except ApiError as error:
+            if not is_final(error):
+                raise
+            _log.info("job rejected %s", fields(gpujob=key, reason=error))
+            return WriteErrors(job=error.message, job_is_permanent=is_permanent(error))
+        _log.info("job created %s", fields(gpujob=key))
+        return WriteErrors()
+
+    def _create_profile(self, key: GpuJobKey, name: str) -> str:
+        try:
+            self._api.create_profile(GpuJobKey(key.namespace, name))
+        except ApiError as error:
+            _log.warning("profile not created %s", fields(gpujob=key, profile=name, reason=error))
+            return str(error)
+        _log.info("profile created %s", fields(gpujob=key, profile=name))
+        return ""
+
+    def _patch_job(self, key: GpuJobKey, patch: Object) -> str:
+        try:
+            self._api.patch_job(key, patch)
+        except ApiError as error:
+            if not is_final(error):
+                raise
+            _log.warning("job not patched %s", fields(gpujob=key, reason=error))
+            return error.message
+        _log.info("job patched %s", fields(gpujob=key, spec=patch["spec"]))
+        return ""
+
+    def _write_status(self, raw: Object, status: GPUJobStatus, state: GpuJobState) -> None:
+        key = state.job.key
+        identity = {"uid": state.job.uid, "resourceVersion": raw["metadata"]["resourceVersion"]}
+        try:
+            self._api.patch_status(key, {"metadata": identity, "status": status.to_json()})
         except ApiError as error:
             # Without a status only an event can show that the operator cannot write it.
             if is_final(error):
                 note = f"the status of the GPUJob was not written, trying again: {error.message}"
-                self._report(raw, Event("Warning", "StatusNotWritten", note), now)
+                self._create_event(raw, JobEvent("Warning", "StatusNotWritten", note), state.now)
             raise
+        _log.info("status written %s", fields(gpujob=key, phase=status.phase))
 
-    def _report(self, raw: Object, event: Event, now: str) -> None:
-        """Create an event; nothing depends on it, so a failure is only logged."""
+    def _create_event(self, raw: Object, event: JobEvent, now: str) -> None:
+        """Create an event. Nothing depends on it, so a failure is only logged."""
         try:
-            self._cluster.create_event(raw, event, now)
+            self._api.create_event(raw, event, now)
         except ApiError as error:
-            key = Key(raw["metadata"]["namespace"], raw["metadata"]["name"])
-            logger.warning(
+            key = GpuJobKey(raw["metadata"]["namespace"], raw["metadata"]["name"])
+            _log.warning(
                 "event not created %s", fields(gpujob=key, event=event.reason, reason=error)
             )
-
-    def _look(self, job: GpuJob) -> Snapshot:
-        child = self._cluster.job(job.key)
-        pods = tuple(read_pod(pod) for pod in self._cluster.pods(job.key)) if child else ()
-        # What a profile says has an effect only on a Job that is created now: pods are immutable.
-        name = profile_to_read(job, child)
-        profile = self._cluster.profile(Key(job.key.namespace, name)) if name else None
-        return Snapshot(
-            job=job,
-            child=read_child(child) if child else None,
-            pods=pods,
-            observed=self._observed(pods),
-            profile=read_profile(profile) if profile else None,
-            refusal=None,
-            now=self._clock(),
-        )
-
-    def _observed(self, pods: tuple[Pod, ...]) -> dict[str, tuple[str, ...]]:
-        held: dict[str, tuple[str, ...]] = {}
-        for node in sorted({pod.node for pod in pods if pod.gpus and not pod.over}):
-            topology = self._cluster.topology(node)
-            if topology is not None:
-                held.update(read_observed(topology))
-        return held
-
-    def _act(self, seen: Snapshot, plan: Plan) -> Plan:
-        """Write all but the status, and return the plan with what is true now."""
-        key = seen.job.key
-        if plan.create_job is not None:
-            try:
-                self._cluster.create_job(key, plan.create_job)
-            except JobRefusedError as error:
-                logger.info("job refused %s", fields(gpujob=key, reason=error))
-                return decide(replace(seen, refusal=error.refusal), self._rules)
-            logger.info("job made %s", fields(gpujob=key))
-        if plan.create_profile is not None:
-            plan = self._create_profile(seen, plan, plan.create_profile)
-        return plan if plan.job_patch is None else self._patch_job(key, plan, plan.job_patch)
-
-    def _create_profile(self, seen: Snapshot, plan: Plan, name: str) -> Plan:
-        key = seen.job.key
-        try:
-            self._cluster.create_profile(Key(key.namespace, name))
-        except ApiError as error:
-            logger.warning("profile not created %s", fields(gpujob=key, profile=name, reason=error))
-            return decide(replace(seen, profile_error=str(error)), self._rules)
-        logger.info("profile created %s", fields(gpujob=key, profile=name))
-        return plan
-
-    def _patch_job(self, key: Key, plan: Plan, patch: Object) -> Plan:
-        try:
-            self._cluster.patch_job(key, patch)
-        except ApiError as error:
-            if not is_final(error):
-                raise
-            # The status is written nevertheless: else it would stay as it was, without a reason.
-            note = f"Job {key.name} was not changed to {patch['spec']}: {error.message}"
-            logger.warning("job not patched %s", fields(gpujob=key, reason=error))
-            event = Event("Warning", "JobNotUpdated", note)
-            events = (*plan.events, event)
-            return replace(plan, events=events, recheck_after_s=FORBIDDEN_RECHECK_S)
-        logger.info("job patched %s", fields(gpujob=key, spec=patch["spec"]))
-        return plan

@@ -1,4 +1,4 @@
-"""A queue of keys: each is worked on by one worker at a time, and again after a failure."""
+"""A queue of keys for a fixed number of workers, with a growing delay after errors."""
 
 import asyncio
 import logging
@@ -9,19 +9,19 @@ from gputopo.runtime.log import fields
 
 KeyType = TypeVar("KeyType", bound=Hashable)
 
-FIRST_DELAY_S: Final = 0.5
-LONGEST_DELAY_S: Final = 120.0
+FIRST_DELAY_SECONDS: Final = 0.5
+LONGEST_DELAY_SECONDS: Final = 120.0
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class WorkQueue(Generic[KeyType]):
     """Calls ``work(key)`` for every key that is added.
 
-    A key that waits already is not added twice; one that is being worked on is worked on
-    once more afterwards. ``work`` returns after how many seconds it wants to see the key
-    again, or None. After an error the key comes again later and later; errors of the type
-    ``expected`` are told without a stack trace.
+    A waiting key is in the queue once. One worker at a time works on a key; a key that is added
+    meanwhile is worked on again afterwards. ``work`` returns the seconds after which to work on
+    the key again, or None. After each error in a row the delay doubles. Errors of the type
+    ``expected`` are logged without a stack trace.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class WorkQueue(Generic[KeyType]):
         return len(self._waiting)
 
     def add(self, key: KeyType) -> None:
-        """Have this key worked on as soon as a worker is free."""
+        """Add a key; a worker takes it as soon as one is free."""
         if key in self._running:
             self._again.add(key)
         elif key not in self._waiting:
@@ -53,9 +53,9 @@ class WorkQueue(Generic[KeyType]):
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
             for _ in range(workers):
-                group.create_task(self._worker())
+                group.create_task(self._run_worker())
 
-    async def _worker(self) -> None:
+    async def _run_worker(self) -> None:
         while True:
             key = await self._ready.get()
             self._waiting.discard(key)
@@ -63,27 +63,27 @@ class WorkQueue(Generic[KeyType]):
             timer = self._timers.pop(key, None)
             if timer is not None:
                 timer.cancel()
-            delay_s = await self._attempt(key)
+            delay_seconds = await self._attempt(key)
             self._running.discard(key)
             if key in self._again:
                 self._again.discard(key)
-                # After an error even a new event waits: else a storm of them defeats the delay.
-                delay_s = delay_s if key in self._errors else 0.0
-            if delay_s is not None:
+                # After an error a new event waits too: otherwise many events defeat the delay.
+                delay_seconds = delay_seconds if key in self._errors else 0.0
+            if delay_seconds is not None:
                 loop = asyncio.get_running_loop()
-                self._timers[key] = loop.call_later(delay_s, self.add, key)
+                self._timers[key] = loop.call_later(delay_seconds, self.add, key)
 
     async def _attempt(self, key: KeyType) -> float | None:
         try:
-            delay_s = await self._work(key)
-        except Exception as error:
+            delay_seconds = await self._work(key)
+        except Exception as error:  # noqa: BLE001 - every error delays the key
             errors = self._errors[key] = self._errors.get(key, 0) + 1
-            backoff_s = min(FIRST_DELAY_S * 2.0 ** (errors - 1), LONGEST_DELAY_S)
-            logger.warning(
+            backoff_seconds = min(FIRST_DELAY_SECONDS * 2.0 ** (errors - 1), LONGEST_DELAY_SECONDS)
+            _log.warning(
                 "failed, trying again %s",
-                fields(key=key, after_seconds=backoff_s, reason=error),
+                fields(key=key, after_seconds=backoff_seconds, reason=error),
                 exc_info=not isinstance(error, self._expected),
             )
-            return backoff_s
+            return backoff_seconds
         self._errors.pop(key, None)
-        return delay_s
+        return delay_seconds

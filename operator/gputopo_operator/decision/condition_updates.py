@@ -1,9 +1,10 @@
-"""What each condition of a GPUJob says, and why."""
+"""Decides the value, reason and message of each condition of a GPUJob."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gputopo.api.v1alpha1 import Condition, GPUJobSpec, JobFailures, JobPlacement
 from gputopo.sensitivity.resolve import Sensitivity
+from gputopo_kube.podmodel import ContainerStatus
 from gputopo_operator.decision.conditions import (
     ACCEPTED,
     COMPLETE,
@@ -12,138 +13,166 @@ from gputopo_operator.decision.conditions import (
     PROFILE_READY,
     RUNNING,
     SUSPENDED,
-    Claim,
+    ConditionUpdate,
     find,
 )
-from gputopo_operator.decision.placements import differs, in_words
-from gputopo_operator.model import Child, Ending, Pod, Snapshot
+from gputopo_operator.decision.placements import describe, differs
+from gputopo_operator.model import ChildJob, GpuJobState, JobPod, JobResult
 
 TYPES = (ACCEPTED, PLACED, RUNNING, COMPLETE, FAILED, SUSPENDED)
 
 
-def refused(reason: str, message: str) -> list[Claim]:
-    """Return what is said of a GPUJob that has no child Job, nor will have one as it is."""
-    rest = [Claim(type_, False, "NotAccepted", "") for type_ in TYPES if type_ != ACCEPTED]
-    return [Claim(ACCEPTED, False, reason, message), *rest]
+def rejected(reason: str, message: str) -> list[ConditionUpdate]:
+    """Return the conditions of a GPUJob that has no child Job and gets none."""
+    others = [
+        ConditionUpdate(type_, False, "NotAccepted", "") for type_ in TYPES if type_ != ACCEPTED
+    ]
+    return [ConditionUpdate(ACCEPTED, False, reason, message), *others]
 
 
-def repeated(previous: Sequence[Condition]) -> list[Claim]:
-    """Return what was said before."""
+def unchanged(previous: Sequence[Condition]) -> list[ConditionUpdate]:
+    """Return the conditions as they are now."""
     types = (*TYPES, PROFILE_READY)
-    return [_again(condition) for condition in previous if condition.type in types]
+    return [_repeat(condition) for condition in previous if condition.type in types]
 
 
-def accepted(spec: GPUJobSpec, child: Child) -> Claim:
-    """Return the claim that the job is understood, with how its sensitivity was found."""
+def accepted(spec: GPUJobSpec, child: ChildJob) -> ConditionUpdate:
+    """Return the condition of a job with a child Job; it reports the source of the sensitivity."""
     declared = spec.communication.bandwidth_sensitivity
     if declared is not Sensitivity.AUTO:
-        words = f"{declared} (Declared)"
+        sensitivity = f"{declared} (Declared)"
     elif child.sensitivity != Sensitivity.AUTO:
-        words = f"{child.sensitivity} (Profile {spec.workload.profile})"
+        sensitivity = f"{child.sensitivity} (Profile {spec.workload.profile})"
     elif spec.gpus_per_replica == 1:
-        words = "Insensitive (SingleGpu)"
+        sensitivity = "Insensitive (SingleGpu)"
     else:
-        words = "Sensitive (SensitivityUnknown: no GPUProfile tells)"
-    return Claim(ACCEPTED, True, "JobCreated", f"bandwidth sensitivity: {words}")
+        sensitivity = "Sensitive (SensitivityUnknown: no GPUProfile has a value)"
+    return ConditionUpdate(ACCEPTED, True, "JobCreated", f"bandwidth sensitivity: {sensitivity}")
 
 
-def profile(seen: Snapshot, name: str | None) -> list[Claim]:
-    """Return the condition on the GPUProfile that the job names; empty where it names none."""
-    before = find(seen.job.status.conditions, PROFILE_READY)
+def profile_ready(state: GpuJobState, name: str | None) -> list[ConditionUpdate]:
+    """Return the condition of the GPUProfile that the job names; empty where it names none."""
+    before = find(state.job.status.conditions, PROFILE_READY)
     if name is None:
         return []
-    if seen.profile_error:
-        # What to do comes first: a long answer of the API server is cut at its end.
+    if state.errors.profile:
+        # The remedy comes first: a long message of the API server is cut at its end.
         message = (
             f"GPUProfile {name} was not created, the job runs without it; allow the creation or "
-            f"create the GPUProfile yourself, gputopo tries again: {seen.profile_error}"
+            f"create the GPUProfile yourself, gputopo tries again: {state.errors.profile}"
         )
-        return [Claim(PROFILE_READY, False, "ProfileNotCreated", message)]
+        return [ConditionUpdate(PROFILE_READY, False, "ProfileNotCreated", message)]
     if before is not None and before.status == "True":
-        return [_again(before)]
-    reason = "ProfileFound" if seen.profile else "ProfileCreated"
-    return [Claim(PROFILE_READY, True, reason, f"GPUProfile {name}")]
+        return [_repeat(before)]
+    reason = "ProfileFound" if state.profile else "ProfileCreated"
+    return [ConditionUpdate(PROFILE_READY, True, reason, f"GPUProfile {name}")]
 
 
-def suspended(spec: GPUJobSpec, child: Child, queue: str, ending: Ending | None) -> Claim:
-    """Return the claim that the job is kept from running."""
-    if ending is not None:
-        return Claim(SUSPENDED, False, "Finished", "")
+def suspended(
+    spec: GPUJobSpec, child: ChildJob, queue: str, result: JobResult | None
+) -> ConditionUpdate:
+    """Return whether the user or a queue suspends the job."""
+    if result is not None:
+        return ConditionUpdate(SUSPENDED, False, "Finished", "")
     if not queue:
         reason = "SuspendedByUser" if spec.suspend else "NotSuspended"
-        return Claim(SUSPENDED, spec.suspend, reason, "")
+        return ConditionUpdate(SUSPENDED, spec.suspend, reason, "")
     aside = "; spec.suspend has no effect, the queue decides" if spec.suspend else ""
     if child.suspended:
         message = f"queue {queue} has not admitted the job{aside}"
-        return Claim(SUSPENDED, True, "SuspendedByQueue", message)
-    return Claim(SUSPENDED, False, "AdmittedByQueue", f"queue {queue} admitted the job{aside}")
+        return ConditionUpdate(SUSPENDED, True, "SuspendedByQueue", message)
+    message = f"queue {queue} has admitted the job{aside}"
+    return ConditionUpdate(SUSPENDED, False, "AdmittedByQueue", message)
 
 
 def placed(
     job: str,
-    pod: Pod | None,
+    pod: JobPod | None,
     place: JobPlacement | None,
     previous: Sequence[Condition],
-    ending: Ending | None,
-) -> Claim:
-    """Return the claim that the pod has its node and its GPUs."""
+    result: JobResult | None,
+) -> ConditionUpdate:
+    """Return whether the pod has a node and GPUs."""
     if pod is None:
         before = find(previous, PLACED)
-        if ending is not None and before is not None:
-            return _again(before)
-        # Why the Job controller makes none (quota, admission, no such class) its Job's events tell.
-        message = f"there is no pod yet; kubectl describe job {job} tells why none is made"
-        return Claim(PLACED, False, "NoPod", message)
-    if not pod.node:
-        reason, message = pod.unscheduled
-        waits = f"pod {pod.name} waits for the scheduler"
-        return Claim(PLACED, False, reason or "NotYetScheduled", message or waits)
+        if result is not None and before is not None:
+            return _repeat(before)
+        # The Job's events give the reason: a quota, an admission webhook, an unknown class.
+        message = f"the Job has no pod yet; see the events of `kubectl describe job {job}`"
+        return ConditionUpdate(PLACED, False, "NoPod", message)
+    name, node = pod.view.name, pod.view.node
+    if node is None:
+        return _unscheduled(pod)
     if place is None:
-        message = f"pod {pod.name} is on node {pod.node}, but gputopo chose no GPUs for it"
-        return Claim(PLACED, False, "NoGpusChosen", message)
+        message = f"pod {name} is bound to node {node}, and gputopo has chosen no GPUs for it"
+        return ConditionUpdate(PLACED, False, "NoGpusChosen", message)
     if differs(place):
-        message = f"{in_words(place)}; kubelet gave {', '.join(place.observed)}"
-        return Claim(PLACED, True, "ObservedDiffers", message)
+        message = f"{describe(place)}; kubelet gave it {', '.join(place.observed)}"
+        return ConditionUpdate(PLACED, True, "ObservedDiffers", message)
     reason = "Observed" if set(place.observed) == set(place.intended) else "Bound"
-    return Claim(PLACED, True, reason, in_words(place))
+    return ConditionUpdate(PLACED, True, reason, describe(place))
 
 
-def running(pod: Pod | None, ending: Ending | None) -> Claim:
-    """Return the claim that the containers run."""
-    if ending is not None:
-        return Claim(RUNNING, False, "Finished", "")
-    if pod is None or not pod.node:
-        return Claim(RUNNING, False, "NotPlaced", "")
-    if pod.phase == "Running":
-        return Claim(RUNNING, True, "PodRunning", f"pod {pod.name} on node {pod.node}")
-    if pod.over:
-        return Claim(RUNNING, False, "PodEnded", f"pod {pod.name}")
-    return Claim(RUNNING, False, "Starting", pod.waiting or f"pod {pod.name} starts")
+def running(pod: JobPod | None, result: JobResult | None) -> ConditionUpdate:
+    """Return whether the containers of the pod run."""
+    if result is not None:
+        return ConditionUpdate(RUNNING, False, "Finished", "")
+    if pod is None or pod.view.node is None:
+        return ConditionUpdate(RUNNING, False, "NotPlaced", "")
+    name = pod.view.name
+    if pod.view.running:
+        return ConditionUpdate(RUNNING, True, "PodRunning", f"pod {name} on node {pod.view.node}")
+    if not pod.view.live:
+        return ConditionUpdate(RUNNING, False, "PodEnded", f"pod {name}")
+    message = _waiting(pod.status.containers) or f"pod {name} is starting"
+    return ConditionUpdate(RUNNING, False, "Starting", message)
 
 
-def ended(ending: Ending | None, failures: JobFailures, spec: GPUJobSpec) -> list[Claim]:
-    """Return the claims that the job is complete or has failed."""
-    if ending is None:
+def finished(
+    result: JobResult | None, failures: JobFailures, spec: GPUJobSpec
+) -> list[ConditionUpdate]:
+    """Return whether the job is complete, and whether it has failed."""
+    if result is None:
         limits = spec.limits
         message = (
             f"failures: {failures.application} of {limits.backoff_limit} of the application, "
             f"{failures.admission} of {limits.max_admission_retries} of admission"
         )
         return [
-            Claim(COMPLETE, False, "NotFinished", ""),
-            Claim(FAILED, False, "WithinLimits", message),
+            ConditionUpdate(COMPLETE, False, "NotFinished", ""),
+            ConditionUpdate(FAILED, False, "WithinLimits", message),
         ]
-    true_reason = ending.reason or "Finished"
-    if ending.succeeded:
+    reason = result.reason or "Finished"
+    if result.succeeded:
         return [
-            Claim(COMPLETE, True, true_reason, ending.message),
-            Claim(FAILED, False, "Succeeded", ""),
+            ConditionUpdate(COMPLETE, True, reason, result.message),
+            ConditionUpdate(FAILED, False, "Succeeded", ""),
         ]
     return [
-        Claim(COMPLETE, False, "Failed", ""),
-        Claim(FAILED, True, true_reason, ending.message),
+        ConditionUpdate(COMPLETE, False, "Failed", ""),
+        ConditionUpdate(FAILED, True, reason, result.message),
     ]
 
 
-def _again(condition: Condition) -> Claim:
-    return Claim(condition.type, condition.status == "True", condition.reason, condition.message)
+def _unscheduled(pod: JobPod) -> ConditionUpdate:
+    """Return the condition of a pod without a node, with the scheduler's reason if any."""
+    scheduled = pod.status.condition("PodScheduled")
+    reason = message = None
+    if scheduled is not None and scheduled.status == "False":
+        reason, message = scheduled.reason, scheduled.message
+    waiting = f"pod {pod.view.name} is waiting for the scheduler"
+    return ConditionUpdate(PLACED, False, reason or "NotYetScheduled", message or waiting)
+
+
+def _waiting(containers: Iterable[ContainerStatus]) -> str:
+    """Return the reason of the first waiting container, empty where none waits."""
+    for container in containers:
+        if (waiting := container.waiting) is not None:
+            texts = (waiting.get("reason"), waiting.get("message"))
+            return f"container {container.name}: " + ": ".join(text for text in texts if text)
+    return ""
+
+
+def _repeat(condition: Condition) -> ConditionUpdate:
+    holds = condition.status == "True"
+    return ConditionUpdate(condition.type, holds, condition.reason, condition.message)

@@ -1,4 +1,4 @@
-"""The conditions of a GPUJob, and the phase that follows from them."""
+"""The conditions in the status of a GPUJob, and the phase that follows from them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ _PHASES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """What is to be said under one condition type."""
+class ConditionUpdate:
+    """The new value of one condition; ``holds`` is its status."""
 
     type: str
     holds: bool
@@ -35,57 +35,59 @@ class Claim:
     message: str
 
 
-def conditions(
-    previous: Sequence[Condition], claims: Sequence[Claim], *, generation: int, now: str
+def updated_conditions(
+    previous: Sequence[Condition], updates: Sequence[ConditionUpdate], *, generation: int, now: str
 ) -> list[Condition]:
-    """Return the conditions that say ``claims``.
+    """Return the conditions with these updates.
 
-    The time of a transition stays while the status does. Conditions of types that are
-    not claimed belong to somebody else and are kept.
+    The transition time changes with the status only. Conditions of other types belong to other
+    clients and are kept.
     """
     old = {condition.type: condition for condition in previous}
-    claimed = [_condition(old.get(claim.type), claim, generation, now) for claim in claims]
-    types = {claim.type for claim in claims}
-    return claimed + [condition for condition in previous if condition.type not in types]
+    updated = [_condition(old.get(update.type), update, generation, now) for update in updates]
+    types = {update.type for update in updates}
+    return updated + [condition for condition in previous if condition.type not in types]
 
 
 def phase(conditions: Sequence[Condition]) -> str:
-    """Return the one word on a GPUJob.
+    """Return the phase of a GPUJob with these conditions.
 
     >>> phase([])
     'Pending'
     """
     status = {condition.type: condition.status for condition in conditions}
-    waiting = "Refused" if status.get(ACCEPTED) == "False" else "Pending"
-    return next((phase for type_, phase in _PHASES if status.get(type_) == "True"), waiting)
+    otherwise = "Refused" if status.get(ACCEPTED) == "False" else "Pending"
+    return next((phase for type_, phase in _PHASES if status.get(type_) == "True"), otherwise)
 
 
 def find(conditions: Sequence[Condition], type_: str) -> Condition | None:
-    """Return the condition of this type."""
+    """Return the condition of this type, None where there is none."""
     return next((condition for condition in conditions if condition.type == type_), None)
 
 
 def holds(conditions: Sequence[Condition], type_: str) -> bool:
-    """Return whether the condition of this type is there and true."""
+    """Return whether the condition of this type exists and is true."""
     condition = find(conditions, type_)
     return condition is not None and condition.status == "True"
 
 
-def _condition(old: Condition | None, claim: Claim, generation: int, now: str) -> Condition:
-    status = "True" if claim.holds else "False"
+def _condition(
+    old: Condition | None, update: ConditionUpdate, generation: int, now: str
+) -> Condition:
+    status = "True" if update.holds else "False"
     kept = old is not None and old.status == status
     return Condition(
-        type=claim.type,
+        type=update.type,
         status=status,
-        reason=claim.reason,
-        message=truncated(claim.message),
+        reason=update.reason,
+        message=truncated(update.message),
         last_transition_time=old.last_transition_time if old is not None and kept else now,
         observed_generation=generation,
     )
 
 
 def truncated(text: str) -> str:
-    """Return the text, cut where it is longer than a message may be.
+    """Return the text, cut to the longest message that the API allows.
 
     >>> len(truncated("x" * 2000))
     1024

@@ -1,204 +1,238 @@
-"""From what is seen of a GPUJob to what is to be done: a pure, level-triggered decision.
+"""Decides the writes for one GPUJob from its state; the reconciler calls it. Pure.
 
-Which event led here does not matter: everything follows from the snapshot. Applying the plan
-and deciding again gives an empty plan.
+The decision is level-triggered: it depends on the state, not on the event that led here. After
+the writes of a plan, the next decision returns an empty plan.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, JobPlacement
 from gputopo_operator.decision import condition_updates
-from gputopo_operator.decision.child_job import SpecError, child_job, failures_borne
+from gputopo_operator.decision.child_job import SpecError, backoff_limit, child_job
 from gputopo_operator.decision.conditions import (
     ACCEPTED,
     COMPLETE,
     FAILED,
     PROFILE_READY,
-    Claim,
-    conditions,
+    ConditionUpdate,
     find,
     holds,
     phase,
+    updated_conditions,
 )
-from gputopo_operator.decision.events import news
-from gputopo_operator.decision.failures import Tally, exceeded, tally
-from gputopo_operator.decision.placements import current_pod, placement
-from gputopo_operator.model import Child, Ending, Event, GpuJob, Object, Plan, Rules, Snapshot
-from gputopo_operator.parse import QUEUE_LABEL, read_child
+from gputopo_operator.decision.events import status_events
+from gputopo_operator.decision.failures import FailureCounts, count_failures, exceeded_limit
+from gputopo_operator.decision.placements import current_pod, job_placement
+from gputopo_operator.model import (
+    ChildJob,
+    GpuJob,
+    GpuJobState,
+    JobEvent,
+    JobResult,
+    Object,
+    PodDefaults,
+    ReconcilePlan,
+)
+from gputopo_operator.parse import QUEUE_LABEL, parse_child_job
 
-NAME_TAKEN_RECHECK_S: Final = 30.0
-"""The end of a Job that is not ours is no event of ours."""
+NAME_TAKEN_RECHECK_SECONDS: Final = 30.0
+"""The operator gets no event when a Job that the GPUJob does not own is deleted."""
 
-FORBIDDEN_RECHECK_S: Final = 60.0
-"""A quota or an admission policy may allow the Job, or its GPUProfile, later."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    claims: Sequence[Claim]
-    placements: Sequence[JobPlacement] = ()
-    counts: Tally | None = None
+REJECTED_RECHECK_SECONDS: Final = 60.0
+"""A quota or an admission policy may allow the write later."""
 
 
-def decide(seen: Snapshot, rules: Rules) -> Plan:
-    """Return what brings the GPUJob's child Job and status to what they should be."""
-    job, child = seen.job, seen.child
+def decide(state: GpuJobState, defaults: PodDefaults) -> ReconcilePlan:
+    """Return the writes that a GPUJob needs now."""
+    job, child = state.job, state.child
     if job.deleting:
-        return Plan()
-    own = child is not None and child.owner_uid == job.uid
-    if _ending_before(job.status) is not None and not own:
-        return _plan(
-            seen, _Outcome(condition_updates.repeated(job.status.conditions), job.status.placements)
-        )
+        return ReconcilePlan()
+    owned = child is not None and child.owner_uid == job.uid
+    if _recorded_result(job.status) is not None and not owned:
+        return _unchanged(state, job.status.placements)
     if job.spec is None:
-        return _refused(seen, "SpecInvalid", job.spec_error)
+        return _rejected(state, "SpecInvalid", job.spec_error)
     if child is None:
-        return _without_child(seen, job.spec, rules)
-    if not own:
+        return _without_child(state, job.spec, defaults)
+    if not owned:
         message = (
-            f"metadata.name: Job {job.key.name} is there and belongs to somebody else; "
+            f"metadata.name: Job {job.key.name} exists and this GPUJob does not own it; "
             "delete it, or give the GPUJob another name"
         )
-        return _refused(seen, "JobNameTaken", message, recheck_after_s=NAME_TAKEN_RECHECK_S)
-    return _with_child(seen, job.spec, child)
-
-
-def _without_child(seen: Snapshot, spec: GPUJobSpec, rules: Rules) -> Plan:
-    job = seen.job
-    if seen.refusal is not None:
-        if seen.refusal.permanent:
-            message = f"{seen.refusal.message}; mend it in a new GPUJob, the template is immutable"
-            return _refused(seen, "JobRefused", message)
-        message = seen.refusal.message
-        return _refused(seen, "JobForbidden", message, recheck_after_s=FORBIDDEN_RECHECK_S)
-    if _was_refused_for_good(job):
-        return _plan(seen, _Outcome(condition_updates.repeated(job.status.conditions)))
-    try:
-        manifest = child_job(job, spec, seen.profile, rules)
-    except SpecError as error:
-        return _refused(seen, "SpecRefused", str(error))
-    plan = _with_child(seen, spec, read_child(manifest))
-    created = Event("Normal", "JobCreated", f"Job {job.key.name} will make the pod")
-    return replace(plan, create_job=manifest, events=(created, *plan.events))
+        return _rejected(
+            state, "JobNameTaken", message, recheck_after_seconds=NAME_TAKEN_RECHECK_SECONDS
+        )
+    return _with_child(state, job.spec, child)
 
 
 def profile_to_read(job: GpuJob, child: Object | None) -> str | None:
-    """Return the GPUProfile that a decision needs: for a new Job, or where it is to be created."""
-    if job.spec is None or _ending_before(job.status) is not None:
+    """Return the name of the GPUProfile that the decision needs, None where it needs none.
+
+    It needs one for a new Job, and until the GPUProfile exists. Later values would have no
+    effect, because pods are immutable.
+    """
+    if job.spec is None or _recorded_result(job.status) is not None:
         return None
     known = child is not None and holds(job.status.conditions, PROFILE_READY)
     return None if known else job.spec.workload.profile
 
 
-def _with_child(seen: Snapshot, spec: GPUJobSpec, child: Child) -> Plan:
-    before = seen.job.status
-    pods = tuple(pod for pod in seen.pods if child.uid and pod.job_uid == child.uid)
-    counts = tally(before, () if _ending_before(before) else pods)
-    ending = _ending(before, spec, child, counts)
-    pod = current_pod(pods, over=ending is not None)
-    place = placement(pod, seen.observed, before.placements) if pod else None
-    queue = child.queue or seen.job.labels.get(QUEUE_LABEL, "")
-    claimed = [
+def _without_child(state: GpuJobState, spec: GPUJobSpec, defaults: PodDefaults) -> ReconcilePlan:
+    job, error = state.job, state.errors.job
+    if error and state.errors.job_is_permanent:
+        message = f"{error}; create a new GPUJob with a corrected template, it is immutable"
+        return _rejected(state, "JobRefused", message)
+    if error:
+        return _rejected(
+            state, "JobForbidden", error, recheck_after_seconds=REJECTED_RECHECK_SECONDS
+        )
+    if _is_rejected_for_good(job):
+        return _unchanged(state)
+    try:
+        manifest = child_job(job, spec, state.profile, defaults)
+    except SpecError as spec_error:
+        return _rejected(state, "SpecRefused", str(spec_error))
+    plan = _with_child(state, spec, parse_child_job(manifest))
+    created = JobEvent("Normal", "JobCreated", f"created Job {job.key.name}, which creates the pod")
+    return replace(plan, create_job=manifest, events=(created, *plan.events))
+
+
+def _with_child(state: GpuJobState, spec: GPUJobSpec, child: ChildJob) -> ReconcilePlan:
+    before = state.job.status
+    pods = [pod for pod in state.pods if child.uid and pod.job_uid == child.uid]
+    counts = count_failures(before, () if _recorded_result(before) else pods)
+    result = _result(before, spec, child, counts)
+    pod = current_pod(pods, finished=result is not None)
+    place = job_placement(pod, state.observed, before.placements) if pod else None
+    queue = child.queue or state.job.labels.get(QUEUE_LABEL, "")
+    updates = [
         condition_updates.accepted(spec, child),
-        condition_updates.placed(seen.job.key.name, pod, place, before.conditions, ending),
-        condition_updates.running(pod, ending),
-        *condition_updates.ended(ending, counts.failures, spec),
-        condition_updates.suspended(spec, child, queue, ending),
+        condition_updates.placed(state.job.key.name, pod, place, before.conditions, result),
+        condition_updates.running(pod, result),
+        *condition_updates.finished(result, counts.failures, spec),
+        condition_updates.suspended(spec, child, queue, result),
     ]
-    if ending is None:
-        claimed += condition_updates.profile(seen, spec.workload.profile)
-    kept = before.placements if ending is not None and pod is None else []
-    outcome = _Outcome(claimed, [place] if place else kept, counts)
-    plan = _plan(seen, outcome, _job_patch(spec, child, queue, counts, ending))
-    return plan if ending is not None else _with_profile(seen, spec, plan)
+    if result is None:
+        updates += condition_updates.profile_ready(state, spec.workload.profile)
+    kept = before.placements if result is not None and pod is None else []
+    plan = _status_plan(state, updates, [place] if place else kept, counts)
+    plan = _with_job_patch(state, plan, _job_patch(spec, child, queue, counts, result))
+    return plan if result is not None else _with_profile(state, spec, plan)
 
 
-def _with_profile(seen: Snapshot, spec: GPUJobSpec, plan: Plan) -> Plan:
+def _with_job_patch(state: GpuJobState, plan: ReconcilePlan, patch: Object | None) -> ReconcilePlan:
+    """Return the plan with the patch of the child Job, and with an event where it was rejected.
+
+    The status is written in both cases: otherwise it would stay outdated without a reason.
+    """
+    plan = replace(plan, job_patch=patch)
+    if patch is None or not state.errors.job_patch:
+        return plan
+    note = f"Job {state.job.key.name} was not changed to {patch['spec']}: {state.errors.job_patch}"
+    return replace(
+        plan,
+        events=(*plan.events, JobEvent("Warning", "JobNotUpdated", note)),
+        recheck_after_seconds=REJECTED_RECHECK_SECONDS,
+    )
+
+
+def _with_profile(state: GpuJobState, spec: GPUJobSpec, plan: ReconcilePlan) -> ReconcilePlan:
     """Return the plan with the creation of a missing GPUProfile, or with its next attempt.
 
     An empty GPUProfile has no effect on the job, so the job never waits for it.
     """
-    if seen.profile_error:
-        return replace(plan, recheck_after_s=FORBIDDEN_RECHECK_S)
-    missing = seen.profile is None and not holds(seen.job.status.conditions, PROFILE_READY)
+    if state.errors.profile:
+        return replace(plan, recheck_after_seconds=REJECTED_RECHECK_SECONDS)
+    missing = state.profile is None and not holds(state.job.status.conditions, PROFILE_READY)
     return replace(plan, create_profile=spec.workload.profile if missing else None)
 
 
 def _job_patch(
-    spec: GPUJobSpec, child: Child, queue: str, counts: Tally, ending: Ending | None
+    spec: GPUJobSpec, child: ChildJob, queue: str, counts: FailureCounts, result: JobResult | None
 ) -> Object | None:
-    """Return the merge patch that brings the child Job to what it should be.
+    """Return the merge patch that the child Job needs, None where it needs none.
 
-    A Job is ended for good by the limit of its failures: that leaves alone what a queue
-    owns, ``suspend`` and the template. Failures that are nobody's raise the limit.
+    A limit of 0 failures ends a Job for good, and leaves ``suspend`` and the template to a queue
+    that owns them. Failed pods that count for neither limit raise the Job's own limit.
     """
-    if child.ending is not None or child.deleting or not child.uid:
+    if child.result is not None or child.deleting or not child.uid:
         return None
     changes: Object = {}
-    if ending is not None:
+    if result is not None:
         if child.backoff_limit != 0:
             changes["backoffLimit"] = 0
     else:
         counted = counts.failures.application + counts.failures.admission
-        needed = failures_borne(spec) + max(0, child.failed - counted)
+        needed = backoff_limit(spec) + max(0, child.failed - counted)
         if child.backoff_limit < needed:
             changes["backoffLimit"] = needed
         if not queue and child.suspended != spec.suspend:
             changes["suspend"] = spec.suspend
     if not changes:
         return None
-    # The API server refuses the patch where the Job has changed meanwhile.
+    # With them the API server rejects the patch where the Job has changed since it was read.
     identity = {"uid": child.uid, "resourceVersion": child.resource_version}
     return {"metadata": identity, "spec": changes}
 
 
-def _refused(
-    seen: Snapshot, reason: str, message: str, *, recheck_after_s: float | None = None
-) -> Plan:
-    outcome = _Outcome(condition_updates.refused(reason, message))
-    return replace(_plan(seen, outcome), recheck_after_s=recheck_after_s)
+def _rejected(
+    state: GpuJobState, reason: str, message: str, *, recheck_after_seconds: float | None = None
+) -> ReconcilePlan:
+    plan = _status_plan(state, condition_updates.rejected(reason, message))
+    return replace(plan, recheck_after_seconds=recheck_after_seconds)
 
 
-def _plan(seen: Snapshot, outcome: _Outcome, job_patch: Object | None = None) -> Plan:
-    before, generation = seen.job.status, seen.job.generation
-    said = conditions(before.conditions, outcome.claims, generation=generation, now=seen.now)
-    counts = outcome.counts or tally(before, ())
+def _unchanged(state: GpuJobState, placements: Sequence[JobPlacement] = ()) -> ReconcilePlan:
+    updates = condition_updates.unchanged(state.job.status.conditions)
+    return _status_plan(state, updates, placements)
+
+
+def _status_plan(
+    state: GpuJobState,
+    updates: Sequence[ConditionUpdate],
+    placements: Sequence[JobPlacement] = (),
+    counts: FailureCounts | None = None,
+) -> ReconcilePlan:
+    """Return the plan that writes the status, with its events; empty where nothing changes."""
+    before, generation = state.job.status, state.job.generation
+    after = updated_conditions(before.conditions, updates, generation=generation, now=state.now)
+    counts = counts or count_failures(before, ())
     status = GPUJobStatus(
         observed_generation=generation,
-        phase=phase(said),
-        conditions=said,
+        phase=phase(after),
+        conditions=after,
         failures=counts.failures,
         failed_pod_uids=list(counts.counted),
-        placements=list(outcome.placements),
+        placements=list(placements),
     )
-    return Plan(
-        job_patch=job_patch,
+    return ReconcilePlan(
         status=status if status != before else None,
-        events=news(before, status, counts.new, seen.job.spec),
+        events=status_events(before, status, counts.new, state.job.spec),
         failed_pods=counts.new,
     )
 
 
-def _ending(before: GPUJobStatus, spec: GPUJobSpec, child: Child, counts: Tally) -> Ending | None:
-    """Return how the job ended, None while it has not: an ending that was told stays."""
-    told = _ending_before(before)
-    if told is not None or (child.ending is not None and child.ending.succeeded):
-        return told or child.ending
-    return exceeded(counts.failures, spec.limits) or child.ending
+def _result(
+    before: GPUJobStatus, spec: GPUJobSpec, child: ChildJob, counts: FailureCounts
+) -> JobResult | None:
+    """Return the result of a job, None until it has one. A recorded result never changes."""
+    recorded = _recorded_result(before)
+    if recorded is not None or (child.result is not None and child.result.succeeded):
+        return recorded or child.result
+    return exceeded_limit(counts.failures, spec.limits) or child.result
 
 
-def _ending_before(status: GPUJobStatus) -> Ending | None:
+def _recorded_result(status: GPUJobStatus) -> JobResult | None:
     for condition in status.conditions:
         if condition.type in {COMPLETE, FAILED} and condition.status == "True":
-            succeeded = condition.type == COMPLETE
-            return Ending(succeeded, condition.reason, condition.message)
+            return JobResult(condition.type == COMPLETE, condition.reason, condition.message)
     return None
 
 
-def _was_refused_for_good(job: GpuJob) -> bool:
-    """Whether the API server refused the child Job of this very spec."""
+def _is_rejected_for_good(job: GpuJob) -> bool:
+    """Return whether the API server has rejected the child Job of the present spec."""
     before = find(job.status.conditions, ACCEPTED)
     return (
         before is not None

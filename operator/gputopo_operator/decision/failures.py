@@ -1,25 +1,26 @@
-"""Failed pods: whose failure each is, and how many there were.
+"""Counts the failed pods of a job, by the cause of the failure.
 
-The Job controller only knows *failed*. A pod that kubelet refused is not the fault of the
-user's program, and such refusals come in bursts (a node that restarts refuses every GPU pod
-bound to it), so they have a limit of their own.
+The Job controller counts every failed pod. A pod that kubelet did not admit is not a failure of
+the user's program, and such pods come in bursts: a node that restarts rejects every GPU pod that
+is bound to it. So they have a limit of their own.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gputopo.api.v1alpha1 import GPUJobStatus, JobFailures, Limits
-from gputopo_operator.model import Ending, FailedPod, FailureKind, Pod
+from gputopo_kube.podmodel import ADMISSION_ERROR
+from gputopo_operator.model import FailedPod, FailureKind, JobPod, JobResult
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class FailureCounts:
     """All failures so far.
 
     Attributes:
-        counted: UIDs of the counted pods that still exist. A UID never comes back, so
-            those of pods that are gone need not be remembered.
-        new: what was not counted before.
+        counted: UIDs of the counted pods that still exist. A UID is never used again, so the
+            others need not be remembered.
+        new: the pods that were not counted before.
     """
 
     failures: JobFailures
@@ -27,53 +28,56 @@ class Tally:
     new: tuple[FailedPod, ...]
 
 
-def tally(status: GPUJobStatus, pods: Sequence[Pod]) -> Tally:
+def count_failures(status: GPUJobStatus, pods: Sequence[JobPod]) -> FailureCounts:
     """Return the failures of the status and those that ``pods`` add to it."""
     known = set(status.failed_pod_uids)
     new = tuple(
         FailedPod(pod, kind)
         for pod in pods
-        if pod.uid not in known and (kind := failure_kind(pod)) is not None
+        if pod.view.uid not in known and (kind := failure_kind(pod)) is not None
     )
     kinds = [failed.kind for failed in new]
-    existing = {pod.uid for pod in pods}
+    existing = {pod.view.uid for pod in pods}
     kept = tuple(uid for uid in status.failed_pod_uids if uid in existing)
-    return Tally(
+    return FailureCounts(
         failures=JobFailures(
             application=status.failures.application + kinds.count(FailureKind.APPLICATION),
             admission=status.failures.admission + kinds.count(FailureKind.ADMISSION),
         ),
-        counted=kept + tuple(failed.pod.uid for failed in new),
+        counted=kept + tuple(failed.pod.view.uid for failed in new),
         new=new,
     )
 
 
-def failure_kind(pod: Pod) -> FailureKind | None:
-    """Return whose failure a pod is, None where it is nobody's.
+def failure_kind(pod: JobPod) -> FailureKind | None:
+    """Return the cause of a failed pod, None for a pod that did not fail.
 
-    A pod that was deleted (by a suspension, by a person) or that the cluster took away did
-    not fail. kubelet gives a pod that it does not admit a reason and starts nothing of it.
+    A pod that was deleted (by a suspension, by a user) or disrupted (preempted, evicted) did not
+    fail. kubelet gives a pod that it does not admit a reason and starts none of its containers.
     """
-    if pod.phase != "Failed" or pod.deleting or pod.disrupted:
+    disruption = pod.status.condition("DisruptionTarget")
+    disrupted = disruption is not None and disruption.status == "True"
+    if pod.view.phase != "Failed" or pod.view.deleting or disrupted:
         return None
-    refused = pod.reason == "UnexpectedAdmissionError" or pod.reason.startswith("OutOf")
-    if refused or (pod.reason and not pod.started):
+    reason = pod.status.reason or ""
+    rejected = reason == ADMISSION_ERROR or reason.startswith("OutOf")
+    if rejected or (reason and not pod.view.started):
         return FailureKind.ADMISSION
     return FailureKind.APPLICATION
 
 
-def exceeded(failures: JobFailures, limits: Limits) -> Ending | None:
-    """Return the end of a job that has exceeded a limit, None where it has not."""
+def exceeded_limit(failures: JobFailures, limits: Limits) -> JobResult | None:
+    """Return the result of a job whose failures exceed a limit, None within the limits."""
     if failures.application > limits.backoff_limit:
         message = (
             f"{failures.application} pods failed, spec.limits.backoffLimit is "
-            f"{limits.backoff_limit}; look at their logs"
+            f"{limits.backoff_limit}; see the logs of the pods"
         )
-        return Ending(False, "BackoffLimitExceeded", message)
+        return JobResult(False, "BackoffLimitExceeded", message)
     if failures.admission > limits.max_admission_retries:
         message = (
-            f"kubelet refused {failures.admission} pods, spec.limits.maxAdmissionRetries is "
-            f"{limits.max_admission_retries}; look at their status and at the GPUs of the nodes"
+            f"kubelet rejected {failures.admission} pods, spec.limits.maxAdmissionRetries is "
+            f"{limits.max_admission_retries}; see the status of the pods and the GPUs of the nodes"
         )
-        return Ending(False, "AdmissionRetriesExceeded", message)
+        return JobResult(False, "AdmissionRetriesExceeded", message)
     return None

@@ -1,38 +1,39 @@
-"""Where the pod of a GPUJob is, and on which GPUs: as chosen and as kubelet gave them."""
+"""The placement of a job's pod: its node, and its GPUs as chosen and as observed."""
 
 from collections.abc import Mapping, Sequence
 
 from gputopo.api.v1alpha1 import JobPlacement
-from gputopo_operator.model import Pod
+from gputopo_operator.model import JobPod
 
 
-def current_pod(pods: Sequence[Pod], *, over: bool) -> Pod | None:
-    """Return the pod that stands for the job now.
+def current_pod(pods: Sequence[JobPod], *, finished: bool) -> JobPod | None:
+    """Return the newest pod. A failed one counts only once the job is finished.
 
-    It is the newest; one that failed only when the job is over: else another follows it.
+    Until then another pod follows the failed one.
     """
-    candidates = [pod for pod in pods if over or pod.phase != "Failed"]
-    return max(candidates, key=lambda pod: (pod.created, pod.name), default=None)
+    candidates = [pod for pod in pods if finished or pod.view.phase != "Failed"]
+    return max(candidates, key=lambda pod: (pod.created, pod.view.name), default=None)
 
 
-def placement(
-    pod: Pod, observed: Mapping[str, tuple[str, ...]], previous: Sequence[JobPlacement]
+def job_placement(
+    pod: JobPod, observed: Mapping[str, tuple[str, ...]], previous: Sequence[JobPlacement]
 ) -> JobPlacement | None:
-    """Return the pod's placement, None while the extender has not spoken.
+    """Return the placement of a pod, None before the extender has chosen its GPUs.
 
-    What was observed of this very pod stays after the pod has given its GPUs back.
+    The GPUs that were observed for this pod stay after the pod has released them.
     """
-    if not pod.gpus:
+    if pod.gpus is None or not pod.gpus.containers:
         return None
-    before = next((place.observed for place in previous if place.pod_uid == pod.uid), [])
-    figures = pod.placement
+    uid, figures = pod.view.uid, pod.placement
+    intended = [uuid for uuids in pod.gpus.containers.values() for uuid in uuids]
+    before = next((place.observed for place in previous if place.pod_uid == uid), [])
     return JobPlacement(
-        pod=pod.name,
-        pod_uid=pod.uid,
-        node=pod.node,
-        topology_generation=pod.generation,
-        intended=list(pod.gpus),
-        observed=_in_rank_order(observed.get(pod.uid, ()), pod.gpus) or before,
+        pod=pod.view.name,
+        pod_uid=uid,
+        node=pod.gpus.node,
+        topology_generation=pod.gpus.generation,
+        intended=intended,
+        observed=_in_rank_order(observed.get(uid, ()), intended) or before,
         model=figures.model if figures else None,
         effective_mbps=figures.effective_mbps if figures else None,
         aggregate_mbps=figures.aggregate_mbps if figures else None,
@@ -41,26 +42,26 @@ def placement(
 
 
 def differs(place: JobPlacement) -> bool:
-    """Return whether kubelet gave a GPU that was not chosen.
+    """Return whether kubelet has given the pod a GPU that was not chosen for it.
 
-    Fewer than chosen is no difference: a pod of several containers gets them one by one.
+    Fewer GPUs than chosen are no difference: kubelet serves the containers one after the other.
     """
     return not set(place.observed) <= set(place.intended)
 
 
-def in_words(place: JobPlacement) -> str:
-    """Return the placement for people, bandwidths in GB/s."""
-    words = f"pod {place.pod} on node {place.node}: GPUs {', '.join(place.intended)}"
+def describe(place: JobPlacement) -> str:
+    """Return the placement as text for users, bandwidths in GB/s."""
+    text = f"pod {place.pod} on node {place.node}: GPUs {', '.join(place.intended)}"
     if len(place.intended) == 1:
-        return words  # one GPU talks to none: "0 GB/s" would read like a fault
+        return text  # one GPU uses no links: "0 GB/s" would look like an error
     if place.effective_mbps is not None:
-        words += f"; effective {place.effective_mbps / 1000:g} GB/s ({place.model})"
+        text += f"; effective {place.effective_mbps / 1000:g} GB/s ({place.model})"
     if place.aggregate_mbps is not None:
-        words += f"; aggregate {place.aggregate_mbps / 1000:g} GB/s"
-    return words
+        text += f"; aggregate {place.aggregate_mbps / 1000:g} GB/s"
+    return text
 
 
 def _in_rank_order(observed: Sequence[str], intended: Sequence[str]) -> list[str]:
-    """Return kubelet's set, which has no order, in the order of the ranks; strangers last."""
-    held = [uuid for uuid in intended if uuid in observed]
-    return held + [uuid for uuid in observed if uuid not in intended]
+    """Return kubelet's GPUs, which have no order, in rank order; those not chosen come last."""
+    chosen = [uuid for uuid in intended if uuid in observed]
+    return chosen + [uuid for uuid in observed if uuid not in intended]

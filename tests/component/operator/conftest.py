@@ -1,4 +1,4 @@
-"""Operators for the tests of this folder."""
+"""Operator processes for the tests of this folder."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The way of a GPUJob, as the objects of the cluster tell it."""
+"""The life of a GPUJob, as its objects in the API server show it."""
 
 import urllib.request
 from typing import Any
@@ -9,9 +9,9 @@ from gpujobs import (
     bind,
     exited,
     gpu_job,
-    holding,
     job_pod,
-    refused_by_kubelet,
+    observed_topology,
+    rejected_by_kubelet,
     requested_gpus,
     template,
 )
@@ -27,13 +27,13 @@ def _create(operator: Operator, name: str, **spec: Any) -> Document:
 
 
 def _finish(operator: Operator, name: str, type_: str, reason: str) -> None:
-    condition = {"type": type_, "status": "True", "reason": reason, "message": "so it is"}
+    condition = {"type": type_, "status": "True", "reason": reason, "message": "set by the test"}
     status = {"conditions": [condition]}
     operator.api.change("jobs", name, lambda job: job.update(status=status))
 
 
 def _touch(operator: Operator, plural: str, name: str, number: int) -> None:
-    """Change an object in a way that means nothing to the operator."""
+    """Change an object in a field that the operator does not use."""
     annotations = {"example.org/number": str(number)}
     operator.api.change(plural, name, lambda found: found.update(annotations=annotations))
 
@@ -65,7 +65,7 @@ def test_job_runs_on_its_gpus_and_succeeds(operator: Operator) -> None:
     assert (place["node"], place["intended"]) == ("n1", list(GPUS))
     assert (place["effectiveMBps"], place["topologyGeneration"]) == (44100, 7)
 
-    api.create("gputopologies", holding("n1", dict.fromkeys(GPUS, "uid-way-1")))
+    api.create("gputopologies", observed_topology("n1", dict.fromkeys(GPUS, "uid-way-1")))
     operator.wait_condition("way", "Placed", "Observed")
     api.change("pods", "way-1", lambda pod: pod.update(status={"phase": "Running"}))
     operator.wait_phase("way", "Running")
@@ -85,7 +85,7 @@ def test_job_runs_on_its_gpus_and_succeeds(operator: Operator) -> None:
     assert "effective 44.1 GB/s (eq2)" in dict(operator.events("way"))["Placed"]
 
 
-def test_child_job_is_owned_labelled_and_asks_for_the_gpus(operator: Operator) -> None:
+def test_child_job_is_owned_and_labelled_and_requests_the_gpus(operator: Operator) -> None:
     parent = _create(operator, "shape")
     child = operator.wait_child("shape")
     (owner,) = child["metadata"]["ownerReferences"]
@@ -97,13 +97,13 @@ def test_child_job_is_owned_labelled_and_asks_for_the_gpus(operator: Operator) -
     assert pod["spec"]["schedulerName"] == "gputopo"
 
 
-def test_profile_that_is_missing_is_made(operator: Operator) -> None:
+def test_missing_profile_is_created(operator: Operator) -> None:
     _create(operator, "profiled", workload={"profile": "resnet50"})
     operator.wait_condition("profiled", "ProfileReady", "ProfileCreated")
     assert operator.api.get("gpuprofiles", "resnet50") is not None
 
 
-def test_profile_decides_the_sensitivity_of_an_undecided_job(operator: Operator) -> None:
+def test_profile_decides_the_sensitivity_of_a_job_that_declares_none(operator: Operator) -> None:
     profile = {"metadata": {"name": "bert"}, "spec": {"bandwidthSensitivityPercent": 2}}
     operator.api.create("gpuprofiles", profile)
     _create(operator, "undecided", workload={"profile": "bert"})
@@ -113,7 +113,7 @@ def test_profile_decides_the_sensitivity_of_an_undecided_job(operator: Operator)
     assert "Insensitive (Profile bert)" in accepted["message"]
 
 
-def test_suspension_reaches_the_child_job_and_is_taken_back(operator: Operator) -> None:
+def test_child_job_is_suspended_and_resumed_with_the_gpujob(operator: Operator) -> None:
     _create(operator, "later", suspend=True)
     operator.wait_phase("later", "Suspended")
     assert operator.wait_child("later")["spec"]["suspend"] is True
@@ -125,7 +125,7 @@ def test_suspension_reaches_the_child_job_and_is_taken_back(operator: Operator) 
     operator.wait_phase("later", "Pending")
 
 
-def test_failures_of_the_program_end_the_job_at_its_limit(operator: Operator) -> None:
+def test_application_failures_above_the_limit_end_the_job(operator: Operator) -> None:
     _create(operator, "crash", limits={"backoffLimit": 1})
     child = operator.wait_child("crash")
     operator.api.create("pods", job_pod(child, "crash-1", **exited(3)))
@@ -140,35 +140,35 @@ def test_failures_of_the_program_end_the_job_at_its_limit(operator: Operator) ->
     )
     notes = operator.wait_event("crash", "PodFailed", 2)
     assert "retrying, 1 of 1" in notes[0]
-    assert "container main ended with code 3" in notes[0]
+    assert "container main ended with exit code 3" in notes[0]
     assert "limit 1 exceeded" in notes[1]
 
 
-def test_refusals_of_kubelet_do_not_count_as_failures_of_the_program(operator: Operator) -> None:
+def test_admission_failures_do_not_count_as_application_failures(operator: Operator) -> None:
     _create(operator, "unlucky", limits={"backoffLimit": 0, "maxAdmissionRetries": 2})
     child = operator.wait_child("unlucky")
     for number in (1, 2):
-        pod = job_pod(child, f"unlucky-{number}", node="n1", **refused_by_kubelet("GPU-4 is sick"))
+        pod = job_pod(child, f"unlucky-{number}", node="n1", **rejected_by_kubelet("unhealthy GPU"))
         operator.api.create("pods", pod)
 
     notes = operator.wait_event("unlucky", "AdmissionFailed", 2)
     job = operator.wait_phase("unlucky", "Pending")
     assert job["status"]["failures"] == {"application": 0, "admission": 2}
     assert "retrying, 2 of 2" in notes[1]
-    assert "GPU-4 is sick" in notes[1]
-    last = job_pod(child, "unlucky-3", node="n1", **refused_by_kubelet())
+    assert "unhealthy GPU" in notes[1]
+    last = job_pod(child, "unlucky-3", node="n1", **rejected_by_kubelet())
     operator.api.create("pods", last)
     operator.wait_condition("unlucky", "Failed", "AdmissionRetriesExceeded")
 
 
-def test_job_that_the_api_server_refuses_is_not_tried_again(operator: Operator) -> None:
+def test_job_that_the_api_server_rejects_is_not_created_again(operator: Operator) -> None:
     text = 'strict decoding error: unknown field "spec.template.spec.containers[0].imag"'
     path = "/jobs.*fieldValidation=Strict"
     operator.api.faults.append(Fault("POST", path, 400, text))
     _create(operator, "typo")
-    refused = operator.wait_condition("typo", "Accepted", "JobRefused")
-    assert text in refused["message"]
-    # Had it tried again it would have succeeded: the fault was for one request only.
+    rejected = operator.wait_condition("typo", "Accepted", "JobRefused")
+    assert text in rejected["message"]
+    # A second attempt would succeed: the fault is for one request only.
     operator.api.change("gpujobs", "typo", lambda job: job["metadata"]["labels"].update(a="b"))
     operator.settle()
     assert operator.api.get("jobs", "typo") is None
@@ -176,25 +176,25 @@ def test_job_that_the_api_server_refuses_is_not_tried_again(operator: Operator) 
     assert text in note
 
 
-def test_template_that_contradicts_the_job_is_refused_with_its_field(operator: Operator) -> None:
+def test_template_that_contradicts_the_job_is_rejected_with_its_field(operator: Operator) -> None:
     template = gpu_job()["spec"]["template"]
     template["spec"]["schedulerName"] = "default-scheduler"
     _create(operator, "stray", template=template)
-    refused = operator.wait_condition("stray", "Accepted", "SpecRefused")
-    assert "spec.template.spec.schedulerName: 'default-scheduler'" in refused["message"]
+    rejected = operator.wait_condition("stray", "Accepted", "SpecRefused")
+    assert "spec.template.spec.schedulerName: 'default-scheduler'" in rejected["message"]
     assert operator.api.get("jobs", "stray") is None
 
 
-def test_job_of_somebody_else_is_not_taken_over(operator: Operator) -> None:
-    foreign = {"metadata": {"name": "taken"}, "spec": {"template": {"spec": {}}, "backoffLimit": 6}}
-    before = operator.api.create("jobs", foreign)
+def test_job_that_the_gpujob_does_not_own_is_not_changed(operator: Operator) -> None:
+    other = {"metadata": {"name": "taken"}, "spec": {"template": {"spec": {}}, "backoffLimit": 6}}
+    before = operator.api.create("jobs", other)
     _create(operator, "taken")
-    refused = operator.wait_condition("taken", "Accepted", "JobNameTaken")
-    assert "Job taken" in refused["message"]
+    rejected = operator.wait_condition("taken", "Accepted", "JobNameTaken")
+    assert "Job taken" in rejected["message"]
     assert operator.api.get("jobs", "taken") == before
 
 
-def test_child_job_deleted_by_hand_is_made_again_while_the_job_is_not_over(
+def test_deleted_child_job_is_created_again_until_the_job_is_finished(
     operator: Operator,
 ) -> None:
     _create(operator, "again")
@@ -244,7 +244,7 @@ def test_nothing_is_written_while_nothing_changes(operator: Operator) -> None:
     assert operator.api.writes == before
 
 
-def test_objects_bear_no_state_of_the_framework(operator: Operator) -> None:
+def test_objects_contain_no_state_of_kopf(operator: Operator) -> None:
     _create(operator, "clean")
     operator.wait_phase("clean", "Pending")
     for plural in ("gpujobs", "jobs"):
@@ -254,14 +254,14 @@ def test_objects_bear_no_state_of_the_framework(operator: Operator) -> None:
         assert not found["metadata"].get("annotations")
 
 
-def test_long_refusal_in_any_alphabet_is_told_in_an_event(operator: Operator) -> None:
+def test_long_message_in_any_alphabet_becomes_an_event(operator: Operator) -> None:
     name = "long-word"
     operator.api.create("gpujobs", gpu_job(name, template=template(restartPolicy="ä" * 2000)))
     [note] = operator.wait_event(name, "Refused")
     assert note.startswith("spec.template.spec.restartPolicy: 'ää")
 
 
-def test_probes_and_metrics_answer(operator: Operator) -> None:
+def test_probes_and_metrics_respond(operator: Operator) -> None:
     _create(operator, "measured")
     operator.wait_phase("measured", "Pending")
     with urllib.request.urlopen(operator.health_url) as answer:  # noqa: S310 - http, of its own

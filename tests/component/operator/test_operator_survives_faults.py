@@ -1,4 +1,4 @@
-"""Lost events, failing writes and sudden ends lose nothing and double nothing."""
+"""Lost events, failing writes and a killed operator lose nothing and repeat nothing."""
 
 import time
 import urllib.request
@@ -35,7 +35,7 @@ def _created_jobs(operator: Operator) -> list[str]:
     ],
     ids=str,
 )
-def test_failing_request_is_made_good(
+def test_failing_request_is_repeated_until_it_succeeds(
     operator: Operator, fault: Fault, request: pytest.FixtureRequest
 ) -> None:
     name = f"faulty-{request.node.callspec.indices['fault']}"
@@ -47,19 +47,19 @@ def test_failing_request_is_made_good(
     assert _created_jobs(operator).count(name) == 1
 
 
-def test_job_that_a_quota_forbids_is_tried_again_later(own_operator: Operator) -> None:
+def test_job_that_a_quota_forbids_is_created_later(own_operator: Operator) -> None:
     text = "exceeded quota: jobs"
     faults = own_operator.api.faults
     faults.append(Fault("POST", "/jobs", 403, text, times=None))
     own_operator.api.create("gpujobs", gpu_job("train"))
-    refused = own_operator.wait_condition("train", "Accepted", "JobForbidden")
-    assert text in refused["message"]
+    rejected = own_operator.wait_condition("train", "Accepted", "JobForbidden")
+    assert text in rejected["message"]
     faults.clear()
     own_operator.wait_child("train")
     own_operator.wait_condition("train", "Accepted", "JobCreated")
 
 
-def test_a_job_runs_without_a_profile_that_a_quota_forbids(own_operator: Operator) -> None:
+def test_job_runs_without_a_profile_that_a_quota_forbids(own_operator: Operator) -> None:
     text = "exceeded quota: profiles"
     faults = own_operator.api.faults
     faults += [Fault("POST", "/gpuprofiles", 403, text)] * 100
@@ -76,14 +76,14 @@ def test_a_job_runs_without_a_profile_that_a_quota_forbids(own_operator: Operato
     assert own_operator.api.get("gpuprofiles", "resnet50") is not None
 
 
-def test_a_profile_that_another_client_creates_meanwhile_will_do(own_operator: Operator) -> None:
+def test_profile_that_another_client_creates_is_used(own_operator: Operator) -> None:
     own_operator.api.faults.append(Fault("POST", "/gpuprofiles", 409, "already exists"))
     own_operator.api.create("gpujobs", gpu_job("train", workload={"profile": "resnet50"}))
     own_operator.wait_condition("train", "ProfileReady", "ProfileCreated")
     assert _created_jobs(own_operator) == ["train"]
 
 
-def test_a_job_runs_though_no_event_may_be_created(own_operator: Operator) -> None:
+def test_job_runs_where_events_are_forbidden(own_operator: Operator) -> None:
     faults = own_operator.api.faults
     faults += [Fault("POST", "/events", 403, "exceeded quota: events")] * 100
     own_operator.api.create("gpujobs", gpu_job("train"))
@@ -95,20 +95,20 @@ def test_a_job_runs_though_no_event_may_be_created(own_operator: Operator) -> No
     assert "failed, trying again" not in own_operator.log
 
 
-def test_a_status_that_may_not_be_written_is_reported_in_one_event(own_operator: Operator) -> None:
+def test_rejected_status_is_reported_in_one_event(own_operator: Operator) -> None:
     text = "denied by policy freeze"
     faults = own_operator.api.faults
     faults += [Fault("PATCH", "/status", 403, text)] * 100
     own_operator.api.create("gpujobs", gpu_job("train"))
     own_operator.wait_child("train")
-    eventually("it is tried again", lambda: len(faults) <= 97)
+    eventually("it is written again", lambda: len(faults) <= 97)
     [note] = own_operator.wait_event("train", "StatusNotWritten")
     assert text in note
     faults.clear()
     own_operator.wait_phase("train", "Pending")
 
 
-def test_a_job_that_may_not_be_changed_is_reported_beside_its_status(
+def test_rejected_change_of_the_child_job_is_reported_beside_the_status(
     own_operator: Operator,
 ) -> None:
     text = "denied by policy freeze"
@@ -129,7 +129,7 @@ def test_a_job_that_may_not_be_changed_is_reported_beside_its_status(
     )
 
 
-def test_a_place_to_write_to_that_is_not_there_is_tried_less_and_less_often(
+def test_delay_of_writes_to_a_missing_namespace_grows(
     own_operator: Operator,
 ) -> None:
     faults = own_operator.api.faults
@@ -137,13 +137,13 @@ def test_a_place_to_write_to_that_is_not_there_is_tried_less_and_less_often(
     own_operator.api.create("gpujobs", gpu_job("train"))
     eventually("a first try", lambda: len(faults) < 100)
     time.sleep(4.0)
-    # After 0.5, 1, 2, ... seconds, where a conflict would come again five times a second.
+    # Attempts after 0.5, 1, 2, ... seconds; after a conflict they would follow every 0.2 s.
     assert 95 <= len(faults) < 100
     faults.clear()
     own_operator.wait_child("train")
 
 
-def test_events_that_a_watch_loses_are_made_good_by_looking_again(own_operator: Operator) -> None:
+def test_events_that_a_watch_loses_are_replaced_by_the_resync(own_operator: Operator) -> None:
     own_operator.api.create("gpujobs", gpu_job("first"))
     own_operator.wait_phase("first", "Pending")
     own_operator.api.mute = True
@@ -151,7 +151,7 @@ def test_events_that_a_watch_loses_are_made_good_by_looking_again(own_operator: 
     own_operator.wait_phase("second", "Pending")
 
 
-def test_gpujob_whose_end_no_watch_told_is_not_counted_for_ever(own_operator: Operator) -> None:
+def test_gpujob_whose_deletion_no_watch_reported_is_not_counted(own_operator: Operator) -> None:
     own_operator.api.create("gpujobs", gpu_job("train"))
     own_operator.wait_phase("train", "Pending")
 
@@ -168,7 +168,7 @@ def test_gpujob_whose_end_no_watch_told_is_not_counted_for_ever(own_operator: Op
     eventually("it is not counted", lambda: pending() == 0)
 
 
-def test_failures_are_counted_once_over_a_sudden_end(own_operator: Operator) -> None:
+def test_failures_are_counted_once_when_the_operator_is_killed(own_operator: Operator) -> None:
     own_operator.api.create("gpujobs", gpu_job("train"))
     child = own_operator.wait_child("train")
     own_operator.api.create("pods", job_pod(child, "train-1", **exited(1)))
@@ -185,7 +185,7 @@ def test_failures_are_counted_once_over_a_sudden_end(own_operator: Operator) -> 
     assert len(own_operator.wait_event("train", "PodFailed")) == 2
 
 
-def test_sudden_end_between_job_and_status_leaves_one_job(own_operator: Operator) -> None:
+def test_operator_killed_before_the_status_write_leaves_one_job(own_operator: Operator) -> None:
     api = own_operator.api
     # The status cannot be written until the operator has been killed.
     api.faults += [Fault("PATCH", "/status", 500)] * 100
@@ -199,7 +199,7 @@ def test_sudden_end_between_job_and_status_leaves_one_job(own_operator: Operator
     assert _created_jobs(own_operator) == ["train"]
 
 
-def test_fifty_jobs_at_once_get_one_child_each(own_operator: Operator) -> None:
+def test_fifty_jobs_at_once_get_one_child_job_each(own_operator: Operator) -> None:
     names = [f"job-{number:02}" for number in range(50)]
     for name in names:
         own_operator.api.create("gpujobs", gpu_job(name))

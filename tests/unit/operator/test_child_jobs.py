@@ -1,4 +1,4 @@
-"""The Job that a GPUJob becomes, and what of its template is refused."""
+"""The child Job of a GPUJob, and the templates that are rejected."""
 
 from typing import Any
 
@@ -11,21 +11,21 @@ from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PolicyName
 from gputopo.sensitivity.resolve import Sensitivity
 from gputopo_operator.decision.child_job import SpecError, child_job
-from gputopo_operator.model import Object, Rules
-from gputopo_operator.parse import QUEUE_LABEL, read_gpu_job
+from gputopo_operator.model import Object, PodDefaults
+from gputopo_operator.parse import QUEUE_LABEL, parse_gpu_job
 
 
 def _child(
-    profile: GPUProfileSpec | None = None, rules: Rules | None = None, **fields: Any
+    profile: GPUProfileSpec | None = None, defaults: PodDefaults | None = None, **fields: Any
 ) -> Object:
     raw = gpu_job(**fields)
     raw["metadata"] |= {"uid": "uid-train"}
-    job = read_gpu_job(raw)
+    job = parse_gpu_job(raw)
     assert job.spec is not None, job.spec_error
-    return child_job(job, job.spec, profile, rules or Rules())
+    return child_job(job, job.spec, profile, defaults or PodDefaults())
 
 
-def test_annotations_say_what_the_job_says() -> None:
+def test_pod_annotations_repeat_the_spec_of_the_gpujob() -> None:
     edges = [{"from": 0, "to": 2, "weight": 5}, {"from": 2, "to": 1}]
     communication = {"pattern": "Custom", "edges": edges}
     child = _child(communication=communication, placement={"policy": "Greedy"})
@@ -44,7 +44,7 @@ def test_annotations_say_what_the_job_says() -> None:
         ("Auto", None, Sensitivity.AUTO),
     ],
 )
-def test_word_of_the_user_goes_before_that_of_the_profile(
+def test_declared_sensitivity_takes_precedence_over_the_profile(
     declared: str, percent: int | None, stated: Sensitivity
 ) -> None:
     profile = GPUProfileSpec(bandwidth_sensitivity_percent=percent)
@@ -67,14 +67,14 @@ def test_gpus_go_to_the_first_container_unless_one_is_named(
     assert requested_gpus(_child(template=two, resources=resources)) == expected
 
 
-def test_names_that_the_installation_chose_are_used() -> None:
-    rules = Rules(resource="example.org/gpu", scheduler_name="mine")
-    pod = _child(rules=rules)["spec"]["template"]["spec"]
+def test_configured_resource_and_scheduler_are_used() -> None:
+    defaults = PodDefaults(resource="example.org/gpu", scheduler_name="mine")
+    pod = _child(defaults=defaults)["spec"]["template"]["spec"]
     assert pod["schedulerName"] == "mine"
     assert pod["containers"][0]["resources"]["requests"] == {"example.org/gpu": "3"}
 
 
-def test_rest_of_the_template_is_left_as_it_is() -> None:
+def test_rest_of_the_template_is_unchanged() -> None:
     mine = template(container("main", resources={"limits": {"cpu": "4"}}), nodeSelector={"a": "b"})
     mine["metadata"] = {"labels": {"team": "vision"}, "annotations": {"note": "x"}}
     child = _child(template=mine)["spec"]["template"]
@@ -92,7 +92,7 @@ def test_limits_and_priority_reach_the_job() -> None:
     assert child["spec"]["template"]["spec"]["priorityClassName"] == "high"
 
 
-def test_job_of_a_queue_starts_suspended_with_the_labels_of_kueue() -> None:
+def test_queued_job_starts_suspended_with_the_labels_of_kueue() -> None:
     labels = {QUEUE_LABEL: "research", "kueue.x-k8s.io/priority-class": "low", "team": "vision"}
     child = _child(labels=labels)
     assert child["spec"]["suspend"] is True
@@ -115,7 +115,7 @@ HIDDEN = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
 ORDER = {"name": "CUDA_VISIBLE_DEVICES", "value": "1,0"}
 FROM_FIELD = {"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
 
-REFUSED: dict[str, dict[str, Any]] = {
+REJECTED: dict[str, dict[str, Any]] = {
     "spec.template.spec.containers[0].resources.limits[gputopo.io/gpu]: 2": _with_limits("limits"),
     "spec.template.spec.containers[0].resources.requests[gputopo.io/gpu]: 2": _with_limits(
         "requests"
@@ -177,11 +177,11 @@ REFUSED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("message", REFUSED)
-def test_template_is_refused_with_field_and_value(message: str) -> None:
-    with pytest.raises(SpecError) as refused:
-        _child(**REFUSED[message])
-    assert message in str(refused.value)
+@pytest.mark.parametrize("message", REJECTED)
+def test_template_is_rejected_with_field_and_value(message: str) -> None:
+    with pytest.raises(SpecError) as rejected:
+        _child(**REJECTED[message])
+    assert message in str(rejected.value)
 
 
 def test_a_container_without_gpus_may_hide_them() -> None:

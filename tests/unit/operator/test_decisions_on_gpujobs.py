@@ -1,4 +1,4 @@
-"""What the operator decides: a table of situations, and what follows from each."""
+"""The decision of the operator: a table of situations with the phase and conditions of each."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -9,12 +9,12 @@ import pytest
 from gpujobs import (
     GPUS,
     exited,
-    refused_by_kubelet,
+    rejected_by_kubelet,
     template,
 )
 from gputopo.api.v1alpha1 import GPUProfileSpec
 from gputopo_operator.decision.decide import profile_to_read
-from gputopo_operator.model import Plan, Refusal
+from gputopo_operator.model import ReconcilePlan, WriteErrors
 from gputopo_operator.parse import QUEUE_LABEL
 from situations import START, Situation
 
@@ -22,7 +22,7 @@ LATER = "2026-01-01T00:05:00Z"
 
 
 def started(**spec: Any) -> Situation:
-    """Return a GPUJob whose child Job has been made."""
+    """Return a GPUJob whose child Job has been created."""
     situation = Situation(**spec)
     situation.settle()
     return situation
@@ -36,7 +36,7 @@ def running(**spec: Any) -> Situation:
     return situation
 
 
-def _suspended_by_hand() -> Situation:
+def _suspended_by_user() -> Situation:
     situation = running()
     situation.job["spec"]["suspend"] = True
     return situation
@@ -49,10 +49,10 @@ def _failed(times: int, **limits: int) -> Situation:
     return situation
 
 
-def _refused(times: int) -> Situation:
+def _rejected(times: int) -> Situation:
     situation = started(limits={"backoffLimit": 0, "maxAdmissionRetries": 1})
     for number in range(times):
-        situation.pod(f"train-{number}", node="n1", **refused_by_kubelet())
+        situation.pod(f"train-{number}", node="n1", **rejected_by_kubelet())
     return situation
 
 
@@ -76,7 +76,7 @@ def _queued(*, suspended: bool) -> Situation:
     return situation
 
 
-def _foreign() -> Situation:
+def _not_owned() -> Situation:
     situation = started()
     assert situation.child is not None
     situation.job["metadata"]["uid"] = "uid-another"
@@ -92,7 +92,7 @@ def _child_lost(situation: Situation) -> Situation:
 Expected = Mapping[str, tuple[str, str]]
 
 TABLE: dict[str, tuple[Callable[[], Situation], str, Expected]] = {
-    "a new job has its child made and waits": (
+    "a new job gets a child Job and waits": (
         Situation,
         "Pending",
         {"Accepted": ("True", "JobCreated"), "Placed": ("False", "NoPod")},
@@ -102,17 +102,17 @@ TABLE: dict[str, tuple[Callable[[], Situation], str, Expected]] = {
         "Pending",
         {"Placed": ("False", "NotYetScheduled"), "Running": ("False", "NotPlaced")},
     ),
-    "a bound pod has its place before kubelet tells": (
+    "a bound pod is placed before kubelet reports its GPUs": (
         lambda: started().pod(node="n1", gpus=GPUS),
         "Placed",
         {"Placed": ("True", "Bound"), "Running": ("False", "Starting")},
     ),
-    "a bound pod without chosen GPUs has no place": (
+    "a bound pod without chosen GPUs is not placed": (
         lambda: started().pod(node="n1"),
         "Pending",
         {"Placed": ("False", "NoGpusChosen")},
     ),
-    "a running pod on the GPUs that were chosen": (
+    "a pod runs on the chosen GPUs": (
         running,
         "Running",
         {"Placed": ("True", "Observed"), "Running": ("True", "PodRunning")},
@@ -123,7 +123,7 @@ TABLE: dict[str, tuple[Callable[[], Situation], str, Expected]] = {
         {"Suspended": ("True", "SuspendedByUser")},
     ),
     "a running job that is suspended": (
-        _suspended_by_hand,
+        _suspended_by_user,
         "Suspended",
         {"Suspended": ("True", "SuspendedByUser")},
     ),
@@ -132,32 +132,32 @@ TABLE: dict[str, tuple[Callable[[], Situation], str, Expected]] = {
         "Succeeded",
         {"Complete": ("True", "CompletionsReached"), "Running": ("False", "Finished")},
     ),
-    "failures of the program below the limit": (
+    "application failures within the limit": (
         lambda: _failed(1),
         "Pending",
         {"Failed": ("False", "WithinLimits")},
     ),
-    "one failure of the program too many": (
+    "application failures above the limit": (
         lambda: _failed(2),
         "Failed",
         {"Failed": ("True", "BackoffLimitExceeded"), "Complete": ("False", "Failed")},
     ),
-    "refusals of kubelet below their own limit": (
-        lambda: _refused(1),
+    "admission failures within the limit": (
+        lambda: _rejected(1),
         "Pending",
         {"Failed": ("False", "WithinLimits")},
     ),
-    "one refusal of kubelet too many": (
-        lambda: _refused(2),
+    "admission failures above the limit": (
+        lambda: _rejected(2),
         "Failed",
         {"Failed": ("True", "AdmissionRetriesExceeded")},
     ),
-    "a pod that the cluster took away did not fail": (
+    "a disrupted pod did not fail": (
         _disrupted,
         "Pending",
         {"Failed": ("False", "WithinLimits")},
     ),
-    "a pod that somebody deleted did not fail": (
+    "a deleted pod did not fail": (
         _deleted_pod,
         "Pending",
         {"Failed": ("False", "WithinLimits")},
@@ -167,22 +167,22 @@ TABLE: dict[str, tuple[Callable[[], Situation], str, Expected]] = {
         "Failed",
         {"Failed": ("True", "DeadlineExceeded")},
     ),
-    "a job that its queue holds back": (
+    "a job that its queue has not admitted": (
         lambda: _queued(suspended=True),
         "Suspended",
         {"Suspended": ("True", "SuspendedByQueue")},
     ),
-    "a job that its queue admitted": (
+    "a job that its queue has admitted": (
         lambda: _queued(suspended=False),
         "Pending",
         {"Suspended": ("False", "AdmittedByQueue")},
     ),
-    "a Job of the same name that belongs to somebody else": (
-        _foreign,
+    "a Job of the same name that the GPUJob does not own": (
+        _not_owned,
         "Refused",
         {"Accepted": ("False", "JobNameTaken"), "Placed": ("False", "NotAccepted")},
     ),
-    "a completed job whose child was cleaned away stays completed": (
+    "a completed job stays completed without its child Job": (
         lambda: _child_lost(_settled(running().job_ended("Complete", "CompletionsReached"))),
         "Succeeded",
         {"Complete": ("True", "CompletionsReached")},
@@ -197,7 +197,7 @@ TABLE: dict[str, tuple[Callable[[], Situation], str, Expected]] = {
         "Refused",
         {"Accepted": ("False", "SpecRefused")},
     ),
-    "a spec that cannot be read": (
+    "an invalid spec": (
         lambda: Situation(gpusPerReplica=99),
         "Refused",
         {"Accepted": ("False", "SpecInvalid")},
@@ -211,27 +211,29 @@ def _settled(situation: Situation) -> Situation:
 
 
 @pytest.mark.parametrize("situation", TABLE)
-def test_situation_leads_to_phase_and_conditions_and_comes_to_rest(situation: str) -> None:
+def test_situation_determines_phase_and_conditions(
+    situation: str,
+) -> None:
     build, phase, conditions = TABLE[situation]
     case = build()
     case.settle()
     assert case.status.phase == phase
-    assert {type_: case.said(type_) for type_ in conditions} == conditions
+    assert {type_: case.condition(type_) for type_ in conditions} == conditions
     assert {each.observed_generation for each in case.status.conditions} == {1}
 
 
-def test_child_job_deleted_by_hand_is_made_again() -> None:
+def test_deleted_child_job_is_created_again() -> None:
     case = _child_lost(running())
     plan = case.plan()
     assert plan.create_job is not None
     assert [event.reason for event in plan.events] == ["JobCreated"]
 
 
-def test_finished_job_is_not_made_again_even_under_a_foreign_name() -> None:
+def test_finished_job_is_not_created_again_when_another_job_has_its_name() -> None:
     case = _settled(running().job_ended("Complete", "CompletionsReached"))
     assert case.child is not None
-    case.child["metadata"] |= {"uid": "uid-foreign", "ownerReferences": []}
-    assert case.plan() == Plan()
+    case.child["metadata"] |= {"uid": "uid-other", "ownerReferences": []}
+    assert case.plan() == ReconcilePlan()
 
 
 def test_failures_after_the_end_are_not_counted() -> None:
@@ -241,33 +243,33 @@ def test_failures_after_the_end_are_not_counted() -> None:
     assert case.status.failures.application == 0
 
 
-def test_job_that_has_ended_is_not_patched() -> None:
+def test_finished_job_is_not_patched() -> None:
     case = running().job_ended("Complete", "CompletionsReached")
     case.job["spec"]["suspend"] = True
     assert case.plan().job_patch is None
 
 
-def test_job_whose_pod_is_gone_is_not_placed_any_more() -> None:
+def test_job_without_its_pod_is_not_placed() -> None:
     case = running()
     case.pods = []
     case.settle()
-    assert case.said("Placed") == ("False", "NoPod")
+    assert case.condition("Placed") == ("False", "NoPod")
     assert case.status.placements == []
 
 
-def test_job_without_a_pod_says_where_the_cause_is_told() -> None:
+def test_job_without_a_pod_refers_to_the_events_of_the_child_job() -> None:
     case = started()
     case.settle()
     (placed,) = (each for each in case.status.conditions if each.type == "Placed")
     assert (
-        placed.message == "there is no pod yet; kubectl describe job train tells why none is made"
+        placed.message == "the Job has no pod yet; see the events of `kubectl describe job train`"
     )
 
 
-def test_failed_pod_has_no_place_while_another_is_to_follow() -> None:
+def test_failed_pod_is_not_placed_while_another_pod_follows() -> None:
     case = running(limits={"backoffLimit": 1}).pod(node="n1", gpus=GPUS, **exited(1))
     case.settle()
-    assert case.said("Placed") == ("False", "NoPod")
+    assert case.condition("Placed") == ("False", "NoPod")
     case.pod("train-0", node="n2", gpus=GPUS, created="2026-01-01T02:00:00Z", **exited(1))
     case.settle()
     assert case.status.phase == "Failed"
@@ -282,7 +284,7 @@ def test_child_job_that_is_being_deleted_is_not_patched() -> None:
     assert case.plan().job_patch is None
 
 
-def test_pod_that_replaces_a_failed_one_stands_for_the_job() -> None:
+def test_pod_that_replaces_a_failed_pod_is_the_placed_pod() -> None:
     case = running().pod(**exited(1)).pod("train-0", node="n2", gpus=GPUS, phase="Running")
     case.settle()
     assert [place.pod for place in case.status.placements] == ["train-0"]
@@ -291,27 +293,27 @@ def test_pod_that_replaces_a_failed_one_stands_for_the_job() -> None:
 def test_deleted_gpujob_is_left_to_the_garbage_collector() -> None:
     case = Situation()
     case.job["metadata"]["deletionTimestamp"] = LATER
-    assert case.plan() == Plan()
+    assert case.plan() == ReconcilePlan()
 
 
-def test_refusal_of_the_api_server_holds_until_the_spec_changes() -> None:
+def test_permanently_rejected_job_is_created_again_only_after_a_change_of_the_spec() -> None:
     case = Situation()
-    case.refusal = Refusal("unknown field", permanent=True)
+    case.errors = WriteErrors(job="unknown field", job_is_permanent=True)
     case.settle()
-    assert case.said("Accepted") == ("False", "JobRefused")
+    assert case.condition("Accepted") == ("False", "JobRefused")
     assert case.plan().create_job is None
     case.job["metadata"]["generation"] = 2
     assert case.plan().create_job is not None
 
 
-def test_forbidden_job_is_tried_again_after_a_while() -> None:
+def test_forbidden_job_is_created_again_later() -> None:
     case = Situation()
-    case.refusal = Refusal("exceeded quota", permanent=False)
+    case.errors = WriteErrors(job="exceeded quota")
     plan = case.plan()
-    case.carry_out(replace(plan, create_job=None))
-    case.refusal = None
-    assert plan.recheck_after_s is not None
-    assert case.said("Accepted") == ("False", "JobForbidden")
+    case.write(replace(plan, create_job=None))
+    case.errors = WriteErrors()
+    assert plan.recheck_after_seconds is not None
+    assert case.condition("Accepted") == ("False", "JobForbidden")
     assert case.plan().create_job is not None
 
 
@@ -329,7 +331,7 @@ def test_transition_time_changes_with_the_status_only() -> None:
     assert set(times.values()) == {START}
 
 
-def test_failed_pod_is_counted_once_and_not_forgotten_when_it_is_deleted() -> None:
+def test_failed_pod_is_counted_once_also_after_its_deletion() -> None:
     case = started().pod(**exited(1))
     case.settle()
     assert case.status.failed_pod_uids == ["uid-train-1"]
@@ -339,7 +341,7 @@ def test_failed_pod_is_counted_once_and_not_forgotten_when_it_is_deleted() -> No
     assert case.status.failed_pod_uids == []
 
 
-def test_failures_of_a_former_child_job_stay_counted_but_its_pods_do_not_count_again() -> None:
+def test_failures_of_an_earlier_child_job_stay_counted_once() -> None:
     case = started().pod(**exited(1))
     case.settle()
     case.child = None
@@ -348,14 +350,14 @@ def test_failures_of_a_former_child_job_stay_counted_but_its_pods_do_not_count_a
     assert case.status.failures.application == 1
 
 
-def test_pod_of_another_job_that_bears_the_label_is_none_of_ours() -> None:
+def test_pod_with_the_label_that_the_child_job_does_not_own_is_ignored() -> None:
     case = started().pod(**exited(1))
     case.pods[0]["metadata"]["ownerReferences"] = []
     case.settle()
     assert case.status.failures.application == 0
 
 
-def test_job_whose_limit_is_exceeded_is_ended_by_its_own_limit() -> None:
+def test_job_above_its_limit_is_ended_by_a_backoff_limit_of_0() -> None:
     case = _failed(2)
     assert case.plan().job_patch == {
         "metadata": {"uid": "uid-job-1", "resourceVersion": "6"},
@@ -363,7 +365,7 @@ def test_job_whose_limit_is_exceeded_is_ended_by_its_own_limit() -> None:
     }
 
 
-def test_failures_that_are_nobodys_raise_the_limit_of_the_child_job() -> None:
+def test_failed_pods_without_a_failure_raise_the_limit_of_the_child_job() -> None:
     case = started(limits={"backoffLimit": 2, "maxAdmissionRetries": 3})
     assert case.child is not None
     before = case.child["spec"]["backoffLimit"]
@@ -374,17 +376,17 @@ def test_failures_that_are_nobodys_raise_the_limit_of_the_child_job() -> None:
     assert patch["spec"] == {"backoffLimit": before + 3}
 
 
-def test_suspension_under_a_queue_says_that_the_queue_decides() -> None:
+def test_suspension_of_a_queued_job_reports_that_the_queue_decides() -> None:
     case = _queued(suspended=False)
     case.job["spec"]["suspend"] = True
     plan = case.plan()
     assert plan.job_patch is None
     case.settle()
-    (said,) = [each for each in case.status.conditions if each.type == "Suspended"]
-    assert "spec.suspend has no effect" in said.message
+    (condition,) = [each for each in case.status.conditions if each.type == "Suspended"]
+    assert "spec.suspend has no effect" in condition.message
 
 
-def test_observed_gpus_are_told_in_rank_order_and_stay_after_the_end() -> None:
+def test_observed_gpus_are_in_rank_order_and_stay_after_the_end() -> None:
     case = running()
     case.observed = {"uid-train-1": tuple(reversed(GPUS))}
     case.settle()
@@ -394,23 +396,23 @@ def test_observed_gpus_are_told_in_rank_order_and_stay_after_the_end() -> None:
     assert case.status.placements[0].observed == list(GPUS)
 
 
-def test_gpus_of_one_container_only_are_no_difference() -> None:
+def test_gpus_of_some_containers_only_are_no_difference() -> None:
     case = running()
     case.observed = {"uid-train-1": GPUS[:1]}
     assert case.settle().events == ()
-    assert case.said("Placed") == ("True", "Bound")
+    assert case.condition("Placed") == ("True", "Bound")
 
 
-def test_other_gpus_than_chosen_are_told_once() -> None:
+def test_other_gpus_than_chosen_are_reported_once() -> None:
     case = running()
     case.observed = {"uid-train-1": ("GPU-4", "GPU-5", "GPU-6")}
     (event,) = case.settle().events
     assert (event.type, event.reason) == ("Warning", "ObservedDiffers")
     assert "GPU-6" in event.note
-    assert case.said("Placed") == ("True", "ObservedDiffers")
+    assert case.condition("Placed") == ("True", "ObservedDiffers")
 
 
-def test_placement_says_node_gpus_and_bandwidths() -> None:
+def test_placement_event_has_node_gpus_and_bandwidths() -> None:
     plan = started().pod(node="n1", gpus=GPUS).settle()
     (event,) = plan.events
     assert event.reason == "Placed"
@@ -420,35 +422,35 @@ def test_placement_says_node_gpus_and_bandwidths() -> None:
     )
 
 
-def test_placement_of_one_gpu_says_nothing_of_bandwidths() -> None:
+def test_placement_event_of_one_gpu_has_no_bandwidths() -> None:
     (event,) = started().pod(node="n1", gpus=("GPU-4",)).settle().events
     assert event.note == "pod train-1 on node n1: GPUs GPU-4"
 
 
-def test_annotation_of_another_pod_is_worth_nothing() -> None:
+def test_annotation_of_another_pod_does_not_count() -> None:
     case = started().pod(node="n1", gpus=GPUS)
     case.pods[0]["metadata"]["uid"] = "uid-copy"
     case.settle()
     assert case.status.placements == []
 
 
-def test_long_message_of_the_scheduler_is_cut() -> None:
+def test_long_message_of_the_scheduler_is_truncated() -> None:
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     case = started().pod(conditions=[{**condition, "message": "x" * 5000}])
     case.settle()
-    (said,) = [each for each in case.status.conditions if each.type == "Placed"]
-    assert len(said.message) == 1024
+    (placed,) = [each for each in case.status.conditions if each.type == "Placed"]
+    assert len(placed.message) == 1024
 
 
-def test_condition_of_somebody_else_is_kept() -> None:
+def test_condition_of_another_client_is_kept() -> None:
     case = Situation()
-    foreign = {"type": "Audited", "status": "True", "reason": "Seen", "message": ""}
-    case.job["status"] = {"conditions": [{**foreign, "lastTransitionTime": START}]}
+    other = {"type": "Audited", "status": "True", "reason": "Seen", "message": ""}
+    case.job["status"] = {"conditions": [{**other, "lastTransitionTime": START}]}
     case.settle()
-    assert case.said("Audited") == ("True", "Seen")
+    assert case.condition("Audited") == ("True", "Seen")
 
 
-def test_profile_that_is_missing_is_made_with_the_job_only() -> None:
+def test_missing_profile_is_created_with_the_job_only() -> None:
     case = Situation(workload={"profile": "resnet50"})
     assert case.plan().create_profile == "resnet50"
     case.settle()
@@ -458,16 +460,16 @@ def test_profile_that_is_missing_is_made_with_the_job_only() -> None:
 
 def _without_its_profile() -> Situation:
     situation = Situation(workload={"profile": "resnet50"})
-    situation.profile_error = "403: exceeded quota: none"
+    situation.errors = WriteErrors(profile="403: exceeded quota: none")
     return situation
 
 
-def test_a_job_whose_profile_cannot_be_created_runs_and_reports_it() -> None:
+def test_job_without_its_profile_runs_and_reports_the_error() -> None:
     case = _without_its_profile()
     plan = case.settle()
     assert case.child is not None
-    assert case.said("Accepted") == ("True", "JobCreated")
-    assert case.said("ProfileReady") == ("False", "ProfileNotCreated")
+    assert case.condition("Accepted") == ("True", "JobCreated")
+    assert case.condition("ProfileReady") == ("False", "ProfileNotCreated")
     [condition] = [each for each in case.status.conditions if each.type == "ProfileReady"]
     assert condition.message == (
         "GPUProfile resnet50 was not created, the job runs without it; allow the creation or "
@@ -478,51 +480,88 @@ def test_a_job_whose_profile_cannot_be_created_runs_and_reports_it() -> None:
         "Accepted",
         "ProfileNotCreated",
     ]
-    assert plan.recheck_after_s == 60.0
+    assert plan.recheck_after_seconds == 60.0
 
 
 @pytest.mark.parametrize("by_hand", [False, True])
-def test_a_profile_that_could_not_be_created_is_tried_again(*, by_hand: bool) -> None:
+def test_rejected_profile_is_created_again_later(*, by_hand: bool) -> None:
     case = _without_its_profile()
     case.settle()
-    case.profile_error = ""
+    case.errors = WriteErrors()
     case.profile = GPUProfileSpec() if by_hand else None
     assert case.plan().create_profile == (None if by_hand else "resnet50")
     plan = case.settle()
     reason = "ProfileFound" if by_hand else "ProfileCreated"
-    assert case.said("ProfileReady") == ("True", reason)
+    assert case.condition("ProfileReady") == ("True", reason)
     assert [event.reason for event in plan.events] == [reason]
-    assert plan.recheck_after_s is None
+    assert plan.recheck_after_seconds is None
 
 
-def test_a_job_that_has_ended_gets_no_profile() -> None:
+def test_finished_job_gets_no_profile() -> None:
     case = _without_its_profile()
     case.settle()
-    case.profile_error = ""
+    case.errors = WriteErrors()
     case.job_ended("Complete", "CompletionsReached")
     assert case.plan().create_profile is None
     case.settle()
-    assert case.plan() == Plan()
-    assert case.said("ProfileReady") == ("False", "ProfileNotCreated")
+    assert case.plan() == ReconcilePlan()
+    assert case.condition("ProfileReady") == ("False", "ProfileNotCreated")
 
 
-def test_a_profile_is_read_for_a_new_job_and_until_it_is_ready() -> None:
+def test_profile_is_read_for_a_new_job_and_until_it_is_ready() -> None:
     case = _without_its_profile()
-    assert profile_to_read(case.snapshot().job, None) == "resnet50"
+    assert profile_to_read(case.state().job, None) == "resnet50"
     case.settle()
-    job = case.snapshot().job
+    job = case.state().job
     assert profile_to_read(job, case.child) == "resnet50"
-    case.profile_error = ""
+    case.errors = WriteErrors()
     case.settle()
-    assert profile_to_read(case.snapshot().job, case.child) is None
-    assert profile_to_read(case.snapshot().job, None) == "resnet50", "the Job is created again"
+    assert profile_to_read(case.state().job, case.child) is None
+    assert profile_to_read(case.state().job, None) == "resnet50", "the Job is created again"
     case.job_ended("Complete", "CompletionsReached").settle()
-    assert profile_to_read(case.snapshot().job, None) is None
-    assert profile_to_read(Situation(gpusPerReplica=99).snapshot().job, None) is None
+    assert profile_to_read(case.state().job, None) is None
+    assert profile_to_read(Situation(gpusPerReplica=99).state().job, None) is None
 
 
-def test_an_owner_reference_blocks_no_deletion() -> None:
+def test_owner_reference_does_not_block_deletion() -> None:
     manifest = Situation().plan().create_job
     assert manifest is not None
     [owner] = manifest["metadata"]["ownerReferences"]
     assert owner["blockOwnerDeletion"] is False
+
+
+def test_rejected_change_of_the_child_job_is_reported_beside_the_status() -> None:
+    case = _failed(2)
+    case.errors = WriteErrors(job_patch="denied by policy")
+    plan = case.plan()
+    assert plan.status is not None
+    assert plan.status.phase == "Failed"
+    assert plan.events[-1].reason == "JobNotUpdated"
+    assert plan.events[-1].note == (
+        "Job train was not changed to {'backoffLimit': 0}: denied by policy"
+    )
+    assert plan.recheck_after_seconds == 60.0
+
+
+def test_waiting_and_failed_containers_are_named_with_their_reason() -> None:
+    state = {"waiting": {"reason": "ErrImagePull", "message": "not found"}}
+    statuses = [{"name": "setup", "state": {"terminated": {"exitCode": 0}}}]
+    statuses.append({"name": "main", "state": state})
+    case = started().pod(node="n1", gpus=GPUS, containerStatuses=statuses)
+    case.settle()
+    messages = {each.type: each.message for each in case.status.conditions}
+    assert messages["Running"] == "container main: ErrImagePull: not found"
+    statuses[1]["state"] = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+    case.pod(node="n1", gpus=GPUS, phase="Failed", containerStatuses=statuses)
+    event = case.settle().events[0]
+    assert event.note == (
+        "pod train-1 failed (retrying, 1 of 6): container main ended with exit code 137 "
+        "(OOMKilled); see `kubectl logs train-1`"
+    )
+
+
+def test_failed_pod_without_a_reason_is_reported() -> None:
+    event = started().pod(node="n1", phase="Failed").settle().events[0]
+    assert event.note == (
+        "pod train-1 failed (retrying, 1 of 6): no reason in its status; see `kubectl logs train-1`"
+    )

@@ -1,15 +1,15 @@
-"""What Prometheus reads of the operator."""
+"""The metrics of the operator."""
 
-from gputopo_operator.metrics import Metrics
-from gputopo_operator.model import FailureKind, Key
+from gputopo_operator.metrics import OperatorMetrics
+from gputopo_operator.model import FailureKind, GpuJobKey
 
 
-def _jobs(metrics: Metrics, phase: str) -> float | None:
+def _jobs(metrics: OperatorMetrics, phase: str) -> float | None:
     return metrics.registry.get_sample_value("gputopo_operator_gpujobs", {"phase": phase})
 
 
-def test_gpujob_counts_in_one_phase_until_it_is_gone() -> None:
-    metrics, key = Metrics(), Key("default", "train")
+def test_gpujob_counts_in_one_phase_until_it_is_deleted() -> None:
+    metrics, key = OperatorMetrics(), GpuJobKey("default", "train")
     metrics.set_phase(key, "Pending")
     metrics.set_phase(key, "Pending")
     metrics.set_phase(key, "Running")
@@ -19,16 +19,16 @@ def test_gpujob_counts_in_one_phase_until_it_is_gone() -> None:
     assert _jobs(metrics, "Running") == 0
 
 
-def test_failures_are_counted_by_whose_they_are() -> None:
-    metrics = Metrics()
+def test_failures_are_counted_by_cause() -> None:
+    metrics = OperatorMetrics()
     metrics.count_failure(FailureKind.ADMISSION)
     name = "gputopo_operator_pod_failures_total"
     assert metrics.registry.get_sample_value(name, {"kind": "admission"}) == 1
     assert metrics.registry.get_sample_value(name, {"kind": "application"}) == 0
 
 
-def test_length_of_the_queue_is_read_when_it_is_asked_for() -> None:
-    metrics, waiting = Metrics(), ["a"]
+def test_length_of_the_queue_is_read_at_each_scrape() -> None:
+    metrics, waiting = OperatorMetrics(), ["a"]
     metrics.watch_queue(lambda: len(waiting))
     waiting.append("b")
     assert metrics.registry.get_sample_value("gputopo_operator_queue_length") == 2

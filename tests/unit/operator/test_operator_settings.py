@@ -1,4 +1,4 @@
-"""Flags and environment of the operator."""
+"""Flags and environment variables of the operator."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def test_namespaces_are_separated_by_commas(names: str, expected: tuple[str, ...
 
 
 @pytest.mark.parametrize("workers", ["0", "65", "two"])
-def test_it_has_one_to_sixty_four_workers(workers: str) -> None:
+def test_number_of_workers_is_1_to_64(workers: str) -> None:
     with pytest.raises(
         SettingsError, match=rf"--workers \(GPUTOPO_OPERATOR_WORKERS\): '{workers}'"
     ):

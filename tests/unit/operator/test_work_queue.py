@@ -1,4 +1,4 @@
-"""One key, one worker at a time; nothing lost, nothing hurried after an error."""
+"""The work queue: one worker for each key, no lost key, a growing delay after errors."""
 
 import asyncio
 from collections import Counter
@@ -26,7 +26,7 @@ async def working(work: Work, workers: int = 3) -> AsyncIterator[WorkQueue[str]]
             await task
 
 
-async def test_key_that_waits_is_worked_on_once() -> None:
+async def test_waiting_key_is_worked_on_once() -> None:
     seen: list[str] = []
 
     async def work(key: str) -> None:
@@ -40,7 +40,7 @@ async def test_key_that_waits_is_worked_on_once() -> None:
     assert seen == ["a"]
 
 
-async def test_key_added_while_it_is_worked_on_is_worked_on_once_more_afterwards() -> None:
+async def test_key_added_during_its_work_is_worked_on_once_more() -> None:
     running: Counter[str] = Counter()
     done: Counter[str] = Counter()
 
@@ -60,7 +60,7 @@ async def test_key_added_while_it_is_worked_on_is_worked_on_once_more_afterwards
     assert done == {"a": 2}
 
 
-async def test_different_keys_are_worked_on_together() -> None:
+async def test_different_keys_are_worked_on_at_the_same_time() -> None:
     together, met = asyncio.Barrier(3), asyncio.Event()
 
     async def work(_: str) -> None:
@@ -73,34 +73,36 @@ async def test_different_keys_are_worked_on_together() -> None:
         await asyncio.wait_for(met.wait(), 1)
 
 
-async def test_key_that_fails_comes_again_later_and_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_queue, "FIRST_DELAY_S", 0.01)
+async def test_delay_of_a_failing_key_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work_queue, "FIRST_DELAY_SECONDS", 0.01)
     times: list[float] = []
     done = asyncio.Event()
 
     async def work(_: str) -> None:
         times.append(asyncio.get_running_loop().time())
         if len(times) < 4:
-            raise OSError("the API server is away")
+            raise OSError("no response")
         done.set()
 
     async with working(work) as queue:
         queue.add("a")
         await asyncio.wait_for(done.wait(), 2)
     pauses = [late - early for early, late in pairwise(times)]
-    # A busy machine is later, never earlier.
+    # On a busy machine a pause is longer, never shorter.
     assert all(pause >= least for pause, least in zip(pauses, (0.01, 0.02, 0.04), strict=True))
 
 
-async def test_news_does_not_hurry_a_key_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_queue, "FIRST_DELAY_S", 10.0)
+async def test_event_does_not_shorten_the_delay_after_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(work_queue, "FIRST_DELAY_SECONDS", 10.0)
     attempts = 0
 
     async def work(_: str) -> None:
         nonlocal attempts
         attempts += 1
         await asyncio.sleep(0.005)
-        raise OSError("the API server is away")
+        raise OSError("no response")
 
     async with working(work) as queue:
         queue.add("a")
@@ -110,7 +112,7 @@ async def test_news_does_not_hurry_a_key_that_failed(monkeypatch: pytest.MonkeyP
     assert attempts == 1
 
 
-async def test_key_comes_again_when_its_work_asks_for_it() -> None:
+async def test_key_is_worked_on_again_after_the_returned_time() -> None:
     attempts = 0
 
     async def work(_: str) -> float | None:
@@ -124,10 +126,10 @@ async def test_key_comes_again_when_its_work_asks_for_it() -> None:
     assert attempts == 2
 
 
-async def test_unexpected_error_is_told_with_its_trace_and_an_expected_one_without(
+async def test_unexpected_error_is_logged_with_its_stack_trace_and_an_expected_one_without(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    errors = {"a": OSError("away"), "b": KeyError("oops")}
+    errors = {"a": OSError("timeout"), "b": KeyError("oops")}
 
     async def work(key: str) -> None:
         raise errors[key]
@@ -138,6 +140,6 @@ async def test_unexpected_error_is_told_with_its_trace_and_an_expected_one_witho
         await asyncio.sleep(0.01)
     traced = {record.getMessage(): bool(record.exc_info) for record in caplog.records}
     assert traced == {
-        "failed, trying again key=a after_seconds=0.5 reason=away": False,
+        "failed, trying again key=a after_seconds=0.5 reason=timeout": False,
         "failed, trying again key=b after_seconds=0.5 reason='oops'": True,
     }

@@ -1,14 +1,15 @@
-"""Whatever state a GPUJob is found in, deciding is safe to repeat."""
+"""The decision on a GPUJob in any state can be repeated safely."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpujobs import GPUS, exited, job_pod, refused_by_kubelet
+from gpujobs import GPUS, exited, job_pod, rejected_by_kubelet
 from gputopo.api.v1alpha1 import GPUProfileSpec
-from gputopo_operator.model import Plan, Refusal
+from gputopo_operator.model import ReconcilePlan, WriteErrors
 from gputopo_operator.parse import QUEUE_LABEL
 from situations import Situation
 
@@ -24,7 +25,7 @@ pod_states: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
         {"node": "n1", "gpus": GPUS, **exited(0)},
         {"node": "n1", "gpus": GPUS, **exited(1)},
         {"node": "n1", "gpus": GPUS, **exited(1), **DISRUPTED},
-        {"node": "n1", "gpus": GPUS, **refused_by_kubelet()},
+        {"node": "n1", "gpus": GPUS, **rejected_by_kubelet()},
     ]
 )
 job_states: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
@@ -46,7 +47,7 @@ specs: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "limits": st.fixed_dictionaries(
             {"backoffLimit": st.integers(0, 3), "maxAdmissionRetries": st.integers(0, 3)}
         ),
-        "resources": st.sampled_from([{}, {"container": "nobody"}]),
+        "resources": st.sampled_from([{}, {"container": "missing"}]),
         "workload": st.sampled_from([{}, {"profile": "resnet50"}]),
     }
 )
@@ -54,20 +55,22 @@ specs: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 
 @st.composite
 def situations(draw: st.DrawFn) -> Situation:
-    """A GPUJob at any point of its life, with the cluster gone on without the operator."""
+    """A GPUJob in any state, after changes of the cluster that the operator has not seen."""
     situation = Situation(**draw(specs))
     if draw(st.booleans()):
         situation.profile = GPUProfileSpec(bandwidth_sensitivity_percent=draw(st.integers(0, 100)))
-    if draw(st.booleans()):
-        situation.refusal = Refusal("refused", permanent=draw(st.booleans()))
-    situation.profile_error = draw(st.sampled_from(["", "exceeded quota"]))
+    situation.errors = WriteErrors(
+        job=draw(st.sampled_from(["", "rejected"])),
+        job_is_permanent=draw(st.booleans()),
+        profile=draw(st.sampled_from(["", "exceeded quota"])),
+    )
     for _ in range(draw(st.integers(0, 3))):
-        situation.carry_out(situation.plan())
-        _go_on(draw, situation)
+        situation.write(situation.plan())
+        _change_cluster(draw, situation)
     return situation
 
 
-def _go_on(draw: Callable[[st.SearchStrategy[Any]], Any], situation: Situation) -> None:
+def _change_cluster(draw: Callable[[st.SearchStrategy[Any]], Any], situation: Situation) -> None:
     if situation.child is None:
         return
     if draw(st.integers(0, 9)) == 0:
@@ -82,32 +85,32 @@ def _go_on(draw: Callable[[st.SearchStrategy[Any]], Any], situation: Situation) 
     if draw(st.booleans()):
         pod["metadata"] |= DELETED
     situation.pods.append(pod)
-    held = draw(st.sampled_from([(), GPUS, GPUS[:2], ("GPU-0",)]))
-    situation.observed = {pod["metadata"]["uid"]: held}
+    used = draw(st.sampled_from([(), GPUS, GPUS[:2], ("GPU-0",)]))
+    situation.observed = {pod["metadata"]["uid"]: used}
 
 
 @settings(max_examples=300, deadline=None)
 @given(situations())
-def test_carrying_a_plan_out_leaves_nothing_to_do(situation: Situation) -> None:
-    refused = situation.refusal is not None and situation.plan().create_job is None
-    situation.carry_out(situation.plan())
-    if not refused:
-        situation.refusal = None
-        # What had to be read anew (a Job just made) may want one more look, not two.
-        situation.carry_out(situation.plan())
+def test_plan_after_the_writes_of_a_plan_is_empty(situation: Situation) -> None:
+    rejected = bool(situation.errors.job) and situation.plan().create_job is None
+    situation.write(situation.plan())
+    if not rejected:
+        situation.errors = replace(situation.errors, job="")
+        # A Job that was just created may need one more decision, not two.
+        situation.write(situation.plan())
     again = situation.plan()
-    assert again == Plan(recheck_after_s=again.recheck_after_s)
+    assert again == ReconcilePlan(recheck_after_seconds=again.recheck_after_seconds)
 
 
 @settings(max_examples=300, deadline=None)
 @given(situations(), st.data())
-def test_end_of_a_job_and_its_failures_are_never_taken_back(
+def test_result_and_failures_of_a_job_never_change_back(
     situation: Situation, data: st.DataObject
 ) -> None:
-    situation.carry_out(situation.plan())
+    situation.write(situation.plan())
     before = situation.status
-    _go_on(data.draw, situation)
-    situation.carry_out(situation.plan())
+    _change_cluster(data.draw, situation)
+    situation.write(situation.plan())
     after = situation.status
     assert after.failures.application >= before.failures.application
     assert after.failures.admission >= before.failures.admission
@@ -117,7 +120,7 @@ def test_end_of_a_job_and_its_failures_are_never_taken_back(
 
 @settings(max_examples=300, deadline=None)
 @given(situations())
-def test_remembered_pods_are_only_those_that_exist(situation: Situation) -> None:
-    situation.carry_out(situation.plan())
+def test_counted_pods_in_the_status_exist(situation: Situation) -> None:
+    situation.write(situation.plan())
     existing = {pod["metadata"]["uid"] for pod in situation.pods}
     assert set(situation.status.failed_pod_uids) <= existing

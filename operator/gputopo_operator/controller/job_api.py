@@ -7,10 +7,9 @@ from http import HTTPStatus
 from typing import Final
 
 from gputopo.api.names import API_VERSION, GROUP, JOB_LABEL, VERSION
-from gputopo.errors import GputopoError
 from gputopo_kube.errors import ApiError, ConflictError, NotFoundError
 from gputopo_kube.sync import SyncApi
-from gputopo_operator.model import Event, Key, Object, Refusal
+from gputopo_operator.model import GpuJobKey, JobEvent, Object
 
 _GPUTOPO: Final = ("apis", GROUP, VERSION)
 _JOBS: Final = ("apis", "batch", "v1")
@@ -27,15 +26,12 @@ _PERMANENT: Final = {
 
 def is_final(error: ApiError) -> bool:
     """Return whether the same request would be rejected again if it was sent soon."""
-    return error.status == HTTPStatus.FORBIDDEN or error.status in _PERMANENT
+    return error.status == HTTPStatus.FORBIDDEN or is_permanent(error)
 
 
-class JobRefusedError(GputopoError):
-    """The API server rejected the child Job."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
-        self.refusal = refusal
+def is_permanent(error: ApiError) -> bool:
+    """Return whether the same request would be rejected at any time: the object is wrong."""
+    return error.status in _PERMANENT
 
 
 class JobApi:
@@ -49,15 +45,15 @@ class JobApi:
     def __init__(self, api: SyncApi) -> None:
         self._api = api
 
-    def gpu_job(self, key: Key) -> Object | None:
+    def gpu_job(self, key: GpuJobKey) -> Object | None:
         """Return the GPUJob."""
         return self._api.find(*_gpu_job_path(key))
 
-    def job(self, key: Key) -> Object | None:
+    def job(self, key: GpuJobKey) -> Object | None:
         """Return the batch/v1 Job of this name."""
         return self._api.find(*_jobs_path(key), key.name)
 
-    def profile(self, key: Key) -> Object | None:
+    def profile(self, key: GpuJobKey) -> Object | None:
         """Return the GPUProfile of this name."""
         return self._api.find(*_profiles_path(key), key.name)
 
@@ -65,48 +61,37 @@ class JobApi:
         """Return the GPUTopology of a node."""
         return self._api.find(*_GPUTOPO, "gputopologies", node)
 
-    def pods(self, key: Key) -> list[Object]:
+    def pods(self, key: GpuJobKey) -> list[Object]:
         """Return the pods that carry the GPUJob's label, read from etcd."""
         path = ("api", "v1", "namespaces", key.namespace, "pods")
         return self._api.list(*path, selector=f"{JOB_LABEL}={key.name}")
 
-    def gpu_job_keys(self, namespace: str | None) -> list[Key]:
+    def gpu_job_keys(self, namespace: str | None) -> list[GpuJobKey]:
         """Return every GPUJob of a namespace, or of the cluster if it is None."""
         scope = () if namespace is None else ("namespaces", namespace)
         found = [job["metadata"] for job in self._api.list(*_GPUTOPO, *scope, "gpujobs")]
-        return [Key(metadata["namespace"], metadata["name"]) for metadata in found]
+        return [GpuJobKey(metadata["namespace"], metadata["name"]) for metadata in found]
 
-    def create_job(self, key: Key, manifest: Object) -> None:
-        """Create the child Job. Unknown and duplicate fields are errors.
+    def create_job(self, key: GpuJobKey, manifest: Object) -> None:
+        """Create the child Job. Unknown and duplicate fields are errors."""
+        self._api.request("POST", _jobs_path(key), manifest, {"fieldValidation": "Strict"})
 
-        Raises:
-            JobRefusedError: if the API server rejects the Job as wrong or forbidden.
-        """
-        query = {"fieldValidation": "Strict"}
-        try:
-            self._api.request("POST", _jobs_path(key), manifest, query)
-        except ApiError as error:
-            if is_final(error):
-                permanent = error.status in _PERMANENT
-                raise JobRefusedError(Refusal(error.message, permanent)) from None
-            raise
-
-    def patch_job(self, key: Key, patch: Object) -> None:
+    def patch_job(self, key: GpuJobKey, patch: Object) -> None:
         """Change the child Job by a merge patch."""
         self._patch((*_jobs_path(key), key.name), patch)
 
-    def patch_status(self, key: Key, patch: Object) -> None:
+    def patch_status(self, key: GpuJobKey, patch: Object) -> None:
         """Change the status of the GPUJob by a merge patch."""
         self._patch((*_gpu_job_path(key), "status"), patch)
 
-    def create_profile(self, key: Key) -> None:
+    def create_profile(self, key: GpuJobKey) -> None:
         """Create an empty GPUProfile, if no other client has created one."""
         metadata = {"name": key.name, "namespace": key.namespace}
         manifest = {"apiVersion": API_VERSION, "kind": "GPUProfile", "metadata": metadata}
         with suppress(ConflictError):
             self._api.request("POST", _profiles_path(key), manifest)
 
-    def create_event(self, gpu_job: Object, event: Event, now: str) -> None:
+    def create_event(self, gpu_job: Object, event: JobEvent, now: str) -> None:
         """Create an event on a GPUJob, once for each version of the GPUJob.
 
         The name is a hash of the content: a repeated event is a conflict, which is ignored.
@@ -148,13 +133,13 @@ class JobApi:
             raise ConflictError(error.message, error.status) from None
 
 
-def _gpu_job_path(key: Key) -> tuple[str, ...]:
+def _gpu_job_path(key: GpuJobKey) -> tuple[str, ...]:
     return (*_GPUTOPO, "namespaces", key.namespace, "gpujobs", key.name)
 
 
-def _jobs_path(key: Key) -> tuple[str, ...]:
+def _jobs_path(key: GpuJobKey) -> tuple[str, ...]:
     return (*_JOBS, "namespaces", key.namespace, "jobs")
 
 
-def _profiles_path(key: Key) -> tuple[str, ...]:
+def _profiles_path(key: GpuJobKey) -> tuple[str, ...]:
     return (*_GPUTOPO, "namespaces", key.namespace, "gpuprofiles")

@@ -1,0 +1,183 @@
+"""The pod template of the child Job: the user's template and the request of the GPUJob."""
+
+import copy
+from typing import Any
+
+from gputopo.api.annotations import RequestAnnotations, format_request
+from gputopo.api.names import (
+    CUDA_VISIBLE_DEVICES,
+    GROUP,
+    HIDING_VALUES,
+    JOB_LABEL,
+    NVIDIA_VISIBLE_DEVICES,
+)
+from gputopo.api.v1alpha1 import GPUJobSpec, GPUProfileSpec
+from gputopo.errors import InvalidInputError
+from gputopo.sensitivity.resolve import Sensitivity, resolve
+from gputopo_operator.model import Object, PodDefaults
+
+_AMOUNTS = ("requests", "limits")
+
+
+class SpecError(InvalidInputError):
+    """A spec that contradicts itself, or requests what is not yet supported.
+
+    The message names the field, its value and the remedy.
+    """
+
+
+def pod_template(
+    job: str, spec: GPUJobSpec, profile: GPUProfileSpec | None, defaults: PodDefaults
+) -> Object:
+    """Return the template of the pods of a GPUJob with the name ``job``.
+
+    Raises:
+        SpecError: where the user's template sets a field that gputopo sets.
+    """
+    template = copy.deepcopy(spec.template)
+    pod = _mapping(template, "spec", "spec.template")
+    metadata = _mapping(template, "metadata", "spec.template")
+    _reject_reserved_fields(metadata, pod, defaults)
+    request = RequestAnnotations(
+        pattern=spec.communication.pattern,
+        edges=tuple(edge.to_pattern_edge() for edge in spec.communication.edges),
+        sensitivity=stated_sensitivity(spec, profile),
+        policy=spec.placement.policy,
+    )
+    _mapping(metadata, "annotations", "spec.template.metadata").update(format_request(request))
+    _mapping(metadata, "labels", "spec.template.metadata")[JOB_LABEL] = job
+    pod["schedulerName"] = defaults.scheduler_name
+    pod["restartPolicy"] = "Never"
+    _set_priority_class(pod, spec)
+    _request_gpus(pod, spec, defaults.resource)
+    return template
+
+
+def stated_sensitivity(spec: GPUJobSpec, profile: GPUProfileSpec | None) -> Sensitivity:
+    """Return the sensitivity in the pod's annotation: Auto stays Auto without a known profile."""
+    resolved = resolve(
+        spec.communication.bandwidth_sensitivity,
+        gpus=spec.gpus_per_replica,
+        profile_percent=profile.bandwidth_sensitivity_percent if profile else None,
+    )
+    if resolved.reason not in {"Declared", "Profile"}:
+        return Sensitivity.AUTO
+    return Sensitivity.SENSITIVE if resolved.sensitive else Sensitivity.INSENSITIVE
+
+
+def _reject_reserved_fields(metadata: Object, pod: Object, defaults: PodDefaults) -> None:
+    """Reject the fields of the template that gputopo sets."""
+    for field in ("annotations", "labels"):
+        for name in _mapping(metadata, field, "spec.template.metadata"):
+            if str(name).startswith(f"{GROUP}/"):
+                raise SpecError(
+                    f"spec.template.metadata.{field}[{name}]: gputopo sets it from the rest of the "
+                    "GPUJob; remove it and use spec.communication or spec.placement"
+                )
+    scheduler = pod.get("schedulerName", defaults.scheduler_name)
+    if scheduler != defaults.scheduler_name:
+        raise SpecError(
+            f"spec.template.spec.schedulerName: {scheduler!r} is not {defaults.scheduler_name!r}; "
+            "remove it"
+        )
+    policy = pod.get("restartPolicy", "Never")
+    if policy != "Never":
+        raise SpecError(
+            f"spec.template.spec.restartPolicy: {policy!r} is not yet supported; remove it or use "
+            "Never"
+        )
+    if "nodeName" in pod:
+        raise SpecError(
+            f"spec.template.spec.nodeName: {pod['nodeName']!r} bypasses the scheduler; use "
+            "nodeSelector or affinity"
+        )
+
+
+def _set_priority_class(pod: Object, spec: GPUJobSpec) -> None:
+    if spec.priority_class_name is None:
+        return
+    given = pod.get("priorityClassName", spec.priority_class_name)
+    if given != spec.priority_class_name:
+        raise SpecError(
+            f"spec.template.spec.priorityClassName: {given!r} is not "
+            f"spec.priorityClassName {spec.priority_class_name!r}; remove one of them"
+        )
+    pod["priorityClassName"] = spec.priority_class_name
+
+
+def _request_gpus(pod: Object, spec: GPUJobSpec, resource: str) -> None:
+    """Add the GPUs of the job to one container; reject what other containers may not set."""
+    containers = _containers(pod, "containers", resource)
+    init_containers = _containers(pod, "initContainers", resource)
+    chosen = _gpu_container(containers, spec.resources.container)
+    for field, each in (("containers", containers), ("initContainers", init_containers)):
+        for index, container in enumerate(each):
+            where = f"spec.template.spec.{field}[{index}].env"
+            _reject_visible_devices(container, where, has_gpus=container is chosen)
+    resources = _mapping(chosen, "resources", "")
+    for kind in _AMOUNTS:
+        _mapping(resources, kind, "")[resource] = str(spec.gpus_per_replica)
+
+
+def _reject_visible_devices(container: Object, where: str, *, has_gpus: bool) -> None:
+    """Reject what the chart's admission policy ``environment`` would reject in the pod."""
+    env = container.get("env") or []
+    if not isinstance(env, list):
+        raise SpecError(f"{where}: {env!r} is not a list")
+    for index, entry in enumerate(env):
+        if not isinstance(entry, dict):
+            raise SpecError(f"{where}[{index}]: {entry!r} is not an object")
+        name = entry.get("name")
+        value = entry.get("valueFrom") or entry.get("value") or ""
+        if name not in {NVIDIA_VISIBLE_DEVICES, CUDA_VISIBLE_DEVICES}:
+            continue
+        if has_gpus or str(value) not in HIDING_VALUES:
+            raise SpecError(
+                f"{where}[{name}]: {value!r}: remove it; gputopo sets it in the container with "
+                "GPUs (other containers may set 'void')"
+            )
+
+
+def _gpu_container(containers: list[Object], name: str | None) -> Object:
+    """Return the container that gets the GPUs: the named one, else the first."""
+    if not containers:
+        raise SpecError("spec.template.spec.containers: [] has no container")
+    if name is None:
+        return containers[0]
+    for container in containers:
+        if container.get("name") == name:
+            return container
+    names = ", ".join(str(container.get("name")) for container in containers)
+    raise SpecError(
+        f"spec.resources.container: {name!r} is not a container of the template, which has {names}"
+    )
+
+
+def _containers(pod: Object, field: str, resource: str) -> list[Object]:
+    """Return the containers of a field; reject those that request GPUs themselves."""
+    containers = pod.get(field, [])
+    where = f"spec.template.spec.{field}"
+    if not isinstance(containers, list):
+        raise SpecError(f"{where}: {containers!r} is not a list")
+    for index, container in enumerate(containers):
+        if not isinstance(container, dict):
+            raise SpecError(f"{where}[{index}]: {container!r} is not an object")
+        resources = _mapping(container, "resources", f"{where}[{index}]")
+        for kind in _AMOUNTS:
+            amounts = _mapping(resources, kind, f"{where}[{index}].resources")
+            if resource in amounts:
+                raise SpecError(
+                    f"{where}[{index}].resources.{kind}[{resource}]: {amounts[resource]!r}: "
+                    "spec.gpusPerReplica sets it; remove it"
+                )
+    return containers
+
+
+def _mapping(parent: Object, field: str, where: str) -> dict[str, Any]:
+    """Return the object in this field; create it where it is missing."""
+    value = parent.get(field)
+    if value is None:
+        value = parent[field] = {}
+    if not isinstance(value, dict):
+        raise SpecError(f"{where}.{field}: {value!r} is not an object")
+    return value
