@@ -1,1 +1,1 @@
-"""What gputopo costs, measured: ``python -m benchmarks`` (see README.md)."""
+"""Measurements of the cost of gputopo: ``python -m benchmarks`` (see README.md)."""

@@ -76,20 +76,20 @@ def _shot(
     name: str, servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest], bound: float
 ) -> Shot:
     began = time.process_time()
-    outcome = MECHANISMS[name](servers, requests)
+    result = MECHANISMS[name](servers, requests)
     seconds = time.process_time() - began
     gap = max(
-        0.0, 1 - _worth(servers, requests, outcome) / bound
-    )  # the bound may be a hair too low
+        0.0, 1 - _relative_throughput(servers, requests, result) / bound
+    )  # the solver's bound may be slightly too low
     return Shot(sum(server.gpus for server in servers), gap, seconds)
 
 
-def _worth(
-    servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest], outcome: SizingResult
+def _relative_throughput(
+    servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest], result: SizingResult
 ) -> float:
     """Return the sum of throughputs, each relative to that of the proportional share."""
-    promised = {request.job: proportional_throughput(servers, request) for request in requests}
-    return sum(grant.throughput / promised[grant.job] for grant in outcome.assignments)
+    shares = {request.job: proportional_throughput(servers, request) for request in requests}
+    return sum(each.throughput / shares[each.job] for each in result.assignments)
 
 
 def _mean_gap(shots: Sequence[Shot]) -> float:

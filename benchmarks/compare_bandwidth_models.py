@@ -1,8 +1,10 @@
 """How well bandwidth models rank GPU sets: ``python -m benchmarks.compare_bandwidth_models``.
 
-Two sources. MAPA's equation 2 on the machine it was fitted on stands for the 31 measurements
-behind it, which were not published; and measurements of NCCL's all-reduce that people
-published. docs/studies/bandwidth-models.md explains the result.
+It uses two sources: MAPA's equation 2 on the machine that it was fitted on, in place of its 31
+measurements, which were not published; and
+published measurements of NCCL's all-reduce.
+
+docs/studies/bandwidth-models.md explains the result.
 """
 
 import csv
@@ -27,7 +29,7 @@ from gputopo_topologies.catalogue import named
 PUBLISHED: Final = Path(__file__).parents[1] / "tests" / "data" / "nccl" / "published.csv"
 
 EQ2_RMSE_GB_PER_S: Final = 8.44
-"""The true error of equation 2 (see gputopo.bandwidth.fit): what it tells apart."""
+"""The true error of equation 2 (see gputopo.bandwidth.fit): smaller differences are not clear."""
 
 _SIZES: Final = range(2, 6)
 
@@ -60,7 +62,7 @@ def slowest_link(topology: NodeTopology, size: int) -> Values:
 
 
 def narrowest_cut(topology: NodeTopology, size: int) -> Values:
-    """Return the one half of the physical model."""
+    """Return the narrowest cut, one half of the physical model."""
     members = embeddings(topology, ring(size)).orders.T
     cuts = Capacities.of(topology).across(members).astype(np.float64)
     return np.asarray(cuts.min(axis=0) / 1000)
@@ -88,14 +90,14 @@ JUDGES: Final[Mapping[str, Callable[[NodeTopology, int], Values]]] = {
 
 
 def ranks(values: Values) -> Values:
-    """Return the rank of each value, equal ones sharing the mean of theirs."""
+    """Return the rank of each value; equal values have the mean of their ranks."""
     ordered = np.sort(values)
     left, right = np.searchsorted(ordered, values), np.searchsorted(ordered, values, "right")
     return (left + right - 1) / 2
 
 
 def spearman(truth: Values, guess: Values) -> float:
-    """Return the rank correlation, 0 where one side says the same of all."""
+    """Return the rank correlation; 0 if all values of one side are equal."""
     pair = ranks(truth), ranks(guess)
     if min(map(np.ptp, pair)) == 0:
         return 0.0
@@ -103,11 +105,11 @@ def spearman(truth: Values, guess: Values) -> float:
 
 
 def concordance(truth: Values, guess: Values, apart: float) -> float:
-    """Return the share of pairs in the right order; half for those not told apart.
+    """Return the share of pairs in the right order; one half for pairs with equal guesses.
 
     Args:
-        truth: what is to be ranked.
-        guess: what ranks it.
+        truth: the values to rank.
+        guess: the values of a model.
         apart: pairs whose truth differs by less do not count.
     """
     ahead = truth[:, None] - truth[None] > apart
@@ -145,7 +147,7 @@ def against_equation_2() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """A published one; ``gpus`` as numbered in the catalogue."""
+    """A published measurement; ``gpus`` as numbered in the catalogue."""
 
     topology: NodeTopology
     gpus: tuple[GpuIndex, ...]
@@ -181,7 +183,7 @@ def _with_pcie(topology: NodeTopology, version: int) -> NodeTopology:
 
 
 def against_measurements() -> None:
-    """Print what each judge says of the published measurements, and how it ranks them."""
+    """Print the values of each judge for the published measurements, and how it ranks them."""
     measurements = list(published())
     guesses = {
         name: [_of_set(judge, one) for one in measurements] for name, judge in JUDGES.items()
@@ -206,8 +208,8 @@ def _of_set(judge: Callable[[NodeTopology, int], Values], one: Measurement) -> f
     return float(judge(one.topology, len(one.gpus))[place])
 
 
-def told_apart() -> None:
-    """Print how many values each judge has for the sets of servers of a single kind of link."""
+def distinguished() -> None:
+    """Print how many values each judge has for the sets of servers with one type of links."""
     rows = [
         (
             f"{name}, {size} of {len(named(name).gpus)} GPUs",
@@ -223,7 +225,7 @@ def main() -> None:
     """Print all comparisons."""
     against_equation_2()
     against_measurements()
-    told_apart()
+    distinguished()
 
 
 if __name__ == "__main__":

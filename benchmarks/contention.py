@@ -19,16 +19,16 @@ SIZES: Final = {1: 70, 2: 10, 4: 15, 8: 5}
 """GPUs of a job, and how many of a hundred have them, as in Synergy's multi-GPU traces."""
 
 _CONTENTION: Final = 1.3
-"""What jobs would have at best is at least so much of what there is, in CPUs or memory."""
+"""At their best the jobs use at least this multiple of the CPUs or of the memory."""
 
 _CPU_AXIS: Final = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24)
 _MEMORY_AXIS: Final = (20, 40, 62.5, 90, 125, 187.5, 250)
 
 
 def contended(number: int) -> tuple[list[ServerCapacity], list[SizingRequest]]:
-    """Return an instance of 8 to 128 GPUs, all of which are asked for; the same each time.
+    """Return an instance of 8 to 128 GPUs, all of which are requested; equal for equal numbers.
 
-    Jobs are of the models that Synergy's authors measured and of a few made up ones, in
+    Jobs are of the models that Synergy's authors measured and of a few generated ones, in
     a mix that differs from instance to instance.
     """
     draw = random.Random(number)  # noqa: S311 - instances, not secrets
@@ -37,8 +37,8 @@ def contended(number: int) -> tuple[list[ServerCapacity], list[SizingRequest]]:
     sizes = draw.choice(({1: 1}, SIZES, SIZES))
     while True:
         pool = draw.sample(list(measured().values()), draw.randint(2, 8))
-        pool += [_made_up(draw) for _ in range(draw.randint(0, 5))]
-        requests = _asks(draw, pool, sizes, count * _GPUS)
+        pool += [_generated(draw) for _ in range(draw.randint(0, 5))]
+        requests = _requests(draw, pool, sizes, count * _GPUS)
         if _scarcity(servers, requests) >= _CONTENTION:
             return servers, requests
 
@@ -50,7 +50,7 @@ def measured() -> Mapping[str, SensitivityMatrix]:
     return parse_matrices(table.read_text("utf-8"))
 
 
-def _made_up(draw: random.Random) -> SensitivityMatrix:
+def _generated(draw: random.Random) -> SensitivityMatrix:
     """Return a job as fast as the slowest of its GPU, its CPUs and what feeds them."""
     gpu, per_cpu = draw.uniform(1, 4), draw.uniform(0.1, 1.5)
     dataset_gb, storage = draw.choice((20, 100, 200, 400)), draw.uniform(0.3, 1.5)
@@ -64,13 +64,13 @@ def _made_up(draw: random.Random) -> SensitivityMatrix:
     return SensitivityMatrix.rising(1, _CPU_AXIS, _MEMORY_AXIS, rows)
 
 
-def _asks(
+def _requests(
     draw: random.Random,
     pool: Sequence[SensitivityMatrix],
     sizes: Mapping[int, int],
     gpus: int,
 ) -> list[SizingRequest]:
-    """Return jobs that request for just so many GPUs."""
+    """Return jobs that request exactly this number of GPUs."""
     scaled = {
         (place, size): each.scaled_to(size) for place, each in enumerate(pool) for size in SIZES
     }

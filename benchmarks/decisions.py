@@ -1,4 +1,4 @@
-"""How long one decision takes on one node, by topology, pattern and size; Fig. 19 of the paper."""
+"""Time of one decision on one node, by topology, pattern and size; figure 19 of the paper."""
 
 import csv
 import random
@@ -36,11 +36,11 @@ _COLD_TIMES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a decision takes.
+    """Times of one decision.
 
     Attributes:
-        cold: nothing is there: the tables of the pattern and the size are built first.
-        unseen: the tables are there, but not the answer for these free GPUs.
+        cold: the tables of the pattern and the size are built first.
+        unseen: the tables exist, but not the result for these free GPUs.
         seen: the same was asked before.
     """
 
@@ -52,7 +52,7 @@ class Cost:
 
 
 def run(options: Options) -> None:
-    """Measure every pattern and size, print what they cost, and draw rings where told to."""
+    """Measure every pattern and size, print the times, and draw those of rings if requested."""
     topologies = QUICK_TOPOLOGIES if options.quick else TOPOLOGIES
     costs = list(measured(topologies, masks=3 if options.quick else _MASKS))
     _show_patterns(costs)
@@ -71,7 +71,7 @@ def measured(topologies: tuple[str, ...], *, masks: int) -> Iterator[Cost]:
 
 
 def released_ms() -> dict[tuple[str, int], float]:
-    """Return what the authors' program takes by topology (our name) and size."""
+    """Return the times of the authors' program by topology (gputopo's name) and size."""
     ours = {theirs: name for name, theirs in _RELEASED_NAMES.items()}
     lines = [line for line in _RELEASED.read_text().splitlines() if not line.startswith("#")]
     return {
@@ -85,14 +85,14 @@ def released_ms() -> dict[tuple[str, int], float]:
 def _cost(name: str, topology: NodeTopology, pattern: Pattern, masks: int) -> Cost:
     request = _request(pattern)
 
-    def afresh(free: GpuMask) -> None:
-        """Do what ``place`` does where it has not kept the answer."""
+    def uncached(free: GpuMask) -> None:
+        """Do what ``place`` does without a cached result."""
         ranking(topology, free, request, most=1)
 
-    cold = timed(lambda: afresh(topology.mask), times=_COLD_TIMES, before=TABLES.clear)
+    cold = timed(lambda: uncached(topology.mask), times=_COLD_TIMES, before=TABLES.clear)
     unseen, seen = [], []
     for free in _free_sets(topology, pattern.size, masks):
-        unseen.append(timed(partial(afresh, free), times=1))
+        unseen.append(timed(partial(uncached, free), times=1))
         again = partial(place, topology, free, request)
         again()
         seen.append(timed(again, times=1))
@@ -100,7 +100,7 @@ def _cost(name: str, topology: NodeTopology, pattern: Pattern, masks: int) -> Co
 
 
 def _free_sets(topology: NodeTopology, size: int, count: int) -> Iterator[GpuMask]:
-    """Draw sets of free GPUs that have room, the idle node among them."""
+    """Generate sets of enough free GPUs, beginning with the idle node."""
     draw = random.Random(size)  # noqa: S311 - repeatable, not secret
     gpus = [gpu.index for gpu in topology.gpus]
     yield topology.mask
@@ -114,10 +114,10 @@ def _request(pattern: Pattern) -> PlacementRequest:
 
 
 def pattern_of(kind: PatternKind, size: int) -> Pattern:
-    """Return the pattern of this kind that the benchmarks ask for."""
+    """Return the pattern of this kind that the benchmarks use."""
     if kind is not PatternKind.CUSTOM:
         return build(kind, size)
-    # A ring of uneven weights: no two ranks are alike, which is the dearest there is.
+    # A ring of uneven weights: no two ranks are equal, which is the most expensive pattern.
     edges = [PatternEdge(rank, rank + 1, 1 + rank % 3) for rank in range(size - 1)]
     return custom(size, [*edges, PatternEdge(0, size - 1, 5)])
 
@@ -161,7 +161,7 @@ def _show_released(costs: list[Cost]) -> None:
 
 
 def _lines(costs: list[Cost]) -> list[Line]:
-    """Return rings' times by size: ours in three states, and those of the authors' program."""
+    """Return times of rings by size: gputopo's in three states, and the authors' program's."""
     rings = [cost for cost in costs if cost.pattern.kind is PatternKind.RING]
     released = released_ms()
     lines: list[Line] = []

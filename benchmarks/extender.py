@@ -32,14 +32,14 @@ _HEADERS: Final = {"Content-Type": "application/json"}
 _NOTHING: Final = "nothing to decide"
 
 Prepare = Callable[[str, Shape, Sequence[str]], Callable[[], Any]]
-"""Returns what asks a verb for a pod of this shape over these nodes, and gives its answer."""
+"""Returns a function that calls a verb for a pod of this shape over these nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one pod takes: filter over all nodes, then prioritize over those it hands back.
+    """Cost of one pod: filter over all nodes, then prioritize over the nodes that it returns.
 
-    kube-scheduler does not ask about a single one.
+    kube-scheduler does not call prioritize for a single node.
     """
 
     name: str
@@ -74,8 +74,8 @@ def in_process(nodes: int, times: int) -> list[Cost]:
     def on(verbs: Verbs) -> Prepare:
         def prepare(verb: str, shape: Shape, candidates: Sequence[str]) -> Callable[[], Any]:
             args = ExtenderArgs(Pod=pod(shape, 0), NodeNames=list(candidates))
-            asked = verbs.filter if verb == "filter" else verbs.prioritize
-            return lambda: loop.run_until_complete(asked(args))
+            called = verbs.filter if verb == "filter" else verbs.prioritize
+            return lambda: loop.run_until_complete(called(args))
 
         return prepare
 
@@ -92,7 +92,7 @@ def in_process(nodes: int, times: int) -> list[Cost]:
 
 
 def over_http(nodes: int, times: int) -> list[Cost]:
-    """Ask a server in a process of its own, where nodes change meanwhile."""
+    """Call a server in its own process, where nodes change meanwhile."""
     names = [name_of(node) for node in range(nodes)]
     with _server(nodes) as (process, connection):
 
@@ -101,11 +101,11 @@ def over_http(nodes: int, times: int) -> list[Cost]:
                 args = {"Pod": pod(shape, 0), "Nodes": None, "NodeNames": list(candidates)}
                 body = orjson.dumps(args)
 
-                def ask() -> Any:  # noqa: ANN401 - the answer, whatever it is
+                def call() -> Any:  # noqa: ANN401 - any JSON
                     connection.request("POST", f"{prefix}/{verb}", body, _HEADERS)
                     return orjson.loads(connection.getresponse().read())
 
-                return ask
+                return call
 
             return prepare
 
@@ -126,26 +126,26 @@ def _cost(
     before: Callable[[], None] = lambda: None,
     cpu_clock: Callable[[], float] = time.process_time,
 ) -> Cost:
-    ask_filter = prepare("filter", shape, names)
-    offered = ask_filter()["NodeNames"]
-    ask_prioritize = prepare("prioritize", shape, offered) if len(offered) > 1 else _nobody_asks
-    ask_prioritize()
+    call_filter = prepare("filter", shape, names)
+    offered = call_filter()["NodeNames"]
+    call_prioritize = prepare("prioritize", shape, offered) if len(offered) > 1 else _skip
+    call_prioritize()
     steps: list[list[Timing]] = [[], []]
     for _ in range(times):
         before()
-        for step, ask in zip(steps, (ask_filter, ask_prioritize), strict=True):
-            step.append(timed(ask, times=1, cpu_clock=cpu_clock))
+        for step, call in zip(steps, (call_filter, call_prioritize), strict=True):
+            step.append(timed(call, times=1, cpu_clock=cpu_clock))
     filters, priorities = map(joined, steps)
     return Cost(shape.name, len(offered), filters, priorities)
 
 
-def _nobody_asks() -> None:
+def _skip() -> None:
     pass
 
 
 @contextmanager
 def _spared_collector() -> Iterator[None]:
-    """Do with the garbage collector what the extender does once all is listed."""
+    """Freeze the garbage collector, like the extender after its first lists."""
     gc.collect()
     gc.freeze()
     try:
@@ -190,7 +190,7 @@ def _show(title: str, costs: list[Cost]) -> None:
         ]
         for cost in [*costs, _all(costs)]
     ]
-    head = ["pod", "handed back", "filter ms", "prioritize ms", "both ms", "both p99", "CPU ms"]
+    head = ["pod", "returned", "filter ms", "prioritize ms", "both ms", "both p99", "CPU ms"]
     show(title, [*head, "ratio"], rows)
 
 

@@ -1,4 +1,4 @@
-"""A fleet of nodes in mixed states, told to a ledger as the API server would tell it."""
+"""A ledger with nodes in mixed states, filled like from lists of the API server."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,16 +20,16 @@ from gputopo_extender.state.topologies import parse_node
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_topologies.catalogue import named
 
-STRUCTURES: Final = ("dgx1-v100", "dgx1-p100", "dgx-a100", "dgx-h100", "pcie-8gpu")
-"""Nodes of 8 GPUs; node i is of the i-th kind, in turn."""
+TOPOLOGIES: Final = ("dgx1-v100", "dgx1-p100", "dgx-a100", "dgx-h100", "pcie-8gpu")
+"""Nodes of 8 GPUs; node i has the i-th topology, in turn."""
 
 _FILLER: Final = {f"VARIABLE_{number}": "x" * 60 for number in range(40)}
-"""Environment that makes a pod as long as real ones are: about 4 kB."""
+"""Environment that makes a pod as long as real pods: about 4 kB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a pod asks for."""
+    """The request of a pod."""
 
     name: str
     gpus: int
@@ -55,31 +55,31 @@ SHAPES: Final = (
 
 
 def filled_ledger(nodes: int) -> Ledger:
-    """Return the ledger of this many nodes; every structure has every set of free GPUs in turn."""
+    """Return the ledger of this many nodes; each topology has every set of free GPUs in turn."""
     ledger = Ledger()
     ledger.replace_topologies(
         parse_node(_topology(name_of(node), _machine(node))) for node in range(nodes)
     )
-    ledger.replace_pods(_holders(nodes), epoch=ledger.begin_pod_list())
+    ledger.replace_pods(_running_pods(nodes), epoch=ledger.begin_pod_list())
     return ledger
 
 
 def name_of(node: int) -> str:
-    """Return a name as long as cloud providers make them."""
+    """Return a name as long as those of cloud providers."""
     return f"gpu-pool-{node % 7}-node-{node:05d}.zone-a.internal"
 
 
 def change(ledger: Ledger, node: int, turn: int) -> None:
-    """Let the pod of a node end, and one with other GPUs take its place."""
+    """End the pod of a node, and start one with other GPUs."""
     ledger.drop_pod(_uid(node))
     used = 1 + (node + turn * 37) % 255
-    ledger.put_pod(_record(_holder(node, GpuMask(used))))
+    ledger.put_pod(_parse(_running_pod(node, GpuMask(used))))
 
 
 def pod(shape: Shape, number: int) -> dict[str, Any]:
-    """Return a pod that waits to be scheduled, as the API server has it."""
+    """Return a pod that waits to be scheduled, as the API server returns it."""
     name = f"train-{number}"
-    asked = {"cpu": "8", "memory": "64Gi", RESOURCE: str(shape.gpus)}
+    amounts = {"cpu": "8", "memory": "64Gi", RESOURCE: str(shape.gpus)}
     environment = [{"name": key, "value": value} for key, value in _FILLER.items()]
     return {
         "metadata": {
@@ -96,7 +96,7 @@ def pod(shape: Shape, number: int) -> dict[str, Any]:
                     "name": "main",
                     "image": "registry.example/train:1",
                     "env": environment,
-                    "resources": {"requests": asked, "limits": asked},
+                    "resources": {"requests": amounts, "limits": amounts},
                 }
             ],
         },
@@ -105,7 +105,7 @@ def pod(shape: Shape, number: int) -> dict[str, Any]:
 
 
 def _machine(node: int) -> NodeTopology:
-    return named(STRUCTURES[node % len(STRUCTURES)], node=name_of(node))
+    return named(TOPOLOGIES[node % len(TOPOLOGIES)], node=name_of(node))
 
 
 def _topology(name: str, topology: NodeTopology) -> dict[str, Any]:
@@ -116,14 +116,14 @@ def _topology(name: str, topology: NodeTopology) -> dict[str, Any]:
     }
 
 
-def _holders(nodes: int) -> Iterator[PodView]:
+def _running_pods(nodes: int) -> Iterator[PodView]:
     for node in range(nodes):
-        used = (node // len(STRUCTURES)) % 255
+        used = (node // len(TOPOLOGIES)) % 255
         if used:
-            yield _record(_holder(node, GpuMask(used)))
+            yield _parse(_running_pod(node, GpuMask(used)))
 
 
-def _holder(node: int, used: GpuMask) -> dict[str, Any]:
+def _running_pod(node: int, used: GpuMask) -> dict[str, Any]:
     uuid_of = _machine(node).uuid_of
     annotation = GpusAnnotation(
         uid=_uid(node),
@@ -131,10 +131,10 @@ def _holder(node: int, used: GpuMask) -> dict[str, Any]:
         generation=1,
         containers={"main": [uuid_of[index] for index in indices_of(used)]},
     )
-    asked = {RESOURCE: str(used.bit_count())}
+    amounts = {RESOURCE: str(used.bit_count())}
     return {
         "metadata": {
-            "name": f"holder-{node}",
+            "name": f"running-{node}",
             "namespace": "research",
             "uid": _uid(node),
             "resourceVersion": "1",
@@ -142,18 +142,18 @@ def _holder(node: int, used: GpuMask) -> dict[str, Any]:
         },
         "spec": {
             "nodeName": name_of(node),
-            "containers": [{"name": "main", "resources": {"requests": asked, "limits": asked}}],
+            "containers": [{"name": "main", "resources": {"requests": amounts, "limits": amounts}}],
         },
         "status": {"phase": "Running"},
     }
 
 
 def _uid(node: int) -> str:
-    return f"uid-holder-{node}"
+    return f"uid-running-{node}"
 
 
-def _record(document: Mapping[str, Any]) -> PodView:
+def _parse(document: Mapping[str, Any]) -> PodView:
     found = parse_gpu_pod(document, RESOURCE)
     if found is None:
-        raise AssertionError("the pod asks for GPUs")
+        raise AssertionError("the pod requests no GPUs")
     return found

@@ -1,8 +1,8 @@
-"""Repeated timings, and what is told of them.
+"""Repeated timings: median, 99th percentile and CPU time.
 
-A shared machine adds to a time and never takes from it. The median tells the usual cost, the
-99th percentile what a caller sees at worst, machine included, and CPU time what is left of a
-neighbour's noise.
+A shared machine increases times and never lowers them. The median is the usual cost. The 99th
+percentile is the worst case of a caller, machine included. CPU time does not include the time
+of other processes.
 """
 
 import time
@@ -17,7 +17,7 @@ _MILLISECONDS: Final = 1e3
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Times of one thing done several times, in seconds.
+    """Times of a repeated action, in seconds.
 
     Attributes:
         cpu: processor time of each repetition on average.
@@ -33,7 +33,7 @@ class Timing:
 
     @property
     def p99(self) -> float:
-        """The wall time that one repetition in a hundred exceeds; of few, the longest."""
+        """The wall time that one repetition in a hundred exceeds; of few ones, the longest."""
         return sorted(self.wall)[min(len(self.wall) - 1, 99 * len(self.wall) // 100)]
 
 
@@ -58,7 +58,7 @@ def timed(
 
 
 def joined(timings: Sequence[Timing]) -> Timing:
-    """Return the times of several as those of one."""
+    """Combine several timings."""
     wall = tuple(seconds for timing in timings for seconds in timing.wall)
     return Timing(wall, sum(timing.cpu * len(timing.wall) for timing in timings) / len(wall))
 

@@ -1,4 +1,4 @@
-"""What the tables of all sizes take: bytes of arrays, and what the process grows by."""
+"""Memory of the tables of all sizes: bytes of the arrays, and growth of the process."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _MB: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """By how much a process grew, in bytes.
+    """Growth of a process, in bytes.
 
     Attributes:
         arrays: numpy's count of the tables.

@@ -1,4 +1,4 @@
-"""What the one command was told."""
+"""Options of the command."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ class Options:
     """How to run a benchmark.
 
     Attributes:
-        quick: so small that it only proves to run.
+        quick: so small that it only proves that the benchmark runs.
         plot: where to draw decision times; None for nowhere.
     """
 

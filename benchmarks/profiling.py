@@ -1,4 +1,4 @@
-"""How few CPU counts have to be measured, and what curve that yields (Synergy, section 3.1)."""
+"""The CPU counts that must be measured, and the error of the curve (Synergy, section 3.1)."""
 
 import statistics
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from gputopo.sensitivity.matrix import SensitivityMatrix
 from gputopo.sensitivity.planner import Curve, Plan, interpolated, next_cpus
 
 _SHARE_CPUS: Final = 3
-"""Of one GPU, on the servers of the authors."""
+"""CPUs of one GPU, on the servers of the authors."""
 
 
 def run(options: Options) -> None:  # noqa: ARG001 - it is quick
@@ -24,8 +24,8 @@ def run(options: Options) -> None:  # noqa: ARG001 - it is quick
 def _row(name: str, matrix: SensitivityMatrix) -> Sequence[str]:
     """Return the cells of one model.
 
-    Errors are told at the CPU counts that the authors measured; between those their curve is
-    interpolated, for the planner to have something to measure.
+    Errors are those at the CPU counts that the authors measured; between those their curve is
+    interpolated for the planner.
     """
     columns = zip(matrix.cpus, matrix.throughput, strict=True)
     truth = {int(cpus): row[-1] for cpus, row in columns}
@@ -41,7 +41,7 @@ def _row(name: str, matrix: SensitivityMatrix) -> Sequence[str]:
 
 
 def _points(truth: Curve) -> Curve:
-    """Return what the planner has measured when it is done, in its order."""
+    """Return the points that the planner has measured, in its order."""
     plan = Plan(most_cpus=max(truth), share_cpus=_SHARE_CPUS, memory_gb=(0,))
     points: dict[int, float] = {}
     while (cpus := next_cpus(plan, points)) is not None:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from benchmarks.fleet import STRUCTURES
+from benchmarks.fleet import TOPOLOGIES
 from benchmarks.options import Options
 from benchmarks.table import show
 from gputopo.topology.model import NodeTopology
@@ -15,7 +15,7 @@ from gputopo_simulate.mapa.run import run as simulate
 from gputopo_topologies.catalogue import named
 
 _ARRIVALS_PER_NODE: Final = 0.18
-"""About what nodes of 8 GPUs can serve of the paper's jobs: queues form, and empty again."""
+"""About the capacity of a node of 8 GPUs for the paper's jobs: queues form and empty again."""
 
 _EVENTS_PER_JOB: Final = 3
 """It arrives, starts and ends."""
@@ -39,7 +39,7 @@ def run(options: Options) -> None:
 
 
 def _queues(options: Options) -> None:
-    """Simulate Synergy's 128 GPUs at 9 jobs an hour, list and models read included."""
+    """Simulate Synergy's 128 GPUs at 9 jobs an hour, including reading the list and the models."""
     jobs = "50" if options.quick else "5000"
     rows = []
     for order, allocation, as_released in _QUEUES:
@@ -53,7 +53,7 @@ def _queues(options: Options) -> None:
 
 
 def course(jobs: str) -> Course:
-    """Return what ``gputopo synergy simulate --generate`` has where nothing else is said."""
+    """Return the defaults of ``gputopo synergy simulate --generate``."""
     return Course(
         jobs=None,
         generate=jobs,
@@ -104,6 +104,6 @@ def _took(nodes: int, jobs: int) -> tuple[float, float]:
 
 def _nodes(count: int) -> Mapping[str, NodeTopology]:
     return {
-        f"n{number}": named(STRUCTURES[number % len(STRUCTURES)], node=f"n{number}")
+        f"n{number}": named(TOPOLOGIES[number % len(TOPOLOGIES)], node=f"n{number}")
         for number in range(count)
     }

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 def show(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a titled table; every row has a cell for each word of ``head``."""
+    """Print a titled table; every row has a cell for each column of ``head``."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     print(f"\n{title}")
     for row in (head, ["-" * width for width in widths], *rows):

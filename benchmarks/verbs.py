@@ -1,4 +1,4 @@
-"""The extender's verbs on a fleet, put together as by its server, and a pair that does nothing."""
+"""The extender's verbs on a ledger, as its server creates them, and verbs that do nothing."""
 
 from typing import Any
 
@@ -28,10 +28,10 @@ class NoBinder(Binder):
 
 
 class NothingToDecide(Verbs):
-    """Takes and gives the same bodies of filter: what is left is the server and the parsing."""
+    """Has the same request and response of filter: only the server and the parsing are measured."""
 
     async def filter(self, args: ExtenderArgs) -> dict[str, Any]:
-        """Hand back the first node."""
+        """Return the first node."""
         return filter_result(args, args.candidates()[:1], failed={}, unresolvable={})
 
 
