@@ -1,4 +1,4 @@
-"""Whatever the jobs, the nodes, the policy, the queue and the time law."""
+"""Properties of every simulation, for any jobs, nodes, policy, queue and time law."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,9 +11,14 @@ from hypothesis import strategies as st
 from gputopo.patterns.model import all_to_all, ring
 from gputopo.placement.model import PolicyName
 from gputopo.topology.model import NodeTopology
-from gputopo_simulate.mapa.model import FinishedJob, Queueing, Result, SimulatedJob
-from gputopo_simulate.mapa.run import Settings, run
-from gputopo_simulate.mapa.timelaw import ByBandwidth, FixedService
+from gputopo_simulate.mapa.model import (
+    FinishedSimulatedJob,
+    Queueing,
+    SimulatedJob,
+    SimulationResult,
+)
+from gputopo_simulate.mapa.run import MapaSettings, run
+from gputopo_simulate.mapa.timelaw import BandwidthTime, FixedTime
 from gputopo_topologies.catalogue import named
 
 KINDS = ("dgx1-v100", "summit", "pcie-8gpu")
@@ -42,85 +47,85 @@ def fleets(draw: st.DrawFn) -> dict[str, NodeTopology]:
 
 
 settings_of_runs = st.builds(
-    Settings,
+    MapaSettings,
     policy=st.sampled_from(PolicyName),
-    time_law=st.sampled_from([FixedService(), ByBandwidth()]),
+    time_law=st.sampled_from([FixedTime(), BandwidthTime()]),
     queueing=st.sampled_from(Queueing),
 )
 runs = st.tuples(fleets(), job_lists(), settings_of_runs)
-Run = tuple[Mapping[str, NodeTopology], Sequence[SimulatedJob], Settings]
+RunInput = tuple[Mapping[str, NodeTopology], Sequence[SimulatedJob], MapaSettings]
 
 
-def course(result: Result) -> list[tuple[float, float, tuple[int, ...]]]:
+def timeline(result: SimulationResult) -> list[tuple[float, float, tuple[int, ...]]]:
     return [(one.start, one.end, one.gpus) for one in result.jobs]
 
 
 @given(runs)
-def test_no_gpu_is_held_by_two_jobs_at_a_time(asked: Run) -> None:
-    holds: dict[tuple[str, int], list[FinishedJob]] = {}
-    for one in run(*asked).jobs:
+def test_no_gpu_is_used_by_two_jobs_at_a_time(given_run: RunInput) -> None:
+    users: dict[tuple[str, int], list[FinishedSimulatedJob]] = {}
+    for one in run(*given_run).jobs:
         assert len(set(one.gpus)) == one.job.pattern.size
         for gpu in one.gpus:
-            holds.setdefault((one.node, gpu), []).append(one)
-    for held in holds.values():
-        for before, after in pairwise(sorted(held, key=lambda one: one.start)):
+            users.setdefault((one.node, gpu), []).append(one)
+    for jobs in users.values():
+        for before, after in pairwise(sorted(jobs, key=lambda one: one.start)):
             assert before.end <= after.start
 
 
 @given(runs)
-def test_no_job_starts_before_it_arrives_and_each_runs_as_long_as_the_law_says(asked: Run) -> None:
-    for one in run(*asked).jobs:
+def test_no_job_starts_before_it_arrives_and_each_runs_for_its_time(given_run: RunInput) -> None:
+    for one in run(*given_run).jobs:
         assert one.start >= one.job.arrival
-        took = asked[2].time_law.execution_time(one.job, one.effective_mb_per_s)
+        took = given_run[2].time_law.execution_time(one.job, one.effective_mb_per_s)
         assert one.end == one.start + took
         assert took >= one.job.service
 
 
 @given(fleets(), job_lists(), settings_of_runs)
 def test_fifo_starts_jobs_in_order_of_arrival(
-    nodes: Mapping[str, NodeTopology], jobs: Sequence[SimulatedJob], settings: Settings
+    nodes: Mapping[str, NodeTopology], jobs: Sequence[SimulatedJob], settings: MapaSettings
 ) -> None:
-    strict = Settings(settings.policy, time_law=settings.time_law, queueing=Queueing.FIFO)
+    strict = MapaSettings(settings.policy, time_law=settings.time_law, queueing=Queueing.FIFO)
     result = run(nodes, jobs, strict)
     queue = sorted(result.jobs, key=lambda one: one.job.arrival)
     assert all(before.start <= after.start for before, after in pairwise(queue))
 
 
 @given(runs)
-def test_who_waits_has_no_room_or_is_behind_one_who_has_none(asked: Run) -> None:
-    nodes, _, settings = asked
-    result = run(*asked)
+def test_job_waits_only_if_it_or_one_before_it_does_not_fit(given_run: RunInput) -> None:
+    nodes, _, settings = given_run
+    result = run(*given_run)
     queue = sorted(result.jobs, key=lambda one: one.job.arrival)
     for now in {one.job.arrival for one in queue} | {one.end for one in queue}:
-        held = Counter[str]()
+        used = Counter[str]()
         for one in queue:
-            held[one.node] += len(one.gpus) * (one.start <= now < one.end)
-        room = max(len(topology.gpus) - held[name] for name, topology in nodes.items())
+            used[one.node] += len(one.gpus) * (one.start <= now < one.end)
+        free = max(len(topology.gpus) - used[name] for name, topology in nodes.items())
         waiting = [one for one in queue if one.job.arrival <= now < one.start]
         blocked = waiting[:1] if settings.queueing is Queueing.FIFO else waiting
-        assert all(one.job.pattern.size > room for one in blocked)
+        assert all(one.job.pattern.size > free for one in blocked)
 
 
 @given(runs)
-def test_the_makespan_is_not_below_what_work_and_longest_job_need(asked: Run) -> None:
-    nodes, jobs, _ = asked
+def test_makespan_is_at_least_the_total_work_and_the_longest_job(given_run: RunInput) -> None:
+    nodes, jobs, _ = given_run
     gpus = sum(len(topology.gpus) for topology in nodes.values())
     work = sum(job.pattern.size * job.service for job in jobs)
     longest = max(job.arrival + job.service for job in jobs)
-    assert run(*asked).makespan >= max(longest, work / gpus) * (1 - 1e-12)
+    assert run(*given_run).makespan >= max(longest, work / gpus) * (1 - 1e-12)
 
 
 @given(runs)
-def test_the_same_run_comes_out_the_same_whatever_the_order_of_the_nodes(asked: Run) -> None:
-    nodes, jobs, settings = asked
+def test_order_of_the_nodes_does_not_change_the_result(given_run: RunInput) -> None:
+    nodes, jobs, settings = given_run
     turned = {name: nodes[name] for name in reversed(list(nodes))}
     assert run(nodes, jobs, settings) == run(turned, jobs, settings)
 
 
 @given(runs, st.randoms(use_true_random=False))
-def test_what_equal_nodes_are_called_changes_nothing_but_names(asked: Run, random: Random) -> None:
-    nodes, jobs, settings = asked
+def test_names_of_equal_nodes_do_not_change_the_result(given_run: RunInput, random: Random) -> None:
+    nodes, jobs, settings = given_run
     names = [f"m{place}" for place in range(len(nodes))]
     random.shuffle(names)
     renamed = dict(zip(names, nodes.values(), strict=True))
-    assert course(run(nodes, jobs, settings)) == course(run(renamed, jobs, settings))
+    assert timeline(run(nodes, jobs, settings)) == timeline(run(renamed, jobs, settings))

@@ -6,7 +6,7 @@ from dataclasses import astuple
 from rich.table import Table
 
 from gputopo_cli.shared import output
-from gputopo_simulate.mapa.statistics import Quartiles
+from gputopo_simulate.mapa.summary import Quartiles
 
 QUARTILE_COLUMNS = ("MIN>", "25 %>", "MEDIAN>", "75 %>", "MAX>")
 

@@ -10,15 +10,15 @@ from gputopo.placement.model import PolicyName
 from gputopo_cli.shared import figures, output, words
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.simulate.setup import Course, Stage, progress, stage
-from gputopo_simulate.mapa.model import Result
+from gputopo_simulate.mapa.model import SimulationResult
 from gputopo_simulate.mapa.paper import FIGURE_18, TABLE_3
-from gputopo_simulate.mapa.statistics import (
-    Group,
-    Interval,
+from gputopo_simulate.mapa.summary import (
+    ConfidenceInterval,
+    GroupSummary,
+    JobGroup,
     Quartiles,
     SpeedUp,
-    Summary,
-    interval,
+    confidence_interval,
     speed_up,
     summarize,
 )
@@ -26,9 +26,9 @@ from gputopo_topologies import catalogue
 
 _MOST_SEEDS = 1000
 _LEAST_SHOWN = 0.0005
-_GROUPS = tuple(Group)
+_GROUPS = tuple(JobGroup)
 
-Results = Mapping[PolicyName, Sequence[Result]]
+Results = Mapping[PolicyName, Sequence[SimulationResult]]
 """The runs of each policy, one for each job list."""
 
 
@@ -43,13 +43,13 @@ class Outcome:
         speed_ups: over the first policy, one for each job list that has such jobs.
     """
 
-    summaries: tuple[Summary, ...]
+    summaries: tuple[GroupSummary, ...]
     effective_gb_per_s: Quartiles | None
     execution_time: Quartiles | None
     speed_ups: tuple[SpeedUp, ...]
 
 
-Outcomes = Mapping[Group, Mapping[PolicyName, Outcome]]
+Outcomes = Mapping[JobGroup, Mapping[PolicyName, Outcome]]
 
 
 def compare(
@@ -84,7 +84,7 @@ def document(ready: Stage, outcomes: Outcomes) -> dict[str, object]:
         "runs": ready.in_words,
         "policies": {
             words.word(policy): {str(group): _figures(outcomes[group][policy]) for group in _GROUPS}
-            for policy in outcomes[Group.ALL]
+            for policy in outcomes[JobGroup.ALL]
         },
         "paper": [{"says": says, "here": here} for says, here in _claims(ready, outcomes)],
     }
@@ -93,7 +93,7 @@ def document(ready: Stage, outcomes: Outcomes) -> dict[str, object]:
 def lines(ready: Stage, outcomes: Outcomes) -> Iterator[RenderableType]:
     """Return the comparison as tables."""
     yield Text(ready.in_words, "bold")
-    for group in (Group.SENSITIVE, Group.INSENSITIVE):
+    for group in (JobGroup.SENSITIVE, JobGroup.INSENSITIVE):
         yield Text(f"\neffective bandwidth of {group} jobs of several GPUs, GB/s", "bold")
         yield figures.distribution(
             "POLICY",
@@ -102,7 +102,7 @@ def lines(ready: Stage, outcomes: Outcomes) -> Iterator[RenderableType]:
                 for policy, one in outcomes[group].items()
             ],
         )
-    everything = outcomes[Group.ALL]
+    everything = outcomes[JobGroup.ALL]
     quartiles = figures.QUARTILE_COLUMNS
     yield Text("\nexecution time of all jobs, and the whole run", "bold")
     rows = _time_rows(everything)
@@ -124,7 +124,7 @@ def _seeds(text: str, course: Course) -> tuple[int, ...]:
     return seeds
 
 
-def _outcomes(results: Results, group: Group) -> dict[PolicyName, Outcome]:
+def _outcomes(results: Results, group: JobGroup) -> dict[PolicyName, Outcome]:
     summaries = {
         policy: tuple(summarize(result, group) for result in runs)
         for policy, runs in results.items()
@@ -149,16 +149,16 @@ def _mean(quartiles: Sequence[Quartiles | None]) -> Quartiles | None:
     found = [astuple(one) for one in quartiles if one is not None]
     if not found:
         return None
-    return Quartiles(*(interval(values).mean for values in zip(*found, strict=True)))
+    return Quartiles(*(confidence_interval(values).mean for values in zip(*found, strict=True)))
 
 
 def _figures(outcome: Outcome) -> dict[str, object]:
     return {
-        "jobs": interval([one.jobs for one in outcome.summaries]).mean,
+        "jobs": confidence_interval([one.jobs for one in outcome.summaries]).mean,
         "effectiveBandwidthGBps": _keyed(outcome.effective_gb_per_s),
         "executionTime": _keyed(outcome.execution_time),
-        "makespan": interval([one.makespan for one in outcome.summaries]).mean,
-        "throughput": interval([one.throughput for one in outcome.summaries]).mean,
+        "makespan": confidence_interval([one.makespan for one in outcome.summaries]).mean,
+        "throughput": confidence_interval([one.throughput for one in outcome.summaries]).mean,
         "speedUp": {
             name: {"mean": found.mean, "halfWidth95": found.half_width}
             for name, found in _intervals(outcome).items()
@@ -170,20 +170,20 @@ def _keyed(quartiles: Quartiles | None) -> dict[str, float] | None:
     return None if quartiles is None else asdict(quartiles)
 
 
-def _intervals(outcome: Outcome) -> dict[str, Interval]:
+def _intervals(outcome: Outcome) -> dict[str, ConfidenceInterval]:
     """Return mean and spread over the job lists of each figure of the speed-up."""
     if not outcome.speed_ups:
         return {}
     names = [field.name for field in fields(SpeedUp)]
     values = zip(*map(astuple, outcome.speed_ups), strict=True)
-    return {name: interval(own) for name, own in zip(names, values, strict=True)}
+    return {name: confidence_interval(own) for name, own in zip(names, values, strict=True)}
 
 
 def _time_rows(outcomes: Mapping[PolicyName, Outcome]) -> Iterator[tuple[str, ...]]:
     for policy, outcome in outcomes.items():
         times = astuple(outcome.execution_time) if outcome.execution_time else ()
-        makespan = interval([one.makespan for one in outcome.summaries]).mean
-        throughput = interval([one.throughput for one in outcome.summaries]).mean
+        makespan = confidence_interval([one.makespan for one in outcome.summaries]).mean
+        throughput = confidence_interval([one.throughput for one in outcome.summaries]).mean
         figures_ = map(figures.short, (*times, makespan, throughput))
         yield words.word(policy), *figures_
 
@@ -199,7 +199,7 @@ def _speed_up_rows(
             yield "  paper, table 3", *(f"{value:.3f}" for value in astuple(printed[policy]))
 
 
-def _spread(found: Interval) -> str:
+def _spread(found: ConfidenceInterval) -> str:
     width = f" ±{found.half_width:.3f}" if found.half_width >= _LEAST_SHOWN else ""
     return f"{found.mean:.3f}{width}"
 
@@ -208,7 +208,7 @@ def _claims(ready: Stage, outcomes: Outcomes) -> Iterator[tuple[str, str]]:
     """Return what the paper says of this server, and whether these runs bear it out."""
     by = {
         policy: outcome.effective_gb_per_s
-        for policy, outcome in outcomes[Group.SENSITIVE].items()
+        for policy, outcome in outcomes[JobGroup.SENSITIVE].items()
         if outcome.effective_gb_per_s is not None
     }
     if set(by) != set(PolicyName):

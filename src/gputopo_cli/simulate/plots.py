@@ -12,16 +12,16 @@ from gputopo.placement.model import PolicyName
 from gputopo.runtime.messages import quoted
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.words import word
-from gputopo_simulate.mapa.model import FinishedJob, Result
-from gputopo_simulate.mapa.statistics import Group, effective_gb_per_s, of_group
+from gputopo_simulate.mapa.model import FinishedSimulatedJob, SimulationResult
+from gputopo_simulate.mapa.summary import JobGroup, effective_gb_per_s, jobs_in_group
 
-Results = Mapping[PolicyName, Sequence[Result]]
-Values = Callable[[Sequence[FinishedJob]], Sequence[float]]
+Results = Mapping[PolicyName, Sequence[SimulationResult]]
+Values = Callable[[Sequence[FinishedSimulatedJob]], Sequence[float]]
 
 BANDWIDTHS: Final = "effective-bandwidth.svg"
 TIMES: Final = "execution-time.svg"
 
-_GROUPS: Final = (Group.SENSITIVE, Group.INSENSITIVE)
+_GROUPS: Final = (JobGroup.SENSITIVE, JobGroup.INSENSITIVE)
 _COLOURS: Final = ("#9aa5b1", "#3d8fd1", "#e0a030", "#1b7f3b")
 _TITLE_COLUMNS: Final = 110
 STYLE: Final = {
@@ -69,9 +69,9 @@ def _boxes(results: Results, title: str, label: str, values: Values) -> Figure:
     return figure
 
 
-def _panel(panel: Any, results: Results, group: Group, values: Values) -> None:  # noqa: ANN401 - matplotlib's axes
+def _panel(panel: Any, results: Results, group: JobGroup, values: Values) -> None:  # noqa: ANN401 - matplotlib's axes
     data = [
-        values([job for result in runs for job in of_group(result, group)])
+        values([job for result in runs for job in jobs_in_group(result, group)])
         for runs in results.values()
     ]
     drawn = panel.boxplot(
@@ -90,5 +90,5 @@ def _panel(panel: Any, results: Results, group: Group, values: Values) -> None: 
     panel.set_ylim(bottom=0)
 
 
-def _times(jobs: Sequence[FinishedJob]) -> Sequence[float]:
+def _times(jobs: Sequence[FinishedSimulatedJob]) -> Sequence[float]:
     return [job.execution_time for job in jobs]

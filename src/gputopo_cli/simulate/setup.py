@@ -16,15 +16,16 @@ from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.files import read_text
 from gputopo_cli.topology import load as sources
 from gputopo_cli.topology.source import Source
-from gputopo_simulate.mapa.generate import Mix
+from gputopo_simulate.mapa.generate import JobMix
 from gputopo_simulate.mapa.generate import generate as draw
 from gputopo_simulate.mapa.joblists import parse_jobs
-from gputopo_simulate.mapa.model import Queueing, Result, SimulatedJob
+from gputopo_simulate.mapa.model import Queueing, SimulatedJob, SimulationResult
 from gputopo_simulate.mapa.released.program import run_as_released
-from gputopo_simulate.mapa.run import Progress, Settings
+from gputopo_simulate.mapa.run import MapaSettings
 from gputopo_simulate.mapa.run import run as simulate
-from gputopo_simulate.mapa.timelaw import ByBandwidth, FixedService, TimeLaw, parse_curves
-from gputopo_simulate.mapa.waiting import Waiting
+from gputopo_simulate.mapa.timelaw import BandwidthTime, FixedTime, TimeLaw, parse_curves
+from gputopo_simulate.mapa.waiting import WaitingRule
+from gputopo_simulate.progress import ProgressCallback
 
 MOST_JOBS = 1_000_000
 MOST_NODES = 100_000
@@ -48,7 +49,7 @@ class Course:
 
 
 Jobs = tuple[SimulatedJob, ...]
-Run = Callable[[Jobs, PolicyName, Progress | None], Result]
+Run = Callable[[Jobs, PolicyName, ProgressCallback | None], SimulationResult]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def stage(course: Course, seeds: tuple[int, ...]) -> Stage:
 
 
 @contextmanager
-def progress() -> Iterator[Progress | None]:
+def progress() -> Iterator[ProgressCallback | None]:
     """Show a bar on standard error while runs go on; None where that is no terminal."""
     if not sys.stderr.isatty():
         yield None
@@ -111,7 +112,7 @@ def _lists(course: Course, seeds: tuple[int, ...]) -> tuple[tuple[Jobs, ...], st
         jobs = parse_jobs(read_text(course.jobs, "jobs"))
         return (jobs,), f"{len(jobs)} jobs of {course.jobs}"
     count = words.whole_number(course.generate or "", "generate", 1, MOST_JOBS)
-    lists = tuple(draw(seed, Mix(count=count)) for seed in seeds)
+    lists = tuple(draw(seed, JobMix(count=count)) for seed in seeds)
     named = "seed" if len(seeds) == 1 else "seeds"
     return lists, f"{count} jobs of {named} {', '.join(map(str, seeds))}"
 
@@ -129,13 +130,13 @@ def _as_asked(course: Course, nodes: dict[str, NodeTopology]) -> Run:
     queueing = Queueing.SKIP_AHEAD if course.backfill else Queueing.FIFO
     law = _law(course.time)
 
-    def run(jobs: Jobs, policy: PolicyName, progress: Progress | None) -> Result:
-        settings = Settings(
+    def run(jobs: Jobs, policy: PolicyName, progress: ProgressCallback | None) -> SimulationResult:
+        settings = MapaSettings(
             policy=policy,
             model=model,
             time_law=law,
             queueing=queueing,
-            waiting=Waiting() if course.wait else None,
+            waiting=WaitingRule() if course.wait else None,
             judge=judge,
         )
         return simulate(nodes, jobs, settings, progress)
@@ -144,7 +145,7 @@ def _as_asked(course: Course, nodes: dict[str, NodeTopology]) -> Run:
 
 
 def _as_released(course: Course) -> Run:
-    def run(jobs: Jobs, policy: PolicyName, _progress: Progress | None) -> Result:
+    def run(jobs: Jobs, policy: PolicyName, _progress: ProgressCallback | None) -> SimulationResult:
         return run_as_released(course.topology, jobs, policy)
 
     return run
@@ -152,9 +153,9 @@ def _as_released(course: Course) -> Run:
 
 def _law(time: str) -> TimeLaw:
     if time == "fixed":
-        return FixedService()
+        return FixedTime()
     if time == "bandwidth":
-        return ByBandwidth()
+        return BandwidthTime()
     return parse_curves(read_text(time, "time"))
 
 

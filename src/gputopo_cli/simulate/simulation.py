@@ -8,9 +8,9 @@ from rich.text import Text
 from gputopo.placement.model import PolicyName
 from gputopo_cli.shared import figures, output, words
 from gputopo_cli.simulate.setup import Course, Stage, progress, stage
-from gputopo_simulate.mapa.model import FinishedJob, Result
+from gputopo_simulate.mapa.model import FinishedSimulatedJob, SimulationResult
 from gputopo_simulate.mapa.report import document
-from gputopo_simulate.mapa.statistics import Group, summarize
+from gputopo_simulate.mapa.summary import JobGroup, summarize
 
 
 def simulate(
@@ -26,7 +26,7 @@ def simulate(
         output.show(_lines(ready, result), output_file)
 
 
-def _lines(ready: Stage, result: Result) -> Iterator[RenderableType]:
+def _lines(ready: Stage, result: SimulationResult) -> Iterator[RenderableType]:
     yield Text(f"{ready.in_words}, policy {words.word(result.policy)}", "bold")
     yield Text()
     columns = ("JOB", "NODE", "GPUS", "START>", "END>", "SENSITIVE", "EFFECTIVE GB/s>")
@@ -39,7 +39,7 @@ def _lines(ready: Stage, result: Result) -> Iterator[RenderableType]:
     yield Text(f"makespan {makespan}, {throughput} jobs per unit of time")
 
 
-def _row(finished: FinishedJob) -> tuple[str, ...]:
+def _row(finished: FinishedSimulatedJob) -> tuple[str, ...]:
     return (
         str(finished.job.id),
         finished.node,
@@ -51,6 +51,6 @@ def _row(finished: FinishedJob) -> tuple[str, ...]:
     )
 
 
-def _effective(result: Result) -> Iterator[tuple[str, figures.Quartiles | None]]:
-    for group in (Group.SENSITIVE, Group.INSENSITIVE):
+def _effective(result: SimulationResult) -> Iterator[tuple[str, figures.Quartiles | None]]:
+    for group in (JobGroup.SENSITIVE, JobGroup.INSENSITIVE):
         yield f"{group} jobs", summarize(result, group).effective_gb_per_s

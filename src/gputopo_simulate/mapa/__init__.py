@@ -1,1 +1,1 @@
-"""Simulate MAPA: jobs are placed on GPU sets of nodes, and links decide how long they run."""
+"""Simulate MAPA: jobs run on GPU sets of nodes, and the links between GPUs decide how long."""

@@ -1,7 +1,7 @@
-"""Job lists drawn at random, the same for a seed in every version of Python.
+"""Generate random job lists; a seed gives the same list in every version of Python.
 
-After MAPA's evaluation (section 4): 300 jobs, uniform over the workloads, 1 to 5 GPUs, in
-rings, service uniform from 5 to 24 as its job generator draws it.
+The defaults are those of MAPA's evaluation (section 4): 300 jobs, workloads and 1 to 5 GPUs drawn
+uniformly, ring patterns. The service time is uniform from 5 to 24, as in its job generator.
 """
 
 import math
@@ -24,19 +24,19 @@ GENERATOR_WORKLOADS: Final[Mapping[str, bool]] = MappingProxyType(
         "vgg16": True,
     }
 )
-"""The six of MAPA's job generator, and whether each is sensitive (figure 5)."""
+"""The six workloads of MAPA's job generator, and whether each is sensitive (figure 5)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mix:
-    """What is drawn from.
+class JobMix:
+    """What to generate.
 
     Attributes:
-        gpus: fewest and most of a job.
-        service: shortest and longest; whole numbers between them are drawn.
-        arrivals_per_time: jobs per unit of time, arriving as a Poisson process; None for all
-            at time 0.
-        workloads: each with whether it is sensitive.
+        gpus: fewest and most GPUs of a job.
+        service: shortest and longest service time; times are whole numbers.
+        arrivals_per_time: rate of a Poisson process of arrivals; None if all jobs arrive at
+            time 0.
+        workloads: by name, whether each is sensitive.
     """
 
     count: int = 300
@@ -47,19 +47,19 @@ class Mix:
     workloads: Mapping[str, bool] = field(default_factory=lambda: GENERATOR_WORKLOADS)
 
 
-def generate(seed: int, mix: Mix) -> tuple[SimulatedJob, ...]:
+def generate(seed: int, mix: JobMix) -> tuple[SimulatedJob, ...]:
     """Return ``mix.count`` jobs with ids from 0.
 
-    ``Random(seed).random()`` is drawn for each job in turn: GPUs, workload, service and, with
-    a rate, the time since the job before, as ``-log(1 - u) / rate``. Nothing else of ``random``
-    is used: only this method's numbers are promised to stay.
+    Each job uses ``Random(seed).random()`` for GPUs, workload, service and, with a rate, the
+    time since the job before, ``-log(1 - u) / rate``. No other method of ``random`` is used:
+    Python guarantees the same numbers only for this one.
 
     Raises:
-        SimulationError: on a range without a number in it, no workload, or no rate above 0.
-        PatternError: on a number of GPUs out of range, or a pattern that needs edges.
+        SimulationError: a range is empty, there is no workload, or the rate is not above 0.
+        PatternError: a number of GPUs is out of range, or the pattern needs edges.
     """
-    _require_drawable(mix)
-    draw, arrival, jobs = Random(seed).random, 0.0, []  # noqa: S311 - no secrets are drawn
+    _check_mix(mix)
+    draw, arrival, jobs = Random(seed).random, 0.0, []  # noqa: S311 - a simulation
     workloads = list(mix.workloads.items())
     for position in range(mix.count):
         pattern = build(mix.pattern, _between(draw(), *mix.gpus))
@@ -71,18 +71,18 @@ def generate(seed: int, mix: Mix) -> tuple[SimulatedJob, ...]:
     return tuple(jobs)
 
 
-def _between(share: float, least: int, most: int) -> int:
-    return least + int(share * (most - least + 1))
+def _between(fraction: float, least: int, most: int) -> int:
+    return least + int(fraction * (most - least + 1))
 
 
-def _require_drawable(mix: Mix) -> None:
+def _check_mix(mix: JobMix) -> None:
     if mix.count < 1:
-        raise SimulationError(f"count: {mix.count} is below 1")
+        raise SimulationError(f"count: {mix.count}; must be at least 1")
     for name, (least, most) in (("gpus", mix.gpus), ("service", mix.service)):
         if not 1 <= least <= most:
-            raise SimulationError(f"{name}: {least}..{most} is no range from 1 on")
+            raise SimulationError(f"{name}: {least}..{most}; must be a range of numbers from 1 on")
     rate = mix.arrivals_per_time
     if rate is not None and not (math.isfinite(rate) and rate > 0):
-        raise SimulationError(f"arrivals_per_time: {rate} is no rate above 0")
+        raise SimulationError(f"arrivals_per_time: {rate}; must be more than 0")
     if not mix.workloads:
-        raise SimulationError("workloads: there is none")
+        raise SimulationError("workloads: none given; at least one is needed")

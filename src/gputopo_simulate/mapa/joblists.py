@@ -1,13 +1,13 @@
-"""Job lists as people have them: MAPA's rows, or our own as CSV with a header or as JSON.
+"""Parse job lists: MAPA's rows, CSV with a header, or JSON.
 
-They are told apart by their content. Ours is JSON if it begins with a bracket, and CSV with a
-header if its first row does not begin with a number. MAPA's rows have no header:
+The content decides which of them it is. JSON begins with a bracket. The first row of MAPA's rows
+begins with a number; otherwise the first row is a header. MAPA's rows are:
 
 - six columns: gpus, pattern, arrival, service, bwSensitive (0 or 1), script;
-- four columns, as its first versions had: gpus, pattern, service, bwSensitive.
+- four columns, as in its first versions: gpus, pattern, service, bwSensitive.
 
-With a header these columns may keep their names, a ``seed`` among them, which is left out.
-Empty lines and lines that begin with ``#`` are left out of rows.
+A header may use these names too. A column ``seed`` is ignored, as are empty lines and lines that
+begin with ``#``.
 """
 
 import json
@@ -23,7 +23,7 @@ from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternError, PatternKind, 
 from gputopo.runtime.messages import first_error, quoted
 from gputopo.sensitivity.resolve import Sensitivity, resolve
 from gputopo.sensitivity.tables import TableError, cells_of
-from gputopo_simulate.mapa.model import SimulatedJob, SimulationError, require_sound
+from gputopo_simulate.mapa.model import SimulatedJob, SimulationError, check_jobs
 
 _MAPA_COLUMNS: Final[Mapping[int, tuple[str, ...]]] = MappingProxyType(
     {
@@ -41,7 +41,7 @@ _OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "script": "workload",
     }
 )
-"""What columns are called where MAPA's lists were given a header."""
+"""Names of columns in MAPA's lists with a header, and the names here."""
 
 _PATTERNS: Final[Mapping[str, PatternKind]] = MappingProxyType(
     {kind.lower(): kind for kind in PatternKind}
@@ -51,18 +51,18 @@ _PATTERNS: Final[Mapping[str, PatternKind]] = MappingProxyType(
         "clique": PatternKind.ALL_TO_ALL,
     }
 )
-"""Our words, and what MAPA's lists call the same."""
+"""Pattern names, and those of MAPA's lists."""
 
 _SEED: Final = "seed"
-"""A column that tells where a drawn list comes from; nothing follows from it."""
+"""A column with the seed of a generated list; it is ignored."""
 
 _Number = Annotated[StrictInt, Field(gt=-(10**18), lt=10**18)]
 _Name = Annotated[StrictStr, Field(max_length=253)]
 _UNION: Final = frozenset({"constrained-int", "constrained-str"})
-"""What pydantic calls the two in an error: no part of the field's name."""
+"""Members of the union in pydantic's error paths; they are no fields."""
 
 
-class _Row(BaseModel):
+class _JobRow(BaseModel):
     """One job of a list; see ``docs/simulator.md``."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -78,14 +78,14 @@ class _Row(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a row stands, for whoever has to mend it; ``line`` in rows, ``index`` in JSON."""
+class _RowLocation:
+    """Location of a row for error messages: ``line`` in CSV, ``index`` in JSON."""
 
     line: int | None
     index: int
 
-    def of(self, field: str) -> str:
-        """Return the name of one of its fields."""
+    def field(self, field: str) -> str:
+        """Return the location of a field of the row."""
         if self.line is None:
             return f"jobs[{self.index}].{field}"
         return f"jobs: line {self.line}, {field}"
@@ -94,23 +94,22 @@ class _Place:
 def parse_jobs(text: str) -> tuple[SimulatedJob, ...]:
     """Return the jobs of a list, in its order.
 
-    A job without an id has the number of its row, from 0. One that does not say whether it
-    is sensitive is so if it has several GPUs, as in a cluster.
+    A job without an ID gets the number of its row, from 0. A job without ``sensitive`` is
+    sensitive if it has several GPUs, as in a cluster.
 
     Raises:
-        SimulationError: on anything that is no job list; the message names line, column and
-            value.
+        SimulationError: the text is not a job list; the message names line, column, value.
     """
     strict = text.lstrip()[:1] in {"[", "{"}
     rows = _json_rows(text) if strict else _csv_rows(text)
-    jobs = tuple(_job(place, row, strict=strict) for place, row in rows)
+    jobs = tuple(_parse_job(location, row, strict=strict) for location, row in rows)
     if not jobs:
         raise SimulationError("jobs: the list is empty")
-    require_sound(jobs)
+    check_jobs(jobs)
     return jobs
 
 
-def _json_rows(text: str) -> Iterator[tuple[_Place, object]]:
+def _json_rows(text: str) -> Iterator[tuple[_RowLocation, object]]:
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
@@ -118,15 +117,15 @@ def _json_rows(text: str) -> Iterator[tuple[_Place, object]]:
             f"jobs: line {error.lineno}, column {error.colno}: {error.msg}"
         ) from None
     except (ValueError, RecursionError) as error:
-        raise SimulationError(f"jobs: no JSON that can be read: {error}") from None
+        raise SimulationError(f"jobs: invalid JSON: {error}") from None
     rows = document.get("jobs") if isinstance(document, dict) else document
     if not isinstance(rows, list):
-        raise SimulationError('jobs: JSON is a list of jobs, or {"jobs": [...]}')
-    return ((_Place(None, index), row) for index, row in enumerate(rows))
+        raise SimulationError('jobs: JSON must be a list of jobs, or {"jobs": [...]}')
+    return ((_RowLocation(None, index), row) for index, row in enumerate(rows))
 
 
-def _csv_rows(text: str) -> Iterator[tuple[_Place, object]]:
-    lines = list(_cells(text))
+def _csv_rows(text: str) -> Iterator[tuple[_RowLocation, object]]:
+    lines = list(_read_cells(text))
     if not lines:
         return
     first = lines[0][1]
@@ -137,16 +136,16 @@ def _csv_rows(text: str) -> Iterator[tuple[_Place, object]]:
     for index, (line, cells) in enumerate(lines):
         if len(cells) != len(columns):
             raise SimulationError(
-                f"jobs: line {line}: {len(cells)} columns, not {len(columns)}"
+                f"jobs: line {line}: {len(cells)} columns; expected {len(columns)}"
                 f" ({', '.join(columns)})"
             )
         named = zip(columns, cells, strict=True)
         filled = {name: cell for name, cell in named if cell and name != _SEED}
-        yield _Place(line, index), filled | _numbered(filled)
+        yield _RowLocation(line, index), filled | _numeric_id(filled)
 
 
-def _cells(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Return line number and cells of each row."""
+def _read_cells(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield line number and cells of each row."""
     try:
         yield from cells_of("jobs", text)
     except TableError as error:
@@ -157,7 +156,7 @@ def _mapa_columns(row: tuple[int, Sequence[str]]) -> Sequence[str]:
     line, cells = row
     if len(cells) not in _MAPA_COLUMNS:
         raise SimulationError(
-            f"jobs: line {line}: {len(cells)} columns; rows without a header have 6 (gpus,"
+            f"jobs: line {line}: {len(cells)} columns; rows without a header need 6 (gpus,"
             " pattern, arrival, service, bwSensitive, script) or 4 (gpus, pattern, service,"
             " bwSensitive)"
         )
@@ -167,52 +166,52 @@ def _mapa_columns(row: tuple[int, Sequence[str]]) -> Sequence[str]:
 def _header(row: tuple[int, Sequence[str]]) -> Sequence[str]:
     line, given = row
     names = [_OTHER_NAMES.get(name, name) for name in given]
-    known = [name for name in _Row.model_fields if name != "edges"]
+    known = [name for name in _JobRow.model_fields if name != "edges"]
     for position, name in enumerate(names):
         if name not in (*known, _SEED):
             raise SimulationError(
                 f"jobs: line {line}: column {quoted(name)} is not one of {', '.join(known)}"
             )
         if name in names[:position]:
-            raise SimulationError(f"jobs: line {line}: column {name!r} is there twice")
+            raise SimulationError(f"jobs: line {line}: column {name!r} occurs twice")
     return names
 
 
-def _numbered(row: Mapping[str, str]) -> dict[str, int]:
-    """Return the id of a row as a number, where it is one."""
+def _numeric_id(row: Mapping[str, str]) -> dict[str, int]:
+    """Return the ID of a row as a number, if it is one."""
     text = row.get("id", "")
     return {"id": int(text)} if text.isascii() and text.isdecimal() and len(text) < 10 else {}  # noqa: PLR2004
 
 
-def _job(place: _Place, row: object, *, strict: bool) -> SimulatedJob:
+def _parse_job(location: _RowLocation, row: object, *, strict: bool) -> SimulatedJob:
     try:
-        read = _Row.model_validate(row, strict=strict)
+        parsed = _JobRow.model_validate(row, strict=strict)
     except ValidationError as error:
-        raise SimulationError(_first(place, error)) from None
-    kind = _PATTERNS.get(read.pattern.replace("-", "").lower())
+        raise SimulationError(_error_text(location, error)) from None
+    kind = _PATTERNS.get(parsed.pattern.replace("-", "").lower())
     if kind is None:
-        words = ", ".join(_PATTERNS)
+        names = ", ".join(_PATTERNS)
         raise SimulationError(
-            f"{place.of('pattern')}: {quoted(read.pattern)} is not one of {words}"
+            f"{location.field('pattern')}: {quoted(parsed.pattern)} is not one of {names}"
         )
     try:
-        pattern = build(kind, read.gpus, [edge.to_pattern_edge() for edge in read.edges])
+        pattern = build(kind, parsed.gpus, [edge.to_pattern_edge() for edge in parsed.edges])
     except PatternError as error:
-        raise SimulationError(place.of(str(error))) from None
-    sensitive = read.sensitive
+        raise SimulationError(location.field(str(error))) from None
+    sensitive = parsed.sensitive
     if sensitive is None:
-        sensitive = resolve(Sensitivity.AUTO, gpus=read.gpus).sensitive
+        sensitive = resolve(Sensitivity.AUTO, gpus=parsed.gpus).sensitive
     return SimulatedJob(
-        id=place.index if read.id is None else read.id,
+        id=location.index if parsed.id is None else parsed.id,
         pattern=pattern,
-        arrival=read.arrival,
-        service=read.service,
+        arrival=parsed.arrival,
+        service=parsed.service,
         sensitive=sensitive,
-        workload=read.workload,
+        workload=parsed.workload,
     )
 
 
-def _first(place: _Place, error: ValidationError) -> str:
-    if place.line is None:
-        return first_error(error, prefix=f"jobs[{place.index}]", skip=_UNION)
-    return place.of(first_error(error, skip=_UNION))
+def _error_text(location: _RowLocation, error: ValidationError) -> str:
+    if location.line is None:
+        return first_error(error, prefix=f"jobs[{location.index}]", skip=_UNION)
+    return location.field(first_error(error, skip=_UNION))

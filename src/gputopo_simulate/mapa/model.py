@@ -1,4 +1,4 @@
-"""What is simulated, and what comes of it."""
+"""Types of MAPA's simulators: jobs, finished jobs and the result of a run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from gputopo.patterns.model import Pattern
 from gputopo.placement.model import PolicyName
 from gputopo.topology.model import GpuIndex
 
-LONGEST_TIME: Final = 1e15
-SHORTEST_SERVICE: Final = 1e-9
-"""Times of a job list; within them no sum of a run leaves the numbers that there are."""
+MAX_TIME: Final = 1e15
+MIN_SERVICE: Final = 1e-9
+"""Limits of the times in a job list: sums within them stay exact enough."""
 
 JobId = int | str
-"""What the job list calls a job; a row's number, from 0, where the list names none."""
+"""ID of a job in its list; the number of its row, from 0, if the list has none."""
 
 
 class SimulationError(InvalidInputError):
@@ -23,11 +23,11 @@ class SimulationError(InvalidInputError):
 
 
 class Queueing(StrEnum):
-    """Who may start when GPUs come free.
+    """Which waiting job may start when GPUs become free.
 
-    FIFO: only the job that has waited longest; while it does not fit, all wait.
-    SKIP_AHEAD: the longest waiting of the jobs that fit now, as kube-scheduler does with pods.
-    Nothing is reserved for a job that is overtaken: a big one may wait for long.
+    FIFO: only the job that has waited longest; the others wait until it fits.
+    SKIP_AHEAD: the job that has waited longest among those that fit now, as kube-scheduler
+    does with pods. Nothing is reserved for a job that is overtaken: it may wait for long.
     """
 
     FIFO = "fifo"
@@ -36,14 +36,14 @@ class Queueing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SimulatedJob:
-    """One job of a list; times in seconds, or in any one unit that all jobs share.
+    """One job of a list. Times are in seconds, or in any unit that all jobs share.
 
     Attributes:
-        pattern: how its GPUs talk; its size is how many it needs.
-        arrival: when it joins the queue.
-        service: how long it runs on the best links.
-        sensitive: what the policy is told of it.
-        workload: what it runs, for the time law; None where that is not known.
+        pattern: of the communication between its GPUs; its size is their number.
+        arrival: time when it joins the queue.
+        service: run time on the best links.
+        sensitive: whether the policy treats it as sensitive to bandwidth.
+        workload: name of what it runs, for the time law; None if unknown.
     """
 
     id: JobId
@@ -55,18 +55,17 @@ class SimulatedJob:
 
 
 @dataclass(frozen=True, slots=True)
-class FinishedJob:
-    """A job, where it ran and when.
+class FinishedSimulatedJob:
+    """A job with its GPUs, start and end.
 
     Attributes:
         gpus: in rank order.
         aggregate_mb_per_s: MAPA, equation 1; 0 for one GPU.
         effective_mb_per_s: by ``model``; None for one GPU, which has no link.
-        model: the bandwidth model that valued the GPUs; None for one GPU.
+        model: name of the bandwidth model; None for one GPU.
 
     Raises:
-        SimulationError: where the job is so short that the clock cannot tell its end from its
-            start.
+        SimulationError: the service time is too short for floating-point time at ``start``.
     """
 
     job: SimulatedJob
@@ -81,7 +80,7 @@ class FinishedJob:
     def __post_init__(self) -> None:
         if self.end <= self.start:
             raise SimulationError(
-                f"job {self.job.id!r}: service: {self.job.service} is too short to count at the"
+                f"job {self.job.id!r}: service: {self.job.service} is too short to count at"
                 f" time {self.start}"
             )
 
@@ -97,12 +96,12 @@ class FinishedJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """One run: how it was set, and what became of each job.
+class SimulationResult:
+    """Settings of one run and its finished jobs.
 
     Attributes:
-        model: name of the bandwidth model asked for; ``default`` for that of node and pattern.
-        time_law: name of the law that execution times follow.
+        model: name of the bandwidth model; ``default`` for that of each node and pattern.
+        time_law: name of the law for execution times.
         waiting: whether sensitive jobs could wait for better links.
         jobs: in the order of the job list.
     """
@@ -112,7 +111,7 @@ class Result:
     time_law: str
     queueing: str
     waiting: bool
-    jobs: tuple[FinishedJob, ...]
+    jobs: tuple[FinishedSimulatedJob, ...]
 
     @property
     def makespan(self) -> float:
@@ -120,23 +119,23 @@ class Result:
         return max((job.end for job in self.jobs), default=0.0)
 
 
-def require_sound(jobs: Sequence[SimulatedJob]) -> None:
-    """Do nothing for a list that can be simulated.
+def check_jobs(jobs: Sequence[SimulatedJob]) -> None:
+    """Check that IDs are unique and times are in range.
 
     Raises:
-        SimulationError: on an id that two jobs have, or a time that is out of range.
+        SimulationError: naming the job, the field and the value.
     """
     seen: set[JobId] = set()
     for job in jobs:
         if job.id in seen:
-            raise SimulationError(f"job {job.id!r}: id: another job has it")
+            raise SimulationError(f"job {job.id!r}: id: used by another job; IDs must be unique")
         seen.add(job.id)
-        _require_within(job.id, "arrival", job.arrival, 0.0)
-        _require_within(job.id, "service", job.service, SHORTEST_SERVICE)
+        _check_time(job.id, "arrival", job.arrival, 0.0)
+        _check_time(job.id, "service", job.service, MIN_SERVICE)
 
 
-def _require_within(job: JobId, field: str, value: float, least: float) -> None:
-    if not least <= value <= LONGEST_TIME:
+def _check_time(job: JobId, field: str, value: float, least: float) -> None:
+    if not least <= value <= MAX_TIME:
         raise SimulationError(
-            f"job {job!r}: {field}: {value} is no time of {least:g}..{LONGEST_TIME:g}"
+            f"job {job!r}: {field}: {value}; must be between {least:g} and {MAX_TIME:g}"
         )

@@ -1,4 +1,4 @@
-"""What MAPA prints of its own runs, to lay beside ours (Ranganath et al., SC '21)."""
+"""Results that the MAPA paper prints, for comparison (Ranganath et al., SC '21)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gputopo.placement.model import PolicyName
-from gputopo_simulate.mapa.statistics import Quartiles, SpeedUp
+from gputopo_simulate.mapa.summary import Quartiles, SpeedUp
 
 TABLE_3: Final[Mapping[PolicyName, SpeedUp]] = MappingProxyType(
     {
@@ -18,78 +18,77 @@ TABLE_3: Final[Mapping[PolicyName, SpeedUp]] = MappingProxyType(
 )
 """Table 3: execution times and throughput on a real DGX-1 V100, one run of 300 jobs."""
 
-By = Mapping[PolicyName, Quartiles]
-"""Effective bandwidth of the sensitive jobs of two GPUs and more, by policy."""
+QuartilesByPolicy = Mapping[PolicyName, Quartiles]
+"""Effective bandwidth of the sensitive jobs of two GPUs or more, by policy."""
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """A sentence of the paper about a figure whose numbers it does not print.
+class PaperClaim:
+    """A statement of the paper about a figure for which it prints no numbers.
 
     Attributes:
-        topology: the catalogue's name.
-        holds: whether a run's quartiles, for all four policies, bear it out. *Equal* and
-            *near* are taken as not less than 90 % of.
+        topology: name in the catalogue.
+        holds: whether a run's quartiles, for all four policies, agree with the statement.
+            *Equal* and *near* are taken as not less than 90 % of.
     """
 
     source: str
     topology: str
     words: str
-    holds: Callable[[By], bool]
+    holds: Callable[[QuartilesByPolicy], bool]
 
 
 _NEAR: Final = 0.9
-_OTHERS: Final = (PolicyName.BASELINE, PolicyName.TOPO_AWARE, PolicyName.GREEDY)
+_UNAWARE: Final = (PolicyName.BASELINE, PolicyName.TOPO_AWARE)
+_OTHERS: Final = (*_UNAWARE, PolicyName.GREEDY)
 
 
-def _minimum_is_lower_quartile_of_others(by: By) -> bool:
+def _minimum_is_lower_quartile_of_others(by: QuartilesByPolicy) -> bool:
     return by[PolicyName.PRESERVE].minimum >= _NEAR * max(by[other].lower for other in _OTHERS)
 
 
-def _lower_quartile_beats_medians(by: By) -> bool:
-    unaware = PolicyName.BASELINE, PolicyName.TOPO_AWARE
-    return by[PolicyName.PRESERVE].lower > max(by[other].median for other in unaware)
+def _lower_quartile_is_above_medians(by: QuartilesByPolicy) -> bool:
+    return by[PolicyName.PRESERVE].lower > max(by[other].median for other in _UNAWARE)
 
 
-def _median_is_upper_quartile_of_greedy(by: By) -> bool:
+def _median_is_upper_quartile_of_greedy(by: QuartilesByPolicy) -> bool:
     return by[PolicyName.PRESERVE].median >= _NEAR * by[PolicyName.GREEDY].upper
 
 
-def _median_is_maximum_of_unaware(by: By) -> bool:
-    unaware = PolicyName.BASELINE, PolicyName.TOPO_AWARE
-    return by[PolicyName.PRESERVE].median >= _NEAR * max(by[other].maximum for other in unaware)
+def _median_is_maximum_of_unaware(by: QuartilesByPolicy) -> bool:
+    return by[PolicyName.PRESERVE].median >= _NEAR * max(by[other].maximum for other in _UNAWARE)
 
 
 FIGURE_18: Final = (
-    Claim(
+    PaperClaim(
         "Fig. 18a",
         "torus-2d-16",
         "Preserve's 25th percentile is above the median of Baseline and Topo-aware",
-        _lower_quartile_beats_medians,
+        _lower_quartile_is_above_medians,
     ),
-    Claim(
+    PaperClaim(
         "Fig. 18a",
         "torus-2d-16",
         "Preserve's minimum equals the 25th percentile of the others",
         _minimum_is_lower_quartile_of_others,
     ),
-    Claim(
+    PaperClaim(
         "Fig. 18b",
         "cubemesh-16",
         "Preserve's minimum equals the 25th percentile of the others",
         _minimum_is_lower_quartile_of_others,
     ),
-    Claim(
+    PaperClaim(
         "Fig. 18b",
         "cubemesh-16",
         "Preserve's median is near Greedy's 75th percentile",
         _median_is_upper_quartile_of_greedy,
     ),
-    Claim(
+    PaperClaim(
         "Fig. 18b",
         "cubemesh-16",
         "Preserve's median is near the maximum of Baseline and Topo-aware",
         _median_is_maximum_of_unaware,
     ),
 )
-"""Section 5.3."""
+"""Statements of section 5.3."""

@@ -1,18 +1,18 @@
-"""A run as the JSON document that ``gputopo simulate -o json`` prints."""
+"""JSON of a run, for ``gputopo simulate -o json``."""
 
 from typing import Final
 
-from gputopo_simulate.mapa.model import FinishedJob, Result
-from gputopo_simulate.mapa.statistics import summarize
+from gputopo_simulate.mapa.model import FinishedSimulatedJob, SimulationResult
+from gputopo_simulate.mapa.summary import summarize
 
 _MB_PER_GB: Final = 1000
 
 
-def document(result: Result) -> dict[str, object]:
-    """Return the run: its settings, makespan, throughput and jobs.
+def document(result: SimulationResult) -> dict[str, object]:
+    """Return settings, makespan, throughput and jobs of a run.
 
     Times are in the unit of the job list. A job on one GPU has no link: its effective
-    bandwidth is null, but for the authors' program, which gives it 12.34 GB/s.
+    bandwidth is null. The authors' program gives it 12.34 GB/s.
     """
     return {
         "policy": result.policy.value,
@@ -22,11 +22,11 @@ def document(result: Result) -> dict[str, object]:
         "waiting": result.waiting,
         "makespan": result.makespan,
         "throughput": summarize(result).throughput,
-        "jobs": [_job(finished) for finished in result.jobs],
+        "jobs": [_job_document(finished) for finished in result.jobs],
     }
 
 
-def _job(finished: FinishedJob) -> dict[str, object]:
+def _job_document(finished: FinishedSimulatedJob) -> dict[str, object]:
     effective = finished.effective_mb_per_s
     return {
         "id": finished.job.id,

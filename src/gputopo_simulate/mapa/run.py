@@ -1,72 +1,70 @@
-"""The simulator: jobs arrive, wait, hold GPUs and end; nothing is random and no clock is read."""
+"""Simulate a list of jobs on nodes, event by event. Nothing is random."""
 
 import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gputopo.bandwidth.model import BandwidthModel, require_usable
 from gputopo.placement.model import Match, PolicyName
 from gputopo.placement.place import ranking
 from gputopo.topology.model import NodeTopology, mask_of
-from gputopo_simulate.mapa.fleet import Fleet, Placed, Running, request_of
 from gputopo_simulate.mapa.model import (
-    FinishedJob,
+    FinishedSimulatedJob,
     Queueing,
-    Result,
     SimulatedJob,
     SimulationError,
-    require_sound,
+    SimulationResult,
+    check_jobs,
 )
-from gputopo_simulate.mapa.patience import Patience
-from gputopo_simulate.mapa.queueing import queue_of
-from gputopo_simulate.mapa.timelaw import FixedService, TimeLaw
-from gputopo_simulate.mapa.waiting import Waiting
-
-Progress = Callable[[int, int], None]
-"""Called after each job that has ended, with how many have and how many there are."""
+from gputopo_simulate.mapa.nodes import NodePlacement, RunningJob, SimulatedNodes, request_of
+from gputopo_simulate.mapa.queueing import new_queue
+from gputopo_simulate.mapa.timelaw import FixedTime, TimeLaw
+from gputopo_simulate.mapa.waiting import WaitingRule
+from gputopo_simulate.mapa.waiting_state import WaitingState
+from gputopo_simulate.progress import ProgressCallback
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class MapaSettings:
     """How jobs are placed and how long they run.
 
     Attributes:
-        model: what the policy values GPUs by; None for the default of node and pattern.
-        judge: what the outcome is valued by, execution times included; None for ``model``.
-            With one judge, policies that go by different models compare.
-        waiting: when a sensitive job waits for better links; None for never. For one node
-            and FIFO.
+        model: the policy's bandwidth model; None for the default of node and pattern.
+        judge: the bandwidth model of results and execution times; None for ``model``. One
+            judge makes policies with different models comparable.
+        waiting: when a sensitive job waits for better links; None for never. It needs one
+            node and FIFO.
     """
 
     policy: PolicyName = PolicyName.PRESERVE
     model: BandwidthModel | None = None
-    time_law: TimeLaw = field(default_factory=FixedService)
+    time_law: TimeLaw = field(default_factory=FixedTime)
     queueing: Queueing = Queueing.FIFO
-    waiting: Waiting | None = None
+    waiting: WaitingRule | None = None
     judge: BandwidthModel | None = None
 
 
 def run(
     nodes: Mapping[str, NodeTopology],
     jobs: Sequence[SimulatedJob],
-    settings: Settings,
-    progress: Progress | None = None,
-) -> Result:
-    """Return what becomes of ``jobs`` on ``nodes``.
+    settings: MapaSettings,
+    progress: ProgressCallback | None = None,
+) -> SimulationResult:
+    """Simulate ``jobs`` on ``nodes``.
 
-    Jobs queue by arrival, in the order of the list where they arrive together. GPUs that
-    come free at some time can be taken at that same time.
+    Jobs queue by arrival, and in the order of the list if they arrive together. GPUs that
+    become free can be taken at the same time.
 
     Raises:
-        SimulationError: on a job that would never start or makes no sense, or no node.
-        ModelError: where a bandwidth model may not be used for a job.
+        SimulationError: a job would never start or is invalid, or there is no node.
+        ModelError: a bandwidth model cannot be used for a job.
     """
-    require_sound(jobs)
-    _require_waiting_possible(nodes, settings)
+    check_jobs(jobs)
+    _check_waiting(nodes, settings)
     simulation = _Simulation(nodes, settings)
-    simulation.require_room(jobs)
+    simulation.check_fits(jobs)
     finished = simulation.finish(jobs, progress or (lambda _done, _total: None))
-    return Result(
+    return SimulationResult(
         policy=settings.policy,
         model="default" if settings.model is None else settings.model.name,
         time_law=settings.time_law.name,
@@ -76,79 +74,81 @@ def run(
     )
 
 
-def _require_waiting_possible(nodes: Mapping[str, NodeTopology], settings: Settings) -> None:
+def _check_waiting(nodes: Mapping[str, NodeTopology], settings: MapaSettings) -> None:
     if settings.waiting is None:
         return
     if len(nodes) > 1:
-        raise SimulationError(f"waiting: on {len(nodes)} nodes is not yet supported")
+        raise SimulationError(f"waiting: with {len(nodes)} nodes is not yet supported; use one")
     if settings.queueing is not Queueing.FIFO:
-        raise SimulationError(f"waiting: with {settings.queueing} is not yet supported")
+        raise SimulationError(
+            f"waiting: with {settings.queueing} is not yet supported; use {Queueing.FIFO}"
+        )
 
 
 class _Simulation:
-    def __init__(self, nodes: Mapping[str, NodeTopology], settings: Settings) -> None:
-        self._nodes = nodes
+    def __init__(self, nodes: Mapping[str, NodeTopology], settings: MapaSettings) -> None:
+        self._topologies = nodes
         self._settings = settings
-        self._fleet = Fleet(nodes, settings.policy, settings.model)
-        self._queue = queue_of(settings.queueing)
-        self._running: list[tuple[float, int, Running]] = []
-        self._finished: dict[object, FinishedJob] = {}
-        self._patience = Patience(settings.waiting, settings.time_law, self._fleet)
+        self._nodes = SimulatedNodes(nodes, settings.policy, settings.model)
+        self._queue = new_queue(settings.queueing)
+        self._running: list[tuple[float, int, RunningJob]] = []
+        self._finished: dict[object, FinishedSimulatedJob] = {}
+        self._waiting = WaitingState(settings.waiting, settings.time_law, self._nodes)
 
-    def require_room(self, jobs: Sequence[SimulatedJob]) -> None:
-        """Ask once for each need; the first job of the list is the one named."""
-        structures = {topology.fingerprint: topology for topology in self._nodes.values()}
+    def check_fits(self, jobs: Sequence[SimulatedJob]) -> None:
+        """Check each different request once; an error names the first job with it."""
+        topologies = {topology.fingerprint: topology for topology in self._topologies.values()}
         for job in {(job.pattern, job.sensitive): job for job in reversed(jobs)}.values():
-            self._fleet.require_room(job)
+            self._nodes.check_fits(job)
             if (judge := self._settings.judge) is not None:
-                for topology in structures.values():
+                for topology in topologies.values():
                     require_usable(judge, topology, job.pattern)
 
     def finish(
-        self, jobs: Sequence[SimulatedJob], progress: Progress
-    ) -> Mapping[object, FinishedJob]:
-        """Run until no job is left. The order of events at one time: ends, arrivals, starts."""
-        arriving = sorted(jobs, key=lambda job: job.arrival)
+        self, jobs: Sequence[SimulatedJob], progress: ProgressCallback
+    ) -> Mapping[object, FinishedSimulatedJob]:
+        """Run until all jobs have ended. At one time, ends precede arrivals, and these starts."""
+        by_arrival = sorted(jobs, key=lambda job: job.arrival)
         arrived = ended = 0
         while ended < len(jobs):
-            now = self._next_time(arriving[arrived : arrived + 1])
+            now = self._next_time(by_arrival[arrived : arrived + 1])
             while self._running and self._running[0][0] <= now:
-                self._end()
+                self._end_first()
                 ended += 1
                 progress(ended, len(jobs))
-            while arrived < len(jobs) and arriving[arrived].arrival <= now:
-                self._queue.add(arrived, arriving[arrived])
+            while arrived < len(jobs) and by_arrival[arrived].arrival <= now:
+                self._queue.add(arrived, by_arrival[arrived])
                 arrived += 1
             self._start_all(now)
         return self._finished
 
     def _next_time(self, next_to_arrive: Sequence[SimulatedJob]) -> float:
         times = [job.arrival for job in next_to_arrive] + [end for end, _, _ in self._running[:1]]
-        if self._patience.until is not None:
-            times.append(self._patience.until)
+        if self._waiting.until is not None:
+            times.append(self._waiting.until)
         return min(times)
 
     def _start_all(self, now: float) -> None:
-        while (job := self._queue.first(self._fleet.most_free())) is not None:
-            if self._patience.waits(job, now, [one for _, _, one in self._running]):
+        while (job := self._queue.first(self._nodes.max_free())) is not None:
+            if self._waiting.waits(job, now, [each for _, _, each in self._running]):
                 return
             self._queue.remove(job)
             self._start(job, now)
 
-    def _end(self) -> None:
+    def _end_first(self) -> None:
         end, _, ended = heapq.heappop(self._running)
-        self._fleet.give_back(ended.placed)
-        self._patience.observe(end - ended.start)
+        self._nodes.release(ended.placement)
+        self._waiting.observe(end - ended.start)
 
     def _start(self, job: SimulatedJob, now: float) -> None:
-        placed = self._fleet.take(job)
-        match = self._judged(job, placed)
+        placement = self._nodes.take(job)
+        match = self._judged(job, placement)
         end = now + self._settings.time_law.execution_time(job, match.effective_mb_per_s)
-        heapq.heappush(self._running, (end, len(self._finished), Running(placed, now)))
-        self._finished[job.id] = FinishedJob(
+        heapq.heappush(self._running, (end, len(self._finished), RunningJob(placement, now)))
+        self._finished[job.id] = FinishedSimulatedJob(
             job=job,
-            node=placed.node,
-            gpus=placed.match.gpus,
+            node=placement.node,
+            gpus=placement.match.gpus,
             start=now,
             end=end,
             aggregate_mb_per_s=match.aggregate_mb_per_s,
@@ -156,13 +156,14 @@ class _Simulation:
             model=match.model,
         )
 
-    def _judged(self, job: SimulatedJob, placed: Placed) -> Match:
-        """Return the figures that count: where nothing else is free, any policy takes the set."""
+    def _judged(self, job: SimulatedJob, placement: NodePlacement) -> Match:
+        """Return the match with the judge's figures.
+
+        Only the job's GPUs count as free, so any policy chooses exactly these.
+        """
         judge = self._settings.judge
         if judge is None:
-            return placed.match
-        taken = mask_of(placed.match.gpus)
-        (match,) = ranking(
-            self._nodes[placed.node], taken, request_of(job, PolicyName.BASELINE), judge, most=1
-        )
+            return placement.match
+        topology, taken = self._topologies[placement.node], mask_of(placement.match.gpus)
+        (match,) = ranking(topology, taken, request_of(job, PolicyName.BASELINE), judge, most=1)
         return match

@@ -1,19 +1,22 @@
-"""How long a job holds its GPUs: a fixed time, or one that its bandwidth decides.
+"""How long a job runs: a fixed time, or a time that depends on its bandwidth.
 
-The law of the second kind is a line in ``1 / bandwidth`` between two limits: the job computes
-for a share of its time whatever links it has, and for the rest it moves bytes, ever faster up
-to a bandwidth from which on more is of no use.
+The slowdown by bandwidth is a line in ``1 / bandwidth``, limited on both sides. A job computes for
+a part of its time and communicates for the rest; communication gets faster with more bandwidth up
+to a saturation.
 
     slowdown(b) = clamp(1 - c + c * saturation / b, 1, worst)
 
-What MAPA says of its workloads:
+Example: with c = 0.5 and a saturation of 50 GB/s a job on 25 GB/s takes 0.5 + 0.5 * 2 = 1.5 times
+as long as on saturated links.
+
+What MAPA reports of its workloads:
 
 - VGG-16 on two GPUs is up to 3 times as fast over a double NVLink as over PCIe (figure 2b). Two
   GPUs over PCIe have 10.4 GB/s by its equation 2, which gives c = 0.5 for a saturation of 50.
 - Bandwidth above 50 GB/s makes little difference (section 5.2, figure 16).
-- AlexNet, ResNet-50 and Inception-v3 follow VGG-16, CaffeNet follows GoogLeNet, which hardly
-  changes (section 2.3, figure 6). Numbers for them can only be read off the pictures, so they
-  have VGG-16's here.
+- AlexNet, ResNet-50 and Inception-v3 are like VGG-16; CaffeNet is like GoogLeNet, which hardly
+  changes (section 2.3, figure 6). Their numbers could only be read off the figures, so they have
+  those of VGG-16 here.
 - Cusimann and GMM do not communicate; Jacobi gains less than 3 % (section 4).
 """
 
@@ -30,17 +33,17 @@ from gputopo_simulate.mapa.model import SimulatedJob, SimulationError
 
 _MB_PER_GB: Final = 1000
 
-_WORST: Final = 1e6
+_MAX_WORST: Final = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
-    """How a workload slows down as its effective bandwidth falls.
+class SlowdownCurve:
+    """Slowdown of a workload by its effective bandwidth.
 
     Attributes:
-        communication_share: of the time on saturated links, 0..1.
-        saturation_gb_per_s: from here on more bandwidth changes nothing.
-        worst: slowdown that no link exceeds, at least 1.
+        communication_share: part of the run time on saturated links, 0..1.
+        saturation_gb_per_s: more bandwidth than this changes nothing.
+        worst: upper limit of the slowdown, at least 1.
     """
 
     communication_share: float
@@ -48,23 +51,23 @@ class Curve:
     worst: float = 3.0
 
     def slowdown(self, effective_mb_per_s: float) -> float:
-        """Return execution time over that on saturated links, 1..``worst``.
+        """Return the run time divided by that on saturated links, 1..``worst``.
 
-        Equation 2 may give nothing or less than nothing: that is the worst.
+        Equation 2 may give 0 or less; that is the worst slowdown.
         """
         if self.communication_share == 0:
             return 1.0
         if effective_mb_per_s <= 0:
             return self.worst
-        moving = self.saturation_gb_per_s * _MB_PER_GB / effective_mb_per_s
+        communication = self.saturation_gb_per_s * _MB_PER_GB / effective_mb_per_s
         share = self.communication_share
-        return min(max(1.0, 1 - share + share * moving), self.worst)
+        return min(max(1.0, 1 - share + share * communication), self.worst)
 
 
-FLAT: Final = Curve(communication_share=0.0)
-VGG16: Final = Curve(communication_share=0.5)
+FLAT: Final = SlowdownCurve(communication_share=0.0)
+VGG16: Final = SlowdownCurve(communication_share=0.5)
 
-PUBLISHED: Final[Mapping[str, Curve]] = MappingProxyType(
+PUBLISHED: Final[Mapping[str, SlowdownCurve]] = MappingProxyType(
     {
         "vgg16": VGG16,
         "alexnet": VGG16,
@@ -75,25 +78,25 @@ PUBLISHED: Final[Mapping[str, Curve]] = MappingProxyType(
         "cusimann": FLAT,
         "gmm": FLAT,
         # 3 % at PCIe's 10 GB/s: 0.0075 * (50 / 10 - 1)
-        "jacobi": Curve(communication_share=0.0075),
+        "jacobi": SlowdownCurve(communication_share=0.0075),
     }
 )
-"""What is known of MAPA's nine workloads."""
+"""Curves of MAPA's nine workloads."""
 
 
 class TimeLaw(Protocol):
-    """From a job and what it was given to how long it runs."""
+    """Computes how long a job runs on the GPUs that it gets."""
 
     @property
     def name(self) -> str:
-        """What the law is called in results."""
+        """Name of the law in results."""
 
     def execution_time(self, job: SimulatedJob, effective_mb_per_s: float | None) -> float:
-        """Return how long ``job`` holds its GPUs; None is the bandwidth of one GPU."""
+        """Return how long ``job`` runs; the bandwidth of one GPU is None."""
 
 
 @dataclass(frozen=True, slots=True)
-class FixedService:
+class FixedTime:
     """Every job runs for its service time, as in the authors' simulator."""
 
     @property
@@ -101,24 +104,24 @@ class FixedService:
         """``fixed``."""
         return "fixed"
 
-    def execution_time(self, job: SimulatedJob, effective_mb_per_s: float | None) -> float:  # noqa: ARG002 - the law of no law
+    def execution_time(self, job: SimulatedJob, effective_mb_per_s: float | None) -> float:  # noqa: ARG002 - one signature
         """Return the service time."""
         return job.service
 
 
 @dataclass(frozen=True)
-class ByBandwidth:
-    """A job of two GPUs and more runs the longer the less bandwidth it has.
+class BandwidthTime:
+    """A job of two GPUs or more runs longer with less bandwidth.
 
     Attributes:
-        curves: by workload, named as :func:`plain` names them.
-        sensitive: of a sensitive job whose workload has no curve.
-        insensitive: of an insensitive one.
+        curves: by workload, named as by :func:`normalized_name`.
+        sensitive: curve of a sensitive job without a curve of its own.
+        insensitive: curve of an insensitive one.
     """
 
-    curves: Mapping[str, Curve] = field(default_factory=lambda: PUBLISHED)
-    sensitive: Curve = VGG16
-    insensitive: Curve = FLAT
+    curves: Mapping[str, SlowdownCurve] = field(default_factory=lambda: PUBLISHED)
+    sensitive: SlowdownCurve = VGG16
+    insensitive: SlowdownCurve = FLAT
 
     @property
     def name(self) -> str:
@@ -126,59 +129,61 @@ class ByBandwidth:
         return "bandwidth"
 
     def execution_time(self, job: SimulatedJob, effective_mb_per_s: float | None) -> float:
-        """Return the service time, lengthened by the job's curve; one GPU is never slowed."""
+        """Return the service time multiplied by the slowdown; a job of one GPU has none."""
         if effective_mb_per_s is None:
             return job.service
         return job.service * self.curve(job).slowdown(effective_mb_per_s)
 
-    def curve(self, job: SimulatedJob) -> Curve:
-        """Return the curve of a job's workload, or the one for jobs like it."""
+    def curve(self, job: SimulatedJob) -> SlowdownCurve:
+        """Return the curve of a job's workload, or the one for its sensitivity."""
         other = self.sensitive if job.sensitive else self.insensitive
-        return other if job.workload is None else self.curves.get(plain(job.workload), other)
+        return (
+            other if job.workload is None else self.curves.get(normalized_name(job.workload), other)
+        )
 
 
-def plain(workload: str) -> str:
-    """Return a workload's name without what differs from list to list.
+def normalized_name(workload: str) -> str:
+    """Return a workload's name in lower case, without punctuation and suffix.
 
-    >>> plain("VGG-16"), plain("vgg16.sh"), plain("Inception_v3")
+    >>> normalized_name("VGG-16"), normalized_name("vgg16.sh"), normalized_name("Inception_v3")
     ('vgg16', 'vgg16', 'inceptionv3')
     """
     return "".join(filter(str.isalnum, workload.lower().removesuffix(".sh")))
 
 
-class _Curve(BaseModel):
+class _CurveFields(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     communicationShare: Annotated[float, Field(ge=0, le=1)]  # noqa: N815 - as in the file
     saturationGBps: Annotated[float, Field(gt=0)] = 50.0  # noqa: N815
-    worst: Annotated[float, Field(ge=1, le=_WORST)] = 3.0
+    worst: Annotated[float, Field(ge=1, le=_MAX_WORST)] = 3.0
 
 
-class _Curves(RootModel[dict[str, _Curve]]):
+class _CurvesFile(RootModel[dict[str, _CurveFields]]):
     pass
 
 
-def parse_curves(text: str) -> ByBandwidth:
-    """Return the law of a user's own curves, over :data:`PUBLISHED`.
+def parse_curves(text: str) -> BandwidthTime:
+    """Parse a user's curves; they replace those of :data:`PUBLISHED`.
 
-    The text is JSON: for each workload, or for ``sensitive`` and ``insensitive`` jobs of any
-    other, ``{"communicationShare": 0.5, "saturationGBps": 50, "worst": 3}``; the last two may
-    be left out.
+    The text is JSON. Each workload has ``{"communicationShare": 0.5, "saturationGBps": 50,
+    "worst": 3}``, of which the last two are optional. ``sensitive`` and ``insensitive`` stand
+    for jobs of any other workload.
 
     Raises:
-        SimulationError: on anything else; the message names the field and the value.
+        SimulationError: the text is invalid; the message names the field and the value.
     """
     try:
-        read = _Curves.model_validate(json.loads(text)).root
+        parsed = _CurvesFile.model_validate(json.loads(text)).root
     except json.JSONDecodeError as error:
         raise SimulationError(f"curves: line {error.lineno}: {error.msg}") from None
     except ValidationError as error:
         raise SimulationError(first_error(error, prefix="curves")) from None
-    except (ValueError, RecursionError) as error:  # thousands of digits; deep nesting
-        raise SimulationError(f"curves: no JSON that can be read: {error}") from None
+    except (ValueError, RecursionError) as error:  # numbers too long; nesting too deep
+        raise SimulationError(f"curves: invalid JSON: {error}") from None
     curves = {
-        plain(name): Curve(one.communicationShare, one.saturationGBps, one.worst)
-        for name, one in read.items()
+        normalized_name(name): SlowdownCurve(one.communicationShare, one.saturationGBps, one.worst)
+        for name, one in parsed.items()
     }
     sensitive, insensitive = curves.pop("sensitive", VGG16), curves.pop("insensitive", FLAT)
-    return ByBandwidth({**PUBLISHED, **curves}, sensitive, insensitive)
+    return BandwidthTime({**PUBLISHED, **curves}, sensitive, insensitive)

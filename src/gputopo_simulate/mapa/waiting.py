@@ -1,8 +1,8 @@
-"""When a sensitive job had better wait for better links than take what is free.
+"""A rule for when a sensitive job waits for better links instead of starting at once.
 
-MAPA's released program lets such jobs wait by accident, below a fixed bandwidth that suits one
-server and one model. This rule is relative: it lays what a job would lose on the links it is
-offered against what the free GPUs would lose by standing still.
+In MAPA's released program such jobs wait by accident, below a bandwidth that fits one server and
+one model. This rule is relative: it compares the GPU time that a job loses on the links that are
+free now with the GPU time that the free GPUs lose while they are idle.
 """
 
 from bisect import bisect_right
@@ -10,74 +10,72 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-_SHORTEST_RESIDUAL: Final = 1 / 60
-"""Of the mean time of a job: nothing is expected to end sooner, so that no weight is infinite."""
+_MIN_RESIDUAL: Final = 1 / 60
+"""Shortest expected residual time, in mean run times: it keeps weights finite."""
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """How patient a job is.
+class WaitingRule:
+    """Parameters of the rule.
 
     Attributes:
-        theta: how much more GPU time must be saved than is idled; more is less patient.
-        most_mean_times: longest wait, in mean times of the jobs that have ended.
+        theta: ratio of saved to idled GPU time above which a job waits.
+        max_mean_times: longest wait, in mean run times of the jobs that have finished.
     """
 
     theta: float = 1.0
-    most_mean_times: float = 1.65
+    max_mean_times: float = 1.65
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """A running job: how long it has run, and what the waiting one would have after its end.
+class PossibleEnd:
+    """A running job, and what its end would bring for the waiting job.
 
     Attributes:
-        slowdown: of the waiting job on the best GPUs then.
+        age: run time so far.
+        slowdown: of the waiting job on the best GPUs after that end.
     """
 
     age: float
     slowdown: float
 
 
-def pays(
-    waiting: Waiting,
+def should_wait(
+    rule: WaitingRule,
     observed: Sequence[float],
     *,
     gpus: int,
     free: int,
     slowdown: float,
-    endings: Sequence[Ending],
+    ends: Sequence[PossibleEnd],
 ) -> bool:
-    """Return whether a job should wait for the next end of another.
+    """Return whether a job should wait for the next end of another job.
 
-    A running job is expected to go on for as long as the jobs that ended later than its age
-    went on after it. The next to end is each of them with a weight of one over that time;
-    then waiting saves ``gpus * mean time * (slowdown now - slowdown then)`` and idles the free
-    GPUs until that end.
+    The residual time of a running job is the mean residual time that finished jobs had at
+    the same age. The next end is each of the running jobs with a weight of one divided by
+    its residual time. To wait saves ``gpus * mean time * (slowdown now - slowdown then)``,
+    and leaves ``free`` GPUs idle until that end.
 
     Args:
-        waiting: the rule.
-        observed: times of the jobs that have ended, ascending.
+        rule: parameters.
+        observed: run times of finished jobs, ascending.
         gpus: of the waiting job.
-        free: GPUs that would idle.
-        slowdown: of the job on the GPUs that it is offered.
-        endings: the jobs that run.
+        free: number of GPUs that would be idle.
+        slowdown: of the job on the GPUs that are free now.
+        ends: of the running jobs.
     """
-    if not observed or not endings:
+    if not observed or not ends:
         return False
     mean = sum(observed) / len(observed)
-    weights = [
-        1 / max(_SHORTEST_RESIDUAL * mean, expected_residual(observed, ending.age))
-        for ending in endings
-    ]
-    pairs = zip(weights, endings, strict=True)
-    then = sum(weight * ending.slowdown for weight, ending in pairs) / sum(weights)
+    weights = [1 / max(_MIN_RESIDUAL * mean, expected_residual(observed, end.age)) for end in ends]
+    pairs = zip(weights, ends, strict=True)
+    then = sum(weight * end.slowdown for weight, end in pairs) / sum(weights)
     saved = gpus * mean * (slowdown - then)
-    return saved > waiting.theta * free / sum(weights)
+    return saved > rule.theta * free / sum(weights)
 
 
 def expected_residual(observed: Sequence[float], age: float) -> float:
-    """Return how much longer the jobs that outlasted ``age`` ran on average; 0 if none did.
+    """Return how much longer jobs that reached ``age`` ran on average; 0 if none did.
 
     >>> expected_residual([2.0, 6.0, 10.0], 4.0)
     4.0

@@ -148,8 +148,8 @@ def test_progress_is_for_terminals_only(
         ("--generate 3 --as-released --backfill", "backfill: not with --as-released"),
         ("--generate 3 --as-released --wait", "wait: not with --as-released"),
         ("--generate 3 --as-released --time x", "time: not with --as-released"),
-        ("--generate 3 --as-released --topology dgx-a100", "topology: as released there are only"),
-        ("--generate 3 --wait --nodes 2", "waiting: on 2 nodes is not yet supported"),
+        ("--generate 3 --as-released --topology dgx-a100", "topology: 'dgx-a100' is not one of"),
+        ("--generate 3 --wait --nodes 2", "waiting: with 2 nodes is not yet supported"),
         ("--generate 3 -o svg", "output: 'svg' is not one of table, json"),
     ],
 )

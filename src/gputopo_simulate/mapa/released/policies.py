@@ -1,7 +1,7 @@
-"""The four policies of the authors' program, as they decide and not as the paper says.
+"""The four policies of the authors' program, which differ from the paper.
 
-Each takes the sets that are free, in the program's order, and returns the ring to allocate;
-None is a job that is left waiting although enough GPUs are free.
+Each gets the free GPU sets in the program's order and returns the ring to allocate, or None if the
+job waits although enough GPUs are free.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,20 +14,20 @@ from numpy.typing import NDArray
 
 from gputopo.placement.model import PolicyName
 from gputopo.topology.model import GpuMask
-from gputopo_simulate.mapa.released.offers import NO_LINKS_GB_PER_S, Offer, Ring
+from gputopo_simulate.mapa.released.scores import NO_LINKS_GB_PER_S, ScoredGpuSet, ScoredRing
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
-    """What a policy is asked.
+class PolicyInput:
+    """A job's size and sensitivity, and the state of the server.
 
     Attributes:
-        offers: the sets that are free; at least one.
-        domain: GPUs of a PCIe domain.
-        preserved_gb_per_s: of the GPUs of each mask.
+        gpu_sets: the free sets; at least one.
+        domain: number of GPUs of a PCIe domain.
+        preserved_gb_per_s: sum of NVLink weights within each mask.
     """
 
-    offers: Sequence[Offer]
+    gpu_sets: Sequence[ScoredGpuSet]
     size: int
     sensitive: bool
     free: GpuMask
@@ -35,54 +35,54 @@ class Situation:
     preserved_gb_per_s: NDArray[np.int64]
 
 
-def baseline(situation: Situation) -> Ring | None:
-    """Return the best-aggregate ring of the lowest free GPUs."""
-    return situation.offers[0].by_aggregate
+def baseline(given: PolicyInput) -> ScoredRing | None:
+    """Return the ring of the highest aggregate bandwidth of the lowest free GPUs."""
+    return given.gpu_sets[0].by_aggregate
 
 
-def topo_aware(situation: Situation) -> Ring | None:
-    """Return the first set within a PCIe domain, its ring as it comes; else as baseline.
+def topo_aware(given: PolicyInput) -> ScoredRing | None:
+    """Return the ascending ring of the first set within a PCIe domain, else as baseline.
 
-    Jobs as big as a domain are not looked at, and one GPU is the lowest.
+    Jobs of one GPU, and jobs as large as a domain or larger, are placed as by baseline.
     """
-    if 1 < situation.size < situation.domain:
-        for offer in situation.offers:
-            first, *_, last = offer.ascending.gpus
-            if first // situation.domain == last // situation.domain:
-                return offer.ascending
-    return baseline(situation)
+    if 1 < given.size < given.domain:
+        for each in given.gpu_sets:
+            first, *_, last = each.ascending.gpus
+            if first // given.domain == last // given.domain:
+                return each.ascending
+    return baseline(given)
 
 
-def greedy(situation: Situation) -> Ring | None:
-    """Return the ring of the highest aggregate bandwidth, sensitive or not."""
-    best = max(situation.offers, key=lambda offer: offer.by_aggregate.aggregate_gb_per_s)
+def greedy(given: PolicyInput) -> ScoredRing | None:
+    """Return the ring of the highest aggregate bandwidth."""
+    best = max(given.gpu_sets, key=lambda each: each.by_aggregate.aggregate_gb_per_s)
     return best.by_aggregate
 
 
-def preserve(situation: Situation) -> Ring | None:
-    """Return what is best for a sensitive job, or for those that come after any other.
+def preserve(given: PolicyInput) -> ScoredRing | None:
+    """Return the best ring by equation 2 for a sensitive job, else by preserved bandwidth.
 
-    The search starts from an empty allocation. Its equation 2 is that of no links, so a
-    sensitive job gets nothing that is not above 12.34 GB/s; it preserves nothing and has no
-    aggregate, so one GPU gets nothing if no NVLink stays free.
+    The search starts from an empty set, which scores 12.34 GB/s by equation 2. So a sensitive
+    job waits if nothing is above that. The empty set preserves nothing and has no aggregate
+    bandwidth, so a job of one GPU waits if no NVLink stays free.
     """
-    if situation.sensitive and situation.size > 1:
-        best = max(situation.offers, key=lambda offer: offer.by_equation.effective_gb_per_s)
+    if given.sensitive and given.size > 1:
+        best = max(given.gpu_sets, key=lambda each: each.by_equation.effective_gb_per_s)
         ring = best.by_equation
         return ring if ring.effective_gb_per_s > NO_LINKS_GB_PER_S else None
-    left = [situation.free & ~offer.mask for offer in situation.offers]
-    kept = situation.preserved_gb_per_s[left].tolist()
+    left = [given.free & ~each.mask for each in given.gpu_sets]
+    kept = given.preserved_gb_per_s[left].tolist()
     preserved, aggregate, best = max(
         (
-            (kept[place], offer.by_aggregate.aggregate_gb_per_s, offer)
-            for place, offer in enumerate(situation.offers)
+            (kept[place], each.by_aggregate.aggregate_gb_per_s, each)
+            for place, each in enumerate(given.gpu_sets)
         ),
         key=lambda scored: scored[:2],
     )
     return best.by_aggregate if (preserved, aggregate) > (0, 0) else None
 
 
-POLICIES: Final[Mapping[PolicyName, Callable[[Situation], Ring | None]]] = MappingProxyType(
+POLICIES: Final[Mapping[PolicyName, Callable[[PolicyInput], ScoredRing | None]]] = MappingProxyType(
     {
         PolicyName.BASELINE: baseline,
         PolicyName.TOPO_AWARE: topo_aware,

@@ -9,114 +9,115 @@ from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PolicyName
 from gputopo.topology.model import GpuMask, mask_of
 from gputopo_simulate.mapa.model import (
-    FinishedJob,
-    Result,
+    FinishedSimulatedJob,
     SimulatedJob,
     SimulationError,
-    require_sound,
+    SimulationResult,
+    check_jobs,
 )
-from gputopo_simulate.mapa.released.offers import Ring, scores_of
-from gputopo_simulate.mapa.released.policies import POLICIES, Situation
-from gputopo_simulate.mapa.released.servers import SERVERS, Server
-from gputopo_simulate.mapa.timelaw import FixedService
+from gputopo_simulate.mapa.released.policies import POLICIES, PolicyInput
+from gputopo_simulate.mapa.released.scores import ScoredRing, scores_of
+from gputopo_simulate.mapa.released.servers import SERVERS, MapaServer
+from gputopo_simulate.mapa.timelaw import FixedTime
 
 MODEL: Final = "eq2"
 QUEUEING: Final = "as-released"
 
 
-def server_named(name: str) -> Server:
-    """Return the program's server, by the catalogue's name or by its own.
+def find_server(name: str) -> MapaServer:
+    """Return a server by its name in the catalogue or in the program.
 
     Raises:
-        SimulationError: on a topology that the program does not have.
+        SimulationError: the program does not have this topology.
     """
-    for ours, server in SERVERS.items():
-        if name.lower() in {ours, server.name.lower()}:
+    for catalogue_name, server in SERVERS.items():
+        if name.lower() in {catalogue_name, server.name.lower()}:
             return server
     known = ", ".join(SERVERS)
-    raise SimulationError(f"topology: as released there are only {known}, not {name!r}")
+    raise SimulationError(f"topology: {name!r} is not one of those as released: {known}")
 
 
-def run_as_released(name: str, jobs: Sequence[SimulatedJob], policy: PolicyName) -> Result:
-    """Return what the authors' program makes of ``jobs`` on one of its servers.
+def run_as_released(
+    name: str, jobs: Sequence[SimulatedJob], policy: PolicyName
+) -> SimulationResult:
+    """Simulate ``jobs`` on one of the program's servers.
 
-    Times are its cycles, arrivals are not looked at, and a job takes its service time
-    whatever it is given. One GPU has 12.34 GB/s.
+    Times are the program's cycles, arrivals are ignored, and every job runs for its service
+    time. One GPU has 12.34 GB/s.
 
     Raises:
-        SimulationError: on a topology that the program does not have, and on a job that it
-            cannot read or never ends with; the message names the job.
+        SimulationError: the program does not have the topology, or does not support a job.
     """
-    server = server_named(name)
-    require_sound(jobs)
+    server = find_server(name)
+    check_jobs(jobs)
     for job in jobs:
-        _require_possible(job, server)
+        _check_supported(job, server)
     finished = dict(_cycles(server, jobs, policy))
-    return Result(
+    return SimulationResult(
         policy=policy,
         model=MODEL,
-        time_law=FixedService().name,
+        time_law=FixedTime().name,
         queueing=QUEUEING,
         waiting=False,
         jobs=tuple(finished[job.id] for job in jobs),
     )
 
 
-def _require_possible(job: SimulatedJob, server: Server) -> None:
+def _check_supported(job: SimulatedJob, server: MapaServer) -> None:
     if job.pattern.kind is not PatternKind.RING:
-        raise SimulationError(f"job {job.id!r}: pattern: {job.pattern.kind}: as released only Ring")
-    if job.pattern.size > server.most:
+        raise SimulationError(f"job {job.id!r}: pattern: {job.pattern.kind}; as released only Ring")
+    if job.pattern.size > server.max_job_gpus:
         raise SimulationError(
-            f"job {job.id!r}: gpus: {job.pattern.size}: as released at most {server.most}"
-            f" on {server.name}"
+            f"job {job.id!r}: gpus: {job.pattern.size}; as released at most"
+            f" {server.max_job_gpus} on {server.name}"
         )
     if job.service != int(job.service):
         raise SimulationError(
-            f"job {job.id!r}: service: {job.service}: as released in whole cycles"
+            f"job {job.id!r}: service: {job.service}; as released only whole cycles"
         )
 
 
 def _cycles(
-    server: Server, jobs: Sequence[SimulatedJob], policy: PolicyName
-) -> Iterator[tuple[object, FinishedJob]]:
-    """Place jobs cycle by cycle; cycles in which nothing can change are left out.
+    server: MapaServer, jobs: Sequence[SimulatedJob], policy: PolicyName
+) -> Iterator[tuple[object, FinishedSimulatedJob]]:
+    """Place jobs cycle by cycle; cycles in which nothing can change are skipped.
 
-    The program takes a job out of the list that it is walking, so that it steps over the
-    next one, which has its turn a cycle later and behind those that started before it.
+    The program removes a job from the list over which it iterates, so it skips the next job,
+    which is tried a cycle later.
     """
-    machine = _Machine(server, policy)
+    simulated = _SimulatedServer(server, policy)
     waiting, now = list(jobs), 0
     while waiting:
-        machine.release(now)
+        simulated.release(now)
         place, before = 0, len(waiting)
-        while place < len(waiting) and (ring := machine.allocate(waiting[place], now)):
+        while place < len(waiting) and (ring := simulated.allocate(waiting[place], now)):
             job = waiting.pop(place)
             yield job.id, _finished(job, server, ring, now)
             place += 1
         if len(waiting) == before:
-            now = machine.next_end()
+            now = simulated.next_end()
         else:
             now += 1
 
 
-class _Machine:
-    def __init__(self, server: Server, policy: PolicyName) -> None:
+class _SimulatedServer:
+    def __init__(self, server: MapaServer, policy: PolicyName) -> None:
         self._server = server
         self._policy = policy
         self._scores = scores_of(server)
         self._free = GpuMask((1 << server.gpus) - 1)
         self._running: list[tuple[int, GpuMask]] = []
-        self._answers: dict[tuple[GpuMask, int, bool], Ring | None] = {}
+        self._chosen: dict[tuple[GpuMask, int, bool], ScoredRing | None] = {}
 
     def release(self, now: int) -> None:
         while self._running and self._running[0][0] <= now:
             self._free = GpuMask(self._free | heapq.heappop(self._running)[1])
 
-    def allocate(self, job: SimulatedJob, now: int) -> Ring | None:
+    def allocate(self, job: SimulatedJob, now: int) -> ScoredRing | None:
         key = self._free, job.pattern.size, job.sensitive
-        if key not in self._answers:
-            self._answers[key] = self._choose(*key)
-        ring = self._answers[key]
+        if key not in self._chosen:
+            self._chosen[key] = self._choose(*key)
+        ring = self._chosen[key]
         if ring is not None:
             taken = mask_of(ring.gpus)
             self._free = GpuMask(self._free & ~taken)
@@ -124,21 +125,23 @@ class _Machine:
         return ring
 
     def next_end(self) -> int:
-        """Return the cycle of the next end; an idle server always has something good enough."""
+        """Return the cycle of the next end. Some job runs: on an idle server every job starts."""
         return self._running[0][0]
 
-    def _choose(self, free: GpuMask, size: int, sensitive: bool) -> Ring | None:  # noqa: FBT001
-        offers = [offer for offer in self._scores.offers(size) if not offer.mask & ~free]
-        if not offers:
+    def _choose(self, free: GpuMask, size: int, sensitive: bool) -> ScoredRing | None:  # noqa: FBT001
+        gpu_sets = [each for each in self._scores.gpu_sets(size) if not each.mask & ~free]
+        if not gpu_sets:
             return None
         preserved = self._scores.preserved_gb_per_s
         return POLICIES[self._policy](
-            Situation(offers, size, sensitive, free, self._server.domain, preserved)
+            PolicyInput(gpu_sets, size, sensitive, free, self._server.domain, preserved)
         )
 
 
-def _finished(job: SimulatedJob, server: Server, ring: Ring, now: int) -> FinishedJob:
-    return FinishedJob(
+def _finished(
+    job: SimulatedJob, server: MapaServer, ring: ScoredRing, now: int
+) -> FinishedSimulatedJob:
+    return FinishedSimulatedJob(
         job=replace(job, arrival=0.0),
         node=server.name,
         gpus=ring.gpus,

@@ -1,7 +1,8 @@
-"""The servers of the authors' program, as it sees them when it runs.
+"""The servers of the authors' program, as it uses them at run time.
 
-GPU numbers from 0 here, from 1 there. Not the catalogue's: PCIe weighs 10, and two links of
-cubeMesh-16 are lost (4-5 and 12-13, declared the wrong way round and overwritten by PCIe).
+GPU numbers begin at 0 here and at 1 there. The links differ from the catalogue: PCIe has the
+weight 10, and cubeMesh-16 lacks the links 4-5 and 12-13, because the program declares them in the
+wrong order and PCIe overwrites them.
 """
 
 from collections.abc import Mapping
@@ -15,21 +16,21 @@ Link = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Server:
-    """One of the program's graphs; every pair that is not listed is PCIe.
+class MapaServer:
+    """One of the program's graphs; pairs that are not listed are PCIe.
 
     Attributes:
-        name: the program's word for it.
-        domain: GPUs of one PCIe domain, in order of their numbers.
-        most: GPUs of the biggest job that it ends with: it scores every order of every set.
-        double: links of two NVLinks, with their weight in GB/s.
-        single: links of one NVLink, likewise.
+        name: in the program.
+        domain: number of GPUs of a PCIe domain; numbers of a domain are consecutive.
+        max_job_gpus: largest job that the program can handle, as it scores every permutation.
+        double: weight in GB/s of links of two NVLinks.
+        single: weight in GB/s of links of one NVLink.
     """
 
     name: str
     gpus: int
     domain: int
-    most: int
+    max_job_gpus: int
     double: Mapping[Link, int]
     single: Mapping[Link, int]
 
@@ -39,50 +40,50 @@ def _links(gb_per_s: int, text: str) -> dict[Link, int]:
     return {(int(a), int(b)): gb_per_s for a, b in pairs}
 
 
-SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
+SERVERS: Final[Mapping[str, MapaServer]] = MappingProxyType(
     {
-        "dgx1-v100": Server(
+        "dgx1-v100": MapaServer(
             name="dgx-v",
             gpus=8,
             domain=4,
-            most=8,
+            max_job_gpus=8,
             double=_links(50, "0-3 0-4 1-2 1-5 2-3 4-7 5-6 6-7"),
             single=_links(25, "0-1 0-2 1-3 2-6 3-7 4-5 4-6 5-7"),
         ),
-        "dgx1-p100": Server(
+        "dgx1-p100": MapaServer(
             name="dgx-p",
             gpus=8,
             domain=4,
-            most=8,
+            max_job_gpus=8,
             double={},
             single=_links(20, "0-1 0-2 0-3 0-4 1-2 1-3 1-5 2-3 2-6 3-7 4-5 4-6 4-7 5-6 5-7 6-7"),
         ),
-        "summit": Server(
+        "summit": MapaServer(
             name="summit",
             gpus=6,
             domain=3,
-            most=6,
+            max_job_gpus=6,
             double=_links(50, "0-1 0-2 1-2 3-4 3-5 4-5"),
             single={},
         ),
-        "torus-2d-16": Server(
+        "torus-2d-16": MapaServer(
             name="torus-2d",
             gpus=16,
             domain=4,
-            most=5,
+            max_job_gpus=5,
             double=_links(50, "0-1 1-2 2-3 4-5 5-6 6-7 8-9 9-10 10-11 12-13 13-14 14-15 0-12 3-15"),
             single=_links(
                 25,
                 "0-3 1-5 1-13 2-6 2-14 3-7 4-7 4-8 5-9 6-10 7-11 8-11 8-12 9-13 10-14 11-15 12-15",
             ),
         ),
-        "cubemesh-16": Server(
+        "cubemesh-16": MapaServer(
             name="cubeMesh-16",
             gpus=16,
             domain=4,
-            most=5,
+            max_job_gpus=5,
             double=_links(50, "0-3 1-2 4-15 6-7 7-12 8-10 9-10 12-15 14-15")
-            | _links(25, "0-11 1-5 3-8 9-13"),  # called double, weighted as single
+            | _links(25, "0-11 1-5 3-8 9-13"),  # named double, with the weight of single
             single=_links(
                 25,
                 "0-1 0-2 1-3 2-6 2-9 4-6 4-7 5-6 5-7 6-13 8-9 8-11 9-11 10-14 12-14 13-14 13-15",
@@ -90,4 +91,4 @@ SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
         ),
     }
 )
-"""By the catalogue's name of the same server."""
+"""By the name of the same server in the catalogue."""

@@ -3,7 +3,7 @@ from collections import Counter
 import pytest
 
 from gputopo.patterns.model import PatternError
-from gputopo_simulate.mapa.generate import GENERATOR_WORKLOADS, Mix, generate
+from gputopo_simulate.mapa.generate import GENERATOR_WORKLOADS, JobMix, generate
 from gputopo_simulate.mapa.model import SimulationError
 
 PINNED = [
@@ -13,16 +13,16 @@ PINNED = [
 ]
 
 
-def test_a_seed_gives_these_jobs_in_every_version_of_python() -> None:
+def test_seed_gives_the_same_jobs_in_every_version_of_python() -> None:
     drawn = [
         (job.id, job.pattern.size, job.workload, job.service, job.sensitive)
-        for job in generate(1, Mix(count=3))
+        for job in generate(1, JobMix(count=3))
     ]
     assert drawn == PINNED
 
 
-def test_the_mix_is_that_of_mapa() -> None:
-    jobs = generate(7, Mix(count=6000))
+def test_default_mix_is_that_of_mapa() -> None:
+    jobs = generate(7, JobMix(count=6000))
     sizes = Counter(job.pattern.size for job in jobs)
     workloads = Counter(job.workload for job in jobs)
     assert set(sizes) == {1, 2, 3, 4, 5}
@@ -35,28 +35,28 @@ def test_the_mix_is_that_of_mapa() -> None:
 
 
 def test_arrivals_follow_the_rate() -> None:
-    jobs = generate(3, Mix(count=5000, arrivals_per_time=0.25))
+    jobs = generate(3, JobMix(count=5000, arrivals_per_time=0.25))
     arrivals = [job.arrival for job in jobs]
     assert arrivals == sorted(arrivals)
     assert arrivals[-1] / 5000 == pytest.approx(4, rel=0.05)
 
 
 @pytest.mark.parametrize(
-    ("mix", "told"),
+    ("mix", "message"),
     [
-        (Mix(count=0), "count: 0"),
-        (Mix(gpus=(3, 2)), "gpus: 3..2"),
-        (Mix(service=(0, 2)), "service: 0..2"),
-        (Mix(arrivals_per_time=0), "arrivals_per_time: 0"),
-        (Mix(arrivals_per_time=float("nan")), "arrivals_per_time: nan"),
-        (Mix(workloads={}), "workloads"),
+        (JobMix(count=0), "count: 0"),
+        (JobMix(gpus=(3, 2)), "gpus: 3..2"),
+        (JobMix(service=(0, 2)), "service: 0..2"),
+        (JobMix(arrivals_per_time=0), "arrivals_per_time: 0"),
+        (JobMix(arrivals_per_time=float("nan")), "arrivals_per_time: nan"),
+        (JobMix(workloads={}), "workloads"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(mix: Mix, told: str) -> None:
-    with pytest.raises(SimulationError, match=told):
+def test_invalid_mix_is_rejected(mix: JobMix, message: str) -> None:
+    with pytest.raises(SimulationError, match=message):
         generate(1, mix)
 
 
-def test_sizes_beyond_a_pod_are_refused() -> None:
+def test_size_above_that_of_a_pod_is_rejected() -> None:
     with pytest.raises(PatternError, match="gpus: 20"):
-        generate(1, Mix(gpus=(20, 20)))
+        generate(1, JobMix(gpus=(20, 20)))

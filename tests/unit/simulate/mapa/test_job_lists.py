@@ -9,7 +9,7 @@ from gputopo_simulate.mapa.model import SimulationError
 DATA = Path(__file__).parents[3] / "data" / "mapa"
 
 
-def test_the_rows_of_mapa_are_read_with_their_numbers_as_ids() -> None:
+def test_rows_of_mapa_have_their_numbers_as_ids() -> None:
     jobs = parse_jobs((DATA / "jobs_seed1.csv").read_text())
     assert [job.id for job in jobs] == list(range(300))
     first, second = jobs[:2]
@@ -18,7 +18,7 @@ def test_the_rows_of_mapa_are_read_with_their_numbers_as_ids() -> None:
     assert (second.pattern.size, second.sensitive) == (5, True)
 
 
-def test_the_older_rows_of_mapa_have_no_arrival_and_other_words() -> None:
+def test_older_rows_of_mapa_have_no_arrival_and_other_pattern_names() -> None:
     jobs = parse_jobs((DATA / "jobs_2020.csv").read_text())
     assert len(jobs) == 25
     kinds = [job.pattern.kind for job in jobs[:7]]
@@ -29,7 +29,7 @@ def test_the_older_rows_of_mapa_have_no_arrival_and_other_words() -> None:
     assert jobs[2].sensitive
 
 
-def test_our_own_rows_have_a_header_in_any_order() -> None:
+def test_columns_of_a_header_may_have_any_order() -> None:
     text = "service,gpus,id,pattern,sensitive,workload,arrival\n3.5,2,a,all-to-all,false,bert,1\n"
     (job,) = parse_jobs(text)
     assert (job.id, job.service, job.arrival, job.workload) == ("a", 3.5, 1, "bert")
@@ -37,7 +37,7 @@ def test_our_own_rows_have_a_header_in_any_order() -> None:
     assert not job.sensitive
 
 
-def test_columns_may_have_the_names_of_mapas_lists_and_tell_the_seed() -> None:
+def test_header_may_have_the_names_of_mapas_lists_and_a_seed() -> None:
     ours = parse_jobs(
         "id,gpus,pattern,arrival,service,sensitive,workload\n4,3,ring,32,20,1,alexnet\n"
     )
@@ -45,11 +45,11 @@ def test_columns_may_have_the_names_of_mapas_lists_and_tell_the_seed() -> None:
     for sensitive, workload in (("bw_sensitive", "net"), ("bwSensitive", "script")):
         header = f"seed,job,gpus,pattern,arrival,service,{sensitive},{workload}\n"
         assert parse_jobs(header + rows) == ours
-    with pytest.raises(SimulationError, match="line 1: column 'id' is there twice"):
+    with pytest.raises(SimulationError, match="line 1: column 'id' occurs twice"):
         parse_jobs("job,id,gpus,service\n1,1,2,3\n")
 
 
-def test_json_is_a_list_or_holds_one() -> None:
+def test_json_is_a_list_or_an_object_with_one() -> None:
     text = '[{"gpus": 3, "service": 2, "pattern": "RingTree", "id": "x"}]'
     assert parse_jobs(text) == parse_jobs(f'{{"jobs": {text}}}')
     assert parse_jobs(text)[0].pattern.kind is PatternKind.RING_TREE
@@ -62,31 +62,31 @@ def test_json_may_have_edges() -> None:
     assert [(edge.a, edge.b) for edge in job.pattern.edges] == [(0, 2)]
 
 
-def test_a_job_that_does_not_say_is_sensitive_with_several_gpus() -> None:
+def test_job_of_several_gpus_is_sensitive_by_default() -> None:
     jobs = parse_jobs("gpus,service\n1,5\n2,5\n")
     assert [job.sensitive for job in jobs] == [False, True]
 
 
-def test_ids_that_are_numbers_are_numbers_and_missing_ones_are_counted() -> None:
+def test_numeric_ids_are_numbers_and_missing_ids_are_row_numbers() -> None:
     jobs = parse_jobs("id,gpus,service\n7,1,5\nx7,1,5\n,1,5\n")
     assert [job.id for job in jobs] == [7, "x7", 2]
 
 
-def test_empty_lines_and_comments_are_left_out() -> None:
+def test_empty_lines_and_comments_are_ignored() -> None:
     assert len(parse_jobs("\n# mine\n1,ring,0,5,1,a\n\n , ,\n2,ring,0,5,1,b\n")) == 2
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "jobs: the list is empty"),
         ("# nothing\n", "jobs: the list is empty"),
         ("gpus,service\n", "jobs: the list is empty"),
         ("[]", "jobs: the list is empty"),
-        ("1,ring,5\n", "line 1: 3 columns; rows without a header have 6"),
-        ("1,ring,0,5,1,a\n2,ring\n", "line 2: 2 columns, not 6"),
+        ("1,ring,5\n", "line 1: 3 columns; rows without a header need 6"),
+        ("1,ring,0,5,1,a\n2,ring\n", "line 2: 2 columns; expected 6"),
         ("x,ring,0,5,1,a\n", "line 1: column 'x' is not one of id, gpus, pattern"),
-        ("gpus,gpus\n1,1\n", "line 1: column 'gpus' is there twice"),
+        ("gpus,gpus\n1,1\n", "line 1: column 'gpus' occurs twice"),
         ("gpus,service\n\n2,5\nx,5\n", "line 4, gpus: 'x'"),
         ("gpus,arrival\n2,5\n", "line 2, service: is required"),
         ("17,ring,0,5,1,a\n", "line 1, gpus: '17'"),
@@ -96,13 +96,13 @@ def test_empty_lines_and_comments_are_left_out() -> None:
         ("1,ring,0,5,2,a\n", "line 1, sensitive: '2'"),
         ("1,torus,0,5,1,a\n", "line 1, pattern: 'torus' is not one of ring"),
         ("gpus,service,pattern\n2,5,custom\n", "line 2, edges: a Custom pattern has"),
-        ("id,gpus,service\na,1,5\na,1,5\n", "job 'a': id: another job has it"),
+        ("id,gpus,service\na,1,5\na,1,5\n", "job 'a': id: used by another job"),
         ('gpus,service\n1,"5\n', "line 2: unexpected end of data"),
-        ("{}", r"JSON is a list of jobs, or"),
+        ("{}", r"JSON must be a list of jobs, or"),
         ("[1]", r"jobs\[0\]: 1: Input should be a valid dictionary"),
         ('[{"gpus": 1,}]', "line 1, column 13"),
-        ("[" * 100_000, "no JSON that can be read"),
-        ('[{"gpus": ' + "9" * 5_000 + "}]", "no JSON that can be read"),
+        ("[" * 100_000, "invalid JSON"),
+        ('[{"gpus": ' + "9" * 5_000 + "}]", "invalid JSON"),
         ('[{"gpus": "1", "service": 1}]', r"jobs\[0\].gpus: '1'"),
         ('[{"gpus": 1, "service": 1, "id": 1.5}]', r"jobs\[0\].id: 1.5"),
         ('[{"gpus": 1, "service": 1, "id": 1' + "0" * 18 + "}]", r"jobs\[0\].id: 10{18}: "),
@@ -115,6 +115,6 @@ def test_empty_lines_and_comments_are_left_out() -> None:
         ("1," + "r" * 500 + ",0,5,1,a\n", r"pattern: 'r{79}\.\.\. is not one of"),
     ],
 )
-def test_a_bad_list_is_refused_with_line_column_and_value(text: str, told: str) -> None:
-    with pytest.raises(SimulationError, match=told):
+def test_invalid_list_is_rejected_with_line_column_and_value(text: str, message: str) -> None:
+    with pytest.raises(SimulationError, match=message):
         parse_jobs(text)

@@ -1,8 +1,8 @@
 import pytest
 
 from gputopo.placement.model import PolicyName
-from gputopo_simulate.mapa.paper import FIGURE_18, TABLE_3, Claim
-from gputopo_simulate.mapa.statistics import Quartiles
+from gputopo_simulate.mapa.paper import FIGURE_18, TABLE_3, PaperClaim
+from gputopo_simulate.mapa.summary import Quartiles
 
 GOOD = {
     PolicyName.BASELINE: Quartiles(3, 10, 20, 34, 50),
@@ -19,6 +19,8 @@ def test_table_3_is_relative_to_baseline() -> None:
 
 
 @pytest.mark.parametrize("claim", FIGURE_18, ids=lambda claim: claim.words)
-def test_a_claim_holds_where_it_is_so_and_fails_where_preserve_is_no_better(claim: Claim) -> None:
+def test_claim_holds_for_good_figures_and_fails_if_preserve_is_no_better(
+    claim: PaperClaim,
+) -> None:
     assert claim.holds(GOOD)
     assert not claim.holds({**GOOD, PolicyName.PRESERVE: GOOD[PolicyName.BASELINE]})

@@ -3,18 +3,18 @@ import json
 from gputopo.patterns.model import ring
 from gputopo_simulate.mapa.model import SimulatedJob
 from gputopo_simulate.mapa.report import document
-from gputopo_simulate.mapa.run import Settings, run
+from gputopo_simulate.mapa.run import MapaSettings, run
 from gputopo_topologies.catalogue import named
 
 JOBS = [
     SimulatedJob(0, ring(2), 0, 10, sensitive=True, workload="vgg16"),
     SimulatedJob("b", ring(1), 2, 5, sensitive=False),
 ]
-TOLD = document(run({"n": named("dgx1-v100")}, JOBS, Settings()))
+DOCUMENT = document(run({"n": named("dgx1-v100")}, JOBS, MapaSettings()))
 
 
-def test_a_run_is_told_as_json_with_units_in_the_keys() -> None:
-    assert json.loads(json.dumps(TOLD)) == {
+def test_document_of_a_run_has_units_in_its_keys() -> None:
+    assert json.loads(json.dumps(DOCUMENT)) == {
         "policy": "Preserve",
         "model": "default",
         "timeLaw": "fixed",

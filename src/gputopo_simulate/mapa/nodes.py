@@ -1,0 +1,133 @@
+"""Simulated nodes: their free GPUs, and the choice of a node for each job."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from gputopo.bandwidth.model import BandwidthModel
+from gputopo.bandwidth.preserved import preserved_mb_per_s
+from gputopo.patterns.embedding import MAX_NODE_GPUS
+from gputopo.placement.model import Match, NoFit, PlacementRequest, PolicyName
+from gputopo.placement.place import place, ranking
+from gputopo.placement.score import Candidate, score_nodes
+from gputopo.topology.model import GpuMask, NodeTopology, mask_of
+from gputopo_simulate.mapa.model import SimulatedJob, SimulationError
+
+StateKey = tuple[str, GpuMask]
+"""Fingerprint of a node's topology, and its free GPUs. Nodes with equal keys are equivalent."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlacement:
+    """A node, by name and by position in the sorted names, and a job's GPUs on it."""
+
+    node: str
+    position: int
+    match: Match
+
+
+@dataclass(frozen=True, slots=True)
+class RunningJob:
+    """The placement of a job that runs, and its start time."""
+
+    placement: NodePlacement
+    start: float
+
+
+class SimulatedNodes:
+    """Nodes and their free GPUs.
+
+    Nodes are scored as in the extender (:mod:`gputopo.placement.score`). Of several nodes
+    with the best score the first by fingerprint and free GPUs is chosen, and then the first
+    by name: so the names of equal nodes never change a result.
+    """
+
+    def __init__(
+        self, nodes: Mapping[str, NodeTopology], policy: PolicyName, model: BandwidthModel | None
+    ) -> None:
+        """Begin with all GPUs free.
+
+        Raises:
+            SimulationError: there is no node, or one with too many GPUs.
+        """
+        if not nodes:
+            raise SimulationError("nodes: none given; at least one is needed")
+        self._policy, self._model = policy, model
+        self._names = sorted(nodes)
+        self._topologies = {topology.fingerprint: topology for topology in nodes.values()}
+        self._keys: list[StateKey] = []
+        self._positions: dict[StateKey, set[int]] = {}
+        self._candidates: dict[tuple[StateKey, PlacementRequest], Candidate] = {}
+        for position, name in enumerate(self._names):
+            if (count := len(nodes[name].gpus)) > MAX_NODE_GPUS:
+                raise SimulationError(
+                    f"node {name!r}: gpus: {count}; at most {MAX_NODE_GPUS} are supported"
+                )
+            self._keys.append((nodes[name].fingerprint, nodes[name].mask))
+            self._positions.setdefault(self._keys[-1], set()).add(position)
+
+    def max_free(self) -> int:
+        """Return the highest number of free GPUs of any node."""
+        return max(free.bit_count() for _, free in self._positions)
+
+    def check_fits(self, job: SimulatedJob) -> None:
+        """Check that a job fits on some idle node.
+
+        Raises:
+            SimulationError: the job would never start.
+            ModelError: the bandwidth model cannot be used for the job.
+        """
+        reasons = set()
+        for topology in self._topologies.values():
+            result = place(topology, topology.mask, request_of(job, self._policy), self._model)
+            if not isinstance(result, NoFit):
+                return
+            reasons.add(result.reason)
+        raise SimulationError(f"job {job.id!r}: fits on no node: {'; '.join(sorted(reasons))}")
+
+    def take(self, job: SimulatedJob) -> NodePlacement:
+        """Place a job and take its GPUs; some node must have enough free."""
+        candidates = dict(self._fitting(request_of(job, self._policy)))
+        scores = score_nodes(candidates, sensitive=job.sensitive)
+        best = min(scores, key=lambda key: (-scores[key], key))
+        position = min(self._positions[best])
+        placement = NodePlacement(self._names[position], position, candidates[best].match)
+        self._set_free(position, GpuMask(best[1] & ~mask_of(placement.match.gpus)))
+        return placement
+
+    def match_on_first(self, job: SimulatedJob, after: NodePlacement | None = None) -> Match:
+        """Return the match of a job on the first node, now or after another job's end."""
+        fingerprint, free = self._keys[0]
+        more = mask_of(after.match.gpus) if after else 0
+        key = fingerprint, GpuMask(free | more)
+        return self._candidate(key, request_of(job, self._policy)).match
+
+    def release(self, placement: NodePlacement) -> None:
+        """Make the GPUs of a job free again."""
+        free = self._keys[placement.position][1]
+        self._set_free(placement.position, GpuMask(free | mask_of(placement.match.gpus)))
+
+    def _fitting(self, request: PlacementRequest) -> Iterator[tuple[StateKey, Candidate]]:
+        for key in self._positions:
+            if key[1].bit_count() >= request.pattern.size:
+                yield key, self._candidate(key, request)
+
+    def _candidate(self, key: StateKey, request: PlacementRequest) -> Candidate:
+        if (key, request) not in self._candidates:
+            topology, free = self._topologies[key[0]], key[1]
+            (match,) = ranking(topology, free, request, self._model, most=1)
+            lost = preserved_mb_per_s(topology, free) - match.preserved_mb_per_s
+            self._candidates[key, request] = Candidate(match, lost)
+        return self._candidates[key, request]
+
+    def _set_free(self, position: int, free: GpuMask) -> None:
+        before = self._keys[position]
+        self._positions[before].remove(position)
+        if not self._positions[before]:
+            del self._positions[before]
+        self._keys[position] = after = before[0], free
+        self._positions.setdefault(after, set()).add(position)
+
+
+def request_of(job: SimulatedJob, policy: PolicyName) -> PlacementRequest:
+    """Return the placement request of a job under this policy."""
+    return PlacementRequest(job.pattern, job.sensitive, policy)

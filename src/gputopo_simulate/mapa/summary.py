@@ -1,0 +1,156 @@
+"""Summarize runs: quartiles of groups of jobs, speed-ups, and intervals over several seeds."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import fmean, stdev
+from types import MappingProxyType
+from typing import Final
+
+from gputopo_simulate.mapa.model import FinishedSimulatedJob, SimulationResult
+from gputopo_simulate.percentiles import interpolated
+
+_MB_PER_GB: Final = 1000
+
+
+class JobGroup(StrEnum):
+    """Groups of jobs; a job of one GPU has no link and belongs only to ALL."""
+
+    ALL = "all"
+    SENSITIVE = "sensitive"
+    INSENSITIVE = "insensitive"
+
+
+_IN_GROUP: Final[Mapping[JobGroup, Callable[[FinishedSimulatedJob], bool]]] = MappingProxyType(
+    {
+        JobGroup.ALL: lambda _finished: True,
+        JobGroup.SENSITIVE: lambda finished: _has_links(finished) and finished.job.sensitive,
+        JobGroup.INSENSITIVE: lambda finished: _has_links(finished) and not finished.job.sensitive,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Quartiles:
+    """Minimum, quartiles and maximum of a distribution."""
+
+    minimum: float
+    lower: float
+    median: float
+    upper: float
+    maximum: float
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSummary:
+    """Figures of one group of a run; None if no job has the figure.
+
+    Attributes:
+        jobs: number of jobs in the group.
+        effective_gb_per_s: of the jobs of two GPUs or more.
+        throughput: jobs of the whole run divided by its makespan.
+    """
+
+    jobs: int
+    effective_gb_per_s: Quartiles | None
+    execution_time: Quartiles | None
+    queueing_time: Quartiles | None
+    makespan: float
+    throughput: float
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedUp:
+    """One policy compared with another, as in MAPA's table 3; above 1 is better.
+
+    Attributes:
+        minimum: shortest execution time of the other policy divided by that of this one;
+            likewise the quartiles and the maximum.
+        throughput: of this policy divided by that of the other.
+    """
+
+    minimum: float
+    lower: float
+    median: float
+    upper: float
+    maximum: float
+    throughput: float
+
+
+@dataclass(frozen=True, slots=True)
+class ConfidenceInterval:
+    """Mean over seeds, and half the width of its 95 % interval."""
+
+    mean: float
+    half_width: float
+
+
+def jobs_in_group(result: SimulationResult, group: JobGroup) -> tuple[FinishedSimulatedJob, ...]:
+    """Return the jobs of a group."""
+    return tuple(filter(_IN_GROUP[group], result.jobs))
+
+
+def effective_gb_per_s(jobs: Sequence[FinishedSimulatedJob]) -> list[float]:
+    """Return the effective bandwidths of the jobs that have links."""
+    return [
+        job.effective_mb_per_s / _MB_PER_GB
+        for job in jobs
+        if _has_links(job) and job.effective_mb_per_s is not None
+    ]
+
+
+def summarize(result: SimulationResult, group: JobGroup = JobGroup.ALL) -> GroupSummary:
+    """Return the figures of a group of a run with at least one job."""
+    jobs = jobs_in_group(result, group)
+    return GroupSummary(
+        jobs=len(jobs),
+        effective_gb_per_s=quartiles(effective_gb_per_s(jobs)),
+        execution_time=quartiles([job.execution_time for job in jobs]),
+        queueing_time=quartiles([job.queueing_time for job in jobs]),
+        makespan=result.makespan,
+        throughput=len(result.jobs) / result.makespan,
+    )
+
+
+def speed_up(baseline: GroupSummary, other: GroupSummary) -> SpeedUp | None:
+    """Return the speed-up of ``other`` over ``baseline``; None if the group has no jobs."""
+    if baseline.execution_time is None or other.execution_time is None:
+        return None
+    slow, fast = baseline.execution_time, other.execution_time
+    return SpeedUp(
+        minimum=slow.minimum / fast.minimum,
+        lower=slow.lower / fast.lower,
+        median=slow.median / fast.median,
+        upper=slow.upper / fast.upper,
+        maximum=slow.maximum / fast.maximum,
+        throughput=other.throughput / baseline.throughput,
+    )
+
+
+def quartiles(values: Sequence[float]) -> Quartiles | None:
+    """Return minimum, 25, 50 and 75 % and maximum; None without values."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    return Quartiles(*(interpolated(ordered, quarter / 4) for quarter in range(5)))
+
+
+def confidence_interval(values: Sequence[float]) -> ConfidenceInterval:
+    """Return mean and 95 % interval by Student's t; the interval of one value has no width."""
+    if len(values) == 1:
+        return ConfidenceInterval(values[0], 0.0)
+    t = _T_95[min(len(values) - 1, len(_T_95)) - 1]
+    return ConfidenceInterval(fmean(values), t * stdev(values) / math.sqrt(len(values)))
+
+
+_T_95: Final = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
+    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
+)
+"""Student's t, two-sided 95 %, for 1 to 30 degrees of freedom; the last is used for more."""
+
+
+def _has_links(finished: FinishedSimulatedJob) -> bool:
+    return finished.job.pattern.size > 1
