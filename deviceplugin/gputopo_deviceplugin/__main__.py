@@ -5,6 +5,9 @@ import os
 import signal
 import sys
 from contextlib import closing
+from functools import partial
+
+from prometheus_client import generate_latest
 
 from gputopo.runtime.log import configure
 from gputopo.runtime.settings import SettingsError
@@ -12,7 +15,7 @@ from gputopo_deviceplugin.agent import Agent
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_kube.client import connected
-from gputopo_kube.probes import Probes, Pulse
+from gputopo_kube.probes import ProbeServer, Pulse
 
 
 def main() -> None:
@@ -32,7 +35,13 @@ async def _run_until_told(settings: AgentSettings) -> None:
         loop.add_signal_handler(number, stop.set)
     client = connected(settings.api_timeout_seconds)
     metrics, pulse = AgentMetrics(), Pulse()
-    probes = Probes(settings.probes_host, settings.probes_port, pulse, metrics.registry)
+    probes = ProbeServer(
+        settings.probes_host,
+        settings.probes_port,
+        live=lambda: pulse.failure,
+        ready=lambda: None if pulse.ready else "not ready",
+        metrics=partial(generate_latest, metrics.registry),
+    )
     async with client, asyncio.TaskGroup() as tasks:
         with closing(probes):
             agent = Agent(settings, client, metrics, pulse)

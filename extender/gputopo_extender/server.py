@@ -4,11 +4,13 @@ import asyncio
 import gc
 import logging
 from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
+from prometheus_client import generate_latest
 
 from gputopo.runtime.log import fields
 from gputopo_extender.fencing.claim_lease import ClaimLease
@@ -18,7 +20,7 @@ from gputopo_extender.handover.election import Election, Handover, LeaseCandidat
 from gputopo_extender.settings import ExtenderSettings
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.reflectors import pod_reflector, topology_reflector
-from gputopo_extender.verbs.app import KEEPALIVE_SECONDS, Readiness, probes_app, verbs_app
+from gputopo_extender.verbs.app import KEEPALIVE_SECONDS, Readiness, verbs_app
 from gputopo_extender.verbs.bind import Binder
 from gputopo_extender.verbs.evaluation import evaluate_states
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache
@@ -26,6 +28,7 @@ from gputopo_extender.verbs.handlers import Verbs
 from gputopo_extender.verbs.metrics import Metrics
 from gputopo_extender.verbs.warm_up import TableWarmUp
 from gputopo_kube.client import AsyncApi, AsyncClient
+from gputopo_kube.probes import ProbeServer, in_event_loop
 from gputopo_kube.reflector import ListWatchTiming, Reflector
 
 _RESOLVE_EVERY_SECONDS: Final = 2.0
@@ -98,12 +101,24 @@ async def running(
         _serving(
             verbs_app(verbs, readiness, metrics), settings.verbs_host, settings.verbs_port
         ) as front,
-        _serving(
-            probes_app(readiness, metrics), settings.probes_host, settings.probes_port
-        ) as back,
     ):
-        _log.info("serving %s", fields(verbs=front, probes=back))
-        yield ExtenderAddresses(verbs=front, probes=back)
+        with closing(_probe_server(settings, readiness, metrics)) as probes:
+            back = f"http://{settings.probes_host}:{probes.port}"
+            _log.info("serving %s", fields(verbs=front, probes=back))
+            yield ExtenderAddresses(verbs=front, probes=back)
+
+
+def _probe_server(
+    settings: ExtenderSettings, readiness: Readiness, metrics: Metrics
+) -> ProbeServer:
+    """Return the server of the probes. All checks run in the event loop, where the state is."""
+    return ProbeServer(
+        settings.probes_host,
+        settings.probes_port,
+        live=in_event_loop(lambda: None),
+        ready=in_event_loop(readiness.reason_not_ready),
+        metrics=in_event_loop(partial(generate_latest, metrics.registry)),
+    )
 
 
 @asynccontextmanager

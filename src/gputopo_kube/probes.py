@@ -1,21 +1,34 @@
-"""``/livez``, ``/readyz`` and ``/metrics``, from a thread: a stuck event loop must show."""
+"""The HTTP server of ``/livez``, ``/readyz`` and ``/metrics`` for kubelet and Prometheus.
 
+It runs in threads of its own, so that a stuck event loop does not stop it.
+"""
+
+import asyncio
+import socket
 import time
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import ClassVar
+from typing import ClassVar, Final, TypeAlias, TypeVar
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 
-LATE_SECONDS = 30.0
-SILENCE_SECONDS = 10.0
-"""A client that says nothing for so long loses its connection: each one holds a thread."""
+LATE_SECONDS: Final = 30.0
+SILENCE_SECONDS: Final = 10.0
+"""Longest pause of a client within its request: each connection occupies a thread."""
+
+_POLL_SECONDS: Final = 0.1
+"""How often the server checks whether it shall end."""
+
+Check: TypeAlias = Callable[[], str | None]
+"""Returns the reason of a failure, None without one."""
+
+Result = TypeVar("Result")
 
 
 class Pulse:
-    """Whether the agent is alive: its event loop runs and no call that it needs hangs."""
+    """Whether a program is alive: its event loop runs and no call that it needs hangs."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Start alive and not ready."""
@@ -25,55 +38,66 @@ class Pulse:
         self.ready = False
 
     def beat(self) -> None:
-        """Say that the event loop moves."""
+        """Record that the event loop runs; the program calls it once a second."""
         self._beat_at = self._clock()
 
     def report_hang(self, reason: str | None) -> None:
-        """Fail liveness with this reason; None ends it."""
+        """Fail liveness for this reason, until it is called with None."""
         self._hang = reason
 
     @property
     def failure(self) -> str | None:
-        """Why the agent is not alive, None where it is."""
+        """The reason why the program is not alive, None if it is alive."""
         if self._clock() - self._beat_at >= LATE_SECONDS:
             return f"the event loop has not run for {LATE_SECONDS:g} s"
         return self._hang
 
-    @property
-    def alive(self) -> bool:
-        """Whether nothing fails."""
-        return self.failure is None
+
+def in_event_loop(function: Callable[[], Result]) -> Callable[[], Result]:
+    """Return a function for other threads that calls ``function`` in the running event loop.
+
+    It returns nothing while the event loop is stuck, so the probe of kubelet times out.
+    """
+    loop = asyncio.get_running_loop()
+
+    async def call() -> Result:
+        return function()
+
+    return lambda: asyncio.run_coroutine_threadsafe(call(), loop).result()
 
 
-class Probes:
-    """The HTTP server."""
+class ProbeServer:
+    """The HTTP server. Its checks are called in its threads."""
 
     def __init__(
         self,
         host: str,
         port: int,
-        pulse: Pulse,
-        registry: CollectorRegistry,
+        *,
+        live: Check,
+        ready: Check,
+        metrics: Callable[[], bytes],
         silence_seconds: float = SILENCE_SECONDS,
     ) -> None:
-        """Listen at once; port 0 takes any free port."""
+        """Listen at once; port 0 is any free port. ``metrics`` returns the exposition format."""
 
         class Handler(_Handler):
             timeout = silence_seconds
-            answers: ClassVar = {
-                "/livez": lambda: _answer(pulse.failure),
-                "/readyz": lambda: _answer(None if pulse.ready else "not ready"),
-                "/metrics": lambda: (
-                    HTTPStatus.OK,
-                    CONTENT_TYPE_LATEST,
-                    generate_latest(registry),
-                ),
+            pages: ClassVar = {
+                "/livez": lambda: _page(live()),
+                "/readyz": lambda: _page(ready()),
+                "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, metrics()),
             }
 
-        self._server = ThreadingHTTPServer((host, port), Handler)
-        self._server.daemon_threads = True
+        class Server(ThreadingHTTPServer):
+            address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            daemon_threads = True
+
+        self._server = Server((host, port), Handler)
         self.port: int = self._server.server_address[1]
-        self._thread = Thread(target=self._server.serve_forever, name="probes", daemon=True)
+        self._thread = Thread(
+            target=self._server.serve_forever, args=(_POLL_SECONDS,), name="probes", daemon=True
+        )
         self._thread.start()
 
     def close(self) -> None:
@@ -84,14 +108,14 @@ class Probes:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    answers: ClassVar[dict[str, Callable[[], tuple[HTTPStatus, str, bytes]]]] = {}
+    pages: ClassVar[dict[str, Callable[[], tuple[HTTPStatus, str, bytes]]]] = {}
 
     def do_GET(self) -> None:
-        answer = self.answers.get(self.path)
-        if answer is None:
+        page = self.pages.get(self.path)
+        if page is None:
             self.send_error(HTTPStatus.NOT_FOUND)
             return
-        status, content_type, body = answer()
+        status, content_type, body = page()
         self.send_response(status)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
@@ -99,10 +123,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
-        """Say nothing: kubelet asks every few seconds."""
+        """Log nothing: kubelet sends a request every few seconds."""
 
 
-def _answer(failure: str | None) -> tuple[HTTPStatus, str, bytes]:
+def _page(failure: str | None) -> tuple[HTTPStatus, str, bytes]:
     if failure is None:
         return HTTPStatus.OK, "text/plain", b"ok\n"
     return HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", f"{failure}\n".encode()

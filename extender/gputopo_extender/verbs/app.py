@@ -1,7 +1,4 @@
-"""The two HTTP applications: the verbs on loopback; probes and metrics for the cluster.
-
-kube-scheduler calls the first one, kubelet and Prometheus the second one.
-"""
+"""The HTTP application of the verbs, which kube-scheduler calls on loopback."""
 
 import logging
 import time
@@ -11,7 +8,6 @@ from typing import Any, Final, TypeVar
 import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel, ValidationError
 
 from gputopo.errors import InvalidInputError
@@ -82,28 +78,6 @@ def verbs_app(verbs: Verbs, readiness: Readiness, metrics: Metrics) -> web.Appli
     app.router.add_post("/prioritize", handle_prioritize)
     app.router.add_post("/bind", handle_bind)
     app.router.add_post("/preempt", handle_preempt)
-    return app
-
-
-def probes_app(readiness: Readiness, metrics: Metrics) -> web.Application:
-    """Return the application for kubelet and Prometheus."""
-
-    async def livez(_: web.Request) -> web.Response:
-        return web.Response(text="ok\n")
-
-    async def readyz(_: web.Request) -> web.Response:
-        reason = readiness.reason_not_ready()
-        return web.Response(text=f"{reason or 'ok'}\n", status=503 if reason else 200)
-
-    async def exposition(_: web.Request) -> web.Response:
-        return web.Response(
-            body=generate_latest(metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
-        )
-
-    app = web.Application()
-    app.router.add_get("/livez", livez)
-    app.router.add_get("/readyz", readyz)
-    app.router.add_get("/metrics", exposition)
     return app
 
 

@@ -23,10 +23,10 @@ async def test_all_gpus_are_unhealthy_until_the_call_returns(world: AgentWorld) 
         assert world.condition("GPUsHealthy")["status"] == "False"
         assert all(gpu["reason"].startswith(FAULT) for gpu in world.status["gpus"])
         await world.until(lambda: len(world.events("GPUUnhealthy")) == 8)
-        assert not world.pulse.alive
+        assert world.pulse.failure
         world.break_gpus()
         await world.served()
-        assert world.pulse.alive
+        assert world.pulse.failure is None
 
 
 async def test_an_xid_that_a_late_call_reports_is_not_lost(world: AgentWorld) -> None:
@@ -49,7 +49,7 @@ async def test_a_hang_at_start_publishes_the_known_gpus_as_unhealthy(world: Agen
         await world.until(lambda: all_unhealthy(world))
         await world.until(lambda: world.condition("Ready").get("reason") == "NVMLUnavailable")
         assert world.published["spec"] == spec
-        assert not world.pulse.alive
+        assert world.pulse.failure
         world.break_gpus()
         await world.served()
 
@@ -57,7 +57,7 @@ async def test_a_hang_at_start_publishes_the_known_gpus_as_unhealthy(world: Agen
 async def test_a_hang_at_start_without_a_known_topology_serves_nothing(world: AgentWorld) -> None:
     world.break_gpus("hang")
     async with world.agent():
-        await world.until(lambda: not world.pulse.alive)
+        await world.until(lambda: world.pulse.failure is not None)
         await asyncio.sleep(0.5)
         assert world.kubelet.registrations == 0
         assert not world.is_published
