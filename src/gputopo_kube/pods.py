@@ -137,6 +137,15 @@ class PodView:
         return self.phase == "Running"
 
     @property
+    def gpu_keepers(self) -> tuple[GpuContainer, ...]:
+        """The containers that get GPUs of their own, in rank order.
+
+        These are the application containers, then the sidecars. Init containers borrow from them.
+        """
+        keepers = [each for each in self.containers if each.keeps_gpus]
+        return tuple(sorted(keepers, key=lambda each: each.kind is ContainerKind.SIDECAR))
+
+    @property
     def most_gpus(self) -> int:
         """The most GPUs that it can hold at one time, at most as many as a node can have.
 

@@ -142,7 +142,6 @@ class BindingWriter:
         return self._fail(decision, f"another client bound the pod to {pod.node}")
 
     def _bound(self, decision: Decision) -> BindResult:
-        self._ledger.reservations.mark(decision.claim.uid, BindingProgress.BOUND)
         match = decision.match
         _log.info(
             "bound %s",
@@ -156,6 +155,7 @@ class BindingWriter:
                 reason=decision.reason,
             ),
         )
+        self._ledger.reservations.mark(decision.claim.uid, BindingProgress.BOUND)
         return BindResult(BindOutcome.BOUND, decision=decision)
 
     def _fail(self, decision: Decision, reason: str) -> BindResult:

@@ -12,7 +12,7 @@ from gputopo.placement.model import Match, PlacementRequest
 from gputopo.topology.model import GpuUuid
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.usage import NodeUsage
-from gputopo_kube.pods import ContainerKind, GpuContainer, PodView
+from gputopo_kube.pods import PodView
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +70,12 @@ def _decisive(pod: PodView) -> tuple[object, ...]:
     return (pod.uid, pod.node, pod.live, pod.containers, pod.annotations)
 
 
-def gpu_keepers(pod: PodView) -> tuple[GpuContainer, ...]:
-    """Return the containers that get GPUs of their own, in rank order.
-
-    These are the application containers, then the sidecars. Init containers borrow from them.
-    """
-    keepers = [each for each in pod.containers if each.keeps_gpus]
-    return tuple(sorted(keepers, key=lambda each: each.kind is ContainerKind.SIDECAR))
-
-
 def _by_container(pod: PodView, uuids: tuple[GpuUuid, ...]) -> dict[str, list[str]]:
     """Return the GPUs of each container: the first ranks go to the first container."""
     remaining = iter(uuids)
     return {
         container.name: [next(remaining) for _ in range(container.gpus)]
-        for container in gpu_keepers(pod)
+        for container in pod.gpu_keepers
     }
 
 

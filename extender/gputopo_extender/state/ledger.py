@@ -47,7 +47,6 @@ class Ledger:
         self._usages: dict[str, NodeUsage | UnreadableTopology] = {}
         self._states: dict[str, NodeState | UnreadableTopology] = {}
         self._shared_states: WeakValueDictionary[Hashable, NodeState] = WeakValueDictionary()
-        self._epoch = 0
         self._changes = 0
         self.pods_version = 0
         self.rewinds = 0
@@ -123,7 +122,7 @@ class Ledger:
         unshown = (
             claim for claim in claims if claim.uid not in self._pods or self.is_waiting(claim.uid)
         )
-        self.reservations.replace_others(unshown, epoch=self._epoch)
+        self.reservations.replace_others(unshown)
 
     def replace_topologies(self, nodes: Iterable[PublishedNode | UnreadableTopology]) -> None:
         """Replace all topologies by those of a list."""
@@ -146,8 +145,7 @@ class Ledger:
 
     def begin_pod_list(self) -> int:
         """Note that a list of pods is about to be requested; return its number."""
-        self._epoch += 1
-        return self._epoch
+        return self.reservations.begin_list()
 
     def replace_pods(
         self, pods: Iterable[PodView], *, epoch: int, version: int | None = None
@@ -195,10 +193,6 @@ class Ledger:
         """
         self._ended.add_lost(self.reservations.of_pod(uid))
         self.reservations.end(uid)
-
-    def reserve(self, decision: Decision) -> None:
-        """Reserve the GPUs of a decision whose Binding is about to be sent."""
-        self.reservations.reserve(decision, epoch=self._epoch)
 
     def _begin_at(self, version: int) -> None:
         """Note the version of a list; everything known from larger versions is void."""

@@ -42,8 +42,14 @@ class Reservations:
     def __init__(self, outdated: set[str]) -> None:
         """Add to ``outdated`` each node whose reserved GPUs change."""
         self._outdated = outdated
+        self._epoch = 0
         self._own: dict[str, Reservation] = {}
         self._others: dict[Claim, int] = {}
+
+    def begin_list(self) -> int:
+        """Note that a list of pods is about to be requested; return its number."""
+        self._epoch += 1
+        return self._epoch
 
     def get(self, uid: str) -> Reservation | None:
         """Return the reservation of a pod."""
@@ -71,12 +77,12 @@ class Reservations:
         own = self._own.get(uid)
         return [*([own.decision.claim] if own else ()), *self.of_others(uid)]
 
-    def replace_others(self, claims: Iterable[Claim], *, epoch: int) -> None:
+    def replace_others(self, claims: Iterable[Claim]) -> None:
         """Replace the claims of other extenders."""
         for claim in list(self._others):
             self.drop_claim(claim)
         for claim in claims:
-            self._others[claim] = epoch
+            self._others[claim] = self._epoch
             self._outdated.add(claim.node)
 
     def drop_claim(self, claim: Claim) -> None:
@@ -84,10 +90,10 @@ class Reservations:
         if self._others.pop(claim, None) is not None:
             self._outdated.add(claim.node)
 
-    def reserve(self, decision: Decision, *, epoch: int) -> None:
-        """Keep the GPUs of a decision for its pod."""
+    def reserve(self, decision: Decision) -> None:
+        """Keep the GPUs of a decision whose Binding is about to be sent."""
         claim = decision.claim
-        self._own[claim.uid] = Reservation(decision, BindingProgress.WRITING, epoch)
+        self._own[claim.uid] = Reservation(decision, BindingProgress.WRITING, self._epoch)
         self._outdated.add(claim.node)
 
     def mark(self, uid: str, progress: BindingProgress) -> None:

@@ -15,7 +15,7 @@ from gputopo_extender.fencing.fence import ClaimFence
 from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_extender.protocol import ExtenderBindingArgs
 from gputopo_extender.state.claim import ClaimsError
-from gputopo_extender.state.decision import Decision, decide
+from gputopo_extender.state.decision import decide
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.reservations import BindingProgress
 from gputopo_extender.state.usage import NodeState, NodeUsage
@@ -76,7 +76,7 @@ class Binder:
                 await self._cache.evaluate({state}, request)
             except TablesNotReadyError as error:
                 return BindResult(BindOutcome.FAILED, str(error))
-        async with self._lock_of(pod.uid), self._at_once:
+        async with self._locks.setdefault(pod.uid, asyncio.Lock()), self._at_once:
             # Meanwhile the watch may have shown the pod bound, or another bind reserved for it.
             pod = self._ledger.get_pod(pod.uid) or pod
             until = asyncio.get_running_loop().time() + _WRITING_SECONDS
@@ -98,18 +98,15 @@ class Binder:
         results: list[BindResult] = []
         for reservation in self._ledger.reservations.own():
             uid = reservation.decision.claim.uid
-            async with self._lock_of(uid):
+            async with self._locks.setdefault(uid, asyncio.Lock()):
                 # No bind is writing under the lock: a reservation in progress was cancelled.
                 now = self._ledger.reservations.get(uid)
                 if now is not None and now.progress is not BindingProgress.BOUND:
                     results.append(await self._writer.resolve(now.decision))
         for claim in self._ledger.reservations.of_others():
-            async with self._lock_of(claim.uid):
+            async with self._locks.setdefault(claim.uid, asyncio.Lock()):
                 await self._fence.resolve_claim(claim)
         return results
-
-    def _lock_of(self, uid: str) -> asyncio.Lock:
-        return self._locks.setdefault(uid, asyncio.Lock())
 
     async def _find(self, args: ExtenderBindingArgs) -> PodView | BindResult:
         pod = self._ledger.get_pod(args.pod_uid)
@@ -132,28 +129,28 @@ class Binder:
         self, pod: PodView, request: PlacementRequest | Misfit, node: str, until: float
     ) -> BindResult | PodView:
         """Bind, or return the pod to try again with, because something has changed meanwhile."""
-        if result := await self._earlier_result(pod, node):
+        if result := await self._result_without_decision(pod, node):
             return result
-        try:
-            await self._fence.load(pod)
-        except (ApiError, ClaimsError, PodError) as error:
-            return BindResult(
-                BindOutcome.FAILED, f"the claims of other extenders cannot be read: {error}"
-            )
         shown = self._ledger.get_pod(pod.uid)
         if shown is not None and shown.version >= pod.version:
             pod = shown
         if pod.node is not None or not pod.live:
             return pod
-        decision = self._decide(pod, request, node)
-        if isinstance(decision, BindResult):
-            return decision
+        if isinstance(request, Misfit):
+            return BindResult(BindOutcome.REJECTED, request.reason)
+        usage = self._ledger.usage(node)
+        if not isinstance(usage, NodeUsage):
+            return BindResult(BindOutcome.NO_FIT, f"{node}: {missing(usage).reason}")
+        match = match_on(usage.state, request)
+        if isinstance(match, Misfit):
+            return BindResult(BindOutcome.NO_FIT, f"{node}: {match.reason}")
+        decision = decide(pod, request, match, node=node, usage=usage)
         # Nothing was awaited since the checks: they and the reservation are one step.
-        self._ledger.reserve(decision)
+        self._ledger.reservations.reserve(decision)
         return await self._writer.write(decision, pod, until=until)
 
-    async def _earlier_result(self, pod: PodView, node: str) -> BindResult | None:
-        """Return the result of an earlier bind, or of the pod's end; None if there is neither."""
+    async def _result_without_decision(self, pod: PodView, node: str) -> BindResult | None:
+        """Return the result of an earlier bind or of the pod's end; else load the claims."""
         earlier = self._ledger.reservations.get(pod.uid)
         target = pod.node or (earlier.decision.claim.node if earlier else None)
         elsewhere = BindResult(BindOutcome.REJECTED, f"the pod is bound or being bound to {target}")
@@ -165,7 +162,15 @@ class Binder:
             return elsewhere
         if not pod.live:
             return BindResult(BindOutcome.REJECTED, "the pod has ended")
-        return None if earlier is None else await self._writer.resolve(earlier.decision)
+        if earlier is not None:
+            return await self._writer.resolve(earlier.decision)
+        try:
+            await self._fence.load(pod)
+        except (ApiError, ClaimsError, PodError) as error:
+            return BindResult(
+                BindOutcome.FAILED, f"the claims of other extenders cannot be read: {error}"
+            )
+        return None
 
     async def _verified(self, pod: PodView, result: BindResult) -> BindResult:
         """Return the result of a bound pod, unless a restored etcd has lost its Binding.
@@ -183,19 +188,6 @@ class Binder:
             BindOutcome.FAILED,
             "the API server has lost the Binding: waiting for a new list of pods",
         )
-
-    def _decide(
-        self, pod: PodView, request: PlacementRequest | Misfit, node: str
-    ) -> Decision | BindResult:
-        if isinstance(request, Misfit):
-            return BindResult(BindOutcome.REJECTED, request.reason)
-        usage = self._ledger.usage(node)
-        if not isinstance(usage, NodeUsage):
-            return BindResult(BindOutcome.NO_FIT, f"{node}: {missing(usage).reason}")
-        match = match_on(usage.state, request)
-        if isinstance(match, Misfit):
-            return BindResult(BindOutcome.NO_FIT, f"{node}: {match.reason}")
-        return decide(pod, request, match, node=node, usage=usage)
 
 
 def _not_read(error: Exception) -> BindResult:

@@ -8,7 +8,6 @@ from gputopo.api.names import EDGES_ANNOTATION, PATTERN_ANNOTATION
 from gputopo.patterns.model import MAX_GPUS_PER_POD, Pattern, PatternError, PatternKind, build
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.sensitivity.resolve import resolve
-from gputopo_extender.state.decision import gpu_keepers
 from gputopo_extender.verbs.evaluation import Misfit, MisfitKind
 from gputopo_kube.pods import UNKNOWN_COUNT, PodView
 
@@ -22,7 +21,7 @@ def placement_request(
     """
     if reason := _unusable_containers(pod, resource):
         return Misfit(MisfitKind.REJECTED, reason)
-    size = sum(container.gpus for container in gpu_keepers(pod))
+    size = sum(container.gpus for container in pod.gpu_keepers)
     if size > MAX_GPUS_PER_POD:
         return Misfit(
             MisfitKind.REJECTED,

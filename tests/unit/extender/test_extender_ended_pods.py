@@ -125,7 +125,7 @@ def reserve(world: World, document: Document) -> Decision:
     match = match_on(world.book.state, request)
     assert not isinstance(match, Misfit)
     decision = decide(record(document), request, match, node="n1", usage=world.book)
-    world.ledger.reserve(decision)
+    world.ledger.reservations.reserve(decision)
     return decision
 
 

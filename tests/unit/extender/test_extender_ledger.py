@@ -226,7 +226,7 @@ def test_a_topology_that_contradicts_itself_is_unreadable_with_field_and_value()
 def test_a_reservation_lasts_until_the_pod_shows_its_node_not_just_any_event() -> None:
     document = pod("a", 2)
     ledger = ledger_with(document)
-    ledger.reserve(decision_for(document, ledger))
+    ledger.reservations.reserve(decision_for(document, ledger))
     reserved = book(ledger).used
     assert reserved.bit_count() == 2
     ledger.put_pod(record(document))
@@ -243,7 +243,7 @@ def test_a_deleted_or_ended_pod_ends_its_reservation() -> None:
         lambda ledger: ledger.put_pod(record(pod("a", 2, phase="Failed"))),
     ):
         ledger = ledger_with(pod("a", 2))
-        ledger.reserve(decision_for(pod("a", 2), ledger))
+        ledger.reservations.reserve(decision_for(pod("a", 2), ledger))
         end(ledger)  # type: ignore[no-untyped-call]
         ledger.reservations.mark("uid-a", BindingProgress.BOUND)
         assert ledger.reservations.own() == ()
@@ -253,7 +253,7 @@ def test_a_deleted_or_ended_pod_ends_its_reservation() -> None:
 def test_a_list_asked_for_before_a_reservation_does_not_end_it_but_the_next_one_does() -> None:
     ledger = ledger_with()
     early = ledger.begin_pod_list()
-    ledger.reserve(decision_for(pod("a", 2), ledger))
+    ledger.reservations.reserve(decision_for(pod("a", 2), ledger))
     ledger.replace_pods([], epoch=early)
     assert ledger.reservations.get("uid-a") is not None
     ledger.replace_pods([], epoch=ledger.begin_pod_list())
@@ -274,7 +274,7 @@ def test_a_pod_whose_binding_is_under_way_fits_nowhere_else() -> None:
     document = pod("a", 2)
     ledger = ledger_with(document)
     ledger.put_topology(parse_node(topology_object("n2", named("dgx1-v100", node="n2"))))
-    ledger.reserve(decision_for(document, ledger))
+    ledger.reservations.reserve(decision_for(document, ledger))
     reservation = ledger.reservations.get("uid-a")
     assert reservation is not None
     found = reserved(["n1", "n2"], reservation)
@@ -309,7 +309,7 @@ def test_what_may_yet_be_bound_is_claimed_and_what_is_bound_no_longer() -> None:
     ledger = ledger_with(pod("a", 2))
     ledger.replace_claims([claim("of-another", 7)])
     decision = decision_for(pod("a", 2), ledger)
-    ledger.reserve(decision)
+    ledger.reservations.reserve(decision)
     own = Claim("uid-a", "default", "a", "1", "n1", decision.claim.gpus)
     assert ledger.reservations.unbound() == (own, claim("of-another", 7))
     ledger.reservations.mark("uid-a", BindingProgress.UNKNOWN)
@@ -321,7 +321,7 @@ def test_what_may_yet_be_bound_is_claimed_and_what_is_bound_no_longer() -> None:
 def test_a_reservation_holds_its_gpus_under_whatever_number_they_have() -> None:
     ledger = ledger_with(pod("a", 2))
     decision = decision_for(pod("a", 2), ledger)
-    ledger.reserve(decision)
+    ledger.reservations.reserve(decision)
     renumbered = dataclasses.replace(
         DGX,
         gpus=tuple(
@@ -345,7 +345,7 @@ def test_the_newest_version_that_was_shown_of_any_pod_is_known() -> None:
 
 def test_a_list_of_a_smaller_version_voids_what_was_remembered_by_version() -> None:
     ledger = ledger_with(at_version(pod("a", 2), 40))
-    ledger.reserve(decision_for(pod("a", 2), ledger))
+    ledger.reservations.reserve(decision_for(pod("a", 2), ledger))
     ledger.reservations.mark("uid-a", BindingProgress.BOUND)
     restored = record(at_version(pod("a", 2), 15))
     ledger.replace_pods([restored], epoch=ledger.begin_pod_list(), version=20)
@@ -406,7 +406,7 @@ def test_a_pod_is_on_its_way_until_the_ledger_knows_where_it_is() -> None:
     for name in names[1:]:
         sent.add(f"uid-{name}", "n1", 1)
     assert sent.gpus_by_node() == {"n1": 6}, "each counts where it was sent last"
-    ledger.reserve(decision_for(document, ledger))
+    ledger.reservations.reserve(decision_for(document, ledger))
     ledger.put_pod(record(bound("bound", 7)))
     ledger.put_pod(record(pod("ended", 1, phase="Failed")))
     ledger.drop_pod("uid-gone")

@@ -5,7 +5,6 @@ import pytest
 from gputopo.api.names import RESOURCE
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PlacementRequest, PolicyName
-from gputopo_extender.state.decision import gpu_keepers
 from gputopo_extender.verbs.evaluation import Misfit, MisfitKind
 from gputopo_extender.verbs.request import placement_request
 from gputopo_kube.podmodel import PodError
@@ -66,7 +65,7 @@ def test_sidecars_rank_after_application_containers_and_init_containers_borrow()
     side = {**container("side", 1), "restartPolicy": "Always"}
     inits = [container("first", 1), side, container("second", 2)]
     found = record(pod("a", 2, init_containers=inits))
-    assert gpu_keepers(found) == (
+    assert found.gpu_keepers == (
         GpuContainer("main", 2),
         GpuContainer("side", 1, ContainerKind.SIDECAR),
     )
