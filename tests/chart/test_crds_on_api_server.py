@@ -53,16 +53,16 @@ REFUSED = {
         {"communication": {"bandwidthSensitivity": "Very"}},
         'spec.communication.bandwidthSensitivity: Unsupported value: "Very"',
     ),
-    "a vertex that is not there": (
+    "an edge to a rank above the last": (
         custom((0, 1), (1, 7)),
         (
-            "communication.edges: {from: 1, to: 7} names a vertex that is not there; "
-            "with gpusPerReplica 3 the vertices are 0 to 2"
+            "communication.edges: {from: 1, to: 7} is not an edge between ranks of the pod; "
+            "with gpusPerReplica 3 its ranks are 0 to 2"
         ),
     ),
-    "an edge from a vertex that is not there": (
+    "an edge from a rank above the last": (
         custom((3, 0)),
-        "communication.edges: {from: 3, to: 0} names a vertex that is not there",
+        "communication.edges: {from: 3, to: 0} is not an edge between ranks of the pod",
     ),
     "an edge without weight": (
         {"communication": {"pattern": "Custom", "edges": [{"from": 0, "to": 1, "weight": 0}]}},
@@ -76,8 +76,8 @@ REFUSED = {
         {"communication": {"pattern": "Star", "edges": [{"from": 0, "to": 1}]}},
         "communication.edges: allowed with pattern Custom only, not with pattern Star",
     ),
-    "a negative vertex": (custom((0, -1)), "spec.communication.edges[0].to: Invalid value: -1"),
-    "an edge from a vertex to itself": (custom((1, 1)), "edges: vertex 1 is joined with itself"),
+    "a negative rank": (custom((0, -1)), "spec.communication.edges[0].to: Invalid value: -1"),
+    "an edge from a rank to itself": (custom((1, 1)), "edges: rank 1 is connected with itself"),
     "an edge in both directions": (custom((0, 1), (1, 0)), "listed in both directions"),
     "an edge twice": (custom((0, 1), (0, 1)), "spec.communication.edges[1]: Duplicate value"),
     "Custom without edges": (
@@ -292,10 +292,10 @@ def test_a_topology_that_contradicts_itself_is_refused(server: ApiServer) -> Non
     answer = server.create(TOPOLOGIES, topology_object(doubled, "doubled"))
     assert "gpus: an index occurs twice" in answer.message
     answer = server.create(TOPOLOGIES, topology_object({"gpus": gpus[:1], "links": links}, "lost"))
-    assert "links: a or b is the UUID of no GPU in gpus" in answer.message
+    assert "links: a or b is not the UUID of a GPU in gpus" in answer.message
     alone = {"gpus": gpus, "links": [{**links[0], "b": links[0]["a"]}]}
     answer = server.create(TOPOLOGIES, topology_object(alone, "alone"))
-    assert "links: a link joins a GPU with itself" in answer.message
+    assert "links: a link connects a GPU with itself" in answer.message
 
 
 def profile(spec: Mapping[str, Any]) -> dict[str, Any]:

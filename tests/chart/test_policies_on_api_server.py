@@ -106,7 +106,7 @@ def placed(server: ApiServer, waiting: str) -> str:
 def refused_for_the_extender_alone(answer: Answer) -> bool:
     return (
         answer.status == 403
-        and "only system:serviceaccount:gputopo-system:gputopo-extender says which GPUs"
+        and "only system:serviceaccount:gputopo-system:gputopo-extender may set it"
         in answer.message
     )
 
@@ -123,7 +123,7 @@ def test_a_copied_manifest_is_refused(server: ApiServer, user: User, annotation:
     answer = server.create(PODS, pod(annotations={annotation: GPUS}), user)
     assert refused_for_the_extender_alone(answer), answer.body
     assert f"metadata.annotations[{annotation}]: {GPUS} may not replace (nothing)" in answer.message
-    assert "leave this annotation out" in answer.message
+    assert "remove this annotation" in answer.message
 
 
 @pytest.mark.parametrize("subresource", ["", "/status"])
@@ -270,7 +270,7 @@ FROM_FIELD = {
 }
 FROM_CONFIG_MAP = [{"configMapRef": {"name": "settings"}}]
 GPU_MAIN = [{"name": "main", "image": "busybox", "resources": ONE_GPU}]
-REMEDY = "leave it out; gputopo sets it in containers with GPUs"
+REMEDY = "remove it; gputopo sets it in containers with GPUs"
 
 
 def with_env(container: dict[str, Any], *env: dict[str, Any]) -> list[dict[str, Any]]:
