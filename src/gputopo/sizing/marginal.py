@@ -1,8 +1,8 @@
 """Marginal mechanism: CPUs and memory go to the jobs whose throughput gains most by them.
 
 Synergy-Tune uses two points of a job's matrix, demand and share. The points between give most
-of the gain for part of the cost. Which of them to choose depends on what CPUs and memory are
-worth to all other jobs, so prices decide (:mod:`gputopo.sizing.prices`).
+of the gain for part of the cost. Which of them to choose depends on what other jobs
+would gain, so prices decide (:mod:`gputopo.sizing.prices`).
 """
 
 from collections import Counter

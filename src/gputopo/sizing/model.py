@@ -12,7 +12,7 @@ MAX_AMOUNT: Final = 1e7
 """Upper limit of each resource of a server: sums up to it are exact to one millionth."""
 
 
-class Resources(NamedTuple):
+class ResourceAmounts(NamedTuple):
     """Amounts of the resources that sizing varies. A job's number of GPUs is fixed."""
 
     cpus: float
@@ -137,29 +137,29 @@ class SizingMechanism(Protocol):
         ...
 
 
-def proportional_share(servers: Sequence[ServerCapacity], gpus: int) -> Resources:
+def proportional_share(servers: Sequence[ServerCapacity], gpus: int) -> ResourceAmounts:
     """Return the proportional share of ``gpus`` GPUs: C_i / G_i * g_j (Synergy, section 4.1).
 
     Where servers differ, the smallest amount per GPU counts, so that every server with free
     GPUs can give the share.
     """
-    return Resources(
+    return ResourceAmounts(
         min(server.cpus / server.gpus for server in servers) * gpus,
         min(server.memory_gb / server.gpus for server in servers) * gpus,
         min(server.storage_mb_per_s / server.gpus for server in servers) * gpus,
     )
 
 
-def total_capacity(servers: Sequence[ServerCapacity]) -> Resources:
+def total_capacity(servers: Sequence[ServerCapacity]) -> ResourceAmounts:
     """Return the sums over all servers."""
-    return Resources(
+    return ResourceAmounts(
         sum(server.cpus for server in servers),
         sum(server.memory_gb for server in servers),
         sum(server.storage_mb_per_s for server in servers),
     )
 
 
-def throughput_with(request: SizingRequest, resources: Resources) -> float:
+def throughput_with(request: SizingRequest, resources: ResourceAmounts) -> float:
     """Return the predicted throughput: W[c, m], or less where storage bandwidth limits it."""
     by_matrix = request.matrix.at(resources.cpus, resources.memory_gb)
     if resources.storage_mb_per_s >= request.storage_mb_per_s:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gputopo.sensitivity.demand import saturating_demand
 from gputopo.sensitivity.matrix import ROUNDING, Point, SensitivityMatrix
 from gputopo.sizing.model import (
-    Resources,
+    ResourceAmounts,
     ServerCapacity,
     SizingRequest,
     proportional_share,
@@ -95,19 +95,19 @@ class OptionsCache:
 
 
 @lru_cache(maxsize=4096)
-def options_of(request: SizingRequest, share_per_gpu: Resources) -> JobOptions:
+def options_of(request: SizingRequest, share_per_gpu: ResourceAmounts) -> JobOptions:
     """Return the options of a job, given the proportional share of one GPU.
 
     Example: 3 CPUs and 60 GB are the share; 12 CPUs with 20 GB saturate the job, which then
     runs twice as fast. Share: (3, 60), trimmed share: (3, 20), demand: (12, 20).
     """
     cpus, memory_gb, storage = (amount * request.gpus for amount in share_per_gpu)
-    share = Resources(cpus, memory_gb, min(storage, request.storage_mb_per_s))
-    demand = Resources(*saturating_demand(request.matrix), request.storage_mb_per_s)
-    trimmed = Resources(*map(min, share, demand))
+    share = ResourceAmounts(cpus, memory_gb, min(storage, request.storage_mb_per_s))
+    demand = ResourceAmounts(*saturating_demand(request.matrix), request.storage_mb_per_s)
+    trimmed = ResourceAmounts(*map(min, share, demand))
     if throughput_with(request, trimmed) < throughput_with(request, share):
         # With few CPUs the job needs more memory than at its demand: trim nothing.
-        trimmed, demand = share, Resources(*map(max, share, demand))
+        trimmed, demand = share, ResourceAmounts(*map(max, share, demand))
     guaranteed = throughput_with(request, share)
     scale = guaranteed or request.matrix.best
     of_share = _option(request, share, scale)
@@ -119,7 +119,7 @@ def options_of(request: SizingRequest, share_per_gpu: Resources) -> JobOptions:
     )
 
 
-def _option(request: SizingRequest, resources: Resources, scale: float) -> Option:
+def _option(request: SizingRequest, resources: ResourceAmounts, scale: float) -> Option:
     throughput = throughput_with(request, resources)
     return Option(*resources, throughput, throughput / scale)
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 from math import inf
 from typing import Final, NamedTuple
 
-from gputopo.sizing.model import Resources
+from gputopo.sizing.model import ResourceAmounts
 from gputopo.sizing.options import JobOptions, Option
 
 _ROUNDS: Final = 4
@@ -45,7 +45,7 @@ class Prices(NamedTuple):
         return max(options, key=lambda option: option.value - self.cost_of(option))
 
 
-def find_prices(demand: Mapping[JobOptions, int], capacity: Resources) -> Prices:
+def find_prices(demand: Mapping[JobOptions, int], capacity: ResourceAmounts) -> Prices:
     """Return the least prices at which jobs take at most the capacity.
 
     Args:

@@ -5,7 +5,7 @@ from typing import Final, Self, TypeAlias
 
 from gputopo.sizing.model import (
     Assignment,
-    Resources,
+    ResourceAmounts,
     ServerCapacity,
     ServerPart,
     SizingRequest,
@@ -25,7 +25,7 @@ class ServerState:
 
     __slots__ = ("cpus", "gpus", "jobs", "memory_gb", "name", "storage_mb_per_s")
 
-    def __init__(self, name: str, gpus: int, free: Resources) -> None:
+    def __init__(self, name: str, gpus: int, free: ResourceAmounts) -> None:
         self.name, self.gpus = name, gpus
         self.cpus, self.memory_gb, self.storage_mb_per_s = free
         self.jobs: list[PlacedJob] = []
@@ -33,7 +33,7 @@ class ServerState:
     @classmethod
     def idle(cls, server: ServerCapacity) -> Self:
         """Return the state of a server without jobs."""
-        free = Resources(server.cpus, server.memory_gb, server.storage_mb_per_s)
+        free = ResourceAmounts(server.cpus, server.memory_gb, server.storage_mb_per_s)
         return cls(server.name, server.gpus, free)
 
     def has_free(self, option: Option, fraction: float) -> bool:

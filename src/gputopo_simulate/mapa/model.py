@@ -89,11 +89,6 @@ class FinishedSimulatedJob:
         """From start to end."""
         return self.end - self.start
 
-    @property
-    def queueing_time(self) -> float:
-        """From arrival to start."""
-        return self.start - self.job.arrival
-
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:

@@ -1,65 +1,36 @@
-"""Queues of waiting jobs: which one starts next."""
+"""The queue of waiting jobs: which one starts next."""
 
 from collections import deque
-from typing import Protocol
 
 from gputopo_simulate.mapa.model import Queueing, SimulatedJob
 
 
-class JobQueue(Protocol):
-    """Jobs that have arrived and not started."""
+class JobQueue:
+    """Jobs that have arrived and not started; see :class:`Queueing`.
 
-    def add(self, order: int, job: SimulatedJob) -> None:
-        """Append a job; ``order`` grows from job to job."""
+    With SKIP_AHEAD each size has a queue of its own, because only size decides what fits. So
+    only the first job of each size is looked at.
+    """
+
+    def __init__(self, queueing: Queueing) -> None:
+        self._by_size = queueing is Queueing.SKIP_AHEAD
+        self._added = 0
+        self._queues: dict[int, deque[tuple[int, SimulatedJob]]] = {}
+
+    def add(self, job: SimulatedJob) -> None:
+        """Append a job."""
+        self._queues.setdefault(self._key(job), deque()).append((self._added, job))
+        self._added += 1
 
     def first(self, max_free: int) -> SimulatedJob | None:
         """Return the job that starts next if a node has ``max_free`` free GPUs, or None."""
+        heads = [queue[0] for queue in self._queues.values() if queue]
+        fitting = [head for head in heads if head[1].pattern.size <= max_free]
+        return min(fitting)[1] if fitting else None
 
     def remove(self, first: SimulatedJob) -> None:
-        """Remove the job that :meth:`first` returned last."""
+        """Remove the job that :meth:`first` returned."""
+        self._queues[self._key(first)].popleft()
 
-
-class FifoQueue:
-    """See :attr:`Queueing.FIFO`."""
-
-    def __init__(self) -> None:
-        self._jobs: deque[SimulatedJob] = deque()
-
-    def add(self, order: int, job: SimulatedJob) -> None:  # noqa: ARG002 - jobs come in order
-        """Append a job."""
-        self._jobs.append(job)
-
-    def first(self, max_free: int) -> SimulatedJob | None:
-        """Return the first job, if it fits."""
-        if self._jobs and self._jobs[0].pattern.size <= max_free:
-            return self._jobs[0]
-        return None
-
-    def remove(self, first: SimulatedJob) -> None:  # noqa: ARG002 - it is always the first
-        """Remove the first job."""
-        self._jobs.popleft()
-
-
-class SkipAheadQueue:
-    """See :attr:`Queueing.SKIP_AHEAD`. One queue for each size: only size decides what fits."""
-
-    def __init__(self) -> None:
-        self._by_size: dict[int, deque[tuple[int, SimulatedJob]]] = {}
-
-    def add(self, order: int, job: SimulatedJob) -> None:
-        """Append a job."""
-        self._by_size.setdefault(job.pattern.size, deque()).append((order, job))
-
-    def first(self, max_free: int) -> SimulatedJob | None:
-        """Return the job that has waited longest of those that fit."""
-        fitting = [jobs for size, jobs in self._by_size.items() if jobs and size <= max_free]
-        return min(fitting, key=lambda jobs: jobs[0][0])[0][1] if fitting else None
-
-    def remove(self, first: SimulatedJob) -> None:
-        """Remove the first job of its size."""
-        self._by_size[first.pattern.size].popleft()
-
-
-def new_queue(queueing: Queueing) -> JobQueue:
-    """Return an empty queue of this kind."""
-    return FifoQueue() if queueing is Queueing.FIFO else SkipAheadQueue()
+    def _key(self, job: SimulatedJob) -> int:
+        return job.pattern.size if self._by_size else 0

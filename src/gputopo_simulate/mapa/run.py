@@ -17,7 +17,7 @@ from gputopo_simulate.mapa.model import (
     check_jobs,
 )
 from gputopo_simulate.mapa.nodes import NodePlacement, RunningJob, SimulatedNodes, request_of
-from gputopo_simulate.mapa.queueing import new_queue
+from gputopo_simulate.mapa.queueing import JobQueue
 from gputopo_simulate.mapa.timelaw import FixedTime, TimeLaw
 from gputopo_simulate.mapa.waiting import WaitingRule
 from gputopo_simulate.mapa.waiting_state import WaitingState
@@ -61,7 +61,7 @@ def run(
     """
     check_jobs(jobs)
     _check_waiting(nodes, settings)
-    simulation = _Simulation(nodes, settings)
+    simulation = _MapaSimulation(nodes, settings)
     simulation.check_fits(jobs)
     finished = simulation.finish(jobs, progress or (lambda _done, _total: None))
     return SimulationResult(
@@ -85,12 +85,12 @@ def _check_waiting(nodes: Mapping[str, NodeTopology], settings: MapaSettings) ->
         )
 
 
-class _Simulation:
+class _MapaSimulation:
     def __init__(self, nodes: Mapping[str, NodeTopology], settings: MapaSettings) -> None:
         self._topologies = nodes
         self._settings = settings
         self._nodes = SimulatedNodes(nodes, settings.policy, settings.model)
-        self._queue = new_queue(settings.queueing)
+        self._queue = JobQueue(settings.queueing)
         self._running: list[tuple[float, int, RunningJob]] = []
         self._finished: dict[object, FinishedSimulatedJob] = {}
         self._waiting = WaitingState(settings.waiting, settings.time_law, self._nodes)
@@ -117,7 +117,7 @@ class _Simulation:
                 ended += 1
                 progress(ended, len(jobs))
             while arrived < len(jobs) and by_arrival[arrived].arrival <= now:
-                self._queue.add(arrived, by_arrival[arrived])
+                self._queue.add(by_arrival[arrived])
                 arrived += 1
             self._start_all(now)
         return self._finished

@@ -55,7 +55,6 @@ class GroupSummary:
     jobs: int
     effective_gb_per_s: Quartiles | None
     execution_time: Quartiles | None
-    queueing_time: Quartiles | None
     makespan: float
     throughput: float
 
@@ -107,7 +106,6 @@ def summarize(result: SimulationResult, group: JobGroup = JobGroup.ALL) -> Group
         jobs=len(jobs),
         effective_gb_per_s=quartiles(effective_gb_per_s(jobs)),
         execution_time=quartiles([job.execution_time for job in jobs]),
-        queueing_time=quartiles([job.queueing_time for job in jobs]),
         makespan=result.makespan,
         throughput=len(result.jobs) / result.makespan,
     )

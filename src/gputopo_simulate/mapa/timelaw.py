@@ -24,7 +24,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Annotated, Final, Protocol
+from typing import Annotated, ClassVar, Final, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
 
@@ -99,10 +99,7 @@ class TimeLaw(Protocol):
 class FixedTime:
     """Every job runs for its service time, as in the authors' simulator."""
 
-    @property
-    def name(self) -> str:
-        """``fixed``."""
-        return "fixed"
+    name: ClassVar[str] = "fixed"
 
     def execution_time(self, job: SimulatedJob, effective_mb_per_s: float | None) -> float:  # noqa: ARG002 - one signature
         """Return the service time."""
@@ -122,11 +119,7 @@ class BandwidthTime:
     curves: Mapping[str, SlowdownCurve] = field(default_factory=lambda: PUBLISHED)
     sensitive: SlowdownCurve = VGG16
     insensitive: SlowdownCurve = FLAT
-
-    @property
-    def name(self) -> str:
-        """``bandwidth``."""
-        return "bandwidth"
+    name: ClassVar[str] = "bandwidth"
 
     def execution_time(self, job: SimulatedJob, effective_mb_per_s: float | None) -> float:
         """Return the service time multiplied by the slowdown; a job of one GPU has none."""

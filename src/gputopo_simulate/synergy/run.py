@@ -89,7 +89,7 @@ def run(
         SynergyError: no jobs, or jobs that would never finish.
     """
     check_jobs(jobs, cluster)
-    simulation = _Simulation(cluster, jobs, settings)
+    simulation = _SynergySimulation(cluster, jobs, settings)
     finished: list[FinishedTrainingJob] = []
     while not simulation.is_over:
         finished += simulation.step()
@@ -98,7 +98,7 @@ def run(
     return tuple(finished)
 
 
-class _Simulation:
+class _SynergySimulation:
     def __init__(
         self, cluster: SimulatedCluster, jobs: Sequence[TrainingJob], settings: SynergySettings
     ) -> None:

@@ -3,7 +3,7 @@
 import math
 
 from gputopo.sizing.fit import best_fit, first_fit, fit_by_gpus, split_over_servers
-from gputopo.sizing.model import Resources, SizingRequest
+from gputopo.sizing.model import ResourceAmounts, SizingRequest
 from gputopo.sizing.options import Option, OptionChoice, options_of
 from gputopo.sizing.prices import Prices
 from gputopo.sizing.server_state import ServerState, Slots
@@ -14,7 +14,7 @@ NOTHING = Option(0, 0, 0, 1, 1)
 
 
 def server_state(name: str, gpus: int, cpus: float = 99) -> ServerState:
-    return ServerState(name, gpus, Resources(cpus, 999, math.inf))
+    return ServerState(name, gpus, ResourceAmounts(cpus, 999, math.inf))
 
 
 def named(slots: Slots | None) -> list[tuple[str, int]] | None:
@@ -73,7 +73,7 @@ def test_rounding_errors_of_fractions_do_not_prevent_a_fit() -> None:
 def test_other_jobs_are_reduced_if_only_gpus_are_free() -> None:
     """Both choices have all CPUs of the server; nothing checks that choices fit together."""
     request = SizingRequest("j", matrix(1, [2, 4], [20], [1], [3]))
-    options = options_of(request, Resources(2, 20, math.inf))
+    options = options_of(request, ResourceAmounts(2, 20, math.inf))
     choices = [OptionChoice(request, options, options.efficient[1]) for _ in range(2)]
     placed = place_jobs(
         [server_state("s", 2, 4)], choices, Prices(1, 0, 0), PlacementOrder.LARGEST_GAIN

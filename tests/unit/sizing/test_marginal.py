@@ -5,7 +5,7 @@ import math
 import pytest
 
 from gputopo.sizing.marginal import marginal
-from gputopo.sizing.model import Resources, ServerCapacity, SizingRequest
+from gputopo.sizing.model import ResourceAmounts, ServerCapacity, SizingRequest
 from gputopo.sizing.options import JobOptions, options_of
 from gputopo.sizing.prices import Prices, find_prices
 from gputopo.sizing.server_state import PlacedJob, ServerState
@@ -13,7 +13,7 @@ from gputopo.sizing.spare import assign_spare, reduce_overcommitted
 from gputopo.sizing.swap import swap_jobs
 from support.sizing import check_capacity, check_guarantees, matrix
 
-SHARE = Resources(2, 20, math.inf)
+SHARE = ResourceAmounts(2, 20, math.inf)
 STEEP = SizingRequest("steep", matrix(1, [2, 4], [20], [1], [3]))
 FLAT = SizingRequest("flat", matrix(1, [2, 4], [20], [2], [3]))
 CONCAVE = SizingRequest("concave", matrix(1, [2, 3, 5, 8], [20], [1], [3], [4], [4.3]))
@@ -24,7 +24,7 @@ def options(request: SizingRequest) -> JobOptions:
 
 
 def server_state(name: str, gpus: int, cpus: float, memory_gb: float = 1000) -> ServerState:
-    return ServerState(name, gpus, Resources(cpus, memory_gb, math.inf))
+    return ServerState(name, gpus, ResourceAmounts(cpus, memory_gb, math.inf))
 
 
 def placed(request: SizingRequest, at: int, *where: ServerState) -> PlacedJob:
@@ -34,12 +34,12 @@ def placed(request: SizingRequest, at: int, *where: ServerState) -> PlacedJob:
 
 
 def test_resource_that_suffices_for_all_jobs_has_no_price() -> None:
-    assert find_prices({options(STEEP): 3}, Resources(12, 60, math.inf)) == (0, 0, 0)
+    assert find_prices({options(STEEP): 3}, ResourceAmounts(12, 60, math.inf)) == (0, 0, 0)
 
 
 def test_price_of_a_cpu_is_the_highest_gain_that_is_not_served() -> None:
     """Steep gains 1 per CPU, flat 0.25. Four spare CPUs go to the two steep jobs, none to flat."""
-    prices = find_prices({options(STEEP): 2, options(FLAT): 1}, Resources(10, 999, math.inf))
+    prices = find_prices({options(STEEP): 2, options(FLAT): 1}, ResourceAmounts(10, 999, math.inf))
     assert prices == pytest.approx((0.25, 0, 0))
     assert prices.best_option(options(STEEP).efficient).cpus == 4
     assert prices.best_option(options(FLAT).efficient).cpus == 2
@@ -47,7 +47,7 @@ def test_price_of_a_cpu_is_the_highest_gain_that_is_not_served() -> None:
 
 def test_each_scarce_resource_has_a_price() -> None:
     both = SizingRequest("both", matrix(1, [2, 4], [20, 40], [1, 2], [2, 4]))
-    prices = find_prices({options(both): 4}, Resources(10, 100, math.inf))
+    prices = find_prices({options(both): 4}, ResourceAmounts(10, 100, math.inf))
     assert prices.cpu > 0
     assert prices.memory_gb > 0
     assert prices.storage_mb_per_s == 0
@@ -56,7 +56,7 @@ def test_each_scarce_resource_has_a_price() -> None:
 def test_points_below_the_line_between_other_points_are_skipped() -> None:
     """6 CPUs gain 5 over 2 CPUs, 4 CPUs only 0.5: no price makes 4 CPUs the best choice."""
     convex = SizingRequest("convex", matrix(1, [2, 4, 6], [20], [1], [1.5], [6]))
-    prices = find_prices({options(convex): 1}, Resources(5, 999, math.inf))
+    prices = find_prices({options(convex): 1}, ResourceAmounts(5, 999, math.inf))
     assert prices.cpu == pytest.approx(5 / 4)
 
 

@@ -1,10 +1,10 @@
 """The options of one job."""
 
-from gputopo.sizing.model import Resources, ServerCapacity, SizingRequest
+from gputopo.sizing.model import ResourceAmounts, ServerCapacity, SizingRequest
 from gputopo.sizing.options import OptionsCache, options_of
 from support.sizing import matrix, two_speeds
 
-SHARE = Resources(3, 60, 100)
+SHARE = ResourceAmounts(3, 60, 100)
 
 
 def amounts(request: SizingRequest) -> list[tuple[float, ...]]:

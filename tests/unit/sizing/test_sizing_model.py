@@ -7,7 +7,7 @@ import pytest
 
 from gputopo.errors import InvalidInputError
 from gputopo.sizing.model import (
-    Resources,
+    ResourceAmounts,
     ServerCapacity,
     SizingRequest,
     proportional_share,
@@ -59,21 +59,21 @@ def test_double_names_are_rejected(name: str) -> None:
 
 def test_proportional_share_is_that_of_the_smallest_server() -> None:
     servers = [ServerCapacity("a", 8, 24, 500, 800), ServerCapacity("b", 4, 16, 200, 500)]
-    assert proportional_share(servers, 2) == Resources(6, 100, 200)
-    assert total_capacity(servers) == Resources(40, 700, 1300)
+    assert proportional_share(servers, 2) == ResourceAmounts(6, 100, 200)
+    assert total_capacity(servers) == ResourceAmounts(40, 700, 1300)
 
 
 def test_cpus_and_memory_limit_throughput() -> None:
     request = SizingRequest("j1", JOB)
-    assert throughput_with(request, Resources(18, 250, 0)) == 3
-    assert throughput_with(request, Resources(17, 250, 0)) == 1
-    assert throughput_with(request, Resources(5, 250, 0)) == 0
+    assert throughput_with(request, ResourceAmounts(18, 250, 0)) == 3
+    assert throughput_with(request, ResourceAmounts(17, 250, 0)) == 1
+    assert throughput_with(request, ResourceAmounts(5, 250, 0)) == 0
     assert proportional_throughput([ServerCapacity("n1", 8, 24, 500)], request) == 1
 
 
 def test_storage_bandwidth_limits_throughput_in_proportion() -> None:
     request = SizingRequest("j1", JOB, 300)
-    assert throughput_with(request, Resources(18, 250, 300)) == 3
-    assert throughput_with(request, Resources(18, 250, 150)) == 1.5
-    assert throughput_with(request, Resources(6, 125, 150)) == 1
+    assert throughput_with(request, ResourceAmounts(18, 250, 300)) == 3
+    assert throughput_with(request, ResourceAmounts(18, 250, 150)) == 1.5
+    assert throughput_with(request, ResourceAmounts(6, 125, 150)) == 1
     assert proportional_throughput([ServerCapacity("n1", 8, 24, 500, 200)], request) == 0.5

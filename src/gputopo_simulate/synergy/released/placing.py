@@ -99,7 +99,7 @@ def _jobs_to_reduce(
     """Return the jobs to reduce on a server so that GPUs fit with their resources.
 
     Jobs on the fewest servers come first, then jobs with the most CPUs per GPU, then memory.
-    A job on the way to the last needed one is reduced too, even if that frees nothing.
+    All jobs before the last needed one are reduced, even if that frees nothing.
     """
     cpus = gpus * per_gpu.cpus - servers.cpus[number]
     memory_gb = gpus * per_gpu.memory_gb - servers.memory_gb[number]

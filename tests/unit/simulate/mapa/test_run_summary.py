@@ -64,7 +64,6 @@ def test_summary_has_figures_of_the_group_and_throughput_of_the_run() -> None:
     assert summary.jobs == 2
     assert summary.effective_gb_per_s == Quartiles(10, 12.5, 15, 17.5, 20)
     assert summary.execution_time == Quartiles(4, 5, 6, 7, 8)
-    assert summary.queueing_time == Quartiles(1, 1.25, 1.5, 1.75, 2)
     assert summary.makespan == 11
     assert summary.throughput == 4 / 11
 

@@ -18,10 +18,10 @@ def waits_with(
     theta: float = 1,
     free: int = 2,
     slowdown: float = 3,
-    endings: tuple[PossibleEnd, ...] = (PossibleEnd(age=5, slowdown=1),),
+    ends: tuple[PossibleEnd, ...] = (PossibleEnd(age=5, slowdown=1),),
 ) -> bool:
     return should_wait(
-        WaitingRule(theta), observed, gpus=2, free=free, slowdown=slowdown, ends=endings
+        WaitingRule(theta), observed, gpus=2, free=free, slowdown=slowdown, ends=ends
     )
 
 
@@ -35,24 +35,24 @@ def test_job_waits_if_that_saves_more_gpu_time_than_it_idles() -> None:
 
 def test_job_does_not_wait_for_links_that_are_no_better() -> None:
     assert not waits_with(slowdown=1)
-    assert not waits_with(endings=(PossibleEnd(age=5, slowdown=3),))
+    assert not waits_with(ends=(PossibleEnd(age=5, slowdown=3),))
 
 
 def test_job_that_probably_ends_first_counts_most() -> None:
     soon_better = (PossibleEnd(age=19, slowdown=1), PossibleEnd(age=1, slowdown=3))
     late_better = (PossibleEnd(age=19, slowdown=3), PossibleEnd(age=1, slowdown=1))
-    assert waits_with(free=8, endings=soon_better)
-    assert not waits_with(free=8, endings=late_better)
+    assert waits_with(free=8, ends=soon_better)
+    assert not waits_with(free=8, ends=late_better)
 
 
 def test_job_does_not_wait_before_another_has_ended_or_if_none_runs() -> None:
     assert not waits_with([])
-    assert not waits_with(endings=())
+    assert not waits_with(ends=())
 
 
 def test_job_that_is_older_than_all_finished_ones_is_expected_to_end_at_once() -> None:
     assert expected_residual(SEEN, 25) == 0
-    assert waits_with(free=100, endings=(PossibleEnd(age=25, slowdown=1),))
+    assert waits_with(free=100, ends=(PossibleEnd(age=25, slowdown=1),))
 
 
 def job(number: int, gpus: int, service: float, *, sensitive: bool = True) -> SimulatedJob:
