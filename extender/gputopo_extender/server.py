@@ -16,7 +16,7 @@ from gputopo.runtime.log import fields
 from gputopo_extender.fencing.claim_lease import ClaimLease
 from gputopo_extender.fencing.fence import ClaimFence
 from gputopo_extender.fencing.pod_api import PodApi
-from gputopo_extender.handover.election import Election, Handover, LeaseCandidate
+from gputopo_extender.handover.lease import LeaseCandidate, LeaseHandover
 from gputopo_extender.settings import ExtenderSettings
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.reflectors import pod_reflector, topology_reflector
@@ -140,10 +140,10 @@ def _handover(settings: ExtenderSettings, api: AsyncApi) -> list[Coroutine[Any, 
         namespace=settings.namespace,
         pod=settings.pod,
         lease=settings.scheduler_lease,
+        tolerated_seconds=settings.handover_after_seconds,
         blocked_seconds=settings.lease_blocked_seconds,
     )
-    election = Election(api, candidate)
-    return [Handover(election, settings.pod, settings.handover_after_seconds).run()]
+    return [LeaseHandover(api, candidate).run()]
 
 
 async def _relist_when_stale(ledger: Ledger, reflectors: Sequence[Reflector[Any]]) -> None:

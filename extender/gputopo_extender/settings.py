@@ -1,4 +1,4 @@
-"""What the extender can be told, from flags and environment; flags win."""
+"""The settings of the extender, from flags and environment; a flag overrides the environment."""
 
 from typing import Annotated, ClassVar
 
@@ -10,7 +10,7 @@ from gputopo.runtime.settings import Port, ProgramSettings, Seconds
 
 
 class ExtenderSettings(ProgramSettings):
-    """Every setting with its default. Port 0 takes any free port."""
+    """All settings with their defaults. Port 0 stands for any free port."""
 
     program: ClassVar = "gputopo-extender"
     purpose: ClassVar = "Scheduler extender that chooses nodes and exact GPUs."
@@ -28,9 +28,7 @@ class ExtenderSettings(ProgramSettings):
     ] = "gputopo-system"
     pod: Annotated[
         str,
-        Field(
-            description="name of this pod; without it a failing leader's Lease is never taken away"
-        ),
+        Field(description="name of this pod; without it no Lease is taken from a failing leader"),
     ] = ""
     scheduler_lease: Annotated[
         str, Field(min_length=1, description="Lease of the schedulers, in the same namespace")
@@ -53,22 +51,22 @@ class ExtenderSettings(ProgramSettings):
     resource: Annotated[
         str, Field(min_length=1, description="extended resource that counts the GPUs")
     ] = RESOURCE
-    default_policy: Annotated[PolicyName, Field(description="policy of pods that name none")] = (
+    default_policy: Annotated[PolicyName, Field(description="policy of pods without one")] = (
         PolicyName.PRESERVE
     )
     offer_one_above: Annotated[
         int,
         Field(
             ge=0,
-            description="where more nodes fit a pod without preferences, filter hands back "
+            description="if more nodes fit a pod that prefers none of them, filter returns "
             "one of the best; 0 stands for never",
         ),
     ] = 100
     api_timeout_seconds: Annotated[
         Seconds,
         Field(
-            description="longest wait for one answer of the API server; "
-            "bind needs two, and may need more, within kube-scheduler's httpTimeout"
+            description="longest wait for one response of the API server; "
+            "bind needs two or more, within kube-scheduler's httpTimeout"
         ),
     ] = 1.5
     decision_timeout_seconds: Annotated[
@@ -79,11 +77,11 @@ class ExtenderSettings(ProgramSettings):
         ),
     ] = 3.0
     relist_after_silence_seconds: Annotated[
-        Seconds, Field(description="a watch without events for so long is listed again")
+        Seconds, Field(description="after this time without events a watch is replaced by a list")
     ] = 60.0
     relist_every_seconds: Annotated[
-        Seconds, Field(description="everything is listed again so often, whatever the watch shows")
+        Seconds, Field(description="time between full lists, also with events in the watch")
     ] = 600.0
     stale_after_seconds: Annotated[
-        Seconds, Field(description="refuse all verbs when a watch was silent for so long")
+        Seconds, Field(description="all verbs return 503 after this time without a list or event")
     ] = 180.0

@@ -1,7 +1,8 @@
-"""When the standby's extender takes the Lease from a scheduler whose own extender is failing.
+"""Decides when a standby takes the Lease from a leader whose extender is failing.
 
-kube-scheduler renews its Lease whether or not its extender answers. So the extender of a standby
-reads from the API server how the leader's extender is, as its kubelet reports it.
+kube-scheduler renews its Lease even if its extender does not respond. So the extender of a standby
+reads from the API server the state of the leader's extender, as its kubelet reports it. ``lease``
+calls this module with each observation.
 """
 
 from collections import deque
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 CRASHES: Final = 2
-"""So many ends of the leader's extender within ``CRASH_WINDOW_SECONDS`` are a crash loop.
+"""This number of ends of the leader's extender within ``CRASH_WINDOW_SECONDS`` is a crash loop.
 
 One end is followed by a restart within about 3 s. After the second one kubelet waits for 10 s, then
 for 20 s, and so on.
@@ -19,7 +20,7 @@ for 20 s, and so on.
 CRASH_WINDOW_SECONDS: Final = 60.0
 
 STANDBY_READY_SECONDS: Final = 15.0
-"""The standby must have been ready for so long, so that two failing pods do not alternate."""
+"""The standby must have been ready for this time, so that two failing pods do not alternate."""
 
 _CONTAINER: Final = "extender"
 
@@ -30,7 +31,7 @@ class SchedulerPodState:
 
     Attributes:
         ready: both containers are ready, and the pod is not being deleted.
-        extender_ready: the extender alone is ready.
+        extender_ready: the extender is ready.
         crashes: how often the extender's container has ended since the pod was created.
     """
 
@@ -41,7 +42,7 @@ class SchedulerPodState:
 
 
 def pod_state(pod: Mapping[str, Any]) -> SchedulerPodState | None:
-    """Return the state of a scheduler pod; None where its extender was not started yet."""
+    """Return the state of a scheduler pod; None if its extender has not been started yet."""
     metadata, status = pod["metadata"], pod.get("status", {})
     statuses = status.get("initContainerStatuses", [])
     found = next((each for each in statuses if each["name"] == _CONTAINER), None)
@@ -60,20 +61,20 @@ def pod_state(pod: Mapping[str, Any]) -> SchedulerPodState | None:
 
 
 class LeaderHistory:
-    """What was seen of one leader's extender. Times are in seconds of a monotonic clock."""
+    """Observations of one leader's extender. Times are in seconds of a monotonic clock."""
 
-    def __init__(self, patience_seconds: float) -> None:
-        """Tolerate that the extender is not ready for ``patience_seconds``."""
-        self._patience_seconds = patience_seconds
-        self._seen: SchedulerPodState | None = None
+    def __init__(self, tolerated_seconds: float) -> None:
+        """Tolerate that the extender is not ready for ``tolerated_seconds``."""
+        self._tolerated_seconds = tolerated_seconds
+        self._last: SchedulerPodState | None = None
         self._crashed_at: deque[float] = deque()
         self._not_ready_since: float | None = None
 
     def failure(self, state: SchedulerPodState, now: float) -> str | None:
-        """Add an observation; return why this leader is failing, None where it is not."""
-        crashes = state.crashes - self._seen.crashes if self._seen else 0
+        """Add an observation; return why this leader is failing, None if it is not."""
+        crashes = state.crashes - self._last.crashes if self._last else 0
         self._crashed_at.extend([now] * crashes)
-        self._seen = state
+        self._last = state
         while self._crashed_at and now - self._crashed_at[0] > CRASH_WINDOW_SECONDS:
             self._crashed_at.popleft()
         if state.extender_ready:
@@ -83,29 +84,29 @@ class LeaderHistory:
         if len(self._crashed_at) >= CRASHES:
             count = len(self._crashed_at)
             return f"its extender ended {count} times within {CRASH_WINDOW_SECONDS:.0f} s"
-        if self._not_ready_since is None or now - self._not_ready_since < self._patience_seconds:
+        if self._not_ready_since is None or now - self._not_ready_since < self._tolerated_seconds:
             return None
         return f"its extender was not ready for {now - self._not_ready_since:.0f} s"
 
 
 class Standby:
-    """Decides for one standby whether the leader is to be replaced."""
+    """Decides for one standby whether it must replace the leader."""
 
-    def __init__(self, patience_seconds: float) -> None:
-        """See ``LeaderHistory``."""
-        self._patience_seconds = patience_seconds
-        self._leader = ("", LeaderHistory(patience_seconds))
+    def __init__(self, tolerated_seconds: float) -> None:
+        """Tolerate that a leader's extender is not ready for ``tolerated_seconds``."""
+        self._tolerated_seconds = tolerated_seconds
+        self._leader = ("", LeaderHistory(tolerated_seconds))
         self._ready_since: float | None = None
 
     def reset(self) -> None:
-        """Forget what was seen: there is no other leader, or the API server did not answer."""
-        self._leader = ("", LeaderHistory(self._patience_seconds))
+        """Forget all observations: there is no other leader, or the API server did not respond."""
+        self._leader = ("", LeaderHistory(self._tolerated_seconds))
         self._ready_since = None
 
     def failure(
         self, own: SchedulerPodState | None, leader: SchedulerPodState | None, now: float
     ) -> str | None:
-        """Add an observation; return why the Lease is to be taken from the leader, or None."""
+        """Add an observation; return why the Lease must be taken from the leader, or None."""
         if own is None or not own.ready:
             self._ready_since = None
         elif self._ready_since is None:
@@ -114,7 +115,7 @@ class Standby:
             return None
         uid, history = self._leader
         if uid != leader.uid:
-            history = LeaderHistory(self._patience_seconds)
+            history = LeaderHistory(self._tolerated_seconds)
             self._leader = (leader.uid, history)
         failure = history.failure(leader, now)
         if self._ready_since is None or now - self._ready_since < STANDBY_READY_SECONDS:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from extender_world import LEASES_FORBIDDEN, Start, before_lease_write, until
-from gputopo_extender.handover import election, leader
+from gputopo_extender.handover import leader
+from gputopo_extender.handover import lease as handover_lease
 from objects import Document
 from support.api.faults import Fault
 from support.api.server import ApiServer
@@ -39,7 +40,7 @@ def lease_of(holder: str) -> Document:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(election, "_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(handover_lease, "_POLL_SECONDS", 0.02)
     monkeypatch.setattr(leader, "STANDBY_READY_SECONDS", 0.1)
 
 

@@ -68,7 +68,7 @@ def test_a_pod_whose_extender_was_not_started_has_no_state() -> None:
 
 
 def test_a_single_crash_with_a_restart_within_3_s_is_tolerated() -> None:
-    history = LeaderHistory(patience_seconds=10.0)
+    history = LeaderHistory(tolerated_seconds=10.0)
     assert history.failure(READY, 0.0) is None
     assert history.failure(DOWN, 1.0) is None
     assert history.failure(DOWN, 3.0) is None
@@ -77,7 +77,7 @@ def test_a_single_crash_with_a_restart_within_3_s_is_tolerated() -> None:
 
 
 def test_a_second_crash_within_a_minute_is_a_failure() -> None:
-    history = LeaderHistory(patience_seconds=10.0)
+    history = LeaderHistory(tolerated_seconds=10.0)
     history.failure(READY, 0.0)
     history.failure(DOWN, 1.0)
     history.failure(crashed(1, ready=True), 4.0)
@@ -86,19 +86,19 @@ def test_a_second_crash_within_a_minute_is_a_failure() -> None:
 
 
 def test_a_second_crash_after_a_minute_is_tolerated() -> None:
-    history = LeaderHistory(patience_seconds=10.0)
+    history = LeaderHistory(tolerated_seconds=10.0)
     history.failure(READY, 0.0)
     history.failure(crashed(1, ready=True), 1.0)
     assert history.failure(crashed(2, ready=False), 62.0) is None
 
 
 def test_crashes_before_the_first_observation_do_not_count() -> None:
-    history = LeaderHistory(patience_seconds=10.0)
+    history = LeaderHistory(tolerated_seconds=10.0)
     assert history.failure(crashed(40, ready=True), 0.0) is None
 
 
 def test_an_extender_that_is_not_ready_for_long_is_a_failure() -> None:
-    history = LeaderHistory(patience_seconds=10.0)
+    history = LeaderHistory(tolerated_seconds=10.0)
     history.failure(READY, 0.0)
     assert history.failure(DOWN, 1.0) is None
     assert history.failure(DOWN, 10.9) is None
@@ -107,7 +107,7 @@ def test_an_extender_that_is_not_ready_for_long_is_a_failure() -> None:
 
 def standby(ready_seconds: float = 100.0) -> Standby:
     """Return a standby that was ready for so long at time 0, beside a ready leader."""
-    found = Standby(patience_seconds=10.0)
+    found = Standby(tolerated_seconds=10.0)
     assert found.failure(OWN, READY, -ready_seconds) is None
     return found
 

@@ -1,0 +1,115 @@
+"""Takes the Lease of the schedulers from a leader whose extender is failing.
+
+The server runs it in the background. It reads the Lease and both scheduler pods once a second, and
+``leader`` decides.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from gputopo.runtime.log import fields
+from gputopo_extender.handover.leader import SchedulerPodState, Standby, pod_state
+from gputopo_kube.client import AsyncApi
+from gputopo_kube.errors import ApiError, RejectedError
+from gputopo_kube.resources import LeaseDocument, PodDocument
+
+_POLL_SECONDS: Final = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseCandidate:
+    """This pod as one of the scheduler pods.
+
+    Attributes:
+        pod: name of this pod, which is the host name of its kube-scheduler.
+        lease: name of the Lease for which the schedulers compete, in ``namespace``.
+        tolerated_seconds: how long a leader's extender may be not ready.
+        blocked_seconds: how long no scheduler may acquire a Lease that was taken away. Longer
+            than kube-scheduler's ``renewDeadline``, after which the former leader ends.
+    """
+
+    namespace: str
+    pod: str
+    lease: str
+    tolerated_seconds: float
+    blocked_seconds: int
+
+
+class LeaseHandover:
+    """Takes the Lease from a leader whose extender is failing, while this pod is ready."""
+
+    def __init__(
+        self,
+        api: AsyncApi,
+        candidate: LeaseCandidate,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Act for ``candidate``; ``clock`` is in seconds."""
+        self._api = api
+        self._candidate = candidate
+        self._standby = Standby(candidate.tolerated_seconds)
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Check the leader once a second until cancelled."""
+        while True:
+            await asyncio.sleep(_POLL_SECONDS)
+            try:
+                await self._check()
+            except ApiError as error:
+                _log.debug("leader not checked %s", fields(reason=str(error)))
+                self._standby.reset()
+
+    async def _check(self) -> None:
+        """Check the leader once, and take the Lease if it is failing."""
+        candidate = self._candidate
+        lease = await self._api.find(LeaseDocument, candidate.lease, candidate.namespace)
+        # kube-scheduler's identity is its host name, "_" and a UUID; a pod name has no "_".
+        leader = _holder_identity(lease).rpartition("_")[0]
+        if lease is None or leader in {"", candidate.pod}:
+            self._standby.reset()
+            return
+        own, other = await asyncio.gather(self._pod_state(candidate.pod), self._pod_state(leader))
+        failure = self._standby.failure(own, other, self._clock())
+        if failure is None:
+            return
+        try:
+            await self._take(lease)
+        except RejectedError as error:
+            _log.debug("lease not taken, trying again %s", fields(reason=str(error)))
+            return
+        _log.warning("took the scheduler's Lease %s", fields(leader=leader, reason=failure))
+
+    async def _pod_state(self, name: str) -> SchedulerPodState | None:
+        pod = await self._api.find(PodDocument, name, self._candidate.namespace)
+        return None if pod is None else pod_state(pod)
+
+    async def _take(self, lease: Mapping[str, Any]) -> None:
+        """Write a holder that does not exist, for ``blocked_seconds``.
+
+        With an empty holder the former leader, which tries again within a second, would mostly be
+        the first to acquire the Lease. With this one it fails to renew, ends, and starts again as
+        a standby.
+
+        Raises:
+            RejectedError: if the Lease was renewed since it was read: the next check tries again.
+            UnavailableError: if it may have been written.
+        """
+        spec = {
+            **lease["spec"],
+            "holderIdentity": f"taken-by-{self._candidate.pod}",
+            "leaseDurationSeconds": self._candidate.blocked_seconds,
+            "renewTime": datetime.now(UTC).isoformat(timespec="microseconds")[:-6] + "Z",
+        }
+        await self._api.replace(LeaseDocument, {**lease, "spec": spec})
+
+
+def _holder_identity(lease: Mapping[str, Any] | None) -> str:
+    return str((lease or {}).get("spec", {}).get("holderIdentity") or "")
