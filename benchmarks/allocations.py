@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 
 from benchmarks.contention import contended
 from benchmarks.options import Options
-from benchmarks.simulator import course
 from benchmarks.table import show
 from gputopo.sizing.model import (
     ServerCapacity,
@@ -15,7 +14,8 @@ from gputopo.sizing.model import (
     SizingResult,
     proportional_throughput,
 )
-from gputopo_cli.synergy.setup import stage
+from gputopo_cli.synergy.experiment import prepare_experiment
+from gputopo_cli.synergy.options import QueueOptions
 from gputopo_simulate.synergy.comparison.opt import upper_bound
 from gputopo_simulate.synergy.mechanisms import GUARANTEE_SHARES, MECHANISMS
 from gputopo_simulate.synergy.run import servers_of
@@ -58,7 +58,7 @@ def _shots(
 
 def _papers_mix() -> tuple[Sequence[ServerCapacity], Sequence[SizingRequest]]:
     """Return the servers of Synergy's figure 9, and jobs for all of their GPUs."""
-    ready = stage(course("128"))
+    ready = prepare_experiment(QueueOptions(generate=128))
     requests = [SizingRequest(str(job.id), job.model.matrix(job.gpus)) for job in ready.jobs]
     return servers_of(ready.cluster), requests
 

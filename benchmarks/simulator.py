@@ -8,7 +8,8 @@ from benchmarks.fleet import TOPOLOGIES
 from benchmarks.options import Options
 from benchmarks.table import show
 from gputopo.topology.model import NodeTopology
-from gputopo_cli.synergy.setup import Course, stage
+from gputopo_cli.synergy.experiment import RunRequest, prepare_experiment
+from gputopo_cli.synergy.options import QueueOptions
 from gputopo_simulate.mapa.generate import JobMix, generate
 from gputopo_simulate.mapa.run import MapaSettings
 from gputopo_simulate.mapa.run import run as simulate
@@ -22,14 +23,13 @@ _EVENTS_PER_JOB: Final = 3
 
 
 _QUEUES: Final = (
-    ("fifo", "proportional", False),
-    ("fifo", "tune", True),
-    ("fifo", "tune", False),
-    ("srtf", "tune", False),
-    ("fifo", "marginal", False),
-    ("srtf", "marginal", False),
+    RunRequest("fifo", "proportional", as_released=False),
+    RunRequest("fifo", "tune", as_released=True),
+    RunRequest("fifo", "tune", as_released=False),
+    RunRequest("srtf", "tune", as_released=False),
+    RunRequest("fifo", "marginal", as_released=False),
+    RunRequest("srtf", "marginal", as_released=False),
 )
-"""Order, allocation, and whether as the authors' program does it."""
 
 
 def run(options: Options) -> None:
@@ -40,35 +40,15 @@ def run(options: Options) -> None:
 
 def _queues(options: Options) -> None:
     """Simulate Synergy's 128 GPUs at 9 jobs an hour, including reading the list and the models."""
-    jobs = "50" if options.quick else "5000"
+    jobs = 50 if options.quick else 5000
     rows = []
-    for order, allocation, as_released in _QUEUES:
+    for request in _QUEUES:
         began, cpu_began = time.perf_counter(), time.process_time()
-        stage(course(jobs)).run(order, allocation, as_released=as_released)
+        prepare_experiment(QueueOptions(generate=jobs)).run(request)
         took = time.perf_counter() - began, time.process_time() - cpu_began
-        name = f"{allocation}{', as released' if as_released else ''}"
-        rows.append([order, name, *(f"{seconds:.1f}" for seconds in took)])
+        rows.append([request.order, request.name, *(f"{seconds:.1f}" for seconds in took)])
     head = ["order", "allocation", "seconds", "of the processor"]
     show(f"Synergy's simulator: 128 GPUs, {jobs} jobs, 9 an hour", head, rows)
-
-
-def course(jobs: str) -> Course:
-    """Return the defaults of ``gputopo synergy simulate --generate``."""
-    return Course(
-        jobs=None,
-        generate=jobs,
-        jobs_per_hour="9",
-        split="20,70,10",
-        seed="42",
-        models=None,
-        servers="16",
-        gpus="8",
-        cpus="24",
-        memory_gb="500",
-        storage_mb_per_s=None,
-        decide="rounds",
-        monitor=None,
-    )
 
 
 def _nodes_and_links(options: Options) -> None:

@@ -1,1 +1,1 @@
-"""The ``gputopo`` command: topologies, placements, simulations and fits on the terminal."""
+"""The ``gputopo`` command, also installed as ``kubectl gputopo``."""

@@ -1,12 +1,15 @@
-"""``gputopo``, and the same as ``kubectl gputopo``."""
+"""The ``gputopo`` program: run a command line and turn its errors into messages and statuses."""
 
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from gputopo_cli.shared.errors import InputError, is_refusal
+from gputopo.errors import GputopoError
+
+if TYPE_CHECKING:
+    import typer
 
 FAILED: Final = 1
 BAD_INPUT: Final = 2
@@ -14,16 +17,17 @@ INTERRUPTED: Final = 130
 
 
 def main() -> None:
-    """Run the command line of this process and leave with its exit status."""
-    _mend_streams()
+    """Run the command line of this process and exit with its status."""
+    _prepare_streams()
     sys.exit(run(sys.argv[1:], Path(sys.argv[0]).name))
 
 
 def run(arguments: Sequence[str], program: str) -> int:
-    """Return the exit status of a command line.
+    """Run a command line and return its exit status.
 
-    0: done; 1: something is not installed, or the output cannot be written; 2: bad input,
-    told in one line on standard error; 3: nothing fits; 130: interrupted.
+    0: success; 1: a package is not installed, or the output cannot be written; 2: bad input,
+    with one line on standard error; 3: nothing fits, or ``doctor`` found an error;
+    130: interrupted.
     """
     try:
         status = _run(arguments, program)
@@ -31,16 +35,14 @@ def run(arguments: Sequence[str], program: str) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except ModuleNotFoundError as missing:
-        return _say(f"{missing.name} is not installed: pip install 'gputopo[cli]'", FAILED)
+        return _fail(f"{missing.name} is not installed: pip install 'gputopo[cli]'", FAILED)
     except OSError as error:
-        # What is still buffered cannot be written at exit either, and shall not complain then.
+        # Python flushes standard output again at exit; that must not fail a second time.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         broken_pipe = isinstance(error, BrokenPipeError)
-        return FAILED if broken_pipe else _say(f"standard output: {error.strerror}", FAILED)
-    except (InputError, ValueError) as error:
-        if not is_refusal(error):
-            raise
-        return _say(str(error), BAD_INPUT)
+        return FAILED if broken_pipe else _fail(f"standard output: {error.strerror}", FAILED)
+    except GputopoError as error:
+        return _fail(str(error), BAD_INPUT)
     return status
 
 
@@ -53,14 +55,27 @@ def _run(arguments: Sequence[str], program: str) -> int:
     try:
         return app(list(arguments), prog_name=name, standalone_mode=False) or 0
     except typer.BadParameter as error:
-        field = "/".join(error.param.opts) if error.param else "arguments"
-        return _say(f"{field}: {error.message or 'is missing'}", BAD_INPUT)
+        return _fail(_describe(error), BAD_INPUT)
     except typer.TyperException as error:
-        return _say(error.format_message(), BAD_INPUT)
+        return _fail(error.format_message(), BAD_INPUT)
 
 
-def _mend_streams() -> None:
-    """Let no closed stream and no narrow encoding stop an answer half-way."""
+def _describe(error: "typer.BadParameter") -> str:
+    """Return ``field: value: reason`` for an argument that Typer rejected."""
+    from pydantic import ValidationError
+
+    from gputopo.runtime.messages import first_error
+
+    field = error.param.opts[-1].lstrip("-") if error.param else "arguments"
+    cause = error.__cause__
+    if isinstance(cause, ValidationError) and cause.errors()[0]["type"] != "value_error":
+        return first_error(cause, prefix=field)
+    message = error.message.removeprefix("Value error, ").removesuffix(".")
+    return f"{field}: {message or 'is required'}"
+
+
+def _prepare_streams() -> None:
+    """Replace closed streams, and characters that the terminal's encoding lacks."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for the whole process
@@ -68,8 +83,8 @@ def _mend_streams() -> None:
     stdout.reconfigure(errors="replace")
 
 
-def _say(message: str, status: int) -> int:
-    """Tell the user in one line, and return the status."""
+def _fail(message: str, status: int) -> int:
+    """Write one line to standard error and return the status."""
     sys.stderr.write(f"gputopo: {' '.join(message.split())}\n")
     return status
 

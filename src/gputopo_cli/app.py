@@ -1,29 +1,28 @@
-"""The commands of ``gputopo``, put together."""
+"""The Typer application with all commands of ``gputopo``."""
 
 from typing import Annotated
 
 import typer
 
 from gputopo_cli.bandwidth import command as bandwidth
-from gputopo_cli.cluster import doctor_command as doctor
-from gputopo_cli.cluster import who_has_command as who_has
+from gputopo_cli.cluster import command as cluster
 from gputopo_cli.place import command as place
-from gputopo_cli.simulate import compare_command as compare
-from gputopo_cli.simulate import simulate_command as simulate
+from gputopo_cli.shared.options import add_command
+from gputopo_cli.simulate import command as simulate
 from gputopo_cli.synergy import command as synergy
 from gputopo_cli.topology import command as topology
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: fast, and the same in a terminal, a pipe and a page
-    help="Which GPUs of a server a job should get: look at topologies, place and simulate jobs.",
-    epilog="Exit status: 0 done, 2 bad input, 3 nothing fits or something is wrong. docs/cli.md"
-    " has examples.",
+    help="Show GPU topologies, choose GPUs for jobs, simulate job lists and check clusters.",
+    epilog="Exit status: 0 success, 2 bad input, 3 nothing fits or the cluster has errors."
+    " See docs/cli.md for examples.",
 )
 
 
-def _tell_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         from importlib.metadata import version
 
         typer.echo(f"gputopo {version('gputopo')}")
@@ -36,7 +35,7 @@ def _root(
     _version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_tell_version, is_eager=True, help="Say the version and leave."
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
 ) -> None:
@@ -45,10 +44,10 @@ def _root(
 
 
 app.add_typer(topology.app, name="topology")
-app.command()(place.place)
-app.command()(simulate.simulate)
-app.command()(compare.compare)
+add_command(app, "place", place.place)
+add_command(app, "simulate", simulate.simulate)
+add_command(app, "compare", simulate.compare)
 app.add_typer(synergy.app, name="synergy")
-app.command("who-has")(who_has.who_has)
-app.command()(doctor.doctor)
+add_command(app, "who-has", cluster.who_has)
+add_command(app, "doctor", cluster.doctor)
 app.add_typer(bandwidth.app, name="bandwidth")

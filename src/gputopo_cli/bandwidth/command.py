@@ -1,4 +1,4 @@
-"""``gputopo bandwidth``."""
+"""``gputopo bandwidth``: options and help texts."""
 
 from typing import Annotated
 
@@ -6,23 +6,15 @@ import typer
 
 from gputopo_cli.shared import options
 
-app = typer.Typer(rich_markup_mode=None, help="Models of what a set of GPUs gives its job.")
-
-
-@app.callback(invoke_without_command=True)
-def _group(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+app = options.new_group("List and fit models of the bandwidth between a job's GPUs.")
 
 
 @app.command("list")
-def list_models(
-    form: Annotated[str, options.format_option("table", "json")] = "table",
-) -> None:
-    """List the bandwidth models and what each may be used for."""
-    from gputopo_cli.bandwidth import fit as answer
+def list_models(form: options.TableOrJson = "table") -> None:
+    """List the bandwidth models and where each is valid."""
+    from gputopo_cli.bandwidth import fit as bandwidth
 
-    answer.list_models(form)
+    bandwidth.list_models(form)
 
 
 @app.command()
@@ -30,7 +22,7 @@ def fit(
     samples: Annotated[
         str,
         typer.Argument(
-            metavar="SAMPLES.csv", help="Measured bandwidths; - is standard input. See below."
+            metavar="SAMPLES.csv", help="Measured bandwidths, see above; - is standard input."
         ),
     ],
     topology: Annotated[
@@ -38,22 +30,24 @@ def fit(
         typer.Option(
             metavar="NAME|FILE|NODE",
             autocompletion=options.complete_topologies,
-            show_default="a DGX-1 V100's links",
-            help="Where they were measured; needed where they name GPUs.",
+            show_default="the links of a DGX-1 V100",
+            help="Topology of the measured node; required if the samples name GPUs.",
         ),
     ] = None,
-    form: Annotated[str, options.format_option("table", "json")] = "table",
+    form: options.TableOrJson = "table",
     output_file: Annotated[
         str | None,
-        typer.Option("--output-file", metavar="MODEL.json", help="Write the fitted model there."),
+        typer.Option(
+            "--output-file", metavar="MODEL.json", help="Write the fitted model to this file."
+        ),
     ] = None,
 ) -> None:
-    """Fit the paper's equation 2 to your own NCCL measurements.
+    """Fit equation 2 of the MAPA paper to your own NCCL measurements.
 
     Columns: gpus,bandwidth_gbps with GPUs as 0-3-4, or double,single,pcie,bandwidth_gbps with
-    how many links of each sort the ring has. The model's file is for --model of the other
-    commands.
+    the number of links of each type in the ring. Other commands use the fitted model with
+    --model.
     """
-    from gputopo_cli.bandwidth import fit as answer
+    from gputopo_cli.bandwidth.fit import fit_samples
 
-    answer.fit(samples, topology, form, output_file)
+    fit_samples(samples, topology, form, output_file)

@@ -1,4 +1,4 @@
-"""What ``gputopo bandwidth`` says."""
+"""List bandwidth models, and fit one to measurements (``gputopo bandwidth``)."""
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -7,22 +7,20 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from gputopo.bandwidth.fit import Errors, Fit
-from gputopo.bandwidth.fit import fit as regression
+from gputopo.bandwidth.fit import Errors, Fit, fit
 from gputopo.bandwidth.fitted import to_document
 from gputopo.bandwidth.models import MODELS
 from gputopo.bandwidth.samples import read_samples
 from gputopo_cli.shared import output
 from gputopo_cli.shared.files import read_text
-from gputopo_cli.topology import load as sources
+from gputopo_cli.topology.load import load_topology
 
 _TERMS: Final = (
     *("x", "y", "z", "1/(x+1)", "1/(y+1)", "1/(z+1)", "xy", "yz", "zx"),
     *("1/(xy+1)", "1/(yz+1)", "1/(zx+1)", "xyz", "1/(xyz+1)"),
-)
-"""Of equation 2, in the paper's order."""
+)  # of equation 2, in the order of the paper
 
-_ABOUT: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+_DESCRIPTIONS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
         "eq2": (
             "MAPA's regression on measurements of one DGX-1 V100",
@@ -38,25 +36,19 @@ _ABOUT: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
 
 
 def list_models(form: str) -> None:
-    """Write the models that have a name."""
-    about = [(name, *_ABOUT[name]) for name in MODELS]
+    """Write the named models."""
+    models = [(name, *_DESCRIPTIONS[name]) for name in MODELS]
     if form == "json":
         keys = ("name", "what", "domain")
-        output.write_json([dict(zip(keys, one, strict=True)) for one in about])
+        output.write_json([dict(zip(keys, each, strict=True)) for each in models])
     else:
-        output.show([output.table("MODEL", "WHAT IT IS", "WHERE IT MAY BE USED", rows=about)])
+        output.show([output.table("MODEL", "WHAT IT IS", "WHERE IT MAY BE USED", rows=models)])
 
 
-def fit(samples: str, topology: str | None, form: str, output_file: str | None) -> None:
-    """Write what a regression gives, and its model to a file.
-
-    Raises:
-        InputError: on files that cannot be read or written.
-        SampleError: on samples that cannot be used.
-        TopologyError: on a topology that is none.
-    """
-    where = None if topology is None else sources.find(topology).topology
-    result = regression(read_samples(read_text(samples, "samples"), where))
+def fit_samples(samples: str, topology: str | None, form: str, output_file: str | None) -> None:
+    """Fit a model to samples, write the coefficients and errors, and the model to a file."""
+    measured_on = None if topology is None else load_topology(topology).topology
+    result = fit(read_samples(read_text(samples, "samples"), measured_on))
     if output_file is not None:
         output.write(to_document(result).rstrip(), output_file)
     if form == "json":
@@ -73,28 +65,28 @@ def _lines(result: Fit, output_file: str | None) -> Iterator[RenderableType]:
     for letter, link in zip("xyz", links, strict=True):
         yield Text(f"{letter}: {link or 'none in the samples'}")
     yield Text()
-    yield output.table("TERM", "COEFFICIENT>", rows=_coefficients(result))
+    yield output.table("TERM", "COEFFICIENT>", rows=_coefficient_rows(result))
     yield Text()
     columns = ("ERROR", "RELATIVE>", "RMSE GB/s>", "MAE GB/s>")
-    yield output.table(*columns, rows=_errors(result))
+    yield output.table(*columns, rows=_error_rows(result))
     for warning in result.warnings:
         yield Text(f"warning: {warning}", "yellow")
     if output_file is not None:
         yield Text(f"written to {output_file}; use it with --model {output_file}")
 
 
-def _coefficients(result: Fit) -> Iterator[tuple[str, str]]:
+def _coefficient_rows(result: Fit) -> Iterator[tuple[str, str]]:
     for term, coefficient in zip(_TERMS, result.coefficients, strict=True):
         yield term, f"{coefficient:.3f}"
 
 
-def _errors(result: Fit) -> Iterator[tuple[str, ...]]:
-    yield "on the samples", *_figures(result.within)
+def _error_rows(result: Fit) -> Iterator[tuple[str, ...]]:
+    yield "on the samples", *_format_errors(result.within)
     if result.unseen is not None:
-        yield f"on link mixes not seen ({result.folds} folds)", *_figures(result.unseen)
+        yield f"on link mixes not seen ({result.folds} folds)", *_format_errors(result.unseen)
 
 
-def _figures(errors: Errors) -> tuple[str, ...]:
+def _format_errors(errors: Errors) -> tuple[str, ...]:
     return tuple(
         f"{value:.4f}" for value in (errors.relative, errors.rmse_gb_per_s, errors.mae_gb_per_s)
     )

@@ -1,4 +1,4 @@
-"""Bandwidth models by name, or from the file of a fitted one."""
+"""Find a bandwidth model by name, or load a fitted one from its file."""
 
 from pathlib import Path
 
@@ -8,12 +8,12 @@ from gputopo.bandwidth.model import BandwidthModel
 from gputopo_cli.shared.files import read_text
 
 
-def find(argument: str | None) -> BandwidthModel | None:
-    """Return the model that a user means; None for the default of node and pattern.
+def find_model(argument: str | None) -> BandwidthModel | None:
+    """Return the model that an argument names; None for the default of node and pattern.
 
     Raises:
-        InputError: on a file that cannot be read.
-        ModelError: on an unknown name, or a file that holds no model.
+        InputError: if the file cannot be read.
+        ModelError: if the name is unknown, or the file does not contain a model.
     """
     if argument is None:
         return None

@@ -1,4 +1,4 @@
-"""The GPUs of a node, and who holds them by kubelet's books."""
+"""The published state of a node's GPUs, which ``who-has`` and ``doctor`` read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,15 +13,15 @@ from gputopo_kube.document import Document
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """What the agent of a node has published.
+class PublishedNode:
+    """The GPUTopology of a node.
 
     Attributes:
-        index_of: the GPUs of the node, by UUID.
-        observed: their health and holders, by UUID; of those that the agent speaks of.
-        conditions: what the agent says of itself, by type.
-        behind: whether the status speaks of an earlier topology than the one published.
-        fault: why the object cannot be read, None where it can.
+        index_of: indices of the node's GPUs, by UUID.
+        observed: health and users of the GPUs in the status, by UUID.
+        conditions: the agent's conditions, by type.
+        behind: whether the status belongs to an earlier generation of the spec.
+        fault: why the object is invalid; None if it is valid.
     """
 
     name: str
@@ -32,21 +32,21 @@ class Node:
     fault: str | None = None
 
 
-def node_of(document: Document) -> Node:
-    """Return what a GPUTopology says; it never raises on its content."""
+def parse_node(document: Document) -> PublishedNode:
+    """Parse a GPUTopology object; an invalid one gives a node with a ``fault``."""
     metadata = document["metadata"]
     name = metadata["name"]
     try:
         topology = from_spec(GPUTopologySpec.model_validate(document.get("spec") or {}))
     except ValidationError as error:
-        return Node(name, fault=first_error(error, prefix="spec"))
+        return PublishedNode(name, fault=first_error(error, prefix="spec"))
     except TopologyError as error:
-        return Node(name, fault=str(error))
+        return PublishedNode(name, fault=str(error))
     try:
         status = GPUTopologyStatus.model_validate(document.get("status") or {})
     except ValidationError as error:
-        return Node(name, fault=first_error(error, prefix="status"))
-    return Node(
+        return PublishedNode(name, fault=first_error(error, prefix="status"))
+    return PublishedNode(
         name,
         {str(uuid): int(index) for uuid, index in topology.index_of.items()},
         {gpu.uuid: gpu for gpu in status.gpus},

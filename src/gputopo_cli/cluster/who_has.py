@@ -1,4 +1,4 @@
-"""What ``gputopo who-has`` says."""
+"""Read the users of GPUs from a cluster and write them as text or JSON (``gputopo who-has``)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from rich.text import Text
 
 from gputopo.api.names import GROUP, VERSION
 from gputopo.runtime.messages import quoted
-from gputopo_cli.cluster.nodes import Node, node_of
+from gputopo_cli.cluster.nodes import PublishedNode, parse_node
 from gputopo_cli.cluster.pods import PlacedPod, parse_placed_pod
-from gputopo_cli.cluster.usage import Row, rows
+from gputopo_cli.cluster.usage import GpuUse, list_uses
 from gputopo_cli.kube import connected
 from gputopo_cli.shared import output
 from gputopo_cli.shared.errors import InputError
@@ -18,11 +18,11 @@ from gputopo_kube.errors import NotFoundError
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """Which GPUs are asked about; what is empty means all.
+class UserQuery:
+    """The GPUs to show; an empty field selects all.
 
     Attributes:
-        node: its name.
+        node: name of the node.
         gpu: a UUID or an index.
         pod: ``namespace/name``.
     """
@@ -32,118 +32,118 @@ class Question:
     pod: str = ""
 
 
-def who_has(question: Question, context: str | None, form: str) -> None:
-    """Write who has which GPU."""
-    nodes, pods = _read(context)
-    found = answer(question, nodes, pods)
+def write_users(query: UserQuery, context: str | None, form: str) -> None:
+    """Write the users of the selected GPUs."""
+    nodes, pods = _read_cluster(context)
+    found = select_uses(query, nodes, pods)
     if form == "json":
-        output.write_json([_entry(row) for row in found])
+        output.write_json([_document(use) for use in found])
     else:
         output.show(_lines(found))
 
 
-def answer(question: Question, nodes: Sequence[Node], pods: Sequence[PlacedPod]) -> list[Row]:
-    """Return the rows that were asked for.
-
-    Raises:
-        InputError: where a node, GPU or pod is asked for that is not there.
-    """
-    found = rows(nodes, pods)
-    if question.node:
-        if question.node not in {*(node.name for node in nodes), *(row.node for row in found)}:
-            raise InputError(
-                f"node: {quoted(question.node)}: the cluster has no GPUTopology of this name"
-            )
-        found = [row for row in found if row.node == question.node]
-    if question.gpu:
-        found = [row for row in found if question.gpu in {row.uuid, str(row.index)}]
-        if not found:
-            raise InputError(
-                f"gpu: {quoted(question.gpu)} is neither UUID nor index of a GPU there"
-            )
-    if question.pod:
-        found = [row for row in found if f"{row.namespace}/{row.pod}" == question.pod]
-        if not found and question.pod not in {str(pod.view.key) for pod in pods}:
-            raise InputError(f"pod: {quoted(question.pod)} is no NAMESPACE/NAME of a pod there")
-    return found
-
-
-def _read(context: str | None) -> tuple[list[Node], list[PlacedPod]]:
-    """Read kubelet's books first: a pod that they have is there then."""
+def _read_cluster(context: str | None) -> tuple[list[PublishedNode], list[PlacedPod]]:
+    """Read the topologies first: then each pod in their status exists when pods are listed."""
     with connected(context) as cluster:
         try:
             topologies = cluster.list("apis", GROUP, VERSION, "gputopologies")
             pods = cluster.list("api", "v1", "pods")
         except NotFoundError as error:
             raise InputError(f"cluster: gputopo is not installed: {error.message}") from None
-    return [node_of(each) for each in topologies], [parse_placed_pod(each) for each in pods]
+    return [parse_node(each) for each in topologies], [parse_placed_pod(each) for each in pods]
 
 
-def _entry(row: Row) -> dict[str, object]:
-    holder = {
-        "namespace": row.namespace,
-        "name": row.pod,
-        "uid": row.uid,
-        "container": row.container,
-        "since": row.since,
+def select_uses(
+    query: UserQuery, nodes: Sequence[PublishedNode], pods: Sequence[PlacedPod]
+) -> list[GpuUse]:
+    """Return the selected users of GPUs.
+
+    Raises:
+        InputError: if the node, GPU or pod of the query does not exist.
+    """
+    found = list_uses(nodes, pods)
+    if query.node:
+        if query.node not in {*(node.name for node in nodes), *(use.node for use in found)}:
+            raise InputError(
+                f"node: {quoted(query.node)}: the cluster has no GPUTopology of this name"
+            )
+        found = [use for use in found if use.node == query.node]
+    if query.gpu:
+        found = [use for use in found if query.gpu in {use.uuid, str(use.index)}]
+        if not found:
+            raise InputError(f"gpu: {quoted(query.gpu)} is not the UUID or index of a GPU there")
+    if query.pod:
+        found = [use for use in found if use.pod_name == query.pod]
+        if not found and query.pod not in {str(pod.view.key) for pod in pods}:
+            raise InputError(f"pod: {quoted(query.pod)} is not the NAMESPACE/NAME of a pod there")
+    return found
+
+
+def _document(use: GpuUse) -> dict[str, object]:
+    user = {
+        "namespace": use.namespace,
+        "name": use.pod,
+        "uid": use.uid,
+        "container": use.container,
+        "since": use.since,
     }
     return {
-        "node": row.node,
-        "index": row.index,
-        "uuid": row.uuid,
-        "unhealthy": row.unhealthy,
-        "pod": holder if row.pod else None,
-        "intendedRank": row.rank,
-        "observed": row.observed,
-        "difference": row.difference,
-        "podDeleted": row.pod_deleted,
+        "node": use.node,
+        "index": use.index,
+        "uuid": use.uuid,
+        "unhealthy": use.unhealthy,
+        "pod": user if use.pod else None,
+        "intendedRank": use.rank,
+        "observed": use.observed,
+        "difference": use.difference,
+        "podDeleted": use.pod_deleted,
     }
 
 
-def _lines(found: Sequence[Row]) -> Iterator[RenderableType]:
+def _lines(found: Sequence[GpuUse]) -> Iterator[RenderableType]:
     if found:
         yield output.table(
             *("NODE", "GPU>", "UUID", "POD", "CONTAINER", "SINCE", "INTENDED", "OBSERVED", "STATE"),
-            rows=map(_cells, found),
+            rows=map(_row, found),
         )
         yield Text()
-    yield Text(summary(found))
+    yield Text(summarize_uses(found))
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _row(use: GpuUse) -> tuple[str, ...]:
     return (
-        row.node or "-",
-        "-" if row.index is None else str(row.index),
-        row.uuid or "-",
-        f"{row.namespace}/{row.pod}" if row.pod else "-",
-        row.container or "-",
-        row.since or "-",
-        "-" if row.rank is None else f"rank {row.rank}",
-        "yes" if row.observed else "-",
-        _state(row),
+        use.node or "-",
+        "-" if use.index is None else str(use.index),
+        use.uuid or "-",
+        use.pod_name or "-",
+        use.container or "-",
+        use.since or "-",
+        "-" if use.rank is None else f"rank {use.rank}",
+        "yes" if use.observed else "-",
+        _state(use),
     )
 
 
-def _state(row: Row) -> str:
-    if row.difference:
-        return output.one_line(f"DIFFERS: {row.difference}")
-    if row.pod_deleted:
+def _state(use: GpuUse) -> str:
+    if use.difference:
+        return output.one_line(f"DIFFERS: {use.difference}")
+    if use.pod_deleted:
         return "process of a deleted pod"
-    if row.unhealthy:
-        return output.one_line(f"unhealthy: {row.unhealthy}")
-    if not row.pod:
+    if use.unhealthy:
+        return output.one_line(f"unhealthy: {use.unhealthy}")
+    if not use.pod:
         return "free"
-    return "as intended" if row.observed else "starting"
+    return "as intended" if use.observed else "starting"
 
 
-def summary(found: Sequence[Row]) -> str:
-    """Return the rows in one line.
+def summarize_uses(found: Sequence[GpuUse]) -> str:
+    """Return the numbers of GPUs, of GPUs in use and of differences.
 
-    >>> summary([])
-    '0 GPUs, 0 in use; both books agree'
+    >>> summarize_uses([])
+    '0 GPUs, 0 in use; no differences'
     """
-    gpus = {(row.node, row.uuid) for row in found if row.index is not None}
-    held = {(row.node, row.uuid) for row in found if row.index is not None and row.pod}
-    differ = sum(row.difference is not None for row in found)
-    told = f"{differ} DIFFER{'S' * (differ == 1)}" if differ else "both books agree"
-    return f"{len(gpus)} GPU{'s' * (len(gpus) != 1)}, {len(held)} in use; {told}"
+    gpus = {(use.node, use.uuid) for use in found if use.index is not None}
+    used = {(use.node, use.uuid) for use in found if use.index is not None and use.pod}
+    differ = sum(use.difference is not None for use in found)
+    result = f"{differ} DIFFER{'S' * (differ == 1)}" if differ else "no differences"
+    return f"{len(gpus)} GPU{'s' * (len(gpus) != 1)}, {len(used)} in use; {result}"

@@ -1,25 +1,10 @@
-"""What a user did wrong, from whichever layer it is told."""
+"""The error that every command raises when the user's input is wrong."""
 
 from gputopo.errors import GputopoError
 
 
 class InputError(GputopoError):
-    """A word on the command line, or what it names, is no good: ``field: value why``.
+    """An argument, or the file or object that it names, is invalid: ``field: value: reason``.
 
-    Not a ``ValueError``: the argument parser would wrap that in words of its own.
+    It is not a ``ValueError``, because Typer would replace the message of a ``ValueError``.
     """
-
-
-def is_refusal(error: Exception) -> bool:
-    """Return whether an error is some layer's word on bad input, rather than a fault of ours.
-
-    Each layer has one, a ``ValueError`` whose message names field and value
-    (``TopologyError``, ``PatternError``, ``ModelError``, ...). They are told by where they are
-    defined: to import them all would make help wait for the engine.
-    """
-    ours = type(error).__module__.partition(".")[0] in {
-        "gputopo",
-        "gputopo_cli",
-        "gputopo_simulate",
-    }
-    return isinstance(error, InputError) or (isinstance(error, ValueError) and ours)

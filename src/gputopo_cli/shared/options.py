@@ -1,62 +1,96 @@
-"""Options that several commands have: under one name, with one help and one way to read them."""
+"""Options that several commands share, and the registration of commands with Typer."""
 
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Final
+from collections.abc import Callable, Collection
+from dataclasses import is_dataclass
+from inspect import Parameter, signature
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PolicyName
-from gputopo.runtime.messages import quoted
-from gputopo_cli.shared.errors import InputError
-from gputopo_cli.shared.words import nearest, policy_name, word
+from gputopo_cli.shared.arguments import MAX_INTEGER, parse_policy, to_word
 
-ANSWER_IS_NO: Final = 3
-"""Exit status: the input is good; nothing fits, or something is wrong with the cluster."""
+NEGATIVE_RESULT: Final = 3
+"""Exit status if the input is good and the result is negative."""
 
 
-def starting_with(words: Sequence[str]) -> Callable[[str], list[str]]:
-    """Return what completes a word in the shell to one of ``words``."""
-    return lambda incomplete: [each for each in words if each.startswith(incomplete)]
+def add_command(app: typer.Typer, name: str, command: Callable[..., None]) -> None:
+    """Register a command; a parameter that is a dataclass becomes one option for each field.
+
+    With ``place(options: PlaceOptions, form: ...)`` the command has the options of
+    ``PlaceOptions`` and ``form``, and ``place`` is called with an instance of the dataclass.
+    """
+    groups: dict[str, tuple[Any, list[str]]] = {}
+    options: list[Parameter] = []
+    for parameter in signature(command, eval_str=True).parameters.values():
+        if is_dataclass(parameter.annotation):
+            group: Any = parameter.annotation
+            fields = list(signature(group, eval_str=True).parameters.values())
+            groups[parameter.name] = (group, [field.name for field in fields])
+            options += fields
+        else:
+            options.append(parameter)
+
+    def run(**values: Any) -> None:  # noqa: ANN401 - values of any option
+        for parameter_name, (group, names) in groups.items():
+            values[parameter_name] = group(**{name: values.pop(name) for name in names})
+        command(**values)
+
+    keywords = [option.replace(kind=Parameter.KEYWORD_ONLY) for option in options]
+    run.__doc__ = command.__doc__
+    run.__annotations__ = {option.name: option.annotation for option in keywords}
+    run.__signature__ = signature(command).replace(parameters=keywords)  # type: ignore[attr-defined]
+    app.command(name)(run)
 
 
-def one_of(field: str, words: Sequence[str]) -> Callable[[str], str]:
-    """Return a reader that takes one of ``words`` and refuses all else."""
+def new_group(description: str) -> typer.Typer:
+    """Return a group of commands that prints its help if it is called without a command."""
+    group = typer.Typer(rich_markup_mode=None, help=description)
 
-    def read(text: str) -> str:
-        if text in words:
-            return text
-        raise InputError(
-            f"{field}: {quoted(text)} is not one of {', '.join(words)}{nearest(text, words)}"
-        )
+    @group.callback(invoke_without_command=True)
+    def _group(context: typer.Context) -> None:
+        if context.invoked_subcommand is None:
+            typer.echo(context.get_help())
 
-    return read
-
-
-def format_option(*formats: str) -> Any:  # noqa: ANN401 - what typer.Option says it is
-    """Return the option ``-o`` of a command that has these formats."""
-    return typer.Option(
-        "-o",
-        "--output",
-        metavar="|".join(formats),
-        parser=one_of("output", formats),
-        autocompletion=starting_with(formats),
-        help="What to write.",
-    )
+    return group
 
 
-OutputFile = Annotated[
-    str | None,
-    typer.Option("--output-file", metavar="FILE", help="Write there, not to standard output."),
-]
+def complete(words: Collection[str]) -> Callable[[str], list[str]]:
+    """Return a function for the shell's completion of one of ``words``."""
+    return lambda incomplete: [word for word in words if word.startswith(incomplete)]
+
+
+def catalogue_names() -> list[str]:
+    """Return all names and aliases of the servers in the catalogue."""
+    from gputopo_topologies import catalogue
+
+    return [
+        name for first in catalogue.names() for name in (first, *catalogue.describe(first).aliases)
+    ]
 
 
 def complete_topologies(incomplete: str) -> list[str]:
-    """Return the names of the catalogue that start so."""
-    from gputopo_cli.topology.load import known_names
+    """Return the names of the catalogue that start with ``incomplete``."""
+    return complete(catalogue_names())(incomplete)
 
-    return starting_with(known_names())(incomplete)
 
+TableOrJson = Annotated[
+    Literal["table", "json"],
+    typer.Option("-o", "--output", metavar="table|json", help="Output format."),
+]
+
+TableJsonOrSvg = Annotated[
+    Literal["table", "json", "svg"],
+    typer.Option("-o", "--output", metavar="table|json|svg", help="Output format."),
+]
+
+OutputFile = Annotated[
+    str | None,
+    typer.Option(
+        "--output-file", metavar="FILE", help="Write to this file instead of standard output."
+    ),
+]
 
 TopologyOption = Annotated[
     str,
@@ -64,33 +98,28 @@ TopologyOption = Annotated[
         "--topology",
         metavar="NAME|FILE|NODE",
         autocompletion=complete_topologies,
-        help="A name of `gputopo topology list`, a file (- is standard input), or a node.",
+        help="A name from `gputopo topology list`, a file (- is standard input), or a node.",
     ),
-]
-
-Context = Annotated[
-    str | None,
-    typer.Option("--context", metavar="NAME", help="Of the kubeconfig, where a node is meant."),
 ]
 
 ClusterContext = Annotated[
     str | None,
     typer.Option(
-        "--context", metavar="NAME", help="Of the kubeconfig; its current one if none is named."
+        "--context", metavar="NAME", help="Context of the kubeconfig; the current one by default."
     ),
 ]
 
-PATTERN_WORDS = tuple(map(word, PatternKind))
-POLICY_WORDS = tuple(map(word, PolicyName))
+PATTERN_WORDS: Final = tuple(map(to_word, PatternKind))
+POLICY_WORDS: Final = tuple(map(to_word, PolicyName))
 
 PolicyOption = Annotated[
     PolicyName,
     typer.Option(
         "--policy",
         metavar="POLICY",
-        parser=policy_name,
+        parser=parse_policy,
         show_default="preserve",
-        autocompletion=starting_with(POLICY_WORDS),
+        autocompletion=complete(POLICY_WORDS),
         help=f"{', '.join(POLICY_WORDS[:-1])} or {POLICY_WORDS[-1]}.",
     ),
 ]
@@ -100,8 +129,8 @@ ModelOption = Annotated[
     typer.Option(
         "--model",
         metavar="MODEL|FILE",
-        show_default="the best one valid here",
-        help="A bandwidth model of `gputopo bandwidth list`, or a fitted one's JSON file.",
+        show_default="the best valid one",
+        help="A bandwidth model from `gputopo bandwidth list`, or the JSON file of a fitted one.",
     ),
 ]
 
@@ -110,41 +139,14 @@ JobsOption = Annotated[
     typer.Option("--jobs", metavar="FILE", help="The list of jobs; - is standard input."),
 ]
 
-GenerateOption = Annotated[
-    str | None,
+SeedOption = Annotated[
+    int,
     typer.Option(
-        "--generate",
+        "--seed",
         metavar="N",
-        help="Instead of --jobs: draw so many as the MAPA paper did, 1 to 5 GPUs in rings.",
-    ),
-]
-
-NodesOption = Annotated[
-    str, typer.Option("--nodes", metavar="N", help="How many such nodes there are.")
-]
-
-BackfillOption = Annotated[
-    bool,
-    typer.Option("--backfill", help="Let jobs that fit start before those that have to wait."),
-]
-
-WaitOption = Annotated[
-    bool,
-    typer.Option(
-        "--wait",
-        help="Let a sensitive job wait for better links where that saves more GPU time than it"
-        " idles; on one node, without --backfill.",
-    ),
-]
-
-TimeOption = Annotated[
-    str,
-    typer.Option(
-        "--time",
-        metavar="fixed|bandwidth|FILE",
-        autocompletion=starting_with(("bandwidth", "fixed")),
-        help="How long a job runs: its service time, or the longer the less bandwidth it has,"
-        " by published curves or those of a JSON file (docs/simulator.md).",
+        min=0,
+        max=MAX_INTEGER,
+        help="Seed of --generate; equal seeds generate equal jobs.",
     ),
 ]
 
@@ -152,6 +154,11 @@ AsReleasedOption = Annotated[
     bool,
     typer.Option(
         "--as-released",
-        help="Do what the paper's authors' program does, to reproduce its figures only.",
+        help="Behave as the program that the paper's authors released, to reproduce its figures.",
     ),
+]
+
+PlotsOption = Annotated[
+    str | None,
+    typer.Option("--plots", metavar="DIR", help="Write plots as SVG files to this folder."),
 ]

@@ -1,4 +1,4 @@
-"""What goes to the terminal, and how wide it may be."""
+"""Write text, tables and JSON to standard output or a file."""
 
 import json
 import os
@@ -13,23 +13,17 @@ from rich.text import Text
 
 from gputopo_cli.shared.files import write_text
 
-_UNLIMITED: Final = 10_000
-"""Columns where nobody looks: lines in a file or a pipe are not wrapped."""
-
+_UNLIMITED: Final = 10_000  # columns of files and pipes, in which lines are not wrapped
 _NUMBERS: Final = re.compile(r"(?<=\[)\s+[-+.\de,\s]+(?=\])", re.ASCII)
 
 
 def width() -> int:
-    """Return the columns that a line may have; plenty where nobody looks, such as in a pipe."""
+    """Return the columns of the terminal; very many for a pipe."""
     return _console().width
 
 
 def show(parts: Iterable[RenderableType], path: str | None = None) -> None:
-    """Write lines and tables to the terminal, or without colours to a file.
-
-    Raises:
-        InputError: on a file that cannot be written.
-    """
+    """Write lines and tables to standard output, or without colours to a file."""
     console = _console() if path is None else Console(color_system=None, width=_UNLIMITED)
     with console.capture() as captured:
         for part in parts:
@@ -37,60 +31,66 @@ def show(parts: Iterable[RenderableType], path: str | None = None) -> None:
     write("\n".join(line.rstrip() for line in captured.get().splitlines()), path)
 
 
-def table(*columns: str, rows: Iterable[Sequence[str]]) -> Table:
-    """Return a table; a column whose heading ends in ``>`` has its values at the right.
-
-    Nothing is ever cut off: on a narrow terminal values go on in the next line.
-    """
-    found = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for column in columns:
-        right = column.endswith(">")
-        found.add_column(
-            column.removesuffix(">"), justify="right" if right else "left", overflow="fold"
-        )
-    for row in rows:
-        found.add_row(*(Text(cell) for cell in row))
-    return found
-
-
-def one_line(text: str) -> str:
-    """Return a text from a cluster; its line breaks and control characters shall do nothing."""
-    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
-
-
 def _console() -> Console:
-    """Return standard output; rich leaves colours out in a pipe and where NO_COLOR is set."""
-    plenty = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    return Console(width=_UNLIMITED if plenty else None, highlight=False, markup=False)
-
-
-def gb_per_s(mb_per_s: float | None) -> float | None:
-    """Return GB/s for MB/s; both decimal."""
-    return None if mb_per_s is None else mb_per_s / 1000
-
-
-def figure(mb_per_s: float | None) -> str:
-    """Return GB/s as a table shows them: three decimals only where they say something.
-
-    >>> figure(57858), figure(125000), figure(None)
-    ('57.858', '125', '-')
-    """
-    return "-" if mb_per_s is None else f"{mb_per_s / 1000:.3f}".rstrip("0").rstrip(".")
+    """Return a console for standard output; rich omits colours in a pipe and with NO_COLOR."""
+    unlimited = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return Console(width=_UNLIMITED if unlimited else None, highlight=False, markup=False)
 
 
 def write_json(document: object, path: str | None = None) -> None:
-    """Write a document to standard output, or to a file; a list of numbers takes one line."""
+    """Write a document to standard output or a file; a list of numbers is on one line."""
     text = json.dumps(document, indent=2, allow_nan=False)
     write(_NUMBERS.sub(lambda found: " ".join(found[0].split()), text), path)
 
 
 def write(text: str, path: str | None = None) -> None:
-    """Write a text to standard output, or to a file.
-
-    Raises:
-        InputError: on a file that cannot be written.
-    """
+    """Write a text to standard output or a file."""
     if path is None:
         sys.stdout.write(f"{text}\n")
     else:
         write_text(path, f"{text}\n")
+
+
+def table(*columns: str, rows: Iterable[Sequence[str]]) -> Table:
+    """Return a table; a heading that ends in ``>`` makes its column right-aligned.
+
+    On a narrow terminal, long values continue on the next line. No value is cut off.
+    """
+    result = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for column in columns:
+        right = column.endswith(">")
+        result.add_column(
+            column.removesuffix(">"), justify="right" if right else "left", overflow="fold"
+        )
+    for row in rows:
+        result.add_row(*(Text(cell) for cell in row))
+    return result
+
+
+def one_line(text: str) -> str:
+    """Replace line breaks and control characters, which a text from a cluster may contain."""
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
+
+
+def to_gb_per_s(mb_per_s: float | None) -> float | None:
+    """Return GB/s for MB/s; both decimal."""
+    return None if mb_per_s is None else mb_per_s / 1000
+
+
+def format_gb_per_s(mb_per_s: float | None) -> str:
+    """Return MB/s as GB/s with at most three decimals.
+
+    >>> format_gb_per_s(57858), format_gb_per_s(125000), format_gb_per_s(None)
+    ('57.858', '125', '-')
+    """
+    return "-" if mb_per_s is None else f"{mb_per_s / 1000:.3f}".rstrip("0").rstrip(".")
+
+
+def format_number(value: float) -> str:
+    """Return a number with at most three decimals; small numbers keep three digits.
+
+    >>> format_number(2103.0), format_number(57.8578), format_number(0.000123)
+    ('2103', '57.858', '0.000123')
+    """
+    text = f"{value:.3f}".rstrip("0").rstrip(".")
+    return text if float(text) or not value else f"{value:.3g}"

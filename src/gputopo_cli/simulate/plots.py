@@ -1,62 +1,35 @@
-"""Distributions of simulated runs as SVG pictures."""
+"""Plot the distributions of a comparison of policies as SVG files."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from functools import partial
 from textwrap import fill
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from gputopo.placement.model import PolicyName
-from gputopo.runtime.messages import quoted
-from gputopo_cli.shared.errors import InputError
-from gputopo_cli.shared.words import word
+from gputopo_cli.shared.arguments import to_word
+from gputopo_cli.shared.plots import write_figures
 from gputopo_simulate.mapa.model import FinishedSimulatedJob, SimulationResult
 from gputopo_simulate.mapa.summary import JobGroup, effective_gb_per_s, jobs_in_group
 
-Results = Mapping[PolicyName, Sequence[SimulationResult]]
-Values = Callable[[Sequence[FinishedSimulatedJob]], Sequence[float]]
-
-BANDWIDTHS: Final = "effective-bandwidth.svg"
-TIMES: Final = "execution-time.svg"
+Results: TypeAlias = Mapping[PolicyName, Sequence[SimulationResult]]
+Values: TypeAlias = Callable[[Sequence[FinishedSimulatedJob]], Sequence[float]]
 
 _GROUPS: Final = (JobGroup.SENSITIVE, JobGroup.INSENSITIVE)
 _COLOURS: Final = ("#9aa5b1", "#3d8fd1", "#e0a030", "#1b7f3b")
 _TITLE_COLUMNS: Final = 110
-STYLE: Final = {
-    "svg.hashsalt": "gputopo",  # the same picture from the same runs
-    "svg.fonttype": "none",
-    "font.family": "sans-serif",
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-}
 
 
-def draw(results: Results, title: str, folder: str) -> tuple[Path, ...]:
-    """Write one picture of effective bandwidths and one of execution times; return where.
+def plot_distributions(results: Results, title: str, folder: str) -> None:
+    """Write one plot of effective bandwidths and one of execution times.
 
-    Boxes reach from the 25th to the 75th percentile, whiskers to the extremes, as in the
-    figures 13 and 18 of the paper; runs of several seeds are put together.
-
-    Raises:
-        InputError: where the folder cannot be made or written to.
+    Boxes extend from the 25th to the 75th percentile and whiskers to the extremes, as in
+    figures 13 and 18 of the paper. The runs of all seeds are combined.
     """
-    pictures = (
-        (BANDWIDTHS, "effective bandwidth, GB/s", effective_gb_per_s),
-        (TIMES, "execution time", _times),
-    )
-    place = Path(folder)
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        with mpl.rc_context(STYLE):  # type: ignore[arg-type]
-            for name, label, values in pictures:
-                figure = _boxes(results, title, label, values)
-                figure.savefig(place / name, format="svg", metadata={"Date": None})
-    except OSError as error:
-        raise InputError(f"plots: {quoted(folder)}: {error.strerror}") from None
-    return tuple(place / name for name, _, _ in pictures)
+    bandwidths = partial(_boxes, results, title, "effective bandwidth, GB/s", effective_gb_per_s)
+    times = partial(_boxes, results, title, "execution time", _execution_times)
+    write_figures(folder, {"effective-bandwidth.svg": bandwidths, "execution-time.svg": times})
 
 
 def _boxes(results: Results, title: str, label: str, values: Values) -> Figure:
@@ -76,7 +49,7 @@ def _panel(panel: Any, results: Results, group: JobGroup, values: Values) -> Non
     ]
     drawn = panel.boxplot(
         data,
-        tick_labels=[word(policy) for policy in results],
+        tick_labels=[to_word(policy) for policy in results],
         whis=(0, 100),
         widths=0.55,
         patch_artist=True,
@@ -90,5 +63,5 @@ def _panel(panel: Any, results: Results, group: JobGroup, values: Values) -> Non
     panel.set_ylim(bottom=0)
 
 
-def _times(jobs: Sequence[FinishedSimulatedJob]) -> Sequence[float]:
+def _execution_times(jobs: Sequence[FinishedSimulatedJob]) -> Sequence[float]:
     return [job.execution_time for job in jobs]

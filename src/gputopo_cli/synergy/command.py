@@ -1,208 +1,92 @@
-"""``gputopo synergy``."""
+"""``gputopo synergy``: options and help texts."""
 
-from typing import Annotated, Final
+from functools import partial
+from typing import Annotated, Literal, get_args
 
 import typer
 
-from gputopo_cli.shared import options
-from gputopo_cli.shared.words import each_once
-
-app = typer.Typer(
-    no_args_is_help=True,
-    help="CPUs and memory by each job's sensitivity, rather than by its GPUs.",
+from gputopo_cli.shared.arguments import parse_choice, parse_list
+from gputopo_cli.shared.options import (
+    AsReleasedOption,
+    OutputFile,
+    PlotsOption,
+    TableOrJson,
+    add_command,
+    new_group,
 )
+from gputopo_cli.synergy.options import QueueOptions
 
-ORDERS: Final = ("fifo", "srtf", "las", "ftf")
-ALLOCATIONS: Final = ("proportional", "greedy", "tune", "marginal", "opt", "drf", "tetris")
+Order = Literal["fifo", "srtf", "las", "ftf"]
+Mechanism = Literal["proportional", "greedy", "tune", "marginal", "opt", "drf", "tetris"]
 
-Generate = Annotated[
-    str | None,
-    typer.Option(
-        "--generate",
-        metavar="N",
-        help="Instead of --jobs: draw so many as Synergy's authors did, of one GPU each.",
-    ),
-]
-JobsPerHour = Annotated[
-    str, typer.Option("--jobs-per-hour", metavar="X", help="Of --generate: how often they come.")
-]
-Split = Annotated[
-    str,
-    typer.Option(
-        "--split", metavar="A,B,C", help="Of --generate: % of image, language, speech models."
-    ),
-]
-Seed = Annotated[
-    str, typer.Option(metavar="N", help="Of --generate; the same jobs for the same seed.")
-]
-Models = Annotated[
-    str | None,
-    typer.Option(
-        "--models",
-        metavar="FILE",
-        show_default="the authors' measurements",
-        help="What is known of models (docs/synergy.md).",
-    ),
-]
-Servers = Annotated[str, typer.Option(metavar="N", help="How many servers, all alike.")]
-Gpus = Annotated[str, typer.Option(metavar="N", help="GPUs of a server.")]
-Cpus = Annotated[str, typer.Option(metavar="X", help="CPUs of a server.")]
-MemoryGb = Annotated[str, typer.Option(metavar="X", help="Memory of a server, 10^9 bytes.")]
-StorageMbPerS = Annotated[
-    str | None,
-    typer.Option(
-        "--storage-mb-per-s",
-        metavar="X",
-        show_default="no limit",
-        help="What a server reads from storage, a fourth thing to share.",
-    ),
-]
-Decide = Annotated[
-    str,
-    typer.Option(
-        metavar="rounds|events",
-        parser=options.one_of("decide", ("rounds", "events")),
-        autocompletion=options.starting_with(("rounds", "events")),
-        help="Every 300 s, or whenever a job comes or ends.",
-    ),
-]
-Monitor = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FIRST:LAST",
-        show_default="all",
-        help="The ids of the jobs that figures are of, FIRST included, LAST not.",
-    ),
-]
+app = new_group("Size CPUs and memory by each job's sensitivity.")
 
 
-@app.command()
 def simulate(
-    jobs: options.JobsOption = None,
-    generate: Generate = None,
-    jobs_per_hour: JobsPerHour = "9",
-    split: Split = "20,70,10",
-    seed: Seed = "42",
-    models: Models = None,
-    servers: Servers = "16",
-    gpus: Gpus = "8",
-    cpus: Cpus = "24",
-    memory_gb: MemoryGb = "500",
-    storage_mb_per_s: StorageMbPerS = None,
+    options: QueueOptions,
     order: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(ORDERS),
-            parser=options.one_of("order", ORDERS),
-            autocompletion=options.starting_with(ORDERS),
-            help="Who is first in the queue.",
-        ),
+        Order, typer.Option(metavar="|".join(get_args(Order)), help="Order of the queue.")
     ] = "fifo",
     allocation: Annotated[
-        str,
+        Mechanism,
         typer.Option(
-            metavar="ALLOCATION",
-            parser=options.one_of("allocation", ALLOCATIONS),
-            autocompletion=options.starting_with(ALLOCATIONS),
-            help=f"{', '.join(ALLOCATIONS[:-1])} or {ALLOCATIONS[-1]}.",
+            metavar="ALLOCATION", help=f"How to size jobs: {', '.join(get_args(Mechanism))}."
         ),
     ] = "tune",
-    decide: Decide = "rounds",
-    as_released: options.AsReleasedOption = False,
-    monitor: Monitor = None,
-    form: Annotated[str, options.format_option("table", "json")] = "table",
-    output_file: options.OutputFile = None,
+    as_released: AsReleasedOption = False,
+    form: TableOrJson = "table",
+    output_file: OutputFile = None,
 ) -> None:
     """Run a queue of training jobs on a cluster.
 
-    FILE is CSV with a header: job, model, gpus, arrival_s, iterations; other columns are left
-    out (docs/synergy.md).
+    FILE is CSV with a header and the columns job, model, gpus, arrival_s and iterations; other
+    columns are ignored (docs/synergy.md).
     """
-    from gputopo_cli.synergy import report as answer
-    from gputopo_cli.synergy.setup import Course
+    from gputopo_cli.synergy.experiment import RunRequest
+    from gputopo_cli.synergy.report import write_simulation
 
-    course = Course(
-        jobs=jobs,
-        generate=generate,
-        jobs_per_hour=jobs_per_hour,
-        split=split,
-        seed=seed,
-        models=models,
-        servers=servers,
-        gpus=gpus,
-        cpus=cpus,
-        memory_gb=memory_gb,
-        storage_mb_per_s=storage_mb_per_s,
-        decide=decide,
-        monitor=monitor,
-    )
-    answer.simulate(
-        course, order, allocation, as_released=as_released, form=form, output_file=output_file
-    )
+    write_simulation(options, RunRequest(order, allocation, as_released), form, output_file)
 
 
-@app.command()
 def compare(
-    jobs: options.JobsOption = None,
-    generate: Generate = None,
-    jobs_per_hour: JobsPerHour = "9",
-    split: Split = "20,70,10",
-    seed: Seed = "42",
-    models: Models = None,
-    servers: Servers = "16",
-    gpus: Gpus = "8",
-    cpus: Cpus = "24",
-    memory_gb: MemoryGb = "500",
-    storage_mb_per_s: StorageMbPerS = None,
+    options: QueueOptions,
     orders: Annotated[
-        str, typer.Option(metavar="LIST", help=f"Of {', '.join(ORDERS)}.")
+        str,
+        typer.Option(metavar="LIST", help=f"Orders of the queue: {', '.join(get_args(Order))}."),
     ] = "fifo,srtf,las",
     allocations: Annotated[
         str,
-        typer.Option(metavar="LIST", help=f"Of {', '.join(ALLOCATIONS)}; ratios are to the first."),
+        typer.Option(
+            metavar="LIST",
+            help=f"How to size jobs: {', '.join(get_args(Mechanism))}. Ratios are to the first.",
+        ),
     ] = "proportional,greedy,tune,marginal",
-    decide: Decide = "rounds",
     as_released: Annotated[
         bool,
         typer.Option(
             "--as-released",
-            help="Beside each run what the authors' program makes of it, where it can.",
+            help="Also run the program that the paper's authors released, where it can.",
         ),
     ] = False,
-    monitor: Monitor = None,
-    plots: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIR", help="Draw completion times into this folder, as SVG, one per order."
-        ),
-    ] = None,
-    form: Annotated[str, options.format_option("table", "json")] = "table",
-    output_file: options.OutputFile = None,
+    plots: PlotsOption = None,
+    form: TableOrJson = "table",
+    output_file: OutputFile = None,
 ) -> None:
-    """Compare allocations on the same queue of jobs, side by side."""
-    from gputopo_cli.synergy import report as answer
-    from gputopo_cli.synergy.setup import Course
+    """Compare ways to size jobs on the same queue of jobs."""
+    from gputopo_cli.synergy.experiment import list_runs
+    from gputopo_cli.synergy.report import write_comparison
 
-    course = Course(
-        jobs=jobs,
-        generate=generate,
-        jobs_per_hour=jobs_per_hour,
-        split=split,
-        seed=seed,
-        models=models,
-        servers=servers,
-        gpus=gpus,
-        cpus=cpus,
-        memory_gb=memory_gb,
-        storage_mb_per_s=storage_mb_per_s,
-        decide=decide,
-        monitor=monitor,
-    )
-    chosen = answer.Choice(
-        orders=each_once(orders, "orders", options.one_of("orders", ORDERS)),
-        allocations=each_once(
-            allocations, "allocations", options.one_of("allocations", ALLOCATIONS)
-        ),
+    requests = list_runs(
+        _parse_words(orders, "orders", get_args(Order)),
+        _parse_words(allocations, "allocations", get_args(Mechanism)),
         as_released=as_released,
     )
-    answer.compare(course, chosen, plots=plots, form=form, output_file=output_file)
+    write_comparison(options, requests, plots, form, output_file)
+
+
+def _parse_words(text: str, field: str, words: tuple[str, ...]) -> tuple[str, ...]:
+    return parse_list(text, field, partial(parse_choice, field=field, words=words))
+
+
+add_command(app, "simulate", simulate)
+add_command(app, "compare", compare)

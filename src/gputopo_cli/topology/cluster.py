@@ -1,4 +1,4 @@
-"""The topology that a node of the cluster has published, and which of its GPUs are in use."""
+"""Load the topology that the agent of a node has published, and the GPUs in use."""
 
 from typing import Final
 
@@ -10,31 +10,31 @@ from gputopo.runtime.messages import first_error, quoted
 from gputopo.topology.model import GpuUuid
 from gputopo_cli.kube import connected
 from gputopo_cli.shared.errors import InputError
-from gputopo_cli.topology.source import Source
+from gputopo_cli.topology.loaded import LoadedTopology
 from gputopo_kube.document import Document
 from gputopo_kube.errors import NotFoundError, RejectedError
 from gputopo_topologies.load import parse_document
 
-_NO_SUCH: Final = "the cluster has no GPUTopology of this name"
+_NOT_FOUND: Final = "the cluster has no GPUTopology of this name"
 
 
-def node(name: str, context: str | None = None) -> Source:
-    """Return what the agent of a node has published.
+def load_node(name: str, context: str | None = None) -> LoadedTopology:
+    """Return the published topology of a node.
 
     Args:
-        name: of the node, which is that of its GPUTopology.
-        context: of the kubeconfig; its current one if None.
+        name: name of the node and of its GPUTopology.
+        context: context of the kubeconfig; None for its current one.
 
     Raises:
-        InputError: without a kubeconfig, an answer, or such an object.
-        TopologyError: where the object contradicts itself.
+        InputError: if the cluster cannot be read or has no such object.
+        TopologyError: if the object is not a valid topology.
     """
     if not name:
-        raise InputError("node: '' is no name")
-    return _source(name, _read(name, context))
+        raise InputError("node: the name is empty")
+    return _parse(name, _get(name, context))
 
 
-def _source(name: str, document: Document) -> Source:
+def _parse(name: str, document: Document) -> LoadedTopology:
     topology = parse_document(document, f"node/{name}")
     try:
         status = GPUTopologyStatus.model_validate(document.get("status") or {})
@@ -43,12 +43,12 @@ def _source(name: str, document: Document) -> Source:
     in_use = {
         topology.index_of[GpuUuid(gpu.uuid)]: reason
         for gpu in status.gpus
-        if (reason := _why_not_free(gpu)) and gpu.uuid in topology.index_of
+        if (reason := _reason_not_free(gpu)) and gpu.uuid in topology.index_of
     }
-    return Source(f"node/{name}", topology, in_use)
+    return LoadedTopology(f"node/{name}", topology, in_use)
 
 
-def _why_not_free(gpu: ObservedGpu) -> str | None:
+def _reason_not_free(gpu: ObservedGpu) -> str | None:
     if not gpu.healthy:
         return "unhealthy"
     if gpu.pod_uid is None:
@@ -56,10 +56,10 @@ def _why_not_free(gpu: ObservedGpu) -> str | None:
     return f"{gpu.namespace}/{gpu.pod}" if gpu.pod else gpu.pod_uid
 
 
-def _read(name: str, context: str | None) -> Document:
+def _get(name: str, context: str | None) -> Document:
     with connected(context) as cluster:
         try:
             return cluster.get("apis", GROUP, VERSION, "gputopologies", name)
         except RejectedError as error:
-            reason = _NO_SUCH if isinstance(error, NotFoundError) else error.message
+            reason = _NOT_FOUND if isinstance(error, NotFoundError) else error.message
             raise InputError(f"node: {quoted(name)}: {reason}") from None

@@ -1,4 +1,4 @@
-"""``gputopo topology``: which servers are known, and what one looks like."""
+"""``gputopo topology``: options and help texts."""
 
 from typing import Annotated
 
@@ -6,23 +6,15 @@ import typer
 
 from gputopo_cli.shared import options
 
-app = typer.Typer(rich_markup_mode=None, help="Look at the links between the GPUs of a server.")
-
-
-@app.callback(invoke_without_command=True)
-def _group(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+app = options.new_group("Show the links between the GPUs of a server.")
 
 
 @app.command("list")
-def list_catalogue(
-    form: Annotated[str, options.format_option("table", "json")] = "table",
-) -> None:
+def list_catalogue(form: options.TableOrJson = "table") -> None:
     """List the servers of the catalogue."""
-    from gputopo_cli.topology import show as answer
+    from gputopo_cli.topology import show as topology
 
-    answer.list_catalogue(form)
+    topology.list_catalogue(form)
 
 
 @app.command()
@@ -32,22 +24,24 @@ def show(
         typer.Argument(
             metavar="NAME|FILE|NODE",
             autocompletion=options.complete_topologies,
-            help="A name of the list; else a file, or - for standard input; else a node of the"
-            " cluster. node/NAME is always a node, ./NAME always a file.",
+            help="A name of the catalogue; else a file, or - for standard input; else a node of"
+            " the cluster. node/NAME is always a node, ./NAME always a file.",
         ),
     ],
-    gpus: Annotated[str, typer.Option(metavar="LIST", help="Mark these as allocated: 0,2,3.")] = "",
-    busy: Annotated[str, typer.Option(metavar="LIST", help="Mark these as in use: 1,4.")] = "",
-    context: options.Context = None,
-    form: Annotated[str, options.format_option("table", "json", "svg")] = "table",
+    gpus: Annotated[
+        str, typer.Option(metavar="LIST", help="Mark these GPUs as allocated: 0,2,3.")
+    ] = "",
+    busy: Annotated[str, typer.Option(metavar="LIST", help="Mark these GPUs as in use: 1,4.")] = "",
+    context: options.ClusterContext = None,
+    form: options.TableJsonOrSvg = "table",
     output_file: options.OutputFile = None,
 ) -> None:
     """Show the links between the GPUs of one server.
 
-    Bandwidths are in GB/s of one direction. A file holds what `nvidia-smi topo -m` prints, a
-    GPUTopology object, or our own format (docs/topologies.md). Of a node of the cluster, the
-    GPUs in use are marked.
+    Bandwidths are in GB/s in one direction. A file contains the output of `nvidia-smi topo -m`,
+    a GPUTopology object, or gputopo's own format (docs/topologies.md). For a node of the
+    cluster, the GPUs in use are marked.
     """
-    from gputopo_cli.topology import show as answer
+    from gputopo_cli.topology.show import show_topology
 
-    answer.show(topology, gpus, busy, context, form, output_file)
+    show_topology(topology, gpus, busy, context, form, output_file)

@@ -1,4 +1,4 @@
-"""Where the GPUs of a node stand in its picture: on an ellipse, socket by socket."""
+"""Place the GPUs of a node in its picture: on an ellipse, socket by socket."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +11,8 @@ from gputopo.topology.model import Ancestor, GpuIndex, GpuMask, NodeTopology, in
 GPU_RADIUS: Final = 25
 _SOCKET_MARGIN: Final = 20
 _SWITCH_MARGIN: Final = 9
-_SPACING: Final = 92
-"""Between neighbours on the ellipse."""
-_GAP: Final = 0.9
-"""Between two sockets of one side, in places of a GPU."""
+_SPACING: Final = 92  # pixels between neighbours on the ellipse
+_GAP: Final = 0.9  # between two sockets of one side, as a multiple of the spacing
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +27,12 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A picture's geometry, in pixels from its middle.
+    """Geometry of a picture, in pixels from its centre.
 
     Attributes:
-        points: middle of each GPU. No three stand in line, so that no link crosses a GPU.
-        sockets: around the GPUs of each.
-        switches: around the GPUs of each PCIe switch that has several, but not all.
+        points: centre of each GPU. No three lie on one line, so that no link crosses a GPU.
+        sockets: boxes around the GPUs of each socket.
+        switches: boxes around the GPUs of each PCIe switch with several, but not all, GPUs.
     """
 
     points: Mapping[GpuIndex, tuple[float, float]]
@@ -42,21 +40,21 @@ class Layout:
     switches: tuple[Box, ...]
 
     @property
-    def around(self) -> Box:
-        """The least rectangle around everything."""
+    def bounds(self) -> Box:
+        """The smallest rectangle around everything."""
         return _hull(
             [corner for box in self.sockets for corner in _corners(box)], _SOCKET_MARGIN / 2
         )
 
 
-def layout(topology: NodeTopology) -> Layout:
-    """Return where to draw what.
+def lay_out(topology: NodeTopology) -> Layout:
+    """Return the geometry of a node's picture.
 
-    The first half of the sockets stands on the left side, the second on the right, both from
-    top to bottom; a node of one socket fills both sides.
+    The first half of the sockets is on the left side, the second half on the right, both from
+    top to bottom. A node with one socket fills both sides.
     """
     sockets = blocks(topology, Ancestor.NODE)
-    if len(sockets) == len(topology.gpus):  # every GPU its own: one box around all says more
+    if len(sockets) == len(topology.gpus):  # one GPU each: draw one box around all
         sockets = (topology.mask,)
     switches = blocks(topology, Ancestor.PXB)
     points = dict(_points(_sides(sockets, switches)))
@@ -68,8 +66,7 @@ def layout(topology: NodeTopology) -> Layout:
     )
 
 
-_Side = Sequence[Sequence[GpuIndex]]
-"""The GPUs of each socket of one side, from top to bottom."""
+_Side = Sequence[Sequence[GpuIndex]]  # the GPUs of each socket, from top to bottom
 
 
 def _sides(sockets: Sequence[GpuMask], switches: Sequence[GpuMask]) -> tuple[_Side, _Side]:
@@ -85,6 +82,7 @@ def _sides(sockets: Sequence[GpuMask], switches: Sequence[GpuMask]) -> tuple[_Si
 
 
 def _points(sides: tuple[_Side, _Side]) -> Iterator[tuple[GpuIndex, tuple[float, float]]]:
+    # With 4 GPUs on each side, the angles are 1/8, 3/8, 5/8 and 7/8 of half a turn.
     places = max(sum(map(len, side)) + _GAP * (len(side) - 1) for side in sides)
     across = max(2.0, places) * _SPACING / pi * 1.25
     down = max(1.0, places) * _SPACING / pi * 1.05

@@ -1,4 +1,4 @@
-"""Links in words: what a cell of the matrix, a legend and a picture call them."""
+"""Group the links of a node by type, and describe each type in words."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from types import MappingProxyType
 from typing import Final
 
 from gputopo.topology.model import Ancestor, Link, LinkKind, NodeTopology
-from gputopo_cli.shared.output import figure
+from gputopo_cli.shared.output import format_gb_per_s
 
-MEETING: Final[Mapping[Ancestor, str]] = MappingProxyType(
+_ANCESTORS: Final[Mapping[Ancestor, str]] = MappingProxyType(
     {
         Ancestor.INTERNAL: "on one board",
         Ancestor.PIX: "through one switch",
@@ -21,45 +21,45 @@ MEETING: Final[Mapping[Ancestor, str]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Sort:
-    """Links that look alike in a picture.
+class LinkType:
+    """Links that look the same in a picture.
 
     Attributes:
-        label: as ``nvidia-smi topo -m`` writes it: ``NV2``, ``PIX``, ...
-        words: what that means.
+        label: the label of ``nvidia-smi topo -m``: ``NV2``, ``PIX``, ...
+        description: the label in words.
     """
 
     label: str
-    words: str
+    description: str
     kind: LinkKind
     mb_per_s: int
 
 
-def sort_of(link: Link) -> Sort:
-    """Return what sort of link this is."""
+def link_type(link: Link) -> LinkType:
+    """Return the type of a link."""
     if link.kind is LinkKind.PCIE:
-        words = f"PCIe {link.version} x{link.count} {MEETING[link.ancestor]}"
-        return Sort(link.ancestor.value, words, link.kind, link.bandwidth_mb_per_s)
+        words = f"PCIe {link.version} x{link.count} {_ANCESTORS[link.ancestor]}"
+        return LinkType(link.ancestor.value, words, link.kind, link.bandwidth_mb_per_s)
     links = "NVLink" if link.count == 1 else "NVLinks"
     through = " through NVSwitch" if link.kind is LinkKind.NVSWITCH else ""
     words = f"{link.count} {links} of generation {link.version}{through}"
-    return Sort(f"NV{link.count}", words, link.kind, link.bandwidth_mb_per_s)
+    return LinkType(f"NV{link.count}", words, link.kind, link.bandwidth_mb_per_s)
 
 
-def sorts(topology: NodeTopology) -> list[Sort]:
-    """Return the sorts of a node's links: NVLink first, the fastest first, near before far."""
-    order = list(Ancestor)
-    found = {sort_of(link): order.index(link.ancestor) for link in topology.links}
+def link_types(topology: NodeTopology) -> list[LinkType]:
+    """Return the types of a node's links: NVLink before PCIe, then fastest and nearest first."""
+    distance = list(Ancestor)
+    found = {link_type(link): distance.index(link.ancestor) for link in topology.links}
     return sorted(
         found,
-        key=lambda sort: (sort.kind is LinkKind.PCIE, -sort.mb_per_s, found[sort], sort.label),
+        key=lambda each: (each.kind is LinkKind.PCIE, -each.mb_per_s, found[each], each.label),
     )
 
 
-def legend(sort: Sort) -> str:
-    """Return one line on a sort.
+def format_legend(link: LinkType) -> str:
+    """Return one line that explains a link type.
 
-    >>> legend(Sort("NV2", "2 NVLinks of generation 2", LinkKind.NVLINK, 50_000))
+    >>> format_legend(LinkType("NV2", "2 NVLinks of generation 2", LinkKind.NVLINK, 50_000))
     'NV2     50 GB/s  2 NVLinks of generation 2'
     """
-    return f"{sort.label:5} {figure(sort.mb_per_s):>4} GB/s  {sort.words}"
+    return f"{link.label:5} {format_gb_per_s(link.mb_per_s):>4} GB/s  {link.description}"

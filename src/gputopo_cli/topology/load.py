@@ -1,14 +1,15 @@
-"""Where a topology comes from: the catalogue, a file, or a node of the cluster."""
+"""Load a topology from the catalogue, a file or a node of the cluster."""
 
 from pathlib import Path
 from typing import Final
 
 from gputopo.runtime.messages import quoted
+from gputopo_cli.shared.arguments import suggest
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.files import STANDARD_INPUT, read_text
-from gputopo_cli.shared.words import nearest
-from gputopo_cli.topology.cluster import node
-from gputopo_cli.topology.source import Source
+from gputopo_cli.shared.options import catalogue_names
+from gputopo_cli.topology.cluster import load_node
+from gputopo_cli.topology.loaded import LoadedTopology
 from gputopo_topologies import catalogue
 from gputopo_topologies.load import parse, parse_document
 from gputopo_topologies.topo_matrix import has_matrix
@@ -16,55 +17,48 @@ from gputopo_topologies.topo_matrix import has_matrix
 _NODE: Final = "node/"
 
 
-def find(argument: str, context: str | None = None) -> Source:
-    """Return the topology that a user means.
+def load_topology(argument: str, context: str | None = None) -> LoadedTopology:
+    """Return the topology that an argument names.
 
-    A name of the catalogue; else a file, or ``-`` for standard input; else a node of the
-    cluster. ``node/NAME`` is always a node, ``./NAME`` always a file.
+    The argument is looked up as a name of the catalogue, then as a file (``-`` is standard
+    input), then as a node of the cluster. ``node/NAME`` is always a node, ``./NAME`` a file.
 
     Args:
-        argument: the user's word.
-        context: of the kubeconfig; its current one if None.
+        argument: the user's argument.
+        context: context of the kubeconfig; None for its current one.
 
     Raises:
-        InputError: where it is none of them; says what was tried.
-        TopologyError: where the text found is no topology.
+        InputError: if nothing of this name is found, or it cannot be read.
+        TopologyError: if the file or object is not a valid topology.
     """
     if argument.startswith(_NODE):
-        return node(argument.removeprefix(_NODE), context)
-    if argument in known_names():
-        return Source(argument, catalogue.named(argument))
+        return load_node(argument.removeprefix(_NODE), context)
+    if argument in catalogue_names():
+        return LoadedTopology(argument, catalogue.named(argument))
     if argument == STANDARD_INPUT or "/" in argument or Path(argument).exists():
-        return _file(argument)
+        return _load_file(argument)
     try:
-        return node(argument, context)
+        return load_node(argument, context)
     except InputError as error:
         raise InputError(
-            f"topology: {quoted(argument)} is no name in the catalogue, no file and no node"
-            f" ({error}){nearest(argument, known_names())}"
+            f"topology: {quoted(argument)} is not a name of the catalogue, a file or a node"
+            f" ({error}){suggest(argument, catalogue_names())}"
         ) from None
 
 
-def known_names() -> tuple[str, ...]:
-    """Return every name that the catalogue knows, further names included."""
-    return tuple(
-        name for first in catalogue.names() for name in (first, *catalogue.describe(first).aliases)
-    )
-
-
-def _file(path: str) -> Source:
+def _load_file(path: str) -> LoadedTopology:
     text = read_text(path, "topology")
     name = "standard input" if path == STANDARD_INPUT else Path(path).name
     if text.lstrip().startswith("{") or has_matrix(text):
-        return Source(name, parse(text, name))
-    document = _yaml(text, name)
-    return Source(
+        return LoadedTopology(name, parse(text, name))
+    document = _parse_yaml(text, name)
+    return LoadedTopology(
         name, parse_document(document, name) if isinstance(document, dict) else parse(text, name)
     )
 
 
-def _yaml(text: str, name: str) -> object:
-    """Return the document of a YAML text; what is no YAML is left to the parser to refuse."""
+def _parse_yaml(text: str, name: str) -> object:
+    """Return the document of a YAML text; None if it is not YAML."""
     import yaml
 
     try:

@@ -1,4 +1,4 @@
-"""The link matrix of a node as lines of the terminal, after ``nvidia-smi topo -m``."""
+"""Format the links of a node as a matrix, in the style of ``nvidia-smi topo -m``."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -6,9 +6,17 @@ from typing import Final
 from rich.text import Text
 
 from gputopo.topology.hierarchy import blocks
-from gputopo.topology.model import Ancestor, GpuIndex, GpuMask, LinkKind, NodeTopology, indices_of
-from gputopo_cli.shared.output import figure
-from gputopo_cli.topology.links import Sort, legend, sort_of, sorts
+from gputopo.topology.model import (
+    Ancestor,
+    Gpu,
+    GpuIndex,
+    GpuMask,
+    LinkKind,
+    NodeTopology,
+    indices_of,
+)
+from gputopo_cli.shared.output import format_gb_per_s
+from gputopo_cli.topology.links import LinkType, format_legend, link_type, link_types
 
 _NVLINK_STYLES: Final = ("bold green", "green", "cyan", "blue")
 _FAR: Final = (Ancestor.NODE, Ancestor.SYS)
@@ -20,61 +28,58 @@ _LEVELS: Final = (
 )
 
 
-def matrix(topology: NodeTopology, states: Mapping[GpuIndex, str], width: int) -> Iterator[Text]:
-    """Return the lines of the matrix, a legend and the node's parts.
+def format_matrix(
+    topology: NodeTopology, states: Mapping[GpuIndex, str], width: int
+) -> Iterator[Text]:
+    """Yield the lines of the matrix, of a legend and of the groups of near GPUs.
 
     Args:
         topology: the node.
-        states: a word on a GPU, such as ``busy``, where there is one.
-        width: columns of the terminal; the matrix is cut into several beneath each other
-            rather than any cell.
+        states: the state of some GPUs, such as ``busy``.
+        width: columns of the terminal. A wider matrix is split into several tables, one
+            below the other; a cell is never cut.
     """
     styles = _styles(topology)
-    rows = [_row(topology, gpu.index, states, styles) for gpu in topology.gpus]
-    columns = [Text(), *(Text(f"GPU{gpu.index}") for gpu in topology.gpus), Text("NUMA")]
+    rows = [_row(topology, gpu, states, styles) for gpu in topology.gpus]
+    header = [Text(), *(Text(f"GPU{gpu.index}") for gpu in topology.gpus), Text("NUMA")]
     if states:
-        columns.append(Text("state"))
-    yield from _cut([columns, *rows], width)
+        header.append(Text("state"))
+    yield from _split([header, *rows], width)
     yield Text()
-    for sort in sorts(topology):
-        yield Text(legend(sort), styles[sort])
-    for name, parts in _parts(topology):
-        yield Text(f"{name}: {' '.join(map(_braces, parts))}")
+    for each in link_types(topology):
+        yield Text(format_legend(each), styles[each])
+    for name, groups in _groups(topology):
+        yield Text(f"{name}: {' '.join(map(_format_group, groups))}")
 
 
 def _row(
     topology: NodeTopology,
-    index: GpuIndex,
+    gpu: Gpu,
     states: Mapping[GpuIndex, str],
-    styles: Mapping[Sort, str],
+    styles: Mapping[LinkType, str],
 ) -> list[Text]:
-    cells = [Text(f"GPU{index}", "bold" if index in states else "")]
-    for gpu in topology.gpus:
-        if gpu.index == index:
+    cells = [Text(f"GPU{gpu.index}", "bold" if gpu.index in states else "")]
+    for other in topology.gpus:
+        if other.index == gpu.index:
             cells.append(Text("X", "dim"))
             continue
-        sort = sort_of(topology.link_of[index, gpu.index])
-        cells.append(Text(f"{sort.label} {figure(sort.mb_per_s)}", styles[sort]))
-    numa = next(gpu.numa_node for gpu in topology.gpus if gpu.index == index)
-    cells.append(Text("-" if numa is None else str(numa)))
-    return [*cells, Text(states.get(index, ""), "bold magenta")] if states else cells
+        link = link_type(topology.link_of[gpu.index, other.index])
+        cells.append(Text(f"{link.label} {format_gb_per_s(link.mb_per_s)}", styles[link]))
+    cells.append(Text("-" if gpu.numa_node is None else str(gpu.numa_node)))
+    return [*cells, Text(states.get(gpu.index, ""), "bold magenta")] if states else cells
 
 
-def _cut(rows: Sequence[Sequence[Text]], width: int) -> Iterator[Text]:
-    """Return the rows as lines, the columns dealt out to as many tables as are needed."""
+def _split(rows: Sequence[Sequence[Text]], width: int) -> Iterator[Text]:
+    """Yield the rows as lines, in as many tables as the width requires."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    here: list[int] = []
+    table: list[int] = []
     for column in range(1, len(widths)):
-        if here and _needed(widths, [*here, column]) > width:
-            yield from _lines(rows, widths, here)
+        if table and widths[0] + sum(2 + widths[each] for each in (*table, column)) > width:
+            yield from _lines(rows, widths, table)
             yield Text()
-            here = []
-        here.append(column)
-    yield from _lines(rows, widths, here)
-
-
-def _needed(widths: Sequence[int], columns: Sequence[int]) -> int:
-    return widths[0] + sum(2 + widths[column] for column in columns)
+            table = []
+        table.append(column)
+    yield from _lines(rows, widths, table)
 
 
 def _lines(
@@ -89,27 +94,27 @@ def _lines(
         yield line
 
 
-def _styles(topology: NodeTopology) -> dict[Sort, str]:
-    styles: dict[Sort, str] = {}
+def _styles(topology: NodeTopology) -> dict[LinkType, str]:
+    styles: dict[LinkType, str] = {}
     nvlinks = 0
-    for sort in sorts(topology):
-        if sort.kind is LinkKind.PCIE:
-            styles[sort] = "dim" if sort.label in _FAR else ""
+    for each in link_types(topology):
+        if each.kind is LinkKind.PCIE:
+            styles[each] = "dim" if each.label in _FAR else ""
         else:
-            styles[sort] = _NVLINK_STYLES[min(nvlinks, len(_NVLINK_STYLES) - 1)]
+            styles[each] = _NVLINK_STYLES[min(nvlinks, len(_NVLINK_STYLES) - 1)]
             nvlinks += 1
     return styles
 
 
-def _parts(topology: NodeTopology) -> Iterator[tuple[str, tuple[GpuMask, ...]]]:
-    """Return the levels that tell the node's GPUs apart, the outermost first."""
+def _groups(topology: NodeTopology) -> Iterator[tuple[str, tuple[GpuMask, ...]]]:
+    """Yield the levels that divide the node's GPUs, the outermost first."""
     before: tuple[GpuMask, ...] = (topology.mask,)
     for level, name in _LEVELS:
-        parts = blocks(topology, level)
-        if parts != before and len(parts) < len(topology.gpus):
-            yield name, parts
-            before = parts
+        groups = blocks(topology, level)
+        if groups != before and len(groups) < len(topology.gpus):
+            yield name, groups
+            before = groups
 
 
-def _braces(gpus: GpuMask) -> str:
+def _format_group(gpus: GpuMask) -> str:
     return "{" + ",".join(map(str, indices_of(gpus))) + "}"

@@ -1,23 +1,23 @@
-"""The link graph of a node as an SVG picture: thick is fast, PCIe is light."""
+"""Draw the links of a node as an SVG picture: fast links are thick, PCIe links are light."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
 from gputopo.topology.model import GpuIndex, LinkKind, NodeTopology
-from gputopo_cli.shared.output import figure
-from gputopo_cli.topology.layout import GPU_RADIUS, Box, Layout, layout
-from gputopo_cli.topology.links import Sort, sort_of, sorts
-from gputopo_cli.topology.source import Source
+from gputopo_cli.shared.output import format_gb_per_s
+from gputopo_cli.topology.layout import GPU_RADIUS, Box, Layout, lay_out
+from gputopo_cli.topology.links import LinkType, link_type, link_types
+from gputopo_cli.topology.loaded import LoadedTopology
 
 _NVLINKS: Final = ("#1b7f3b", "#3d8fd1", "#8e5bb5", "#c9822b")
 _PCIE: Final = ("#8f9aa5", "#abb4bc", "#c3cad0", "#d6dbe0")
 _CHOSEN: Final = "#e4572e"
 _INK: Final = "#22303c"
-_LINE: Final = 22
-"""Height of a line of text."""
+_SOCKET: Final = 'fill="#f4f6f8" stroke="#c9d1d8"'
+_SWITCH: Final = 'fill="#e9edf1" stroke="#c9d1d8" stroke-dasharray="4 3"'
+_LINE: Final = 22  # height of a line of text
 _MARGIN: Final = 24
 _LEGEND_WIDTH: Final = 400
 _WIDEST: Final = 8.0
@@ -32,12 +32,12 @@ _SVG: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What is marked in a picture.
+    """The marked GPUs and links of a picture.
 
     Attributes:
         chosen: allocated GPUs in rank order.
-        busy: GPUs that others have.
-        edges: pairs of chosen GPUs that talk to each other; drawn strong, all else faint.
+        busy: GPUs of other jobs.
+        edges: pairs of chosen GPUs that communicate. Their links are strong, all others faint.
     """
 
     chosen: Sequence[GpuIndex] = ()
@@ -45,31 +45,27 @@ class Marks:
     edges: Sequence[tuple[GpuIndex, GpuIndex]] = ()
 
 
-def every_pair(gpus: Sequence[GpuIndex]) -> list[tuple[GpuIndex, GpuIndex]]:
-    """Return the edges of an allocation whose pattern is not known."""
-    return list(combinations(gpus, 2))
-
-
-def svg(source: Source, marks: Marks) -> str:
-    """Return the picture of a node, with its legend, as the text of an SVG file."""
-    topology = source.topology
-    plan = layout(topology)
-    strokes = _strokes(sorts(topology))
-    notes = list(_legend(strokes, plan, marks))
-    top = plan.around.top - 2 * _LINE - _MARGIN
-    left = min(plan.around.left, -_LEGEND_WIDTH / 2) - _MARGIN
-    below = plan.around.bottom + _LINE
+def draw_topology(loaded: LoadedTopology, marks: Marks) -> str:
+    """Return the text of an SVG file with the node and a legend."""
+    topology = loaded.topology
+    layout = lay_out(topology)
+    strokes = _strokes(link_types(topology))
+    notes = list(_legend(strokes, layout, marks))
+    top = layout.bounds.top - 2 * _LINE - _MARGIN
+    left = min(layout.bounds.left, -_LEGEND_WIDTH / 2) - _MARGIN
+    below = layout.bounds.bottom + _LINE
     height = below + _LINE * len(notes) + _MARGIN - top
     frame = f"{left:.0f} {top:.0f} {-2 * left:.0f} {height:.0f}"
     return "\n".join(
         [
-            _SVG.format(frame=frame, width=-2 * left, height=height, name=quoteattr(source.name)),
+            _SVG.format(frame=frame, width=-2 * left, height=height, name=quoteattr(loaded.name)),
             f'<rect x="{left:.0f}" y="{top:.0f}" width="100%" height="100%" fill="white"/>',
-            _text(0, top + 1.5 * _LINE, source.name, 'font-size="18" font-weight="bold"'),
-            _text(0, top + 2.4 * _LINE, source.in_short, 'font-size="13"'),
-            *_boxes(plan),
-            *_links(topology, plan, strokes, marks),
-            *_gpus(plan, marks),
+            _text(0, top + 1.5 * _LINE, loaded.name, 'font-size="18" font-weight="bold"'),
+            _text(0, top + 2.4 * _LINE, loaded.summary, 'font-size="13"'),
+            *(_box(box, 18, _SOCKET) for box in layout.sockets),
+            *(_box(box, 12, _SWITCH) for box in layout.switches),
+            *_links(topology, layout, strokes, marks),
+            *_gpus(layout, marks),
             *(_note(below + _LINE * row, *note) for row, note in enumerate(notes)),
             "</svg>",
         ]
@@ -82,65 +78,60 @@ class _Stroke:
     width: float
 
 
-def _strokes(known: Sequence[Sort]) -> dict[Sort, _Stroke]:
-    """Return how to draw each sort: width by bandwidth, colour by rank among its kind."""
-    fastest = max((sort.mb_per_s for sort in known), default=1)
-    strokes: dict[Sort, _Stroke] = {}
+def _strokes(types: Sequence[LinkType]) -> dict[LinkType, _Stroke]:
+    """Return width by bandwidth and colour by rank among the links of the same kind."""
+    fastest = max((each.mb_per_s for each in types), default=1)
+    strokes: dict[LinkType, _Stroke] = {}
     nvlinks, pcies = iter(_NVLINKS), iter(_PCIE)
-    thin = 0.8 if any(sort.kind is not LinkKind.PCIE for sort in known) else 1.6
-    for sort in known:
-        is_pcie = sort.kind is LinkKind.PCIE
+    thin = 0.8 if any(each.kind is not LinkKind.PCIE for each in types) else 1.6
+    for each in types:
+        is_pcie = each.kind is LinkKind.PCIE
         colour = next(pcies, _PCIE[-1]) if is_pcie else next(nvlinks, _NVLINKS[-1])
-        width = thin if is_pcie else max(2.0, _WIDEST * sort.mb_per_s / fastest)
-        strokes[sort] = _Stroke(colour, width)
+        width = thin if is_pcie else max(2.0, _WIDEST * each.mb_per_s / fastest)
+        strokes[each] = _Stroke(colour, width)
     return strokes
 
 
-def _boxes(plan: Layout) -> Iterator[str]:
-    for box in plan.sockets:
-        yield _box(box, 18, 'fill="#f4f6f8" stroke="#c9d1d8"')
-    for box in plan.switches:
-        yield _box(box, 12, 'fill="#e9edf1" stroke="#c9d1d8" stroke-dasharray="4 3"')
-
-
 def _links(
-    topology: NodeTopology, plan: Layout, strokes: Mapping[Sort, _Stroke], marks: Marks
+    topology: NodeTopology, layout: Layout, strokes: Mapping[LinkType, _Stroke], marks: Marks
 ) -> Iterator[str]:
-    """Return the lines, slow ones first: fast ones lie on top, and the chosen ones above all."""
+    """Yield the lines: slow links first, fast ones above them, the job's links on top.
+
+    A link through NVSwitch is two lines, from each GPU to the switch in the centre.
+    """
     strong = {pair for a, b in marks.edges for pair in ((a, b), (b, a))}
-    hub = any(link.kind is LinkKind.NVSWITCH for link in topology.links)
     faint = f' opacity="{_FAINT}"' if strong else ""
-    weak_lines: dict[Sort, list[str]] = {sort: [] for sort in reversed(list(strokes))}
+    weak_lines: dict[LinkType, list[str]] = {each: [] for each in reversed(list(strokes))}
     strong_lines: dict[str, None] = {}
     for link in topology.links:
-        sort, stroke = sort_of(link), strokes[sort_of(link)]
-        ends = (plan.points[link.a], plan.points[link.b])
-        legs = [(end, (0.0, 0.0)) for end in ends] if sort.kind is LinkKind.NVSWITCH else [ends]
+        kind, stroke = link_type(link), strokes[link_type(link)]
+        ends = (layout.points[link.a], layout.points[link.b])
+        legs = [(end, (0.0, 0.0)) for end in ends] if kind.kind is LinkKind.NVSWITCH else [ends]
         for start, end in legs:
             if (link.a, link.b) in strong:
                 strong_lines[_line(start, end, _Stroke(_CHOSEN, max(3.0, stroke.width)))] = None
             else:
-                weak_lines[sort].append(_line(start, end, stroke, faint))
+                weak_lines[kind].append(_line(start, end, stroke, faint))
     for lines in weak_lines.values():
         yield from dict.fromkeys(lines)
     yield from strong_lines
-    if hub:
+    if any(link.kind is LinkKind.NVSWITCH for link in topology.links):
         yield _box(Box(-52, -20, 52, 20), 8, f'fill="white" stroke="{_NVLINKS[0]}"')
         yield _text(0, 5, "NVSwitch", 'font-size="15"')
 
 
-def _gpus(plan: Layout, marks: Marks) -> Iterator[str]:
+def _gpus(layout: Layout, marks: Marks) -> Iterator[str]:
     ranks = {gpu: rank for rank, gpu in enumerate(marks.chosen)}
-    for gpu, (x, y) in plan.points.items():
-        fill, ink, below = _look(gpu, ranks, marks)
+    for gpu, (x, y) in layout.points.items():
+        fill, ink, state = _appearance(gpu, ranks, marks)
         yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{GPU_RADIUS}" {fill} stroke-width="1.5"/>'
-        yield _text(x, y + (1 if below else 6), str(gpu), f'font-size="18" fill="{ink}"')
-        if below:
-            yield _text(x, y + 14, below, f'font-size="10" fill="{ink}"')
+        yield _text(x, y + (1 if state else 6), str(gpu), f'font-size="18" fill="{ink}"')
+        if state:
+            yield _text(x, y + 14, state, f'font-size="10" fill="{ink}"')
 
 
-def _look(gpu: GpuIndex, ranks: Mapping[GpuIndex, int], marks: Marks) -> tuple[str, str, str]:
-    """Return fill, colour of the text, and the word beneath the number."""
+def _appearance(gpu: GpuIndex, ranks: Mapping[GpuIndex, int], marks: Marks) -> tuple[str, str, str]:
+    """Return fill, colour of the text, and the state below the number."""
     if gpu in ranks:
         return f'fill="{_CHOSEN}" stroke="{_CHOSEN}"', "white", f"rank {ranks[gpu]}"
     if gpu in marks.busy:
@@ -149,43 +140,43 @@ def _look(gpu: GpuIndex, ranks: Mapping[GpuIndex, int], marks: Marks) -> tuple[s
 
 
 def _legend(
-    strokes: Mapping[Sort, _Stroke], plan: Layout, marks: Marks
+    strokes: Mapping[LinkType, _Stroke], layout: Layout, marks: Marks
 ) -> Iterator[tuple[str, str]]:
-    """Return a sample, drawn around 0, and the words of each line of the legend."""
-    for sort, stroke in strokes.items():
-        words = f"{sort.label}: {figure(sort.mb_per_s)} GB/s, {sort.words}"
-        yield _line((-16, 0), (16, 0), stroke), words
+    """Yield the sample, drawn around 0, and the text of each line of the legend."""
+    for each, stroke in strokes.items():
+        text = f"{each.label}: {format_gb_per_s(each.mb_per_s)} GB/s, {each.description}"
+        yield _line((-16, 0), (16, 0), stroke), text
     if marks.edges:
         yield _line((-16, 0), (16, 0), _Stroke(_CHOSEN, 4)), "used by the job"
-    if len(plan.sockets) > 1:
-        box = _box(Box(-14, -8, 14, 8), 5, 'fill="#f4f6f8" stroke="#c9d1d8"')
-        yield box, "one CPU socket (NUMA node)"
-    if plan.switches:
-        dashed = 'fill="#e9edf1" stroke="#c9d1d8" stroke-dasharray="4 3"'
-        yield _box(Box(-14, -8, 14, 8), 5, dashed), "one PCIe switch"
+    if len(layout.sockets) > 1:
+        yield _box(Box(-14, -8, 14, 8), 5, _SOCKET), "one CPU socket (NUMA node)"
+    if layout.switches:
+        yield _box(Box(-14, -8, 14, 8), 5, _SWITCH), "one PCIe switch"
 
 
-def _note(y: float, sample: str, words: str) -> str:
+def _note(y: float, sample: str, text: str) -> str:
     left = -_LEGEND_WIDTH / 2
-    text = _text(left + 44, y + 5, words, 'font-size="13"', anchor="start")
-    return f'<g transform="translate({left + 18:.0f} {y:.0f})">{sample}</g>\n{text}'
+    label = _text(left + 44, y + 5, text, 'font-size="13"', anchor="start")
+    return f'<g transform="translate({left + 18:.0f} {y:.0f})">{sample}</g>\n{label}'
 
 
 def _line(
-    start: tuple[float, float], end: tuple[float, float], stroke: _Stroke, more: str = ""
+    start: tuple[float, float], end: tuple[float, float], stroke: _Stroke, attributes: str = ""
 ) -> str:
     return (
         f'<line x1="{start[0]:.1f}" y1="{start[1]:.1f}" x2="{end[0]:.1f}" y2="{end[1]:.1f}"'
-        f' stroke="{stroke.colour}" stroke-width="{stroke.width:.1f}"{more}/>'
+        f' stroke="{stroke.colour}" stroke-width="{stroke.width:.1f}"{attributes}/>'
     )
 
 
-def _box(box: Box, radius: int, look: str) -> str:
+def _box(box: Box, radius: int, attributes: str) -> str:
     return (
         f'<rect x="{box.left:.1f}" y="{box.top:.1f}" width="{box.right - box.left:.1f}"'
-        f' height="{box.bottom - box.top:.1f}" rx="{radius}" {look}/>'
+        f' height="{box.bottom - box.top:.1f}" rx="{radius}" {attributes}/>'
     )
 
 
-def _text(x: float, y: float, words: str, look: str, *, anchor: str = "middle") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {look}>{escape(words)}</text>'
+def _text(x: float, y: float, text: str, attributes: str, *, anchor: str = "middle") -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {attributes}>{escape(text)}</text>'
+    )

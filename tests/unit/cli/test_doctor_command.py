@@ -32,7 +32,7 @@ def test_nothing_is_found_on_a_cluster_that_is_well(api: CannedApi, gputopo: Com
     done = gputopo("doctor")
     assert (done.status, done.err) == (0, "")
     assert done.out.count(" ok ") == 10
-    assert done.out.endswith("\n\n10 checks: nothing wrong found\n")
+    assert done.out.endswith("\n\n10 checks: no problems found\n")
     document = gputopo("doctor -o json").document
     assert {check["result"] for check in document["checks"]} == {"ok"}
     assert (document["errors"], document["warnings"], document["notChecked"]) == (0, 0, 0)
@@ -52,7 +52,7 @@ def test_what_is_wrong_in_the_same_way_with_many_is_told_once(
     said = gputopo("doctor --settle 0").out
     where = "error: Node n3, n4, n5, n6, n7 and 2 more\n  no agent runs there: "
     assert said.count("no agent runs there: ") == said.count(where) == 1
-    assert "`kubectl describe node n3` (for n3, and the others likewise)\n" in said
+    assert "`kubectl describe node n3` (for n3; the others in the same way)\n" in said
     assert said.endswith("10 checks: 7 errors\n")
 
 
@@ -100,11 +100,11 @@ def test_what_a_user_may_not_look_at_is_said_and_the_rest_is_checked(
     said = {
         check["check"]: check["notChecked"] for check in document["checks"] if check["notChecked"]
     }
-    assert said == dict.fromkeys(unread, f"not allowed to look: {FORBIDDEN}")
+    assert said == dict.fromkeys(unread, f"no permission: {FORBIDDEN}")
     assert (document["notChecked"], document["warnings"]) == (len(unread), 1)
     told = gputopo("doctor --settle 0").out
-    assert told.endswith(f"10 checks, {len(unread)} of them not made: 1 warning\n")
-    assert "not checked  not allowed to look: nodes" in told
+    assert told.endswith(f"10 checks, {len(unread)} of them incomplete: 1 warning\n")
+    assert "not checked  no permission: nodes" in told
 
 
 def test_what_was_found_before_something_could_not_be_read_is_told(
@@ -115,7 +115,7 @@ def test_what_was_found_before_something_could_not_be_read_is_told(
     document = gputopo("doctor --settle 0 -o json").document
     (check,) = [each for each in document["checks"] if each["check"] == "workloads"]
     assert check["result"] == "error"
-    assert check["notChecked"] == "not allowed to look: no"
+    assert check["notChecked"] == "no permission: no"
 
 
 @pytest.mark.parametrize("path", [TOPOLOGIES, PODS, NODES])
@@ -144,9 +144,7 @@ def test_a_cluster_without_gputopo_is_told_what_is_missing(
     assert missing in done.out
     assert done.out.count("  to do: install the chart: docs/install.md\n") == 2
     assert done.out.count(f" not checked  gputopologies cannot be read: {TOPOLOGIES} is not") == 3
-    assert (
-        "not checked  nodes/proxy cannot be read: which nodes have GPUs is not known\n" in done.out
-    )
+    assert "not checked  nodes/proxy cannot be read: the nodes with GPUs are unknown\n" in done.out
 
 
 def test_a_cluster_that_does_not_answer_is_told(
@@ -164,7 +162,7 @@ def test_a_pause_that_is_none_is_refused(api: CannedApi, gputopo: Command, text:
     assert api.url
     done = gputopo(f"doctor --settle {text}")
     assert done.status == 2
-    assert done.err.startswith(f"gputopo: settle: {text if text[0] == '3' else repr(text)} is not")
+    assert done.err.startswith(f"gputopo: settle: {text!r}: Input should be ")
 
 
 @pytest.mark.parametrize("mended", [False, True])
@@ -182,7 +180,7 @@ def test_only_what_is_still_wrong_after_the_pause_is_told(
     done = gputopo("doctor")
     assert pauses == [10]
     assert done.status == (0 if mended else 3)
-    assert done.out.endswith(f"10 checks: {'nothing wrong found' if mended else '1 error'}\n")
+    assert done.out.endswith(f"10 checks: {'no problems found' if mended else '1 error'}\n")
 
 
 def test_the_guide_shows_what_is_said(api: CannedApi, gputopo: Command) -> None:

@@ -13,7 +13,7 @@ TRAIN, WEB = 0, 2
 NVIDIA = "NVIDIA_VISIBLE_DEVICES"
 CUDA = "CUDA_VISIBLE_DEVICES"
 FROM_FIELD = {"name": NVIDIA, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
-SEES = ": where NVIDIA's runtime accepts it, the container sees GPUs of other pods"
+SEES = ": if NVIDIA's runtime accepts it, the container sees GPUs of other pods"
 
 
 def set_env(api: CannedApi, index: int, *env: dict[str, Any]) -> dict[str, Any]:
@@ -28,7 +28,10 @@ def set_env(api: CannedApi, index: int, *env: dict[str, Any]) -> dict[str, Any]:
     [
         ({"name": NVIDIA, "value": "all"}, f"container main sets {NVIDIA} to 'all'{SEES}"),
         (FROM_FIELD, f"container main sets {NVIDIA} to a value from elsewhere{SEES}"),
-        ({"name": CUDA, "value": "0"}, f"container main sets {CUDA}: its rank order is lost"),
+        (
+            {"name": CUDA, "value": "0"},
+            f"container main sets {CUDA}: the rank order of its GPUs is lost",
+        ),
     ],
     ids=["all GPUs", "value from a field", "rank order"],
 )

@@ -29,7 +29,7 @@ def _unestablished(api: CannedApi) -> None:
     api.objects[f"{DEFINITIONS}/gpujobs.gputopo.io"]["status"] = {}
 
 
-NOT_DENIED = "does not deny what its policy refuses"
+NOT_DENIED = "does not deny the requests that its policy rejects"
 GPUJOBS = "CustomResourceDefinition gpujobs.gputopo.io"
 
 
@@ -56,7 +56,7 @@ def test_a_definition_that_is_not_this_versions_is_an_error(
             lambda api: api.lists[POLICIES].clear(),
             "warning",
             "",
-            "there are none of ours: whoever may change a pod can give it any GPU of its node",
+            "none is installed: users who may change a pod can give it any GPU of its node",
         ),
         (remove(POLICIES, 2), "error", " gputopo-placement-annotations", "is missing"),
         (remove(POLICIES, 4), "error", " gputopo-environment", "is missing"),
@@ -64,7 +64,7 @@ def test_a_definition_that_is_not_this_versions_is_an_error(
             change(POLICIES, 1, "spec", failurePolicy="Ignore"),
             "error",
             " gputopo-own-topology",
-            "lets everything pass where it cannot be evaluated: failurePolicy is not Fail",
+            "allows all requests if it cannot be evaluated: failurePolicy is not Fail",
         ),
         (remove(BINDINGS, 3), "error", "Binding gputopo-scheduler-name", NOT_DENIED),
         (
@@ -104,7 +104,7 @@ def test_policies_that_let_forged_placements_pass_are_told(
         (
             change(DAEMON_SETS, 0, "status", updatedNumberScheduled=1),
             "DaemonSet gputopo-system/gputopo-deviceplugin",
-            "1 of 2 pods are of its latest version",
+            "1 of 2 pods have its latest version",
         ),
     ],
 )
@@ -130,13 +130,13 @@ OWN = version("gputopo")
             _image(OPERATOR, "0", "r.example:5000/operator:9.9.9@sha256:00"),
             "warning",
             "Deployment gputopo-system/gputopo-operator: operator",
-            f"is of version 9.9.9, and this program of {OWN}",
+            f"has version 9.9.9, and this program {OWN}",
         ),
         (
             change(DAEMON_SETS, 0, "metadata", "labels", **{"app.kubernetes.io/version": "9.9.9"}),
             "warning",
             "DaemonSet gputopo-system/gputopo-deviceplugin: deviceplugin",
-            f"is of version 9.9.9, and this program of {OWN}",
+            f"has version 9.9.9, and this program {OWN}",
         ),
         (
             _image(SCHEDULER, "0", "registry.k8s.io/kube-scheduler:v1.34.1"),

@@ -39,7 +39,7 @@ def _unserved_node(api: CannedApi) -> None:
         del api.lists[NODES][1]["status"][part]["gputopo.io/gpu"]
 
 
-NO_AGENT = "no agent runs there: what is published of its GPUs is old, if anything is"
+NO_AGENT = "no agent runs there: its GPUTopology is missing or out of date"
 N2, T2 = "Node n2", "GPUTopology n2"
 AGENT_N2 = "Pod gputopo-system/gputopo-deviceplugin-n2"
 
@@ -51,9 +51,14 @@ AGENT_N2 = "Pod gputopo-system/gputopo-deviceplugin-n2"
             remove(NODES, 1),
             "warning",
             T2,
-            "there is no Node of this name: nobody keeps it up to date",
+            "there is no Node of this name: no agent updates it",
         ),
-        (change(NODES, 1, status={}), "error", N2, "is not ready: nothing of its GPUs is known"),
+        (
+            change(NODES, 1, status={}),
+            "error",
+            N2,
+            "is not ready: the state of its GPUs is unknown",
+        ),
         (no_agent, "error", N2, NO_AGENT),
         (_unserved_node, "error", N2, NO_AGENT),
         (_unlabelled, "error", N2, NO_AGENT),
@@ -67,7 +72,7 @@ AGENT_N2 = "Pod gputopo-system/gputopo-deviceplugin-n2"
             _waiting_agent({"waiting": {}}),
             "error",
             AGENT_N2,
-            "the agent of n2 is not ready: it waits",
+            "the agent of n2 is not ready: waiting",
         ),
         (_waiting_agent({"running": {}}), "error", AGENT_N2, "the agent of n2 is not ready"),
         (
@@ -80,19 +85,19 @@ AGENT_N2 = "Pod gputopo-system/gputopo-deviceplugin-n2"
             change(TOPOLOGIES, 0, "spec", "gpus", "0", index=99),
             "error",
             "GPUTopology n1",
-            "cannot be read: spec.gpus[0].index: 99: Input should be less than or equal to 63",
+            "is invalid: spec.gpus[0].index: 99: Input should be less than or equal to 63",
         ),
         (
             change(TOPOLOGIES, 1, "metadata", generation=4),
             "error",
             T2,
-            "its agent has not reported on the topology that is published",
+            "its status is not of the published topology",
         ),
         (
             change(TOPOLOGIES, 1, "status", conditions=[]),
             "error",
             T2,
-            "its agent has not reported on the topology that is published",
+            "its status is not of the published topology",
         ),
         (
             conditions(1, "Ready", "libnvidia-ml.so.1 is gone", "NVMLUnavailable"),
@@ -183,13 +188,13 @@ def _with_init_container(spoil: Spoil, image: str) -> Spoil:
             change(NODES, 0, "status", "allocatable", **{"nvidia.com/gpu": "8"}),
             "error",
             "Node n1",
-            "offers 8 nvidia.com/gpu beside gputopo.io/gpu: the same GPUs twice",
+            "offers 8 nvidia.com/gpu beside gputopo.io/gpu: two plugins serve the same GPUs",
         ),
         (
             change(NODES, 0, "status", "allocatable", **{"nvidia.com/mig-1g.5gb": "7"}),
             "error",
             "Node n1",
-            "offers 7 nvidia.com/mig-1g.5gb beside gputopo.io/gpu: the same GPUs twice",
+            "offers 7 nvidia.com/mig-1g.5gb beside gputopo.io/gpu: two plugins serve the same GPUs",
         ),
         (
             change(NODES, 0, "status", "allocatable", **{"nvidia.com/other": "7"}),
@@ -207,13 +212,13 @@ def _with_init_container(spoil: Spoil, image: str) -> Spoil:
             _plugin("nvdp", "nvcr.io/nvidia/k8s-device-plugin:v0.17", SOCKETS, "n2"),
             "warning",
             "DaemonSet kube-system/nvdp",
-            "another plugin for GPUs runs beside our agent, on n2",
+            "another device plugin for GPUs runs on nodes of our agent: n2",
         ),
         (
             _plugin("gpushare", "registry.example/plugin", "/var/lib/kubelet/device-plugins", "n1"),
             "warning",
             "DaemonSet kube-system/gpushare",
-            "another plugin for GPUs runs beside our agent, on n1",
+            "another device plugin for GPUs runs on nodes of our agent: n1",
         ),
     ],
 )
@@ -291,15 +296,15 @@ def test_kubelets_that_only_try_to_align_are_fine(
             b"<html>",
             f"API server: URL: GET {configz('n2')}: the response is not a JSON object",
         ),
-        (200, b"{}", "the answer has no kubeletconfig"),
-        (200, b'{"kubeletconfig": []}', "the answer has no kubeletconfig"),
+        (200, b"{}", "the response has no kubeletconfig"),
+        (200, b'{"kubeletconfig": []}', "the response has no kubeletconfig"),
     ],
 )
 def test_a_kubelet_that_does_not_answer_is_a_warning(
     api: CannedApi, gputopo: Command, status: int, body: bytes, why: str
 ) -> None:
     api.refusals[configz("n2")] = (status, body)
-    problem = f"kubelet does not tell its configuration: {why.replace('URL', api.url)}"
+    problem = f"kubelet does not return its configuration: {why.replace('URL', api.url)}"
     assert findings(gputopo) == [("kubelets", "warning", "Node n2", problem)]
 
 
@@ -314,7 +319,7 @@ def test_kubelets_are_not_all_waited_for_where_none_answers(
     del api.objects[configz("n2")]
     told = [found for found in findings(gputopo) if found[0] == "kubelets"]
     assert [where for _, _, where, _ in told] == [f"Node n{i}" for i in range(2, 7)]
-    not_asked = "not asked, since 3 others do not answer"
+    not_asked = "skipped, because 3 others do not respond"
     assert [problem.endswith(not_asked) for *_, problem in told] == [False] * 3 + [True] * 2
 
 

@@ -36,7 +36,7 @@ def _booked_otherwise(api: CannedApi) -> None:
 
 
 TRAIN = "Pod default/train"
-DELETE = "kubectl -n default delete pod train (its controller makes another)"
+DELETE = "kubectl -n default delete pod train (its controller creates a new one)"
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ DELETE = "kubectl -n default delete pod train (its controller makes another)"
             f"{ALL_THREE}{GPUS_ANNOTATION}: v: 2: Input should be 1",
             DELETE,
         ),
-        (_booked_otherwise, "GPU 2 of its node: kubelet's books do not have it", DELETE),
+        (_booked_otherwise, "GPU 2 of its node: missing from kubelet's pod-resources list", DELETE),
         (
             _annotate(containers={"main": uuids("n1", 0, 3, 2), "x": ["GPU-x"]}),
             "GPU GPU-x of its node: the node has no such GPU",
@@ -60,8 +60,8 @@ DELETE = "kubectl -n default delete pod train (its controller makes another)"
         ),
         (
             remove(PODS, 0),
-            f"{ALL_THREE}kubelet's books name a pod that is not there",
-            "restart kubelet on n1, so that it forgets the pod",
+            f"{ALL_THREE}kubelet's pod-resources list names a pod that does not exist",
+            "restart kubelet on n1, so that it removes the pod from its list",
         ),
     ],
 )
@@ -88,7 +88,7 @@ def test_a_pod_on_a_node_that_publishes_nothing_waits_for_its_agent(
     del api.lists[TOPOLOGIES][1]
     document = gputopo("doctor --settle 0 -o json").document
     (found,) = document["checks"][-1]["findings"]
-    assert found["todo"] == "kubectl get gputopology n2: its agent has to publish it first"
+    assert found["todo"] == "kubectl get gputopology n2: its agent must publish the GPUs first"
 
 
 def test_processes_of_deleted_pods_that_stay_are_a_warning(
@@ -101,7 +101,7 @@ def test_processes_of_deleted_pods_that_stay_are_a_warning(
     problem = f"{ALL_THREE}in use by a process, although the pod was deleted or has ended"
     assert findings(gputopo) == [("placements", "warning", TRAIN, problem)]
     assert todo(gputopo) == (
-        "wait until the process ends, or end it on n1: its GPUs are offered to no pod"
+        "wait until the process ends, or end it on n1; until then no pod gets its GPUs"
     )
 
 
@@ -128,5 +128,7 @@ def test_a_pod_that_its_node_does_not_let_in_is_told_after_a_minute(
     for gpu in api.lists[TOPOLOGIES][0]["status"]["gpus"]:
         for key in _BOOKED:
             gpu.pop(key, None)
-    told = [("placements", "warning", TRAIN, f"n1 has not let it in since {since}")] if late else []
+    told = (
+        [("placements", "warning", TRAIN, f"n1 has not admitted it since {since}")] if late else []
+    )
     assert findings(gputopo) == told

@@ -4,7 +4,7 @@ import pytest
 
 from canned_api import CannedApi, Document
 from command_line import Command
-from gputopo_cli.cluster.doctor.configuration import seconds
+from gputopo_cli.cluster.doctor.configuration import parse_duration
 from healthy_cluster import CONFIG_MAPS, CONFIGURATION, DEPLOYMENTS, PODS
 from spoiling import (
     OPERATOR,
@@ -22,8 +22,8 @@ from spoiling import (
 MAP = "ConfigMap gputopo-system/gputopo-scheduler"
 RESTART = "kubectl -n gputopo-system rollout restart deployment/gputopo-scheduler"
 UPGRADE = "helm upgrade --reset-then-reuse-values gputopo charts/gputopo -n gputopo-system"
-NOT_LOOKED_AT = ": from 100 nodes on the one with the best links may not be looked at"
-HOLDS_UP = ": the extender takes up to 3 s, and a longer wait holds up every other pod"
+NOT_LOOKED_AT = ": with 100 or more nodes, the node with the best links may not be considered"
+HOLDS_UP = ": the extender needs up to 3 s, and a longer wait delays all other pods"
 NO_YAML = (
     "while parsing a flow node expected the node content, but found '<stream end>' in "
     '"<unicode string>", line 2, column 1: ^'
@@ -36,7 +36,7 @@ NO_YAML = (
         (
             configured(ignorable=True),
             "error",
-            "ignorable is true: pods are bound without GPUs when the extender fails",
+            "ignorable is true: if the extender fails, pods are bound without GPUs",
             "ignorable: false",
         ),
         (
@@ -54,32 +54,32 @@ NO_YAML = (
         (
             configured(managedResources=[{"name": "nvidia.com/gpu"}]),
             "error",
-            "no extender manages gputopo.io/gpu: nobody chooses GPUs",
+            "no extender manages gputopo.io/gpu: GPUs are not chosen",
             "managedResources: [{name: gputopo.io/gpu}] in extenders",
         ),
         (
             configuration({**CONFIGURATION, "extenders": []}),
             "error",
-            "no extender manages gputopo.io/gpu: nobody chooses GPUs",
+            "no extender manages gputopo.io/gpu: GPUs are not chosen",
             "managedResources: [{name: gputopo.io/gpu}] in extenders",
         ),
         (configured(bindVerb=""), "error", "bindVerb is missing", "bindVerb: bind"),
         (
             configured(preemptVerb=""),
             "warning",
-            "preemptVerb is missing: preemption may free a node whose GPUs do not suit the pod",
+            "preemptVerb is missing: preemption may choose a node whose GPUs do not suit the pod",
             "preemptVerb: preempt",
         ),
         (
             profiles({"schedulerName": "other"}),
             "error",
-            "no profile is gputopo, which GPUJobs ask for: their pods wait for ever",
+            "no profile has the name gputopo, which GPUJobs use: their pods stay Pending",
             "schedulerName: gputopo in profiles",
         ),
         (
             profiles(),
             "error",
-            "no profile is gputopo, which GPUJobs ask for: their pods wait for ever",
+            "no profile has the name gputopo, which GPUJobs use: their pods stay Pending",
             "schedulerName: gputopo in profiles",
         ),
         (
@@ -132,7 +132,7 @@ def test_a_timeout_that_suits_is_fine(api: CannedApi, gputopo: Command, timeout:
     ],
 )
 def test_durations_are_read_as_go_writes_them(text: str, found: float | None) -> None:
-    assert seconds(text) == (None if found is None else pytest.approx(found))
+    assert parse_duration(text) == (None if found is None else pytest.approx(found))
 
 
 def test_a_percentage_of_a_profile_goes_before_the_common_one(
@@ -152,15 +152,15 @@ def test_a_scheduler_name_that_nobody_tells_is_not_missed(api: CannedApi, gputop
 @pytest.mark.parametrize(
     ("spoil", "problem"),
     [
-        (remove(CONFIG_MAPS, 0), "is not there"),
-        (change(CONFIG_MAPS, 0, "metadata", namespace="other"), "is not there"),
+        (remove(CONFIG_MAPS, 0), "does not exist"),
+        (change(CONFIG_MAPS, 0, "metadata", namespace="other"), "does not exist"),
         (
             change(CONFIG_MAPS, 0, data={"config.yaml": "a: [\n"}),
-            f"config.yaml: is no YAML: {NO_YAML}",
+            f"config.yaml: is not YAML: {NO_YAML}",
         ),
         (
             change(CONFIG_MAPS, 0, data={"config.yaml": "a: 2026-99-99"}),
-            "config.yaml: is no YAML: month must be in 1..12",
+            "config.yaml: is not YAML: month must be in 1..12",
         ),
         (
             change(CONFIG_MAPS, 0, data={"config.yaml": "[" * 9999}),
@@ -172,7 +172,7 @@ def test_a_scheduler_name_that_nobody_tells_is_not_missed(api: CannedApi, gputop
         ),
         (
             change(CONFIG_MAPS, 0, data=None),
-            "config.yaml: None: Input should be a valid dictionary or instance of Configuration",
+            "config.yaml: None: Input should be a valid dictionary or instance of SchedulerConfiguration",  # noqa: E501
         ),
     ],
 )
@@ -189,7 +189,9 @@ def test_a_scheduler_that_started_before_its_configuration_was_changed_is_an_err
     api: CannedApi, gputopo: Command
 ) -> None:
     change(CONFIG_MAPS, 0, "metadata", managedFields=[{}, {"time": "2026-01-02T00:00:01Z"}])(api)
-    problem = f"kube-scheduler reads its configuration once, and {MAP} was changed since"
+    problem = (
+        f"kube-scheduler reads its configuration only at its start, and {MAP} was changed later"
+    )
     where = "Pod gputopo-system/gputopo-scheduler-n1"
     assert findings(gputopo) == [("scheduler", "error", where, problem)]
     assert todo(gputopo) == RESTART
@@ -234,4 +236,4 @@ def test_a_scheduler_whose_configuration_cannot_be_found_is_not_checked(
     document = gputopo("doctor -o json").document
     (check,) = [each for each in document["checks"] if each["result"] != "ok"]
     assert (check["check"], check["result"]) == ("scheduler", "not checked")
-    assert check["notChecked"] == "no Deployment of ours runs kube-scheduler with a ConfigMap"
+    assert check["notChecked"] == "no Deployment of gputopo runs kube-scheduler with a ConfigMap"

@@ -87,7 +87,7 @@ def test_a_node_without_a_topology_is_told(api: ApiServer, gputopo: Command) -> 
 
 def test_a_node_needs_a_name(api: ApiServer, gputopo: Command) -> None:
     assert api.url
-    assert gputopo("topology show node/").err == "gputopo: node: '' is no name\n"
+    assert gputopo("topology show node/").err == "gputopo: node: the name is empty\n"
 
 
 def test_a_refusal_of_the_server_is_passed_on(api: ApiServer, gputopo: Command) -> None:

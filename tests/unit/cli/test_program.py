@@ -15,7 +15,8 @@ import gputopo_cli.__main__ as program
 from command_line import Command, process
 from gputopo.topology.model import TopologyError
 from gputopo_cli.app import app
-from gputopo_cli.shared.errors import InputError, is_refusal
+from gputopo_cli.shared.errors import InputError
+from gputopo_simulate.mapa.model import SimulationError
 
 PROGRAM = Path(sys.executable).with_name("gputopo")
 
@@ -33,7 +34,7 @@ def test_help_is_for_people_and_costs_no_engine() -> None:
     assert done.stdout.endswith("[]\n")
 
 
-@pytest.mark.parametrize("line", ["", "topology", "bandwidth"])
+@pytest.mark.parametrize("line", ["", "topology", "synergy", "bandwidth"])
 def test_a_group_alone_shows_its_help(gputopo: Command, line: str) -> None:
     done = gputopo(line)
     assert (done.status, done.err) == (0, "")
@@ -212,8 +213,14 @@ def test_a_fault_of_ours_is_not_taken_for_bad_input(monkeypatch: pytest.MonkeyPa
         program.run([], "gputopo")
 
 
-def test_each_layers_error_is_a_refusal_and_others_are_not() -> None:
-    assert is_refusal(InputError("x"))
-    assert is_refusal(TopologyError("x"))
-    assert not is_refusal(ValueError("x"))
-    assert not is_refusal(KeyError("x"))
+def test_errors_of_every_package_are_reported_as_bad_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for error in (InputError("x"), TopologyError("x"), SimulationError("x")):
+
+        def reject(*_: object, error: Exception = error) -> int:
+            raise error
+
+        monkeypatch.setattr(program, "_run", reject)
+        assert program.run([], "gputopo") == 2
+        assert capsys.readouterr().err == "gputopo: x\n"

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from command_line import Command
-from gputopo_cli.shared.figures import short
+from gputopo_cli.shared.output import format_number
 
 MAPA = Path(__file__).parents[2] / "data/mapa"
 JOBS = MAPA / "jobs_seed1.csv"
@@ -134,23 +134,23 @@ def test_progress_is_for_terminals_only(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("", "jobs: either --jobs FILE or --generate N is needed"),
-        ("--jobs {path} --generate 3", "jobs: either --jobs FILE or --generate N is needed"),
-        ("--generate 0", "generate: 0 is not in 1..1000000"),
-        ("--generate 3 --seed x", "seed: 'x' is not a whole number of 0..999999999"),
-        ("--generate 3 --nodes 0", "nodes: 0 is not in 1..100000"),
+        ("", "jobs: either --jobs FILE or --generate N is required"),
+        ("--jobs {path} --generate 3", "jobs: either --jobs FILE or --generate N is required"),
+        ("--generate 0", "generate: '0': Input should be greater than or equal to 1"),
+        ("--generate 3 --seed x", "seed: 'x': Input should be a valid integer"),
+        ("--generate 3 --nodes 0", "nodes: '0': Input should be greater than or equal to 1"),
         ("--generate 3 --time never", "time: 'never' cannot be read: No such file or directory"),
         ("--generate 3 --model eq9", "model: 'eq9' is not one of "),
         ("--jobs /nonexistent", "jobs: '/nonexistent' cannot be read: No such file or directory"),
         ("--jobs {path} --topology summit", "job 0: fits on no node: needs 8 GPUs, the node has 6"),
-        ("--generate 3 --as-released --nodes 2", "nodes: not with --as-released"),
-        ("--generate 3 --as-released --model physical", "model: not with --as-released"),
-        ("--generate 3 --as-released --backfill", "backfill: not with --as-released"),
-        ("--generate 3 --as-released --wait", "wait: not with --as-released"),
-        ("--generate 3 --as-released --time x", "time: not with --as-released"),
+        ("--generate 3 --as-released --nodes 2", "nodes: not available with --as-released"),
+        ("--generate 3 --as-released --model physical", "model: not available with --as-released"),
+        ("--generate 3 --as-released --backfill", "backfill: not available with --as-released"),
+        ("--generate 3 --as-released --wait", "wait: not available with --as-released"),
+        ("--generate 3 --as-released --time x", "time: not available with --as-released"),
         ("--generate 3 --as-released --topology dgx-a100", "topology: 'dgx-a100' is not one of"),
         ("--generate 3 --wait --nodes 2", "waiting: with 2 nodes is not yet supported"),
-        ("--generate 3 -o svg", "output: 'svg' is not one of table, json"),
+        ("--generate 3 -o svg", "output: 'svg' is not one of 'table', 'json'"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(
@@ -236,12 +236,16 @@ def test_plots_are_pictures_of_both_distributions(gputopo: Command, tmp_path: Pa
     ("options", "message"),
     [
         ("--generate 3 --policies", "Option '--policies' requires an argument."),
-        ("--generate 3 --policies greedy,greedy", "policies: 'greedy,greedy' names one twice"),
+        ("--generate 3 --policies greedy,greedy", "policies: 'greedy,greedy' lists an item twice"),
         ("--generate 3 --policies greedy,fast", "policy: 'fast' is not one of "),
-        ("--generate 3 --seeds 1,1", "seeds: there may be 1000, and each once"),
-        ("--generate 3 --seeds 1,x", "seeds: 'x' is not a whole number of 0..999999999"),
-        ("--jobs {path} --seeds 1,2", "seeds: a list of jobs is run once"),
-        ("--generate 3 --as-released --judge eq2", "judge: not with --as-released"),
+        ("--generate 3 --seeds 1,1", "seeds: '1,1' lists an item twice"),
+        (
+            f"--generate 3 --seeds {','.join(map(str, range(1001)))}",
+            "seeds: there are 1001, at most 1000 are allowed",
+        ),
+        ("--generate 3 --seeds 1,x", "seeds: 'x' is not an integer in 0..999999999"),
+        ("--jobs {path} --seeds 1,2", "seeds: several seeds are for --generate only"),
+        ("--generate 3 --as-released --judge eq2", "judge: not available with --as-released"),
         ("--generate 3 --plots /dev/null/x", "plots: '/dev/null/x': Not a directory"),
     ],
 )
@@ -255,7 +259,11 @@ def test_bad_comparisons_are_refused_alike(
 
 
 def test_small_numbers_stay_numbers() -> None:
-    assert [short(0.0), short(2103.0), short(0.00012345)] == ["0", "2103", "0.000123"]
+    assert [format_number(number) for number in (0.0, 2103.0, 0.00012345)] == [
+        "0",
+        "2103",
+        "0.000123",
+    ]
 
 
 def test_help_of_both_names_what_they_share(gputopo: Command) -> None:

@@ -3,13 +3,14 @@
 import json
 import sys
 from pathlib import Path
+from typing import get_args
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from command_line import Command, process
 from gputopo.sizing import orders
-from gputopo_cli.synergy import command as synergy
+from gputopo_cli.synergy.command import Mechanism, Order
 from gputopo_simulate.synergy import mechanisms
 from support.synergy import EXAMPLES, SHIPPED
 
@@ -27,8 +28,8 @@ def two_jobs(tmp_path: Path) -> Path:
 
 
 def test_words_of_the_options_are_those_of_the_engine() -> None:
-    assert set(synergy.ALLOCATIONS) == set(mechanisms.MECHANISMS)
-    assert set(synergy.ORDERS) == set(orders.ORDERS)
+    assert set(get_args(Mechanism)) == set(mechanisms.MECHANISMS)
+    assert set(get_args(Order)) == set(orders.ORDERS)
 
 
 def test_json_has_the_keys_that_scripts_rely_on(gputopo: Command, two_jobs: Path) -> None:
@@ -232,39 +233,51 @@ def test_pictures_that_cannot_be_written_are_told_of(gputopo: Command, two_jobs:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ("", "jobs: either --jobs FILE or --generate N is needed"),
-        ("--jobs {jobs} --generate 3", "jobs: either --jobs FILE or --generate N is needed"),
+        ("", "jobs: either --jobs FILE or --generate N is required"),
+        ("--jobs {jobs} --generate 3", "jobs: either --jobs FILE or --generate N is required"),
         ("--jobs /nonexistent", "jobs: '/nonexistent' cannot be read: No such file or directory"),
-        ("--jobs {jobs} --order lifo", "order: 'lifo' is not one of fifo, srtf, las, ftf"),
-        ("--jobs {jobs} --allocation tun", "allocation: 'tun' is not one of proportional, greedy"),
-        ("--jobs {jobs} --servers 0", "servers: 0 is not in 1..10000"),
-        ("--jobs {jobs} --gpus x", "gpus: 'x' is not a whole number of 1..64"),
-        ("--jobs {jobs} --cpus many", "cpus: 'many' is not a number"),
-        ("--jobs {jobs} --memory-gb nan", "memory-gb: 'nan' is not in 0.001..1000000"),
-        ("--jobs {jobs} --monitor 5", "monitor: '5' is not FIRST:LAST, as 4000:5000"),
-        ("--jobs {jobs} --monitor 5:x", "monitor: 'x' is not a whole number"),
-        ("--jobs {jobs} --monitor 8:9", "monitor: 8:9 has none of the jobs"),
-        ("--jobs {jobs} --monitor 4:4", "monitor: 4:4 has none of the jobs"),
+        ("--jobs {jobs} --order lifo", "order: 'lifo' is not one of 'fifo', 'srtf', 'las', 'ftf'"),
+        (
+            "--jobs {jobs} --allocation tun",
+            "allocation: 'tun' is not one of 'proportional', 'greedy'",
+        ),
+        ("--jobs {jobs} --servers 0", "servers: '0': Input should be greater than or equal to 1"),
+        ("--jobs {jobs} --gpus x", "gpus: 'x': Input should be a valid integer"),
+        ("--jobs {jobs} --cpus many", "cpus: 'many': Input should be a valid number"),
+        ("--jobs {jobs} --memory-gb nan", "memory-gb: 'nan': Input should be "),
+        ("--jobs {jobs} --monitor 5", "monitor: '5' is not FIRST:LAST, for example 4000:5000"),
+        ("--jobs {jobs} --monitor 5:x", "monitor: 'x' is not an integer"),
+        ("--jobs {jobs} --monitor 8:9", "monitor: 8:9: no job has an ID in this range"),
+        ("--jobs {jobs} --monitor 4:4", "monitor: 4:4: no job has an ID in this range"),
         ("--jobs {jobs} --models {jobs}", "models: line 1: no column profiled_gpus in"),
         ("--jobs {jobs} --gpus 2 --servers 3", "job 7: gpus: 8; the cluster has 6"),
         ("--jobs {jobs} --cpus 40 --as-released", "job 7: model: gnmt has no profile for 5 CPUs"),
         (
             "--jobs {jobs} --as-released --allocation opt",
-            "allocation: opt is not there with --as-released, only proportional, greedy, tune",
+            "allocation: opt is not available with --as-released, only proportional, greedy, tune",
         ),
         (
             "--jobs {jobs} --as-released --decide events",
-            "decide: events is not there with --as-released, which has rounds",
+            "decide: events is not available with --as-released, only rounds",
         ),
         (
             "--jobs {jobs} --as-released --storage-mb-per-s 500",
-            "storage-mb-per-s: not there with --as-released, where it never lacks",
+            "storage-mb-per-s: not available with --as-released",
         ),
-        ("--jobs {jobs} --storage-mb-per-s 0", "storage-mb-per-s: '0' is not in 0.001..1000000"),
-        ("--generate 0", "generate: 0 is not in 1..100000"),
-        ("--generate 3 --split 50,50", "split: '50,50' is not three percentages, as 20,70,10"),
-        ("--generate 3 --split 50,40,50", "split: 50,40,50 is 140 per cent, not 100"),
-        ("--generate 3 --jobs-per-hour 0", "jobs-per-hour: '0' is not in 0.001..1000000"),
+        (
+            "--jobs {jobs} --storage-mb-per-s 0",
+            "storage-mb-per-s: '0': Input should be greater than or equal to 0.001",
+        ),
+        ("--generate 0", "generate: '0': Input should be greater than or equal to 1"),
+        ("--generate 3 --split 50,50", "split: '50,50' is not three percentages with the sum 100"),
+        (
+            "--generate 3 --split 50,40,50",
+            "split: '50,40,50' is not three percentages with the sum 100",
+        ),
+        (
+            "--generate 3 --jobs-per-hour 0",
+            "jobs-per-hour: '0': Input should be greater than or equal to 0.001",
+        ),
     ],
 )
 def test_bad_input_ends_with_status_2_and_one_line(
@@ -280,7 +293,7 @@ def test_bad_input_ends_with_status_2_and_one_line(
     ("options", "says"),
     [
         ("--orders fifo,lifo", "orders: 'lifo' is not one of fifo, srtf, las, ftf"),
-        ("--allocations tune,tune", "allocations: 'tune,tune' names one twice"),
+        ("--allocations tune,tune", "allocations: 'tune,tune' lists an item twice"),
     ],
 )
 def test_lists_of_a_comparison_are_checked(

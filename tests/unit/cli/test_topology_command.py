@@ -8,12 +8,11 @@ import pytest
 
 from builders import DOUBLE, node
 from command_line import Command, process
-from gputopo.topology.model import GpuIndex
 from gputopo_cli.shared.options import complete_topologies
-from gputopo_cli.topology.layout import layout
-from gputopo_cli.topology.matrix import matrix
-from gputopo_cli.topology.picture import Marks, every_pair, svg
-from gputopo_cli.topology.source import Source
+from gputopo_cli.topology.layout import lay_out
+from gputopo_cli.topology.loaded import LoadedTopology
+from gputopo_cli.topology.matrix import format_matrix
+from gputopo_cli.topology.picture import Marks, draw_topology
 from gputopo_topologies import catalogue
 
 RECORDING = """\
@@ -77,12 +76,12 @@ def test_a_gpu_cannot_be_busy_and_allocated(gputopo: Command) -> None:
 
 def test_a_narrow_terminal_cuts_the_matrix_and_no_cell() -> None:
     topology = catalogue.named("dgx-2")
-    wide = [line.plain for line in matrix(topology, {}, 200)]
-    narrow = [line.plain for line in matrix(topology, {}, 40)]
+    wide = [line.plain for line in format_matrix(topology, {}, 200)]
+    narrow = [line.plain for line in format_matrix(topology, {}, 40)]
     assert max(map(len, narrow)) <= 70  # the legend's words, which a terminal may wrap
     cells = " ".join(line for line in narrow if line.startswith("GPU"))
     assert cells.count("NV6 150") == 16 * 15 == " ".join(wide).count("NV6 150")
-    tiny = [line.plain for line in matrix(topology, {}, 1)]
+    tiny = [line.plain for line in format_matrix(topology, {}, 1)]
     assert " ".join(tiny).count("NV6 150") == 16 * 15
 
 
@@ -95,7 +94,7 @@ def test_width_is_that_of_the_terminal_and_unlimited_in_a_pipe() -> None:
 
 def test_fast_links_stand_out_by_colour() -> None:
     topology = node(0, 1, 2, links={(0, 1): DOUBLE})
-    first_row = list(matrix(topology, {}, 100))[1]
+    first_row = list(format_matrix(topology, {}, 100))[1]
     styles = {first_row.plain[span.start : span.end]: span.style for span in first_row.spans}
     assert styles["NV2 50"] == "bold green"
     assert styles["SYS 12"] == "dim"
@@ -136,7 +135,7 @@ def test_a_file_in_this_folder_needs_no_slash(
     ("content", "message"),
     [
         (b"", "bad: is neither a JSON object nor output of `nvidia-smi topo -m`"),
-        (b"\x7fELF\x02\xff", "topology: '{path}' is no text: byte 5 is 0xff, not UTF-8"),
+        (b"\x7fELF\x02\xff", "topology: '{path}' is not UTF-8 text: byte 5 is 0xff"),
         (b"{", "bad: line 1, column 2: is not JSON"),
         (b"gpus: [", "bad: is neither a JSON object nor"),
         (b"gpus: two\n", "bad: gpus: "),
@@ -173,7 +172,7 @@ def test_an_unknown_name_says_what_was_tried_and_what_is_near(gputopo: Command) 
     done = gputopo("topology show dgx1-v10")
     assert done.status == 2
     assert done.err.startswith(
-        "gputopo: topology: 'dgx1-v10' is no name in the catalogue, no file and no node"
+        "gputopo: topology: 'dgx1-v10' is not a name of the catalogue, a file or a node"
         " (kubeconfig: "
     )
     assert done.err.endswith("; did you mean 'dgx1-v100'?\n")
@@ -192,33 +191,34 @@ def test_completion_offers_the_catalogue() -> None:
 
 def test_no_link_of_a_picture_crosses_a_gpu() -> None:
     for name in catalogue.names():
-        points = list(layout(catalogue.named(name)).points.values())
+        points = list(lay_out(catalogue.named(name)).points.values())
         for number, (x, y) in enumerate(points):
             for other in points[number + 1 :]:
                 assert (x - other[0]) ** 2 + (y - other[1]) ** 2 > 50**2
 
 
 def test_a_node_of_one_gpu_has_a_picture() -> None:
-    assert "<circle" in svg(Source("one", node(0)), Marks())
+    assert "<circle" in draw_topology(LoadedTopology("one", node(0)), Marks())
 
 
 def test_every_gpu_its_own_socket_is_drawn_as_one_box() -> None:
-    apart = layout(node(0, 1, 2))
+    apart = lay_out(node(0, 1, 2))
     assert len(apart.sockets) == 1
 
 
 def test_names_are_escaped_in_pictures() -> None:
-    picture = svg(Source("<a&b>", node(0, 1)), Marks())
+    picture = draw_topology(LoadedTopology("<a&b>", node(0, 1)), Marks())
     assert ET.fromstring(picture).get("aria-label") == "<a&b>"  # noqa: S314 - our own
 
 
-def test_an_allocation_whose_pattern_is_unknown_uses_all_its_links() -> None:
-    assert every_pair([GpuIndex(2), GpuIndex(0), GpuIndex(1)]) == [(2, 0), (2, 1), (0, 1)]
+def test_all_links_of_an_allocation_with_an_unknown_pattern_are_used(gputopo: Command) -> None:
+    out = gputopo("topology show dgx1-v100 --gpus 2,0,1 -o svg").out
+    assert out.count('stroke="#e4572e"') == 3 + 3 + 1  # links, GPUs and legend
 
 
 def test_models_of_gpus_are_named_once() -> None:
-    assert Source("x", node(0, 1)).in_short == "2 GPUs, Tesla V100-SXM2-32GB"
-    assert Source("x", node(0)).in_short == "1 GPU, Tesla V100-SXM2-32GB"
+    assert LoadedTopology("x", node(0, 1)).summary == "2 GPUs, Tesla V100-SXM2-32GB"
+    assert LoadedTopology("x", node(0)).summary == "1 GPU, Tesla V100-SXM2-32GB"
 
 
 def test_json_document_of_the_catalogue_is_a_gputopology(gputopo: Command) -> None:

@@ -133,13 +133,13 @@ def test_a_question_is_answered_and_no_more(
     ("words", "said"),
     [
         ("n9", "node: 'n9': the cluster has no GPUTopology of this name"),
-        ("--gpu 8", "gpu: '8' is neither UUID nor index of a GPU there"),
+        ("--gpu 8", "gpu: '8' is not the UUID or index of a GPU there"),
         (
             f"n1 --gpu {uuids('n2', 5)[0]}",
-            f"gpu: '{uuids('n2', 5)[0]}' is neither UUID nor index of a GPU there",
+            f"gpu: '{uuids('n2', 5)[0]}' is not the UUID or index of a GPU there",
         ),
-        ("--pod train", "pod: 'train' is no NAMESPACE/NAME of a pod there"),
-        ("--pod default/gone", "pod: 'default/gone' is no NAMESPACE/NAME of a pod there"),
+        ("--pod train", "pod: 'train' is not the NAMESPACE/NAME of a pod there"),
+        ("--pod default/gone", "pod: 'default/gone' is not the NAMESPACE/NAME of a pod there"),
     ],
 )
 def test_what_is_not_there_is_told(api: CannedApi, gputopo: Command, words: str, said: str) -> None:
@@ -150,7 +150,7 @@ def test_what_is_not_there_is_told(api: CannedApi, gputopo: Command, words: str,
 
 def test_everything_is_read_however_many_pages_it_takes(api: CannedApi, gputopo: Command) -> None:
     api.page_size = 1
-    assert gputopo("who-has").out.endswith("16 GPUs, 4 in use; both books agree\n")
+    assert gputopo("who-has").out.endswith("16 GPUs, 4 in use; no differences\n")
 
 
 def _gone(api: CannedApi) -> None:
@@ -220,7 +220,7 @@ def _unbound(api: CannedApi) -> None:
     del api.lists[PODS][-1]["spec"]["nodeName"]
 
 
-NOBODY = "kubelet's books name a pod that is not there"
+NOBODY = "kubelet's pod-resources list names a pod that does not exist"
 NO_GPUS = ("n2", None, "serve", "the node publishes no GPUs")
 
 
@@ -242,10 +242,13 @@ def unreadable(text: str) -> list[tuple[Any, ...]]:
     ("spoil", "found"),
     [
         (_gone, of_train(NOBODY)),
-        (_recreated, of_train("kubelet's books mean an earlier pod of this name, uid-train")),
-        (_ended, of_train("the pod has ended, and kubelet's books still have it")),
-        (_not_in_the_books, of_train("kubelet's books do not have it", 2)),
-        (_other_gpu, of_train(f"{GPUS_ANNOTATION} does not name it", 2)),
+        (
+            _recreated,
+            of_train("kubelet's pod-resources list has an earlier pod of this name, uid-train"),
+        ),
+        (_ended, of_train("the pod has ended, but is still in kubelet's pod-resources list")),
+        (_not_in_the_books, of_train("missing from kubelet's pod-resources list", 2)),
+        (_other_gpu, of_train(f"{GPUS_ANNOTATION} does not name this GPU", 2)),
         (_unmanaged, of_train(f"the pod has no annotation {GPUS_ANNOTATION}")),
         (
             _copied,
@@ -264,8 +267,8 @@ def unreadable(text: str) -> list[tuple[Any, ...]]:
         (
             _shared,
             [
-                ("n1", 3, "train", "given to default/twin too"),
-                ("n1", 3, "twin", "given to default/train too"),
+                ("n1", 3, "train", "also given to default/twin"),
+                ("n1", 3, "twin", "also given to default/train"),
             ],
         ),
         (_foreign, of_train("the node has no such GPU", None)),
@@ -388,7 +391,7 @@ def test_a_cluster_without_gputopo_is_told(api: CannedApi, gputopo: Command) -> 
 def test_a_cluster_without_topologies_is_no_error(api: CannedApi, gputopo: Command) -> None:
     api.lists[TOPOLOGIES].clear()
     api.lists[PODS].clear()
-    assert gputopo("who-has").out == "0 GPUs, 0 in use; both books agree\n"
+    assert gputopo("who-has").out == "0 GPUs, 0 in use; no differences\n"
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"7"])

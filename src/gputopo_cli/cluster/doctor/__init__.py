@@ -1,1 +1,1 @@
-"""What is wrong with an installation, and what to do: small checks over objects read once."""
+"""``gputopo doctor``: find what is wrong with an installation, and the remedy."""

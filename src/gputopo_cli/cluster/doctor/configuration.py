@@ -1,4 +1,4 @@
-"""The configuration that kube-scheduler was given, as far as the checks read it."""
+"""Find and parse the configuration of kube-scheduler."""
 
 import re
 from dataclasses import dataclass
@@ -10,11 +10,10 @@ from pydantic.alias_generators import to_camel
 from gputopo.errors import GputopoError
 from gputopo.runtime.messages import first_error
 from gputopo_cli.cluster.doctor import installed
-from gputopo_cli.cluster.doctor.model import Kind, NotCheckedError, Snapshot
+from gputopo_cli.cluster.doctor.model import ClusterSnapshot, NotCheckedError, ObjectKind
 from gputopo_kube.document import Document
 
-CONTAINER: Final = "kube-scheduler"
-"""Name of its container in the scheduler's Deployment."""
+CONTAINER: Final = "kube-scheduler"  # in the scheduler's Deployment
 
 _UNITS_S: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|m|s|us|µs|ns)")
@@ -31,7 +30,7 @@ class ManagedResource(_Part):
     ignored_by_scheduler: bool = False
 
 
-class Extender(_Part):
+class ExtenderEntry(_Part):
     """``extenders[]``, with kube-scheduler's defaults."""
 
     filter_verb: str = ""
@@ -44,28 +43,28 @@ class Extender(_Part):
     managed_resources: list[ManagedResource] = []
 
 
-class Profile(_Part):
+class ProfileEntry(_Part):
     """``profiles[]``."""
 
     scheduler_name: str = "default-scheduler"
     percentage_of_nodes_to_score: int | None = None
 
 
-class Configuration(_Part):
-    """``KubeSchedulerConfiguration``; percentage 0 leaves it to kube-scheduler."""
+class SchedulerConfiguration(_Part):
+    """``KubeSchedulerConfiguration``; with percentage 0, kube-scheduler decides."""
 
     percentage_of_nodes_to_score: int = 0
-    profiles: list[Profile] = []
-    extenders: list[Extender] = []
+    profiles: list[ProfileEntry] = []
+    extenders: list[ExtenderEntry] = []
 
 
 class ConfigurationError(GputopoError):
-    """There is no configuration, or one that cannot be read; the message says which."""
+    """The configuration is missing or invalid."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mounted:
-    """Where the scheduler's Deployment says that its configuration is: a key of a ConfigMap."""
+class ConfigurationSource:
+    """The key of a ConfigMap that the scheduler's Deployment mounts as its configuration."""
 
     deployment: Document
     config_map: str
@@ -73,38 +72,38 @@ class Mounted:
 
     @property
     def namespace(self) -> str:
-        """That of both."""
+        """Namespace of the Deployment and of the ConfigMap."""
         namespace: str = self.deployment["metadata"]["namespace"]
         return namespace
 
-    def document(self, snapshot: Snapshot) -> Document:
+    def find_config_map(self, snapshot: ClusterSnapshot) -> Document:
         """Return the ConfigMap.
 
         Raises:
-            NotCheckedError: where ConfigMaps may not be read.
-            ConfigurationError: where there is none.
+            NotCheckedError: if ConfigMaps could not be read.
+            ConfigurationError: if there is none.
         """
-        for document in snapshot[Kind.CONFIG_MAPS]:
+        for document in snapshot[ObjectKind.CONFIG_MAPS]:
             metadata = document["metadata"]
             if (metadata["namespace"], metadata["name"]) == (self.namespace, self.config_map):
                 return document
-        raise ConfigurationError("is not there")
+        raise ConfigurationError("does not exist")
 
 
-def mounted(snapshot: Snapshot) -> Mounted:
-    """Return where the configuration of the running scheduler lies.
+def find_configuration(snapshot: ClusterSnapshot) -> ConfigurationSource:
+    """Return the source of the running scheduler's configuration.
 
     Raises:
-        NotCheckedError: where no Deployment says so.
+        NotCheckedError: if no Deployment mounts one.
     """
-    for deployment in installed.parts(snapshot, Kind.DEPLOYMENTS, "scheduler"):
+    for deployment in installed.find_parts(snapshot, ObjectKind.DEPLOYMENTS, "scheduler"):
         for container in installed.containers(deployment):
-            if container["name"] == CONTAINER and (found := _mounted(deployment, container)):
+            if container["name"] == CONTAINER and (found := _find_mount(deployment, container)):
                 return found
-    raise NotCheckedError(f"no Deployment of ours runs {CONTAINER} with a ConfigMap")
+    raise NotCheckedError(f"no Deployment of gputopo runs {CONTAINER} with a ConfigMap")
 
 
-def _mounted(deployment: Document, container: Document) -> Mounted | None:
+def _find_mount(deployment: Document, container: Document) -> ConfigurationSource | None:
     words = [*(container.get("command") or ()), *(container.get("args") or ())]
     path = next(
         (word.removeprefix("--config=") for word in words if word.startswith("--config=")), ""
@@ -117,15 +116,15 @@ def _mounted(deployment: Document, container: Document) -> Mounted | None:
     }
     for mount in container.get("volumeMounts") or ():
         if mount["mountPath"] == folder and mount["name"] in volumes:
-            return Mounted(deployment, volumes[mount["name"]], key)
+            return ConfigurationSource(deployment, volumes[mount["name"]], key)
     return None
 
 
-def configuration(config_map: Document, key: str) -> Configuration:
-    """Return the configuration that a ConfigMap holds under a key.
+def parse_configuration(config_map: Document, key: str) -> SchedulerConfiguration:
+    """Return the configuration in a key of a ConfigMap.
 
     Raises:
-        ConfigurationError: where it holds none or one that makes no sense.
+        ConfigurationError: if it is missing or invalid.
     """
     import yaml
 
@@ -135,19 +134,19 @@ def configuration(config_map: Document, key: str) -> Configuration:
         raise ConfigurationError(f"{key}: is nested too deeply") from None
     except (yaml.YAMLError, ValueError) as error:
         reason = " ".join(str(error).split())
-        raise ConfigurationError(f"{key}: is no YAML: {reason}") from None
+        raise ConfigurationError(f"{key}: is not YAML: {reason}") from None
     try:
-        return Configuration.model_validate(document)
+        return SchedulerConfiguration.model_validate(document)
     except ValidationError as error:
         raise ConfigurationError(first_error(error, prefix=key)) from None
 
 
-def seconds(duration: str) -> float | None:
-    """Return a duration as Go writes it, None where it is none.
+def parse_duration(text: str) -> float | None:
+    """Return the seconds of a duration in Go's format; None if the text is not one.
 
-    >>> seconds("1m30s"), seconds("500ms"), seconds("5")
+    >>> parse_duration("1m30s"), parse_duration("500ms"), parse_duration("5")
     (90.0, 0.5, None)
     """
-    if not duration or _PART.sub("", duration):
+    if not text or _PART.sub("", text):
         return None
-    return sum(float(number) * _UNITS_S[unit] for number, unit in _PART.findall(duration))
+    return sum(float(number) * _UNITS_S[unit] for number, unit in _PART.findall(text))

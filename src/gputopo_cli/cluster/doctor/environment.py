@@ -1,7 +1,7 @@
-"""Check of the pods' environment: variables that replace those that the node agent sets.
+"""Check the environment of pods for variables that replace those of the node agent.
 
-What envFrom and the image bring is not in the pod's spec, and the configuration of NVIDIA's
-runtime is a file on the node: neither can be read through the API server.
+Variables of envFrom and of images are not in the pod's spec, and the configuration of NVIDIA's
+runtime is a file on the node. The API server returns neither.
 """
 
 from collections.abc import Iterator
@@ -9,19 +9,26 @@ from typing import Final
 
 from gputopo.api.names import CUDA_VISIBLE_DEVICES, HIDING_VALUES, NVIDIA_VISIBLE_DEVICES
 from gputopo_cli.cluster.doctor import installed
-from gputopo_cli.cluster.doctor.model import Finding, Kind, Snapshot, error, titled, warning
+from gputopo_cli.cluster.doctor.model import (
+    ClusterSnapshot,
+    Finding,
+    ObjectKind,
+    error,
+    object_name,
+    warning,
+)
 from gputopo_kube.document import Document
 
 _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
-def environment(snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield pods on nodes with our GPUs that choose GPUs by environment variables."""
-    nodes = {topology["metadata"]["name"] for topology in snapshot[Kind.TOPOLOGIES]}
-    resource = installed.resource(snapshot)
-    agents = installed.parts(snapshot, Kind.PODS, "deviceplugin")
-    for pod in snapshot[Kind.PODS]:
+def environment(snapshot: ClusterSnapshot) -> Iterator[Finding]:
+    """Yield pods on nodes with GPUs of gputopo that select GPUs by environment variables."""
+    nodes = {topology["metadata"]["name"] for topology in snapshot[ObjectKind.TOPOLOGIES]}
+    resource = installed.gpu_resource(snapshot)
+    agents = installed.find_parts(snapshot, ObjectKind.PODS, "deviceplugin")
+    for pod in snapshot[ObjectKind.PODS]:
         ended = (pod.get("status") or {}).get("phase") in _ENDED
         if pod["spec"].get("nodeName") in nodes and not ended and pod not in agents:
             yield from _overrides(pod, resource)
@@ -34,18 +41,18 @@ def _overrides(pod: Document, resource: str) -> Iterator[Finding]:
             name, value = entry["name"], entry.get("value") or ""
             hides = "valueFrom" not in entry and value in HIDING_VALUES
             if name == NVIDIA_VISIBLE_DEVICES and not hides:
-                said = "a value from elsewhere" if "valueFrom" in entry else repr(value)
+                source = "a value from elsewhere" if "valueFrom" in entry else repr(value)
                 problem = (
-                    f"container {container['name']} sets {name} to {said}: where NVIDIA's runtime "
+                    f"container {container['name']} sets {name} to {source}: if NVIDIA's runtime "
                     "accepts it, the container sees GPUs of other pods"
                 )
-                todo = (
-                    "leave it out, unless this monitors all GPUs; runtime setting: docs/runtime.md"
-                )
-                yield (error if has_gpus else warning)(titled("Pod", pod), problem, todo)
+                todo = "remove it, unless this monitors all GPUs; runtime setting: docs/runtime.md"
+                yield (error if has_gpus else warning)(object_name("Pod", pod), problem, todo)
             elif name == CUDA_VISIBLE_DEVICES and has_gpus:
-                problem = f"container {container['name']} sets {name}: its rank order is lost"
-                yield error(titled("Pod", pod), problem, "leave it out: gputopo sets it")
+                problem = (
+                    f"container {container['name']} sets {name}: the rank order of its GPUs is lost"
+                )
+                yield error(object_name("Pod", pod), problem, "remove it: gputopo sets it")
 
 
 def _containers(pod: Document) -> Iterator[Document]:

@@ -1,4 +1,4 @@
-"""Checks of what the chart installs: definitions, policies, workloads, versions."""
+"""Check the objects of the chart: definitions, policies, workloads, versions."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,11 +8,11 @@ from gputopo.api.names import GROUP, VERSION
 from gputopo_cli.cluster.doctor import installed
 from gputopo_cli.cluster.doctor.configuration import CONTAINER
 from gputopo_cli.cluster.doctor.model import (
+    ClusterSnapshot,
     Finding,
-    Kind,
-    Snapshot,
+    ObjectKind,
     error,
-    titled,
+    object_name,
     warning,
 )
 from gputopo_kube.document import Document
@@ -30,19 +30,19 @@ POLICIES: Final = (
 )
 _INSTALL: Final = "install the chart: docs/install.md"
 _APPLY: Final = "kubectl apply --server-side -f crds/"
-_LEAST: Final = (1, 31)
-"""The first Kubernetes that has all that the chart needs."""
+_OLDEST_KUBERNETES: Final = (1, 31)  # has everything that the chart uses
 
 _RELEASE: Final = re.compile(r"v?(\d+)\.(\d+)\.\S+")
-_PROGRAMS: Final = ("operator", "extender", "deviceplugin")
-"""Containers that run a program of ours, by name."""
+_PROGRAMS: Final = ("operator", "extender", "deviceplugin")  # names of our containers
 
 
-def definitions(snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield kinds of this version that the cluster does not serve and store."""
-    there = {document["metadata"]["name"]: document for document in snapshot[Kind.DEFINITIONS]}
+def definitions(snapshot: ClusterSnapshot) -> Iterator[Finding]:
+    """Yield definitions whose version of this program the cluster does not serve and store."""
+    existing = {
+        document["metadata"]["name"]: document for document in snapshot[ObjectKind.DEFINITIONS]
+    }
     for name in DEFINITIONS:
-        problem = _definition_problem(there.get(name))
+        problem = _definition_problem(existing.get(name))
         if problem is not None:
             yield error(f"CustomResourceDefinition {name}", problem, _APPLY)
 
@@ -60,29 +60,29 @@ def _definition_problem(definition: Document | None) -> str | None:
     return None
 
 
-def policies(snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield admission policies that are missing or let forged placements pass."""
-    bindings, there = snapshot[Kind.BINDINGS], snapshot[Kind.POLICIES]
-    if not there:
-        problem = "there are none of ours: whoever may change a pod can give it any GPU of its node"
+def policies(snapshot: ClusterSnapshot) -> Iterator[Finding]:
+    """Yield admission policies that are missing or allow forged placements."""
+    bindings, existing = snapshot[ObjectKind.BINDINGS], snapshot[ObjectKind.POLICIES]
+    if not existing:
+        problem = "none is installed: users who may change a pod can give it any GPU of its node"
         todo = installed.upgrade(snapshot, "admissionPolicies.enabled=true")
         yield warning("ValidatingAdmissionPolicies", problem, todo)
         return
     upgrade = installed.upgrade(snapshot)
     for part in POLICIES:
-        if not any(policy["metadata"]["name"].endswith(f"-{part}") for policy in there):
+        if not any(policy["metadata"]["name"].endswith(f"-{part}") for policy in existing):
             yield error(f"ValidatingAdmissionPolicy gputopo-{part}", "is missing", upgrade)
-    for policy in there:
+    for policy in existing:
         name = policy["metadata"]["name"]
         for kind, problem in _policy_problems(policy, bindings):
-            # What somebody else has changed Helm does not take back.
+            # Helm does not revert changes that were made by other clients.
             todo = f"kubectl delete --ignore-not-found {kind.lower()} {name} && {upgrade}"
             yield error(f"{kind} {name}", problem, todo)
 
 
 def _policy_problems(policy: Document, bindings: Sequence[Document]) -> Iterator[tuple[str, str]]:
     if policy["spec"].get("failurePolicy") != "Fail":
-        problem = "lets everything pass where it cannot be evaluated: failurePolicy is not Fail"
+        problem = "allows all requests if it cannot be evaluated: failurePolicy is not Fail"
         yield "ValidatingAdmissionPolicy", problem
     denies = any(
         binding["spec"]["policyName"] == policy["metadata"]["name"]
@@ -90,23 +90,26 @@ def _policy_problems(policy: Document, bindings: Sequence[Document]) -> Iterator
         for binding in bindings
     )
     if not denies:
-        yield "ValidatingAdmissionPolicyBinding", "does not deny what its policy refuses"
+        yield (
+            "ValidatingAdmissionPolicyBinding",
+            "does not deny the requests that its policy rejects",
+        )
 
 
-def workloads(snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield what of operator, scheduler and agents is missing, not ready or half rolled out."""
+def workloads(snapshot: ClusterSnapshot) -> Iterator[Finding]:
+    """Yield operators, schedulers and agents that are missing, not ready or half rolled out."""
     for kind, word, component in (
-        (Kind.DEPLOYMENTS, "Deployment", "operator"),
-        (Kind.DEPLOYMENTS, "Deployment", "scheduler"),
-        (Kind.DAEMON_SETS, "DaemonSet", "deviceplugin"),
+        (ObjectKind.DEPLOYMENTS, "Deployment", "operator"),
+        (ObjectKind.DEPLOYMENTS, "Deployment", "scheduler"),
+        (ObjectKind.DAEMON_SETS, "DaemonSet", "deviceplugin"),
     ):
-        found = installed.parts(snapshot, kind, component)
+        found = installed.find_parts(snapshot, kind, component)
         if not found:
             yield error(f"{word} of {component}", f"none is labelled {installed.OURS}", _INSTALL)
         for each in found:
-            problem = _rollout(each) if kind is Kind.DAEMON_SETS else _replicas(each)
+            problem = _rollout(each) if kind is ObjectKind.DAEMON_SETS else _replicas(each)
             if problem is not None:
-                yield error(titled(word, each), problem, _describe(each, component))
+                yield error(object_name(word, each), problem, _describe(each, component))
 
 
 def _replicas(deployment: Document) -> str | None:
@@ -118,10 +121,10 @@ def _replicas(deployment: Document) -> str | None:
 
 
 def _rollout(daemon_set: Document) -> str | None:
-    """Return what of a roll-out is missing; whether agents are ready is asked node by node."""
+    """Return what is missing in a roll-out; the readiness of agents is checked for each node."""
     status = daemon_set.get("status") or {}
     wanted, updated = (status.get(f"{which}NumberScheduled", 0) for which in ("desired", "updated"))
-    return None if updated >= wanted else f"{updated} of {wanted} pods are of its latest version"
+    return None if updated >= wanted else f"{updated} of {wanted} pods have its latest version"
 
 
 def _describe(workload: Document, component: str) -> str:
@@ -129,41 +132,43 @@ def _describe(workload: Document, component: str) -> str:
     return f"kubectl -n {namespace} describe pods -l app.kubernetes.io/component={component}"
 
 
-def versions(snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield programs of other versions than this one, and a Kubernetes that is too old."""
+def versions(snapshot: ClusterSnapshot) -> Iterator[Finding]:
+    """Yield programs with a version different from this one, and an old Kubernetes."""
     for name, version in _versions(snapshot):
         if version != snapshot.version:
-            problem = f"is of version {version}, and this program of {snapshot.version}"
-            todo = f"{installed.upgrade(snapshot)}, or install this program anew"
+            problem = f"has version {version}, and this program {snapshot.version}"
+            todo = f"{installed.upgrade(snapshot)}, or install this version of the program"
             yield warning(name, problem, todo)
-    server = _release(snapshot[Kind.SERVER][0]["gitVersion"])
-    if server is not None and server < _LEAST:
-        problem = f"is {_dotted(server)}, older than {_dotted(_LEAST)}"
+    server = _release(snapshot[ObjectKind.SERVER][0]["gitVersion"])
+    if server is not None and server < _OLDEST_KUBERNETES:
+        problem = f"is {_dotted(server)}, older than {_dotted(_OLDEST_KUBERNETES)}"
         yield error("Kubernetes", problem, "upgrade the cluster")
     for deployment, release in _kube_schedulers(snapshot):
         if server is not None and release != server:
             problem = f"runs kube-scheduler {_dotted(release)} in a cluster of {_dotted(server)}"
-            yield warning(titled("Deployment", deployment), problem, installed.upgrade(snapshot))
+            yield warning(
+                object_name("Deployment", deployment), problem, installed.upgrade(snapshot)
+            )
 
 
-def _versions(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    """Yield our programs with the image's tag where that is a version, else the chart's."""
+def _versions(snapshot: ClusterSnapshot) -> Iterator[tuple[str, str]]:
+    """Yield our programs with the version of the image's tag, else of the chart."""
     for kind, word, component in (
-        (Kind.DEPLOYMENTS, "Deployment", "operator"),
-        (Kind.DEPLOYMENTS, "Deployment", "scheduler"),
-        (Kind.DAEMON_SETS, "DaemonSet", "deviceplugin"),
+        (ObjectKind.DEPLOYMENTS, "Deployment", "operator"),
+        (ObjectKind.DEPLOYMENTS, "Deployment", "scheduler"),
+        (ObjectKind.DAEMON_SETS, "DaemonSet", "deviceplugin"),
     ):
-        for workload in installed.parts(snapshot, kind, component):
+        for workload in installed.find_parts(snapshot, kind, component):
             chart = installed.labels(workload).get("app.kubernetes.io/version", "")
             for container in installed.containers(workload):
                 if container["name"] in _PROGRAMS:
                     tag = _tag(container)
                     version = tag.removeprefix("v") if _RELEASE.fullmatch(tag) else chart
-                    yield f"{titled(word, workload)}: {container['name']}", version
+                    yield f"{object_name(word, workload)}: {container['name']}", version
 
 
-def _kube_schedulers(snapshot: Snapshot) -> Iterator[tuple[Document, tuple[int, int]]]:
-    for deployment in installed.parts(snapshot, Kind.DEPLOYMENTS, "scheduler"):
+def _kube_schedulers(snapshot: ClusterSnapshot) -> Iterator[tuple[Document, tuple[int, int]]]:
+    for deployment in installed.find_parts(snapshot, ObjectKind.DEPLOYMENTS, "scheduler"):
         for container in installed.containers(deployment):
             release = _release(_tag(container))
             if container["name"] == CONTAINER and release is not None:

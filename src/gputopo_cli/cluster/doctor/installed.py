@@ -1,22 +1,22 @@
-"""How the parts of an installation are found: by the labels and arguments that the chart gives."""
+"""Find the parts of an installation by the labels and arguments that the chart sets."""
 
 from typing import Final
 
 from gputopo.api.names import RESOURCE
-from gputopo_cli.cluster.doctor.model import Kind, NotCheckedError, Snapshot
+from gputopo_cli.cluster.doctor.model import ClusterSnapshot, NotCheckedError, ObjectKind
 from gputopo_kube.document import Document
 
 OURS: Final = "app.kubernetes.io/part-of=gputopo"
-"""Selects what the chart installs."""
+"""Selector of the objects that the chart installs."""
 
 _COMPONENT: Final = "app.kubernetes.io/component"
 
 
-def parts(snapshot: Snapshot, kind: Kind, component: str) -> list[Document]:
+def find_parts(snapshot: ClusterSnapshot, kind: ObjectKind, component: str) -> list[Document]:
     """Return the objects of a component: operator, scheduler or deviceplugin.
 
     Raises:
-        NotCheckedError: where the kind could not be read.
+        NotCheckedError: if the kind could not be read.
     """
     return [
         document
@@ -28,8 +28,8 @@ def parts(snapshot: Snapshot, kind: Kind, component: str) -> list[Document]:
 def containers(workload: Document) -> list[Document]:
     """Return the containers of a Deployment or DaemonSet, sidecars included."""
     pod = workload["spec"]["template"]["spec"]
-    beside = pod.get("initContainers") or ()
-    sidecars = [each for each in beside if each.get("restartPolicy") == "Always"]
+    inits = pod.get("initContainers") or ()
+    sidecars = [each for each in inits if each.get("restartPolicy") == "Always"]
     return [*sidecars, *pod["containers"]]
 
 
@@ -45,35 +45,39 @@ def is_ours(document: Document) -> bool:
     return labels(document).get(name) == value
 
 
-def resource(snapshot: Snapshot) -> str:
-    """Return the extended resource that the agents serve; the usual one where none is told."""
-    return _told(snapshot, Kind.DAEMON_SETS, "deviceplugin", "--resource=") or RESOURCE
+def gpu_resource(snapshot: ClusterSnapshot) -> str:
+    """Return the extended resource that the agents serve."""
+    return _find_flag(snapshot, ObjectKind.DAEMON_SETS, "deviceplugin", "--resource=") or RESOURCE
 
 
-def competitors(snapshot: Snapshot) -> frozenset[str]:
-    """Return the resources that the agents step back from."""
-    told = _told(snapshot, Kind.DAEMON_SETS, "deviceplugin", "--competing-resources=")
-    return frozenset(filter(None, told.split(",")))
+def competitors(snapshot: ClusterSnapshot) -> frozenset[str]:
+    """Return the resources of other device plugins that the agents avoid."""
+    resources = _find_flag(
+        snapshot, ObjectKind.DAEMON_SETS, "deviceplugin", "--competing-resources="
+    )
+    return frozenset(filter(None, resources.split(",")))
 
 
-def scheduler_name(snapshot: Snapshot) -> str:
-    """Return the scheduler that GPUJobs ask for; empty where none is told."""
-    return _told(snapshot, Kind.DEPLOYMENTS, "operator", "--scheduler-name=")
+def scheduler_name(snapshot: ClusterSnapshot) -> str:
+    """Return the name of the scheduler that GPUJobs use; empty if it is unknown."""
+    return _find_flag(snapshot, ObjectKind.DEPLOYMENTS, "operator", "--scheduler-name=")
 
 
-def upgrade(snapshot: Snapshot, *settings: str) -> str:
-    """Return the command that brings the installation back to what the chart says."""
+def upgrade(snapshot: ClusterSnapshot, *settings: str) -> str:
+    """Return the command that restores the installation to the state of the chart."""
     release, namespace = "gputopo", "gputopo-system"
-    for deployment in snapshot.documents.get(Kind.DEPLOYMENTS, ()):
+    for deployment in snapshot.documents.get(ObjectKind.DEPLOYMENTS, ()):
         release = labels(deployment).get("app.kubernetes.io/instance", release)
         namespace = deployment["metadata"]["namespace"]
-    more = "".join(f" --set {setting}" for setting in settings)
-    return f"helm upgrade --reset-then-reuse-values {release} charts/gputopo -n {namespace}{more}"
+    options = "".join(f" --set {setting}" for setting in settings)
+    return (
+        f"helm upgrade --reset-then-reuse-values {release} charts/gputopo -n {namespace}{options}"
+    )
 
 
-def _told(snapshot: Snapshot, kind: Kind, component: str, flag: str) -> str:
+def _find_flag(snapshot: ClusterSnapshot, kind: ObjectKind, component: str, flag: str) -> str:
     try:
-        workloads = parts(snapshot, kind, component)
+        workloads = find_parts(snapshot, kind, component)
     except NotCheckedError:
         return ""
     arguments = [

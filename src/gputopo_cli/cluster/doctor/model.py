@@ -1,4 +1,4 @@
-"""The objects that the checks look at, and what a check says."""
+"""The objects of a cluster that the checks read, and the findings that they return."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from typing import Final
 from gputopo.errors import GputopoError
 from gputopo_kube.document import Document
 
-_MOST_NAMED: Final = 5
+_MAX_NAMES: Final = 5
 
 
-class Kind(StrEnum):
-    """What is read of a cluster.
+class ObjectKind(StrEnum):
+    """A kind of object that is read from a cluster.
 
-    ``KUBELETS`` holds for each node with GPUs its ``name``, and what kubelet answers, with the
-    ``kubeletconfig`` in force, or why it was ``refused``; ``SERVER`` the API server's version.
+    ``KUBELETS`` has one object for each node with GPUs: its ``name``, and either the active
+    ``kubeletconfig`` or the ``error`` of the request. ``SERVER`` is the API server's version.
     """
 
     TOPOLOGIES = "gputopologies"
@@ -33,33 +33,33 @@ class Kind(StrEnum):
 
 
 class NotCheckedError(GputopoError):
-    """What a check needs could not be read; the message says why."""
+    """An object that a check needs could not be read; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A cluster as it was read.
+class ClusterSnapshot:
+    """The objects of a cluster at one moment.
 
     Attributes:
         documents: the objects, by kind.
         unread: why a kind could not be read; such a kind is not in ``documents``.
-        now: when they were read, with a time zone.
-        version: of this program.
+        now: time at which they were read, with a time zone.
+        version: version of this program.
     """
 
-    documents: Mapping[Kind, Sequence[Document]]
-    unread: Mapping[Kind, str]
+    documents: Mapping[ObjectKind, Sequence[Document]]
+    unread: Mapping[ObjectKind, str]
     now: datetime
     version: str
 
-    def __getitem__(self, kind: Kind) -> Sequence[Document]:
+    def __getitem__(self, kind: ObjectKind) -> Sequence[Document]:
         if kind in self.unread:
             raise NotCheckedError(self.unread[kind])
         return self.documents[kind]
 
 
 class Severity(StrEnum):
-    """How bad it is: an error breaks placements, stops or hides them; a warning may."""
+    """An error breaks, blocks or hides placements; a warning may do so."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -67,12 +67,12 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong.
+    """One problem.
 
     Attributes:
-        object: kind and name, with the namespace where it has one.
-        problem: what is wrong with it, without figures that change by themselves.
-        todo: what to do, a command where there is one.
+        object: kind and name, with the namespace if it has one.
+        problem: the problem, without numbers that change with time.
+        todo: the remedy, as a command if there is one.
     """
 
     severity: Severity
@@ -81,31 +81,31 @@ class Finding:
     todo: str
 
 
-def error(where: str, problem: str, todo: str) -> Finding:
-    """Return a finding that breaks placements, stops or hides them."""
-    return Finding(Severity.ERROR, where, problem, todo)
+def error(object_: str, problem: str, todo: str) -> Finding:
+    """Return a finding that breaks, blocks or hides placements."""
+    return Finding(Severity.ERROR, object_, problem, todo)
 
 
-def warning(where: str, problem: str, todo: str) -> Finding:
-    """Return a finding that may do harm."""
-    return Finding(Severity.WARNING, where, problem, todo)
+def warning(object_: str, problem: str, todo: str) -> Finding:
+    """Return a finding that may break, block or hide placements."""
+    return Finding(Severity.WARNING, object_, problem, todo)
 
 
-def named(names: Sequence[str]) -> str:
-    """Return a few names, and how many more there are.
+def join_names(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are.
 
-    >>> named(["n1", "n2"]), named(list("abcdefg"))
+    >>> join_names(["n1", "n2"]), join_names(list("abcdefg"))
     ('n1, n2', 'a, b, c, d, e and 2 more')
     """
-    more = len(names) - _MOST_NAMED
-    few = ", ".join(names[:_MOST_NAMED])
+    more = len(names) - _MAX_NAMES
+    few = ", ".join(names[:_MAX_NAMES])
     return f"{few} and {more} more" if more > 0 else few
 
 
-def titled(kind: str, document: Document) -> str:
-    """Return kind and name of an object, as findings name it.
+def object_name(kind: str, document: Document) -> str:
+    """Return kind and name of an object for a finding.
 
-    >>> titled("Pod", {"metadata": {"namespace": "default", "name": "train"}})
+    >>> object_name("Pod", {"metadata": {"namespace": "default", "name": "train"}})
     'Pod default/train'
     """
     metadata = document["metadata"]

@@ -1,81 +1,88 @@
-"""Check of both books: annotations that are worth nothing, and GPUs that are not as placed."""
+"""Check the users of GPUs: invalid annotations, and GPUs that are not as placed."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
-from gputopo_cli.cluster.doctor.model import Finding, Kind, Snapshot, error, named, warning
-from gputopo_cli.cluster.nodes import Node, node_of
+from gputopo_cli.cluster.doctor.model import (
+    ClusterSnapshot,
+    Finding,
+    ObjectKind,
+    error,
+    join_names,
+    warning,
+)
+from gputopo_cli.cluster.nodes import PublishedNode, parse_node
 from gputopo_cli.cluster.pods import parse_placed_pod
-from gputopo_cli.cluster.usage import NO_GPUS, NO_POD, Row, rows
+from gputopo_cli.cluster.usage import NO_GPUS, NO_POD, GpuUse, list_uses
 
-_PATIENCE: Final = timedelta(minutes=1)
-"""How long a node may take to let a pod in; its images are loaded only afterwards."""
+_MAX_WAIT: Final = timedelta(minutes=1)
+"""Time in which a node must admit a pod. Its images are pulled only afterwards."""
 
 
-def placements(snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield what of the scheduler's books and kubelet's does not agree."""
-    nodes = [node_of(document) for document in snapshot[Kind.TOPOLOGIES]]
-    found = rows(nodes, map(parse_placed_pod, snapshot[Kind.PODS]))
-    alike: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
-    for row in found:
-        if row.pod and row.difference:
-            alike[f"{row.namespace}/{row.pod}", row.node, row.difference].append(row)
+def placements(snapshot: ClusterSnapshot) -> Iterator[Finding]:
+    """Yield differences between the scheduler's choices and kubelet's allocations."""
+    nodes = [parse_node(document) for document in snapshot[ObjectKind.TOPOLOGIES]]
+    found = list_uses(nodes, map(parse_placed_pod, snapshot[ObjectKind.PODS]))
+    alike: dict[tuple[str, str, str], list[GpuUse]] = defaultdict(list)
+    for use in found:
+        if use.pod_name and use.difference:
+            alike[use.pod_name, use.node, use.difference].append(use)
     for (pod, node, difference), together in alike.items():
         yield error(f"Pod {pod}", f"{_gpus(together)}{difference}", _todo(pod, node, difference))
-    yield from _told_by_agents(nodes, {node for _, node, _ in alike})
+    yield from _reported_by_agents(nodes, {node for _, node, _ in alike})
     yield from _deleted(found)
     yield from _late(found, snapshot.now)
 
 
-def _gpus(together: Iterable[Row]) -> str:
-    """Return which GPUs differ in the same way; none where it is the annotation as a whole."""
-    told = [f"GPU {row.uuid if row.index is None else row.index}" for row in together if row.uuid]
-    return f"{named(told)} of its node: " if told else ""
+def _gpus(together: Iterable[GpuUse]) -> str:
+    """Return the GPUs with the same difference; empty if the whole annotation is invalid."""
+    gpus = [f"GPU {use.uuid if use.index is None else use.index}" for use in together if use.uuid]
+    return f"{join_names(gpus)} of its node: " if gpus else ""
 
 
 def _todo(pod: str, node: str, difference: str) -> str:
     if difference == NO_POD:
-        return f"restart kubelet on {node}, so that it forgets the pod"
+        return f"restart kubelet on {node}, so that it removes the pod from its list"
     if difference == NO_GPUS:
-        return f"kubectl get gputopology {node}: its agent has to publish it first"
+        return f"kubectl get gputopology {node}: its agent must publish the GPUs first"
     namespace, _, name = pod.partition("/")
-    return f"kubectl -n {namespace} delete pod {name} (its controller makes another)"
+    return f"kubectl -n {namespace} delete pod {name} (its controller creates a new one)"
 
 
-def _told_by_agents(nodes: Iterable[Node], known: set[str]) -> Iterator[Finding]:
-    """Yield what the agents say of containers, where the books themselves show nothing."""
+def _reported_by_agents(nodes: Iterable[PublishedNode], known: set[str]) -> Iterator[Finding]:
+    """Yield differences that only the agents' conditions report."""
     for node in nodes:
-        told = node.conditions.get("AllocationsAsPlaced")
-        if told is not None and told.status != "True" and node.name not in known:
-            todo = "delete the pods that it names: their controllers make others"
-            yield error(f"GPUTopology {node.name}", told.message, todo)
+        condition = node.conditions.get("AllocationsAsPlaced")
+        if condition is not None and condition.status != "True" and node.name not in known:
+            todo = "delete the pods that it names: their controllers create new ones"
+            yield error(f"GPUTopology {node.name}", condition.message, todo)
 
 
-def _deleted(found: Iterable[Row]) -> Iterator[Finding]:
+def _deleted(found: Iterable[GpuUse]) -> Iterator[Finding]:
     """Yield deleted pods whose processes still use GPUs."""
-    users: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in found:
-        if row.pod_deleted:
-            users[f"{row.namespace}/{row.pod}", row.node].append(row)
+    users: dict[tuple[str, str], list[GpuUse]] = defaultdict(list)
+    for use in found:
+        if use.pod_name and use.pod_deleted:
+            users[use.pod_name, use.node].append(use)
     for (pod, node), together in users.items():
         yield warning(
             f"Pod {pod}",
             f"{_gpus(together)}in use by a process, although the pod was deleted or has ended",
-            f"wait until the process ends, or end it on {node}: its GPUs are offered to no pod",
+            f"wait until the process ends, or end it on {node}; until then no pod gets its GPUs",
         )
 
 
-def _late(found: Iterable[Row], now: datetime) -> Iterator[Finding]:
-    """Yield pods that their node does not let in."""
+def _late(found: Iterable[GpuUse], now: datetime) -> Iterator[Finding]:
+    """Yield pods that their node does not admit."""
     waiting = {
-        (f"{row.namespace}/{row.pod}", row.node, row.since)
-        for row in found
-        if row.pod and row.since and not row.observed and not row.difference
+        (use.pod_name, use.node, use.since)
+        for use in found
+        if use.pod_name and use.since and not use.observed and not use.difference
     }
     for pod, node, since in sorted(waiting):
-        if now - datetime.fromisoformat(since) > _PATIENCE:
+        if now - datetime.fromisoformat(since) > _MAX_WAIT:
             namespace, _, name = pod.partition("/")
-            todo = f"kubectl -n {namespace} describe pod {name}; is kubelet of {node} up?"
-            yield warning(f"Pod {pod}", f"{node} has not let it in since {since}", todo)
+            todo = f"kubectl -n {namespace} describe pod {name}; check kubelet of {node}"
+            yield warning(f"Pod {pod}", f"{node} has not admitted it since {since}", todo)

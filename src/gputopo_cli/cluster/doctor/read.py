@@ -1,4 +1,4 @@
-"""Reading of a cluster what the checks look at."""
+"""Read the objects of a cluster that the checks need."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ from typing import Final
 from gputopo.api.names import GROUP, VERSION
 from gputopo_cli.cluster.doctor.installation import DEFINITIONS
 from gputopo_cli.cluster.doctor.installed import OURS
-from gputopo_cli.cluster.doctor.model import Kind, Snapshot
+from gputopo_cli.cluster.doctor.model import ClusterSnapshot, ObjectKind
 from gputopo_cli.cluster.doctor.nodes import ready_nodes
 from gputopo_kube.document import Document
 from gputopo_kube.errors import ApiError, NotFoundError
@@ -20,88 +20,88 @@ _CORE: Final = ("api", "v1")
 _APPS: Final = ("apis", "apps", "v1")
 _ADMISSION: Final = ("apis", "admissionregistration.k8s.io", "v1")
 _LISTS: Final = (
-    # kubelet's books first: a pod that they have is there then
-    (Kind.TOPOLOGIES, ("apis", GROUP, VERSION), ""),
-    (Kind.PODS, _CORE, ""),
-    (Kind.NODES, _CORE, ""),
-    (Kind.CONFIG_MAPS, _CORE, OURS),
-    (Kind.DEPLOYMENTS, _APPS, OURS),
-    (Kind.DAEMON_SETS, _APPS, ""),
-    (Kind.POLICIES, _ADMISSION, OURS),
-    (Kind.BINDINGS, _ADMISSION, OURS),
+    # Topologies first: then each pod in their status exists when pods are listed.
+    (ObjectKind.TOPOLOGIES, ("apis", GROUP, VERSION), ""),
+    (ObjectKind.PODS, _CORE, ""),
+    (ObjectKind.NODES, _CORE, ""),
+    (ObjectKind.CONFIG_MAPS, _CORE, OURS),
+    (ObjectKind.DEPLOYMENTS, _APPS, OURS),
+    (ObjectKind.DAEMON_SETS, _APPS, ""),
+    (ObjectKind.POLICIES, _ADMISSION, OURS),
+    (ObjectKind.BINDINGS, _ADMISSION, OURS),
 )
-_NEEDED: Final = frozenset({Kind.TOPOLOGIES, Kind.PODS, Kind.NODES})
-"""Who may not list these cannot be told anything."""
+_REQUIRED: Final = frozenset({ObjectKind.TOPOLOGIES, ObjectKind.PODS, ObjectKind.NODES})
 
-_MOST_SILENT: Final = 3
-"""Kubelets that may let us wait in vain; where there are more, there is no way to them."""
+_MAX_TIMEOUTS: Final = 3
+"""After as many kubelets without a response, the others are probably unreachable too."""
 
-_Documents = Mapping[Kind, Sequence[Document]]
+_Documents = Mapping[ObjectKind, Sequence[Document]]
 
 
-def snapshot(cluster: SyncApi) -> Snapshot:
-    """Return a cluster as it is.
+def read_cluster(cluster: SyncApi) -> ClusterSnapshot:
+    """Read all objects that the checks need.
 
     Raises:
-        ApiError: if the API server does not respond, or does not allow to list topologies, pods
-            or nodes.
+        ApiError: if the API server does not respond, or does not allow the user to list
+            topologies, pods or nodes.
     """
-    documents: dict[Kind, Sequence[Document]] = {}
-    unread: dict[Kind, str] = {}
-    for kind, read in _readings(cluster, documents):
+    documents: dict[ObjectKind, Sequence[Document]] = {}
+    unread: dict[ObjectKind, str] = {}
+    for kind, read in _requests(cluster, documents):
         try:
             documents[kind] = read()
         except ApiError as error:
             forbidden = error.status == HTTPStatus.FORBIDDEN
-            if error.status is None or (forbidden and kind in _NEEDED):
+            if error.status is None or (forbidden and kind in _REQUIRED):
                 raise
-            reason = "not allowed to look" if forbidden else f"{kind} cannot be read"
+            reason = "no permission" if forbidden else f"{kind} cannot be read"
             unread[kind] = f"{reason}: {error.message}"
-    return Snapshot(documents, unread, datetime.now(UTC), version("gputopo"))
+    return ClusterSnapshot(documents, unread, datetime.now(UTC), version("gputopo"))
 
 
-def _readings(
+def _requests(
     cluster: SyncApi, documents: _Documents
-) -> Iterator[tuple[Kind, Callable[[], Sequence[Document]]]]:
-    """Yield how each kind is read; the last reads what ``documents`` has by then."""
+) -> Iterator[tuple[ObjectKind, Callable[[], Sequence[Document]]]]:
+    """Yield a request for each kind; the last one uses the ``documents`` read before it."""
     for kind, path, selector in _LISTS:
         yield kind, partial(cluster.list, *path, kind, selector=selector)
-    yield Kind.DEFINITIONS, partial(_definitions, cluster)
-    yield Kind.SERVER, lambda: [cluster.get("version")]
-    yield Kind.KUBELETS, partial(_kubelets, cluster, documents)
+    yield ObjectKind.DEFINITIONS, partial(_definitions, cluster)
+    yield ObjectKind.SERVER, lambda: [cluster.get("version")]
+    yield ObjectKind.KUBELETS, partial(_kubelets, cluster, documents)
 
 
 def _definitions(cluster: SyncApi) -> list[Document]:
-    """Return those of ours that are there; all of a cluster would be many megabytes."""
+    """Return our definitions that exist; a list of all definitions has many megabytes."""
     found = []
     for name in DEFINITIONS:
-        definition = cluster.find("apis", "apiextensions.k8s.io", "v1", Kind.DEFINITIONS, name)
+        path = ("apis", "apiextensions.k8s.io", "v1", ObjectKind.DEFINITIONS, name)
+        definition = cluster.find(*path)
         if definition is not None:
             found.append(definition)
     return found
 
 
 def _kubelets(cluster: SyncApi, documents: _Documents) -> list[Document]:
-    """Return the configurations of the kubelets that have GPUs and report."""
-    if not {Kind.TOPOLOGIES, Kind.NODES} <= documents.keys():
-        raise NotFoundError("which nodes have GPUs is not known", HTTPStatus.NOT_FOUND)
-    names = {each["metadata"]["name"] for each in documents[Kind.TOPOLOGIES]}
+    """Return the configurations of the kubelets of ready nodes with GPUs."""
+    if not {ObjectKind.TOPOLOGIES, ObjectKind.NODES} <= documents.keys():
+        raise NotFoundError("the nodes with GPUs are unknown", HTTPStatus.NOT_FOUND)
+    names = {each["metadata"]["name"] for each in documents[ObjectKind.TOPOLOGIES]}
     found: list[Document] = []
-    silent = 0
-    for name in sorted(names & ready_nodes(documents[Kind.NODES])):
-        if silent == _MOST_SILENT:
-            answer: Document = {"refused": f"not asked, since {silent} others do not answer"}
+    timeouts = 0
+    for name in sorted(names & ready_nodes(documents[ObjectKind.NODES])):
+        if timeouts == _MAX_TIMEOUTS:
+            result: Document = {"error": f"skipped, because {timeouts} others do not respond"}
         else:
-            answer = _kubelet(cluster, name)
-            silent += "refused" in answer
-        found.append({**answer, "name": name})
+            result = _kubelet(cluster, name)
+            timeouts += "error" in result
+        found.append({**result, "name": name})
     return found
 
 
 def _kubelet(cluster: SyncApi, name: str) -> Document:
     try:
-        return cluster.get(*_CORE, Kind.NODES, name, "proxy", "configz")
+        return cluster.get(*_CORE, ObjectKind.NODES, name, "proxy", "configz")
     except ApiError as error:
         if error.status == HTTPStatus.FORBIDDEN:
             raise
-        return {"refused": str(error)}
+        return {"error": str(error)}

@@ -1,4 +1,4 @@
-"""What ``gputopo doctor`` says."""
+"""Check a cluster and write the findings as text or JSON (``gputopo doctor``)."""
 
 import time
 from collections import defaultdict
@@ -7,34 +7,37 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from gputopo_cli.cluster.doctor.checks import Outcome, examine, lasting
-from gputopo_cli.cluster.doctor.model import Finding, Severity, named
-from gputopo_cli.cluster.doctor.read import snapshot
+from gputopo_cli.cluster.doctor.checks import CheckResult, keep_lasting, run_checks
+from gputopo_cli.cluster.doctor.model import Finding, Severity, join_names
+from gputopo_cli.cluster.doctor.read import read_cluster
 from gputopo_cli.kube import connected
 from gputopo_cli.shared import output
 
 
-def doctor(context: str | None, settle_seconds: int, form: str) -> bool:
-    """Write what is wrong with an installation; return whether nothing breaks placements."""
+def write_findings(context: str | None, delay_s: int, form: str) -> bool:
+    """Write the findings, and return whether there is no error.
+
+    Findings are checked again after ``delay_s`` seconds, unless that is 0.
+    """
     with connected(context) as cluster:
-        found = examine(snapshot(cluster))
-        if settle_seconds and any(outcome.findings for outcome in found):
-            time.sleep(settle_seconds)
-            found = lasting(found, examine(snapshot(cluster)))
+        results = run_checks(read_cluster(cluster))
+        if delay_s and any(result.findings for result in results):
+            time.sleep(delay_s)
+            results = keep_lasting(results, run_checks(read_cluster(cluster)))
     if form == "json":
-        output.write_json(_document(found))
+        output.write_json(_document(results))
     else:
-        output.show(_lines(found))
-    return _total(found, Severity.ERROR) == 0
+        output.show(_lines(results))
+    return _total(results, Severity.ERROR) == 0
 
 
-def _document(found: Sequence[Outcome]) -> dict[str, object]:
+def _document(results: Sequence[CheckResult]) -> dict[str, object]:
     return {
         "checks": [
             {
-                "check": outcome.check.name,
-                "result": _result(outcome),
-                "notChecked": outcome.unread,
+                "check": result.check.name,
+                "result": _worst(result),
+                "notChecked": result.unread,
                 "findings": [
                     {
                         "severity": finding.severity.value,
@@ -42,49 +45,49 @@ def _document(found: Sequence[Outcome]) -> dict[str, object]:
                         "problem": finding.problem,
                         "todo": finding.todo,
                     }
-                    for finding in outcome.findings
+                    for finding in result.findings
                 ],
             }
-            for outcome in found
+            for result in results
         ],
-        "errors": _total(found, Severity.ERROR),
-        "warnings": _total(found, Severity.WARNING),
-        "notChecked": sum(outcome.unread is not None for outcome in found),
+        "errors": _total(results, Severity.ERROR),
+        "warnings": _total(results, Severity.WARNING),
+        "notChecked": sum(result.unread is not None for result in results),
     }
 
 
-def _lines(found: Sequence[Outcome]) -> Iterator[RenderableType]:
+def _lines(results: Sequence[CheckResult]) -> Iterator[RenderableType]:
     yield output.table(
         *("CHECK", "RESULT", "WHAT IS CHECKED"),
         rows=[
             (
-                outcome.check.name,
-                _result(outcome),
-                output.one_line(outcome.unread or outcome.check.fine),
+                result.check.name,
+                _worst(result),
+                output.one_line(result.unread or result.check.expectation),
             )
-            for outcome in found
+            for result in results
         ],
     )
-    for alike in _alike(finding for outcome in found for finding in outcome.findings):
+    for group in _group(finding for result in results for finding in result.findings):
         yield Text()
-        yield from _block(alike)
+        yield from _block(group)
     yield Text()
-    yield Text(_summary(found))
+    yield Text(_summary(results))
 
 
-def _block(alike: Sequence[Finding]) -> Iterator[Text]:
-    """Yield lines rather than cells of a table: what to do is to be copied."""
-    kind, _, first = alike[0].object.partition(" ")
-    names = named([first, *(finding.object.partition(" ")[2] for finding in alike[1:])])
-    differ = any(finding.todo != alike[0].todo for finding in alike)
-    others = f" (for {first}, and the others likewise)" if differ else ""
-    yield Text(f"{alike[0].severity.value}: {kind} {names}", "bold")
-    yield Text(f"  {output.one_line(alike[0].problem)}")
-    yield Text(f"  to do: {alike[0].todo}{others}")
+def _block(group: Sequence[Finding]) -> Iterator[Text]:
+    """Yield lines instead of cells of a table, so that commands can be copied."""
+    kind, _, first = group[0].object.partition(" ")
+    names = join_names([first, *(finding.object.partition(" ")[2] for finding in group[1:])])
+    differ = any(finding.todo != group[0].todo for finding in group)
+    others = f" (for {first}; the others in the same way)" if differ else ""
+    yield Text(f"{group[0].severity.value}: {kind} {names}", "bold")
+    yield Text(f"  {output.one_line(group[0].problem)}")
+    yield Text(f"  to do: {group[0].todo}{others}")
 
 
-def _alike(findings: Iterable[Finding]) -> Iterable[Sequence[Finding]]:
-    """Return findings together that differ only in the object's name."""
+def _group(findings: Iterable[Finding]) -> Iterable[Sequence[Finding]]:
+    """Group findings that differ only in the object's name."""
     together: dict[tuple[str, ...], list[Finding]] = defaultdict(list)
     for finding in findings:
         kind, _, name = finding.object.partition(" ")
@@ -95,19 +98,19 @@ def _alike(findings: Iterable[Finding]) -> Iterable[Sequence[Finding]]:
     return together.values()
 
 
-def _result(outcome: Outcome) -> str:
-    """Return the worst that a check found."""
-    fine = "ok" if outcome.unread is None else "not checked"
-    return next((each.value for each in Severity if outcome.count(each)), fine)
+def _worst(result: CheckResult) -> str:
+    """Return the highest severity of a check's findings."""
+    default = "ok" if result.unread is None else "not checked"
+    return next((each.value for each in Severity if result.count(each)), default)
 
 
-def _total(found: Sequence[Outcome], severity: Severity) -> int:
-    return sum(outcome.count(severity) for outcome in found)
+def _total(results: Sequence[CheckResult], severity: Severity) -> int:
+    return sum(result.count(severity) for result in results)
 
 
-def _summary(found: Sequence[Outcome]) -> str:
-    unread = sum(outcome.unread is not None for outcome in found)
-    counts = [(severity.value, _total(found, severity)) for severity in Severity]
-    told = [f"{count} {word}{'s' * (count != 1)}" for word, count in counts if count]
-    checks = f"{len(found)} checks" + (f", {unread} of them not made" if unread else "")
-    return f"{checks}: {', '.join(told) or 'nothing wrong found'}"
+def _summary(results: Sequence[CheckResult]) -> str:
+    unread = sum(result.unread is not None for result in results)
+    counts = [(severity.value, _total(results, severity)) for severity in Severity]
+    problems = [f"{count} {word}{'s' * (count != 1)}" for word, count in counts if count]
+    checks = f"{len(results)} checks" + (f", {unread} of them incomplete" if unread else "")
+    return f"{checks}: {', '.join(problems) or 'no problems found'}"

@@ -1,82 +1,90 @@
-"""Check of the scheduler's configuration: what would place pods badly or not at all."""
+"""Check the configuration of kube-scheduler."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 from gputopo_cli.cluster.doctor import installed
 from gputopo_cli.cluster.doctor.configuration import (
     CONTAINER,
-    Configuration,
     ConfigurationError,
-    Extender,
-    configuration,
-    mounted,
-    seconds,
+    ExtenderEntry,
+    SchedulerConfiguration,
+    find_configuration,
+    parse_configuration,
+    parse_duration,
 )
-from gputopo_cli.cluster.doctor.model import Finding, Kind, Severity, Snapshot, error, titled
+from gputopo_cli.cluster.doctor.model import (
+    ClusterSnapshot,
+    Finding,
+    ObjectKind,
+    Severity,
+    error,
+    object_name,
+)
 from gputopo_kube.document import Document
 
-_LEAST_TIMEOUT_S: Final = 4
-"""The extender itself gives a pod up after 3 s, to be tried again."""
-_MOST_TIMEOUT_S: Final = 5
-_WHOLE: Final = 100
+_MIN_TIMEOUT_S: Final = 4  # the extender itself needs up to 3 s
+_MAX_TIMEOUT_S: Final = 5
+_ALL_NODES: Final = 100  # per cent
 
-_Wrong = tuple[Severity, str, str]
-"""How bad, what is wrong, and what it should be."""
+_Problem: TypeAlias = tuple[Severity, str, str]
+"""Severity, problem, and the right setting."""
 
 
-def scheduler(snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield what is wrong with the configuration that the running kube-scheduler has."""
-    where = mounted(snapshot)
-    name = f"ConfigMap {where.namespace}/{where.config_map}"
-    restart = f"kubectl -n {where.namespace} rollout restart deployment/{_name(where.deployment)}"
+def scheduler(snapshot: ClusterSnapshot) -> Iterator[Finding]:
+    """Yield the problems of the configuration that the running kube-scheduler has."""
+    source = find_configuration(snapshot)
+    name = f"ConfigMap {source.namespace}/{source.config_map}"
+    restart = f"kubectl -n {source.namespace} rollout restart deployment/{_name(source.deployment)}"
     try:
-        config_map = where.document(snapshot)
-        config = configuration(config_map, where.key)
-    except ConfigurationError as unusable:
+        config_map = source.find_config_map(snapshot)
+        config = parse_configuration(config_map, source.key)
+    except ConfigurationError as invalid:
         delete = (
-            f"kubectl -n {where.namespace} delete --ignore-not-found configmap {where.config_map}"
+            f"kubectl -n {source.namespace} delete --ignore-not-found configmap {source.config_map}"
         )
         upgrade = installed.upgrade(snapshot)
-        yield error(name, str(unusable), f"{delete} && {upgrade} && {restart}")
+        yield error(name, str(invalid), f"{delete} && {upgrade} && {restart}")
         return
-    edit = f"kubectl -n {where.namespace} edit configmap {where.config_map}"
-    for severity, problem, wanted in _wrong(config, snapshot):
+    edit = f"kubectl -n {source.namespace} edit configmap {source.config_map}"
+    for severity, problem, wanted in _problems(config, snapshot):
         yield Finding(severity, name, problem, f"{edit}: set {wanted}; then {restart}")
     for pod in _older_pods(snapshot, config_map):
-        problem = f"{CONTAINER} reads its configuration once, and {name} was changed since"
-        yield error(titled("Pod", pod), problem, restart)
+        problem = (
+            f"{CONTAINER} reads its configuration only at its start, and {name} was changed later"
+        )
+        yield error(object_name("Pod", pod), problem, restart)
 
 
-def _wrong(config: Configuration, snapshot: Snapshot) -> Iterator[_Wrong]:
-    resource = installed.resource(snapshot)
+def _problems(config: SchedulerConfiguration, snapshot: ClusterSnapshot) -> Iterator[_Problem]:
+    resource = installed.gpu_resource(snapshot)
     yield from _profiles(config, installed.scheduler_name(snapshot))
     extender = next((each for each in config.extenders if _manages(each, resource)), None)
     if extender is None:
-        problem = f"no extender manages {resource}: nobody chooses GPUs"
+        problem = f"no extender manages {resource}: GPUs are not chosen"
         yield Severity.ERROR, problem, f"managedResources: [{{name: {resource}}}] in extenders"
     else:
         yield from _extender(extender, resource)
 
 
-def _profiles(config: Configuration, wanted: str) -> Iterator[_Wrong]:
+def _profiles(config: SchedulerConfiguration, wanted: str) -> Iterator[_Problem]:
     names = [profile.scheduler_name for profile in config.profiles] or ["default-scheduler"]
     if wanted and wanted not in names:
-        problem = f"no profile is {wanted}, which GPUJobs ask for: their pods wait for ever"
+        problem = f"no profile has the name {wanted}, which GPUJobs use: their pods stay Pending"
         yield Severity.ERROR, problem, f"schedulerName: {wanted} in profiles"
     for profile in config.profiles:
         percentage = profile.percentage_of_nodes_to_score
         if percentage is None:
             percentage = config.percentage_of_nodes_to_score
-        if percentage != _WHOLE:
+        if percentage != _ALL_NODES:
             problem = (
-                f"percentageOfNodesToScore of {profile.scheduler_name} is {percentage}: from 100 "
-                "nodes on the one with the best links may not be looked at"
+                f"percentageOfNodesToScore of {profile.scheduler_name} is {percentage}: with 100 "
+                "or more nodes, the node with the best links may not be considered"
             )
-            yield Severity.WARNING, problem, f"percentageOfNodesToScore: {_WHOLE}"
+            yield Severity.WARNING, problem, f"percentageOfNodesToScore: {_ALL_NODES}"
 
 
-def _extender(extender: Extender, resource: str) -> Iterator[_Wrong]:
+def _extender(extender: ExtenderEntry, resource: str) -> Iterator[_Problem]:
     verbs = {
         "filterVerb": extender.filter_verb,
         "prioritizeVerb": extender.prioritize_verb,
@@ -87,47 +95,47 @@ def _extender(extender: Extender, resource: str) -> Iterator[_Wrong]:
             yield Severity.ERROR, f"{name} is missing", f"{name}: {name.removesuffix('Verb')}"
     if not extender.preempt_verb:
         problem = (
-            "preemptVerb is missing: preemption may free a node whose GPUs do not suit the pod"
+            "preemptVerb is missing: preemption may choose a node whose GPUs do not suit the pod"
         )
         yield Severity.WARNING, problem, "preemptVerb: preempt"
     if extender.ignorable:
-        problem = "ignorable is true: pods are bound without GPUs when the extender fails"
+        problem = "ignorable is true: if the extender fails, pods are bound without GPUs"
         yield Severity.ERROR, problem, "ignorable: false"
     managed = [each for each in extender.managed_resources if each.name == resource]
     if any(each.ignored_by_scheduler for each in managed):
         problem = f"ignoredByScheduler is true: kube-scheduler itself does not count {resource}"
         yield Severity.ERROR, problem, "ignoredByScheduler: false"
-    yield from _slow(extender)
+    yield from _speed_problems(extender)
 
 
-def _slow(extender: Extender) -> Iterator[_Wrong]:
+def _speed_problems(extender: ExtenderEntry) -> Iterator[_Problem]:
     if not extender.node_cache_capable:
         problem = "nodeCacheCapable is false: every request carries every node in full"
         yield Severity.WARNING, problem, "nodeCacheCapable: true"
-    timeout = seconds(extender.http_timeout)
-    if timeout is None or not _LEAST_TIMEOUT_S <= timeout <= _MOST_TIMEOUT_S:
+    timeout = parse_duration(extender.http_timeout)
+    if timeout is None or not _MIN_TIMEOUT_S <= timeout <= _MAX_TIMEOUT_S:
         problem = (
-            f"httpTimeout is {extender.http_timeout}: the extender takes up to 3 s, and a longer "
-            "wait holds up every other pod"
+            f"httpTimeout is {extender.http_timeout}: the extender needs up to 3 s, and a longer "
+            "wait delays all other pods"
         )
-        yield Severity.WARNING, problem, f"httpTimeout: {_MOST_TIMEOUT_S}s"
+        yield Severity.WARNING, problem, f"httpTimeout: {_MAX_TIMEOUT_S}s"
 
 
-def _manages(extender: Extender, resource: str) -> bool:
+def _manages(extender: ExtenderEntry, resource: str) -> bool:
     return any(managed.name == resource for managed in extender.managed_resources)
 
 
-def _older_pods(snapshot: Snapshot, config_map: Document) -> Iterator[Document]:
+def _older_pods(snapshot: ClusterSnapshot, config_map: Document) -> Iterator[Document]:
     """Yield pods of the scheduler that started before its ConfigMap was last changed."""
     changed = max(
         (entry.get("time", "") for entry in config_map["metadata"].get("managedFields") or ()),
         default="",
     )
-    for pod in installed.parts(snapshot, Kind.PODS, "scheduler"):
+    for pod in installed.find_parts(snapshot, ObjectKind.PODS, "scheduler"):
         statuses = (pod.get("status") or {}).get("containerStatuses") or ()
         for status in statuses:
             running = (status.get("state") or {}).get("running") or {}
-            # RFC 3339 in UTC, whole seconds: their order is that of their letters.
+            # RFC 3339 in UTC with whole seconds: the order of texts is the order of times.
             if status["name"] == CONTAINER and "" < running.get("startedAt", "") < changed:
                 yield pod
 

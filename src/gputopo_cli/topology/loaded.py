@@ -1,4 +1,4 @@
-"""A topology together with where it was found."""
+"""The result of loading a topology, which commands place jobs on and draw."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,12 +7,11 @@ from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology, mask_of
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A topology, and what is known of its GPUs besides.
+class LoadedTopology:
+    """A node topology with its name for messages.
 
     Attributes:
-        name: how to name it to the user.
-        in_use: why a GPU is not free, by GPU; of a node of the cluster only.
+        in_use: why a GPU is not free; only for nodes of a cluster.
     """
 
     name: str
@@ -25,8 +24,8 @@ class Source:
         return mask_of(self.in_use)
 
     @property
-    def in_short(self) -> str:
-        """How many GPUs of which model."""
+    def summary(self) -> str:
+        """Number and models of the GPUs."""
         gpus = self.topology.gpus
         models = " and ".join(dict.fromkeys(gpu.model for gpu in gpus if gpu.model))
         return f"{len(gpus)} {'GPU' if len(gpus) == 1 else 'GPUs'}{models and f', {models}'}"

@@ -1,0 +1,147 @@
+"""Choose GPUs for one job and write them as text, JSON or a picture (``gputopo place``)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from gputopo.patterns.model import PatternKind, build
+from gputopo.placement.model import Match, NoFit, PlacementRequest
+from gputopo.placement.place import place, ranking
+from gputopo.sensitivity.resolve import Sensitivity, resolve
+from gputopo.topology.model import GpuMask, indices_of
+from gputopo_cli.bandwidth.models import find_model
+from gputopo_cli.place.edges import parse_edges
+from gputopo_cli.place.options import PlaceOptions
+from gputopo_cli.shared import output
+from gputopo_cli.shared.arguments import parse_gpu_mask, to_word
+from gputopo_cli.topology.load import load_topology
+from gputopo_cli.topology.loaded import LoadedTopology
+from gputopo_cli.topology.picture import Marks, draw_topology
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceResult:
+    """The request as resolved, and its result.
+
+    Attributes:
+        matches: the chosen set and the runners-up, best first; empty if nothing fits.
+        reason: why nothing fits.
+    """
+
+    loaded: LoadedTopology
+    busy: GpuMask
+    request: PlacementRequest
+    matches: tuple[Match, ...]
+    reason: str | None
+
+
+def write_placement(options: PlaceOptions, form: str, output_file: str | None) -> bool:
+    """Write the GPUs for a job, and return whether it fits."""
+    result = _place(options)
+    if form == "json":
+        output.write_json(_document(result), output_file)
+    elif form == "svg":
+        output.write(_draw(result), output_file)
+    else:
+        output.show(_lines(result), output_file)
+    return result.reason is None
+
+
+def _place(options: PlaceOptions) -> PlaceResult:
+    edges = parse_edges(options.edges)
+    kind = options.pattern or (PatternKind.CUSTOM if edges else PatternKind.RING)
+    sensitive = options.sensitive
+    if sensitive is None:
+        sensitive = resolve(Sensitivity.AUTO, gpus=options.gpus).sensitive
+    request = PlacementRequest(build(kind, options.gpus, edges), sensitive, options.policy)
+    model = find_model(options.model)
+    loaded = load_topology(options.topology, options.context)
+    topology = loaded.topology
+    busy = GpuMask(parse_gpu_mask(options.busy, "busy", topology) | loaded.in_use_mask)
+    free = GpuMask(topology.mask & ~busy)
+    choice = place(topology, free, request, model)
+    if isinstance(choice, NoFit):
+        return PlaceResult(loaded, busy, request, (), choice.reason)
+    matches = ranking(topology, free, request, model, most=1 + options.runners_up)
+    return PlaceResult(loaded, busy, request, matches, None)
+
+
+def _document(result: PlaceResult) -> dict[str, object]:
+    """Return the result as JSON; docs/cli.md guarantees its keys."""
+    if result.reason is not None:
+        return {"gpus": None, "reason": result.reason, **_request_document(result)}
+    best, *runners_up = result.matches
+    return {
+        **_match_document(best),
+        **_request_document(result),
+        "model": best.model,
+        "aggregateBoundGBps": output.to_gb_per_s(best.bound_mb_per_s),
+        "runnersUp": [_match_document(match) for match in runners_up],
+    }
+
+
+def _request_document(result: PlaceResult) -> dict[str, object]:
+    return {
+        "topology": result.loaded.name,
+        "pattern": to_word(result.request.pattern.kind),
+        "sensitive": result.request.sensitive,
+        "busy": list(indices_of(result.busy)),
+        "policy": to_word(result.request.policy),
+    }
+
+
+def _match_document(match: Match) -> dict[str, object]:
+    return {
+        "gpus": list(match.gpus),
+        "aggregateBandwidthGBps": output.to_gb_per_s(match.aggregate_mb_per_s),
+        "effectiveBandwidthGBps": output.to_gb_per_s(match.effective_mb_per_s),
+        "preservedBandwidthGBps": output.to_gb_per_s(match.preserved_mb_per_s),
+    }
+
+
+def _draw(result: PlaceResult) -> str:
+    gpus = result.matches[0].gpus if result.matches else ()
+    edges = [(gpus[edge.a], gpus[edge.b]) for edge in result.request.pattern.edges if gpus]
+    return draw_topology(result.loaded, Marks(gpus, indices_of(result.busy), edges))
+
+
+def _lines(result: PlaceResult) -> Iterator[RenderableType]:
+    if result.reason is not None:
+        yield Text(f"nothing fits {result.loaded.name}: {result.reason}")
+        return
+    best = result.matches[0]
+    noun = "GPU" if len(best.gpus) == 1 else "GPUs"
+    yield Text(f"{noun} {_join(best.gpus)} of {result.loaded.name}", "bold")
+    model = f", effective bandwidth by {best.model}" if best.model else ""
+    yield Text(
+        f"{_describe_request(result.request)}, policy {to_word(result.request.policy)}{model}"
+    )
+    if not best.exact:
+        bound = output.format_gb_per_s(best.bound_mb_per_s)
+        yield Text(f"a better rank order of these GPUs may exist, of up to {bound} GB/s aggregate")
+    yield Text()
+    columns = ("", "GPUS IN RANK ORDER", "AGGREGATE>", "EFFECTIVE>", "PRESERVED GB/s>")
+    yield output.table(*columns, rows=map(_row, range(len(result.matches)), result.matches))
+
+
+def _row(position: int, match: Match) -> tuple[str, ...]:
+    return (
+        "chosen" if position == 0 else f"{position + 1}.",
+        _join(match.gpus),
+        output.format_gb_per_s(match.aggregate_mb_per_s),
+        output.format_gb_per_s(match.effective_mb_per_s),
+        output.format_gb_per_s(match.preserved_mb_per_s),
+    )
+
+
+def _describe_request(request: PlacementRequest) -> str:
+    if request.pattern.size == 1:
+        return "one GPU"
+    kind = "sensitive" if request.sensitive else "insensitive"
+    return f"{kind} {to_word(request.pattern.kind)} of {request.pattern.size}"
+
+
+def _join(gpus: Sequence[int]) -> str:
+    return ", ".join(map(str, gpus))

@@ -1,0 +1,67 @@
+"""``gputopo simulate`` and ``gputopo compare``: options and help texts."""
+
+from typing import Annotated
+
+import typer
+
+from gputopo.placement.model import PolicyName
+from gputopo_cli.shared.options import (
+    POLICY_WORDS,
+    OutputFile,
+    PlotsOption,
+    PolicyOption,
+    SeedOption,
+    TableOrJson,
+)
+from gputopo_cli.simulate.options import SimulationOptions
+
+
+def simulate(
+    options: SimulationOptions,
+    seed: SeedOption = 1,
+    policy: PolicyOption = PolicyName.PRESERVE,
+    form: TableOrJson = "table",
+    output_file: OutputFile = None,
+) -> None:
+    """Run a list of jobs on idle nodes under one policy.
+
+    Jobs queue in the order of their arrival. The list has rows of
+    gpus,pattern,arrival,service,sensitive,workload without a header, or is CSV with a header,
+    or JSON (docs/simulator.md).
+    """
+    from gputopo_cli.simulate.simulate import write_simulation
+
+    write_simulation(options, seed, policy, form, output_file)
+
+
+def compare(
+    options: SimulationOptions,
+    seeds: Annotated[
+        str, typer.Option(metavar="LIST", help="Seeds of --generate, one run for each: 1,2,3.")
+    ] = "1",
+    policies: Annotated[
+        str,
+        typer.Option(
+            metavar="LIST", help="Policies to compare.", show_default="all, baseline first"
+        ),
+    ] = ",".join(POLICY_WORDS),
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL|FILE",
+            show_default="the one of --model",
+            help="Bandwidth model that evaluates all results, whatever model a policy uses.",
+        ),
+    ] = None,
+    plots: PlotsOption = None,
+    form: TableOrJson = "table",
+    output_file: OutputFile = None,
+) -> None:
+    """Compare policies on the same jobs.
+
+    The result has quartiles of effective bandwidth and of execution times, makespan, throughput
+    and the speed-up over the first policy, and the figures of the MAPA paper for the same server.
+    """
+    from gputopo_cli.simulate.compare import write_comparison
+
+    write_comparison(options, seeds, policies, judge, plots, form, output_file)

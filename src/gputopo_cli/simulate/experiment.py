@@ -1,0 +1,146 @@
+"""Load all inputs of a simulation of MAPA, and run it under any policy."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gputopo.placement.model import PolicyName
+from gputopo.topology.model import NodeTopology
+from gputopo_cli.bandwidth.models import find_model
+from gputopo_cli.shared.errors import InputError
+from gputopo_cli.shared.files import read_text
+from gputopo_cli.simulate.options import SimulationOptions
+from gputopo_cli.topology.load import load_topology
+from gputopo_cli.topology.loaded import LoadedTopology
+from gputopo_simulate.mapa.generate import JobMix, generate
+from gputopo_simulate.mapa.joblists import parse_jobs
+from gputopo_simulate.mapa.model import Queueing, SimulatedJob, SimulationResult
+from gputopo_simulate.mapa.released.program import run_as_released
+from gputopo_simulate.mapa.run import MapaSettings, run
+from gputopo_simulate.mapa.timelaw import BandwidthTime, FixedTime, TimeLaw, parse_curves
+from gputopo_simulate.mapa.waiting import WaitingRule
+from gputopo_simulate.progress import ProgressCallback
+
+JobList: TypeAlias = tuple[SimulatedJob, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A simulation whose inputs are loaded and valid.
+
+    Attributes:
+        lists: the job lists, one for each seed.
+        description: what runs, in words.
+        times_vary: whether the execution time of a job depends on its GPUs.
+        run: simulates one job list under one policy.
+    """
+
+    loaded: LoadedTopology
+    lists: tuple[JobList, ...]
+    description: str
+    times_vary: bool
+    run: Callable[[JobList, PolicyName, ProgressCallback | None], SimulationResult]
+
+
+def prepare_experiment(
+    options: SimulationOptions, seeds: tuple[int, ...], judge: str | None = None
+) -> Experiment:
+    """Load topology, jobs, models and curves.
+
+    Args:
+        options: the command's options.
+        seeds: seeds of the generated job lists; ignored with ``--jobs``.
+        judge: bandwidth model that evaluates the results; None for that of the options.
+    """
+    if options.as_released:
+        _reject_options_of_our_simulator(options, judge)
+    loaded = load_topology(options.topology)
+    lists, jobs = _load_jobs(options, seeds)
+    if options.as_released:
+        return Experiment(
+            loaded,
+            lists,
+            f"{jobs} on {options.topology}, as the authors' program does it",
+            times_vary=False,
+            run=lambda jobs, policy, _: run_as_released(options.topology, jobs, policy),
+        )
+    return Experiment(
+        loaded,
+        lists,
+        f"{jobs} on {options.nodes} x {loaded.name}, {_describe_rules(options)}",
+        times_vary=options.time != "fixed",
+        run=_simulator(options, judge, _name_nodes(loaded, options.nodes)),
+    )
+
+
+def _load_jobs(
+    options: SimulationOptions, seeds: tuple[int, ...]
+) -> tuple[tuple[JobList, ...], str]:
+    """Return the job lists, and a description of them."""
+    if options.jobs is not None and options.generate is None:
+        jobs = parse_jobs(read_text(options.jobs, "jobs"))
+        return (jobs,), f"{len(jobs)} jobs of {options.jobs}"
+    if options.jobs is None and options.generate is not None:
+        lists = tuple(generate(seed, JobMix(count=options.generate)) for seed in seeds)
+        noun = "seed" if len(seeds) == 1 else "seeds"
+        return lists, f"{options.generate} jobs of {noun} {', '.join(map(str, seeds))}"
+    raise InputError("jobs: either --jobs FILE or --generate N is required")
+
+
+def _name_nodes(loaded: LoadedTopology, count: int) -> dict[str, NodeTopology]:
+    name = loaded.name.removeprefix("node/")
+    if count == 1:
+        return {name: loaded.topology}
+    digits = len(str(count - 1))
+    return {f"{name}-{number:0{digits}}": loaded.topology for number in range(count)}
+
+
+def _simulator(
+    options: SimulationOptions, judge: str | None, nodes: dict[str, NodeTopology]
+) -> Callable[[JobList, PolicyName, ProgressCallback | None], SimulationResult]:
+    model, judge_model = find_model(options.model), find_model(judge)
+    time_law = _find_time_law(options.time)
+
+    def simulate(
+        jobs: JobList, policy: PolicyName, report: ProgressCallback | None
+    ) -> SimulationResult:
+        settings = MapaSettings(
+            policy=policy,
+            model=model,
+            time_law=time_law,
+            queueing=Queueing.SKIP_AHEAD if options.backfill else Queueing.FIFO,
+            waiting=WaitingRule() if options.wait else None,
+            judge=judge_model,
+        )
+        return run(nodes, jobs, settings, report)
+
+    return simulate
+
+
+def _find_time_law(time: str) -> TimeLaw:
+    if time == "fixed":
+        return FixedTime()
+    if time == "bandwidth":
+        return BandwidthTime()
+    return parse_curves(read_text(time, "time"))
+
+
+def _describe_rules(options: SimulationOptions) -> str:
+    times = {"fixed": "fixed times"}.get(options.time, f"times by {options.time}")
+    queueing = "jobs that fit may overtake" if options.backfill else "first come, first served"
+    waiting = ", sensitive jobs wait where that pays" if options.wait else ""
+    return f"{times}, {queueing}{waiting}"
+
+
+def _reject_options_of_our_simulator(options: SimulationOptions, judge: str | None) -> None:
+    """Reject options that the authors' program, with one node, model and queue, does not have."""
+    for field, given in (
+        ("nodes", options.nodes != 1),
+        ("model", options.model not in {None, "eq2"}),
+        ("judge", judge is not None),
+        ("backfill", options.backfill),
+        ("wait", options.wait),
+        ("time", options.time not in {"bandwidth", "fixed"}),
+    ):
+        if given:
+            raise InputError(f"{field}: not available with --as-released")

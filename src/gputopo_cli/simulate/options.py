@@ -1,0 +1,50 @@
+"""Options that ``gputopo simulate`` and ``gputopo compare`` share."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from gputopo_cli.shared import options
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationOptions:
+    """The jobs, the nodes, and how jobs queue and run."""
+
+    topology: options.TopologyOption
+    jobs: options.JobsOption = None
+    generate: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=1_000_000,
+            help="Instead of --jobs: generate N jobs as in the MAPA paper, rings of 1 to 5 GPUs.",
+        ),
+    ] = None
+    nodes: Annotated[
+        int, typer.Option(metavar="N", min=1, max=100_000, help="Number of nodes.")
+    ] = 1
+    model: options.ModelOption = None
+    backfill: Annotated[
+        bool, typer.Option("--backfill", help="Let jobs that fit start before jobs that wait.")
+    ] = False
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait",
+            help="Let a sensitive job wait for better links if that saves more GPU time than it"
+            " leaves idle; on one node, without --backfill.",
+        ),
+    ] = False
+    time: Annotated[
+        str,
+        typer.Option(
+            metavar="fixed|bandwidth|FILE",
+            autocompletion=options.complete(("bandwidth", "fixed")),
+            help="How long a job runs: its service time, or longer with less bandwidth, by"
+            " published curves or the curves of a JSON file (docs/simulator.md).",
+        ),
+    ] = "bandwidth"
+    as_released: options.AsReleasedOption = False

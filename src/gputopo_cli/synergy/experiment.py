@@ -1,0 +1,230 @@
+"""Load all inputs of a simulation of Synergy, and run it with any order and mechanism."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import NamedTuple
+
+from gputopo.runtime.messages import quoted
+from gputopo.sensitivity.models import Model, parse_matrices, parse_models
+from gputopo.sizing.orders import ORDERS
+from gputopo_cli.shared.arguments import parse_integer
+from gputopo_cli.shared.errors import InputError
+from gputopo_cli.shared.files import read_text
+from gputopo_cli.synergy.options import QueueOptions
+from gputopo_simulate.percentiles import interpolated, nearest
+from gputopo_simulate.progress import ProgressCallback
+from gputopo_simulate.synergy.comparison.solver import SolverMissingError
+from gputopo_simulate.synergy.generate import JobLoad, generate
+from gputopo_simulate.synergy.joblists import parse_jobs
+from gputopo_simulate.synergy.mechanisms import GUARANTEE_SHARES, MECHANISMS
+from gputopo_simulate.synergy.model import (
+    ROUND_SECONDS,
+    FinishedTrainingJob,
+    SimulatedCluster,
+    TrainingJob,
+)
+from gputopo_simulate.synergy.released import program
+from gputopo_simulate.synergy.report import (
+    JobHours,
+    RunFigures,
+    job_hours,
+    logged_hours,
+    run_figures,
+)
+from gputopo_simulate.synergy.run import SynergySettings, run, sensitivity
+
+
+class RunRequest(NamedTuple):
+    """One combination of queue order and mechanism, and whether the authors' program runs it."""
+
+    order: str
+    allocation: str
+    as_released: bool
+
+    @property
+    def name(self) -> str:
+        """The mechanism, and whether the authors' program runs it."""
+        return f"{self.allocation}{', as released' if self.as_released else ''}"
+
+
+def list_runs(
+    orders: Iterable[str], allocations: Iterable[str], *, as_released: bool
+) -> list[RunRequest]:
+    """Return all combinations; the authors' program runs only those that it supports."""
+    return [
+        RunRequest(order, allocation, released)
+        for order in orders
+        for allocation in allocations
+        for released in ((False, True) if as_released else (False,))
+        if not released or allocation in program.MECHANISMS
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedRun:
+    """One run with its statistics.
+
+    Attributes:
+        finished: all jobs, by ID.
+        monitored: the jobs whose statistics are shown.
+    """
+
+    request: RunRequest
+    finished: tuple[JobHours, ...]
+    monitored: tuple[JobHours, ...]
+    figures: RunFigures
+
+
+@dataclass(frozen=True, slots=True)
+class QueueExperiment:
+    """A simulation whose inputs are loaded and valid.
+
+    Attributes:
+        round_seconds: seconds between two decisions; None to decide at each event.
+        monitored: IDs of the jobs whose statistics are shown.
+        description: what runs, in words.
+    """
+
+    cluster: SimulatedCluster
+    jobs: tuple[TrainingJob, ...]
+    round_seconds: float | None
+    monitored: frozenset[int]
+    description: str
+
+    def run(self, request: RunRequest, report: ProgressCallback | None = None) -> CompletedRun:
+        """Simulate the jobs.
+
+        Raises:
+            InputError: if the authors' program, or an installed solver, cannot run the request.
+            SynergyError: if the cluster cannot run the jobs.
+        """
+        if request.as_released:
+            finished = self._run_as_released(request, report)
+            by_id = tuple(sorted(map(logged_hours, finished)))
+        else:
+            by_id = tuple(sorted(map(job_hours, self._run(request, report))))
+        monitored = tuple(job for job in by_id if job.id in self.monitored)
+        percentile = nearest if request.as_released else interpolated
+        return CompletedRun(request, by_id, monitored, run_figures(monitored, percentile))
+
+    def _run(
+        self, request: RunRequest, report: ProgressCallback | None
+    ) -> tuple[FinishedTrainingJob, ...]:
+        settings = SynergySettings(
+            order=ORDERS[request.order],
+            mechanism=MECHANISMS[request.allocation],
+            runnable_only=request.allocation in GUARANTEE_SHARES,
+            round_seconds=self.round_seconds,
+        )
+        try:
+            return run(self.cluster, self.jobs, settings, report)
+        except SolverMissingError as error:
+            raise InputError(f"allocation: {request.allocation}: {error}") from None
+
+    def _run_as_released(
+        self, request: RunRequest, report: ProgressCallback | None
+    ) -> tuple[FinishedTrainingJob, ...]:
+        order, allocation, _ = request
+        if allocation not in program.MECHANISMS:
+            raise InputError(
+                f"allocation: {allocation} is not available with --as-released, only"
+                f" {', '.join(program.MECHANISMS)}"
+            )
+        if self.round_seconds is None:
+            raise InputError("decide: events is not available with --as-released, only rounds")
+        if self.cluster.storage_mb_per_s < math.inf:
+            raise InputError("storage-mb-per-s: not available with --as-released")
+        return program.run_as_released(self.cluster, self.jobs, order, allocation, report)
+
+    @property
+    def scaled(self) -> tuple[str, ...]:
+        """Models and GPU counts whose profile was scaled from one GPU instead of measured."""
+        kinds = {(job.model.name, job.gpus): job for job in self.jobs}
+        return tuple(
+            f"{name} with {gpus} GPUs"
+            for (name, gpus), job in sorted(kinds.items())
+            if sensitivity(job, self.cluster).is_scaled
+        )
+
+
+def prepare_experiment(options: QueueOptions) -> QueueExperiment:
+    """Load models and jobs.
+
+    Raises:
+        InputError: if options are invalid or contradict each other.
+        TableError: if the list of jobs or models is invalid.
+        SynergyError: if there is no job, or the split is invalid.
+    """
+    jobs, description = _load_jobs(options, _load_models(options.models))
+    storage = options.storage_mb_per_s
+    cluster = SimulatedCluster(
+        servers=options.servers,
+        gpus=options.gpus,
+        cpus=options.cpus,
+        memory_gb=options.memory_gb,
+        storage_mb_per_s=math.inf if storage is None else storage,
+    )
+    return QueueExperiment(
+        cluster=cluster,
+        jobs=jobs,
+        round_seconds=ROUND_SECONDS if options.decide == "rounds" else None,
+        monitored=_select_monitored(options.monitor, jobs),
+        description=f"{description} on {_describe(cluster)}",
+    )
+
+
+def _describe(cluster: SimulatedCluster) -> str:
+    amounts = [f"{cluster.gpus} GPUs", f"{cluster.cpus:g} CPUs", f"{cluster.memory_gb:g} GB"]
+    if cluster.storage_mb_per_s < math.inf:
+        amounts.append(f"{cluster.storage_mb_per_s:g} MB/s")
+    return f"{cluster.servers} servers of {', '.join(amounts[:-1])} and {amounts[-1]}"
+
+
+def _load_models(path: str | None) -> Mapping[str, Model]:
+    data = files("gputopo.sensitivity") / "data"
+    matrices = (data / "synergy_throughput_matrix.csv").read_text(encoding="utf-8")
+    if path is None:
+        text = (data / "synergy_models.csv").read_text(encoding="utf-8")
+    else:
+        text = read_text(path, "models")
+    return parse_models(text, parse_matrices(matrices))
+
+
+def _load_jobs(
+    options: QueueOptions, models: Mapping[str, Model]
+) -> tuple[tuple[TrainingJob, ...], str]:
+    """Return the jobs, and a description of them."""
+    if options.jobs is not None and options.generate is None:
+        jobs = parse_jobs(read_text(options.jobs, "jobs"), models)
+        return jobs, f"{len(jobs)} jobs of {options.jobs}"
+    if options.jobs is None and options.generate is not None:
+        rate, split = options.jobs_per_hour, _parse_split(options.split)
+        load = JobLoad(jobs=options.generate, jobs_per_hour=rate, split=split)
+        description = f"{options.generate} jobs of seed {options.seed}, {rate:g} an hour"
+        return generate(options.seed, load, models), description
+    raise InputError("jobs: either --jobs FILE or --generate N is required")
+
+
+def _parse_split(text: str) -> tuple[int, int, int]:
+    parts = [parse_integer(part.strip(), "split", 0, 100) for part in text.split(",")]
+    match parts:
+        case [image, language, speech] if sum(parts) == 100:  # noqa: PLR2004 - per cent
+            return image, language, speech
+    raise InputError(f"split: {quoted(text)} is not three percentages with the sum 100")
+
+
+def _select_monitored(text: str | None, jobs: Iterable[TrainingJob]) -> frozenset[int]:
+    """Return the job IDs in a range such as ``4000:5000``, which includes 4000 but not 5000."""
+    ids = frozenset(job.id for job in jobs)
+    if text is None:
+        return ids
+    first, colon, last = text.partition(":")
+    if not colon:
+        raise InputError(f"monitor: {quoted(text)} is not FIRST:LAST, for example 4000:5000")
+    least, end = parse_integer(first, "monitor"), parse_integer(last, "monitor")
+    found = frozenset(number for number in ids if least <= number < end)
+    if not found:
+        raise InputError(f"monitor: {text}: no job has an ID in this range")
+    return found

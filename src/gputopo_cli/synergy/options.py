@@ -1,0 +1,87 @@
+"""Options that ``gputopo synergy simulate`` and ``gputopo synergy compare`` share."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import typer
+
+from gputopo_cli.shared import options
+
+_SMALLEST = 0.001
+_LARGEST = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOptions:
+    """The jobs, the servers, and the jobs whose statistics are shown."""
+
+    jobs: options.JobsOption = None
+    generate: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=100_000,
+            help="Instead of --jobs: generate N jobs of one GPU each, as Synergy's authors did.",
+        ),
+    ] = None
+    jobs_per_hour: Annotated[
+        float,
+        typer.Option(
+            metavar="X", min=_SMALLEST, max=_LARGEST, help="Arrival rate of the generated jobs."
+        ),
+    ] = 9
+    split: Annotated[
+        str,
+        typer.Option(
+            metavar="A,B,C",
+            help="Percentages of image, language and speech models among the generated jobs.",
+        ),
+    ] = "20,70,10"
+    seed: options.SeedOption = 42
+    models: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            show_default="the authors' measurements",
+            help="Profiles of the models (docs/synergy.md).",
+        ),
+    ] = None
+    servers: Annotated[
+        int, typer.Option(metavar="N", min=1, max=10_000, help="Number of equal servers.")
+    ] = 16
+    gpus: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="GPUs of a server.")] = 8
+    cpus: Annotated[
+        float, typer.Option(metavar="X", min=_SMALLEST, max=_LARGEST, help="CPUs of a server.")
+    ] = 24
+    memory_gb: Annotated[
+        float,
+        typer.Option(
+            metavar="X", min=_SMALLEST, max=_LARGEST, help="Memory of a server, in 10^9 bytes."
+        ),
+    ] = 500
+    storage_mb_per_s: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X",
+            min=_SMALLEST,
+            max=_LARGEST,
+            show_default="no limit",
+            help="Storage bandwidth of a server, which its jobs share too.",
+        ),
+    ] = None
+    decide: Annotated[
+        Literal["rounds", "events"],
+        typer.Option(
+            metavar="rounds|events",
+            help="Decide every 300 s, or whenever a job arrives or ends.",
+        ),
+    ] = "rounds"
+    monitor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIRST:LAST",
+            show_default="all",
+            help="IDs of the jobs whose statistics are shown, with FIRST and without LAST.",
+        ),
+    ] = None
