@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypeAlias
 from gputopo.api.annotations import GpusAnnotation, PlacementAnnotation
 from gputopo.api.names import RESOURCE, SCHEDULER_NAME
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, GPUProfileSpec
-from gputopo_kube.podmodel import PodStatus
 from gputopo_kube.pods import PodView
+from gputopo_kube.podstatus import PodStatus
 
 Object: TypeAlias = dict[str, Any]
 """The JSON of a Kubernetes object."""

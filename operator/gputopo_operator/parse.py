@@ -8,8 +8,9 @@ from gputopo.api.annotations import AnnotationError, parse_placement
 from gputopo.api.names import SENSITIVITY_ANNOTATION
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, GPUProfileSpec, GPUTopologyStatus
 from gputopo.runtime.messages import first_error
+from gputopo_kube.own_gpus import own_gpus
 from gputopo_kube.podmodel import parse_pod_object
-from gputopo_kube.pods import own_gpus, view_of
+from gputopo_kube.pods import view_of
 from gputopo_operator.model import ChildJob, GpuJob, GpuJobKey, JobPod, JobResult, Object
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"

@@ -1,4 +1,4 @@
-"""The view of a pod that all components share, and the rule which GPU annotations count.
+"""The view of a pod that all components share.
 
 A pod object of the API is thousands of bytes. A view keeps a few hundred of them, because the
 extender holds the view of every GPU pod in the cluster.
@@ -10,17 +10,16 @@ from enum import StrEnum
 from sys import intern
 from typing import Any, Final, NamedTuple
 
-from gputopo.api.annotations import AnnotationError, GpusAnnotation, parse_gpus
-from gputopo.api.names import GPUS_ANNOTATION, GROUP, RESOURCE
+from gputopo.api.names import GROUP, RESOURCE
 from gputopo.topology.model import MAX_INDEX
 from gputopo_kube.podmodel import (
-    ENDED_PHASES,
     Container,
+    ContainerResources,
     PodError,
     PodObject,
-    Resources,
     parse_pod_object,
 )
+from gputopo_kube.podstatus import ENDED_PHASES
 
 UNKNOWN_COUNT: Final = 1000
 """GPUs of a container whose quantity is not a plain number below this: more than any node has.
@@ -31,10 +30,6 @@ can take such a pod, so its exact quantity does not matter.
 
 _MOST_DIGITS = len(str(UNKNOWN_COUNT - 1))
 _MOST_VERSION_DIGITS = 19
-
-
-class AnnotationOwnerError(AnnotationError):
-    """An annotation ``gputopo.io/gpus`` that was written for another pod or another node."""
 
 
 class PodKey(NamedTuple):
@@ -184,40 +179,39 @@ def parse_gpu_pod(document: Mapping[str, Any], resource: str) -> PodView | None:
     """
     if not _may_request(document, resource):
         return None
-    pod = parse_pod_object(document)
-    containers = _gpu_containers(pod, resource)
-    if not version_number(pod.metadata.resource_version):
-        version = pod.metadata.resource_version
+    pod = parse_pod(document, resource)
+    if not pod.version:
+        version = document["metadata"].get("resourceVersion")
         raise PodError(f"pod metadata.resourceVersion: {version!r} is not a number")
-    return _view(pod, containers, resource) if containers else None
+    return pod if pod.containers else None
 
 
 def view_of(pod: PodObject, resource: str = RESOURCE) -> PodView:
     """Return the view of a parsed pod; ``resource`` counts the GPUs."""
-    return _view(pod, _gpu_containers(pod, resource), resource)
-
-
-def own_gpus(pod: PodView) -> GpusAnnotation | None:
-    """Return the GPUs that the extender has chosen for this pod, None where it has chosen none.
-
-    The annotation counts only where its UID and node are those of the pod: users can copy it.
-
-    Raises:
-        AnnotationError: where the annotation cannot be parsed.
-        AnnotationOwnerError: where it was written for another pod or node.
-    """
-    annotation = parse_gpus(pod.annotations)
-    if annotation is None:
-        return None
-    for name, value, own in (
-        ("uid", annotation.uid, pod.uid),
-        ("node", annotation.node, pod.node),
-    ):
-        if value != own:
-            raise AnnotationOwnerError(
-                f"{GPUS_ANNOTATION}: {name}: {value} is not the pod's own, {own or 'none'}"
-            )
-    return annotation
+    metadata, spec, status = pod.metadata, pod.spec, pod.status
+    # Many pods share these names: interned, each is in memory once.
+    return PodView(
+        uid=metadata.uid,
+        key=PodKey(intern(metadata.namespace), metadata.name),
+        version=version_number(metadata.resource_version),
+        node=intern(spec.node_name) if spec.node_name else None,
+        phase=intern(status.phase or "Pending"),
+        containers=_gpu_containers(pod, resource),
+        annotations={
+            intern(name): text
+            for name, text in (metadata.annotations or {}).items()
+            if name.startswith(f"{GROUP}/")
+        },
+        deleting=metadata.deletion_timestamp is not None,
+        priority=spec.priority or 0,
+        prefers_nodes=spec.prefers_nodes,
+        preempts=spec.preemption_policy != "Never",
+        grouped=spec.scheduling_group is not None,
+        started=status.has_started,
+        stopped=status.has_stopped(len(spec.containers)),
+        rejected=status.rejection,
+        rejected_for_gpus=status.is_rejected_for(resource, spec.resources()),
+    )
 
 
 def version_number(text: str | None) -> int:
@@ -268,35 +262,8 @@ def _requesting(
     containers: Iterable[Container], resource: str, kind: ContainerKind
 ) -> Iterable[GpuContainer]:
     for each in containers:
-        quantity = (each.resources or Resources()).quantity(resource)
+        quantity = (each.resources or ContainerResources()).quantity(resource)
         count = 0 if quantity is None else gpu_count(quantity)
         if count:
             sidecar = kind is ContainerKind.INIT and each.restart_policy == "Always"
             yield GpuContainer(each.name, count, ContainerKind.SIDECAR if sidecar else kind)
-
-
-def _view(pod: PodObject, containers: tuple[GpuContainer, ...], resource: str) -> PodView:
-    metadata, spec, status = pod.metadata, pod.spec, pod.status
-    # Many pods share these names: interned, each is in memory once.
-    return PodView(
-        uid=metadata.uid,
-        key=PodKey(intern(metadata.namespace), metadata.name),
-        version=version_number(metadata.resource_version),
-        node=intern(spec.node_name) if spec.node_name else None,
-        phase=intern(status.phase or "Pending"),
-        containers=containers,
-        annotations={
-            intern(name): text
-            for name, text in (metadata.annotations or {}).items()
-            if name.startswith(f"{GROUP}/")
-        },
-        deleting=metadata.deletion_timestamp is not None,
-        priority=spec.priority or 0,
-        prefers_nodes=spec.prefers_nodes,
-        preempts=spec.preemption_policy != "Never",
-        grouped=spec.scheduling_group is not None,
-        started=status.has_started,
-        stopped=status.has_stopped(len(spec.containers)),
-        rejected=status.rejection,
-        rejected_for_gpus=status.is_rejected_for(resource, spec.resources()),
-    )

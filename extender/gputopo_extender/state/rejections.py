@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from gputopo.api.annotations import AnnotationError
-from gputopo_kube.pods import PodView, own_gpus
+from gputopo_kube.own_gpus import own_gpus
+from gputopo_kube.pods import PodView
 
 FIRST_PAUSE_SECONDS: Final = 15.0
 LONGEST_PAUSE_SECONDS: Final = 120.0

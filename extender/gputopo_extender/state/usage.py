@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from gputopo.api.annotations import AnnotationError
 from gputopo.topology.model import GpuMask, NodeTopology, mask_of
 from gputopo_extender.state.topologies import PublishedNode, known_mask
-from gputopo_kube.pods import AnnotationOwnerError, PodView, own_gpus
+from gputopo_kube.own_gpus import AnnotationOwnerError, own_gpus
+from gputopo_kube.pods import PodView
 
 _NO_GPUS = GpuMask(0)
 

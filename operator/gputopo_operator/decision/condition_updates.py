@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from gputopo.api.v1alpha1 import Condition, GPUJobSpec, JobFailures, JobPlacement
 from gputopo.sensitivity.resolve import Sensitivity
-from gputopo_kube.podmodel import ContainerStatus
+from gputopo_kube.podstatus import ContainerStatus
 from gputopo_operator.decision.conditions import (
     ACCEPTED,
     COMPLETE,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus
-from gputopo_kube.podmodel import ContainerStatus
+from gputopo_kube.podstatus import ContainerStatus
 from gputopo_operator.decision.conditions import (
     ACCEPTED,
     COMPLETE,

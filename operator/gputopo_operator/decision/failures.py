@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gputopo.api.v1alpha1 import GPUJobStatus, JobFailures, Limits
-from gputopo_kube.podmodel import ADMISSION_ERROR
+from gputopo_kube.podstatus import ADMISSION_ERROR
 from gputopo_operator.model import FailedPod, FailureKind, JobPod, JobResult
 
 

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 
 from gputopo.api.annotations import AnnotationError
 from gputopo_kube.document import Document
-from gputopo_kube.podmodel import PodStatus, parse_pod_object
-from gputopo_kube.pods import PodView, own_gpus, view_of
+from gputopo_kube.own_gpus import own_gpus
+from gputopo_kube.podmodel import parse_pod_object
+from gputopo_kube.pods import PodView, view_of
+from gputopo_kube.podstatus import PodStatus
 
 
 @dataclass(frozen=True, slots=True)

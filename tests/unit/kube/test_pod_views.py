@@ -7,14 +7,13 @@ import pytest
 
 from gputopo.api.annotations import AnnotationError
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
+from gputopo_kube.own_gpus import AnnotationOwnerError, own_gpus
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import (
     UNKNOWN_COUNT,
-    AnnotationOwnerError,
     ContainerKind,
     GpuContainer,
     PodKey,
-    own_gpus,
     parse_gpu_pod,
     parse_pod,
 )
