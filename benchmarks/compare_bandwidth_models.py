@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.table import show
-from gputopo.bandwidth.capacity import Capacities
+from gputopo.bandwidth.capacity import LinkCapacities
 from gputopo.bandwidth.models import AGGREGATE, EQ2, PHYSICAL
 from gputopo.patterns.embedding import embeddings
 from gputopo.patterns.model import ring
@@ -64,7 +64,7 @@ def slowest_link(topology: NodeTopology, size: int) -> Values:
 def narrowest_cut(topology: NodeTopology, size: int) -> Values:
     """Return the narrowest cut, one half of the physical model."""
     members = embeddings(topology, ring(size)).orders.T
-    cuts = Capacities.of(topology).across(members).astype(np.float64)
+    cuts = LinkCapacities.from_topology(topology).across(members).astype(np.float64)
     return np.asarray(cuts.min(axis=0) / 1000)
 
 

@@ -103,7 +103,7 @@ def test_every_policy_chooses_as_exhaustive_search_does(
 ) -> None:
     model = MODELS[data.draw(st.sampled_from(["eq2", "aggregate"]))]
     size = data.draw(st.integers(2, min(5, len(topology.gpus))))
-    assume(model.refusal(topology, ring(size)) is None)
+    assume(model.unsupported_reason(topology, ring(size)) is None)
     free = data.draw(free_sets(topology).filter(lambda mask: mask.bit_count() >= size))
     search = Exhaustive(topology, ring_edges(size), size, by_eq2=model.name == "eq2")
     chosen = {

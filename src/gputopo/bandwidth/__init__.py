@@ -1,1 +1,1 @@
-"""What a GPU set gives a job, and what the GPUs left over are still worth."""
+"""Bandwidth of GPU sets: aggregate, effective (by several models) and preserved."""

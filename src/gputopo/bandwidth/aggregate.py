@@ -1,4 +1,4 @@
-"""Aggregate bandwidth as a model of effective bandwidth: valid for every pattern and link."""
+"""Aggregate bandwidth as a bandwidth model; it is valid for every pattern and link."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -17,17 +17,17 @@ NAME: Final = "aggregate"
 class Aggregate:
     """The aggregate bandwidth of the embedding (MAPA, equation 1).
 
-    It ranks sets for one pattern; it is no estimate of what a job would measure.
+    It ranks the sets for one pattern. It does not estimate a measured bandwidth.
     """
 
     name: str = NAME
 
-    def refusal(self, _topology: NodeTopology, _pattern: Pattern) -> str | None:
-        """Return None: it may be used everywhere."""
+    def unsupported_reason(self, _topology: NodeTopology, _pattern: Pattern) -> str | None:
+        """Return None: the model supports every node and pattern."""
         return None
 
     def effective_mb_per_s(
         self, _topology: NodeTopology, _pattern: Pattern, table: EmbeddingTable
     ) -> NDArray[np.int64]:
-        """Return the aggregate of every row."""
+        """Return the aggregate bandwidth of every row."""
         return table.aggregate_mb_per_s

@@ -1,9 +1,19 @@
-"""How much a node's links carry between two halves of a GPU set.
+"""Capacity of the links of a node across the cuts of a GPU set.
 
-Three things add up. NVLinks between two GPUs serve that pair alone. An NVSwitch gives every
-GPU a port, and a half no more than its ports together. PCIe is a tree that all share:
-lanes of the GPU, uplink of its switches, processor, interconnect of the sockets.
-All links carry as much in each direction at the same time.
+A cut divides the set into two sides. Three kinds of links add up across it. NVLinks between two
+GPUs serve that pair only. An NVSwitch gives every GPU a port, and a side has at most the sum of its
+ports. PCIe is a tree that all GPUs share: the lanes of the GPU, the uplink of its switch, the
+processor, the interconnect of the sockets; its capacity is the minimum cut of the tree. All links
+have this capacity in each direction at the same time.
+
+Example: GPUs 0 and 1 at a PCIe 3 switch of one socket, 2 and 3 at a switch of the other, and two
+NVLinks of generation 2 between 0 and 1. A GPU has 12 GB/s to its switch; between the sockets there
+are two thirds of that, 8 GB/s; the NVLinks have 50 GB/s. Capacities in GB/s::
+
+    {0} | {1, 2, 3}     50 NVLink + 12 lanes of GPU 0              = 62
+    {0, 1} | {2, 3}     8 between the sockets                      =  8
+    {0, 2} | {1, 3}     50 NVLink + 12 at one switch + 12 at the other = 74
+    {0, 1, 2} | {3}     12 lanes of GPU 3                          = 12
 """
 
 from dataclasses import dataclass
@@ -30,26 +40,26 @@ _UPLINKS: Final = (
     (Ancestor.PXB, Fraction(5, 6)),
     (Ancestor.NODE, Fraction(2, 3)),
 )
-"""What leaves the GPUs that meet here, as a share of the lanes of one of them.
+"""Uplink of each level of the PCIe tree, as a share of the PCIe bandwidth of one GPU below it.
 
-From the rates that NCCL plans with (``src/graph/topo.h``). A PCIe switch has one uplink.
-Traffic of one GPU to another through an Intel processor needs 6/5 of the lanes. Between
-sockets: 6, 10, 22 and 40 GB/s on Intel's Broadwell, Skylake, Sapphire Rapids and Emerald
-Rapids, whose PCIe x16 give 12, 12, 48 and 48: two thirds on average.
+The shares follow the rates in NCCL's ``src/graph/topo.h``. A PCIe switch has one uplink. Traffic
+between two GPUs through an Intel processor needs 6/5 of the lanes. Between sockets, Intel's
+Broadwell, Skylake, Sapphire Rapids and Emerald Rapids have 6, 10, 22 and 40 GB/s, and their PCIe
+x16 has 12, 12, 48 and 48 GB/s: two thirds on average.
 """
 
-MOST_MB_PER_S: Final = 8_000_000
-"""Links faster than this count as this fast, so that sums over 16 GPUs fit 32 bits."""
+MAX_MB_PER_S: Final = 8_000_000
+"""Limit of the bandwidth of a link, so that sums over 16 GPUs fit 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A GPU, or a place where the branches beneath meet.
+    """A node of a tree of links: a GPU, or a point where several branches are connected.
 
     Attributes:
-        gpus: all GPUs beneath.
-        uplink_mb_per_s: what it exchanges with the rest of the tree, in each direction.
-        branches: what meets here; empty for a GPU.
+        gpus: all GPUs below.
+        uplink_mb_per_s: bandwidth to the rest of the tree, in each direction.
+        branches: the branches below; empty for a GPU.
     """
 
     gpus: GpuMask
@@ -58,20 +68,20 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Capacities:
-    """The links of a node, ready to be cut.
+class LinkCapacities:
+    """The links of a node, prepared for :meth:`across`.
 
     Attributes:
-        direct_mb_per_s: [64, 64] NVLinks between two GPUs, by index; 0 where there is none.
-        shared: trees that carry besides.
+        direct_mb_per_s: [64, 64] NVLinks between two GPUs, by index; 0 without any.
+        shared: the trees of shared links.
     """
 
     direct_mb_per_s: NDArray[np.int32]
     shared: tuple[Branch, ...]
 
     @classmethod
-    def of(cls, topology: NodeTopology) -> "Capacities":
-        """Return those of a node."""
+    def from_topology(cls, topology: NodeTopology) -> "LinkCapacities":
+        """Return the link capacities of a node."""
         direct = np.zeros((MAX_INDEX + 1, MAX_INDEX + 1), dtype=np.int32)
         for link in topology.links:
             if link.kind is LinkKind.NVLINK:
@@ -81,46 +91,48 @@ class Capacities:
         return cls(direct, (pcie_tree(topology), *switches))
 
     def across(self, members: NDArray[np.uint8]) -> NDArray[np.int32]:
-        """Return [halves, rows]: MB/s between two halves of each set, in each direction.
+        """Return [cuts, rows] MB/s across each cut of each set, in each direction.
 
-        Half number h is the first member and the (i + 2)-th for each bit i of h.
+        One side of cut number c is the first member and, for each bit i of c, member i + 2. So
+        the cuts of members 0, 1, 2 are {0}, {0, 1}, {0, 2}.
 
         Args:
             members: [size, rows] GPU indices of each set, two or more.
         """
         total = _between_pairs(self.direct_mb_per_s[members[:, None], members[None]])
         for tree in self.shared:
-            total += np.minimum(*_sides(tree, members))
+            total += np.minimum(*_minimum_cuts(tree, members))
         return total[:-1]
 
 
 def pcie_tree(topology: NodeTopology) -> Branch:
-    """Return the PCIe tree of a node, a GPU's own lanes at the leaves."""
+    """Return the PCIe tree of a node; its leaves are the GPUs with their own lanes."""
     lanes = _lanes_mb_per_s(topology)
     branches = [Branch(GpuMask(1 << gpu), rate) for gpu, rate in lanes.items()]
     for level, share in _UPLINKS:
-        met = []
+        connected = []
         for block in blocks(topology, level):
             uplink = int(share * max(rate for gpu, rate in lanes.items() if block >> gpu & 1))
-            met.append(_met([one for one in branches if one.gpus & block], max(1, uplink)))
-        branches = met
-    return _met(branches, 0)
+            below = [branch for branch in branches if branch.gpus & block]
+            connected.append(_connect(below, max(1, uplink)))
+        branches = connected
+    return _connect(branches, 0)
 
 
 def nvswitch(topology: NodeTopology) -> Branch:
-    """Return the NVSwitch as a tree: the ports, of 0 where a GPU has none. One in a node."""
+    """Return the NVSwitch of a node as a tree of ports; a GPU without NVSwitch has a port of 0."""
     ports = {gpu.index: 0 for gpu in topology.gpus}
     for link in topology.links:
         if link.kind is LinkKind.NVSWITCH:
             for gpu in (link.a, link.b):
                 ports[gpu] = max(ports[gpu], _rate(link))
-    return _met([Branch(GpuMask(1 << gpu), rate) for gpu, rate in ports.items()], 0)
+    return _connect([Branch(GpuMask(1 << gpu), rate) for gpu, rate in ports.items()], 0)
 
 
 def _lanes_mb_per_s(topology: NodeTopology) -> dict[GpuIndex, int]:
-    """Return the PCIe rate of each GPU: its best PCIe link's, or what its NVLinks tell.
+    """Return the PCIe bandwidth of each GPU, by its best PCIe link or by its NVLink generation.
 
-    A pair's only link in a topology is its best one, so that NVLinks hide PCIe.
+    The topology contains only the best link of each pair, so that an NVLink hides PCIe.
     """
     lanes = {gpu.index: 0 for gpu in topology.gpus}
     for link in topology.links:
@@ -136,11 +148,11 @@ def _pcie_mb_per_s(link: Link) -> int:
 
 
 def _rate(link: Link) -> int:
-    return min(link.bandwidth_mb_per_s, MOST_MB_PER_S)
+    return min(link.bandwidth_mb_per_s, MAX_MB_PER_S)
 
 
-def _met(branches: list[Branch], uplink: int) -> Branch:
-    """Return what joins these; one alone passes on what it can."""
+def _connect(branches: list[Branch], uplink: int) -> Branch:
+    """Return the branch above these; a single branch only gets the lower of the two uplinks."""
     if len(branches) == 1 and uplink:
         only = branches[0]
         return Branch(only.gpus, min(only.uplink_mb_per_s, uplink), only.branches)
@@ -150,31 +162,31 @@ def _met(branches: list[Branch], uplink: int) -> Branch:
     return Branch(GpuMask(gpus), uplink, tuple(branches))
 
 
-def _sides(
+def _minimum_cuts(
     branch: Branch, members: NDArray[np.uint8]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the smallest cut beneath a branch that parts the halves, twice [halves, rows].
+    """Return the minimum cuts below a branch that separate the two sides, twice [cuts, rows].
 
-    First with the place itself on the side of the half, then on that of the others. A GPU
-    outside the set takes the side of the place it hangs on, at no cost.
+    In the first result the branch point belongs to the side of the first member, in the second
+    to the other side. A GPU outside the set belongs to the side of its branch point, without cost.
     """
     rates = np.zeros(MAX_INDEX + 1, dtype=np.int32)
     for gpu in branch.branches:
         if not gpu.branches:
             rates[gpu.gpus.bit_length() - 1] = gpu.uplink_mb_per_s
     leaves = rates[members]
-    with_others = _sums(leaves)
-    with_half = leaves.sum(axis=0, dtype=np.int32) - with_others
-    for place in branch.branches:
-        if place.branches:
-            half, others = _sides(place, members)
-            with_half += np.minimum(half, others + place.uplink_mb_per_s)
-            with_others += np.minimum(others, half + place.uplink_mb_per_s)
-    return with_half, with_others
+    on_other = _sums(leaves)
+    on_first = leaves.sum(axis=0, dtype=np.int32) - on_other
+    for below in branch.branches:
+        if below.branches:
+            first, other = _minimum_cuts(below, members)
+            on_first += np.minimum(first, other + below.uplink_mb_per_s)
+            on_other += np.minimum(other, first + below.uplink_mb_per_s)
+    return on_first, on_other
 
 
 def _sums(values: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the sum of [size, rows] over each half, as [halves and all, rows]."""
+    """Return [cuts and all members, rows] the sum of [size, rows] over the first side."""
     size, rows = values.shape
     sums = np.empty((2 ** (size - 1), rows), dtype=np.int32)
     sums[0] = values[0]
@@ -185,10 +197,10 @@ def _sums(values: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def _between_pairs(mb_per_s: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return what [size, size, rows] carries across each half, as [halves and all, rows].
+    """Return [cuts and all members, rows] the sum of [size, size, rows] across each cut.
 
-    A member that joins a half turns its links to the others into such across, and
-    its links into the half into none.
+    If a member moves to the first side, its links to the other side cross the cut, and its links
+    into the first side no longer do.
     """
     size, _, rows = mb_per_s.shape
     ports = mb_per_s.sum(axis=0, dtype=np.int32)
@@ -196,7 +208,7 @@ def _between_pairs(mb_per_s: NDArray[np.int32]) -> NDArray[np.int32]:
     across[0] = ports[0]
     for place in range(1, size):
         known = 2 ** (place - 1)
-        inwards = _sums(mb_per_s[place, :place])
-        np.subtract(across[:known], 2 * inwards, out=across[known : 2 * known])
+        inner = _sums(mb_per_s[place, :place])
+        np.subtract(across[:known], 2 * inner, out=across[known : 2 * known])
         across[known : 2 * known] += ports[place]
     return across

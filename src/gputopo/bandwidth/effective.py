@@ -1,11 +1,11 @@
-"""Effective bandwidth of every GPU set, by one model for node and pattern."""
+"""Effective bandwidth of every GPU set of a node, by one model."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gputopo.bandwidth.model import BandwidthModel, require_usable
+from gputopo.bandwidth.model import BandwidthModel, require_supported
 from gputopo.bandwidth.models import default_model
 from gputopo.patterns.embedding import embeddings
 from gputopo.patterns.model import Pattern
@@ -15,12 +15,12 @@ from gputopo.topology.tables import cached_by_fingerprint
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EffectiveTable:
-    """What each GPU set of a pattern's size gives it.
+    """Effective bandwidth of each GPU set of a pattern's size.
 
     Attributes:
-        model: one for the whole table, so that its values compare. None for one GPU,
-            which has no link.
-        mb_per_s: [rows] as of the embedding table; all 0 for one GPU.
+        model: the model of all rows, so that they can be compared; None for one GPU, which has
+            no link.
+        mb_per_s: [rows] in the order of the embedding table; all 0 for one GPU.
     """
 
     model: BandwidthModel | None
@@ -39,17 +39,17 @@ def effective_table(
     """Return the effective bandwidth of the best embedding into every set.
 
     Args:
-        topology: the node.
-        pattern: of the job.
-        model: None for the default one.
+        topology: topology of the node.
+        pattern: pattern of the job.
+        model: None for the default model.
 
     Raises:
-        EmbeddingError: on a node of more than 16 GPUs.
-        ModelError: where ``model`` may not be used.
+        EmbeddingError: on a node with more than 16 GPUs.
+        ModelError: if ``model`` does not support the node or the pattern.
     """
     table = embeddings(topology, pattern)
     if pattern.size == 1:
         return EffectiveTable(None, np.zeros(len(table.sets), dtype=np.int64))
     chosen = default_model(topology, pattern) if model is None else model
-    require_usable(chosen, topology, pattern)
+    require_supported(chosen, topology, pattern)
     return EffectiveTable(chosen, chosen.effective_mb_per_s(topology, pattern, table))

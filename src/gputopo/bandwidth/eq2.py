@@ -1,8 +1,8 @@
-"""MAPA's fitted model of effective bandwidth (equation 2), and where it may be used.
+"""Equation 2 of MAPA: a fitted model of effective bandwidth, and the domain where it is valid.
 
-The fit: 31 allocations of 2 to 5 GPUs on one DGX-1 V100, NCCL rings. It is not monotone;
-outside what it was fitted on its values run away (four double and three single NVLinks
-and three PCIe links would give -130 GB/s), hence :meth:`Equation2.refusal`.
+It was fitted on 31 sets of 2 to 5 GPUs of one DGX-1 V100, with NCCL rings. It is not monotone and
+its values are meaningless outside that domain: four double and three single NVLinks and three PCIe
+links give -130 GB/s. Therefore :meth:`Equation2.unsupported_reason` limits its use.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from gputopo.bandwidth.link_mix import (
     LinkClass,
     effective_mb_per_s,
     link_mixes,
-    stranger,
+    unknown_link,
 )
 from gputopo.patterns.model import Pattern, PatternKind
 from gputopo.patterns.table import EmbeddingTable
@@ -25,7 +25,7 @@ from gputopo.topology.model import LinkKind, NodeTopology
 NAME: Final = "eq2"
 
 SIZES: Final = range(2, 6)
-"""Sizes of the rings that the fit saw."""
+"""Sizes of the fitted rings."""
 
 COEFFICIENTS: Final = (
     16.39670455,
@@ -43,32 +43,33 @@ COEFFICIENTS: Final = (
     -5.114108079,
     -46.97390071,
 )
-"""Full precision, from the authors' program; the paper's table 2 cuts them to three decimals."""
+"""Full precision, from the authors' program; table 2 of the paper has three decimals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Equation2:
-    """Rings of 2..5 GPUs on a V100-class node.
+    """Equation 2, for rings of 2..5 GPUs on a V100-class node.
 
-    V100-class: single and double NVLinks of generation 2, and PCIe 3 with 16 lanes
-    elsewhere, each as fast as MAPA's table 1 says. A node without any NVLink is none.
+    Such a node has single or double NVLinks of generation 2 and otherwise PCIe 3 with 16 lanes,
+    with the bandwidths of MAPA's table 1. It has at least one NVLink.
 
-    A set is valued by its best-aggregate ring. Which of several does not matter: rings of
-    one size and equal aggregate at 50, 25 and 12 GB/s have equal counts of links.
+    The value of a set is that of its ring with the best aggregate. Several such rings have the
+    same value: with links of 50, 25 and 12 GB/s, rings of one size and equal aggregate have equal
+    counts of links.
     """
 
     name: str = NAME
 
-    def refusal(self, topology: NodeTopology, pattern: Pattern) -> str | None:
-        """Return which part of its domain is left."""
+    def unsupported_reason(self, topology: NodeTopology, pattern: Pattern) -> str | None:
+        """Return which limit of the domain is exceeded, None within the domain."""
         if pattern.size == 1:
             return None
         if pattern.kind is not PatternKind.RING or pattern.size not in SIZES:
             return f"it was fitted on Ring of 2 to 5 GPUs, not {pattern.kind} of {pattern.size}"
         if not any(link.kind is LinkKind.NVLINK for link in topology.links):
             return "it was fitted on a node with NVLinks, this one has none"
-        if (link := stranger(DGX1_V100, topology.links)) is not None:
-            return f"it was fitted on {DGX1_V100}, not {LinkClass.of(link)}"
+        if (link := unknown_link(DGX1_V100, topology.links)) is not None:
+            return f"it was fitted on {DGX1_V100}, not {LinkClass.from_link(link)}"
         return None
 
     def effective_mb_per_s(

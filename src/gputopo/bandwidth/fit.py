@@ -1,12 +1,12 @@
-"""MAPA's regression, redone on other measurements, and how far it can be trusted.
+"""MAPA's regression (equation 2) on other measurements, with its errors.
 
-Ordinary least squares on the 14 terms of equation 2. They are many for the few dozen sets
-that a machine has, so errors within the samples flatter: the cross-validated ones count.
+It is ordinary least squares on the 14 terms of equation 2. A machine has only a few dozen sets, so
+that errors on the samples themselves are too optimistic; the cross-validated errors are relevant.
 
-The paper gives a relative error of 0.0709, an RMSE of 1.5153 and an MAE of 7.0539 GB/s. No RMSE
-is below its MAE: the authors' script divides the norm of the residuals by the number of
-samples instead of its root. The true one is 1.5153 * sqrt(31) = 8.44 GB/s; the relative
-error is then the square of the one here, which is 0.27.
+The paper gives a relative error of 0.0709, an RMSE of 1.5153 and an MAE of 7.0539 GB/s. An RMSE is
+never below the MAE: the authors' script divides the norm of the residuals by the number of samples
+instead of its square root. The correct RMSE is 1.5153 * sqrt(31) = 8.44 GB/s. The relative error of
+the paper is the square of the one here, which is 0.27.
 """
 
 from collections.abc import Iterator
@@ -17,24 +17,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gputopo.bandwidth.link_mix import FEATURES, LinkClasses, features
-from gputopo.bandwidth.samples import Samples
+from gputopo.bandwidth.samples import BandwidthSamples
 
 _MOST_FOLDS_OF_ONE: Final = 30
-"""Up to so many link mixes, each is left out once; of more, a tenth at a time."""
+"""Up to this number of link mixes, each is left out once; with more, a tenth at a time."""
 
 _FOLDS: Final = 10
 _SEED: Final = 1
 
 _OVERFITTED: Final = 2.0
-"""How many times the error on unseen link mixes may be that on the samples."""
+"""Ratio of the errors on unseen link mixes and on the samples above which a warning is given."""
 
-_NOTHING: Final = 1e-3
-"""GB/s that no measurement tells apart."""
+_NEGLIGIBLE: Final = 1e-3
+"""GB/s below measurement accuracy."""
 
 
 @dataclass(frozen=True, slots=True)
-class Errors:
-    """How far predictions are from measurements.
+class FitErrors:
+    """Errors of predictions against measurements.
 
     Attributes:
         relative: norm of the residuals over norm of the measurements.
@@ -48,20 +48,20 @@ class Errors:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class FitResult:
     """The result of a regression.
 
     Attributes:
         coefficients: the 14 of equation 2, in the paper's order.
-        sizes: numbers of GPUs that the samples had, ascending.
-        classes: what x, y and z stand for; None for those that no sample had.
-        samples: how many there were.
-        mixes: how many different link mixes they had.
+        sizes: numbers of GPUs in the samples, ascending.
+        classes: classes of x, y and z; None for a class without samples.
+        samples: number of samples.
+        mixes: number of different link mixes.
         within: errors on the samples themselves.
-        unseen: errors on samples whose link mix the fit had not seen (cross-validation);
+        unseen: errors on samples with a link mix that was not in the fit (cross-validation);
             None with a single link mix.
-        folds: how many fits that took.
-        warnings: what a user should know, in words.
+        folds: number of fits of the cross-validation.
+        warnings: warnings for the user.
     """
 
     coefficients: tuple[float, ...]
@@ -69,14 +69,14 @@ class Fit:
     classes: LinkClasses
     samples: int
     mixes: int
-    within: Errors
-    unseen: Errors | None
+    within: FitErrors
+    unseen: FitErrors | None
     folds: int
     warnings: tuple[str, ...]
 
 
-def fit(samples: Samples) -> Fit:
-    """Return equation 2 fitted to ``samples``; the same for the same samples."""
+def fit(samples: BandwidthSamples) -> FitResult:
+    """Return equation 2 fitted to ``samples``; it is deterministic."""
     counts = np.array([sample.mix for sample in samples.samples], dtype=np.int64)
     measured = np.array([sample.gb_per_s for sample in samples.samples])
     terms = features(counts)
@@ -85,10 +85,10 @@ def fit(samples: Samples) -> Fit:
     within = _errors(terms @ solution, measured)
     folds = _folds(len(mixes))
     unseen = _cross_validated(terms, measured, folds[mix_of]) if len(mixes) > 1 else None
-    result = Fit(
+    result = FitResult(
         coefficients=tuple(solution.tolist()),
         sizes=tuple(np.unique(counts.sum(axis=1)).tolist()),
-        classes=_seen(samples.classes, counts),
+        classes=_measured_classes(samples.classes, counts),
         samples=len(counts),
         mixes=len(mixes),
         within=within,
@@ -100,9 +100,10 @@ def fit(samples: Samples) -> Fit:
 
 
 def _folds(mixes: int) -> NDArray[np.intp]:
-    """Return the fold of each link mix: samples of one mix are left out together.
+    """Return the fold of each link mix; all samples of one mix are in the same fold.
 
-    Else a fit would be tried on what it has seen, since it predicts the same for both.
+    Otherwise a fit would be tested on a mix that it has seen, because it predicts the same value
+    for all samples of a mix.
     """
     if mixes <= _MOST_FOLDS_OF_ONE:
         return np.arange(mixes)
@@ -111,7 +112,7 @@ def _folds(mixes: int) -> NDArray[np.intp]:
 
 def _cross_validated(
     terms: NDArray[np.float64], measured: NDArray[np.float64], folds: NDArray[np.intp]
-) -> Errors:
+) -> FitErrors:
     predicted = np.empty_like(measured)
     for fold in np.unique(folds):
         out = folds == fold
@@ -120,16 +121,16 @@ def _cross_validated(
     return _errors(predicted, measured)
 
 
-def _errors(predicted: NDArray[np.float64], measured: NDArray[np.float64]) -> Errors:
+def _errors(predicted: NDArray[np.float64], measured: NDArray[np.float64]) -> FitErrors:
     residuals = predicted - measured
-    return Errors(
+    return FitErrors(
         relative=float(np.linalg.norm(residuals) / np.linalg.norm(measured)),
         rmse_gb_per_s=float(np.sqrt(np.mean(residuals**2))),
         mae_gb_per_s=float(np.mean(np.abs(residuals))),
     )
 
 
-def _seen(classes: LinkClasses, counts: NDArray[np.int64]) -> LinkClasses:
+def _measured_classes(classes: LinkClasses, counts: NDArray[np.int64]) -> LinkClasses:
     double, single, pcie = (bool(column.any()) for column in counts.T)
     return LinkClasses(
         classes.double if double else None,
@@ -138,17 +139,17 @@ def _seen(classes: LinkClasses, counts: NDArray[np.int64]) -> LinkClasses:
     )
 
 
-def _warnings(result: Fit, rank: int) -> Iterator[str]:
+def _warnings(result: FitResult, rank: int) -> Iterator[str]:
     if rank < FEATURES:
         yield (
-            f"{result.samples} samples of {result.mixes} link mixes settle {rank} of {FEATURES}"
-            " coefficients: the smallest that agree with them were taken"
+            f"{result.samples} samples of {result.mixes} link mixes determine {rank} of {FEATURES}"
+            " coefficients: the smallest coefficients that fit them were chosen"
         )
     if result.unseen is None:
-        yield "one link mix only: nothing says how well others are predicted"
-    elif result.unseen.rmse_gb_per_s > _OVERFITTED * result.within.rmse_gb_per_s + _NOTHING:
+        yield "one link mix only: the error on other link mixes is unknown"
+    elif result.unseen.rmse_gb_per_s > _OVERFITTED * result.within.rmse_gb_per_s + _NEGLIGIBLE:
         yield (
-            f"the RMSE is {result.unseen.rmse_gb_per_s:.3g} GB/s on link mixes not seen and"
-            f" {result.within.rmse_gb_per_s:.3g} on the samples: rely on it for the link mixes"
-            " that were measured only"
+            f"the RMSE is {result.unseen.rmse_gb_per_s:.3g} GB/s on unseen link mixes and"
+            f" {result.within.rmse_gb_per_s:.3g} on the samples: use the model only for the link"
+            " mixes that were measured"
         )

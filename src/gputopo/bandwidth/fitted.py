@@ -1,4 +1,4 @@
-"""A model of a user's own: equation 2 with other coefficients, and the file that holds it."""
+"""A fitted model: equation 2 with coefficients of a user's regression, and its JSON file."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, Self
@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 from pydantic.alias_generators import to_camel
 
-from gputopo.bandwidth.fit import Errors, Fit
+from gputopo.bandwidth.fit import FitErrors, FitResult
 from gputopo.bandwidth.link_mix import (
     FEATURES,
     LinkClass,
     LinkClasses,
     effective_mb_per_s,
     link_mixes,
-    stranger,
+    unknown_link,
 )
 from gputopo.bandwidth.model import ModelError
 from gputopo.patterns.model import MAX_GPUS_PER_POD, Pattern, PatternKind
@@ -28,12 +28,12 @@ NAME: Final = "fitted"
 
 @dataclass(frozen=True, slots=True)
 class FittedModel:
-    """Rings of the sizes that samples had, on nodes with the links that they had.
+    """Equation 2 with fitted coefficients, for rings with the sizes and links of the samples.
 
     Attributes:
         coefficients: the 14 of equation 2, in the paper's order.
         sizes: numbers of GPUs.
-        classes: what x, y and z stand for.
+        classes: classes of x, y and z.
     """
 
     coefficients: tuple[float, ...]
@@ -41,56 +41,56 @@ class FittedModel:
     classes: LinkClasses
     name: str = NAME
 
-    def refusal(self, topology: NodeTopology, pattern: Pattern) -> str | None:
-        """Return which part of its domain is left."""
+    def unsupported_reason(self, topology: NodeTopology, pattern: Pattern) -> str | None:
+        """Return which limit of the domain is exceeded, None within the domain."""
         if pattern.size == 1:
             return None
         if pattern.kind is not PatternKind.RING or pattern.size not in self.sizes:
             sizes = ", ".join(map(str, self.sizes))
             return f"it was fitted on Ring of {sizes} GPUs, not {pattern.kind} of {pattern.size}"
-        if (link := stranger(self.classes, topology.links)) is not None:
-            return f"it was fitted on {self.classes}, not {LinkClass.of(link)}"
+        if (link := unknown_link(self.classes, topology.links)) is not None:
+            return f"it was fitted on {self.classes}, not {LinkClass.from_link(link)}"
         return None
 
     def effective_mb_per_s(
         self, topology: NodeTopology, pattern: Pattern, table: EmbeddingTable
     ) -> NDArray[np.int64]:
-        """Return equation 2 with these coefficients for every row, to the nearest MB/s."""
+        """Return equation 2 for every row, to the nearest MB/s."""
         mixes = link_mixes(topology, pattern, table, self.classes)
         return effective_mb_per_s(self.coefficients, mixes)
 
 
-def to_document(result: Fit) -> str:
-    """Return a fit as the JSON file that :func:`from_document` reads."""
-    return _Document.of(result).model_dump_json(by_alias=True, indent=2) + "\n"
+def to_json(result: FitResult) -> str:
+    """Return a fit as the JSON file that :func:`parse_model` reads."""
+    return _ModelFile.from_fit(result).model_dump_json(by_alias=True, indent=2) + "\n"
 
 
-def from_document(text: str | bytes) -> FittedModel:
-    """Return the model that a file holds.
+def parse_model(text: str | bytes) -> FittedModel:
+    """Return the model of a JSON file.
 
     Raises:
-        ModelError: naming the field and the value that is wrong.
+        ModelError: on a wrong field; the message names it and its value.
     """
     try:
-        return _Document.model_validate_json(text).model()
+        return _ModelFile.model_validate_json(text).model()
     except ValidationError as error:
         raise ModelError(f"model: {first_error(error)}") from None
 
 
-class _Part(BaseModel):
+class _FilePart(BaseModel):
     model_config = ConfigDict(
         strict=True, extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True
     )
 
 
-class _Link(_Part):
+class _LinkPart(_FilePart):
     kind: Annotated[LinkKind, Field(strict=False)]
     version: Annotated[int, Field(ge=1)]
     count: Annotated[int, Field(ge=1)]
     bandwidth_mb_per_s: Annotated[int, Field(ge=1, alias="bandwidthMBps")]
 
     @classmethod
-    def of(cls, link: LinkClass | None) -> Self | None:
+    def from_class(cls, link: LinkClass | None) -> Self | None:
         if link is None:
             return None
         return cls(
@@ -104,19 +104,19 @@ class _Link(_Part):
         return LinkClass(self.kind, self.version, self.count, self.bandwidth_mb_per_s)
 
 
-class _Links(_Part):
-    double: _Link | None
-    single: _Link | None
-    pcie: _Link | None
+class _LinksPart(_FilePart):
+    double: _LinkPart | None
+    single: _LinkPart | None
+    pcie: _LinkPart | None
 
 
-class _Errors(_Part):
+class _ErrorsPart(_FilePart):
     relative: FiniteFloat
     rmse_gb_per_s: Annotated[FiniteFloat, Field(alias="rmseGBps")]
     mae_gb_per_s: Annotated[FiniteFloat, Field(alias="maeGBps")]
 
     @classmethod
-    def of(cls, errors: Errors) -> Self:
+    def from_errors(cls, errors: FitErrors) -> Self:
         return cls(
             relative=errors.relative,
             rmse_gb_per_s=errors.rmse_gb_per_s,
@@ -128,10 +128,10 @@ _Size = Annotated[int, Field(ge=2, le=MAX_GPUS_PER_POD)]
 
 
 _Coefficient = Annotated[float, Field(ge=-1e12, le=1e12)]
-"""Within these no value of equation 2 for up to 16 links exceeds 64 bits."""
+"""Within these limits, values of equation 2 for up to 16 links fit 64 bits."""
 
 
-class _Document(_Part):
+class _ModelFile(_FilePart):
     version: Literal[1]
     equation: Literal["eq2"]
     pattern: Literal["Ring"]
@@ -139,16 +139,16 @@ class _Document(_Part):
         tuple[_Coefficient, ...], Field(min_length=FEATURES, max_length=FEATURES)
     ]
     sizes: Annotated[tuple[_Size, ...], Field(min_length=1)]
-    links: _Links
+    links: _LinksPart
     samples: Annotated[int, Field(ge=1)]
     link_mixes: Annotated[int, Field(ge=1)]
-    in_sample: _Errors
-    cross_validated: _Errors | None
+    in_sample: _ErrorsPart
+    cross_validated: _ErrorsPart | None
     folds: Annotated[int, Field(ge=0)]
     warnings: tuple[str, ...]
 
     @classmethod
-    def of(cls, result: Fit) -> Self:
+    def from_fit(cls, result: FitResult) -> Self:
         classes, unseen = result.classes, result.unseen
         return cls(
             version=1,
@@ -156,15 +156,15 @@ class _Document(_Part):
             pattern="Ring",
             coefficients=result.coefficients,
             sizes=result.sizes,
-            links=_Links(
-                double=_Link.of(classes.double),
-                single=_Link.of(classes.single),
-                pcie=_Link.of(classes.pcie),
+            links=_LinksPart(
+                double=_LinkPart.from_class(classes.double),
+                single=_LinkPart.from_class(classes.single),
+                pcie=_LinkPart.from_class(classes.pcie),
             ),
             samples=result.samples,
             link_mixes=result.mixes,
-            in_sample=_Errors.of(result.within),
-            cross_validated=None if unseen is None else _Errors.of(unseen),
+            in_sample=_ErrorsPart.from_errors(result.within),
+            cross_validated=None if unseen is None else _ErrorsPart.from_errors(unseen),
             folds=result.folds,
             warnings=result.warnings,
         )

@@ -1,7 +1,7 @@
-"""What MAPA's regression sees of a match: how many links of each class lie beneath its edges.
+"""Link mix of a match: the numbers of links of each class, the variables of equation 2.
 
-The edges of the pattern count, not all links among its GPUs, and a ring of two counts its
-link twice; only so do the paper's own figures come out.
+Only links below edges of the pattern count, not all links among the GPUs, and a ring of two counts
+its link twice. The figures of the paper can only be reproduced so.
 """
 
 from collections.abc import Iterable
@@ -16,12 +16,12 @@ from gputopo.patterns.table import EmbeddingTable
 from gputopo.topology.model import MAX_INDEX, Link, LinkKind, NodeTopology
 
 FEATURES: Final = 14
-"""Terms of equation 2."""
+"""Number of terms of equation 2."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkClass:
-    """Links that a regression takes for equal; fields as of :class:`Link`."""
+    """Links that are equal for a regression; the fields are those of :class:`Link`."""
 
     kind: LinkKind
     version: int
@@ -29,29 +29,29 @@ class LinkClass:
     bandwidth_mb_per_s: int
 
     @classmethod
-    def of(cls, link: Link) -> "LinkClass":
+    def from_link(cls, link: Link) -> "LinkClass":
         """Return the class of a link."""
         return cls(link.kind, link.version, link.count, link.bandwidth_mb_per_s)
 
     def __str__(self) -> str:
-        """Return it in words, such as ``NVLink 2 x1 (25 GB/s)``."""
+        """Return the class for messages, such as ``NVLink 2 x1 (25 GB/s)``."""
         return f"{self.kind} {self.version} x{self.count} ({self.bandwidth_mb_per_s / 1000:g} GB/s)"
 
 
 @dataclass(frozen=True, slots=True)
 class LinkClasses:
-    """What x, y and z of equation 2 stand for; None for a class that no sample had."""
+    """The classes of x, y and z in equation 2; None for a class without samples."""
 
     double: LinkClass | None
     single: LinkClass | None
     pcie: LinkClass | None
 
     def __contains__(self, link: Link) -> bool:
-        """Return whether a link is of one of the classes."""
-        return LinkClass.of(link) in (self.double, self.single, self.pcie)
+        """Return whether a link belongs to one of the classes."""
+        return LinkClass.from_link(link) in (self.double, self.single, self.pcie)
 
     def __str__(self) -> str:
-        """Return them in words."""
+        """Return the classes for messages."""
         return ", ".join(str(one) for one in (self.double, self.single, self.pcie) if one)
 
 
@@ -60,11 +60,11 @@ DGX1_V100: Final = LinkClasses(
     single=LinkClass(LinkKind.NVLINK, 2, 1, 25_000),
     pcie=LinkClass(LinkKind.PCIE, 3, 16, 12_000),
 )
-"""MAPA's machine (table 1)."""
+"""The machine of MAPA (table 1)."""
 
 
-def stranger(classes: LinkClasses, links: Iterable[Link]) -> Link | None:
-    """Return the first link that is in none of the classes, None if all are."""
+def unknown_link(classes: LinkClasses, links: Iterable[Link]) -> Link | None:
+    """Return the first link that belongs to no class, None if all links belong to one."""
     return next((link for link in links if link not in classes), None)
 
 
@@ -74,15 +74,15 @@ def link_mixes(
     """Return [rows, 3]: the pattern's edges on links of class x, y and z.
 
     Args:
-        topology: a node without a :func:`stranger`.
-        pattern: of ``table``.
-        table: its best embeddings.
-        classes: what x, y and z stand for.
+        topology: topology of a node without :func:`unknown_link`.
+        pattern: the pattern of ``table``.
+        table: best embeddings of the pattern.
+        classes: classes of x, y and z.
     """
     order = (classes.double, classes.single, classes.pcie)
     column = np.zeros((MAX_INDEX + 1, MAX_INDEX + 1), dtype=np.intp)
     for link in topology.links:
-        column[link.a, link.b] = column[link.b, link.a] = order.index(LinkClass.of(link))
+        column[link.a, link.b] = column[link.b, link.a] = order.index(LinkClass.from_link(link))
     mixes = np.zeros((len(table.sets), len(order)), dtype=np.int64)
     rows = np.arange(len(mixes))
     for edge in pattern.edges:
@@ -109,7 +109,7 @@ def features(mixes: NDArray[np.int64]) -> NDArray[np.float64]:
 def predicted_gb_per_s(
     coefficients: tuple[float, ...], mixes: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return equation 2 with these 14 coefficients for [rows, 3] counts of links."""
+    """Return [rows] equation 2 with 14 coefficients, for [rows, 3] counts of links."""
     gb_per_s: NDArray[np.float64] = features(mixes) @ np.array(coefficients)
     return gb_per_s
 

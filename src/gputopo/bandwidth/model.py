@@ -1,4 +1,4 @@
-"""What a model of effective bandwidth is."""
+"""The interface of bandwidth models."""
 
 from collections.abc import Hashable
 from typing import Protocol
@@ -13,18 +13,18 @@ from gputopo.topology.model import NodeTopology
 
 
 class ModelError(InvalidInputError):
-    """A model that is not known, or that is asked for outside its domain."""
+    """A bandwidth model is unknown, or does not support the node or pattern."""
 
 
 class BandwidthModel(Hashable, Protocol):
-    """What embeddings give their job; implementations are hashable values."""
+    """A model of the effective bandwidth of embeddings; implementations are hashable values."""
 
     @property
     def name(self) -> str:
-        """What the model is called wherever its values are told."""
+        """Name of the model in the API, on the command line and in messages."""
 
-    def refusal(self, topology: NodeTopology, pattern: Pattern) -> str | None:
-        """Return why the model may not be used here, None where it may."""
+    def unsupported_reason(self, topology: NodeTopology, pattern: Pattern) -> str | None:
+        """Return why the model does not support this node or pattern, None if it does."""
 
     def effective_mb_per_s(
         self, topology: NodeTopology, pattern: Pattern, table: EmbeddingTable
@@ -32,11 +32,11 @@ class BandwidthModel(Hashable, Protocol):
         """Return the effective bandwidth of every row of ``table``."""
 
 
-def require_usable(model: BandwidthModel, topology: NodeTopology, pattern: Pattern) -> None:
-    """Do nothing where the model may be used.
+def require_supported(model: BandwidthModel, topology: NodeTopology, pattern: Pattern) -> None:
+    """Check that the model supports the node and the pattern.
 
     Raises:
-        ModelError: elsewhere; the message says why.
+        ModelError: if it does not; the message has the reason.
     """
-    if (reason := model.refusal(topology, pattern)) is not None:
+    if (reason := model.unsupported_reason(topology, pattern)) is not None:
         raise ModelError(f"model: {model.name} cannot be used here: {reason}")

@@ -1,4 +1,4 @@
-"""The models that can be asked for by name, and the one used when none is."""
+"""The bandwidth models by name, and the default model."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -21,10 +21,10 @@ MODELS: Final[Mapping[str, BandwidthModel]] = MappingProxyType(
 
 
 def named(name: str) -> BandwidthModel:
-    """Return the model of this name.
+    """Return the model of a name.
 
     Raises:
-        ModelError: where there is none.
+        ModelError: on an unknown name.
     """
     if name not in MODELS:
         raise ModelError(f"model: {name!r} is not one of {', '.join(MODELS)}")
@@ -32,10 +32,10 @@ def named(name: str) -> BandwidthModel:
 
 
 def default_model(topology: NodeTopology, pattern: Pattern) -> BandwidthModel:
-    """Return the model that ranks this node's sets for this pattern.
+    """Return the default model for a node and a pattern.
 
-    Equation 2 in its domain, the physical model elsewhere: never both for one node and
-    pattern. Of the models that are valid everywhere the physical one ranks best what has
-    been measured (docs/bandwidth-models.md).
+    It is equation 2 where that is supported, else the physical model. All sets of one node and
+    pattern have the same model. Of the models that support everything, the physical one ranks
+    measured sets best (docs/bandwidth-models.md).
     """
-    return PHYSICAL if EQ2.refusal(topology, pattern) else EQ2
+    return PHYSICAL if EQ2.unsupported_reason(topology, pattern) else EQ2

@@ -1,4 +1,4 @@
-"""What the GPUs left free are still worth (MAPA, equation 3)."""
+"""Preserved bandwidth of the GPUs that stay free (MAPA, equation 3)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from gputopo.topology.tables import cached_by_fingerprint
 
 
 def preserved_mb_per_s(topology: NodeTopology, free: GpuMask) -> int:
-    """Return the sum of the bandwidths of all links, PCIe included, among the free GPUs."""
+    """Return the sum of the bandwidths of all links, also PCIe, among the free GPUs."""
     return sum(
         link.bandwidth_mb_per_s
         for link in topology.links
@@ -19,10 +19,10 @@ def preserved_mb_per_s(topology: NodeTopology, free: GpuMask) -> int:
 
 @cached_by_fingerprint
 def preserved_table(topology: NodeTopology) -> NDArray[np.int64]:
-    """Return :func:`preserved_mb_per_s` of every subset, by its mask of positions.
+    """Return [2^GPUs] :func:`preserved_mb_per_s` of every subset, by its mask of positions.
 
-    Built by doubling: each GPU adds, to every set of the GPUs before it, its links
-    into that set. 2^n entries for n GPUs.
+    Each GPU doubles the table: for every set of the GPUs before it, the set with the GPU has in
+    addition the links of the GPU into that set.
     """
     totals = np.zeros(1, dtype=np.int64)
     for row in link_weights(topology):

@@ -1,4 +1,4 @@
-"""Measured bandwidths, as a user's table gives them, as samples for a regression."""
+"""Parser of a CSV table of measured bandwidths into samples for the regression."""
 
 import csv
 import re
@@ -18,23 +18,23 @@ from gputopo.topology.model import GpuIndex, LinkKind, NodeTopology, mask_of
 BY_GPUS: Final = ("gpus", "bandwidth_gbps")
 BY_LINKS: Final = ("double", "single", "pcie", "bandwidth_gbps")
 
-_LEAST_GB_PER_S: Final = 1e-3
-_MOST_GB_PER_S: Final = 1e6
-_MOST_SHOWN: Final = 80
+_MIN_GB_PER_S: Final = 1e-3
+_MAX_GB_PER_S: Final = 1e6
+_MAX_SHOWN: Final = 80
 
 
 class SampleError(InvalidInputError):
-    """Samples that cannot be used; the message names the line, the column and the value."""
+    """Samples are invalid; the message names the line, the column and the value."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class BandwidthSample:
     """One measurement of a ring.
 
     Attributes:
-        mix: how many of the ring's links are of class x, y and z of equation 2. There are as
-            many links as GPUs: two GPUs use theirs once each way.
-        gb_per_s: what was measured.
+        mix: numbers of links of the ring in the classes x, y and z of equation 2. There are as
+            many links as GPUs; the link of two GPUs counts twice.
+        gb_per_s: measured bandwidth.
     """
 
     mix: tuple[int, int, int]
@@ -42,60 +42,60 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Samples:
+class BandwidthSamples:
     """Measurements on one kind of machine; at least one.
 
     Attributes:
-        classes: what x, y and z stand for there.
+        classes: classes of x, y and z on that machine.
     """
 
-    samples: tuple[Sample, ...]
+    samples: tuple[BandwidthSample, ...]
     classes: LinkClasses
 
 
-def read_samples(text: str, topology: NodeTopology | None = None) -> Samples:
+def parse_samples(text: str, topology: NodeTopology | None = None) -> BandwidthSamples:
     """Return the samples of a CSV file.
 
-    Its first line names the columns: ``gpus,bandwidth_gbps``, where ``gpus`` is ``0-3-4``
-    or ``"0,3,4"`` and the best-aggregate ring over them counts, or
-    ``double,single,pcie,bandwidth_gbps`` with counts of links. Empty lines and those that
-    start with ``#`` are skipped.
+    Its first line contains the columns: ``gpus,bandwidth_gbps``, with GPUs as ``0-3-4`` or
+    ``"0,3,4"``, of which the ring with the best aggregate is used; or
+    ``double,single,pcie,bandwidth_gbps`` with numbers of links. Empty lines and lines that start
+    with ``#`` are skipped.
 
     Args:
-        text: the file.
-        topology: where it was measured; needed for ``gpus``. Without one, counts are of a
-            DGX-1 V100's links.
+        text: content of the file.
+        topology: topology of the measured machine; required for ``gpus``. Without it, links are
+            those of a DGX-1 V100.
 
     Raises:
-        SampleError: on anything else.
+        SampleError: on any other text.
     """
     lines = _lines(text)
     number, header = next(lines, (1, []))
     names = [name.strip() for name in header]
     if sorted(names) not in (sorted(BY_GPUS), sorted(BY_LINKS)):
         raise SampleError(
-            f"line {number}: columns are {','.join(names)[:_MOST_SHOWN] or 'missing'},"
+            f"line {number}: columns are {','.join(names)[:_MAX_SHOWN] or 'missing'},"
             f" not {','.join(BY_GPUS)} or {','.join(BY_LINKS)}"
         )
     classes = DGX1_V100 if topology is None else _classes(topology)
     mix_of = _counted
     if "gpus" in names:
         if topology is None:
-            raise SampleError(f"line {number}: gpus: needs the topology that it was measured on")
-        mix_of = _Rings(topology, classes).mix_of
-    samples = tuple(Sample(mix_of(row), row.gb_per_s()) for row in _rows(lines, names))
+            raise SampleError(f"line {number}: gpus: requires the topology of the machine")
+        mix_of = _RingMixes(topology, classes).mix_of
+    samples = tuple(BandwidthSample(mix_of(row), row.gb_per_s()) for row in _rows(lines, names))
     if not samples:
         raise SampleError(f"line {number}: no samples below the columns")
-    return Samples(samples, classes)
+    return BandwidthSamples(samples, classes)
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _SampleRow:
     line: int
     values: Mapping[str, str]
 
     def error(self, column: str, problem: str) -> SampleError:
-        shown = repr(self.values[column])[:_MOST_SHOWN]
+        shown = repr(self.values[column])[:_MAX_SHOWN]
         return SampleError(f"line {self.line}: {column}: {shown} {problem}")
 
     def gb_per_s(self) -> float:
@@ -103,9 +103,9 @@ class _Row:
             value = float(self.values["bandwidth_gbps"])
         except ValueError:
             raise self.error("bandwidth_gbps", "is not a number") from None
-        if not _LEAST_GB_PER_S <= value <= _MOST_GB_PER_S:
+        if not _MIN_GB_PER_S <= value <= _MAX_GB_PER_S:
             raise self.error(
-                "bandwidth_gbps", f"is not in {_LEAST_GB_PER_S:g}..{_MOST_GB_PER_S:g} GB/s"
+                "bandwidth_gbps", f"is not in {_MIN_GB_PER_S:g}..{_MAX_GB_PER_S:g} GB/s"
             )
         return value
 
@@ -121,8 +121,8 @@ class _Row:
         return tuple(GpuIndex(int(number)) for number in re.split("[,-]", text))
 
 
-class _Rings:
-    """The links beneath the best-aggregate rings of a machine."""
+class _RingMixes:
+    """Link mixes of the best-aggregate rings of a machine."""
 
     def __init__(self, topology: NodeTopology, classes: LinkClasses) -> None:
         if len(topology.gpus) > MAX_NODE_GPUS:
@@ -131,12 +131,12 @@ class _Rings:
         self._classes = classes
         self._mixes: dict[int, tuple[NDArray[np.uint64], NDArray[np.int64]]] = {}
 
-    def mix_of(self, row: _Row) -> tuple[int, int, int]:
+    def mix_of(self, row: _SampleRow) -> tuple[int, int, int]:
         gpus = row.gpus()
-        if strange := sorted(set(gpus).difference(self._topology.uuid_of)):
-            raise row.error("gpus", f"names GPU {strange[0]}, which the topology does not have")
+        if unknown := sorted(set(gpus).difference(self._topology.uuid_of)):
+            raise row.error("gpus", f"has GPU {unknown[0]}, which is not in the topology")
         if len(set(gpus)) < len(gpus):
-            raise row.error("gpus", "names a GPU twice")
+            raise row.error("gpus", "has a GPU twice")
         if len(gpus) == 1:
             raise row.error("gpus", "is one GPU, which has no link")
         sets, mixes = self._of_size(len(gpus))
@@ -161,19 +161,19 @@ def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
                 raise SampleError(f"line {number}: {error}") from None
 
 
-def _rows(lines: Iterator[tuple[int, list[str]]], names: list[str]) -> Iterator[_Row]:
+def _rows(lines: Iterator[tuple[int, list[str]]], names: list[str]) -> Iterator[_SampleRow]:
     for number, values in lines:
         if len(values) != len(names):
             raise SampleError(f"line {number}: {len(values)} values for {len(names)} columns")
-        yield _Row(number, dict(zip(names, map(str.strip, values), strict=True)))
+        yield _SampleRow(number, dict(zip(names, map(str.strip, values), strict=True)))
 
 
-def _counted(row: _Row) -> tuple[int, int, int]:
+def _counted(row: _SampleRow) -> tuple[int, int, int]:
     x, y, z = (row.count(column) for column in BY_LINKS[:3])
     if not 2 <= x + y + z <= MAX_GPUS_PER_POD:  # noqa: PLR2004 - two GPUs are the smallest ring
         raise SampleError(
-            f"line {row.line}: double, single, pcie: {x + y + z} links are no ring of 2 to"
-            f" {MAX_GPUS_PER_POD} GPUs (it has as many links as GPUs; two use theirs twice)"
+            f"line {row.line}: double, single, pcie: {x + y + z} links are not a ring of 2 to"
+            f" {MAX_GPUS_PER_POD} GPUs, which has a link for each GPU (two GPUs count theirs twice)"
         )
     if x + y + z == 2 and 1 in {x, y, z}:  # noqa: PLR2004 - likewise
         raise SampleError(
@@ -183,15 +183,15 @@ def _counted(row: _Row) -> tuple[int, int, int]:
 
 
 def _classes(topology: NodeTopology) -> LinkClasses:
-    """Return what x, y and z stand for on a machine: x is the faster NVLink, z PCIe."""
-    found = {LinkClass.of(link) for link in topology.links}
+    """Return the classes of a machine: x is the faster NVLink, y the slower one, z PCIe."""
+    found = {LinkClass.from_link(link) for link in topology.links}
     slots = sorted((one for one in found if one.kind is LinkKind.PCIE), key=str)
     nvlinks = sorted(found.difference(slots), key=lambda one: -one.bandwidth_mb_per_s)
     if len(slots) > 1 or len(nvlinks) > 2:  # noqa: PLR2004 - x and y
         words = ", ".join(map(str, [*nvlinks, *slots]))
         raise SampleError(
-            f"topology: has links of {words}; equation 2 tells two sorts of NVLink and one of"
-            " PCIe apart"
+            f"topology: links are {words}; equation 2 supports two classes of NVLink and one of"
+            " PCIe"
         )
     pcie = slots[0] if slots else None
     if len(nvlinks) == 1 and nvlinks[0].count == 1:

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from gputopo.bandwidth.model import BandwidthModel, require_usable
+from gputopo.bandwidth.model import BandwidthModel, require_supported
 from gputopo.patterns.embedding import MAX_NODE_GPUS
 from gputopo.placement.model import Match, NoFit, PlacementRequest
 from gputopo.placement.options import Keys, Options
@@ -100,7 +100,7 @@ def _no_fit(
     if strange := free & ~topology.mask:
         raise ValueError(f"free: GPU {strange.bit_length() - 1} is not one of this node")
     if model is not None:
-        require_usable(model, topology, request.pattern)
+        require_supported(model, topology, request.pattern)
     size, here = request.pattern.size, len(topology.gpus)
     needs = f"needs {size} {'GPU' if size == 1 else 'GPUs'}"
     if here > MAX_NODE_GPUS:

@@ -7,10 +7,10 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from gputopo.bandwidth.fit import Errors, Fit, fit
-from gputopo.bandwidth.fitted import to_document
+from gputopo.bandwidth.fit import FitErrors, FitResult, fit
+from gputopo.bandwidth.fitted import to_json
 from gputopo.bandwidth.models import MODELS
-from gputopo.bandwidth.samples import read_samples
+from gputopo.bandwidth.samples import parse_samples
 from gputopo_cli.shared import output
 from gputopo_cli.shared.files import read_text
 from gputopo_cli.topology.load import load_topology
@@ -46,18 +46,18 @@ def list_models(form: str) -> None:
 
 
 def fit_samples(samples: str, topology: str | None, form: str, output_file: str | None) -> None:
-    """Fit a model to samples, write the coefficients and errors, and the model to a file."""
+    """FitResult a model to samples, write the coefficients and errors, and the model to a file."""
     measured_on = None if topology is None else load_topology(topology).topology
-    result = fit(read_samples(read_text(samples, "samples"), measured_on))
+    result = fit(parse_samples(read_text(samples, "samples"), measured_on))
     if output_file is not None:
-        output.write(to_document(result).rstrip(), output_file)
+        output.write(to_json(result).rstrip(), output_file)
     if form == "json":
-        output.write(to_document(result).rstrip())
+        output.write(to_json(result).rstrip())
     else:
         output.show(_lines(result, output_file))
 
 
-def _lines(result: Fit, output_file: str | None) -> Iterator[RenderableType]:
+def _lines(result: FitResult, output_file: str | None) -> Iterator[RenderableType]:
     sizes = ", ".join(map(str, result.sizes))
     head = f"equation 2 fitted to {result.samples} samples: {result.mixes} link mixes"
     yield Text(f"{head}, rings of {sizes} GPUs", "bold")
@@ -75,18 +75,18 @@ def _lines(result: Fit, output_file: str | None) -> Iterator[RenderableType]:
         yield Text(f"written to {output_file}; use it with --model {output_file}")
 
 
-def _coefficient_rows(result: Fit) -> Iterator[tuple[str, str]]:
+def _coefficient_rows(result: FitResult) -> Iterator[tuple[str, str]]:
     for term, coefficient in zip(_TERMS, result.coefficients, strict=True):
         yield term, f"{coefficient:.3f}"
 
 
-def _error_rows(result: Fit) -> Iterator[tuple[str, ...]]:
+def _error_rows(result: FitResult) -> Iterator[tuple[str, ...]]:
     yield "on the samples", *_format_errors(result.within)
     if result.unseen is not None:
         yield f"on link mixes not seen ({result.folds} folds)", *_format_errors(result.unseen)
 
 
-def _format_errors(errors: Errors) -> tuple[str, ...]:
+def _format_errors(errors: FitErrors) -> tuple[str, ...]:
     return tuple(
         f"{value:.4f}" for value in (errors.relative, errors.rmse_gb_per_s, errors.mae_gb_per_s)
     )

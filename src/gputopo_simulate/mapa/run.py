@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gputopo.bandwidth.model import BandwidthModel, require_usable
+from gputopo.bandwidth.model import BandwidthModel, require_supported
 from gputopo.placement.model import Match, PolicyName
 from gputopo.placement.place import ranking
 from gputopo.topology.model import NodeTopology, mask_of
@@ -102,7 +102,7 @@ class _MapaSimulation:
             self._nodes.check_fits(job)
             if (judge := self._settings.judge) is not None:
                 for topology in topologies.values():
-                    require_usable(judge, topology, job.pattern)
+                    require_supported(judge, topology, job.pattern)
 
     def finish(
         self, jobs: Sequence[SimulatedJob], progress: ProgressCallback

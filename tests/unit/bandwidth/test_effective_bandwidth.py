@@ -13,7 +13,7 @@ DGX1 = catalogue.named("dgx1-v100")
 A100 = catalogue.named("dgx-a100")
 
 
-def test_one_gpu_has_no_model_and_no_value_whatever_is_asked_for() -> None:
+def test_one_gpu_has_no_model_and_no_value_with_any_model() -> None:
     for model in (None, *MODELS.values()):
         table = effective_table(A100, ring(1), model)
         assert table.model is None
@@ -39,14 +39,14 @@ def test_the_default_is_equation_2_in_its_domain_and_the_physical_model_elsewher
     assert effective_table(topology, pattern, None).model is model
 
 
-def test_a_model_that_is_asked_for_is_used() -> None:
+def test_the_requested_model_is_used() -> None:
     table = effective_table(DGX1, ring(3), AGGREGATE)
     assert table.model is AGGREGATE
     assert table.mb_per_s.tolist() == embeddings(DGX1, ring(3)).aggregate_mb_per_s.tolist()
     assert table.nbytes == 56 * 8
 
 
-def test_a_model_outside_its_domain_is_refused_with_the_reason() -> None:
+def test_an_unsupported_model_is_rejected_with_the_reason() -> None:
     with pytest.raises(ModelError, match="model: eq2 cannot be used here: it was fitted on Ring"):
         effective_table(DGX1, ring(6), EQ2)
 
@@ -56,13 +56,16 @@ def test_models_are_found_by_name(name: str) -> None:
     assert named(name).name == name
 
 
-def test_an_unknown_model_is_refused_with_those_there_are() -> None:
+def test_an_unknown_model_is_rejected_with_the_known_ones() -> None:
     with pytest.raises(ModelError, match="model: 'nccl' is not one of eq2, aggregate, physical"):
         named("nccl")
 
 
 @pytest.mark.parametrize("model", [AGGREGATE, PHYSICAL])
-def test_two_models_hold_everywhere(model: object) -> None:
+def test_two_models_support_everything(model: object) -> None:
     assert model in MODELS.values()
     for name in catalogue.names():
-        assert named(getattr(model, "name", "")).refusal(catalogue.named(name), chain(2)) is None
+        assert (
+            named(getattr(model, "name", "")).unsupported_reason(catalogue.named(name), chain(2))
+            is None
+        )

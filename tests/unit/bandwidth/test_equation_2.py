@@ -52,11 +52,11 @@ def mix_of(topology: NodeTopology, *members: int) -> list[int]:
         ((4, 3, 3), -129.8),
     ],
 )
-def test_the_papers_values_come_out(mix: tuple[int, int, int], gb_per_s: float) -> None:
+def test_values_equal_those_of_the_paper(mix: tuple[int, int, int], gb_per_s: float) -> None:
     assert value(*mix) == pytest.approx(gb_per_s, abs=0.05 if mix[2] == 3 else 0.006)
 
 
-def test_all_mixes_of_up_to_eight_links_come_out() -> None:
+def test_values_of_all_mixes_of_up_to_eight_links_equal_the_reference() -> None:
     mixes = np.array(list(equation_2()))
     predicted = predicted_gb_per_s(COEFFICIENTS, mixes)
     assert predicted == pytest.approx(list(equation_2().values()), abs=0.00006)
@@ -72,8 +72,8 @@ def test_every_set_of_a_dgx_1_has_mapas_link_mix_and_value(row: dict[str, str]) 
 
 @pytest.mark.parametrize("name", ["dgx1-v100", "summit", "torus-2d-16", "cubemesh-16"])
 @pytest.mark.parametrize("size", range(1, 6))
-def test_it_may_be_used_for_small_rings_on_v100_servers(name: str, size: int) -> None:
-    assert EQ2.refusal(named(name), ring(size)) is None
+def test_small_rings_on_v100_servers_are_supported(name: str, size: int) -> None:
+    assert EQ2.unsupported_reason(named(name), ring(size)) is None
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_it_may_be_used_for_small_rings_on_v100_servers(name: str, size: int) ->
         ),
     ],
 )
-def test_it_is_refused_for_other_patterns(pattern: Pattern, word: str) -> None:
-    reason = EQ2.refusal(DGX1, pattern)
+def test_other_patterns_are_unsupported(pattern: Pattern, word: str) -> None:
+    reason = EQ2.unsupported_reason(DGX1, pattern)
     assert reason == f"it was fitted on Ring of 2 to 5 GPUs, {word}"
 
 
@@ -101,13 +101,13 @@ def test_it_is_refused_for_other_patterns(pattern: Pattern, word: str) -> None:
         ("pcie-8gpu", "this one has none"),
     ],
 )
-def test_it_is_refused_on_other_servers(name: str, word: str) -> None:
-    assert word in str(EQ2.refusal(named(name), ring(3)))
+def test_other_servers_are_unsupported(name: str, word: str) -> None:
+    assert word in str(EQ2.unsupported_reason(named(name), ring(3)))
 
 
-def test_one_gpu_is_never_refused() -> None:
-    assert EQ2.refusal(named("dgx-a100"), ring(1)) is None
-    assert EQ2.refusal(named("dgx-a100"), all_to_all(1)) is None
+def test_one_gpu_is_always_supported() -> None:
+    assert EQ2.unsupported_reason(named("dgx-a100"), ring(1)) is None
+    assert EQ2.unsupported_reason(named("dgx-a100"), all_to_all(1)) is None
 
 
 @pytest.mark.parametrize(
@@ -121,19 +121,19 @@ def test_one_gpu_is_never_refused() -> None:
         (LinkKind.PCIE, 3, 8),
     ],
 )
-def test_one_link_that_the_fit_did_not_see_is_enough_to_leave_its_domain(sort: LinkSpec) -> None:
+def test_a_node_with_one_unknown_link_is_unsupported(sort: LinkSpec) -> None:
     seen = {(0, 1): DOUBLE, (0, 2): SINGLE, (1, 2): PCIE}
-    assert EQ2.refusal(node(0, 1, 2, links=seen), ring(3)) is None
-    assert "not" in str(EQ2.refusal(node(0, 1, 2, links=seen | {(1, 2): sort}), ring(3)))
+    assert EQ2.unsupported_reason(node(0, 1, 2, links=seen), ring(3)) is None
+    assert "not" in str(EQ2.unsupported_reason(node(0, 1, 2, links=seen | {(1, 2): sort}), ring(3)))
 
 
-def test_a_known_link_of_another_speed_leaves_its_domain() -> None:
+def test_a_node_with_a_link_of_another_bandwidth_is_unsupported() -> None:
     two = node(0, 1)
     slow = NodeTopology(two.gpus, (link(0, 1, SINGLE, mb_per_s=20_000),))
-    assert "not NVLink 2 x1 (20 GB/s)" in str(EQ2.refusal(slow, ring(2)))
+    assert "not NVLink 2 x1 (20 GB/s)" in str(EQ2.unsupported_reason(slow, ring(2)))
 
 
-def test_the_patterns_edges_count_and_not_all_links_among_its_gpus() -> None:
+def test_only_links_below_edges_of_the_pattern_count() -> None:
     assert sum(mix_of(DGX1, 0, 1, 2, 3)) == 4
 
 
@@ -145,7 +145,7 @@ def test_two_gpus_count_their_link_twice() -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_rings_of_equal_aggregate_have_equal_links_so_ties_do_not_matter(size: int) -> None:
+def test_rings_of_equal_aggregate_have_equal_link_mixes(size: int) -> None:
     mixes = [mix for mix in product(range(size + 1), repeat=3) if sum(mix) == size]
     aggregates = {50 * x + 25 * y + 12 * z for x, y, z in mixes}
     assert len(aggregates) == len(mixes)

@@ -7,10 +7,10 @@ import pytest
 
 from gputopo.bandwidth.effective import effective_table
 from gputopo.bandwidth.fit import fit
-from gputopo.bandwidth.fitted import FittedModel, from_document, to_document
+from gputopo.bandwidth.fitted import FittedModel, parse_model, to_json
 from gputopo.bandwidth.model import ModelError
 from gputopo.bandwidth.models import EQ2
-from gputopo.bandwidth.samples import read_samples
+from gputopo.bandwidth.samples import parse_samples
 from gputopo.patterns.model import Pattern, all_to_all, ring
 from gputopo_topologies.catalogue import named
 from oracle import mapa_rows
@@ -22,14 +22,14 @@ def document(*sizes: int) -> str:
     """Return the file of a fit to equation 2's values for sets of these sizes."""
     rows = [row for row in mapa_rows("dgxv_allocations.csv") if int(row["gpus"]) in sizes]
     lines = [",".join((row["x"], row["y"], row["z"], row["effbw"])) for row in rows]
-    return to_document(fit(read_samples("\n".join(["double,single,pcie,bandwidth_gbps", *lines]))))
+    return to_json(fit(parse_samples("\n".join(["double,single,pcie,bandwidth_gbps", *lines]))))
 
 
 WHOLE = document(2, 3, 4, 5)
 
 
-def test_a_fit_to_equation_2_says_what_equation_2_says() -> None:
-    model = from_document(WHOLE)
+def test_a_fit_to_equation_2_predicts_its_values() -> None:
+    model = parse_model(WHOLE)
     for size in range(2, 6):
         mine = effective_table(DGX1, ring(size), model)
         mapas = effective_table(DGX1, ring(size), EQ2)
@@ -38,12 +38,12 @@ def test_a_fit_to_equation_2_says_what_equation_2_says() -> None:
 
 
 def test_equal_files_are_equal_models() -> None:
-    assert from_document(WHOLE) == from_document(WHOLE.encode())
-    assert hash(from_document(WHOLE)) == hash(from_document(WHOLE))
-    assert from_document(WHOLE).name == "fitted"
+    assert parse_model(WHOLE) == parse_model(WHOLE.encode())
+    assert hash(parse_model(WHOLE)) == hash(parse_model(WHOLE))
+    assert parse_model(WHOLE).name == "fitted"
 
 
-def test_the_file_says_what_the_fit_is_worth() -> None:
+def test_the_file_has_the_errors_of_the_fit() -> None:
     found = json.loads(WHOLE)
     assert found["version"] == 1
     assert found["sizes"] == [2, 3, 4, 5]
@@ -58,10 +58,10 @@ def test_the_file_says_what_the_fit_is_worth() -> None:
     assert set(found["crossValidated"]) == set(found["inSample"])
 
 
-def test_a_fit_without_cross_validation_is_a_file_as_well() -> None:
-    text = to_document(fit(read_samples("double,single,pcie,bandwidth_gbps\n0,0,2,9\n")))
+def test_a_fit_without_cross_validation_can_be_written() -> None:
+    text = to_json(fit(parse_samples("double,single,pcie,bandwidth_gbps\n0,0,2,9\n")))
     assert json.loads(text)["crossValidated"] is None
-    assert from_document(text).classes.double is None
+    assert parse_model(text).classes.double is None
 
 
 @pytest.mark.parametrize(
@@ -73,22 +73,22 @@ def test_a_fit_without_cross_validation_is_a_file_as_well() -> None:
         (ring(1), None),
     ],
 )
-def test_it_keeps_to_the_sizes_that_were_measured(pattern: Pattern, reason: str | None) -> None:
-    assert from_document(document(2, 3)).refusal(DGX1, pattern) == reason
+def test_only_measured_sizes_are_supported(pattern: Pattern, reason: str | None) -> None:
+    assert parse_model(document(2, 3)).unsupported_reason(DGX1, pattern) == reason
 
 
-def test_it_keeps_to_the_links_that_were_measured() -> None:
-    reason = from_document(WHOLE).refusal(named("dgx1-p100"), ring(3))
+def test_only_measured_links_are_supported() -> None:
+    reason = parse_model(WHOLE).unsupported_reason(named("dgx1-p100"), ring(3))
     assert reason == (
         "it was fitted on NVLink 2 x2 (50 GB/s), NVLink 2 x1 (25 GB/s), PCIe 3 x16 (12 GB/s),"
         " not NVLink 1 x1 (20 GB/s)"
     )
-    nvlinks_only = to_document(fit(read_samples("double,single,pcie,bandwidth_gbps\n2,0,0,9\n")))
-    assert "not NVLink 2 x1" in str(from_document(nvlinks_only).refusal(DGX1, ring(2)))
+    nvlinks_only = to_json(fit(parse_samples("double,single,pcie,bandwidth_gbps\n2,0,0,9\n")))
+    assert "not NVLink 2 x1" in str(parse_model(nvlinks_only).unsupported_reason(DGX1, ring(2)))
 
 
-def test_one_gpu_has_no_value_in_a_fitted_model_either() -> None:
-    table = effective_table(DGX1, ring(1), from_document(WHOLE))
+def test_one_gpu_has_no_value() -> None:
+    table = effective_table(DGX1, ring(1), parse_model(WHOLE))
     assert table.model is None
 
 
@@ -116,16 +116,16 @@ def broken(**changes: object) -> str:
         (broken(links={}), "model: links.double: is required"),
     ],
 )
-def test_a_file_that_is_wrong_is_refused_with_field_and_value(text: str, message: str) -> None:
+def test_a_wrong_file_is_rejected_with_field_and_value(text: str, message: str) -> None:
     with pytest.raises(ModelError, match=f"^{message}"):
-        from_document(text)
+        parse_model(text)
 
 
-def test_a_coefficient_that_is_no_number_is_refused() -> None:
+def test_a_coefficient_of_nan_is_rejected() -> None:
     text = WHOLE.replace('"coefficients": [', '"coefficients": [NaN,', 1)
     with pytest.raises(ModelError, match="model: "):
-        from_document(text)
+        parse_model(text)
 
 
 def test_a_model_is_a_value() -> None:
-    assert isinstance(from_document(WHOLE), FittedModel)
+    assert isinstance(parse_model(WHOLE), FittedModel)

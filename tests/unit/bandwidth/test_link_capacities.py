@@ -1,6 +1,7 @@
-"""What crosses a cut: NVLinks of pairs, ports of a switch, the PCIe tree that all share."""
+"""Capacity across a cut: NVLinks of pairs, ports of an NVSwitch, the shared PCIe tree."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import combinations
 
 import networkx as nx
@@ -8,14 +9,19 @@ import numpy as np
 import pytest
 
 from builders import DOUBLE, PCIE, SINGLE, LinkSpec, gpu, link, node
-from gputopo.bandwidth.capacity import MOST_MB_PER_S, Capacities, pcie_tree
+from gputopo.bandwidth.capacity import MAX_MB_PER_S, LinkCapacities, pcie_tree
+from gputopo.bandwidth.effective import effective_table
+from gputopo.bandwidth.models import PHYSICAL
+from gputopo.patterns.model import ring
 from gputopo.topology.model import Ancestor, Link, LinkKind, NodeTopology
 from gputopo_topologies.catalogue import named
 
 
 def across(topology: NodeTopology, members: list[int]) -> dict[frozenset[int], int]:
-    """Return MB/s of each cut by the half that the first member is in."""
-    found = Capacities.of(topology).across(np.array(members, dtype=np.uint8)[:, None])
+    """Return MB/s of each cut by the side of the first member."""
+    found = LinkCapacities.from_topology(topology).across(
+        np.array(members, dtype=np.uint8)[:, None]
+    )
     return {
         frozenset(
             [members[0], *(one for bit, one in enumerate(members[1:]) if number >> bit & 1)]
@@ -24,8 +30,10 @@ def across(topology: NodeTopology, members: list[int]) -> dict[frozenset[int], i
     }
 
 
-def meeting(ancestors: Mapping[tuple[int, int], Ancestor], sort: LinkSpec = PCIE) -> NodeTopology:
-    """Return a node whose pairs meet where ``ancestors`` says, at SYS else."""
+def node_with_ancestors(
+    ancestors: Mapping[tuple[int, int], Ancestor], sort: LinkSpec = PCIE
+) -> NodeTopology:
+    """Return a node with these common ancestors of pairs; SYS for all others."""
     count = 1 + max(b for _, b in ancestors)
     links = [link(a, b, sort) for a, b in combinations(range(count), 2)]
     return NodeTopology(
@@ -56,14 +64,26 @@ def meeting(ancestors: Mapping[tuple[int, int], Ancestor], sort: LinkSpec = PCIE
         (Ancestor.SYS, 8_000),
     ],
 )
-def test_the_farther_two_gpus_meet_on_pcie_the_less_they_exchange(
-    ancestor: Ancestor, mb_per_s: int
-) -> None:
-    assert across(meeting({(0, 1): ancestor}), [0, 1]) == {frozenset({0}): mb_per_s}
+def test_a_farther_ancestor_on_pcie_has_less_capacity(ancestor: Ancestor, mb_per_s: int) -> None:
+    assert across(node_with_ancestors({(0, 1): ancestor}), [0, 1]) == {frozenset({0}): mb_per_s}
+
+
+def test_the_example_of_the_module_is_correct() -> None:
+    topology = node_with_ancestors({(0, 1): Ancestor.PIX, (2, 3): Ancestor.PIX})
+    nvlinks = replace(topology.links[0], kind=LinkKind.NVLINK, version=2, count=2)
+    nvlinks = replace(nvlinks, bandwidth_mb_per_s=50_000)
+    topology = replace(topology, links=(nvlinks, *topology.links[1:]))
+    found = across(topology, [0, 1, 2, 3])
+    assert found[frozenset({0})] == 62_000
+    assert found[frozenset({0, 1})] == 8_000
+    assert found[frozenset({0, 2})] == 74_000
+    assert found[frozenset({0, 1, 2})] == 12_000
+    ring_of_4 = effective_table(topology, ring(4), PHYSICAL)
+    assert ring_of_4.mb_per_s.tolist() == [11_446]  # the example of gputopo.bandwidth.physical
 
 
 def test_two_gpus_of_a_switch_share_its_uplink() -> None:
-    topology = meeting(
+    topology = node_with_ancestors(
         {(0, 1): Ancestor.PIX, (2, 3): Ancestor.PIX}
         | {(a, b): Ancestor.NODE for a in (0, 1) for b in (2, 3)}
     )
@@ -73,8 +93,8 @@ def test_two_gpus_of_a_switch_share_its_uplink() -> None:
     assert found[frozenset({0})] == 12_000
 
 
-def test_all_gpus_of_a_socket_share_the_way_to_the_other() -> None:
-    topology = meeting(
+def test_all_gpus_of_a_socket_share_the_interconnect() -> None:
+    topology = node_with_ancestors(
         dict.fromkeys(combinations(range(4), 2), Ancestor.NODE)
         | dict.fromkeys(combinations(range(4, 8), 2), Ancestor.NODE)
     )
@@ -91,13 +111,13 @@ def test_nvlinks_add_to_pcie() -> None:
     assert found[frozenset({0, 2})] == 50_000 + 8_000
 
 
-def test_a_gpu_has_one_port_into_the_switch_whatever_it_talks_to() -> None:
+def test_a_gpu_has_one_port_to_the_switch_for_all_peers() -> None:
     found = across(named("dgx-a100"), [0, 1, 2, 3])
     assert found[frozenset({0})] == 300_000 + 24_000
     assert found[frozenset({0, 2})] == 600_000 + 48_000
 
 
-def test_gpus_beside_the_switch_have_no_port() -> None:
+def test_gpus_without_nvswitch_have_no_port() -> None:
     switched = (LinkKind.NVSWITCH, 3, 4)
     found = across(node(0, 1, 2, links={(0, 1): switched}), [0, 1, 2])
     assert found[frozenset({0, 1})] == 8_000
@@ -114,32 +134,34 @@ def test_gpus_beside_the_switch_have_no_port() -> None:
         ((LinkKind.NVLINK, 5, 1), 48_000),
     ],
 )
-def test_pcie_that_nvlinks_hide_is_that_of_their_time(sort: LinkSpec, lanes_mb_per_s: int) -> None:
+def test_pcie_hidden_by_nvlinks_has_the_generation_beside_them(
+    sort: LinkSpec, lanes_mb_per_s: int
+) -> None:
     tree = pcie_tree(node(0, 1, links={(0, 1): sort}))
     assert [gpu.uplink_mb_per_s for gpu in tree.branches] == [lanes_mb_per_s * 2 // 3] * 2
 
 
-def test_a_gpu_on_few_lanes_slows_itself_only() -> None:
+def test_a_gpu_with_few_lanes_limits_only_itself() -> None:
     few = (LinkKind.PCIE, 3, 4)
     found = across(node(0, 1, 2, links={(0, 2): few, (1, 2): few}), [0, 1, 2])
     assert found[frozenset({0, 1})] == 2_000
     assert found[frozenset({0})] == 8_000
 
 
-def test_a_bandwidth_beyond_all_reason_does_not_overflow() -> None:
+def test_a_huge_bandwidth_does_not_overflow() -> None:
     one = node(0, 1)
     fast = NodeTopology(one.gpus, (link(0, 1, DOUBLE, mb_per_s=2**62),))
-    assert across(fast, [0, 1]) == {frozenset({0}): MOST_MB_PER_S + 8_000}
+    assert across(fast, [0, 1]) == {frozenset({0}): MAX_MB_PER_S + 8_000}
 
 
-def test_slow_links_carry_at_least_something() -> None:
+def test_slow_links_have_a_positive_capacity() -> None:
     one = node(0, 1)
     slow = NodeTopology(one.gpus, (link(0, 1, PCIE, mb_per_s=1),))
     assert across(slow, [0, 1]) == {frozenset({0}): 1}
 
 
 @pytest.mark.parametrize("name", ["dgx1-v100", "dgx1-p100", "pcie-8gpu", "dgx-a100", "summit"])
-def test_a_cut_carries_the_maximum_flow_through_the_same_links(name: str) -> None:
+def test_the_capacity_of_a_cut_is_the_maximum_flow(name: str) -> None:
     topology = named(name)
     members = [0, 1, 3, 4, 5]
     network = _network(topology, members)

@@ -40,14 +40,14 @@ def gb_per_s(topology: NodeTopology, pattern: Pattern, *members: int) -> float:
     ("members", "expected"),
     [((0, 3), 50 + 8), ((0, 1), 25 + 12), ((0, 2), 25 + 10), ((0, 5), 8)],
 )
-def test_two_gpus_have_what_joins_them(members: tuple[int, ...], expected: float) -> None:
+def test_two_gpus_have_the_sum_of_their_links(members: tuple[int, ...], expected: float) -> None:
     topology = named("dgx1-v100")
     # GPU 3 is under another switch of the same socket as GPU 0.
     expected += 2 if members == (0, 3) else 0
     assert gb_per_s(topology, ring(2), *members) == expected
 
 
-def test_behind_an_nvswitch_all_sets_have_nearly_a_port() -> None:
+def test_with_an_nvswitch_all_sets_have_nearly_the_bandwidth_of_a_port() -> None:
     topology = named("dgx-a100")
     for size in range(2, 9):
         table = embeddings(topology, ring(size))
@@ -55,7 +55,7 @@ def test_behind_an_nvswitch_all_sets_have_nearly_a_port() -> None:
         assert 316_000 <= values.min() <= values.max() <= 324_000
 
 
-def test_pcie_switches_and_sockets_tell_sets_apart_that_the_aggregate_takes_for_equal() -> None:
+def test_sets_of_equal_aggregate_differ_by_pcie_switch_and_socket() -> None:
     topology = named("pcie-8gpu")
     aggregate = embeddings(topology, ring(2)).aggregate_mb_per_s
     assert set(aggregate.tolist()) == {24_000}
@@ -65,7 +65,7 @@ def test_pcie_switches_and_sockets_tell_sets_apart_that_the_aggregate_takes_for_
     assert gb_per_s(topology, ring(4), 0, 1, 2, 3) > gb_per_s(topology, ring(4), 0, 1, 4, 5)
 
 
-def test_the_narrowest_cut_and_the_ports_share_the_time() -> None:
+def test_the_value_is_the_harmonic_mean_of_narrowest_cut_and_ports() -> None:
     topology = node(0, 1, 2, links={(0, 1): DOUBLE, (0, 2): SINGLE})
     ports = [83, 58, 33]
     by_cut, by_ports = 1 / 33, sum(1 / port for port in ports) / 3
@@ -75,7 +75,7 @@ def test_the_narrowest_cut_and_the_ports_share_the_time() -> None:
 
 
 @pytest.mark.parametrize("size", [2, 3, 6])
-def test_rings_and_trees_are_one_to_nccl(size: int) -> None:
+def test_rings_and_trees_have_equal_values(size: int) -> None:
     topology = named("dgx1-v100")
     for members in combinations(range(8), size):
         values = {
@@ -84,7 +84,7 @@ def test_rings_and_trees_are_one_to_nccl(size: int) -> None:
         assert len(values) == 1
 
 
-def test_all_to_all_is_what_a_gpu_sends_to_all_others_together() -> None:
+def test_all_to_all_has_the_rate_of_a_gpu_to_all_others() -> None:
     assert gb_per_s(named("dgx-a100"), all_to_all(8), *range(8)) == 324
     # Twelve of sixteen pairs of halves cross the sockets: 3 x 8 GB/s of the interconnect / 16.
     sockets = named("pcie-8gpu")
@@ -97,7 +97,7 @@ def test_the_hub_of_a_star_is_the_busiest() -> None:
     assert hub == pytest.approx(3 * 2 / (by_cut + by_ports), abs=0.0006)
 
 
-def test_a_chain_lies_on_its_rank_order() -> None:
+def test_a_chain_depends_on_its_rank_order() -> None:
     topology = node(0, 1, 2, links={(0, 1): DOUBLE, (0, 2): SINGLE})
     ports = [2 / 83, 1 / 58, 1 / 33]
     by_cut, by_ports = 1 / 33, sum(ports) / 3
@@ -106,18 +106,18 @@ def test_a_chain_lies_on_its_rank_order() -> None:
     )
 
 
-def test_ranks_without_an_edge_ask_nothing() -> None:
+def test_ranks_without_an_edge_do_not_count() -> None:
     topology = node(0, 1, 2, links={(0, 1): DOUBLE})
     idle = custom(3, [PatternEdge(0, 1, 4)])
     assert gb_per_s(topology, idle, 0, 1, 2) == gb_per_s(topology, ring(2), 0, 1)
 
 
-def test_sixteen_gpus_are_cut_in_every_way() -> None:
+def test_sixteen_gpus_have_all_cuts() -> None:
     values = {gb_per_s(named("dgx-2"), ring(16), *range(16))}
     assert values == {162.0}
 
 
-def test_it_ranks_mapas_sets_at_least_as_well_as_the_aggregate() -> None:
+def test_mapas_sets_are_ranked_at_least_as_well_as_by_aggregate() -> None:
     """Pairs of sets of one size that equation 2 tells apart by more than its own error."""
     agreed = {model.name: 0.0 for model in MODELS.values()}
     topology = named("dgx1-v100")
@@ -140,7 +140,7 @@ def concordance(truth: NDArray[np.float64], guess: NDArray[np.int64], *, apart: 
     return float(np.where(step > 0, 1.0, np.where(step == 0, 0.5, 0.0))[ahead].mean())
 
 
-def test_measured_machines_reach_half_to_all_of_what_it_says() -> None:
+def test_measured_machines_reach_half_to_all_of_the_value() -> None:
     lines = (line for line in PUBLISHED.read_text().splitlines() if not line.startswith("#"))
     for row in csv.DictReader(lines):
         if row["pcie_version"]:

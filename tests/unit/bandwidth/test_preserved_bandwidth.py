@@ -9,12 +9,12 @@ from gputopo_topologies.catalogue import named
 from oracle import mapa_rows
 
 
-def test_all_links_among_the_free_count_pcie_included() -> None:
+def test_all_links_among_free_gpus_count_also_pcie() -> None:
     topology = node(0, 1, 2, 5, links={(0, 5): DOUBLE})
     assert preserved_mb_per_s(topology, gpus(0, 1, 5)) == 50_000 + 2 * 12_000
 
 
-def test_one_free_gpu_or_none_is_worth_nothing() -> None:
+def test_fewer_than_two_free_gpus_have_no_bandwidth() -> None:
     assert preserved_mb_per_s(node(0, 1), gpus(1)) == 0
     assert preserved_mb_per_s(node(0, 1), GpuMask(0)) == 0
 
@@ -37,7 +37,7 @@ def test_the_table_has_every_subset_by_its_mask_of_positions() -> None:
 
 
 @pytest.mark.parametrize("row", mapa_rows("dgxv_allocations.csv"), ids=lambda row: row["set"])
-def test_mapas_values_come_out_for_every_set_of_a_dgx_1(row: dict[str, str]) -> None:
+def test_values_of_every_set_of_a_dgx_1_equal_those_of_mapa(row: dict[str, str]) -> None:
     topology = named("dgx1-v100")
     members = gpus(*(int(number) - 1 for number in row["set"].split("-")))
     left = GpuMask(topology.mask & ~members)

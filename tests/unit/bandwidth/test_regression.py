@@ -7,9 +7,9 @@ import pytest
 
 from builders import PCIE, SINGLE, LinkSpec, node
 from gputopo.bandwidth.eq2 import COEFFICIENTS
-from gputopo.bandwidth.fit import Fit, fit
+from gputopo.bandwidth.fit import FitResult, fit
 from gputopo.bandwidth.link_mix import DGX1_V100, LinkClass, LinkClasses
-from gputopo.bandwidth.samples import Sample, SampleError, Samples, read_samples
+from gputopo.bandwidth.samples import BandwidthSample, BandwidthSamples, SampleError, parse_samples
 from gputopo.topology.model import LinkKind, NodeTopology
 from gputopo_topologies.catalogue import named
 from oracle import mapa_rows
@@ -31,21 +31,21 @@ def measured(noise_gb_per_s: float = 0, *, every: int = 1) -> str:
 
 
 def mixes(text: str, topology: NodeTopology | None = None) -> list[tuple[int, int, int]]:
-    return [sample.mix for sample in read_samples(text, topology).samples]
+    return [sample.mix for sample in parse_samples(text, topology).samples]
 
 
 def test_a_set_of_gpus_has_the_links_of_its_best_ring() -> None:
     text = 'gpus,bandwidth_gbps\n0-3,58.9\n"0,3,4",40\n"0, 1, 2",30'
-    assert read_samples(text, DGX1).samples == (
-        Sample((2, 0, 0), 58.9),
-        Sample((2, 0, 1), 40),
-        Sample((1, 2, 0), 30),
+    assert parse_samples(text, DGX1).samples == (
+        BandwidthSample((2, 0, 0), 58.9),
+        BandwidthSample((2, 0, 1), 40),
+        BandwidthSample((1, 2, 0), 30),
     )
 
 
-def test_counts_of_links_need_no_topology_and_are_a_dgx_1s_then() -> None:
-    read = read_samples("double,single,pcie,bandwidth_gbps\n2,1,0,57.9\n")
-    assert read == Samples((Sample((2, 1, 0), 57.9),), DGX1_V100)
+def test_counts_of_links_without_topology_are_those_of_a_dgx_1() -> None:
+    read = parse_samples("double,single,pcie,bandwidth_gbps\n2,1,0,57.9\n")
+    assert read == BandwidthSamples((BandwidthSample((2, 1, 0), 57.9),), DGX1_V100)
 
 
 def test_order_of_columns_comments_and_empty_lines_do_not_matter() -> None:
@@ -73,16 +73,17 @@ def test_order_of_columns_comments_and_empty_lines_do_not_matter() -> None:
         ("gpus,bandwidth_gbps\n0" + "0" * 500 + ",5\n", "line 2: gpus: '0{79} is not a list"),
         ("c" * 500, "line 1: columns are c{80}, not"),
         ("gpus,bandwidth_gbps\n0+1,5\n", "line 2: gpus: '0\\+1' is not a list of GPUs"),
-        ("gpus,bandwidth_gbps\n0-8,5\n", "line 2: gpus: '0-8' names GPU 8, which the topology"),
-        ("gpus,bandwidth_gbps\n1-1,5\n", "line 2: gpus: '1-1' names a GPU twice"),
+        (
+            "gpus,bandwidth_gbps\n0-8,5\n",
+            "line 2: gpus: '0-8' has GPU 8, which is not",
+        ),
+        ("gpus,bandwidth_gbps\n1-1,5\n", "line 2: gpus: '1-1' has a GPU twice"),
         ("gpus,bandwidth_gbps\n1,5\n", "line 2: gpus: '1' is one GPU, which has no link"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_told_with_line_column_and_value(
-    text: str, message: str
-) -> None:
+def test_a_wrong_file_is_rejected_with_line_column_and_value(text: str, message: str) -> None:
     with pytest.raises(SampleError, match=f"^{message}"):
-        read_samples(text, DGX1)
+        parse_samples(text, DGX1)
 
 
 @pytest.mark.parametrize(
@@ -90,28 +91,28 @@ def test_what_is_wrong_with_a_file_is_told_with_line_column_and_value(
     [
         ("1,1,x,5", "line 2: pcie: 'x' is not a count of links"),
         ("-1,1,3,5", "line 2: double: '-1' is not a count of links"),
-        ("1,0,0,5", "line 2: double, single, pcie: 1 links are no ring of 2 to 16 GPUs"),
-        ("9,9,9,5", "line 2: double, single, pcie: 27 links are no ring"),
+        ("1,0,0,5", "line 2: double, single, pcie: 1 links are not a ring of 2 to 16 GPUs"),
+        ("9,9,9,5", "line 2: double, single, pcie: 27 links are not a ring"),
         ("1,1,0,5", "line 2: double, single, pcie: two GPUs have one link, counted twice"),
     ],
 )
-def test_counts_that_no_ring_has_are_refused(row: str, message: str) -> None:
+def test_counts_of_no_ring_are_rejected(row: str, message: str) -> None:
     with pytest.raises(SampleError, match=f"^{message}"):
-        read_samples(f"double,single,pcie,bandwidth_gbps\n{row}\n")
+        parse_samples(f"double,single,pcie,bandwidth_gbps\n{row}\n")
 
 
-def test_gpus_without_the_topology_are_refused() -> None:
-    with pytest.raises(SampleError, match=r"^line 1: gpus: needs the topology"):
-        read_samples("gpus,bandwidth_gbps\n0-1,5\n")
+def test_gpus_without_a_topology_are_rejected() -> None:
+    with pytest.raises(SampleError, match=r"^line 1: gpus: requires the topology"):
+        parse_samples("gpus,bandwidth_gbps\n0-1,5\n")
 
 
-def test_gpus_of_a_node_that_is_too_big_are_refused() -> None:
+def test_gpus_of_a_too_large_node_are_rejected() -> None:
     with pytest.raises(SampleError, match=r"^topology: 17 GPUs, at most 16"):
-        read_samples("gpus,bandwidth_gbps\n0-1,5\n", node(*range(17)))
+        parse_samples("gpus,bandwidth_gbps\n0-1,5\n", node(*range(17)))
 
 
 @pytest.mark.parametrize(
-    ("sorts", "mix"),
+    ("specs", "mix"),
     [
         ({}, (0, 0, 3)),
         ({(0, 1): SINGLE}, (0, 1, 2)),
@@ -121,27 +122,27 @@ def test_gpus_of_a_node_that_is_too_big_are_refused() -> None:
     ],
 )
 def test_the_faster_nvlinks_of_a_machine_are_x_and_the_slower_y(
-    sorts: dict[tuple[int, int], LinkSpec], mix: tuple[int, int, int]
+    specs: dict[tuple[int, int], LinkSpec], mix: tuple[int, int, int]
 ) -> None:
-    assert mixes("gpus,bandwidth_gbps\n0-1-2,5\n", node(0, 1, 2, links=sorts)) == [mix]
+    assert mixes("gpus,bandwidth_gbps\n0-1-2,5\n", node(0, 1, 2, links=specs)) == [mix]
 
 
 @pytest.mark.parametrize(
-    "sorts",
+    "specs",
     [
         {(0, 1): (LinkKind.PCIE, 3, 8)},
         {(0, 1): SINGLE, (0, 2): (LinkKind.NVLINK, 2, 2), (1, 2): (LinkKind.NVLINK, 2, 3)},
     ],
 )
-def test_a_machine_with_more_sorts_of_links_than_the_equation_is_refused(
-    sorts: dict[tuple[int, int], LinkSpec],
+def test_a_machine_with_too_many_link_classes_is_rejected(
+    specs: dict[tuple[int, int], LinkSpec],
 ) -> None:
-    with pytest.raises(SampleError, match=r"^topology: has links of .* tells two sorts of NVLink"):
-        read_samples("gpus,bandwidth_gbps\n0-1-2,5\n", node(0, 1, 2, links=sorts))
+    with pytest.raises(SampleError, match=r"^topology: links are .* two classes of NVLink"):
+        parse_samples("gpus,bandwidth_gbps\n0-1-2,5\n", node(0, 1, 2, links=specs))
 
 
-def test_equation_2_comes_back_from_its_own_values() -> None:
-    result = fit(read_samples(measured(), DGX1))
+def test_a_fit_to_values_of_equation_2_gives_its_coefficients() -> None:
+    result = fit(parse_samples(measured(), DGX1))
     assert result.coefficients == pytest.approx(COEFFICIENTS, abs=0.01)
     assert (result.samples, result.mixes, result.sizes) == (210, 26, (2, 3, 4, 5))
     assert result.classes == DGX1_V100
@@ -151,13 +152,13 @@ def test_equation_2_comes_back_from_its_own_values() -> None:
     assert result.warnings == ()
 
 
-def test_cross_validation_shows_what_the_samples_own_error_hides() -> None:
-    result = fit(read_samples(measured(8, every=7), DGX1))
+def test_cross_validation_shows_overfitting() -> None:
+    result = fit(parse_samples(measured(8, every=7), DGX1))
     assert result.unseen is not None
     assert 1 < result.within.rmse_gb_per_s < 8
     assert result.unseen.rmse_gb_per_s > 2 * result.within.rmse_gb_per_s
     assert result.folds == result.mixes
-    assert "on link mixes not seen" in result.warnings[-1]
+    assert "on unseen link mixes" in result.warnings[-1]
 
 
 def test_errors_are_those_of_the_residuals() -> None:
@@ -168,25 +169,25 @@ def test_errors_are_those_of_the_residuals() -> None:
     assert result.within.relative == pytest.approx(math.sqrt(2 / (9**2 + 11**2)))
 
 
-def one_mix() -> Fit:
-    return fit(read_samples("double,single,pcie,bandwidth_gbps\n0,0,2,9\n0,0,2,11\n"))
+def one_mix() -> FitResult:
+    return fit(parse_samples("double,single,pcie,bandwidth_gbps\n0,0,2,9\n0,0,2,11\n"))
 
 
 def test_few_samples_are_fitted_with_a_warning() -> None:
     result = one_mix()
     assert result.unseen is None
     assert result.folds == 0
-    assert "2 samples of 1 link mixes settle 1 of 14 coefficients" in result.warnings[0]
+    assert "2 samples of 1 link mixes determine 1 of 14 coefficients" in result.warnings[0]
     assert "one link mix only" in result.warnings[1]
 
 
-def test_only_link_classes_that_were_measured_are_kept() -> None:
+def test_only_measured_link_classes_are_kept() -> None:
     assert one_mix().classes == LinkClasses(
         None, None, LinkClass(PCIE[0], PCIE[1], PCIE[2], 12_000)
     )
 
 
-def test_many_link_mixes_are_left_out_a_tenth_at_a_time_the_same_way_each_time() -> None:
+def test_many_link_mixes_are_left_out_in_ten_fixed_folds() -> None:
     lines = [
         f"{x},{y},{z},{10 + x + y}"
         for x in range(5)
@@ -194,14 +195,14 @@ def test_many_link_mixes_are_left_out_a_tenth_at_a_time_the_same_way_each_time()
         for z in range(5)
         if 3 <= x + y + z <= 8
     ]
-    samples = read_samples("\n".join(["double,single,pcie,bandwidth_gbps", *lines]))
+    samples = parse_samples("\n".join(["double,single,pcie,bandwidth_gbps", *lines]))
     result = fit(samples)
     assert result.mixes > 30
     assert result.folds == 10
     assert result == fit(samples)
 
 
-def test_the_papers_errors_contradict_each_other_as_documented() -> None:
+def test_the_errors_of_the_paper_are_inconsistent_as_documented() -> None:
     """RMSE below MAE cannot be; the norm over the number of samples explains it."""
     paper_rmse, paper_mae, paper_relative, samples = 1.5153, 7.0539, 0.0709, 31
     assert paper_rmse < paper_mae

@@ -43,7 +43,7 @@ def test_a_fit_tells_coefficients_and_errors_with_cross_validation(
     assert lines[1] == "x: NVLink 2 x2 (50 GB/s)"
     assert sum(line.startswith(("x ", "1/(xyz+1)")) for line in lines) == 2
     assert any(line.startswith("on link mixes not seen (8 folds)") for line in lines)
-    assert any(line.startswith("warning: 8 samples of 8 link mixes settle 8") for line in lines)
+    assert any(line.startswith("warning: 8 samples of 8 link mixes determine 8") for line in lines)
 
 
 def test_a_fitted_model_places_jobs(gputopo: Command, samples: Path, tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_samples_may_name_gpus_of_a_topology(gputopo: Command, tmp_path: Path) -
     assert "2 samples: 2 link mixes, rings of 2 GPUs" in done.out
     assert "z: none in the samples" in done.out
     assert gputopo(f"bandwidth fit {path}").err == (
-        "gputopo: line 1: gpus: needs the topology that it was measured on\n"
+        "gputopo: line 1: gpus: requires the topology of the machine\n"
     )
 
 
