@@ -11,8 +11,8 @@ from gputopo.runtime.messages import quoted
 from gputopo_cli.cluster.nodes import PublishedNode, parse_node
 from gputopo_cli.cluster.pods import PlacedPod, parse_placed_pod
 from gputopo_cli.cluster.usage import GpuUse, list_uses
-from gputopo_cli.kube import connected
 from gputopo_cli.shared import output
+from gputopo_cli.shared.connection import connect
 from gputopo_cli.shared.errors import InputError
 from gputopo_kube.errors import NotFoundError
 
@@ -44,7 +44,7 @@ def write_users(query: UserQuery, context: str | None, form: str) -> None:
 
 def _read_cluster(context: str | None) -> tuple[list[PublishedNode], list[PlacedPod]]:
     """Read the topologies first: then each pod in their status exists when pods are listed."""
-    with connected(context) as cluster:
+    with connect(context) as cluster:
         try:
             topologies = cluster.list("apis", GROUP, VERSION, "gputopologies")
             pods = cluster.list("api", "v1", "pods")

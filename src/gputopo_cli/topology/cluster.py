@@ -8,7 +8,7 @@ from gputopo.api.names import GROUP, VERSION
 from gputopo.api.v1alpha1 import GPUTopologyStatus, ObservedGpu
 from gputopo.runtime.messages import first_error, quoted
 from gputopo.topology.model import GpuUuid
-from gputopo_cli.kube import connected
+from gputopo_cli.shared.connection import connect
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.topology.loaded import LoadedTopology
 from gputopo_kube.document import Document
@@ -57,7 +57,7 @@ def _reason_not_free(gpu: ObservedGpu) -> str | None:
 
 
 def _get(name: str, context: str | None) -> Document:
-    with connected(context) as cluster:
+    with connect(context) as cluster:
         try:
             return cluster.get("apis", GROUP, VERSION, "gputopologies", name)
         except RejectedError as error:

@@ -10,8 +10,8 @@ from rich.text import Text
 from gputopo_cli.cluster.doctor.checks import CheckResult, keep_lasting, run_checks
 from gputopo_cli.cluster.doctor.model import Finding, Severity, join_names
 from gputopo_cli.cluster.doctor.read import read_cluster
-from gputopo_cli.kube import connected
 from gputopo_cli.shared import output
+from gputopo_cli.shared.connection import connect
 
 
 def write_findings(context: str | None, delay_s: int, form: str) -> bool:
@@ -19,7 +19,7 @@ def write_findings(context: str | None, delay_s: int, form: str) -> bool:
 
     Findings are checked again after ``delay_s`` seconds, unless that is 0.
     """
-    with connected(context) as cluster:
+    with connect(context) as cluster:
         results = run_checks(read_cluster(cluster))
         if delay_s and any(result.findings for result in results):
             time.sleep(delay_s)

@@ -1,4 +1,4 @@
-"""The connection of the ``cluster`` commands to the API server."""
+"""Connect to the API server of a cluster."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,16 +9,16 @@ from gputopo_kube.sync import SyncApi
 
 
 @contextmanager
-def connected(context: str | None = None) -> Iterator[SyncApi]:
+def connect(context: str | None = None) -> Iterator[SyncApi]:
     """Connect to the cluster of a context of the kubeconfig, the current one if None.
 
     Raises:
         InputError: if the kubeconfig cannot be used, or a request fails.
     """
-    from gputopo_kube.kubeconfig import connected as connect
+    from gputopo_kube.kubeconfig import connected
 
     try:
-        with connect(context) as api:
+        with connected(context) as api:
             yield api
     except (ApiError, CredentialsError) as error:
         raise InputError(str(error)) from None
