@@ -7,7 +7,7 @@ from typing import Any
 import workloads
 from gputopo.api.names import JOB_LABEL, POLICY_ANNOTATION
 from showcase.kubectl import Kubectl, KubectlError, Object, wait_for
-from showcase.truth import Holder, holders
+from showcase.truth import ContainerGpus, read_containers
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +79,16 @@ class Sandbox:
             self.kubectl.run("delete", "pod", "-n", self.namespace, "--wait=true", *doomed)
             self._wait_unused(lambda pod: pod in doomed)
 
-    def assert_books_agree(self, *, selector: str = "") -> list[Holder]:
+    def assert_books_agree(self, *, selector: str = "") -> list[ContainerGpus]:
         """Check annotation = environment = device nodes = podresources = checkpoint."""
         pods = [
             pod
             for pod in self.kubectl.list("pods", self.namespace, selector=selector)
             if workloads.phase(pod) == "Running"
         ]
-        found = holders(self.kubectl, pods)
+        found = read_containers(self.kubectl, pods)
         assert found, f"no running GPU container in {self.namespace} {selector}"
-        assert [holder for holder in found if not holder.agrees] == []
+        assert [one for one in found if not one.agrees] == []
         return found
 
     def scheduling_message(self, pod: str) -> str:

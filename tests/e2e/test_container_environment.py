@@ -98,7 +98,7 @@ def node_of(sandbox: Sandbox, name: str) -> str:
 def test_a_pod_whose_spec_sets_visible_devices_is_rejected(sandbox: Sandbox, variable: str) -> None:
     env = [{"name": variable, "value": OVERRIDES[variable]}]
     manifest = sandbox.placed(pod("main", container("main", 1, sandbox.image, env=env)))
-    message = sandbox.kubectl.refusal("create", "-f", "-", stdin=json.dumps(manifest))
+    message = sandbox.kubectl.rejection_message("create", "-f", "-", stdin=json.dumps(manifest))
     assert f"spec.containers[main].env[{variable}]: remove it" in message
     assert RESOURCE in message
 

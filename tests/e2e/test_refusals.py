@@ -14,7 +14,7 @@ pytestmark = pytest.mark.e2e
 
 def _refusal(sandbox: Sandbox, manifest: Object) -> str:
     stdin = json.dumps(sandbox.placed(manifest))
-    message = sandbox.kubectl.refusal("create", "-f", "-", stdin=stdin)
+    message = sandbox.kubectl.rejection_message("create", "-f", "-", stdin=stdin)
     print(message)
     return message
 
@@ -84,7 +84,7 @@ def test_user_who_patches_a_placement_on_a_running_pod(
     before = sandbox.kubectl.get("pod", "victim", sandbox.namespace)["metadata"]["annotations"]
     patch = json.dumps({"metadata": {"annotations": {annotation: "{}"}}})
     command = ("patch", "pod", "victim", "-n", sandbox.namespace, *subresource, "--type=merge")
-    message = sandbox.kubectl.refusal(*command, "-p", patch)
+    message = sandbox.kubectl.rejection_message(*command, "-p", patch)
     print(message)
     assert annotation in message
     after = sandbox.kubectl.get("pod", "victim", sandbox.namespace)["metadata"]["annotations"]

@@ -18,9 +18,9 @@ from localcluster.settings import current_paths
 from scaletest import fleet, objects
 from showcase import install
 from soaktest.client import Client
-from soaktest.follow import Follower
 from soaktest.inspect import Inspector
 from soaktest.journal import Journal
+from soaktest.pod_watcher import PodWatcher
 from soaktest.sampler import Sampler
 from soaktest.trial import trial, write
 
@@ -48,13 +48,13 @@ def _carry_out(options: argparse.Namespace) -> Report:
     journal = Journal(log)
     done = []
     with Client(paths) as client:
-        follower = Follower(client, journal)
-        inspector = Inspector(paths, client, follower, journal)
-        sampler = Sampler(follower, journal, _SAMPLE_SECONDS)
+        pod_watcher = PodWatcher(client, journal)
+        inspector = Inspector(paths, client, pod_watcher, journal)
+        sampler = Sampler(pod_watcher, journal, _SAMPLE_SECONDS)
         real = len(inspector.nodes) * objects.GPUS_PER_NODE
-        rounds = Rounds(client, follower, journal, rng, installed.workload_image)
+        rounds = Rounds(client, pod_watcher, journal, rng, installed.workload_image)
         with fleet.fleet(client, Cluster(paths, progress), paths, kwok, names):
-            follower.start()
+            pod_watcher.start()
             inspector.start()
             sampler.start()
             try:
@@ -65,7 +65,7 @@ def _carry_out(options: argparse.Namespace) -> Report:
             finally:
                 sampler.stop()
                 inspector.stop()
-                follower.stop()
+                pod_watcher.stop()
     journal.count("containers compared", len(inspector.compared))
     journal.close()
     figures = dict(sorted(journal.counts.items()))

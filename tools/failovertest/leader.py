@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from localcluster import containers
 from showcase.install import NAMESPACE
-from soaktest.client import AwayError, Client, Object, RefusedError
+from soaktest.client import Client, Object, RejectedError, UnavailableError
 
 LEASE = "gputopo-scheduler"
 _SELECTOR = "app.kubernetes.io/component=scheduler"
@@ -29,7 +29,7 @@ def replicas(client: Client) -> list[Replica]:
     """Return the scheduler Pods that are ready; none while the API server does not answer."""
     try:
         pods = client.get(_PODS, labelSelector=_SELECTOR)["items"]
-    except (AwayError, RefusedError):
+    except (UnavailableError, RejectedError):
         return []
     return [
         Replica(pod["metadata"]["name"], pod["metadata"]["uid"], pod["spec"]["nodeName"])
@@ -41,20 +41,20 @@ def replicas(client: Client) -> list[Replica]:
 def leading(client: Client) -> str:
     """Return the name of the Pod that holds the lease; empty for none."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{LEASE}"
-    holder: str = client.get(path)["spec"].get("holderIdentity") or ""
-    return holder.partition("_")[0]
+    identity: str = client.get(path)["spec"].get("holderIdentity") or ""
+    return identity.partition("_")[0]
 
 
 def send(replica: Replica, number: signal.Signals) -> int:
     """Signal every process of both containers; return how many there were."""
-    sent = 0
+    count = 0
     for process in containers.processes():
         words = containers.read(process.pid, "cmdline")
         if process.pod_uid == replica.uid and any(name in words for name in _PROGRAMS):
             with suppress(ProcessLookupError):
                 os.kill(process.pid, number)
-                sent += 1
-    return sent
+                count += 1
+    return count
 
 
 def log_since(client: Client, replica: Replica, time: str) -> list[str]:
@@ -62,7 +62,7 @@ def log_since(client: Client, replica: Replica, time: str) -> list[str]:
     path = f"{_PODS}/{replica.name}/log"
     try:
         return client.text(path, container="extender", sinceTime=time).splitlines()
-    except (AwayError, RefusedError):
+    except (UnavailableError, RejectedError):
         return []
 
 

@@ -54,7 +54,7 @@ def table(report: Report) -> Iterator[str]:
             one.pods,
             one.bound_before,
             one.bound_meanwhile if one.how == "frozen" else "-",
-            one.late_refusals if one.how == "frozen" else "-",
+            one.late_rejections if one.how == "frozen" else "-",
             f"{one.longest_gap_seconds:.1f} s",
             f"{one.placed_seconds:.1f} s",
         )

@@ -17,8 +17,8 @@ from scaletest import fleet, objects
 from showcase.kubectl import wait_for
 from soaktest import manifests
 from soaktest.client import Client, Object
-from soaktest.follow import Follower
 from soaktest.journal import Journal
+from soaktest.pod_watcher import PodWatcher
 from soaktest.world import PodView
 
 How = Literal["killed", "frozen"]
@@ -38,7 +38,7 @@ class Round:
         bound_meanwhile: pods that others had bound when the frozen one went on.
         longest_gap_seconds: between two bindings.
         placed_seconds: from the first binding to the last.
-        late_refusals: binds that the frozen one had to give up after it went on.
+        late_rejections: binds that the frozen one had to give up after it went on.
     """
 
     how: How
@@ -48,16 +48,21 @@ class Round:
     bound_meanwhile: int
     longest_gap_seconds: float
     placed_seconds: float
-    late_refusals: int
+    late_rejections: int
 
 
 class Rounds:
     """Carries rounds out on a cluster whose GPUs each burst asks for to the last."""
 
     def __init__(
-        self, client: Client, follower: Follower, journal: Journal, rng: random.Random, image: str
+        self,
+        client: Client,
+        pod_watcher: PodWatcher,
+        journal: Journal,
+        rng: random.Random,
+        image: str,
     ) -> None:
-        self._client, self._follower, self._journal = client, follower, journal
+        self._client, self._pod_watcher, self._journal = client, pod_watcher, journal
         self._rng, self._image = rng, image
 
     def carry_out(self, how: How, real: int, simulated: int, number: int) -> Round:
@@ -65,16 +70,16 @@ class Rounds:
         chosen = self._wait_ready()
         pods = self._pods(real, simulated, number)
         at = int(self._rng.uniform(0.1, 0.6) * len(pods))
-        self._journal.tell(f"{how}: {chosen.name} leads; {len(pods)} pods, after {at} are bound")
+        self._journal.write(f"{how}: {chosen.name} leads; {len(pods)} pods, after {at} are bound")
         with ThreadPoolExecutor(1) as background:
             made = background.submit(
                 fleet.each, lambda pod: self._client.create(fleet.PODS, pod), pods
             )
             before = self._wait_bound(at)
-            meanwhile, answers = self._break(how, chosen, len(pods))
+            meanwhile, log_lines = self._break(how, chosen, len(pods))
             made.result()
         self._wait_bound(len(pods))
-        done = self._tell(how, chosen, before, meanwhile, answers)
+        done = self._make_round(how, chosen, before, meanwhile, log_lines)
         time.sleep(2.5)  # two looks of the inspector at the real nodes
         self._judge(len(pods))
         fleet.remove_pods(self._client)
@@ -86,10 +91,10 @@ class Rounds:
 
         def ready() -> Replica | None:
             found = leader.replicas(self._client)
-            holder = leader.leading(self._client)
+            leading = leader.leading(self._client)
             if len(found) < 2:  # noqa: PLR2004 - one to break and one to go on
                 return None
-            return next((replica for replica in found if replica.name == holder), None)
+            return next((replica for replica in found if replica.name == leading), None)
 
         return wait_for("two schedulers, one leading", ready, timeout_s=_READY_SECONDS)
 
@@ -106,9 +111,9 @@ class Rounds:
     def _break(self, how: How, chosen: Replica, pods: int) -> tuple[int, list[str]]:
         """Kill or freeze the leader; let a frozen one go on when another has placed some."""
         if how == "killed":
-            self._journal.tell(f"{leader.send(chosen, signal.SIGKILL)} processes killed")
+            self._journal.write(f"{leader.send(chosen, signal.SIGKILL)} processes killed")
             return 0, []
-        self._journal.tell(f"{leader.send(chosen, signal.SIGSTOP)} processes frozen")
+        self._journal.write(f"{leader.send(chosen, signal.SIGSTOP)} processes frozen")
         try:
             self._wait(
                 "another leads", lambda: leader.leading(self._client) not in {"", chosen.name}
@@ -118,17 +123,17 @@ class Rounds:
             other = self._wait_bound(min(pods, bound + (pods - bound) // 3))
         finally:
             since = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            self._journal.tell(f"{leader.send(chosen, signal.SIGCONT)} processes go on")
+            self._journal.write(f"{leader.send(chosen, signal.SIGCONT)} processes go on")
         self._wait_bound(pods)
         time.sleep(1)
         return other - bound, leader.log_since(self._client, chosen, since)
 
-    def _tell(
-        self, how: How, chosen: Replica, before: int, meanwhile: int, answers: Sequence[str]
+    def _make_round(
+        self, how: How, chosen: Replica, before: int, meanwhile: int, log_lines: Sequence[str]
     ) -> Round:
-        times = sorted(self._follower.bound_since[pod.uid] for pod in self._mine() if pod.node)
+        times = sorted(self._pod_watcher.bound_since[pod.uid] for pod in self._mine() if pod.node)
         gaps = [later - sooner for sooner, later in pairwise(times)]
-        for text in answers:
+        for text in log_lines:
             self._journal.note(f"the frozen one said: {text}")
         done = Round(
             how=how,
@@ -138,9 +143,9 @@ class Rounds:
             bound_meanwhile=meanwhile,
             longest_gap_seconds=round(max(gaps, default=0.0), 2),
             placed_seconds=round(times[-1] - times[0], 2) if times else 0.0,
-            late_refusals=sum("bind failed" in text for text in answers),
+            late_rejections=sum("bind failed" in text for text in log_lines),
         )
-        self._journal.tell(str(done))
+        self._journal.write(str(done))
         return done
 
     def _judge(self, wanted: int) -> None:
@@ -154,7 +159,7 @@ class Rounds:
             self._journal.finding("double allocations", f"{len(gpus) - len(set(gpus))} GPUs")
         failed = [pod for pod in pods if pod.phase == "Failed"]
         for pod in failed:
-            self._journal.refused(pod)
+            self._journal.count_rejection(pod)
 
     def _wait_bound(self, number: int) -> int:
         """Return how many are bound, once that many are."""
@@ -171,4 +176,4 @@ class Rounds:
         return sum(bool(pod.node) for pod in self._mine())
 
     def _mine(self) -> list[PodView]:
-        return [pod for pod in self._follower.pods() if pod.namespace == fleet.NAMESPACE]
+        return [pod for pod in self._pod_watcher.pods() if pod.namespace == fleet.NAMESPACE]

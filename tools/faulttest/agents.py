@@ -6,7 +6,7 @@ from faulttest.bench import Bench
 from localcluster import containers
 from showcase.install import NAMESPACE
 from showcase.kubectl import wait_for
-from soaktest.client import AwayError, Object, RefusedError
+from soaktest.client import Object, RejectedError, UnavailableError
 
 PROGRAM = "gputopo-deviceplugin"
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -20,7 +20,7 @@ def pod(bench: Bench, node: str) -> Object | None:
     """Return the agent's ready pod on a node; None while there is none."""
     try:
         return next((one for one in _on_node(bench, node) if _is_ready(one)), None)
-    except (AwayError, RefusedError):
+    except (UnavailableError, RejectedError):
         return None
 
 
@@ -66,12 +66,12 @@ def delete(bench: Bench, node: str) -> str:
 def is_alive(pod_address: str) -> bool:
     """Whether /livez answers with a success, as kubelet's probe would see it."""
     try:
-        answer = httpx2.get(
+        response = httpx2.get(
             f"http://{pod_address}:{_PORT}/livez", timeout=_PROBE_SECONDS, trust_env=False
         )
     except httpx2.TransportError:
         return False
-    return answer.is_success
+    return response.is_success
 
 
 def _on_node(bench: Bench, node: str) -> list[Object]:

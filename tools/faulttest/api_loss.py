@@ -32,7 +32,7 @@ def carry_out(bench: Bench, options: Options) -> None:
         time.sleep(max(0.0, began + _KUBELET_SHARE * seconds - time.monotonic()))
         bench.cluster.set_kubelet(node, on=False)
         bench.cluster.set_kubelet(node, on=True)
-        bench.tell("kubelet is up again")
+        bench.report("kubelet is up again")
         time.sleep(max(0.0, began + seconds - time.monotonic()))
         _judge(bench, before)
     bench.seen["seconds until all GPUs are allocatable and all pods run"] = bench.reach(
@@ -49,7 +49,7 @@ def _wait_allocatable(bench: Bench, node: str) -> None:
         lambda: bench.allocatable(node) == bench.live(node),
         _ALLOCATABLE_SECONDS,
     )
-    bench.tell(f"{bench.allocatable(node)} allocatable, {bench.live(node)} in containers")
+    bench.report(f"{bench.allocatable(node)} allocatable, {bench.live(node)} in containers")
 
 
 def _judge(bench: Bench, before: set[str]) -> None:
@@ -63,7 +63,7 @@ def _judge(bench: Bench, before: set[str]) -> None:
         bench.finding("too many pods Failed", f"{len(failed)}, at most {_MOST_FAILED}: {reasons}")
     now = time.monotonic()
     lost = [
-        bench.follower.seen[uid].name
+        bench.pod_watcher.seen[uid].name
         for uid in before
         if bench.failed(uid) or now - max(life.last for life in bench.sampler.of_pod(uid)) > 1
     ]
@@ -73,13 +73,15 @@ def _judge(bench: Bench, before: set[str]) -> None:
 
 
 def _running(bench: Bench) -> list[PodView]:
-    return [pod for pod in bench.follower.pods() if _is_mine(pod) and bench.runs(pod.uid)]
+    return [pod for pod in bench.pod_watcher.pods() if _is_mine(pod) and bench.runs(pod.uid)]
 
 
 def _failed(bench: Bench) -> list[PodView]:
     """Return all pods of the Deployment that ever failed, also those that are gone."""
     return [
-        pod for pod in list(bench.follower.seen.values()) if _is_mine(pod) and pod.phase == "Failed"
+        pod
+        for pod in list(bench.pod_watcher.seen.values())
+        if _is_mine(pod) and pod.phase == "Failed"
     ]
 
 

@@ -17,14 +17,14 @@ from localcluster.settings import Paths
 
 _SECONDS = 120.0
 _RECOVERY_SECONDS = 60.0
-_ANSWER = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+_RESPONSE = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
 class _Proxy(socketserver.ThreadingTCPServer):
     """Answers every request over TLS with 502, with the API server's own certificate.
 
     Attributes:
-        answered: how many requests.
+        responses: number of responses.
     """
 
     daemon_threads = True
@@ -34,7 +34,7 @@ class _Proxy(socketserver.ThreadingTCPServer):
         super().__init__((settings.CONTROL_PLANE_ADDRESS, 0), _Handler)
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.tls.load_cert_chain(paths.pki / "apiserver.crt", paths.pki / "apiserver.key")
-        self.answered = 0
+        self.responses = 0
 
 
 class _Handler(socketserver.BaseRequestHandler):
@@ -44,18 +44,18 @@ class _Handler(socketserver.BaseRequestHandler):
         """Read a request's head and answer it."""
         self.request.settimeout(5)
         with contextlib.suppress(OSError):
-            self._answer(self.server.tls.wrap_socket(self.request, server_side=True))
+            self._respond(self.server.tls.wrap_socket(self.request, server_side=True))
 
-    def _answer(self, connection: ssl.SSLSocket) -> None:
+    def _respond(self, connection: ssl.SSLSocket) -> None:
         head = b""
         while b"\r\n\r\n" not in head:
             part = connection.recv(65536)
             if not part:
                 return
             head += part
-        connection.sendall(_ANSWER)
+        connection.sendall(_RESPONSE)
         connection.close()
-        self.server.answered += 1
+        self.server.responses += 1
 
 
 @contextmanager
@@ -81,12 +81,12 @@ def carry_out(bench: Bench, options: Options) -> None:
         redirected(bench.cluster, node, address, proxy.server_address[1]),
     ):
         time.sleep(options.seconds or _SECONDS)
-        bench.seen["requests answered with 502"] = proxy.answered
+        bench.seen["responses with 502"] = proxy.responses
     after = agents.restarts(bench, node)
     bench.seen["restarts of the agent"] = after - before
     if after > before:
         bench.finding("agent restarted", f"{after - before} times")
-    if not bench.seen["requests answered with 502"]:
+    if not bench.seen["responses with 502"]:
         bench.finding("fault without effect", "the agent sent no request to the proxy")
     second = bench.create(pods.pod("afterwards", 2, bench.image, node))
     bench.seen["seconds until a new pod runs afterwards"] = bench.reach(

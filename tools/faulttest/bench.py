@@ -12,9 +12,9 @@ from localcluster.cluster import Cluster
 from localcluster.settings import Paths
 from showcase.install import Installed
 from showcase.kubectl import wait_for
-from soaktest.client import AwayError, Client, Object, RefusedError
-from soaktest.follow import Follower
+from soaktest.client import Client, Object, RejectedError, UnavailableError
 from soaktest.journal import Journal
+from soaktest.pod_watcher import PodWatcher
 from soaktest.reasons import kind_of
 from soaktest.sampler import Sampler
 from soaktest.world import PodView
@@ -38,7 +38,7 @@ class Bench:
     cluster: Cluster
     paths: Paths
     client: Client
-    follower: Follower
+    pod_watcher: PodWatcher
     sampler: Sampler
     journal: Journal
     nodes: list[str]
@@ -71,12 +71,12 @@ class Bench:
 
     def runs(self, uid: str) -> bool:
         """Whether the pod is Running and a process of it was seen."""
-        pod = self.follower.pod(uid)
+        pod = self.pod_watcher.pod(uid)
         return pod is not None and pod.phase == "Running" and bool(self.sampler.of_pod(uid))
 
     def failed(self, uid: str) -> PodView | None:
         """Return the pod if it is Failed."""
-        pod = self.follower.seen.get(uid)
+        pod = self.pod_watcher.seen.get(uid)
         return pod if pod is not None and pod.phase == "Failed" else None
 
     def judge_failed(self, uids: Iterable[str]) -> None:
@@ -125,7 +125,7 @@ class Bench:
         status = self.client.get(f"/api/v1/nodes/{node}")["status"]
         return int(status.get("allocatable", {}).get(RESOURCE, 0))
 
-    def settled(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether all GPUs of all nodes are healthy, free and allocatable."""
         for node in self.nodes:
             gpus = self.topology(node)["status"]["gpus"]
@@ -144,27 +144,27 @@ class Bench:
             try:
                 if look():
                     return time.monotonic() - began
-            except (AwayError, RefusedError):
+            except (UnavailableError, RejectedError):
                 pass
             time.sleep(0.1)
         self.finding(kind, f"{what}: not within {seconds:g} s")
         return None
 
-    def patient(self, ask: Callable[[], Value]) -> Value:
+    def patient(self, call: Callable[[], Value]) -> Value:
         """Repeat a request while the API server does not answer.
 
         Raises:
-            AwayError: it does not for a minute.
+            UnavailableError: it does not for a minute.
         """
         deadline = time.monotonic() + START_SECONDS
         while True:
             try:
-                return ask()
-            except AwayError:
+                return call()
+            except UnavailableError:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.2)
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Report progress."""
-        self.journal.tell(text)
+        self.journal.write(text)

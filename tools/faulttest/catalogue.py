@@ -94,7 +94,7 @@ SCENARIOS = {
         ),
         Scenario(
             "bad-gateway",
-            "a proxy answers the agent of one node with 502 and no Content-Type",
+            "a proxy responds to the agent of one node with 502 and no Content-Type",
             bad_gateway.carry_out,
         ),
     )

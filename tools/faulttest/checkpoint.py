@@ -23,7 +23,7 @@ def carry_out(bench: Bench, options: Options) -> None:
     bench.cluster.set_kubelet(node, on=False)
     (bench.paths.node(node) / _CHECKPOINT).unlink()
     bench.cluster.set_kubelet(node, on=True)
-    bench.tell("the checkpoint is deleted and kubelet is up again")
+    bench.report("the checkpoint is deleted and kubelet is up again")
     time.sleep(_REGISTERED_SECONDS)
     new = {
         f"new-{gpus}": bench.create(pods.pod(f"new-{gpus}", gpus, bench.image, node))
@@ -33,7 +33,7 @@ def carry_out(bench: Bench, options: Options) -> None:
     _report(bench, node, new, "while the old pods run")
     for name, life in lives.items():
         if time.monotonic() - life.last > 1 or bench.failed(uids[name]):
-            bench.finding("running pods lost", f"{name}: {bench.follower.seen[uids[name]]}")
+            bench.finding("running pods lost", f"{name}: {bench.pod_watcher.seen[uids[name]]}")
     for name in _OLD:
         bench.delete(name)
     bench.reach(
@@ -46,7 +46,7 @@ def carry_out(bench: Bench, options: Options) -> None:
 def _report(bench: Bench, node: str, new: dict[str, str], when: str) -> None:
     found = {}
     for name, uid in new.items():
-        pod = bench.follower.seen[uid]
+        pod = bench.pod_watcher.seen[uid]
         found[name] = f"{pod.phase} {'on ' + pod.node if pod.node else 'not bound'} {pod.why}"
         if pod.phase == "Failed":
             bench.finding("pods Failed", f"{name}: {pod.why}")

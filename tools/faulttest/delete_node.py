@@ -15,7 +15,7 @@ from faulttest.force_delete import Waited
 from faulttest.scenario import Options
 from localcluster.stuck import stuck
 from showcase.kubectl import wait_for
-from soaktest.client import AwayError, RefusedError
+from soaktest.client import RejectedError, UnavailableError
 
 _NODES = "/api/v1/nodes"
 _ROUNDS = 20
@@ -38,7 +38,7 @@ def carry_out(bench: Bench, options: Options) -> None:
             each = partial(one_round, bench, restarts=restarts)
             done = list(pool.map(each, numbers, nodes))
         for number, node, one in zip(numbers, nodes, done, strict=True):
-            bench.tell(f"round {number + 1}, {node}: {one}")
+            bench.report(f"round {number + 1}, {node}: {one}")
         rounds += done
         bench.remove_pods()
         for node in nodes:
@@ -62,7 +62,7 @@ def one_round(bench: Bench, number: int, node: str, *, restarts: threading.Lock)
         bench.patient(lambda: bench.client.delete(f"{_NODES}/{node}"))
         wait_for(
             "the pod garbage collector removes the pod of the missing node",
-            lambda: bench.follower.pod(old) is None,
+            lambda: bench.pod_watcher.pod(old) is None,
             timeout_s=_COLLECTED_SECONDS,
         )
         deleted = time.monotonic()
@@ -84,6 +84,6 @@ def _registered(bench: Bench, node: str, since: float) -> bool:
     """Whether kubelet offers GPUs of the new Node object, or has not for half a minute."""
     try:
         offered = bench.allocatable(node) > 0
-    except (AwayError, RefusedError):
+    except (UnavailableError, RejectedError):
         return False
     return offered or time.monotonic() - since > _OFFERED_SECONDS

@@ -35,12 +35,12 @@ def carry_out(bench: Bench, options: Options) -> None:
     extenders = _extenders()
     _restore(bench, copy)
     bench.seen["resource version before and after"] = f"{version}, {_version(bench)}"
-    bench.tell(f"restored: version {version} is {_version(bench)}")
+    bench.report(f"restored: version {version} is {_version(bench)}")
     _place_at_once(bench)
     time.sleep(_LOOK_SECONDS)
     bench.seen["pods a minute later"] = {
         pod.name: f"{pod.phase} on {pod.node} {pod.why}".strip()
-        for pod in bench.follower.pods()
+        for pod in bench.pod_watcher.pods()
         if pod.namespace == pods.NAMESPACE
     }
     bench.seen["the extenders ran on"] = extenders == _extenders()
@@ -80,7 +80,7 @@ def _copy(bench: Bench, target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(_data(bench), target)
     bench.cluster.set_part("etcd", on=True)
-    bench.tell("etcd's data is copied")
+    bench.report("etcd's data is copied")
 
 
 def _restore(bench: Bench, copy: Path) -> None:
@@ -95,7 +95,7 @@ def _restore(bench: Bench, copy: Path) -> None:
         bench.cluster.set_kubelet(node, on=False)
         bench.cluster.set_kubelet(node, on=True)
     killed = containers.kill("kube-scheduler")
-    bench.tell(f"kubelets and {killed} kube-schedulers restarted; gputopo's own programs run on")
+    bench.report(f"kubelets and {killed} kube-schedulers restarted; gputopo's own programs run on")
 
 
 def _data(bench: Bench) -> Path:
@@ -114,7 +114,7 @@ def _churn(bench: Bench, node: str, seconds: float) -> None:
 
 
 def _names(bench: Bench) -> set[str]:
-    return {pod.name for pod in bench.follower.pods() if pod.namespace == pods.NAMESPACE}
+    return {pod.name for pod in bench.pod_watcher.pods() if pod.namespace == pods.NAMESPACE}
 
 
 def _version(bench: Bench) -> int:

@@ -43,7 +43,7 @@ def carry_out(bench: Bench, options: Options) -> None:
         variant = VARIANTS[number % len(VARIANTS)]
         node = bench.nodes[number % len(bench.nodes)]
         rounds.append(one_round(bench, number, node, variant))
-        bench.tell(f"round {number + 1}, {node}, {variant}: {rounds[-1]}")
+        bench.report(f"round {number + 1}, {node}, {variant}: {rounds[-1]}")
         bench.remove_pods()
     starts = [one.start for one in rounds if one.start is not None]
     bench.seen["rounds"] = len(rounds)
@@ -88,7 +88,7 @@ def judge(bench: Bench, old: str, old_name: str, new: str, deleted: float) -> Wa
     start = round(lives[0].first - ended, 2) if lives else None
     if start is not None and start > START_LIMIT_SECONDS:
         bench.finding("late starts", f"{old_name}: {start} s after its last process")
-    messages = bench.follower.reasons.get(new, [])
+    messages = bench.pod_watcher.reasons.get(new, [])
     if not any(old_name in text for text in messages):
         bench.finding("no message that names the old pod", f"{old_name}: {messages}")
     return Waited(round(ended - deleted, 2), start, messages)

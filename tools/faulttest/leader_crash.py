@@ -11,7 +11,7 @@ from faulttest import pods
 from faulttest.bench import Bench
 from faulttest.scenario import Options
 from localcluster import containers
-from soaktest.client import AwayError, RefusedError
+from soaktest.client import RejectedError, UnavailableError
 
 _SECONDS = 300.0
 _KILL_EVERY_SECONDS = 5.0
@@ -46,7 +46,7 @@ def carry_out(bench: Bench, options: Options) -> None:
         time.sleep(0.5)
     bench.reach("the last pods run", lambda: _all_ran(bench, made, waits), _READY_SECONDS)
     bench.seen["kills of the first leader's extender"] = kills
-    bench.seen["looks at the lease, by holder"] = dict(led)
+    bench.seen["reads of the lease, by leader"] = dict(led)
     bench.seen["seconds until the standby led"] = others_at
     bench.seen["pods created"] = len(made)
     bench.seen["pods that ran"] = len(waits)
@@ -74,24 +74,24 @@ def _kill(pod_uid: str) -> int:
 def _leading(bench: Bench) -> str:
     try:
         return leader.leading(bench.client)
-    except (AwayError, RefusedError):
+    except (UnavailableError, RejectedError):
         return ""
 
 
 def _role(bench: Bench, first: str) -> str:
-    holder = _leading(bench)
-    if not holder:
+    leading = _leading(bench)
+    if not leading:
         return "none"
-    return "the first leader" if holder == first else "the standby"
+    return "the first leader" if leading == first else "the standby"
 
 
 def _reap(bench: Bench, made: dict[str, float], waits: dict[str, float]) -> None:
     """Note when pods began to run, and delete them."""
     for uid, created in made.items():
-        since = bench.follower.running_since.get(uid)
+        since = bench.pod_watcher.running_since.get(uid)
         if since is not None and uid not in waits:
             waits[uid] = since - created
-            bench.delete(bench.follower.seen[uid].name)
+            bench.delete(bench.pod_watcher.seen[uid].name)
 
 
 def _all_ran(bench: Bench, made: dict[str, float], waits: dict[str, float]) -> bool:

@@ -23,7 +23,7 @@ class Flood:
     """Sends Lists from a thread of its own.
 
     Attributes:
-        sent: how many Lists.
+        lists: how many Lists.
         rejected: how many of them kubelet's rate limit rejected.
     """
 
@@ -33,7 +33,7 @@ class Flood:
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self._run()), name="flood", daemon=True
         )
-        self.sent = self.rejected = 0
+        self.lists = self.rejected = 0
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -55,7 +55,7 @@ class Flood:
                     await asyncio.sleep(max(0.0, due - time.monotonic()))
 
     async def _list(self, stub: api_pb2_grpc.PodResourcesListerStub) -> None:
-        self.sent += 1
+        self.lists += 1
         try:
             await stub.List(api_pb2.ListPodResourcesRequest())
         except grpc.aio.AioRpcError:
@@ -64,20 +64,20 @@ class Flood:
 
 def carry_out(bench: Bench, options: Options) -> None:
     """Admit eight pods at a time on one node during the flood."""
-    rounds, ran, sent, rejected = options.rounds or _ROUNDS, 0, 0, 0
+    rounds, ran, lists, rejected = options.rounds or _ROUNDS, 0, 0, 0
     seconds = 0.0
     for number in range(rounds):
         began = time.monotonic()
         with Flood(str(bench.paths.node(bench.nodes[0]) / _SOCKET), _PER_SECOND) as flood:
             uids = _admit(bench, number)
         seconds += time.monotonic() - began
-        sent, rejected = sent + flood.sent, rejected + flood.rejected
+        lists, rejected = lists + flood.lists, rejected + flood.rejected
         ran += sum(bench.runs(uid) for uid in uids)
         bench.judge_failed(uids)
         bench.remove_pods()
     bench.seen["admissions"] = rounds * _PODS
     bench.seen["pods that ran"] = ran
-    bench.seen["Lists"] = f"{sent} in {seconds:.0f} s, {rejected} rejected by kubelet"
+    bench.seen["Lists"] = f"{lists} in {seconds:.0f} s, {rejected} rejected by kubelet"
 
 
 def _admit(bench: Bench, number: int) -> list[str]:

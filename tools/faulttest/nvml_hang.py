@@ -40,7 +40,7 @@ def carry_out(bench: Bench, options: Options) -> None:
     )
     life = bench.sampler.of_pod(uid)
     if len(life) != 1 or time.monotonic() - life[0].last > 1:
-        bench.finding("running pods lost", f"{bench.follower.seen[uid]}")
+        bench.finding("running pods lost", f"{bench.pod_watcher.seen[uid]}")
 
 
 def _gpus(bench: Bench, node: str) -> list[object]:

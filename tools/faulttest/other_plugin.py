@@ -26,7 +26,7 @@ def carry_out(bench: Bench, _: Options) -> None:
     bench.client.delete(f"{_SLICES}/{slice_name}")
     _recover(bench, node, _DRIVER)
     if not bench.runs(uid) or len(bench.sampler.of_pod(uid)) != 1:
-        bench.finding("running pods lost", str(bench.follower.seen[uid]))
+        bench.finding("running pods lost", str(bench.pod_watcher.seen[uid]))
 
 
 def _judge(bench: Bench, node: str, what: str) -> None:

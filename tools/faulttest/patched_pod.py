@@ -8,7 +8,7 @@ from typing import Self
 from faulttest import pods
 from faulttest.bench import Bench
 from faulttest.scenario import Options
-from soaktest.client import AwayError, RefusedError
+from soaktest.client import RejectedError, UnavailableError
 
 _ROUNDS = 20
 _GATED_SECONDS = 0.5
@@ -49,7 +49,7 @@ class Patcher:
             try:
                 self._bench.client.patch(f"{pods.PODS}/{self._name}", change)
                 self.patches += 1
-            except (AwayError, RefusedError):
+            except (UnavailableError, RejectedError):
                 pass
 
 
@@ -74,7 +74,7 @@ def _one_round(bench: Bench, number: int) -> tuple[float, int]:
         bench.reach(f"{name} runs", lambda: bench.runs(uid), _LIMIT_SECONDS, "pods that wait")
         wait = time.monotonic() - began
     bench.judge_failed([uid])
-    for text in bench.follower.reasons.get(uid, []):
+    for text in bench.pod_watcher.reasons.get(uid, []):
         if _GATED not in text:
             bench.finding("binds given up", f"{name}: {text}")
     bench.delete(name)

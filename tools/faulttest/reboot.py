@@ -14,7 +14,7 @@ from gputopo.topology.model import GpuIndex, NodeTopology
 from gputopo_topologies.catalogue import named
 from localcluster.fakegpus import device_lines
 from showcase.kubectl import KubectlError
-from showcase.truth import holders
+from showcase.truth import read_containers
 from soaktest import truth
 
 _MISSING = 2
@@ -106,7 +106,7 @@ def _fill(bench: Bench, node: str, gpus: int) -> None:
         return
     try:
         found = bench.patient(lambda: bench.client.get(f"{pods.PODS}/{name}"))
-        for one in holders(bench.installed.kubectl, [found]):
+        for one in read_containers(bench.installed.kubectl, [found]):
             bench.seen[f"all records of the pod of {gpus} GPUs agree"] = one.agrees
             if not one.agrees:
                 bench.finding("containers with other GPUs than recorded", str(one))
@@ -120,11 +120,11 @@ def _compare(bench: Bench, node: str) -> None:
     for one in truth.running():
         devices = {uuids.get(minor, f"minor {minor}") for minor in one.minors}
         if one.node == node and devices != set(one.visible):
-            name = bench.follower.seen[one.pod_uid].name
+            name = bench.pod_watcher.seen[one.pod_uid].name
             text = f"{name}: environment {sorted(one.visible)}, device nodes {sorted(devices)}"
             bench.finding("containers with other GPUs than recorded", text)
 
 
 def _texts(bench: Bench, uids: list[str]) -> dict[str, str]:
-    found = [bench.follower.seen[uid] for uid in uids]
+    found = [bench.pod_watcher.seen[uid] for uid in uids]
     return {pod.name: f"{pod.phase} {pod.why}".strip() for pod in found}

@@ -13,12 +13,12 @@ from localcluster.settings import current_paths
 from showcase.install import Installed
 from soaktest import namespace
 from soaktest.client import Client
-from soaktest.follow import Follower
 from soaktest.journal import Journal, failures_of_threads
+from soaktest.pod_watcher import PodWatcher
 from soaktest.sampler import Sampler
 
 _SAMPLE_SECONDS = 0.05
-_SETTLE_SECONDS = 120.0
+_CLEANUP_SECONDS = 120.0
 
 
 def carry_out(
@@ -36,13 +36,13 @@ def _one(
     installed: Installed, cluster: Cluster, scenario: Scenario, options: Options, log: Path
 ) -> Outcome:
     with _bench(installed, cluster, log) as bench:
-        bench.tell(f"{scenario.name}: {scenario.summary}")
+        bench.report(f"{scenario.name}: {scenario.summary}")
         try:
             scenario.carry_out(bench, options)
         except TimeoutError as error:
             bench.finding("not reached", str(error))
         bench.remove_pods()
-        bench.reach("all GPUs are free, healthy and allocatable", bench.settled, _SETTLE_SECONDS)
+        bench.reach("all GPUs are free, healthy and allocatable", bench.is_idle, _CLEANUP_SECONDS)
         shared = bench.sampler.shared_seconds
         bench.seen["samples of all containers"] = bench.journal.counts["samples of all containers"]
         bench.seen["longest time between two samples"] = bench.sampler.longest_gap
@@ -60,17 +60,17 @@ def _bench(installed: Installed, cluster: Cluster, log: Path) -> Iterator[Bench]
     paths, journal = current_paths(), Journal(log, append=True)
     with failures_of_threads(journal), Client(paths) as client:
         namespace.create(client, NAMESPACE)
-        follower = Follower(client, journal)
-        sampler = Sampler(follower, journal, _SAMPLE_SECONDS)
+        pod_watcher = PodWatcher(client, journal)
+        sampler = Sampler(pod_watcher, journal, _SAMPLE_SECONDS)
         topologies = client.get("/apis/gputopo.io/v1alpha1/gputopologies")["items"]
         nodes = sorted(item["metadata"]["name"] for item in topologies)
-        follower.start()
+        pod_watcher.start()
         sampler.start()
         try:
-            yield Bench(installed, cluster, paths, client, follower, sampler, journal, nodes)
+            yield Bench(installed, cluster, paths, client, pod_watcher, sampler, journal, nodes)
         finally:
             sampler.stop()
-            follower.stop()
+            pod_watcher.stop()
             namespace.remove(client, NAMESPACE)
             stuck.remove_leftovers()
             journal.close()

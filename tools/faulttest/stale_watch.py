@@ -18,7 +18,7 @@ from faulttest import pods
 from faulttest.bench import Bench
 from faulttest.scenario import Options
 from localcluster import slow
-from soaktest.client import AwayError, Object, RefusedError
+from soaktest.client import Object, RejectedError, UnavailableError
 
 Fault = Literal["frozen", "limited"]
 
@@ -81,17 +81,17 @@ def _round(bench: Bench, number: int, nodes: tuple[str, str]) -> Waited:
     ):
         two, began = _hand_over(bench, one, second, waits=waits)
         _wait(bench, two)
-    seconds = bench.follower.running_since.get(two, time.monotonic()) - began
+    seconds = bench.pod_watcher.running_since.get(two, time.monotonic()) - began
     messages = [
-        text for text in bench.follower.reasons.get(two, []) if "gputopo.io/gpu" not in text
+        text for text in bench.pod_watcher.reasons.get(two, []) if "gputopo.io/gpu" not in text
     ]
     if seconds > LIMIT_SECONDS:
         bench.finding("long waits", f"round {number}, {fault}: {seconds:.1f} s, {messages}")
     bench.judge_failed([two])
     for name in (f"first-{number}", f"second-{number}"):
         bench.delete(name)
-    bench.reach("the second pod is gone", lambda: bench.follower.pod(two) is None)
-    where = bench.follower.seen[two].node
+    bench.reach("the second pod is gone", lambda: bench.pod_watcher.pod(two) is None)
+    where = bench.pod_watcher.seen[two].node
     if where not in {nodes[0], ""}:
         bench.finding("pods on another node", f"round {number}, {fault}: on {where}")
     return Waited(fault, waits, round(seconds, 2), messages)
@@ -128,7 +128,7 @@ class _Disturbance:
 
         def patch(number: int) -> None:
             change = {"metadata": {"annotations": {"example.com/seen": f"{life}-{number}"}}}
-            with suppress(RefusedError):  # it was preempted
+            with suppress(RejectedError):  # it was preempted
                 self._bench.client.patch(f"{pods.PODS}/bystander-{number % _GPUS}", change)
 
         life = self._pod_uid
@@ -137,7 +137,7 @@ class _Disturbance:
 
     def _wait_reported(self) -> None:
         deadline = time.monotonic() + _WAIT_SECONDS
-        while self._pod_uid not in self._bench.follower.ended_since:
+        while self._pod_uid not in self._bench.pod_watcher.ended_since:
             if time.monotonic() > deadline:
                 return
             time.sleep(0.005)
@@ -147,11 +147,11 @@ def _hand_over(bench: Bench, one: str, second: Object, *, waits: bool) -> tuple[
     """Create the second pod before or after the first ends; return it and when it could run."""
     if waits:
         two = bench.create(second)
-    bench.reach("the first pod ends", lambda: one in bench.follower.ended_since)
+    bench.reach("the first pod ends", lambda: one in bench.pod_watcher.ended_since)
     if not waits:
         two = bench.create(second)
         return two, time.monotonic()
-    return two, bench.follower.ended_since.get(one, time.monotonic())
+    return two, bench.pod_watcher.ended_since.get(one, time.monotonic())
 
 
 def _second(bench: Bench, name: str, nodes: tuple[str, str], *, pinned: bool) -> Object:
@@ -203,7 +203,9 @@ def _report(bench: Bench, done: list[Waited]) -> None:
 def _bystanders(bench: Bench, node: str) -> list[str]:
     """Return the running pods of low priority, after those that lack were created."""
     names = [f"bystander-{number}" for number in range(_GPUS)]
-    present = {pod.name: pod.uid for pod in bench.follower.pods() if pod.live and not pod.leaving}
+    present = {
+        pod.name: pod.uid for pod in bench.pod_watcher.pods() if pod.live and not pod.leaving
+    }
     return [
         present.get(name) or bench.start(_prioritized(pods.pod(name, 1, bench.image, node), _LOW))
         for name in names
@@ -211,10 +213,10 @@ def _bystanders(bench: Bench, node: str) -> list[str]:
 
 
 def _judge_bystanders(bench: Bench, uids: list[str], number: int) -> None:
-    ended = [uid for uid in uids if uid in bench.follower.gone_since or bench.failed(uid)]
+    ended = [uid for uid in uids if uid in bench.pod_watcher.gone_since or bench.failed(uid)]
     bench.seen["bystanders preempted"] = bench.seen.get("bystanders preempted", 0) + len(ended)
     if ended:
-        names = sorted(bench.follower.seen[uid].name for uid in ended)
+        names = sorted(bench.pod_watcher.seen[uid].name for uid in ended)
         bench.finding("bystanders preempted", f"round {number}: {' '.join(names)}")
 
 
@@ -222,5 +224,5 @@ def _remove_classes(bench: Bench) -> None:
     for name in (_LOW, _HIGH):
         try:
             bench.client.delete(f"{_PRIORITY_CLASSES}/{name}")
-        except (AwayError, RefusedError):
+        except (UnavailableError, RejectedError):
             continue

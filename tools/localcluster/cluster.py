@@ -71,7 +71,7 @@ class Cluster:
                 record = None
             if record is not None:
                 if reason := state.difference(record, programs, servers):
-                    raise ClusterError(state.refusal(record, reason))
+                    raise ClusterError(state.conflict_message(record, reason))
                 self._progress.note(f"a cluster is there, started from {record.clone}; taking it")
             built = images.ensure(self._paths, programs, self._progress)
             self._start(record or self._prepare(programs, servers, built), built)

@@ -132,17 +132,17 @@ def _reconcile(programs: Sequence[Service], *, kubelet_off: bool) -> None:
     containerd, kubelet, kube_proxy = programs
     containerd.reconcile(wanted=True)
     # Started before the API server answers, kubelet backs off for seconds.
-    ready = kubelet.is_running or (_containerd_answers() and _api_server_answers())
+    ready = kubelet.is_running or (_containerd_responds() and _api_server_responds())
     kubelet.reconcile(wanted=ready and not kubelet_off)
     kube_proxy.reconcile(wanted=kube_proxy.is_running or ready)
 
 
-def _containerd_answers() -> bool:
+def _containerd_responds() -> bool:
     with socket.socket(socket.AF_UNIX) as connection:
         return connection.connect_ex(_CONTAINERD_SOCKET) == 0
 
 
-def _api_server_answers() -> bool:
+def _api_server_responds() -> bool:
     with socket.socket() as connection:
         connection.settimeout(1.0)
         address = (settings.CONTROL_PLANE_ADDRESS, settings.API_PORT)

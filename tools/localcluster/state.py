@@ -93,7 +93,7 @@ def difference(running: Record, binaries: Path, servers: dict[str, str]) -> str:
     return ""
 
 
-def refusal(running: Record, reason: str) -> str:
+def conflict_message(running: Record, reason: str) -> str:
     """What to tell somebody who asks for another cluster than the one that runs."""
     whose = "this clone" if running.clone == str(CLONE) else f"the clone {running.clone}"
     return (

@@ -57,7 +57,7 @@ def _measure(
     """Run all turns; conclude before the clean-up, which may fail, too."""
     began = time.monotonic()
 
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         print(f"{time.monotonic() - began:7.1f} s  {text}", file=sys.stderr, flush=True)
 
     paths, progress = current_paths(), Progress()
@@ -73,16 +73,16 @@ def _measure(
         )
         once = (Plain(paths, kubectl, sampling=True), Ours(client, installed_replicas))
         try:
-            tell(f"{options.nodes} nodes")
+            report(f"{options.nodes} nodes")
             names = [f"scale-{number}" for number in range(options.nodes)]
             with fleet.fleet(client, Cluster(paths, progress), paths, kwok, names):
                 scale(client, 0)
                 for turn in range(options.rounds):
                     for scheduler in alone:
-                        rounds += take_turn(client, scheduler, turn, sets, tell)
+                        rounds += take_turn(client, scheduler, turn, sets, report)
                     alone.rotate(1)
                 for scheduler in once:
-                    rounds += take_turn(client, scheduler, options.rounds, sets, tell)
+                    rounds += take_turn(client, scheduler, options.rounds, sets, report)
                 conclude(rounds)
         finally:
             scale(client, installed_replicas)

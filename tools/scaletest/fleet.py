@@ -11,7 +11,7 @@ from localcluster.cluster import Cluster
 from localcluster.settings import Paths
 from scaletest import objects
 from showcase.kubectl import wait_for
-from soaktest.client import AwayError, Client, RefusedError
+from soaktest.client import Client, RejectedError, UnavailableError
 
 NAMESPACE = "gputopo-scale"
 _NAMESPACE = f"/api/v1/namespaces/{NAMESPACE}"
@@ -68,7 +68,7 @@ def _empty(client: Client, collection: str, **selected: str) -> None:
         try:
             client.delete(collection, gracePeriodSeconds="0", **selected)
             return not client.get(collection, limit="1", **selected)["items"]
-        except AwayError:  # it took longer than one request may
+        except UnavailableError:  # it took longer than one request may
             return False
 
     wait_for(f"nothing is left in {collection}", empty, timeout_s=240)
@@ -89,7 +89,7 @@ def _all_ready(client: Client) -> bool:
 def _exists(client: Client) -> bool:
     try:
         client.get(_NAMESPACE)
-    except (AwayError, RefusedError):
+    except (UnavailableError, RejectedError):
         return False
     return True
 

@@ -29,9 +29,9 @@ async def serve(authority: str, certificate: str, key: str) -> None:
     def timed(handler: _Handler) -> _Handler:
         async def handle(request: web.Request) -> web.Response:
             began = time.perf_counter()
-            answer = await handler(request)
+            response = await handler(request)
             milliseconds[request.path.strip("/")].append((time.perf_counter() - began) * 1000)
-            return answer
+            return response
 
         return handle
 
@@ -63,16 +63,16 @@ async def _prioritize(request: web.Request) -> web.Response:
 
 
 async def _bind(session: aiohttp.ClientSession, request: web.Request) -> web.Response:
-    asked = orjson.loads(await request.read())
-    path = f"/api/v1/namespaces/{asked['PodNamespace']}/pods/{asked['PodName']}/binding"
+    arguments = orjson.loads(await request.read())
+    path = f"/api/v1/namespaces/{arguments['PodNamespace']}/pods/{arguments['PodName']}/binding"
     binding = {
         "apiVersion": "v1",
         "kind": "Binding",
-        "metadata": {"name": asked["PodName"], "uid": asked["PodUID"]},
-        "target": {"kind": "Node", "name": asked["Node"]},
+        "metadata": {"name": arguments["PodName"], "uid": arguments["PodUID"]},
+        "target": {"kind": "Node", "name": arguments["Node"]},
     }
-    async with session.post(settings.API_SERVER + path, json=binding) as answer:
-        return _json({"Error": "" if answer.ok else await answer.text()})
+    async with session.post(settings.API_SERVER + path, json=binding) as response:
+        return _json({"Error": "" if response.ok else await response.text()})
 
 
 def _json(value: object) -> web.Response:

@@ -12,7 +12,7 @@ from scaletest import fleet, objects
 from scaletest.measure import Latency, parts_seconds, processor_seconds, rate
 from scaletest.schedulers import Ours, Scheduler
 from showcase.kubectl import wait_for
-from soaktest.client import AwayError, Client, RefusedError
+from soaktest.client import Client, RejectedError, UnavailableError
 
 _PATIENCE_SECONDS = 300.0
 _REST_SECONDS = 300
@@ -52,15 +52,15 @@ def take_turn(
     scheduler: Scheduler,
     turn: int,
     sets: Sequence[tuple[str, Sequence[int]]],
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> list[Round]:
     """Let a scheduler place each set of pods after the other, and remove them all."""
     rounds = []
     try:
         for title, sizes in sets:
-            tell(f"{scheduler.title}: {title}")
+            report(f"{scheduler.title}: {title}")
             rounds.append(_round(client, scheduler, turn, title, sizes))
-            tell(f"{scheduler.title}: {title}: {rounds[-1].per_second:.1f} pods/s")
+            report(f"{scheduler.title}: {title}: {rounds[-1].per_second:.1f} pods/s")
     finally:
         fleet.remove_pods(client)
     return rounds
@@ -153,9 +153,9 @@ class _Bindings:
                     name = pod["metadata"]["name"]
                     if pod["spec"].get("nodeName") and name.startswith(self._prefix):
                         self._times.setdefault(name, time.monotonic())
-            except AwayError:
+            except UnavailableError:
                 continue
-            except RefusedError:
+            except RejectedError:
                 return
 
 

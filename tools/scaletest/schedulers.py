@@ -17,7 +17,7 @@ from localcluster.settings import CLONE, Paths
 from scaletest.measure import Latency, added, buckets, of_buckets, of_samples
 from showcase.install import NAMESPACE
 from showcase.kubectl import Kubectl, wait_for
-from soaktest.client import AwayError, Client, RefusedError
+from soaktest.client import Client, RejectedError, UnavailableError
 
 PLAIN, NOTHING = "scale-plain", "scale-nothing"
 PLAIN_TITLE, OUR_TITLE = "plain kube-scheduler", "gputopo"
@@ -142,7 +142,7 @@ class Ours:
                 self._client.text(f"{path}/{pod['metadata']['name']}:8889/proxy/metrics")
                 for pod in pods
             ]
-        except (AwayError, RefusedError):
+        except (UnavailableError, RejectedError):
             return []
 
 

@@ -17,7 +17,7 @@ from gputopo.topology.model import LinkKind
 from localcluster.settings import CLONE
 from showcase import install
 from showcase.kubectl import Kubectl, KubectlError, Object, wait_for
-from showcase.truth import Holder, holders
+from showcase.truth import ContainerGpus, read_containers
 
 NAMESPACE = "gputopo-demo"
 JOBS = ("gpujob-ring.yaml", "gpujob-insensitive.yaml", "gpujob-custom-edges.yaml")
@@ -67,7 +67,7 @@ def _show(*, as_json: bool) -> None:
         print("\n".join(_table(rows)))
         print(_what_next(stages))
     if not all(row["agrees"] for row in rows):
-        sys.exit("the books of a container differ: see the table")
+        sys.exit("the sources of a container differ: see the table")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -130,7 +130,9 @@ def _observed(kubectl: Kubectl, name: str) -> bool:
 def _row(kubectl: Kubectl, name: str) -> dict[str, Any]:
     """Return one job: what was decided, and what its container and kubelet say."""
     (placement,) = kubectl.get("gpujob", name, NAMESPACE)["status"]["placements"]
-    (held,) = holders(kubectl, kubectl.list("pods", NAMESPACE, selector=f"{JOB_LABEL}={name}"))
+    (held,) = read_containers(
+        kubectl, kubectl.list("pods", NAMESPACE, selector=f"{JOB_LABEL}={name}")
+    )
     return {
         "job": name,
         "node": held.node,
@@ -139,15 +141,15 @@ def _row(kubectl: Kubectl, name: str) -> dict[str, Any]:
         "effectiveGBps": _gb(placement.get("effectiveMBps")),
         "model": placement.get("model"),
         "agrees": held.agrees,
-        "books": _books(held),
+        "books": _sources(held),
     }
 
 
-def _books(held: Holder) -> dict[str, Any]:
-    books = asdict(held)
+def _sources(held: ContainerGpus) -> dict[str, Any]:
+    sources = asdict(held)
     return {
         key: sorted(value) if isinstance(value, frozenset) else value
-        for key, value in books.items()
+        for key, value in sources.items()
     }
 
 
@@ -163,9 +165,9 @@ def _table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     )
     for row in rows:
         figures = (row["aggregateGBps"], row["effectiveGBps"] or "-", row["model"] or "-")
-        books = "agrees" if row["agrees"] else "DIFFERS"
+        sources = "agrees" if row["agrees"] else "DIFFERS"
         first, *rest = row["gpus"]
-        yield line.format(row["job"], row["node"], *figures, books, first)
+        yield line.format(row["job"], row["node"], *figures, sources, first)
         yield from (line.format(*[""] * 6, uuid) for uuid in rest)
 
 

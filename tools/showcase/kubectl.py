@@ -78,17 +78,17 @@ class Kubectl:
         items = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
         self.run("create", "-f", "-", stdin=json.dumps(items))
 
-    def refusal(self, *arguments: str, stdin: str | None = None) -> str:
-        """Return the message with which the API server refuses the command.
+    def rejection_message(self, *arguments: str, stdin: str | None = None) -> str:
+        """Return the message with which the API server rejects the command.
 
         Raises:
-            AssertionError: when it does not refuse.
+            AssertionError: when it does not reject it.
         """
         try:
             printed = self.run(*arguments, stdin=stdin)
         except KubectlError as error:
             return str(error)
-        raise AssertionError(f"kubectl {' '.join(arguments)} was not refused: {printed}")
+        raise AssertionError(f"kubectl {' '.join(arguments)} was not rejected: {printed}")
 
     def execute(self, pod: str, namespace: str, *command: str, container: str = "") -> str:
         """Return what a command prints inside a container."""

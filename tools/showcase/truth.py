@@ -17,7 +17,7 @@ _AGENT = "app.kubernetes.io/component=deviceplugin"
 _INSIDE = 'echo "$CUDA_VISIBLE_DEVICES"; stat -c "%n %t %T" /dev/nvidia[0-9]* 2>/dev/null; true'
 
 # Runs in the node agent's container, which mounts both of kubelet's books.
-_BOOKS = """
+_READ_RECORDS = """
 import json, grpc
 from gputopo_deviceplugin.kubelet.podresources import api_pb2, api_pb2_grpc
 with grpc.insecure_channel(
@@ -44,7 +44,7 @@ print(json.dumps({"podresources": resources, "checkpoint": checkpoint}))
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class ContainerGpus:
     """One running container and its GPUs by every book; UUIDs.
 
     Attributes:
@@ -76,37 +76,37 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class _Books:
+class _KubeletRecords:
     podresources: Mapping[tuple[str, str, str], frozenset[str]]
     checkpoint: Mapping[tuple[str, str], frozenset[str]]
 
 
-def holders(kubectl: Kubectl, pods: Sequence[Object]) -> list[Holder]:
+def read_containers(kubectl: Kubectl, pods: Sequence[Object]) -> list[ContainerGpus]:
     """Return what every book says of the GPU containers of these running pods."""
     nodes = {pod["spec"]["nodeName"] for pod in pods}
-    books = {node: _books(kubectl, node) for node in nodes}
+    records = {node: _read_records(kubectl, node) for node in nodes}
     uuids = {node: _uuid_of_minor(kubectl, node) for node in nodes}
     return [
-        _holder(kubectl, pod, container["name"], books, uuids)
+        _read_container(kubectl, pod, container["name"], records, uuids)
         for pod in pods
         for container in pod["spec"]["containers"]
         if RESOURCE in container.get("resources", {}).get("limits", {})
     ]
 
 
-def _holder(
+def _read_container(
     kubectl: Kubectl,
     pod: Object,
     container: str,
-    books: Mapping[str, _Books],
+    records: Mapping[str, _KubeletRecords],
     uuids: Mapping[str, Mapping[int, str]],
-) -> Holder:
+) -> ContainerGpus:
     metadata, node = pod["metadata"], pod["spec"]["nodeName"]
     namespace, name = metadata["namespace"], metadata["name"]
     gpus = parse_gpus(metadata.get("annotations", {}))
     inside = kubectl.execute(name, namespace, "sh", "-c", _INSIDE, container=container)
     visible, *stats = inside.splitlines()
-    return Holder(
+    return ContainerGpus(
         namespace=namespace,
         pod=name,
         container=container,
@@ -114,8 +114,8 @@ def _holder(
         annotated=tuple(gpus.containers.get(container, ())) if gpus else (),
         visible=tuple(visible.split(",")) if visible else (),
         device_nodes=frozenset(uuids[node].get(_minor(line), line) for line in stats),
-        podresources=books[node].podresources.get((namespace, name, container), frozenset()),
-        checkpoint=books[node].checkpoint.get((metadata["uid"], container), frozenset()),
+        podresources=records[node].podresources.get((namespace, name, container), frozenset()),
+        checkpoint=records[node].checkpoint.get((metadata["uid"], container), frozenset()),
     )
 
 
@@ -133,19 +133,19 @@ def _uuid_of_minor(kubectl: Kubectl, node: str) -> dict[int, str]:
     return {gpu["minor"]: gpu["uuid"] for gpu in spec["gpus"]}
 
 
-def _books(kubectl: Kubectl, node: str) -> _Books:
+def _read_records(kubectl: Kubectl, node: str) -> _KubeletRecords:
     agent = next(
         pod["metadata"]
         for pod in kubectl.list("pods", selector=_AGENT)
         if pod["spec"].get("nodeName") == node and pod["status"]["phase"] == "Running"
     )
-    program = f"RESOURCE = {RESOURCE!r}{_BOOKS}"
+    program = f"RESOURCE = {RESOURCE!r}{_READ_RECORDS}"
     read = json.loads(kubectl.execute(agent["name"], agent["namespace"], "python3", "-c", program))
     podresources: dict[tuple[str, str, str], frozenset[str]] = {}
     for namespace, pod, container, ids in read["podresources"]:
         key = (namespace, pod, container)
         podresources[key] = podresources.get(key, frozenset()) | set(ids)
-    return _Books(
+    return _KubeletRecords(
         podresources=podresources,
         checkpoint={(uid, name): frozenset(ids) for uid, name, ids in read["checkpoint"]},
     )

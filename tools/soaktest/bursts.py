@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from localcluster.cluster import Cluster
 from soaktest import load, manifests
-from soaktest.client import AwayError, Client, RefusedError
-from soaktest.follow import Follower
+from soaktest.client import Client, RejectedError, UnavailableError
 from soaktest.journal import Journal
+from soaktest.pod_watcher import PodWatcher
 from soaktest.world import PodView
 
 _GATE = "gputopo.io/soak"
@@ -28,12 +28,12 @@ class Bursts:
         self,
         cluster: Cluster,
         client: Client,
-        follower: Follower,
+        pod_watcher: PodWatcher,
         journal: Journal,
         rng: random.Random,
         image: str,
     ) -> None:
-        self._cluster, self._client, self._follower = cluster, client, follower
+        self._cluster, self._client, self._pod_watcher = cluster, client, pod_watcher
         self._journal, self._rng, self._image = journal, rng, image
 
     def run(self, pods: int, gpus_each: int, nodes: list[str]) -> None:
@@ -43,7 +43,7 @@ class Bursts:
             count = min(at_once, pods - burst * at_once)
             names = [f"burst-{burst}-{number}" for number in range(count)]
             self._burst(names, gpus_each, nodes, restart=burst % _KUBELET_EVERY == 0)
-            self._journal.tell(f"burst {burst + 1}: {count} pods of {gpus_each}")
+            self._journal.write(f"burst {burst + 1}: {count} pods of {gpus_each}")
 
     def _burst(self, names: list[str], gpus: int, nodes: list[str], *, restart: bool) -> None:
         """Make all in one order, let them be bound in another, and look at them all."""
@@ -89,7 +89,7 @@ class Bursts:
                 self._journal.count("pods that ran", phases.count("Running"))
                 for pod in pods:
                     if pod.phase == "Failed":
-                        self._journal.refused(pod)
+                        self._journal.count_rejection(pod)
                 return
             time.sleep(0.1)
         late = [(pod.name, pod.phase, pod.node) for pod in self._mine() if pod.phase != "Running"]
@@ -101,13 +101,13 @@ class Bursts:
             try:
                 if not self._client.get(_PODS)["items"]:
                     return
-            except (AwayError, RefusedError):
+            except (UnavailableError, RejectedError):
                 pass
             time.sleep(0.2)
         self._journal.finding("GPUs leaked", "pods of a burst do not end")
 
     def _mine(self) -> list[PodView]:
-        return [pod for pod in self._follower.pods() if pod.namespace == load.NAMESPACE]
+        return [pod for pod in self._pod_watcher.pods() if pod.namespace == load.NAMESPACE]
 
 
 def _inversions(bound: list[str], made: list[str]) -> int:

@@ -18,7 +18,7 @@ _WATCH_SECONDS = 5
 _MERGE_PATCH = {"Content-Type": "application/merge-patch+json"}
 
 
-class RefusedError(RuntimeError):
+class RejectedError(RuntimeError):
     """The API server answered with an error.
 
     Attributes:
@@ -30,8 +30,8 @@ class RefusedError(RuntimeError):
         self.status = status
 
 
-class AwayError(RuntimeError):
-    """The API server did not answer, or says that it or its store is not up yet."""
+class UnavailableError(RuntimeError):
+    """The API server did not response, or says that it or its store is not up yet."""
 
 
 class Client:
@@ -79,7 +79,7 @@ class Client:
                 params={"propagationPolicy": "Background", **query},
                 timeout=_COLLECTION_SECONDS,
             )
-        except RefusedError as error:
+        except RejectedError as error:
             if error.status != httpx2.codes.NOT_FOUND:
                 raise
 
@@ -87,21 +87,21 @@ class Client:
         """Yield the type and object of every change since a version, for some seconds.
 
         Raises:
-            RefusedError: the version is too old.
-            AwayError: the connection broke.
+            RejectedError: the version is too old.
+            UnavailableError: the connection broke.
         """
         query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": str(_WATCH_SECONDS)}
         timeout = httpx2.Timeout(10, read=2 * _WATCH_SECONDS)
         try:
-            with self._http.stream("GET", path, params=query, timeout=timeout) as answer:
-                _check(answer, "watch")
-                for line in answer.iter_lines():
+            with self._http.stream("GET", path, params=query, timeout=timeout) as response:
+                _check(response, "watch")
+                for line in response.iter_lines():
                     change = json.loads(line)
                     if change["type"] == "ERROR":
-                        raise RefusedError(change["object"].get("code", 0), line)
+                        raise RejectedError(change["object"].get("code", 0), line)
                     yield change["type"], change["object"]
         except (httpx2.TransportError, json.JSONDecodeError) as error:  # cut off within a line
-            raise AwayError(str(error)) from error
+            raise UnavailableError(str(error)) from error
 
     def _json(self, method: str, path: str, **request: Any) -> Object:  # noqa: ANN401 - as httpx2 takes it
         found: Object = self._send(method, path, **request).json()
@@ -109,18 +109,18 @@ class Client:
 
     def _send(self, method: str, path: str, **request: Any) -> httpx2.Response:  # noqa: ANN401
         try:
-            answer = self._http.request(method, path, **request)
+            response = self._http.request(method, path, **request)
         except httpx2.TransportError as error:
-            raise AwayError(f"{method} {path}: {error}") from error
-        _check(answer, f"{method} {path}")
-        return answer
+            raise UnavailableError(f"{method} {path}: {error}") from error
+        _check(response, f"{method} {path}")
+        return response
 
 
-def _check(answer: httpx2.Response, what: str) -> None:
+def _check(response: httpx2.Response, what: str) -> None:
     """Tell a refusal, which stays one, from a server that comes back."""
-    if answer.is_success:
+    if response.is_success:
         return
-    text = f"{what}: {answer.read().decode(errors='replace').strip()[:400]}"
-    if answer.is_server_error or answer.status_code == httpx2.codes.TOO_MANY_REQUESTS:
-        raise AwayError(text)
-    raise RefusedError(answer.status_code, text)
+    text = f"{what}: {response.read().decode(errors='replace').strip()[:400]}"
+    if response.is_server_error or response.status_code == httpx2.codes.TOO_MANY_REQUESTS:
+        raise UnavailableError(text)
+    raise RejectedError(response.status_code, text)

@@ -11,7 +11,7 @@ from localcluster.cluster import Cluster
 from localcluster.errors import ClusterError
 from localcluster.packets import dropped
 from showcase.install import NAMESPACE
-from soaktest.client import AwayError, Client, Object, RefusedError
+from soaktest.client import Client, Object, RejectedError, UnavailableError
 from soaktest.journal import Journal
 
 _WEIGHTS = {
@@ -100,12 +100,12 @@ class Killer:
         where = f" on {fault.node}" if fault.what in _ON_ITS_NODE else ""
         try:
             what = self._kill(fault)
-        except (AwayError, RefusedError, ClusterError) as error:
-            self._journal.tell(f"kill {fault.what}{where}: not done, {error}")
+        except (UnavailableError, RejectedError, ClusterError) as error:
+            self._journal.write(f"kill {fault.what}{where}: not done, {error}")
             return
         self._journal.count("kills")
         self._journal.count(f"kills: {fault.what}")
-        self._journal.tell(f"kill {fault.what}{where}: {what}")
+        self._journal.write(f"kill {fault.what}{where}: {what}")
 
     def _kill(self, fault: Fault) -> str:
         if fault.what in _PROGRAMS:
@@ -163,7 +163,7 @@ class Killer:
         while time.monotonic() - began < _COLLECTED_SECONDS and not self._ended.wait(1):
             try:
                 left = self._client.get("/api/v1/pods", fieldSelector=f"spec.nodeName={node}")
-            except (AwayError, RefusedError):
+            except (UnavailableError, RejectedError):
                 continue
             if not left["items"]:
                 break

@@ -1,4 +1,4 @@
-"""Look at every running container again and again, and compare its books."""
+"""Look at every running container again and again, and compare its comparison."""
 
 import threading
 import time
@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from localcluster.settings import Paths
 from soaktest import truth
 from soaktest.client import Client
-from soaktest.follow import Follower
 from soaktest.journal import Journal
+from soaktest.pod_watcher import PodWatcher
 from soaktest.truth import Comparison, Running
 
 _EVERY_SECONDS = 1.0
@@ -22,8 +22,10 @@ class Inspector:
         differences: what differs from the intention, by UID of the pod.
     """
 
-    def __init__(self, paths: Paths, client: Client, follower: Follower, journal: Journal) -> None:
-        self._paths, self._follower, self._journal = paths, follower, journal
+    def __init__(
+        self, paths: Paths, client: Client, pod_watcher: PodWatcher, journal: Journal
+    ) -> None:
+        self._paths, self._pod_watcher, self._journal = paths, pod_watcher, journal
         self._uuid_of_minor = {
             item["metadata"]["name"]: {gpu["minor"]: gpu["uuid"] for gpu in item["spec"]["gpus"]}
             for item in client.get("/apis/gputopo.io/v1alpha1/gputopologies")["items"]
@@ -50,41 +52,41 @@ class Inspector:
 
     def _run(self) -> None:
         while not self._ended.wait(_EVERY_SECONDS):
-            self._books(truth.running())
+            self._compare_records(truth.running())
             self._journal.count("checks of the nodes")
 
-    def _books(self, found: Iterable[Running]) -> None:
+    def _compare_records(self, found: Iterable[Running]) -> None:
         checkpoints = {node: self._checkpoint(node) for node in self.nodes}
         suspects = set()
         for one in found:
-            pod = self._follower.seen.get(one.pod_uid)
+            pod = self._pod_watcher.seen.get(one.pod_uid)
             if pod is None or one.node not in checkpoints:
                 continue  # the API server has not told of it yet
             minors = self._uuid_of_minor[one.node]
-            books = truth.compare(one, pod.gpus, checkpoints[one.node], minors)
+            comparison = truth.compare(one, pod.gpus, checkpoints[one.node], minors)
             self.compared.add(one.pod_uid)
-            suspects |= self._judge(one, books)
+            suspects |= self._judge(one, comparison)
         self._suspects = suspects
 
-    def _judge(self, one: Running, books: Comparison) -> set[tuple[str, str]]:
+    def _judge(self, one: Running, comparison: Comparison) -> set[tuple[str, str]]:
         """Note what stays wrong from one look to the next while the pod is wanted."""
         wrong = set()
-        if not books.as_kubelet_booked:
+        if not comparison.as_kubelet_recorded:
             wrong.add("containers that differ from kubelet's records")
-        if not books.as_intended:
+        if not comparison.as_intended:
             wrong.add("intended/observed differences")
         name = self._name(one.pod_uid)
         for kind in wrong:
-            pod = self._follower.pod(one.pod_uid)
+            pod = self._pod_watcher.pod(one.pod_uid)
             known = (one.container_id, kind) in self._suspects
             if known and pod is not None and not pod.leaving and truth.is_alive(one):
-                self._note(kind, one.pod_uid, f"{name} on {one.node}: {books}")
+                self._note(kind, one.pod_uid, f"{name} on {one.node}: {comparison}")
         return {(one.container_id, kind) for kind in wrong}
 
     def _note(self, kind: str, pod_uid: str, text: str) -> None:
         if kind.startswith("intended"):
             if pod_uid not in self.differences:
-                self._journal.tell(f"DIFFERENCE {text}")
+                self._journal.write(f"DIFFERENCE {text}")
             self.differences[pod_uid] = text
         else:
             self._journal.finding(kind, text)
@@ -98,7 +100,7 @@ class Inspector:
         return {}
 
     def _name(self, pod_uid: str) -> str:
-        pod = self._follower.seen.get(pod_uid)
+        pod = self._pod_watcher.seen.get(pod_uid)
         return pod.name if pod else pod_uid
 
 

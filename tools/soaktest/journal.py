@@ -36,7 +36,7 @@ class Journal:
         with self._lock:
             self._file.write(f"{stamp} {self.seconds:8.2f} {text}\n")
 
-    def tell(self, text: str) -> None:
+    def write(self, text: str) -> None:
         """Write a line to the log and to the person who waits."""
         self.note(text)
         print(f"{self.seconds:7.1f} s  {text}", file=sys.stderr, flush=True)
@@ -53,9 +53,9 @@ class Journal:
             if text in known:
                 return
             known.append(text)
-        self.tell(f"FINDING {kind}: {text}")
+        self.write(f"FINDING {kind}: {text}")
 
-    def refused(self, pod: PodView) -> None:
+    def count_rejection(self, pod: PodView) -> None:
         """Count a pod that kubelet let fail; without a reason it is a finding."""
         self.count("pods rejected by kubelet")
         leaving = " (being deleted already)" if pod.leaving else ""

@@ -13,10 +13,10 @@ from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PolicyName
 from gputopo.sensitivity.resolve import Sensitivity
 from soaktest import manifests
-from soaktest.client import AwayError, Client, Object, RefusedError
-from soaktest.follow import Follower
+from soaktest.client import Client, Object, RejectedError, UnavailableError
 from soaktest.journal import Journal
 from soaktest.linger import Lingering
+from soaktest.pod_watcher import PodWatcher
 from soaktest.reasons import kind_of
 from soaktest.world import PodView
 
@@ -65,12 +65,12 @@ class Load:
     def __init__(
         self,
         client: Client,
-        follower: Follower,
+        pod_watcher: PodWatcher,
         journal: Journal,
         rng: random.Random,
         image: str,
     ) -> None:
-        self._client, self._follower, self._journal = client, follower, journal
+        self._client, self._pod_watcher, self._journal = client, pod_watcher, journal
         self._rng, self._image = rng, image
         self._items: list[Item] = []
         self._doomed: list[tuple[str, dict[str, str]]] = []
@@ -90,7 +90,7 @@ class Load:
             self._reap()
             while create and self.wanted_gpus < _WANTED_GPUS:
                 self._make()
-        except AwayError:
+        except UnavailableError:
             time.sleep(0.2)
 
     def drain(self, seconds: float) -> bool:
@@ -114,10 +114,10 @@ class Load:
         body = self._job(name, gpus, lives) if is_job else self._pod(name, gpus, lingers)
         try:
             made = self._client.create(_JOBS if is_job else _PODS, body)
-        except RefusedError as error:
+        except RejectedError as error:
             self._journal.note(f"create {name}: {error}")
             return
-        except AwayError:
+        except UnavailableError:
             # It may be there all the same; nobody waits for it.
             self._doomed.append((f"{_JOBS if is_job else _PODS}/{name}", {}))
             raise
@@ -167,20 +167,20 @@ class Load:
     def _pod_ended(self, item: Item) -> bool:
         """Whether a pod has lived its time, failed, or waited too long."""
         now = time.monotonic()
-        pod = self._follower.seen.get(item.uid)
+        pod = self._pod_watcher.seen.get(item.uid)
         if pod is not None and pod.phase == "Failed":
-            self._journal.refused(pod)
+            self._journal.count_rejection(pod)
             return True
         return self._removed(item) or self._lived(item, pod, now)
 
     def _removed(self, item: Item) -> bool:
         """Whether the pod garbage collector has removed the pod of a deleted Node."""
-        removed = item.uid in self._follower.gone_since
+        removed = item.uid in self._pod_watcher.gone_since
         self._journal.count("pods removed with their node", int(removed))
         return removed
 
     def _lived(self, item: Item, pod: PodView | None, now: float) -> bool:
-        since = self._follower.running_since.get(item.uid)
+        since = self._pod_watcher.running_since.get(item.uid)
         if since is not None:
             if now - since > item.lives_seconds:
                 self._journal.count("pods that ran")

@@ -9,7 +9,7 @@ Object = dict[str, Any]
 _LONG_GRACE_SECONDS = 600
 _IGNORES_SIGTERM = ["sh", "-c", "trap '' TERM; sleep infinity"]
 # Ends at once when it gets SIGTERM, and holds its GPUs until then.
-_UNTIL_TOLD = ["sh", "-c", "trap 'exit 0' TERM; sleep infinity & wait"]
+_UNTIL_SIGTERM = ["sh", "-c", "trap 'exit 0' TERM; sleep infinity & wait"]
 
 
 def pod(
@@ -29,7 +29,7 @@ def pod(
                     "name": "main",
                     "image": image,
                     "imagePullPolicy": "IfNotPresent",
-                    "command": _UNTIL_TOLD,
+                    "command": _UNTIL_SIGTERM,
                     "resources": {"limits": {RESOURCE: str(gpus)}},
                 }
             ],

@@ -1,7 +1,7 @@
 """The namespace of a run, which goes with everything in it."""
 
 from showcase.kubectl import wait_for
-from soaktest.client import AwayError, Client, RefusedError
+from soaktest.client import Client, RejectedError, UnavailableError
 
 _NAMESPACES = "/api/v1/namespaces"
 
@@ -20,7 +20,7 @@ def remove(client: Client, name: str) -> None:
     def gone() -> bool:
         try:
             client.delete(f"{_NAMESPACES}/{name}")
-        except (AwayError, RefusedError):
+        except (UnavailableError, RejectedError):
             return False
         return not exists(client, f"{_NAMESPACES}/{name}")
 
@@ -31,6 +31,6 @@ def exists(client: Client, path: str) -> bool:
     """Return whether there is an object at this path; False while the server does not answer."""
     try:
         client.get(path)
-    except (AwayError, RefusedError):
+    except (UnavailableError, RejectedError):
         return False
     return True

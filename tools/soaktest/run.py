@@ -12,12 +12,12 @@ from showcase.install import Installed
 from soaktest import namespace
 from soaktest.bursts import Bursts
 from soaktest.client import Client
-from soaktest.ending import Ending
 from soaktest.faults import Killer
-from soaktest.follow import Follower
+from soaktest.final_check import FinalCheck
 from soaktest.inspect import Inspector, events_about
 from soaktest.journal import Journal, failures_of_threads
 from soaktest.load import NAMESPACE, Load
+from soaktest.pod_watcher import PodWatcher
 from soaktest.report import Report
 from soaktest.sampler import Sampler
 
@@ -52,25 +52,27 @@ def carry_out(installed: Installed, cluster: Cluster, options: Options) -> Repor
     stuck.remove_leftovers()
     with failures_of_threads(journal), Client(paths) as client:
         namespace.create(client, NAMESPACE)
-        follower = Follower(client, journal)
-        inspector = Inspector(paths, client, follower, journal)
-        sampler = Sampler(follower, journal, _SAMPLE_SECONDS)
-        follower.start()
+        pod_watcher = PodWatcher(client, journal)
+        inspector = Inspector(paths, client, pod_watcher, journal)
+        sampler = Sampler(pod_watcher, journal, _SAMPLE_SECONDS)
+        pod_watcher.start()
         inspector.start()
         sampler.start()
         try:
             if options.bursts is not None:
                 rng = random.Random(options.seed)  # noqa: S311 - repeatable on purpose
-                bursts = Bursts(cluster, client, follower, journal, rng, installed.workload_image)
+                bursts = Bursts(
+                    cluster, client, pod_watcher, journal, rng, installed.workload_image
+                )
                 bursts.run(options.bursts, options.burst_gpus, inspector.nodes)
             else:
-                _churn(installed, cluster, client, follower, journal, options, inspector.nodes)
-            _judge_differences(client, inspector, follower, journal)
-            Ending(installed, client, journal).run(inspector.nodes)
+                _churn(installed, cluster, client, pod_watcher, journal, options, inspector.nodes)
+            _judge_differences(client, inspector, pod_watcher, journal)
+            FinalCheck(installed, client, journal).run(inspector.nodes)
         finally:
             sampler.stop()
             inspector.stop()
-            follower.stop()
+            pod_watcher.stop()
             stuck.remove_leftovers()
             namespace.remove(client, NAMESPACE)
     journal.count("containers compared", len(inspector.compared))
@@ -92,7 +94,7 @@ def _churn(
     installed: Installed,
     cluster: Cluster,
     client: Client,
-    follower: Follower,
+    pod_watcher: PodWatcher,
     journal: Journal,
     options: Options,
     nodes: list[str],
@@ -100,20 +102,20 @@ def _churn(
     """Load and kill for the time, then let everything come to its end."""
     # Two streams, so that the kills are the same however many pods there was time for.
     load_rng, kill_rng = random.Random(options.seed), random.Random(options.seed + 1)  # noqa: S311
-    load = Load(client, follower, journal, load_rng, installed.workload_image)
+    load = Load(client, pod_watcher, journal, load_rng, installed.workload_image)
     killer = Killer(cluster, client, journal, kill_rng)
     killer.start(nodes, options.kill_every_seconds)
-    told = journal.seconds
+    reported = journal.seconds
     try:
         while _goes_on(options, journal):
             load.step()
             time.sleep(0.05)
-            if journal.seconds - told > _PROGRESS_SECONDS:
-                told = journal.seconds
-                journal.tell(_progress(journal, load))
+            if journal.seconds - reported > _PROGRESS_SECONDS:
+                reported = journal.seconds
+                journal.write(_progress(journal, load))
     finally:
         killer.stop()
-    journal.tell("no more kills and pods; waiting for the rest to end")
+    journal.write("no more kills and pods; waiting for the rest to end")
     if not load.drain(_DRAIN_SECONDS):
         journal.finding("pods that do not end", f"{load.wanted_gpus} GPUs are still wanted")
 
@@ -135,14 +137,14 @@ def _progress(journal: Journal, load: Load) -> str:
 
 
 def _judge_differences(
-    client: Client, inspector: Inspector, follower: Follower, journal: Journal
+    client: Client, inspector: Inspector, pod_watcher: PodWatcher, journal: Journal
 ) -> None:
     """A difference between intended and observed must have been told by a warning event."""
-    told = events_about(client, NAMESPACE) if inspector.differences else {}
+    warnings = events_about(client, NAMESPACE) if inspector.differences else {}
     for pod_uid, text in inspector.differences.items():
-        pod = follower.seen[pod_uid]
-        events = told.get(pod_uid, []) + told.get(pod.job or "", [])
-        journal.note(f"difference {text}: told {events}")
-        journal.count("intended/observed differences that were told", bool(events))
+        pod = pod_watcher.seen[pod_uid]
+        events = warnings.get(pod_uid, []) + warnings.get(pod.job or "", [])
+        journal.note(f"difference {text}: warnings {events}")
+        journal.count("intended/observed differences that were reported", bool(events))
         if not events:
             journal.finding("differences not reported", text)

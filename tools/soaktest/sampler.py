@@ -6,8 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from soaktest import truth
-from soaktest.follow import Follower
 from soaktest.journal import Journal
+from soaktest.pod_watcher import PodWatcher
 from soaktest.truth import Running
 
 SHARED = "GPUs shared by containers"
@@ -37,8 +37,8 @@ class Sampler:
         longest_gap: seconds between two samples.
     """
 
-    def __init__(self, follower: Follower, journal: Journal, every_seconds: float) -> None:
-        self._follower, self._journal, self._every_seconds = follower, journal, every_seconds
+    def __init__(self, pod_watcher: PodWatcher, journal: Journal, every_seconds: float) -> None:
+        self._pod_watcher, self._journal, self._every_seconds = pod_watcher, journal, every_seconds
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sample", daemon=True)
         self.lives: dict[str, Life] = {}
@@ -102,5 +102,5 @@ class Sampler:
         self.shared_seconds[pair] = time.monotonic() - max(life.first for life in lives)
 
     def _name(self, one: Running) -> str:
-        pod = self._follower.seen.get(one.pod_uid)
+        pod = self._pod_watcher.seen.get(one.pod_uid)
         return pod.name if pod else one.pod_uid

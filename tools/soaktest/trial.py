@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from localcluster.errors import ClusterError
 from showcase import install
 from showcase.kubectl import KubectlError
-from soaktest.client import AwayError, RefusedError
+from soaktest.client import RejectedError, UnavailableError
 
 _FAILURES = (
-    AwayError,
+    UnavailableError,
     ClusterError,
     KubectlError,
-    RefusedError,
+    RejectedError,
     TimeoutError,
     subprocess.CalledProcessError,
 )

@@ -47,7 +47,7 @@ class Comparison:
     checkpoint: frozenset[str]
 
     @property
-    def as_kubelet_booked(self) -> bool:
+    def as_kubelet_recorded(self) -> bool:
         """Whether environment and device nodes are what kubelet gave."""
         return set(self.visible) == self.device_nodes == self.checkpoint
 
@@ -74,11 +74,11 @@ def is_alive(one: Running) -> bool:
 
 def shared(found: Sequence[Running]) -> Iterator[tuple[str, Running, Running]]:
     """Yield each GPU that two containers of different pods have at once."""
-    holders: dict[str, list[Running]] = defaultdict(list)
+    users: dict[str, list[Running]] = defaultdict(list)
     for one in found:
         for uuid in one.visible:
-            holders[uuid].append(one)
-    for uuid, several in holders.items():
+            users[uuid].append(one)
+    for uuid, several in users.items():
         for other in several[1:]:
             if other.pod_uid != several[0].pod_uid:
                 yield uuid, several[0], other
@@ -101,7 +101,7 @@ def parse_checkpoint(text: str) -> dict[str, frozenset[str]]:
 def compare(
     one: Running,
     annotated: tuple[str, ...],
-    booked: Mapping[str, frozenset[str]],
+    recorded: Mapping[str, frozenset[str]],
     uuid_of_minor: Mapping[int, str],
 ) -> Comparison:
     """Return one container by every book."""
@@ -109,7 +109,7 @@ def compare(
         annotated=annotated,
         visible=one.visible,
         device_nodes=frozenset(uuid_of_minor.get(minor, str(minor)) for minor in one.minors),
-        checkpoint=booked.get(one.pod_uid, frozenset()),
+        checkpoint=recorded.get(one.pod_uid, frozenset()),
     )
 
 

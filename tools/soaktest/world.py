@@ -70,25 +70,25 @@ def _why(status: Mapping[str, Any]) -> str:
 
 @dataclass(slots=True)
 class World:
-    """Pods and the holders of every GPU, by the annotations of live pods.
+    """Pods and the users of every GPU, by the annotations of live pods.
 
     Attributes:
         pods: by UID; those deleted are gone.
-        holders: UID of the pod by UUID of the GPU.
+        users: UID of the pod by UUID of the GPU.
     """
 
     pods: dict[str, PodView] = field(default_factory=dict)
-    holders: dict[str, str] = field(default_factory=dict)
+    users: dict[str, str] = field(default_factory=dict)
 
     def replace(self, pods: Iterable[PodView]) -> list[str]:
         """Take a full list, and return what is wrong with it."""
-        self.pods, self.holders = {}, {}
+        self.pods, self.users = {}, {}
         return [text for pod in pods for text in self.apply(pod, deleted=False)]
 
     def apply(self, pod: PodView, *, deleted: bool) -> list[str]:
         """Take one change, and return the GPUs that two live pods then have."""
         if deleted or not pod.live:
-            self.holders = {gpu: uid for gpu, uid in self.holders.items() if uid != pod.uid}
+            self.users = {gpu: uid for gpu, uid in self.users.items() if uid != pod.uid}
         if deleted:
             self.pods.pop(pod.uid, None)
             return []
@@ -98,8 +98,8 @@ class World:
     def _take(self, pod: PodView) -> list[str]:
         twice = []
         for gpu in pod.gpus:
-            holder = self.holders.setdefault(gpu, pod.uid)
-            if holder != pod.uid:
-                other = self.pods[holder]
+            user = self.users.setdefault(gpu, pod.uid)
+            if user != pod.uid:
+                other = self.pods[user]
                 twice.append(f"{gpu} is annotated on {other.name} and on {pod.name} ({pod.node})")
         return twice

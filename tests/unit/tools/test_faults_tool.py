@@ -13,8 +13,8 @@ from faulttest.scenario import Outcome, document, table
 from gputopo_topologies.catalogue import named
 from soaktest import truth
 from soaktest.client import Client
-from soaktest.follow import Follower
 from soaktest.journal import Journal
+from soaktest.pod_watcher import PodWatcher
 from soaktest.sampler import SHARED, Sampler
 from soaktest.truth import Running
 
@@ -76,7 +76,7 @@ def sampler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sampler
     monkeypatch.setattr(truth, "is_alive", lambda one: one.container_id != "ended")
     journal = Journal(tmp_path / "log")
     client = Client.__new__(Client)  # never asked
-    yield Sampler(Follower(client, journal), journal, 0.05)
+    yield Sampler(PodWatcher(client, journal), journal, 0.05)
     journal.close()
 
 

@@ -97,12 +97,12 @@ def test_a_running_cluster_is_taken_only_when_it_is_the_wanted_one() -> None:
     assert "summit" in state.difference(RECORD, programs, {"n1": "summit"})
 
 
-def test_a_refusal_says_whose_cluster_runs_and_how_to_remove_it() -> None:
-    refusal = state.refusal(RECORD, "it differs")
-    assert "/somewhere/else" in refusal
-    assert "tools/cluster down" in refusal
+def test_conflict_message_names_the_other_cluster_and_how_to_remove_it() -> None:
+    message = state.conflict_message(RECORD, "it differs")
+    assert "/somewhere/else" in message
+    assert "tools/cluster down" in message
     own = Record(str(CLONE), RECORD.binaries, RECORD.servers, {}, [])
-    assert "this clone" in state.refusal(own, "it differs")
+    assert "this clone" in state.conflict_message(own, "it differs")
 
 
 def test_routes_that_lead_to_the_clusters_addresses_are_found() -> None:

@@ -66,17 +66,17 @@ def test_two_containers_with_one_gpu_are_found_and_those_of_one_pod_are_not() ->
 
 def test_each_way_in_which_books_differ_shows() -> None:
     minors = {0: "GPU-a", 1: "GPU-b", 2: "GPU-c"}
-    booked = {POD: frozenset({"GPU-a", "GPU-b"})}
+    recorded = {POD: frozenset({"GPU-a", "GPU-b"})}
     intended = ("GPU-b", "GPU-a")
-    right = truth.compare(_running(POD, *intended), intended, booked, minors)
+    right = truth.compare(_running(POD, *intended), intended, recorded, minors)
     assert right.as_intended
-    assert right.as_kubelet_booked
-    order = truth.compare(_running(POD, "GPU-a", "GPU-b"), intended, booked, minors)
+    assert right.as_kubelet_recorded
+    order = truth.compare(_running(POD, "GPU-a", "GPU-b"), intended, recorded, minors)
     assert not order.as_intended
-    assert order.as_kubelet_booked
+    assert order.as_kubelet_recorded
     devices = _running(POD, *intended, minors=frozenset({0, 2}))
-    assert not truth.compare(devices, intended, booked, minors).as_kubelet_booked
-    assert not truth.compare(_running(POD, *intended), intended, {}, minors).as_kubelet_booked
+    assert not truth.compare(devices, intended, recorded, minors).as_kubelet_recorded
+    assert not truth.compare(_running(POD, *intended), intended, {}, minors).as_kubelet_recorded
 
 
 def test_checkpoint_is_read_across_numa_nodes_and_for_our_resource_only() -> None:

@@ -4,14 +4,14 @@ import threading
 import time
 from collections.abc import Iterable
 
-from soaktest.client import AwayError, Client, Object, RefusedError
+from soaktest.client import Client, Object, RejectedError, UnavailableError
 from soaktest.journal import Journal
 from soaktest.world import PodView, World, view
 
 _PATH = "/api/v1/pods"
 
 
-class Follower:
+class PodWatcher:
     """The pods as they are now, and findings about them.
 
     Attributes:
@@ -63,10 +63,10 @@ class Follower:
                     self._list()
                 for kind, found in self._client.watch(_PATH, self._version):
                     self._fold(kind, found)
-            except RefusedError:
+            except RejectedError:
                 self._version = ""
                 time.sleep(0.3)
-            except AwayError:
+            except UnavailableError:
                 self._journal.count("watches broken")
                 time.sleep(0.3)
 

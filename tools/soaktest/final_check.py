@@ -6,20 +6,20 @@ from collections.abc import Callable
 from showcase.install import NAMESPACE as SYSTEM
 from showcase.install import Installed
 from showcase.kubectl import KubectlError, wait_for
-from showcase.truth import holders
+from showcase.truth import read_containers
 from soaktest import load, manifests
-from soaktest.client import AwayError, Client, Object, RefusedError
+from soaktest.client import Client, Object, RejectedError, UnavailableError
 from soaktest.journal import Journal
 
-_SETTLE_SECONDS = 90.0
-_SETTLED_LEDGER = {
+_CLEANUP_SECONDS = 90.0
+_EMPTY_LEDGER = {
     'gputopo_ledger_gpus{state="used"}': 0.0,
     'gputopo_ledger_reservations{progress="': 0.0,
     "gputopo_ledger_shared_gpus": 0.0,
 }
 
 
-class Ending:
+class FinalCheck:
     """Checks of a cluster that has been emptied."""
 
     def __init__(self, installed: Installed, client: Client, journal: Journal) -> None:
@@ -29,22 +29,22 @@ class Ending:
     def run(self, nodes: list[str]) -> None:
         """Check all; what is wrong becomes a finding."""
         self._leak("pods of the run are left", self._no_pods)
-        self._leak("GPUTopology.status shows holders", self._status_free)
+        self._leak("GPUTopology.status shows users", self._status_free)
         self._leak("the extender's ledger is not empty", self._ledger_free)
         self._fill(nodes)
-        self._leak("GPUTopology.status shows holders after full nodes", self._status_free)
+        self._leak("GPUTopology.status shows users after full nodes", self._status_free)
 
-    def _leak(self, what: str, settled: Callable[[], bool]) -> None:
+    def _leak(self, what: str, is_clean: Callable[[], bool]) -> None:
         """Wait until it is as it should be."""
 
         def look() -> bool:
             try:
-                return settled()
-            except (AwayError, RefusedError):
+                return is_clean()
+            except (UnavailableError, RejectedError):
                 return False
 
         try:
-            wait_for(what, look, timeout_s=_SETTLE_SECONDS, interval_s=1)
+            wait_for(what, look, timeout_s=_CLEANUP_SECONDS, interval_s=1)
         except TimeoutError:
             self._journal.finding("GPUs leaked", f"{what}: {self._said}")
 
@@ -70,7 +70,7 @@ class Ending:
             f"{replica}: {name} {value:g}"
             for replica, metrics in ledgers.items()
             for name, value in metrics.items()
-            for start, wanted in _SETTLED_LEDGER.items()
+            for start, wanted in _EMPTY_LEDGER.items()
             if name.startswith(start) and value != wanted
         ]
         self._said = str(used or "no extender is ready")
@@ -90,8 +90,8 @@ class Ending:
             return running if len(running) == len(nodes) else None
 
         try:
-            pods = wait_for("a full node's pod on each", all_run, timeout_s=_SETTLE_SECONDS)
-            for held in holders(self._installed.kubectl, pods):
+            pods = wait_for("a full node's pod on each", all_run, timeout_s=_CLEANUP_SECONDS)
+            for held in read_containers(self._installed.kubectl, pods):
                 self._journal.count("full nodes that were compared")
                 if not held.agrees:
                     self._journal.finding(
@@ -100,7 +100,7 @@ class Ending:
         except TimeoutError:
             self._journal.finding("GPUs leaked", f"a node cannot give out all GPUs: {self._said}")
         except KubectlError as error:
-            self._journal.finding("books unread", str(error))
+            self._journal.finding("allocations unread", str(error))
         for node in nodes:
             self._client.delete(f"{path}/all-of-{node}")
         self._leak("pods of the run are left", self._no_pods)
