@@ -1,8 +1,9 @@
-"""kube-scheduler's extender protocol (``k8s.io/kube-scheduler/extender/v1``).
+"""The bodies of kube-scheduler's extender protocol (``k8s.io/kube-scheduler/extender/v1``).
 
-The Go types carry no JSON tags, hence PascalCase keys on the wire; Go decodes
-them in any case, so either case is taken here. Input is validated; replies are
-plain dicts, since building models for thousands of nodes costs milliseconds.
+The HTTP application parses requests with it, and the verbs format responses. The Go types have no
+JSON tags, so kube-scheduler sends keys in PascalCase. Go decodes keys in any case, so this module
+does so too. Requests are validated. Responses are plain dicts, because building models for
+thousands of nodes takes milliseconds.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
 
 ObjectName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
-"""Name of an object or namespace: nothing that means something in the path of a URL."""
+"""Name of an object or namespace, without characters that have a meaning in the path of a URL."""
 
 
 def _either(name: str) -> AliasChoices:
@@ -19,7 +20,7 @@ def _either(name: str) -> AliasChoices:
 
 
 def _uid(victim: object) -> object:
-    """Return the UID of a victim in either mode, whatever it is."""
+    """Return the UID of a victim in either mode; it is not validated."""
     if not isinstance(victim, dict):
         return None
     metadata = victim.get("metadata")
@@ -48,14 +49,14 @@ class ExtenderArgs(BaseModel):
     @field_validator("nodes")
     @classmethod
     def _named(cls, nodes: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Refuse items without a name, which ``candidates`` is going to read."""
+        """Reject items without a name, because ``candidates`` needs it."""
         items = (nodes or {}).get("items") or []
         if not isinstance(items, list) or not all(map(_has_name, items)):
-            raise ValueError("items is no list of objects with metadata.name")
+            raise ValueError("items: not a list of objects with metadata.name")
         return nodes
 
     def candidates(self) -> list[str]:
-        """Return the names of the nodes to look at, in either mode."""
+        """Return the names of the nodes to evaluate, in either mode."""
         if self.node_names is not None:
             return self.node_names
         items = (self.nodes or {}).get("items") or []
@@ -84,7 +85,7 @@ class Victims(BaseModel):
 
 
 class ExtenderPreemptionArgs(BaseModel):
-    """Body of preempt: the preemptor, and what kube-scheduler would end for it on each node."""
+    """Body of preempt: the preemptor, and the pods of each node that would end for it."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -102,7 +103,7 @@ class ExtenderPreemptionArgs(BaseModel):
 
 
 class ExtenderBindingArgs(BaseModel):
-    """Body of bind; it carries no pod object."""
+    """Body of bind; it has no pod object."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -119,9 +120,9 @@ def filter_result(
     failed: Mapping[str, str],
     unresolvable: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return the reply of filter in the mode of the request.
+    """Return the response of filter in the mode of the request.
 
-    ``failed`` nodes may fit after preemption, ``unresolvable`` ones never.
+    ``failed`` nodes may fit after preemption, ``unresolvable`` nodes do not.
     """
     names = list(fitting)
     result: dict[str, Any] = {
@@ -143,7 +144,7 @@ def filter_result(
 
 
 def filter_error(message: str) -> dict[str, Any]:
-    """Return the reply of a filter that cannot decide now: the pod is tried again soon."""
+    """Return the response of a filter with an error: kube-scheduler tries the pod again soon."""
     return {
         "Nodes": None,
         "NodeNames": None,
@@ -154,12 +155,12 @@ def filter_error(message: str) -> dict[str, Any]:
 
 
 def priorities(scores: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Return the reply of prioritize: scores of 0..``MAX_SCORE``."""
+    """Return the response of prioritize: scores of 0..``MAX_SCORE``."""
     return [{"Host": host, "Score": score} for host, score in scores.items()]
 
 
 def preempt_result(offers: Mapping[str, Victims]) -> dict[str, Any]:
-    """Return the reply of preempt, which is the same in both modes."""
+    """Return the response of preempt, which is the same in both modes."""
     return {
         "NodeNameToMetaVictims": {
             node: {
@@ -172,5 +173,5 @@ def preempt_result(offers: Mapping[str, Victims]) -> dict[str, Any]:
 
 
 def bind_result(error: str = "") -> dict[str, str]:
-    """Return the reply of bind; an empty error means bound."""
+    """Return the response of bind; an empty error means bound."""
     return {"Error": error}

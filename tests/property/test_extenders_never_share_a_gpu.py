@@ -29,7 +29,7 @@ from gputopo_extender.protocol import ExtenderBindingArgs
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger
-from gputopo_extender.state.topologies import PublishedNode, parse_node
+from gputopo_extender.state.topologies import GpuNode, parse_node
 from gputopo_extender.state.usage import NodeUsage
 from gputopo_extender.verbs.bind import Binder
 from gputopo_extender.verbs.evaluation import AnyNodeState, NodeFit, evaluate_states
@@ -198,7 +198,7 @@ class Extender:
 
 def list_topologies(ledger: Ledger) -> None:
     nodes = [parse_node(topology_object(name, MACHINES[name])) for name in NODES]
-    assert all(isinstance(each, PublishedNode) for each in nodes)
+    assert all(isinstance(each, GpuNode) for each in nodes)
     ledger.replace_topologies(nodes)
 
 

@@ -54,7 +54,7 @@ class ClaimFence:
         self._known = False
         self._rewinds = 0
         self._term = 0
-        self._reading: asyncio.Task[None] | None = None
+        self._read_task: asyncio.Task[None] | None = None
         self._writing = asyncio.Lock()
         self._next: asyncio.Task[bool] | None = None
         self._next_at = 0.0
@@ -71,10 +71,10 @@ class ClaimFence:
         """
         if self._is_known():
             return
-        if self._reading is None:
-            self._reading = asyncio.create_task(self._read(pod))
+        if self._read_task is None:
+            self._read_task = asyncio.create_task(self._read(pod))
         # All binds that wait share the result, also a failure: an outage causes no queue.
-        await asyncio.shield(self._reading)
+        await asyncio.shield(self._read_task)
 
     async def claim(self) -> bool:
         """Write the claims of all reservations; return False if others have written since ``load``.
@@ -111,7 +111,7 @@ class ClaimFence:
             self._ledger.replace_claims(stored.claims)
             await self._resolve_all()
         finally:
-            self._reading = None
+            self._read_task = None
         self._version = stored.version
         self._known = True
         self._rewinds = rewinds

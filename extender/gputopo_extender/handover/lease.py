@@ -72,7 +72,7 @@ class LeaseHandover:
         candidate = self._candidate
         lease = await self._api.find(LeaseDocument, candidate.lease, candidate.namespace)
         # kube-scheduler's identity is its host name, "_" and a UUID; a pod name has no "_".
-        leader = _holder_identity(lease).rpartition("_")[0]
+        leader = _identity(lease).rpartition("_")[0]
         if lease is None or leader in {"", candidate.pod}:
             self._standby.reset()
             return
@@ -92,9 +92,9 @@ class LeaseHandover:
         return None if pod is None else pod_state(pod)
 
     async def _take(self, lease: Mapping[str, Any]) -> None:
-        """Write a holder that does not exist, for ``blocked_seconds``.
+        """Write the identity of no scheduler into the Lease, for ``blocked_seconds``.
 
-        With an empty holder the former leader, which tries again within a second, would mostly be
+        With an empty identity the former leader, which tries again within a second, would mostly be
         the first to acquire the Lease. With this one it fails to renew, ends, and starts again as
         a standby.
 
@@ -111,5 +111,5 @@ class LeaseHandover:
         await self._api.replace(LeaseDocument, {**lease, "spec": spec})
 
 
-def _holder_identity(lease: Mapping[str, Any] | None) -> str:
+def _identity(lease: Mapping[str, Any] | None) -> str:
     return str((lease or {}).get("spec", {}).get("holderIdentity") or "")

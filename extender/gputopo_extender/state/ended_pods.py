@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from gputopo_extender.state.claim import Claim, claimed_pod
 from gputopo_extender.state.rejections import KubeletRejections, is_admission_error
-from gputopo_extender.state.topologies import PublishedNode
+from gputopo_extender.state.topologies import GpuNode
 from gputopo_kube.pods import PodView
 
 LONGEST_WAIT_SECONDS: Final = 120.0
@@ -52,7 +52,7 @@ class _EndedPod:
     until: float
 
 
-class NodeEndings(NamedTuple):
+class EndedPodsOfNode(NamedTuple):
     """The effect of ended pods on their node.
 
     Attributes:
@@ -117,7 +117,7 @@ class EndedPods:
         if pod.running and before is not None and not before.running:
             self._rejections.started(node, self._clock())
 
-    def note_listed(self, node: PublishedNode) -> None:
+    def note_listed(self, node: GpuNode) -> None:
         """Remember the pods that the status of a node lists."""
         self._listed.update(user.uid for user in node.users if user.uid)
 
@@ -136,7 +136,7 @@ class EndedPods:
         while self._due and self._due[0][0] <= self._clock():
             self._outdated.add(heappop(self._due)[1])
 
-    def update(self, name: str, node: PublishedNode | None) -> None:
+    def update(self, name: str, node: GpuNode | None) -> None:
         """Drop the pods for which the node's status accounts, and those kept long enough."""
         now = self._clock()
         ended = self._on.pop(name, {}).values()
@@ -144,10 +144,10 @@ class EndedPods:
         if remaining := {each.pod.uid: each for each in kept if each is not None}:
             self._on[name] = remaining
 
-    def on_node(self, name: str) -> NodeEndings:
+    def on_node(self, name: str) -> EndedPodsOfNode:
         """Return the ended pods of a node that still have an effect."""
         ended = self._on.get(name, {}).values()
-        return NodeEndings(
+        return EndedPodsOfNode(
             [each.pod for each in ended if not each.confirmed],
             {each.pod.uid for each in ended if each.confirmed},
             self._rejections.reason(name, self._clock()),
@@ -174,7 +174,7 @@ def is_confirmed(pod: PodView) -> bool:
 
 
 def _updated(
-    ended: _EndedPod, node: PublishedNode | None, now: float, *, listed: bool
+    ended: _EndedPod, node: GpuNode | None, now: float, *, listed: bool
 ) -> _EndedPod | None:
     """Return what remains of an ended pod; ``listed`` says whether any status listed the pod."""
     is_listed = node is not None and any(user.uid == ended.pod.uid for user in node.users)

@@ -18,7 +18,7 @@ from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ended_pods import EndedPods, is_confirmed, with_history
 from gputopo_extender.state.reservations import Reservations
-from gputopo_extender.state.topologies import PublishedNode, UnreadableTopology
+from gputopo_extender.state.topologies import GpuNode, UnreadableTopology
 from gputopo_extender.state.usage import NodeState, NodeUsage, node_usage
 from gputopo_kube.pods import PodView
 
@@ -37,7 +37,7 @@ class Ledger:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Start empty; ``clock`` is in seconds."""
-        self._nodes: dict[str, PublishedNode | UnreadableTopology] = {}
+        self._nodes: dict[str, GpuNode | UnreadableTopology] = {}
         self._pods: dict[str, PodView] = {}
         self._pods_on: defaultdict[str, set[str]] = defaultdict(set)
         # Nodes whose usage must be derived again.
@@ -72,7 +72,7 @@ class Ledger:
         """Return the state that the node would have without these pods."""
         self._refresh()
         known = self._nodes.get(node)
-        if not isinstance(known, PublishedNode):
+        if not isinstance(known, GpuNode):
             return known
         return self._shared(self._derive(known, without=uids).state)
 
@@ -97,7 +97,7 @@ class Ledger:
     def ended_pods(self, node: str) -> list[str]:
         """Return the ended pods whose processes may still use GPUs of the node."""
         known = self._nodes.get(node)
-        users = known.users if isinstance(known, PublishedNode) else ()
+        users = known.users if isinstance(known, GpuNode) else ()
         listed = {user.pod for user in users if user.deleted}
         return sorted(listed | {str(pod.key) for pod in self._ended.on_node(node).unconfirmed})
 
@@ -124,17 +124,17 @@ class Ledger:
         )
         self.reservations.replace_others(unshown)
 
-    def replace_topologies(self, nodes: Iterable[PublishedNode | UnreadableTopology]) -> None:
+    def replace_topologies(self, nodes: Iterable[GpuNode | UnreadableTopology]) -> None:
         """Replace all topologies by those of a list."""
         self._outdated.update(self._nodes)
         self._nodes = {}
         for node in nodes:
             self.put_topology(node)
 
-    def put_topology(self, node: PublishedNode | UnreadableTopology) -> None:
+    def put_topology(self, node: GpuNode | UnreadableTopology) -> None:
         """Add or replace a topology."""
         self._nodes[node.node] = node
-        if isinstance(node, PublishedNode):
+        if isinstance(node, GpuNode):
             self._ended.note_listed(node)
         self._outdated.add(node.node)
 
@@ -236,7 +236,7 @@ class Ledger:
 
     def _update(self, name: str) -> None:
         node = self._nodes.get(name)
-        self._ended.update(name, node if isinstance(node, PublishedNode) else None)
+        self._ended.update(name, node if isinstance(node, GpuNode) else None)
         if node is None:
             self._usages.pop(name, None)
             self._states.pop(name, None)
@@ -251,17 +251,17 @@ class Ledger:
         """Return the one object for all nodes with an equal state."""
         return self._shared_states.setdefault(state.key, state)
 
-    def _derive(self, node: PublishedNode, without: AbstractSet[str] = frozenset()) -> NodeUsage:
+    def _derive(self, node: GpuNode, without: AbstractSet[str] = frozenset()) -> NodeUsage:
         on_node = self._pods_on.get(node.node, set()) - without
         pods = [self._pods[uid] for uid in sorted(on_node)]
-        endings = self._ended.on_node(node.node)
-        if node.not_ready is None and endings.paused:
-            node = replace(node, not_ready=endings.paused)
+        ended = self._ended.on_node(node.node)
+        if node.not_ready is None and ended.paused:
+            node = replace(node, not_ready=ended.paused)
         stopped = {pod.uid for pod in pods if not pod.live and is_confirmed(pod)}
         return node_usage(
             node,
             [pod for pod in pods if pod.live],
             self.reservations.on_node(node, on_node | without),
-            ended=endings.unconfirmed,
-            stopped=stopped | without | endings.confirmed,
+            ended=ended.unconfirmed,
+            stopped=stopped | without | ended.confirmed,
         )

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from gputopo.runtime.log import fields
 from gputopo_extender.state.ledger import Ledger
-from gputopo_extender.state.topologies import PublishedNode, UnreadableTopology, parse_node
+from gputopo_extender.state.topologies import GpuNode, UnreadableTopology, parse_node
 from gputopo_kube.client import ALL_NAMESPACES, AsyncApi, Listing, WatchEvent
 from gputopo_kube.document import Document
 from gputopo_kube.podmodel import PodError
@@ -16,7 +16,7 @@ from gputopo_kube.resources import PodDocument, TopologyDocument
 _log = logging.getLogger(__name__)
 
 PodOrNone: TypeAlias = PodView | None
-NodeOrError: TypeAlias = PublishedNode | UnreadableTopology
+NodeOrError: TypeAlias = GpuNode | UnreadableTopology
 
 
 def pod_reflector(

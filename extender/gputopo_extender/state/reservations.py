@@ -12,7 +12,7 @@ from enum import Enum
 from gputopo.topology.model import GpuMask
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision
-from gputopo_extender.state.topologies import PublishedNode, known_mask
+from gputopo_extender.state.topologies import GpuNode, known_mask
 
 
 class BindingProgress(Enum):
@@ -141,7 +141,7 @@ class Reservations:
             if reservation.progress is BindingProgress.BOUND:
                 self._own[uid] = replace(reservation, progress=BindingProgress.UNKNOWN)
 
-    def on_node(self, node: PublishedNode, without: AbstractSet[str]) -> list[GpuMask]:
+    def on_node(self, node: GpuNode, without: AbstractSet[str]) -> list[GpuMask]:
         """Return the GPUs reserved on a node, except those for the pods ``without``."""
         reserved: defaultdict[str, GpuMask] = defaultdict(lambda: GpuMask(0))
         for claim in (*(each.decision.claim for each in self._own.values()), *self._others):

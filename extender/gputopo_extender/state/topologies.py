@@ -36,7 +36,7 @@ class GpuUser:
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedNode:
+class GpuNode:
     """The GPUs of a node as its GPUTopology shows them.
 
     Attributes:
@@ -67,7 +67,7 @@ class UnreadableTopology:
     reason: str
 
 
-def parse_node(document: Mapping[str, Any]) -> PublishedNode | UnreadableTopology:
+def parse_node(document: Mapping[str, Any]) -> GpuNode | UnreadableTopology:
     """Parse a GPUTopology object; an invalid content raises nothing."""
     metadata = document["metadata"]
     node = str(metadata["name"])
@@ -78,7 +78,7 @@ def parse_node(document: Mapping[str, Any]) -> PublishedNode | UnreadableTopolog
         return UnreadableTopology(node, _shorten(first_error(error)))
     except TopologyError as error:
         return UnreadableTopology(node, _shorten(str(error)))
-    return PublishedNode(
+    return GpuNode(
         node=node,
         generation=int(metadata.get("generation") or 0),
         topology=topology,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gputopo.api.annotations import AnnotationError
 from gputopo.topology.model import GpuMask, NodeTopology, mask_of
-from gputopo_extender.state.topologies import PublishedNode, known_mask
+from gputopo_extender.state.topologies import GpuNode, known_mask
 from gputopo_kube.own_gpus import AnnotationOwnerError, own_gpus
 from gputopo_kube.pods import PodView
 
@@ -103,7 +103,7 @@ class _PodGpus:
 
 
 def node_usage(
-    node: PublishedNode,
+    node: GpuNode,
     pods: Iterable[PodView],
     reserved: Iterable[GpuMask],
     *,
@@ -143,7 +143,7 @@ def node_usage(
     )
 
 
-def _observed(node: PublishedNode, ended: AbstractSet[str]) -> GpuMask:
+def _observed(node: GpuNode, ended: AbstractSet[str]) -> GpuMask:
     """Return the GPUs on which the agent observed a pod that is not known to have ended.
 
     This includes pods that the API server does not have, and pods that the agent did not identify.
@@ -151,7 +151,7 @@ def _observed(node: PublishedNode, ended: AbstractSet[str]) -> GpuMask:
     return mask_of(user.gpu for user in node.users if not user.deleted and user.uid not in ended)
 
 
-def _pod_gpus(node: PublishedNode, pod: PodView) -> _PodGpus:
+def _pod_gpus(node: GpuNode, pod: PodView) -> _PodGpus:
     observed = mask_of(user.gpu for user in node.users if user.uid == pod.uid)
     try:
         annotation = own_gpus(pod)

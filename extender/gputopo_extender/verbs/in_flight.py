@@ -17,17 +17,17 @@ class InFlightPods:
     def __init__(self, ledger: Ledger) -> None:
         """Forget a pod as soon as ``ledger`` shows its node, or that it is gone."""
         self._ledger = ledger
-        self._sent: dict[str, tuple[str, int]] = {}
+        self._pods: dict[str, tuple[str, int]] = {}
 
     def add(self, uid: str, node: str, gpus: int) -> None:
         """Note the node to which a pod was sent last."""
-        self._sent[uid] = (node, gpus)
+        self._pods[uid] = (node, gpus)
 
     def gpus_by_node(self) -> Counter[str]:
         """Return the number of GPUs that the pods in flight to each node request."""
-        self._sent = {uid: sent for uid, sent in self._sent.items() if self._is_in_flight(uid)}
+        self._pods = {uid: target for uid, target in self._pods.items() if self._is_in_flight(uid)}
         gpus = Counter[str]()
-        for node, count in self._sent.values():
+        for node, count in self._pods.values():
             gpus[node] += count
         return gpus
 

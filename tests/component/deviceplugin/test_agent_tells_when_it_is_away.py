@@ -10,14 +10,14 @@ from agent_world import AgentWorld
 from device_manager import AdmissionRefusedError
 from gputopo_deviceplugin.kubelet import registration
 from gputopo_deviceplugin.report import reporter
-from gputopo_extender.state.topologies import PublishedNode, parse_node
+from gputopo_extender.state.topologies import GpuNode, parse_node
 from support.api.store import TOPOLOGIES
 
 
 def away(world: AgentWorld) -> str | None:
     """Return what the extender reads of the node."""
     found = parse_node(world.published)
-    assert isinstance(found, PublishedNode)
+    assert isinstance(found, GpuNode)
     return found.not_ready
 
 

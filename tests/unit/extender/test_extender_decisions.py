@@ -8,7 +8,7 @@ from gputopo.api.names import PLACEMENT_ANNOTATION, RESOURCE
 from gputopo.placement.model import Match, PlacementRequest, PolicyName
 from gputopo.placement.place import place
 from gputopo_extender.state.decision import decide
-from gputopo_extender.state.topologies import PublishedNode
+from gputopo_extender.state.topologies import GpuNode
 from gputopo_extender.state.usage import node_usage
 from gputopo_extender.verbs.request import placement_request
 from gputopo_kube.pods import PodView, parse_gpu_pod
@@ -16,7 +16,7 @@ from gputopo_topologies.catalogue import named
 from objects import pod
 
 TOPOLOGY = named("dgx1-v100", node="n1")
-NODE = PublishedNode("n1", 1, TOPOLOGY, TOPOLOGY.mask, ())
+NODE = GpuNode("n1", 1, TOPOLOGY, TOPOLOGY.mask, ())
 IDLE = node_usage(NODE, [], [])
 
 

@@ -11,7 +11,7 @@ from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision, decide
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.reservations import BindingProgress
-from gputopo_extender.state.topologies import PublishedNode, UnreadableTopology, parse_node
+from gputopo_extender.state.topologies import GpuNode, UnreadableTopology, parse_node
 from gputopo_extender.state.usage import NodeState, NodeUsage
 from gputopo_extender.verbs.evaluation import (
     Evaluation,
@@ -175,7 +175,7 @@ def test_only_a_condition_ready_that_is_false_keeps_pods_away() -> None:
     for told in ([], [condition("Ready", "True", "Serving")], others):
         document["status"]["conditions"] = told
         found = parse_node(document)
-        assert isinstance(found, PublishedNode)
+        assert isinstance(found, GpuNode)
         assert found.not_ready is None
 
 
@@ -183,7 +183,7 @@ def test_a_long_reason_of_an_agent_is_one_short_line() -> None:
     document = topology_object("n1", DGX, away="NVMLUnavailable")
     document["status"]["conditions"][0]["message"] = "line\n" * 500
     found = parse_node(document)
-    assert isinstance(found, PublishedNode)
+    assert isinstance(found, GpuNode)
     assert found.not_ready is not None
     assert len(found.not_ready) == 160
     assert "\n" not in found.not_ready
