@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import (
-    allocations,
     compare_bandwidth_models,
     decisions,
     extender,
     memory,
     profiling,
     simulator,
+    sizing,
 )
 from benchmarks.options import Options
 
@@ -31,7 +31,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Options], None]]] = {
     "extender": extender.run,
     "simulator": simulator.run,
     "models": models,
-    "allocations": allocations.run,
+    "sizing": sizing.run,
     "profiling": profiling.run,
 }
 

@@ -98,7 +98,7 @@ class QueueExperiment:
 
         Raises:
             InputError: if the authors' program, or an installed solver, cannot run the request.
-            SynergyError: if the cluster cannot run the jobs.
+            SimulationError: if the cluster cannot run the jobs.
         """
         if request.as_released:
             finished = self._run_as_released(request, report)
@@ -155,7 +155,7 @@ def prepare_experiment(options: QueueOptions) -> QueueExperiment:
     Raises:
         InputError: if options are invalid or contradict each other.
         TableError: if the list of jobs or models is invalid.
-        SynergyError: if there is no job, or the split is invalid.
+        SimulationError: if there is no job, or the split is invalid.
     """
     jobs, description = _load_jobs(options, _load_models(options.models))
     storage = options.storage_mb_per_s

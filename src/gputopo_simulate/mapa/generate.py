@@ -12,7 +12,8 @@ from types import MappingProxyType
 from typing import Final
 
 from gputopo.patterns.model import PatternKind, build
-from gputopo_simulate.mapa.model import SimulatedJob, SimulationError
+from gputopo_simulate.errors import SimulationError
+from gputopo_simulate.mapa.model import SimulatedJob
 
 GENERATOR_WORKLOADS: Final[Mapping[str, bool]] = MappingProxyType(
     {

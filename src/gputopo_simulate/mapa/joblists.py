@@ -23,7 +23,8 @@ from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternError, PatternKind, 
 from gputopo.runtime.messages import first_error, quoted
 from gputopo.sensitivity.resolve import Sensitivity, resolve
 from gputopo.sensitivity.tables import TableError, cells_of
-from gputopo_simulate.mapa.model import SimulatedJob, SimulationError, check_jobs
+from gputopo_simulate.errors import SimulationError
+from gputopo_simulate.mapa.model import SimulatedJob, check_jobs
 
 _MAPA_COLUMNS: Final[Mapping[int, tuple[str, ...]]] = MappingProxyType(
     {

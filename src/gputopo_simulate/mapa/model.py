@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from gputopo.errors import InvalidInputError
 from gputopo.patterns.model import Pattern
 from gputopo.placement.model import PolicyName
 from gputopo.topology.model import GpuIndex
+from gputopo_simulate.errors import SimulationError
 
 MAX_TIME: Final = 1e15
 MIN_SERVICE: Final = 1e-9
@@ -16,10 +16,6 @@ MIN_SERVICE: Final = 1e-9
 
 JobId = int | str
 """ID of a job in its list; the number of its row, from 0, if the list has none."""
-
-
-class SimulationError(InvalidInputError):
-    """Jobs or settings that cannot be simulated; the message names the job, field and value."""
 
 
 class Queueing(StrEnum):

@@ -10,7 +10,8 @@ from gputopo.placement.model import Match, NoFit, PlacementRequest, PolicyName
 from gputopo.placement.place import place, ranking
 from gputopo.placement.score import Candidate, score_nodes
 from gputopo.topology.model import GpuMask, NodeTopology, mask_of
-from gputopo_simulate.mapa.model import SimulatedJob, SimulationError
+from gputopo_simulate.errors import SimulationError
+from gputopo_simulate.mapa.model import SimulatedJob
 
 StateKey = tuple[str, GpuMask]
 """Fingerprint of a node's topology, and its free GPUs. Nodes with equal keys are equivalent."""

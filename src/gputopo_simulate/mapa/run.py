@@ -8,11 +8,11 @@ from gputopo.bandwidth.model import BandwidthModel, require_supported
 from gputopo.placement.model import Match, PolicyName
 from gputopo.placement.place import ranking
 from gputopo.topology.model import NodeTopology, mask_of
+from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.mapa.model import (
     FinishedSimulatedJob,
     Queueing,
     SimulatedJob,
-    SimulationError,
     SimulationResult,
     check_jobs,
 )

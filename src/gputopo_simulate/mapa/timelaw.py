@@ -29,7 +29,8 @@ from typing import Annotated, ClassVar, Final, Protocol
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
 
 from gputopo.runtime.messages import first_error
-from gputopo_simulate.mapa.model import SimulatedJob, SimulationError
+from gputopo_simulate.errors import SimulationError
+from gputopo_simulate.mapa.model import SimulatedJob
 
 _MB_PER_GB: Final = 1000
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from gputopo.sensitivity.models import Model
-from gputopo_simulate.synergy.model import SECONDS_PER_HOUR, SynergyError, TrainingJob
+from gputopo_simulate.errors import SimulationError
+from gputopo_simulate.synergy.model import SECONDS_PER_HOUR, TrainingJob
 
 _TASKS: Final[Sequence[Sequence[str]]] = (
     ("alexnet", "res18", "res50", "mobilenet", "shufflenet"),
@@ -46,11 +47,11 @@ def generate(seed: int, load: JobLoad, models: Mapping[str, Model]) -> tuple[Tra
     the jobs and in 3..4 for the others. This is log-uniform; the paper calls it exponential.
 
     Raises:
-        SynergyError: a model of :data:`_TASKS` is missing.
+        SimulationError: a model of :data:`_TASKS` is missing.
     """
     missing = [name for task in _TASKS for name in task if name not in models]
     if missing:
-        raise SynergyError(f"models: {missing[0]} is missing; generated jobs use it")
+        raise SimulationError(f"models: {missing[0]} is missing; generated jobs use it")
     durations = random.Random(seed)  # noqa: S311 - a simulation
     arrivals = random.Random(seed)  # noqa: S311
     return tuple(

@@ -6,7 +6,8 @@ from typing import Final
 
 from gputopo.sensitivity.models import Model
 from gputopo.sensitivity.tables import Row, rows
-from gputopo_simulate.synergy.model import SynergyError, TrainingJob
+from gputopo_simulate.errors import SimulationError
+from gputopo_simulate.synergy.model import TrainingJob
 
 COLUMNS: Final = ("job", "model", "gpus", "arrival_s", "iterations")
 _MAX_ID: Final = 10**9
@@ -19,11 +20,11 @@ def parse_jobs(text: str, models: Mapping[str, Model]) -> tuple[TrainingJob, ...
 
     Raises:
         TableError: the text is not such a list; the message names line, column and value.
-        SynergyError: the list has no job.
+        SimulationError: the list has no job.
     """
     jobs = tuple(_parse_job(row, models) for row in rows("jobs", text, COLUMNS))
     if not jobs:
-        raise SynergyError("jobs: the list is empty")
+        raise SimulationError("jobs: the list is empty")
     return jobs
 
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gputopo.errors import InvalidInputError
 from gputopo.sensitivity.models import Model
+from gputopo_simulate.errors import SimulationError
 
 ROUND_SECONDS: Final = 300.0
 """How long a decision holds (Synergy, section 3)."""
@@ -15,10 +15,6 @@ SECONDS_PER_HOUR: Final = 3600
 
 _STATIC_BEFORE_SECONDS: Final = 1.0
 """If all jobs arrive before this time the first round begins then, as in the paper."""
-
-
-class SynergyError(InvalidInputError):
-    """Jobs or servers that cannot be simulated; the message names the job, field and value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +76,17 @@ def check_jobs(jobs: Sequence[TrainingJob], cluster: SimulatedCluster) -> None:
     """Check that the cluster can run the jobs, at least one after another.
 
     Raises:
-        SynergyError: no job, two jobs with one ID, or more GPUs than the cluster has.
+        SimulationError: no job, two jobs with one ID, or more GPUs than the cluster has.
     """
     if not jobs:
-        raise SynergyError("jobs: the list is empty")
+        raise SimulationError("jobs: the list is empty")
     seen: set[int] = set()
     for job in jobs:
         if job.id in seen:
-            raise SynergyError(f"job {job.id}: id: used by another job; IDs must be unique")
+            raise SimulationError(f"job {job.id}: id: used by another job; IDs must be unique")
         seen.add(job.id)
         if job.gpus > cluster.servers * cluster.gpus:
-            raise SynergyError(
+            raise SimulationError(
                 f"job {job.id}: gpus: {job.gpus}; the cluster has {cluster.servers * cluster.gpus}"
             )
 

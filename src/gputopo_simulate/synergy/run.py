@@ -19,12 +19,12 @@ from gputopo.sizing.model import (
 )
 from gputopo.sizing.orders import JobProgress, OrderKey, sort_jobs
 from gputopo.sizing.requests import runnable
+from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.progress import ProgressCallback
 from gputopo_simulate.synergy.model import (
     ROUND_SECONDS,
     FinishedTrainingJob,
     SimulatedCluster,
-    SynergyError,
     TrainingJob,
     check_jobs,
     first_round_seconds,
@@ -86,7 +86,7 @@ def run(
         progress: called when jobs have finished.
 
     Raises:
-        SynergyError: no jobs, or jobs that would never finish.
+        SimulationError: no jobs, or jobs that would never finish.
     """
     check_jobs(jobs, cluster)
     simulation = _SynergySimulation(cluster, jobs, settings)
@@ -184,12 +184,12 @@ class _SynergySimulation:
         """Return when the next decision is due.
 
         Raises:
-            SynergyError: jobs wait, and nothing will change that.
+            SimulationError: jobs wait, and nothing will change that.
         """
         coming = self._next_arrival()
         if coming is None and not self._running:
             job = next(iter(self._active.values()))
-            raise SynergyError(
+            raise SimulationError(
                 f"job {job.source.id}: gpus: {job.source.gpus}; the mechanism never assigns them"
             )
         arrival = math.inf if coming is None else coming.source.arrival_seconds
@@ -213,13 +213,13 @@ def sensitivity(job: TrainingJob, cluster: SimulatedCluster) -> SensitivityMatri
     The measured matrix counts only if it covers the proportional share of this cluster.
 
     Raises:
-        SynergyError: neither matrix covers the proportional share.
+        SimulationError: neither matrix covers the proportional share.
     """
     gpus, cpus, memory_gb = job.gpus, cluster.cpus_per_gpu, cluster.memory_gb_per_gpu
     for matrix in (job.model.matrix(gpus), job.model.matrices[1].scaled_to(gpus)):
         if matrix.at(cpus * gpus, memory_gb * gpus) > 0:
             return matrix
-    raise SynergyError(
+    raise SimulationError(
         f"job {job.id}: model: {job.model.name} was not measured with as little as the share of"
         f" {cpus:g} CPUs and {memory_gb:g} GB per GPU"
     )

@@ -16,7 +16,7 @@ from command_line import Command, process
 from gputopo.topology.model import TopologyError
 from gputopo_cli.app import app
 from gputopo_cli.shared.errors import InputError
-from gputopo_simulate.mapa.model import SimulationError
+from gputopo_simulate.errors import SimulationError
 
 PROGRAM = Path(sys.executable).with_name("gputopo")
 

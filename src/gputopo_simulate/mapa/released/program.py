@@ -8,10 +8,10 @@ from typing import Final
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PolicyName
 from gputopo.topology.model import GpuMask, mask_of
+from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.mapa.model import (
     FinishedSimulatedJob,
     SimulatedJob,
-    SimulationError,
     SimulationResult,
     check_jobs,
 )

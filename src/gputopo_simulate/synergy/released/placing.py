@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gputopo_simulate.synergy.model import SynergyError
+from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.synergy.released.state import ReleasedJob, ReleasedServers, ResourcesPerGpu
 
 
@@ -20,7 +20,7 @@ def place_tuned(servers: ReleasedServers, job: ReleasedJob) -> bool:
     """Place a job with its demand, else with its share, else reduce other jobs first.
 
     Raises:
-        SynergyError: the job still does not fit, where the program ends: the share of a
+        SimulationError: the job still does not fit, where the program ends: the share of a
             reduced job may have more of a resource than it had before.
     """
     if _place(servers, job, job.demand, job.speed):
@@ -129,8 +129,8 @@ def _reduce_placed(servers: ReleasedServers, job: ReleasedJob) -> None:
     job.run_round(speed=1.0)
 
 
-def _does_not_fit(job: ReleasedJob) -> SynergyError:
-    return SynergyError(
+def _does_not_fit(job: ReleasedJob) -> SimulationError:
+    return SimulationError(
         f"job {job.source.id}: gpus: {job.source.gpus} with their share do not fit beside the"
         " other jobs; the authors' program ends here"
     )

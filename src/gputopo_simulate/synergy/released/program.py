@@ -5,13 +5,13 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from gputopo.sensitivity.models import Profile
+from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.progress import ProgressCallback
 from gputopo_simulate.synergy.model import (
     ROUND_SECONDS,
     SECONDS_PER_HOUR,
     FinishedTrainingJob,
     SimulatedCluster,
-    SynergyError,
     TrainingJob,
     check_jobs,
     first_round_seconds,
@@ -50,7 +50,7 @@ def run_as_released(
         progress: called when jobs have finished.
 
     Raises:
-        SynergyError: the program has no profile for a job or the cluster, or would give up.
+        SimulationError: the program has no profile for a job or the cluster, or would give up.
     """
     check_jobs(jobs, cluster)
     by_arrival = sorted(
@@ -169,7 +169,7 @@ ORDERS: Final[Mapping[str, _SortKey]] = MappingProxyType(
 
 def _released_job(job: TrainingJob, cluster: SimulatedCluster) -> ReleasedJob:
     if job.gpus not in _GPU_COUNTS:
-        raise SynergyError(f"job {job.id}: gpus: {job.gpus} is not one of 1, 2, 4, 8, 16")
+        raise SimulationError(f"job {job.id}: gpus: {job.gpus} is not one of 1, 2, 4, 8, 16")
     profile = _profile(job, cluster)
     demand, speed = _demand(job, profile, cluster)
     return ReleasedJob(job, demand, speed, profile.step_s, speed, demand, job.arrival_seconds)
@@ -179,7 +179,7 @@ def _profile(job: TrainingJob, cluster: SimulatedCluster) -> Profile:
     """Return the model's profile of one GPU: the program uses it for any number of GPUs."""
     singles = {each.cpus_per_gpu: each for each in job.model.profiles if each.gpus == 1}
     if cluster.cpus_per_gpu not in singles:
-        raise SynergyError(
+        raise SimulationError(
             f"job {job.id}: model: {job.model.name} has no profile for"
             f" {cluster.cpus_per_gpu:g} CPUs per GPU, only for"
             f" {', '.join(f'{ratio:g}' for ratio in sorted(singles))}"
@@ -207,7 +207,7 @@ def _demand(
     if demand == wanted:
         return wanted, profile.speed_up
     if wanted.cpus == share.cpus:
-        raise SynergyError(
+        raise SimulationError(
             f"job {job.id}: model: {job.model.name} needs {wanted.memory_gb:g} GB per GPU, more"
             " than a server has; the authors' program cannot compute its speed with less"
         )

@@ -10,13 +10,9 @@ import pytest
 
 from gputopo.patterns.model import ring, star
 from gputopo.placement.model import PolicyName
+from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.mapa.joblists import parse_jobs
-from gputopo_simulate.mapa.model import (
-    FinishedSimulatedJob,
-    SimulatedJob,
-    SimulationError,
-    SimulationResult,
-)
+from gputopo_simulate.mapa.model import FinishedSimulatedJob, SimulatedJob, SimulationResult
 from gputopo_simulate.mapa.released.program import find_server, run_as_released
 from gputopo_simulate.mapa.released.servers import SERVERS
 from gputopo_simulate.mapa.summary import quartiles

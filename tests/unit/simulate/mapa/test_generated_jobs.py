@@ -3,8 +3,8 @@ from collections import Counter
 import pytest
 
 from gputopo.patterns.model import PatternError
+from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.mapa.generate import GENERATOR_WORKLOADS, JobMix, generate
-from gputopo_simulate.mapa.model import SimulationError
 
 PINNED = [
     (0, 1, "vgg16", 20.0, True),

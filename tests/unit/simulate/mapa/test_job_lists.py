@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from gputopo.patterns.model import PatternKind
+from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.mapa.joblists import parse_jobs
-from gputopo_simulate.mapa.model import SimulationError
 
 DATA = Path(__file__).parents[3] / "data" / "mapa"
 

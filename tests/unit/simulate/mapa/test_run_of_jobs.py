@@ -8,7 +8,8 @@ from gputopo.bandwidth.models import named as model_named
 from gputopo.patterns.model import ring, tree
 from gputopo.placement.model import PolicyName
 from gputopo.topology.model import NodeTopology
-from gputopo_simulate.mapa.model import Queueing, SimulatedJob, SimulationError, SimulationResult
+from gputopo_simulate.errors import SimulationError
+from gputopo_simulate.mapa.model import Queueing, SimulatedJob, SimulationResult
 from gputopo_simulate.mapa.run import MapaSettings, run
 from gputopo_simulate.mapa.timelaw import BandwidthTime
 from gputopo_topologies.catalogue import named

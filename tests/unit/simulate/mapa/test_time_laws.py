@@ -3,7 +3,8 @@ import json
 import pytest
 
 from gputopo.patterns.model import ring
-from gputopo_simulate.mapa.model import SimulatedJob, SimulationError
+from gputopo_simulate.errors import SimulationError
+from gputopo_simulate.mapa.model import SimulatedJob
 from gputopo_simulate.mapa.timelaw import (
     PUBLISHED,
     BandwidthTime,

@@ -1,8 +1,9 @@
 import pytest
 
 from gputopo.patterns.model import ring
+from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.mapa.generate import JobMix, generate
-from gputopo_simulate.mapa.model import Queueing, SimulatedJob, SimulationError, SimulationResult
+from gputopo_simulate.mapa.model import Queueing, SimulatedJob, SimulationResult
 from gputopo_simulate.mapa.run import MapaSettings, run
 from gputopo_simulate.mapa.summary import JobGroup, effective_gb_per_s, jobs_in_group
 from gputopo_simulate.mapa.timelaw import BandwidthTime, FixedTime, TimeLaw

@@ -6,13 +6,9 @@ from collections.abc import Sequence
 import pytest
 
 from gputopo.sensitivity.models import parse_models
+from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.percentiles import nearest
-from gputopo_simulate.synergy.model import (
-    FinishedTrainingJob,
-    SimulatedCluster,
-    SynergyError,
-    TrainingJob,
-)
+from gputopo_simulate.synergy.model import FinishedTrainingJob, SimulatedCluster, TrainingJob
 from gputopo_simulate.synergy.released.program import run_as_released
 from gputopo_simulate.synergy.report import job_hours, logged_hours, run_figures
 from support.synergy import DATA, FOUR_SERVERS, SIXTEEN_SERVERS, job, models, trace
@@ -210,7 +206,7 @@ def test_demand_above_a_server_is_limited_with_its_speed_up() -> None:
 def test_input_that_the_program_does_not_support_is_rejected(
     cluster: SimulatedCluster, jobs: list[TrainingJob], message: str
 ) -> None:
-    with pytest.raises(SynergyError) as rejected:
+    with pytest.raises(SimulationError) as rejected:
         run_as_released(cluster, jobs, "fifo", "tune")
     assert str(rejected.value).startswith(message)
 
@@ -227,5 +223,5 @@ def test_run_ends_with_an_error_where_the_program_gives_up(hog_gb: float, last_g
         for number, name in enumerate(("hog", "hog", "odd", "last"))
     ]
     assert len(run_as_released(ONE_SERVER, jobs[:3], "fifo", "tune")) == 3
-    with pytest.raises(SynergyError, match=r"job [23]: gpus: 1 with their share do not fit"):
+    with pytest.raises(SimulationError, match=r"job [23]: gpus: 1 with their share do not fit"):
         run_as_released(ONE_SERVER, jobs, "fifo", "tune")

@@ -3,8 +3,9 @@
 import pytest
 
 from gputopo.sensitivity.tables import TableError
+from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.synergy.joblists import parse_jobs
-from gputopo_simulate.synergy.model import SynergyError, TrainingJob
+from gputopo_simulate.synergy.model import TrainingJob
 from support.synergy import models, trace
 
 HEADER = "job,model,gpus,arrival_s,iterations\n"
@@ -45,5 +46,5 @@ def test_rejected_list_is_reported_with_line_column_and_value(text: str, message
 
 
 def test_empty_list_is_rejected() -> None:
-    with pytest.raises(SynergyError, match="jobs: the list is empty"):
+    with pytest.raises(SimulationError, match="jobs: the list is empty"):
         parse_jobs(HEADER, models())

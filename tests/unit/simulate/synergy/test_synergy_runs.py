@@ -7,9 +7,10 @@ import pytest
 
 from gputopo.sizing.model import ServerCapacity, SizingRequest, SizingResult
 from gputopo.sizing.orders import ORDERS
+from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.synergy.generate import JobLoad, generate
 from gputopo_simulate.synergy.mechanisms import GUARANTEE_SHARES, MECHANISMS
-from gputopo_simulate.synergy.model import SimulatedCluster, SynergyError, TrainingJob
+from gputopo_simulate.synergy.model import SimulatedCluster, TrainingJob
 from gputopo_simulate.synergy.report import job_hours, run_figures
 from gputopo_simulate.synergy.run import SynergySettings, run
 from support.synergy import FOUR_SERVERS, job, models, trace
@@ -158,7 +159,9 @@ def test_mechanism_that_never_assigns_gpus_is_an_error() -> None:
         how = SynergySettings(
             ORDERS["fifo"], assign_nothing, runnable_only=False, round_seconds=round_seconds
         )
-        with pytest.raises(SynergyError, match="job 3: gpus: 1; the mechanism never assigns them"):
+        with pytest.raises(
+            SimulationError, match="job 3: gpus: 1; the mechanism never assigns them"
+        ):
             run(ONE_SERVER, [job(3), job(4, arrival_seconds=900)], how)
 
 
@@ -178,7 +181,7 @@ def test_mechanism_that_never_assigns_gpus_is_an_error() -> None:
 def test_jobs_that_would_never_finish_are_rejected(
     cluster: SimulatedCluster, jobs: list[TrainingJob], message: str
 ) -> None:
-    with pytest.raises(SynergyError) as rejected:
+    with pytest.raises(SimulationError) as rejected:
         run(cluster, jobs, settings())
     assert str(rejected.value).startswith(message)
 
@@ -199,5 +202,5 @@ def test_generated_jobs_are_equal_for_equal_seeds_and_have_the_authors_split() -
 
 def test_missing_model_of_generated_jobs_is_rejected() -> None:
     few = {name: model for name, model in models().items() if name != "m5"}
-    with pytest.raises(SynergyError, match="models: m5 is missing; generated jobs use it"):
+    with pytest.raises(SimulationError, match="models: m5 is missing; generated jobs use it"):
         generate(1, JobLoad(1, 1), few)

@@ -1,4 +1,4 @@
-"""How near allocations come to Synergy-Opt's bound, and how long each takes."""
+"""How near sizing mechanisms come to Synergy-Opt's bound, and the CPU time of each."""
 
 import statistics
 import time
@@ -24,8 +24,8 @@ _INSTANCES: Final = 600
 _SIZES: Final = (range(8, 33), range(33, 65), range(65, 129))
 
 
-class Shot(NamedTuple):
-    """What one allocation made of one instance, and in which time of the processor."""
+class SizingSample(NamedTuple):
+    """One mechanism on one instance: its gap to the bound, and CPU seconds."""
 
     gpus: int
     gap: float
@@ -33,27 +33,27 @@ class Shot(NamedTuple):
 
 
 def run(options: Options) -> None:
-    """Allocate on random instances, and print gaps to the bound and times beside Opt's."""
-    shots = _shots(contended(number) for number in range(6 if options.quick else _INSTANCES))
-    _show(f"Allocations against Opt's bound, {len(shots['opt'])} instances", shots)
+    """Run all mechanisms on random instances; print gaps to the bound and times relative to Opt."""
+    samples = _samples(contended(number) for number in range(6 if options.quick else _INSTANCES))
+    _show(f"Allocations against Opt's bound, {len(samples['opt'])} instances", samples)
     sizes = [
-        [f"{size[0]} to {size[-1]}", *(_gap_of_size(own, size) for own in shots.values())]
+        [f"{size[0]} to {size[-1]}", *(_gap_of_size(own, size) for own in samples.values())]
         for size in _SIZES
     ]
-    show("Mean gap by GPUs of the cluster", ["GPUs", *shots], sizes)
+    show("Mean gap by GPUs of the cluster", ["GPUs", *samples], sizes)
     title = "The paper's mix, once: 128 jobs of one GPU, split 20, 70, 10"
-    _show(title, _shots([_papers_mix()]))
+    _show(title, _samples([_papers_mix()]))
 
 
-def _shots(
+def _samples(
     instances: Iterable[tuple[Sequence[ServerCapacity], Sequence[SizingRequest]]],
-) -> dict[str, list[Shot]]:
-    shots: dict[str, list[Shot]] = {name: [] for name in sorted(GUARANTEE_SHARES)}
+) -> dict[str, list[SizingSample]]:
+    samples: dict[str, list[SizingSample]] = {name: [] for name in sorted(GUARANTEE_SHARES)}
     for servers, requests in instances:
         bound = upper_bound(servers, requests)
-        for name, own in shots.items():
-            own.append(_shot(name, servers, requests, bound))
-    return shots
+        for name, own in samples.items():
+            own.append(_sample(name, servers, requests, bound))
+    return samples
 
 
 def _papers_mix() -> tuple[Sequence[ServerCapacity], Sequence[SizingRequest]]:
@@ -63,25 +63,24 @@ def _papers_mix() -> tuple[Sequence[ServerCapacity], Sequence[SizingRequest]]:
     return servers_of(ready.cluster), requests
 
 
-def _show(title: str, shots: Mapping[str, Sequence[Shot]]) -> None:
+def _show(title: str, samples: Mapping[str, Sequence[SizingSample]]) -> None:
     rows = [
-        [name, *_gaps(own), *_times(own, shots["opt"])]
-        for name, own in sorted(shots.items(), key=lambda each: -_mean_gap(each[1]))
+        [name, *_gaps(own), *_times(own, samples["opt"])]
+        for name, own in sorted(samples.items(), key=lambda each: -_mean_gap(each[1]))
     ]
     head = ["allocation", "mean gap", "95 of 100", "worst", "CPU ms", "of 128 GPUs", "Opt / it"]
     show(title, head, rows)
 
 
-def _shot(
+def _sample(
     name: str, servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest], bound: float
-) -> Shot:
+) -> SizingSample:
     began = time.process_time()
     result = MECHANISMS[name](servers, requests)
     seconds = time.process_time() - began
-    gap = max(
-        0.0, 1 - _relative_throughput(servers, requests, result) / bound
-    )  # the solver's bound may be slightly too low
-    return Shot(sum(server.gpus for server in servers), gap, seconds)
+    value = _relative_throughput(servers, requests, result)
+    gap = max(0.0, 1 - value / bound)  # the solver's bound may be slightly too low
+    return SizingSample(sum(server.gpus for server in servers), gap, seconds)
 
 
 def _relative_throughput(
@@ -92,27 +91,27 @@ def _relative_throughput(
     return sum(each.throughput / shares[each.job] for each in result.assignments)
 
 
-def _mean_gap(shots: Sequence[Shot]) -> float:
-    return statistics.mean(shot.gap for shot in shots)
+def _mean_gap(samples: Sequence[SizingSample]) -> float:
+    return statistics.mean(each.gap for each in samples)
 
 
-def _gaps(shots: Sequence[Shot]) -> list[str]:
-    gaps = sorted(shot.gap for shot in shots)
+def _gaps(samples: Sequence[SizingSample]) -> list[str]:
+    gaps = sorted(each.gap for each in samples)
     return [
         f"{value:.2%}" for value in (statistics.mean(gaps), gaps[len(gaps) * 19 // 20], gaps[-1])
     ]
 
 
-def _times(shots: Sequence[Shot], opt: Sequence[Shot]) -> list[str]:
-    largest = max(shot.gpus for shot in shots)
+def _times(samples: Sequence[SizingSample], opt: Sequence[SizingSample]) -> list[str]:
+    largest = max(each.gpus for each in samples)
     times = [
-        statistics.median(shot.seconds for shot in shots),
-        statistics.median(shot.seconds for shot in shots if shot.gpus == largest),
+        statistics.median(each.seconds for each in samples),
+        statistics.median(each.seconds for each in samples if each.gpus == largest),
     ]
-    ratio = sum(shot.seconds for shot in opt) / sum(shot.seconds for shot in shots)
+    ratio = sum(each.seconds for each in opt) / sum(each.seconds for each in samples)
     return [*(f"{seconds * 1e3:.2f}" for seconds in times), f"{ratio:.0f}"]
 
 
-def _gap_of_size(shots: Sequence[Shot], gpus: range) -> str:
-    gaps = [shot.gap for shot in shots if shot.gpus in gpus]
+def _gap_of_size(samples: Sequence[SizingSample], gpus: range) -> str:
+    gaps = [each.gap for each in samples if each.gpus in gpus]
     return f"{statistics.mean(gaps):.2%}" if gaps else "-"
