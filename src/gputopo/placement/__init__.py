@@ -1,1 +1,1 @@
-"""Which GPUs of a node a job gets, and which node suits it best."""
+"""Placement of one job: the GPUs of a node by policy, and the score of each node."""

@@ -46,17 +46,17 @@ class PlacementRequest:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The GPUs that a policy chose on a node, and what they are worth.
+    """The GPUs that a policy chose on a node, and their bandwidths.
 
     Attributes:
-        gpus: in rank order of the best embedding.
-        aggregate_mb_per_s: MAPA, equation 1; 0 for one GPU.
-        effective_mb_per_s: by ``model``; None for one GPU, which has no link.
+        gpus: the GPU of each rank in the best embedding.
+        aggregate_mb_per_s: aggregate bandwidth (MAPA, equation 1); 0 for one GPU.
+        effective_mb_per_s: effective bandwidth by ``model``; None for one GPU, which has no link.
         model: name of the bandwidth model; None for one GPU.
-        common_mb_per_s: effective bandwidth by the model that is valid on every node, so
-            that nodes compare whose values are of different models; None for one GPU.
-        preserved_mb_per_s: MAPA, equation 3, of the GPUs left free.
-        bound_mb_per_s: no rank order of the same GPUs has a higher aggregate.
+        common_mb_per_s: effective bandwidth by the model that supports every node, to compare
+            nodes whose values are from different models; None for one GPU.
+        preserved_mb_per_s: preserved bandwidth of the GPUs that stay free (MAPA, equation 3).
+        bound_mb_per_s: upper bound of the aggregate of all rank orders of the same GPUs.
     """
 
     gpus: tuple[GpuIndex, ...]
@@ -69,16 +69,16 @@ class Match:
 
     @property
     def exact(self) -> bool:
-        """Whether this rank order is proved to be the best of these GPUs."""
+        """Whether this rank order is proved to have the highest aggregate."""
         return self.bound_mb_per_s == self.aggregate_mb_per_s
 
 
 @dataclass(frozen=True, slots=True)
 class NoFit:
-    """Why no GPUs of this node will do.
+    """The reason why a job does not fit on a node.
 
     Attributes:
-        permanent: the job would not fit on the idle node either.
+        permanent: whether the job does not fit on the idle node either.
     """
 
     reason: str

@@ -1,4 +1,4 @@
-"""One job on one node: which of its free GPUs, if any."""
+"""Choose GPUs of one node for one job; the entry point for all callers."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -8,14 +8,14 @@ import numpy as np
 
 from gputopo.bandwidth.model import BandwidthModel, require_supported
 from gputopo.patterns.embedding import MAX_NODE_GPUS
+from gputopo.placement.feasible import FeasibleSets, SortKeys
 from gputopo.placement.model import Match, NoFit, PlacementRequest
-from gputopo.placement.options import Keys, Options
 from gputopo.placement.policies import POLICIES
 from gputopo.topology.model import GpuMask, NodeTopology
 from gputopo.topology.tables import FingerprintKey
 
-ANSWERS_KEPT: Final = 16_384
-"""Answers of :func:`place`; none takes more than 1 KB."""
+_CACHED_RESULTS: Final = 16_384
+"""Cached results of :func:`place`; each has at most 1 KB."""
 
 
 def place(
@@ -24,23 +24,23 @@ def place(
     request: PlacementRequest,
     model: BandwidthModel | None = None,
 ) -> Match | NoFit:
-    """Return the GPUs that the request's policy chooses among ``free``, or why there are none.
+    """Return the GPUs that the policy of the request chooses among ``free``, or why none fit.
 
-    The answer depends on the arguments alone, and of the node on its structure alone. The
-    first call for a node structure and a pattern builds their tables (see
-    :func:`gputopo.patterns.embedding.embeddings`); answers are kept.
+    The result depends only on the arguments, and on the fingerprint of the topology. The first
+    call for a fingerprint and a pattern builds their tables (see
+    :func:`gputopo.patterns.embedding.embeddings`). Results are cached.
 
     Args:
-        topology: the node.
-        free: GPUs that may be chosen.
-        request: what the job needs, with its policy.
-        model: of effective bandwidth; None for the default of node and pattern.
+        topology: topology of the node.
+        free: GPUs that can be chosen.
+        request: the request of the job, with its policy.
+        model: bandwidth model; None for the default of node and pattern.
 
     Raises:
-        ValueError: on a free GPU that the node does not have.
-        ModelError: where ``model`` may not be used.
+        ValueError: if a free GPU is not in the topology.
+        ModelError: if ``model`` does not support the node or the pattern.
     """
-    return _chosen(FingerprintKey(topology), free, request, model)
+    return _cached_place(FingerprintKey(topology), free, request, model)
 
 
 def ranking(
@@ -51,23 +51,23 @@ def ranking(
     *,
     most: int,
 ) -> tuple[Match, ...]:
-    """Return up to ``most`` sets, best first by the policy's own keys.
+    """Return up to ``most`` matches, the best by the policy first.
 
-    The first is the answer of :func:`place`; there is none where that is a NoFit.
+    The first is the result of :func:`place`. The ranking is empty if nothing fits.
 
     Raises:
-        ValueError: on a free GPU that the node does not have.
-        ModelError: where ``model`` may not be used.
+        ValueError: if a free GPU is not in the topology.
+        ModelError: if ``model`` does not support the node or the pattern.
     """
     if _no_fit(topology, free, request, model):
         return ()
-    options = Options(topology, free, request, model)
-    best = _best_first(POLICIES[request.policy](options), len(options.sets))
-    return tuple(options.match(choice) for choice, _ in zip(best, range(most), strict=False))
+    feasible = FeasibleSets(topology, free, request, model)
+    best = _best_first(POLICIES[request.policy](feasible), len(feasible.sets))
+    return tuple(feasible.match(choice) for choice, _ in zip(best, range(most), strict=False))
 
 
-@lru_cache(ANSWERS_KEPT)
-def _chosen(
+@lru_cache(_CACHED_RESULTS)
+def _cached_place(
     key: FingerprintKey,
     free: GpuMask,
     request: PlacementRequest,
@@ -79,26 +79,26 @@ def _chosen(
     return ranking(topology, free, request, model, most=1)[0]
 
 
-def _best_first(keys: Keys, count: int) -> Iterator[int]:
-    """Return the places 0..count-1 by these keys, the first key first, higher is better.
+def _best_first(keys: SortKeys, count: int) -> Iterator[int]:
+    """Yield the numbers 0..count-1 in descending order of the keys, lowest number among equals.
 
-    One after the other: few are ever asked for, and one costs far less than a sort.
+    Callers take only the first few, and selecting one is much faster than sorting all.
     """
-    left = np.arange(count)
-    while len(left):
-        best = left
+    remaining = np.arange(count)
+    while len(remaining):
+        best = remaining
         for key in keys:
-            worth = key[best]
-            best = best[worth == worth.max()]
+            values = key[best]
+            best = best[values == values.max()]
         yield int(best[0])
-        left = left[left != best[0]]
+        remaining = remaining[remaining != best[0]]
 
 
 def _no_fit(
     topology: NodeTopology, free: GpuMask, request: PlacementRequest, model: BandwidthModel | None
 ) -> NoFit | None:
-    if strange := free & ~topology.mask:
-        raise ValueError(f"free: GPU {strange.bit_length() - 1} is not one of this node")
+    if unknown := free & ~topology.mask:
+        raise ValueError(f"free: GPU {unknown.bit_length() - 1} is not in the topology")
     if model is not None:
         require_supported(model, topology, request.pattern)
     size, here = request.pattern.size, len(topology.gpus)

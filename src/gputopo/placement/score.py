@@ -1,4 +1,4 @@
-"""Which node suits a job best, in the scheduler's small numbers."""
+"""Scores of nodes for one job, as kube-scheduler needs them."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -14,10 +14,11 @@ MAX_SCORE: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A node's answer to one job.
+    """A node on which a job fits.
 
     Attributes:
-        lost_mb_per_s: preserved bandwidth of the node's free GPUs before, minus after.
+        match: the match on this node.
+        lost_mb_per_s: bandwidth among the free GPUs before the placement minus that after it.
     """
 
     match: Match
@@ -25,16 +26,17 @@ class Candidate:
 
 
 def score_nodes(candidates: Mapping[Key, Candidate], *, sensitive: bool) -> dict[Key, int]:
-    """Return a score of 0..10 for each node; a better node never has a lower one.
+    """Return a score of 0..10 for each candidate; a better one never has a lower score.
 
-    A key may stand for many nodes alike: how many there are of a sort does not matter.
+    A key may stand for several nodes of equal state; their number does not change the scores.
 
-    Sensitive jobs of several GPUs: the node of the highest effective bandwidth, ties by
-    the least preserved bandwidth lost. All others: the least lost, then the least left,
-    so that whole nodes stay whole.
+    For a sensitive job with several GPUs, the best node has the highest effective bandwidth, and
+    among equals the least lost bandwidth. For all other jobs it has the least lost bandwidth, and
+    among equals the least preserved bandwidth, so that idle nodes stay idle.
 
-    The best nodes have 10, the next best 9, and so on; from the eleventh on all have 0.
-    Ranks, not magnitudes: one node far ahead must not press the others together.
+    The best nodes have 10, the next best 9, and so on; from the eleventh rank on all have 0.
+    Scores are ranks and not proportional to bandwidth, so that one node with a very high bandwidth
+    does not make all others equal.
     """
     keys = _keys(candidates, sensitive=sensitive)
     ranks = {key: rank for rank, key in enumerate(sorted(set(keys.values()), reverse=True))}
@@ -51,13 +53,13 @@ def _keys(candidates: Mapping[Key, Candidate], *, sensitive: bool) -> dict[Key, 
 
 
 def rank_key(candidate: Candidate, *, sensitive: bool, one_model: bool) -> tuple[int, int]:
-    """Return what a node is ranked by: the higher the better.
+    """Return the sort key of a node; higher is better.
 
     Args:
-        candidate: the node's answer.
-        sensitive: whether links matter to the job.
-        one_model: whether all nodes it is compared with are valued by one model. Values
-            of two do not compare; those of the model that is valid everywhere do.
+        candidate: the node.
+        sensitive: whether the job is sensitive.
+        one_model: whether the values of all compared nodes are from one model. Values of two
+            models cannot be compared; then the common model is used.
     """
     match = candidate.match
     bandwidth = match.effective_mb_per_s if one_model else match.common_mb_per_s

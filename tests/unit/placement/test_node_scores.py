@@ -35,21 +35,21 @@ def placed(topology: NodeTopology, free: GpuMask, *, size: int, sensitive: bool)
     return Candidate(match, before - match.preserved_mb_per_s)
 
 
-def test_no_node_has_no_score() -> None:
+def test_without_nodes_there_are_no_scores() -> None:
     assert score_nodes({}, sensitive=True) == {}
 
 
-def test_a_sensitive_job_goes_where_its_bandwidth_is_best() -> None:
+def test_the_best_node_of_a_sensitive_job_has_the_highest_bandwidth() -> None:
     nodes = {"slow": candidate(effective=10), "fast": candidate(effective=50, lost=99)}
     assert score_nodes(nodes, sensitive=True) == {"fast": 10, "slow": 9}
 
 
-def test_equal_bandwidth_goes_where_less_is_lost() -> None:
+def test_among_equal_bandwidths_the_best_node_loses_least() -> None:
     nodes = {"dear": candidate(effective=50, lost=9), "cheap": candidate(effective=50, lost=1)}
     assert score_nodes(nodes, sensitive=True) == {"cheap": 10, "dear": 9}
 
 
-def test_two_models_do_not_compare_so_the_one_valid_everywhere_decides() -> None:
+def test_nodes_of_two_models_are_compared_by_the_common_model() -> None:
     nodes = {
         "fitted": candidate(effective=58, common=45, model="eq2"),
         "plain": candidate(effective=99, common=12, model="other"),
@@ -58,7 +58,7 @@ def test_two_models_do_not_compare_so_the_one_valid_everywhere_decides() -> None
     assert score_nodes(nodes, sensitive=True) == {"switch": 10, "fitted": 9, "plain": 8}
 
 
-def test_one_model_on_all_nodes_decides_by_itself() -> None:
+def test_nodes_of_one_model_are_compared_by_it() -> None:
     nodes = {
         "most links": candidate(effective=30, common=112),
         "best links": candidate(effective=44, common=100),
@@ -66,17 +66,17 @@ def test_one_model_on_all_nodes_decides_by_itself() -> None:
     assert score_nodes(nodes, sensitive=True) == {"best links": 10, "most links": 9}
 
 
-def test_an_insensitive_job_goes_where_least_is_lost() -> None:
+def test_the_best_node_of_an_insensitive_job_loses_least() -> None:
     nodes = {"dear": candidate(effective=50, lost=9), "cheap": candidate(effective=1, lost=1)}
     assert score_nodes(nodes, sensitive=False) == {"cheap": 10, "dear": 9}
 
 
-def test_equal_losses_go_to_the_fuller_node() -> None:
+def test_among_equal_losses_the_fuller_node_is_best() -> None:
     nodes = {"whole": candidate(lost=5, left=300), "nearly full": candidate(lost=5, left=12)}
     assert score_nodes(nodes, sensitive=False) == {"nearly full": 10, "whole": 9}
 
 
-def test_whole_nodes_stay_whole() -> None:
+def test_idle_nodes_stay_idle() -> None:
     nodes = {
         "idle": placed(DGX1, DGX1.mask, size=2, sensitive=False),
         "half": placed(DGX1, gpus(0, 1, 2, 3), size=2, sensitive=False),
@@ -84,7 +84,7 @@ def test_whole_nodes_stay_whole() -> None:
     assert score_nodes(nodes, sensitive=False) == {"half": 10, "idle": 9}
 
 
-def test_a_sensitive_job_of_one_gpu_has_no_links_and_keeps_whole_nodes_whole() -> None:
+def test_a_sensitive_job_of_one_gpu_keeps_idle_nodes_idle() -> None:
     nodes = {
         "idle": placed(DGX1, DGX1.mask, size=1, sensitive=True),
         "half": placed(DGX1, gpus(0, 1, 2, 3), size=1, sensitive=True),
@@ -92,12 +92,12 @@ def test_a_sensitive_job_of_one_gpu_has_no_links_and_keeps_whole_nodes_whole() -
     assert score_nodes(nodes, sensitive=True) == {"half": 10, "idle": 9}
 
 
-def test_equal_nodes_score_alike() -> None:
+def test_equal_nodes_have_equal_scores() -> None:
     nodes = {name: candidate(effective=5, lost=1) for name in ("a", "b")}
     assert score_nodes(nodes, sensitive=True) == {"a": 10, "b": 10}
 
 
-def test_ranks_from_the_eleventh_on_have_nothing() -> None:
+def test_ranks_from_the_eleventh_on_have_score_0() -> None:
     nodes = {str(rank): candidate(lost=10**rank) for rank in range(13)}
     scores = score_nodes(nodes, sensitive=False)
     assert list(scores.values()) == [10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0, 0]
@@ -114,7 +114,7 @@ def test_a_node_with_nvswitch_beats_a_v100_server_for_a_sensitive_ring() -> None
     assert score_nodes(nodes, sensitive=True) == {"a100": 10, "dgx1": 9}
 
 
-def test_a_single_candidate_can_be_ranked_by_itself() -> None:
+def test_a_single_candidate_has_a_sort_key() -> None:
     fast = candidate(effective=50, common=40, lost=7, left=3)
     assert rank_key(fast, sensitive=True, one_model=True) == (50, -7)
     assert rank_key(fast, sensitive=True, one_model=False) == (40, -7)

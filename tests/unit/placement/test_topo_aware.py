@@ -32,15 +32,17 @@ def chosen(free: GpuMask, size: int) -> set[int]:
         (gpus(0, 3, 4, 7), 3, {0, 3, 4}),  # two sockets are needed: the lowest
     ],
 )
-def test_it_takes_few_blocks_and_the_fullest(free: GpuMask, size: int, expected: set[int]) -> None:
+def test_few_blocks_of_few_free_gpus_are_chosen(
+    free: GpuMask, size: int, expected: set[int]
+) -> None:
     assert chosen(free, size) == expected
 
 
-def test_nvlinks_do_not_count() -> None:
+def test_nvlinks_are_ignored() -> None:
     assert chosen(DGX1.mask, 3) == {0, 1, 2}
 
 
-def test_where_all_gpus_are_equally_near_it_takes_the_lowest() -> None:
+def test_among_equally_near_gpus_the_lowest_are_chosen() -> None:
     flat = node(0, 3, 9, 40)
     request = PlacementRequest(ring(2), sensitive=True, policy=PolicyName.TOPO_AWARE)
     match = place(flat, gpus(3, 9, 40), request)

@@ -1,19 +1,19 @@
-"""The rules that choose among a node's free GPU sets: one file each, and their table."""
+"""The placement policies, one module for each, and their table by name."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
+from gputopo.placement.feasible import FeasibleSets, SortKeys
 from gputopo.placement.model import PolicyName
-from gputopo.placement.options import Keys, Options
 from gputopo.placement.policies import baseline, greedy, preserve, topo_aware
 
 
 class Policy(Protocol):
-    """What the sets on offer are chosen by."""
+    """A policy: it ranks the feasible sets by sort keys."""
 
-    def __call__(self, options: Options, /) -> Keys:
-        """Return the keys, the most important first; the lowest set wins among equals."""
+    def __call__(self, feasible: FeasibleSets, /) -> SortKeys:
+        """Return the sort keys; among equal sets, the lowest is chosen."""
 
 
 POLICIES: Final[Mapping[PolicyName, Policy]] = MappingProxyType(

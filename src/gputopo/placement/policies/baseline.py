@@ -1,8 +1,8 @@
-"""Baseline: the free GPUs of the lowest indices, whatever links them (MAPA, section 4)."""
+"""Baseline policy: the free GPUs with the lowest indices, regardless of links (MAPA, section 4)."""
 
-from gputopo.placement.options import Keys, Options
+from gputopo.placement.feasible import FeasibleSets, SortKeys
 
 
-def keys(_options: Options) -> Keys:
-    """Return no key: all sets are equal, so that the lowest is taken."""
+def keys(_feasible: FeasibleSets) -> SortKeys:
+    """Return no key: all sets are equal, and the lowest is chosen."""
     return ()

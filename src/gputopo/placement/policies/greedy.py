@@ -1,8 +1,8 @@
-"""Greedy: the most aggregate bandwidth for this job, sensitive or not (MAPA, section 4)."""
+"""Greedy policy: the highest aggregate bandwidth for every job (MAPA, section 4)."""
 
-from gputopo.placement.options import Keys, Options
+from gputopo.placement.feasible import FeasibleSets, SortKeys
 
 
-def keys(options: Options) -> Keys:
+def keys(feasible: FeasibleSets) -> SortKeys:
     """Return the aggregate bandwidth of each set's best embedding."""
-    return (options.aggregate_mb_per_s,)
+    return (feasible.aggregate_mb_per_s,)

@@ -1,18 +1,18 @@
-"""Preserve: good links for those who need them, kept whole by those who do not.
+"""Preserve policy: the best links for sensitive jobs, which all other jobs keep free.
 
-MAPA, algorithm 1, as meant: every set is scored by its best embedding, and one on
-offer is always taken. (The authors' program compares orders of one set, and leaves a
-job waiting that no set gives more than an empty match's 12.34 GB/s.)
+It is MAPA's algorithm 1: every set is scored by its best embedding, and a job that fits is always
+placed. The authors' program differs: it compares several orders of one set, and a job waits if no
+set has more than 12.34 GB/s, which is the value of equation 2 without any link.
 """
 
-from gputopo.placement.options import Keys, Options
+from gputopo.placement.feasible import FeasibleSets, SortKeys
 
 
-def keys(options: Options) -> Keys:
-    """Return what a sensitive job gets, then what is left; else what is left, then what it gets.
+def keys(feasible: FeasibleSets) -> SortKeys:
+    """Return effective and preserved bandwidth for a sensitive job.
 
-    What a sensitive job gets is effective bandwidth; for another the aggregate is enough.
+    For all other jobs, return preserved and aggregate bandwidth.
     """
-    if options.request.sensitive:
-        return options.effective_mb_per_s, options.preserved_mb_per_s
-    return options.preserved_mb_per_s, options.aggregate_mb_per_s
+    if feasible.request.sensitive:
+        return feasible.effective_mb_per_s, feasible.preserved_mb_per_s
+    return feasible.preserved_mb_per_s, feasible.aggregate_mb_per_s

@@ -1,4 +1,4 @@
-"""The GPU sets that a policy may choose from, and their figures."""
+"""The GPU sets that a policy can choose from, with their bandwidths."""
 
 from functools import cached_property
 
@@ -14,20 +14,20 @@ from gputopo.patterns.subsets import positions_of, subsets
 from gputopo.placement.model import Match, PlacementRequest
 from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology, indices_of
 
-Keys = tuple[NDArray[np.int64], ...]
-"""What a policy goes by: one value for each set on offer, higher is better, first key first."""
+SortKeys = tuple[NDArray[np.int64], ...]
+"""Sort keys of a policy, the most important first: [sets] values, higher is better."""
 
 
-class Options:
-    """All sets of the asked size among a node's free GPUs; there is at least one.
+class FeasibleSets:
+    """All sets of the requested size among the free GPUs of a node; there is at least one.
 
-    All arrays run along the sets on offer, the lowest first.
+    All arrays have one entry for each set, in ascending order of the sets.
 
     Attributes:
-        topology: the node.
+        topology: topology of the node.
         free: the GPUs to choose from.
-        request: what is asked for.
-        sets: GpuMask of each set on offer.
+        request: the request of the job.
+        sets: GpuMask of each set.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Options:
         request: PlacementRequest,
         model: BandwidthModel | None = None,
     ) -> None:
-        """Look the tables of the node and the pattern up, or build them."""
+        """Get the tables of the node and the pattern; build them if they are not cached."""
         self.topology = topology
         self.free = free
         self.request = request
@@ -53,19 +53,19 @@ class Options:
 
     @cached_property
     def effective_mb_per_s(self) -> NDArray[np.int64]:
-        """Effective bandwidth of each set; 0 for one GPU, so that all are equal."""
+        """Effective bandwidth of each set; 0 for one GPU."""
         return self._effective.mb_per_s[self._rows]
 
     @cached_property
     def preserved_mb_per_s(self) -> NDArray[np.int64]:
-        """What the GPUs left free are worth once a set is taken."""
+        """Preserved bandwidth of the GPUs that stay free if the set is chosen."""
         indices = indices_of(self.topology.mask)
-        taken = subsets(len(indices), self.request.pattern.size).masks[self._rows]
-        left = np.uint32(positions_of(indices, self.free)) & ~taken
-        return preserved_table(self.topology).take(left)
+        chosen = subsets(len(indices), self.request.pattern.size).masks[self._rows]
+        remaining = np.uint32(positions_of(indices, self.free)) & ~chosen
+        return preserved_table(self.topology).take(remaining)
 
     def match(self, choice: int) -> Match:
-        """Return the answer for the set at this place."""
+        """Return the match of the set with this number."""
         row = self._rows[choice]
         table, model = self._embeddings, self._effective.model
         common = effective_table(self.topology, self.request.pattern, PHYSICAL)
