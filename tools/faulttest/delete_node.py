@@ -4,10 +4,7 @@ The pod garbage collector removes the pods of the missing node by force after ab
 restarted kubelet registers the node again, and a pod for all GPUs of that node is created at once.
 """
 
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 from faulttest import agents, force_delete, pods
 from faulttest.bench import Bench
@@ -27,22 +24,17 @@ _STUCK_SECONDS = 12.0
 
 
 def carry_out(bench: Bench, options: Options) -> None:
-    """Carry out all rounds: on all nodes at once, then again."""
-    total, at_once = options.rounds or _ROUNDS, len(bench.nodes)
-    restarts = threading.Lock()  # of kubelets: they share one record of the cluster's processes
+    """Carry out all rounds, each on the next node.
+
+    One node at a time: the scheduler and the agents run on these nodes and would go with them.
+    """
     rounds = []
-    for first in range(0, total, at_once):
-        numbers = range(first, min(first + at_once, total))
-        nodes = bench.nodes[: len(numbers)]
-        with ThreadPoolExecutor(at_once) as pool:
-            each = partial(one_round, bench, restarts=restarts)
-            done = list(pool.map(each, numbers, nodes))
-        for number, node, one in zip(numbers, nodes, done, strict=True):
-            bench.report(f"round {number + 1}, {node}: {one}")
-        rounds += done
+    for number in range(options.rounds or _ROUNDS):
+        node = bench.nodes[number % len(bench.nodes)]
+        rounds.append(one_round(bench, number, node))
+        bench.report(f"round {number + 1}, {node}: {rounds[-1]}")
         bench.remove_pods()
-        for node in nodes:
-            agents.wait_ready(bench, node)
+        agents.wait_ready(bench, node)
     starts = [one.start for one in rounds if one.start is not None]
     bench.seen["rounds"] = len(rounds)
     bench.seen["second pods that ran"] = len(starts)
@@ -51,11 +43,8 @@ def carry_out(bench: Bench, options: Options) -> None:
         bench.seen["longest start after the last process's end"] = max(starts)
 
 
-def one_round(bench: Bench, number: int, node: str, *, restarts: threading.Lock) -> Waited:
-    """Delete the node under a pod of all its GPUs, and create the next pod for it.
-
-    Kubelets are restarted one at a time, under ``restarts``.
-    """
+def one_round(bench: Bench, number: int, node: str) -> Waited:
+    """Delete the node under a pod of all its GPUs, and create the next pod for it."""
     name = f"old-{number}"
     old = bench.start(pods.stubborn(name, _GPUS, bench.image, node))
     with stuck(old):
@@ -66,9 +55,8 @@ def one_round(bench: Bench, number: int, node: str, *, restarts: threading.Lock)
             timeout_s=_COLLECTED_SECONDS,
         )
         deleted = time.monotonic()
-        with restarts:
-            bench.cluster.set_kubelet(node, on=False)
-            bench.cluster.set_kubelet(node, on=True)
+        bench.cluster.set_kubelet(node, on=False)
+        bench.cluster.set_kubelet(node, on=True)
         wait_for(
             f"node {node} is registered again",
             lambda: _registered(bench, node, deleted),
