@@ -1,4 +1,4 @@
-"""Every benchmark runs to its end; what it measures is for people to read."""
+"""Every benchmark runs to its end and prints its tables; the figures are not checked."""
 
 import subprocess
 import sys
@@ -52,14 +52,14 @@ def test_all_benchmarks_print_their_tables(everything: str, words: str) -> None:
     assert words in everything
 
 
-def test_decision_times_are_drawn_where_told_to(everything: str, picture: Path) -> None:
+def test_decision_times_are_drawn_to_the_given_file(everything: str, picture: Path) -> None:
     assert everything
     text = picture.read_text()
     assert text.startswith("<?xml")
     assert text.count('id="line2d_') > 4
 
 
-def test_an_unknown_benchmark_is_refused_with_the_names_of_all() -> None:
+def test_unknown_benchmark_is_rejected_with_the_known_names() -> None:
     done = run("nonsense")
     assert done.returncode == 2
     assert "'nonsense' is not one of decisions, memory, extender" in done.stderr
