@@ -20,7 +20,7 @@ PATIENCE_S = 20.0
 
 
 def eventually(what: str, look: Callable[[], T | None]) -> T:
-    """Return what ``look`` returns as soon as it is neither None nor false."""
+    """Return what ``look`` returns as soon as that is not None or False."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         if found := look():
@@ -34,7 +34,7 @@ class Operator:
 
     def __init__(self, api: ApiServer, folder: Path, resync_seconds: float = 300.0) -> None:
         self.api = api
-        metrics_port, health_port = _free_port(), _free_port()
+        metrics_port, health_port = free_port(), free_port()
         self.metrics_url = f"http://127.0.0.1:{metrics_port}/metrics"
         self.health_url = f"http://127.0.0.1:{health_port}/healthz"
         self._log = folder / "operator.log"
@@ -44,7 +44,7 @@ class Operator:
             *("--health-port", str(health_port), "--metrics-port", str(metrics_port)),
             *("--log-level", "debug"),
         ]
-        self._environment = {**os.environ, "KUBECONFIG": str(_kubeconfig(folder, api.url))}
+        self._environment = {**os.environ, "KUBECONFIG": str(write_kubeconfig(folder, api.url))}
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -115,7 +115,7 @@ class Operator:
 
         return eventually(f"{count} events {reason}", look)
 
-    def settle(self) -> None:
+    def wait_until_idle(self) -> None:
         """Wait until the operator writes no more."""
         before = -1
         while before != len(self.api.writes):
@@ -123,7 +123,8 @@ class Operator:
             time.sleep(0.4)
 
 
-def _kubeconfig(folder: Path, url: str) -> Path:
+def write_kubeconfig(folder: Path, url: str) -> Path:
+    """Write the kubeconfig of a server in ``folder``."""
     path = folder / "kubeconfig"
     document = {
         "apiVersion": "v1",
@@ -137,7 +138,8 @@ def _kubeconfig(folder: Path, url: str) -> Path:
     return path
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that no process listens on."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
         return port

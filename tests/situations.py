@@ -42,7 +42,7 @@ class Situation:
         """Return the plan for the present state, without its writes."""
         return decide(self.state(), DEFAULTS)
 
-    def settle(self) -> ReconcilePlan:
+    def reconcile(self) -> ReconcilePlan:
         """Write plans until one is empty; return the first."""
         first = plan = self.plan()
         for _ in range(3):

@@ -170,7 +170,7 @@ def test_job_that_the_api_server_rejects_is_not_created_again(operator: Operator
     assert text in rejected["message"]
     # A second attempt would succeed: the fault is for one request only.
     operator.api.change("gpujobs", "typo", lambda job: job["metadata"]["labels"].update(a="b"))
-    operator.settle()
+    operator.wait_until_idle()
     assert operator.api.get("jobs", "typo") is None
     (note,) = operator.wait_event("typo", "Refused")
     assert text in note
@@ -209,7 +209,7 @@ def test_deleted_child_job_is_created_again_until_the_job_is_finished(
     _finish(operator, "again", "Complete", "CompletionsReached")
     operator.wait_phase("again", "Succeeded")
     operator.api.delete("jobs", "again")
-    operator.settle()
+    operator.wait_until_idle()
     assert operator.api.get("jobs", "again") is None
     assert operator.wait_phase("again", "Succeeded")
 
@@ -228,19 +228,19 @@ def test_queue_of_kueue_owns_suspension_and_template(operator: Operator) -> None
 
     admitted = operator.api.change("jobs", "queued", admit)
     operator.wait_condition("queued", "Suspended", "AdmittedByQueue")
-    operator.settle()
+    operator.wait_until_idle()
     assert operator.api.get("jobs", "queued") == admitted
 
 
 def test_nothing_is_written_while_nothing_changes(operator: Operator) -> None:
     _create(operator, "quiet")
     operator.wait_phase("quiet", "Pending")
-    operator.settle()
+    operator.wait_until_idle()
     before = list(operator.api.writes)
     for number in range(5):
         _touch(operator, "gpujobs", "quiet", number)
         _touch(operator, "jobs", "quiet", number)
-    operator.settle()
+    operator.wait_until_idle()
     assert operator.api.writes == before
 
 
@@ -264,10 +264,10 @@ def test_long_message_in_any_alphabet_becomes_an_event(operator: Operator) -> No
 def test_probes_and_metrics_respond(operator: Operator) -> None:
     _create(operator, "measured")
     operator.wait_phase("measured", "Pending")
-    with urllib.request.urlopen(operator.health_url) as answer:  # noqa: S310 - http, of its own
-        assert answer.status == 200
-    with urllib.request.urlopen(operator.metrics_url) as answer:  # noqa: S310 - likewise
-        text = answer.read().decode()
+    with urllib.request.urlopen(operator.health_url) as response:  # noqa: S310 - http, of its own
+        assert response.status == 200
+    with urllib.request.urlopen(operator.metrics_url) as response:  # noqa: S310 - likewise
+        text = response.read().decode()
     assert 'gputopo_operator_gpujobs{phase="Pending"}' in text
     assert 'gputopo_build_info{component="operator",version="' in text
     assert 'gputopo_operator_reconcile_duration_seconds_count{outcome="success"}' in text

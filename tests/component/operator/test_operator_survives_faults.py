@@ -42,7 +42,7 @@ def test_failing_request_is_repeated_until_it_succeeds(
     operator.api.faults.append(fault)
     operator.api.create("gpujobs", gpu_job(name))
     operator.wait_phase(name, "Pending")
-    operator.settle()
+    operator.wait_until_idle()
     assert fault not in operator.api.faults
     assert _created_jobs(operator).count(name) == 1
 
@@ -89,7 +89,7 @@ def test_job_runs_where_events_are_forbidden(own_operator: Operator) -> None:
     own_operator.api.create("gpujobs", gpu_job("train"))
     own_operator.wait_phase("train", "Pending")
     eventually("both events are tried", lambda: len(faults) == 98)
-    own_operator.settle()
+    own_operator.wait_until_idle()
     assert len(faults) == 98, "no event is tried again"
     assert "event not created" in own_operator.log
     assert "failed, trying again" not in own_operator.log
@@ -156,13 +156,13 @@ def test_gpujob_whose_deletion_no_watch_reported_is_not_counted(own_operator: Op
     own_operator.wait_phase("train", "Pending")
 
     def pending() -> float:
-        with urllib.request.urlopen(own_operator.metrics_url) as answer:  # noqa: S310 - our own
-            lines = answer.read().decode().splitlines()
+        with urllib.request.urlopen(own_operator.metrics_url) as response:  # noqa: S310 - our own
+            lines = response.read().decode().splitlines()
         [line] = [each for each in lines if each.startswith('gputopo_operator_gpujobs{phase="Pen')]
         return float(line.split()[-1])
 
     eventually("it is counted", lambda: pending() == 1)
-    own_operator.settle()
+    own_operator.wait_until_idle()
     own_operator.api.mute = True
     own_operator.api.delete("gpujobs", "train")
     eventually("it is not counted", lambda: pending() == 0)
@@ -178,7 +178,7 @@ def test_failures_are_counted_once_when_the_operator_is_killed(own_operator: Ope
     own_operator.start()
     own_operator.wait_event("train", "PodFailed", 2)
     own_operator.api.delete("pods", "train-1")
-    own_operator.settle()
+    own_operator.wait_until_idle()
     job = own_operator.api.get("gpujobs", "train")
     assert job is not None
     assert job["status"]["failures"] == {"application": 2, "admission": 0}
@@ -195,7 +195,7 @@ def test_operator_killed_before_the_status_write_leaves_one_job(own_operator: Op
     api.faults.clear()
     own_operator.start()
     own_operator.wait_phase("train", "Pending")
-    own_operator.settle()
+    own_operator.wait_until_idle()
     assert _created_jobs(own_operator) == ["train"]
 
 
@@ -205,5 +205,5 @@ def test_fifty_jobs_at_once_get_one_child_job_each(own_operator: Operator) -> No
         own_operator.api.create("gpujobs", gpu_job(name))
     for name in names:
         own_operator.wait_phase(name, "Pending")
-    own_operator.settle()
+    own_operator.wait_until_idle()
     assert sorted(_created_jobs(own_operator)) == names

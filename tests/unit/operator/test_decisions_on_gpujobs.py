@@ -12,6 +12,7 @@ from gpujobs import (
     rejected_by_kubelet,
     template,
 )
+from gputopo.api.names import PLACEMENT_ANNOTATION
 from gputopo.api.v1alpha1 import GPUProfileSpec
 from gputopo_operator.decision.decide import profile_to_read
 from gputopo_operator.model import ReconcilePlan, WriteErrors
@@ -24,7 +25,7 @@ LATER = "2026-01-01T00:05:00Z"
 def started(**spec: Any) -> Situation:
     """Return a GPUJob whose child Job has been created."""
     situation = Situation(**spec)
-    situation.settle()
+    situation.reconcile()
     return situation
 
 
@@ -32,7 +33,7 @@ def running(**spec: Any) -> Situation:
     """Return a GPUJob whose pod runs on its GPUs."""
     situation = started(**spec).pod(node="n1", gpus=GPUS, phase="Running")
     situation.observed = {"uid-train-1": GPUS}
-    situation.settle()
+    situation.reconcile()
     return situation
 
 
@@ -70,7 +71,7 @@ def _deleted_pod() -> Situation:
 
 def _queued(*, suspended: bool) -> Situation:
     situation = Situation(labels={QUEUE_LABEL: "research"})
-    situation.settle()
+    situation.reconcile()
     assert situation.child is not None
     situation.child["spec"]["suspend"] = suspended
     return situation
@@ -183,7 +184,7 @@ TABLE: dict[str, tuple[Callable[[], Situation], str, Expected]] = {
         {"Accepted": ("False", "JobNameTaken"), "Placed": ("False", "NotAccepted")},
     ),
     "a completed job stays completed without its child Job": (
-        lambda: _child_lost(_settled(running().job_ended("Complete", "CompletionsReached"))),
+        lambda: _child_lost(_reconciled(running().job_ended("Complete", "CompletionsReached"))),
         "Succeeded",
         {"Complete": ("True", "CompletionsReached")},
     ),
@@ -205,8 +206,8 @@ TABLE: dict[str, tuple[Callable[[], Situation], str, Expected]] = {
 }
 
 
-def _settled(situation: Situation) -> Situation:
-    situation.settle()
+def _reconciled(situation: Situation) -> Situation:
+    situation.reconcile()
     return situation
 
 
@@ -216,7 +217,7 @@ def test_situation_determines_phase_and_conditions(
 ) -> None:
     build, phase, conditions = TABLE[situation]
     case = build()
-    case.settle()
+    case.reconcile()
     assert case.status.phase == phase
     assert {type_: case.condition(type_) for type_ in conditions} == conditions
     assert {each.observed_generation for each in case.status.conditions} == {1}
@@ -230,16 +231,16 @@ def test_deleted_child_job_is_created_again() -> None:
 
 
 def test_finished_job_is_not_created_again_when_another_job_has_its_name() -> None:
-    case = _settled(running().job_ended("Complete", "CompletionsReached"))
+    case = _reconciled(running().job_ended("Complete", "CompletionsReached"))
     assert case.child is not None
     case.child["metadata"] |= {"uid": "uid-other", "ownerReferences": []}
     assert case.plan() == ReconcilePlan()
 
 
 def test_failures_after_the_end_are_not_counted() -> None:
-    case = _settled(running().job_ended("Complete", "CompletionsReached"))
+    case = _reconciled(running().job_ended("Complete", "CompletionsReached"))
     case.pod("train-2", **exited(1))
-    assert case.settle().failed_pods == ()
+    assert case.reconcile().failed_pods == ()
     assert case.status.failures.application == 0
 
 
@@ -252,14 +253,14 @@ def test_finished_job_is_not_patched() -> None:
 def test_job_without_its_pod_is_not_placed() -> None:
     case = running()
     case.pods = []
-    case.settle()
+    case.reconcile()
     assert case.condition("Placed") == ("False", "NoPod")
     assert case.status.placements == []
 
 
 def test_job_without_a_pod_refers_to_the_events_of_the_child_job() -> None:
     case = started()
-    case.settle()
+    case.reconcile()
     (placed,) = (each for each in case.status.conditions if each.type == "Placed")
     assert (
         placed.message == "the Job has no pod yet; see the events of `kubectl describe job train`"
@@ -268,10 +269,10 @@ def test_job_without_a_pod_refers_to_the_events_of_the_child_job() -> None:
 
 def test_failed_pod_is_not_placed_while_another_pod_follows() -> None:
     case = running(limits={"backoffLimit": 1}).pod(node="n1", gpus=GPUS, **exited(1))
-    case.settle()
+    case.reconcile()
     assert case.condition("Placed") == ("False", "NoPod")
     case.pod("train-0", node="n2", gpus=GPUS, created="2026-01-01T02:00:00Z", **exited(1))
-    case.settle()
+    case.reconcile()
     assert case.status.phase == "Failed"
     assert [place.pod for place in case.status.placements] == ["train-0"]
 
@@ -286,7 +287,7 @@ def test_child_job_that_is_being_deleted_is_not_patched() -> None:
 
 def test_pod_that_replaces_a_failed_pod_is_the_placed_pod() -> None:
     case = running().pod(**exited(1)).pod("train-0", node="n2", gpus=GPUS, phase="Running")
-    case.settle()
+    case.reconcile()
     assert [place.pod for place in case.status.placements] == ["train-0"]
 
 
@@ -299,7 +300,7 @@ def test_deleted_gpujob_is_left_to_the_garbage_collector() -> None:
 def test_permanently_rejected_job_is_created_again_only_after_a_change_of_the_spec() -> None:
     case = Situation()
     case.errors = WriteErrors(job="unknown field", job_is_permanent=True)
-    case.settle()
+    case.reconcile()
     assert case.condition("Accepted") == ("False", "JobRefused")
     assert case.plan().create_job is None
     case.job["metadata"]["generation"] = 2
@@ -321,11 +322,11 @@ def test_transition_time_changes_with_the_status_only() -> None:
     case = started()
     case.now = LATER
     case.pod()
-    case.settle()
+    case.reconcile()
     times = {each.type: each.last_transition_time for each in case.status.conditions}
     assert set(times.values()) == {START}
     case.pod(node="n1", gpus=GPUS)
-    case.settle()
+    case.reconcile()
     times = {each.type: each.last_transition_time for each in case.status.conditions}
     assert times.pop("Placed") == LATER
     assert set(times.values()) == {START}
@@ -333,19 +334,19 @@ def test_transition_time_changes_with_the_status_only() -> None:
 
 def test_failed_pod_is_counted_once_also_after_its_deletion() -> None:
     case = started().pod(**exited(1))
-    case.settle()
+    case.reconcile()
     assert case.status.failed_pod_uids == ["uid-train-1"]
     case.pods = []
-    case.settle()
+    case.reconcile()
     assert case.status.failures.application == 1
     assert case.status.failed_pod_uids == []
 
 
 def test_failures_of_an_earlier_child_job_stay_counted_once() -> None:
     case = started().pod(**exited(1))
-    case.settle()
+    case.reconcile()
     case.child = None
-    case.settle()
+    case.reconcile()
     assert case.children == 2
     assert case.status.failures.application == 1
 
@@ -353,7 +354,7 @@ def test_failures_of_an_earlier_child_job_stay_counted_once() -> None:
 def test_pod_with_the_label_that_the_child_job_does_not_own_is_ignored() -> None:
     case = started().pod(**exited(1))
     case.pods[0]["metadata"]["ownerReferences"] = []
-    case.settle()
+    case.reconcile()
     assert case.status.failures.application == 0
 
 
@@ -381,7 +382,7 @@ def test_suspension_of_a_queued_job_reports_that_the_queue_decides() -> None:
     case.job["spec"]["suspend"] = True
     plan = case.plan()
     assert plan.job_patch is None
-    case.settle()
+    case.reconcile()
     (condition,) = [each for each in case.status.conditions if each.type == "Suspended"]
     assert "spec.suspend has no effect" in condition.message
 
@@ -389,31 +390,31 @@ def test_suspension_of_a_queued_job_reports_that_the_queue_decides() -> None:
 def test_observed_gpus_are_in_rank_order_and_stay_after_the_end() -> None:
     case = running()
     case.observed = {"uid-train-1": tuple(reversed(GPUS))}
-    case.settle()
+    case.reconcile()
     assert case.status.placements[0].observed == list(GPUS)
     case.observed = {}
-    case.job_ended("Complete", "CompletionsReached").settle()
+    case.job_ended("Complete", "CompletionsReached").reconcile()
     assert case.status.placements[0].observed == list(GPUS)
 
 
 def test_gpus_of_some_containers_only_are_no_difference() -> None:
     case = running()
     case.observed = {"uid-train-1": GPUS[:1]}
-    assert case.settle().events == ()
+    assert case.reconcile().events == ()
     assert case.condition("Placed") == ("True", "Bound")
 
 
 def test_other_gpus_than_chosen_are_reported_once() -> None:
     case = running()
     case.observed = {"uid-train-1": ("GPU-4", "GPU-5", "GPU-6")}
-    (event,) = case.settle().events
+    (event,) = case.reconcile().events
     assert (event.type, event.reason) == ("Warning", "ObservedDiffers")
     assert "GPU-6" in event.note
     assert case.condition("Placed") == ("True", "ObservedDiffers")
 
 
 def test_placement_event_has_node_gpus_and_bandwidths() -> None:
-    plan = started().pod(node="n1", gpus=GPUS).settle()
+    plan = started().pod(node="n1", gpus=GPUS).reconcile()
     (event,) = plan.events
     assert event.reason == "Placed"
     assert event.note == (
@@ -423,21 +424,21 @@ def test_placement_event_has_node_gpus_and_bandwidths() -> None:
 
 
 def test_placement_event_of_one_gpu_has_no_bandwidths() -> None:
-    (event,) = started().pod(node="n1", gpus=("GPU-4",)).settle().events
+    (event,) = started().pod(node="n1", gpus=("GPU-4",)).reconcile().events
     assert event.note == "pod train-1 on node n1: GPUs GPU-4"
 
 
 def test_annotation_of_another_pod_does_not_count() -> None:
     case = started().pod(node="n1", gpus=GPUS)
     case.pods[0]["metadata"]["uid"] = "uid-copy"
-    case.settle()
+    case.reconcile()
     assert case.status.placements == []
 
 
 def test_long_message_of_the_scheduler_is_truncated() -> None:
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     case = started().pod(conditions=[{**condition, "message": "x" * 5000}])
-    case.settle()
+    case.reconcile()
     (placed,) = [each for each in case.status.conditions if each.type == "Placed"]
     assert len(placed.message) == 1024
 
@@ -446,14 +447,14 @@ def test_condition_of_another_client_is_kept() -> None:
     case = Situation()
     other = {"type": "Audited", "status": "True", "reason": "Seen", "message": ""}
     case.job["status"] = {"conditions": [{**other, "lastTransitionTime": START}]}
-    case.settle()
+    case.reconcile()
     assert case.condition("Audited") == ("True", "Seen")
 
 
 def test_missing_profile_is_created_with_the_job_only() -> None:
     case = Situation(workload={"profile": "resnet50"})
     assert case.plan().create_profile == "resnet50"
-    case.settle()
+    case.reconcile()
     case.profile = None
     assert case.plan().create_profile is None
 
@@ -466,7 +467,7 @@ def _without_its_profile() -> Situation:
 
 def test_job_without_its_profile_runs_and_reports_the_error() -> None:
     case = _without_its_profile()
-    plan = case.settle()
+    plan = case.reconcile()
     assert case.child is not None
     assert case.condition("Accepted") == ("True", "JobCreated")
     assert case.condition("ProfileReady") == ("False", "ProfileNotCreated")
@@ -486,11 +487,11 @@ def test_job_without_its_profile_runs_and_reports_the_error() -> None:
 @pytest.mark.parametrize("by_hand", [False, True])
 def test_rejected_profile_is_created_again_later(*, by_hand: bool) -> None:
     case = _without_its_profile()
-    case.settle()
+    case.reconcile()
     case.errors = WriteErrors()
     case.profile = GPUProfileSpec() if by_hand else None
     assert case.plan().create_profile == (None if by_hand else "resnet50")
-    plan = case.settle()
+    plan = case.reconcile()
     reason = "ProfileFound" if by_hand else "ProfileCreated"
     assert case.condition("ProfileReady") == ("True", reason)
     assert [event.reason for event in plan.events] == [reason]
@@ -499,11 +500,11 @@ def test_rejected_profile_is_created_again_later(*, by_hand: bool) -> None:
 
 def test_finished_job_gets_no_profile() -> None:
     case = _without_its_profile()
-    case.settle()
+    case.reconcile()
     case.errors = WriteErrors()
     case.job_ended("Complete", "CompletionsReached")
     assert case.plan().create_profile is None
-    case.settle()
+    case.reconcile()
     assert case.plan() == ReconcilePlan()
     assert case.condition("ProfileReady") == ("False", "ProfileNotCreated")
 
@@ -511,14 +512,14 @@ def test_finished_job_gets_no_profile() -> None:
 def test_profile_is_read_for_a_new_job_and_until_it_is_ready() -> None:
     case = _without_its_profile()
     assert profile_to_read(case.state().job, None) == "resnet50"
-    case.settle()
+    case.reconcile()
     job = case.state().job
     assert profile_to_read(job, case.child) == "resnet50"
     case.errors = WriteErrors()
-    case.settle()
+    case.reconcile()
     assert profile_to_read(case.state().job, case.child) is None
     assert profile_to_read(case.state().job, None) == "resnet50", "the Job is created again"
-    case.job_ended("Complete", "CompletionsReached").settle()
+    case.job_ended("Complete", "CompletionsReached").reconcile()
     assert profile_to_read(case.state().job, None) is None
     assert profile_to_read(Situation(gpusPerReplica=99).state().job, None) is None
 
@@ -548,12 +549,12 @@ def test_waiting_and_failed_containers_are_named_with_their_reason() -> None:
     statuses = [{"name": "setup", "state": {"terminated": {"exitCode": 0}}}]
     statuses.append({"name": "main", "state": state})
     case = started().pod(node="n1", gpus=GPUS, containerStatuses=statuses)
-    case.settle()
+    case.reconcile()
     messages = {each.type: each.message for each in case.status.conditions}
     assert messages["Running"] == "container main: ErrImagePull: not found"
     statuses[1]["state"] = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
     case.pod(node="n1", gpus=GPUS, phase="Failed", containerStatuses=statuses)
-    event = case.settle().events[0]
+    event = case.reconcile().events[0]
     assert event.note == (
         "pod train-1 failed (retrying, 1 of 6): container main ended with exit code 137 "
         "(OOMKilled); see `kubectl logs train-1`"
@@ -561,7 +562,60 @@ def test_waiting_and_failed_containers_are_named_with_their_reason() -> None:
 
 
 def test_failed_pod_without_a_reason_is_reported() -> None:
-    event = started().pod(node="n1", phase="Failed").settle().events[0]
+    event = started().pod(node="n1", phase="Failed").reconcile().events[0]
     assert event.note == (
         "pod train-1 failed (retrying, 1 of 6): no reason in its status; see `kubectl logs train-1`"
     )
+
+
+@pytest.mark.parametrize(
+    ("spec", "sensitivity"),
+    [
+        ({"communication": {"bandwidthSensitivity": "Sensitive"}}, "Sensitive (Declared)"),
+        ({"gpusPerReplica": 1}, "Insensitive (SingleGpu)"),
+        ({}, "Sensitive (SensitivityUnknown: no GPUProfile has a value)"),
+    ],
+)
+def test_accepted_job_reports_the_source_of_its_sensitivity(
+    spec: dict[str, Any], sensitivity: str
+) -> None:
+    accepted = started(**spec).status.conditions[0]
+    assert accepted.message == f"bandwidth sensitivity: {sensitivity}"
+
+
+def test_profile_of_the_job_is_the_source_of_its_sensitivity() -> None:
+    case = Situation(workload={"profile": "bert"})
+    case.profile = GPUProfileSpec(bandwidth_sensitivity_percent=2)
+    case.reconcile()
+    message = case.status.conditions[0].message
+    assert message == "bandwidth sensitivity: Insensitive (Profile bert)"
+
+
+def test_ended_pod_of_an_unfinished_job_does_not_run() -> None:
+    case = started().pod(node="n1", gpus=GPUS, **exited(0))
+    case.reconcile()
+    assert case.condition("Running") == ("False", "PodEnded")
+
+
+def test_placement_without_figures_has_no_bandwidths() -> None:
+    case = started().pod(node="n1", gpus=GPUS)
+    case.pods[0]["metadata"]["annotations"].pop(PLACEMENT_ANNOTATION)
+    (event,) = case.reconcile().events
+    assert event.note == "pod train-1 on node n1: GPUs GPU-4, GPU-5, GPU-7"
+    case.pods[0]["metadata"]["annotations"][PLACEMENT_ANNOTATION] = "{"
+    assert case.plan() == ReconcilePlan()
+
+
+def test_conditions_of_the_child_job_that_are_no_result_do_not_end_the_job() -> None:
+    case = running().job_ended("Suspended", "JobSuspended")
+    assert case.plan() == ReconcilePlan()
+
+
+def test_finished_job_without_condition_accepted_gets_no_event_of_acceptance() -> None:
+    case = Situation()
+    complete = {"type": "Complete", "status": "True", "reason": "CompletionsReached", "message": ""}
+    case.job["status"] = {"conditions": [{**complete, "lastTransitionTime": START}]}
+    plan = case.plan()
+    assert plan.status is not None
+    assert plan.status.phase == "Succeeded"
+    assert plan.events == ()

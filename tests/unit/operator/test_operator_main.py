@@ -1,0 +1,116 @@
+"""The program of the operator: settings, credentials, and kopf's watches in this process."""
+
+import asyncio
+import os
+import runpy
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gpujobs import GPUS, bind, gpu_job, job_pod, observed_topology
+from gputopo_kube.credentials import connected
+from gputopo_operator import __main__ as program
+from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.metrics import OperatorMetrics
+from gputopo_operator.settings import OperatorSettings
+from operator_process import free_port, write_kubeconfig
+from support.api.faults import Fault
+from support.api.server import ApiServer, serving_in_thread
+
+
+@pytest.fixture
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
+    with serving_in_thread(ApiServer()) as server:
+        monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path, server.url)))
+        yield server
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str]]:
+    """Port and address of each metrics server that the program starts."""
+    servers: list[tuple[int, str]] = []
+    monkeypatch.setattr(program, "configure", lambda *_, **__: None)
+    monkeypatch.setattr(
+        program, "start_http_server", lambda port, host, _: servers.append((port, host))
+    )
+    monkeypatch.setenv("POD_ID", "test")
+    return servers
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
+    monkeypatch.setattr("sys.argv", ["gputopo-operator", *arguments])
+    program.main()
+
+
+def test_program_runs_with_its_settings(
+    api: ApiServer, started: list[tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[int] = []
+
+    async def operate(settings: OperatorSettings, jobs: JobApi, _: OperatorMetrics) -> None:
+        found.extend([settings.workers, len(await asyncio.to_thread(jobs.gpu_job_keys, None))])
+
+    monkeypatch.setattr(program, "operate", operate)
+    api.create("gpujobs", gpu_job("train"))
+    run(monkeypatch, "--workers", "2", "--metrics-port", "9999", "--probes-host", "127.0.0.1")
+    assert found == [2, 1]
+    assert started == [(9999, "127.0.0.1")]
+
+
+@pytest.mark.usefixtures("started")
+def test_program_ends_with_a_message_without_settings_or_credentials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SystemExit, match=r"gputopo-operator: .*--workers"):
+        run(monkeypatch, "--workers", "0")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "missing"))
+    with pytest.raises(SystemExit, match="gputopo-operator: kubeconfig: "):
+        run(monkeypatch)
+
+
+async def eventually(look: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not look():  # noqa: ASYNC110 - the state of another thread
+            await asyncio.sleep(0.02)
+
+
+def phase(api: ApiServer, name: str = "train") -> str:
+    return str((api.get("gpujobs", name) or {}).get("status", {}).get("phase"))
+
+
+def placed(api: ApiServer) -> str:
+    conditions = (api.get("gpujobs", "train") or {}).get("status", {}).get("conditions", [])
+    return next((str(each["reason"]) for each in conditions if each["type"] == "Placed"), "")
+
+
+async def test_operator_reconciles_after_events_and_after_the_resync(api: ApiServer) -> None:
+    metrics = OperatorMetrics()
+    settings = OperatorSettings(
+        probes_host="127.0.0.1", health_port=free_port(), resync_seconds=1.0
+    )
+    with connected(5.0, "test") as connection:
+        running = asyncio.create_task(program.operate(settings, JobApi(connection), metrics))
+        api.create("gpujobs", gpu_job("train"))
+        await eventually(lambda: phase(api) == "Pending")
+        child = api.get("jobs", "train")
+        assert child is not None
+        api.create("pods", job_pod(child, "train-1"))
+        api.change("pods", "train-1", lambda pod: bind(pod, "n1", GPUS))
+        await eventually(lambda: placed(api) == "Bound")
+        used = {**dict.fromkeys(GPUS, "uid-train-1"), "GPU-0": "uid-other"}
+        api.create("gputopologies", observed_topology("n1", used))
+        await eventually(lambda: placed(api) == "Observed")
+        api.faults.append(Fault("GET", r"/gpujobs\?limit", 500))
+        api.mute = True
+        api.create("gpujobs", gpu_job("unseen"))
+        await eventually(lambda: phase(api, "unseen") == "Pending")
+        os.kill(os.getpid(), signal.SIGTERM)  # kopf handles it
+        await running
+
+
+def test_module_runs_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["gputopo-operator", "--workers", "0"])
+    with pytest.raises(SystemExit, match="--workers"):
+        runpy.run_path(str(program.__file__), run_name="__main__")

@@ -1,0 +1,223 @@
+"""The reconciler reads the state of a GPUJob, decides, and writes; with a fake API server."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpujobs import GPUS, bind, exited, gpu_job, job_pod, observed_topology
+from gputopo_kube.credentials import connected
+from gputopo_kube.errors import ApiError
+from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS, Reconciler
+from gputopo_operator.metrics import OperatorMetrics
+from gputopo_operator.model import GpuJobKey, PodDefaults
+from gputopo_operator.parse import parse_observed
+from operator_process import write_kubeconfig
+from support.api.faults import Fault
+from support.api.server import ApiServer, serving_in_thread
+
+KEY = GpuJobKey("default", "train")
+DENIED = "denied by policy"
+
+
+@pytest.fixture
+def api() -> Iterator[ApiServer]:
+    with serving_in_thread(ApiServer()) as server:
+        yield server
+
+
+@pytest.fixture
+def job_api(api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobApi]:
+    monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path, api.url)))
+    with connected(5.0, "test") as connection:
+        yield JobApi(connection)
+
+
+@pytest.fixture
+def metrics() -> OperatorMetrics:
+    return OperatorMetrics()
+
+
+@pytest.fixture
+def reconciler(job_api: JobApi, metrics: OperatorMetrics) -> Reconciler:
+    return Reconciler(job_api, PodDefaults(), metrics)
+
+
+def reasons(api: ApiServer) -> list[str]:
+    return [event["reason"] for event in api.all("events")]
+
+
+def phase(api: ApiServer) -> str:
+    job = api.get("gpujobs", "train")
+    assert job is not None
+    return str(job.get("status", {}).get("phase"))
+
+
+def durations(metrics: OperatorMetrics, outcome: str) -> float | None:
+    name = "gputopo_operator_reconcile_duration_seconds_count"
+    return metrics.registry.get_sample_value(name, {"outcome": outcome})
+
+
+def test_job_status_and_events_are_written_once(
+    api: ApiServer, reconciler: Reconciler, metrics: OperatorMetrics
+) -> None:
+    api.create("gpujobs", gpu_job("train"))
+    assert reconciler.timed(KEY) is None
+    assert api.get("jobs", "train") is not None
+    assert phase(api) == "Pending"
+    assert reasons(api) == ["JobCreated", "Accepted"]
+    writes = len(api.writes)
+    reconciler.timed(KEY)
+    assert len(api.writes) == writes
+    assert durations(metrics, "success") == 2
+    assert metrics.known() == (KEY,)
+
+
+def test_deleted_gpujob_has_no_phase(
+    api: ApiServer, reconciler: Reconciler, metrics: OperatorMetrics
+) -> None:
+    api.create("gpujobs", gpu_job("train"))
+    reconciler.reconcile(KEY)
+    api.delete("gpujobs", "train")
+    assert reconciler.reconcile(KEY) is None
+    assert metrics.known() == ()
+
+
+@pytest.mark.parametrize("status", [404, 409])
+def test_changed_gpujob_is_reconciled_again_soon(
+    api: ApiServer, reconciler: Reconciler, status: int
+) -> None:
+    api.create("gpujobs", gpu_job("train"))
+    api.faults.append(Fault("PATCH", "/status", status))
+    assert reconciler.reconcile(KEY) == CONFLICT_DELAY_SECONDS
+    assert reconciler.reconcile(KEY) is None
+    assert phase(api) == "Pending"
+
+
+@pytest.mark.parametrize(("status", "reason"), [(400, "JobRefused"), (403, "JobForbidden")])
+def test_rejected_job_is_reported_in_the_status(
+    api: ApiServer, reconciler: Reconciler, status: int, reason: str
+) -> None:
+    api.create("gpujobs", gpu_job("train"))
+    api.faults.append(Fault("POST", "/jobs", status, DENIED))
+    reconciler.reconcile(KEY)
+    job = api.get("gpujobs", "train")
+    assert job is not None
+    assert job["status"]["conditions"][0]["reason"] == reason
+    assert DENIED in job["status"]["conditions"][0]["message"]
+    assert api.get("jobs", "train") is None
+    assert reasons(api) == ["Refused"]
+
+
+def test_failed_write_of_the_job_is_an_error(
+    api: ApiServer, reconciler: Reconciler, metrics: OperatorMetrics
+) -> None:
+    api.create("gpujobs", gpu_job("train"))
+    api.faults.append(Fault("POST", "/jobs", 500))
+    with pytest.raises(ApiError):
+        reconciler.timed(KEY)
+    assert durations(metrics, "error") == 1
+
+
+def test_profile_is_created_or_its_rejection_is_reported(
+    api: ApiServer, reconciler: Reconciler
+) -> None:
+    api.create("gpujobs", gpu_job("train", workload={"profile": "resnet50"}))
+    api.faults.append(Fault("POST", "/gpuprofiles", 403, DENIED))
+    assert reconciler.reconcile(KEY) == 60.0
+    assert reasons(api)[-1] == "ProfileNotCreated"
+    api.faults.append(Fault("POST", "/gpuprofiles", 409, "already exists"))
+    assert reconciler.reconcile(KEY) is None
+    assert reasons(api)[-1] == "ProfileCreated"
+    assert reconciler.reconcile(KEY) is None
+
+
+def test_existing_profile_is_read(api: ApiServer, reconciler: Reconciler) -> None:
+    spec = {"bandwidthSensitivityPercent": 2}
+    api.create("gpuprofiles", {"metadata": {"name": "bert"}, "spec": spec})
+    api.create("gpujobs", gpu_job("train", workload={"profile": "bert"}))
+    reconciler.reconcile(KEY)
+    job = api.get("gpujobs", "train")
+    assert job is not None
+    message = job["status"]["conditions"][0]["message"]
+    assert message == "bandwidth sensitivity: Insensitive (Profile bert)"
+
+
+def test_failed_pod_above_the_limit_ends_the_job(
+    api: ApiServer, reconciler: Reconciler, metrics: OperatorMetrics
+) -> None:
+    api.create("gpujobs", gpu_job("train", limits={"backoffLimit": 0}))
+    reconciler.reconcile(KEY)
+    child = api.get("jobs", "train")
+    assert child is not None
+    api.create("pods", job_pod(child, "train-1", **exited(1)))
+    api.faults.append(Fault("PATCH", "/jobs/train", 403, DENIED))
+    assert reconciler.reconcile(KEY) == 60.0
+    assert phase(api) == "Failed"
+    assert reasons(api)[-1] == "JobNotUpdated"
+    api.faults.append(Fault("PATCH", "/jobs/train", 500))
+    with pytest.raises(ApiError):
+        reconciler.reconcile(KEY)
+    assert reconciler.reconcile(KEY) is None
+    ended = api.get("jobs", "train")
+    assert ended is not None
+    assert ended["spec"]["backoffLimit"] == 0
+    name = "gputopo_operator_pod_failures_total"
+    assert metrics.registry.get_sample_value(name, {"kind": "application"}) == 1
+
+
+def test_observed_gpus_come_from_the_topology_of_the_node(
+    api: ApiServer, reconciler: Reconciler
+) -> None:
+    api.create("gpujobs", gpu_job("train"))
+    reconciler.reconcile(KEY)
+    child = api.get("jobs", "train")
+    assert child is not None
+    pod = job_pod(child, "train-1", phase="Running")
+    api.create("pods", pod)
+    api.change("pods", "train-1", lambda found: bind(found, "n1", GPUS))
+    reconciler.reconcile(KEY)
+    assert phase(api) == "Running"
+    used = dict.fromkeys(GPUS, "uid-train-1")
+    api.create("gputopologies", observed_topology("n1", used))
+    reconciler.reconcile(KEY)
+    job = api.get("gpujobs", "train")
+    assert job is not None
+    assert job["status"]["placements"][0]["observed"] == list(GPUS)
+
+
+@pytest.mark.parametrize(("status", "expected"), [(403, ["StatusNotWritten"]), (500, [])])
+def test_status_that_was_not_written_is_an_error(
+    api: ApiServer, reconciler: Reconciler, status: int, expected: list[str]
+) -> None:
+    api.create("gpujobs", gpu_job("train"))
+    api.faults.append(Fault("PATCH", "/status", status, DENIED))
+    with pytest.raises(ApiError, match=DENIED):
+        reconciler.reconcile(KEY)
+    assert reasons(api) == expected
+
+
+def test_rejected_event_is_logged(
+    api: ApiServer, reconciler: Reconciler, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.create("gpujobs", gpu_job("train"))
+    api.faults.append(Fault("POST", "/events", 403, DENIED))
+    assert reconciler.reconcile(KEY) is None
+    assert "event not created gpujob=default/train event=JobCreated" in caplog.text
+    assert reasons(api) == ["Accepted"]
+
+
+def test_gpujobs_of_a_namespace_or_of_the_cluster_are_listed(
+    api: ApiServer, job_api: JobApi
+) -> None:
+    api.create("gpujobs", gpu_job("train"))
+    assert job_api.gpu_job_keys(None) == [KEY]
+    assert job_api.gpu_job_keys("default") == [KEY]
+    assert job_api.gpu_job_keys("other") == []
+
+
+def test_free_gpus_of_a_topology_belong_to_no_pod() -> None:
+    topology = observed_topology("n1", {"GPU-1": "uid-a", "GPU-2": "uid-a"})
+    topology["status"]["gpus"].append({"uuid": "GPU-3", "healthy": True})
+    assert parse_observed(topology) == {"uid-a": ("GPU-1", "GPU-2")}
