@@ -16,9 +16,10 @@ COMPONENTS = ("operator", "extender", "deviceplugin")
 
 # What a component must not need: the extras of the others.
 FOREIGN = {
-    "gputopo_operator": ["grpc", "google.protobuf", "pynvml"],
+    "gputopo_operator": ["grpc", "google.protobuf", "kubernetes", "pynvml"],
     "gputopo_extender": ["kopf", "kubernetes", "grpc", "google.protobuf", "pynvml"],
-    "gputopo_deviceplugin": ["kopf", "kubernetes"],
+    "gputopo_deviceplugin": ["aiohttp", "kopf", "kubernetes"],
+    "gputopo_cli": ["aiohttp", "grpc", "httpx2", "kopf", "lightkube", "msgspec", "pynvml"],
 }
 CORE_ONLY = sorted({name for names in FOREIGN.values() for name in names} | {"prometheus_client"})
 
