@@ -138,7 +138,7 @@ def lost(book: NodeUsage, match: Match) -> int:
     gpus=st.integers(1, 4),
     annotations=st.sampled_from(ANNOTATIONS),
 )
-def test_filter_and_prioritize_equal_asking_each_node_for_itself(
+def test_filter_and_prioritize_equal_an_evaluation_of_each_node(
     before: list[Machine], after: list[Machine], gpus: int, annotations: dict[str, str]
 ) -> None:
     """Also for answers kept from before the nodes changed."""

@@ -44,7 +44,7 @@ async def queue(scheduler: Scheduler, wanted: Document) -> tuple[str | None, int
         await asyncio.sleep(0.05)
 
 
-async def test_a_node_whose_agent_is_away_is_left_out_with_the_agents_reason(
+async def test_node_whose_agent_is_not_ready_is_filtered_out_with_its_reason(
     start: Start, api: ApiServer
 ) -> None:
     api.put(PODS, pod("a", 2))
@@ -61,7 +61,7 @@ async def test_a_node_whose_agent_is_away_is_left_out_with_the_agents_reason(
     assert api.bindings == []
 
 
-async def test_a_node_whose_agent_is_away_is_not_offered_for_preemption(
+async def test_node_whose_agent_is_not_ready_is_not_offered_for_preemption(
     start: Start, api: ApiServer
 ) -> None:
     for name in ("one", "two"):
@@ -77,7 +77,7 @@ async def test_a_node_whose_agent_is_away_is_not_offered_for_preemption(
         assert "n1: too few free GPUs; n2: too few free GPUs" in answer.error
 
 
-async def test_the_books_of_a_node_do_not_change_while_its_agent_is_away(
+async def test_usage_of_a_node_does_not_change_while_its_agent_is_not_ready(
     start: Start, api: ApiServer
 ) -> None:
     api.put(PODS, pod("a", 3))
@@ -95,7 +95,7 @@ async def test_the_books_of_a_node_do_not_change_while_its_agent_is_away(
         assert await scheduler.bind(pod("a", 3), "n1") == "", "bound before: bind may be repeated"
 
 
-async def test_a_pod_that_only_agents_away_keep_waiting_is_placed_when_one_is_back(
+async def test_pod_that_waits_for_an_agent_is_placed_when_the_agent_is_ready(
     start: Start, api: ApiServer
 ) -> None:
     api.put(PODS, pod("a", 2))
@@ -114,9 +114,7 @@ async def test_a_pod_that_only_agents_away_keep_waiting_is_placed_when_one_is_ba
         assert (node in NODES, errors > 1) == (True, True)
 
 
-async def test_a_pod_that_other_pods_keep_waiting_is_not_tried_in_vain(
-    start: Start, api: ApiServer
-) -> None:
+async def test_pod_that_waits_for_other_pods_gets_no_error(start: Start, api: ApiServer) -> None:
     api.put(PODS, pod("holder", 8))
     async with start() as extender:
         scheduler = extender.scheduler()

@@ -40,7 +40,7 @@ async def is_(extender: Extender, line: str, value: float) -> bool:
     return await extender.metric(line) == value
 
 
-async def test_a_forced_deletion_frees_no_gpu_before_the_agent_confirms(
+async def test_forced_deletion_frees_no_gpu_before_the_agent_confirms(
     start: Start, api: ApiServer
 ) -> None:
     await report(api, 1, listed=False)
@@ -65,7 +65,7 @@ async def test_a_forced_deletion_frees_no_gpu_before_the_agent_confirms(
         assert await scheduler.bind(pod("next", 2), "n1") == ""
 
 
-async def test_a_pod_that_ended_by_kubelets_word_is_free_at_once(
+async def test_pod_that_kubelet_reports_as_ended_frees_its_gpus_at_once(
     start: Start, api: ApiServer
 ) -> None:
     await report(api, 1, listed=False)
@@ -81,17 +81,13 @@ async def test_a_pod_that_ended_by_kubelets_word_is_free_at_once(
         assert await extender.scheduler().bind(pod("next", 8), "n1") == ""
 
 
-async def test_a_restarted_extender_counts_what_the_agent_lists(
-    start: Start, api: ApiServer
-) -> None:
+async def test_restarted_extender_counts_what_the_agent_lists(start: Start, api: ApiServer) -> None:
     await report(api, 200, listed=True, deleted=True)
     async with start() as extender:
         assert (await extender.scheduler().filter(pod("next", 8), ["n1"])).error == WAITING
 
 
-async def test_a_node_whose_kubelet_rejects_pods_is_left_out_for_a_while(
-    start: Start, api: ApiServer
-) -> None:
+async def test_node_whose_kubelet_rejects_pods_is_paused(start: Start, api: ApiServer) -> None:
     api.put(PODS, pod("a", 1))
     async with start() as extender:
         scheduler = extender.scheduler()

@@ -15,9 +15,7 @@ PATIENT = {"api_timeout_seconds": 30.0}
 BEHIND = "kube-scheduler counts enough free GPUs, gputopo does not yet: n1: too few free GPUs"
 
 
-async def test_filter_waits_a_moment_for_a_pod_that_has_just_gone(
-    start: Start, api: ApiServer
-) -> None:
+async def test_filter_waits_for_the_watch_to_show_a_deletion(start: Start, api: ApiServer) -> None:
     api.put(PODS, pod("old", 8))
     async with start(**PATIENT) as extender:
         scheduler = extender.scheduler()
@@ -33,7 +31,7 @@ async def test_filter_waits_a_moment_for_a_pod_that_has_just_gone(
     assert (answer.fits, answer.error) == (["n1"], "")
 
 
-async def test_filter_answers_with_an_error_where_the_watch_stays_behind(
+async def test_filter_returns_an_error_while_the_watch_is_behind(
     start: Start, api: ApiServer
 ) -> None:
     api.put(PODS, pod("old", 8))
@@ -52,7 +50,7 @@ async def test_filter_answers_with_an_error_where_the_watch_stays_behind(
         assert (await scheduler.filter(pod("next", 8), ["n3"])).error == ""
 
 
-async def test_a_pod_that_is_patched_all_the_time_is_bound(start: Start, api: ApiServer) -> None:
+async def test_pod_that_is_patched_all_the_time_is_bound(start: Start, api: ApiServer) -> None:
     api.put(PODS, pod("busy", 2))
     patches = 0
 
@@ -73,7 +71,7 @@ async def test_a_pod_that_is_patched_all_the_time_is_bound(start: Start, api: Ap
     assert len(uuids_of(api.pod("busy"))) == 2
 
 
-async def test_a_change_that_matters_is_decided_again(start: Start, api: ApiServer) -> None:
+async def test_change_that_matters_is_decided_again(start: Start, api: ApiServer) -> None:
     api.put(PODS, pod("a", 2))
 
     async def annotated() -> None:
@@ -89,7 +87,7 @@ async def test_a_change_that_matters_is_decided_again(start: Start, api: ApiServ
         assert api.version - before == 5
 
 
-async def test_a_binding_is_not_repeated_after_another_extender_called_it_off(
+async def test_binding_is_not_repeated_after_another_extender_invalidated_it(
     start: Start, api: ApiServer
 ) -> None:
     api.put(PODS, pod("a", 8))
@@ -111,7 +109,7 @@ async def test_a_binding_is_not_repeated_after_another_extender_called_it_off(
     assert twice(api.all(PODS)) == []
 
 
-async def test_a_restored_etcd_is_believed_at_the_next_bind(start: Start, api: ApiServer) -> None:
+async def test_bind_detects_a_restored_etcd(start: Start, api: ApiServer) -> None:
     """The watches stay open and silent: the bind itself finds out, and has everything listed."""
     api.put(PODS, pod("kept", 4))
     api.put(PODS, pod("new", 4))
@@ -136,7 +134,7 @@ async def test_a_restored_etcd_is_believed_at_the_next_bind(start: Start, api: A
     assert len(uuids_of(api.pod("second"))) == 4
 
 
-async def test_a_pod_whose_binding_a_restore_has_lost_is_bound_again(
+async def test_pod_whose_binding_a_restore_has_lost_is_bound_again(
     start: Start, api: ApiServer
 ) -> None:
     api.put(PODS, pod("lost", 4))
@@ -153,7 +151,7 @@ async def test_a_pod_whose_binding_a_restore_has_lost_is_bound_again(
         assert "the pod cannot be read" in await scheduler.bind(pod("lost", 4), "n1")
 
 
-async def test_a_watch_that_cannot_be_resumed_ends_in_a_list(start: Start, api: ApiServer) -> None:
+async def test_watch_that_cannot_be_resumed_ends_in_a_list(start: Start, api: ApiServer) -> None:
     api.put(PODS, pod("old", 8))
     async with start(**IMPATIENT) as extender:
         scheduler = extender.scheduler()

@@ -37,7 +37,7 @@ def live_pods(api: ApiServer) -> list[Document]:
     return list(api.all(PODS))
 
 
-async def test_a_repeated_bind_to_the_same_node_succeeds_and_writes_nothing(
+async def test_repeated_bind_to_the_same_node_succeeds_and_writes_nothing(
     start: Start, api: ApiServer
 ) -> None:
     api.put(PODS, pod("a", 2))
@@ -67,7 +67,7 @@ async def test_pods_that_come_and_go_leave_no_locks_behind(start: Start, api: Ap
         assert locks() < before + 20
 
 
-async def test_a_pod_of_the_same_name_but_another_uid_is_not_bound(
+async def test_pod_of_the_same_name_but_another_uid_is_not_bound(
     start: Start, api: ApiServer
 ) -> None:
     api.put(PODS, pod("a", uid="new"))
@@ -83,7 +83,7 @@ async def know_the_claims(extender: Extender, api: ApiServer) -> None:
     assert "too few GPUs" in await extender.scheduler().bind(pod("too-large", 9), "n2")
 
 
-async def test_a_pod_that_the_watch_has_not_shown_yet_is_fetched(
+async def test_pod_that_the_watch_has_not_shown_yet_is_fetched(
     start: Start, api: ApiServer
 ) -> None:
     async with start() as extender:
@@ -120,7 +120,7 @@ async def test_one_pod_bound_to_two_nodes_at_once_goes_to_one(start: Start, api:
     assert len(api.bindings) == 1
 
 
-async def test_a_binding_that_was_carried_out_but_not_answered_is_a_success(
+async def test_binding_that_was_carried_out_without_a_response_is_a_success(
     start: Start, api: ApiServer
 ) -> None:
     api.put(PODS, pod("a", 2))
@@ -133,7 +133,7 @@ async def test_a_binding_that_was_carried_out_but_not_answered_is_a_success(
 
 
 @pytest.mark.parametrize("fault", [BINDING_DROPPED, BINDING_ERROR, BINDING_SILENT_BEFORE])
-async def test_a_binding_without_an_answer_is_called_off_and_its_gpus_are_free_again(
+async def test_binding_without_a_response_is_invalidated_and_its_gpus_are_released(
     start: Start, api: ApiServer, fault: Fault
 ) -> None:
     api.put(PODS, pod("a", 8))
@@ -148,7 +148,7 @@ async def test_a_binding_without_an_answer_is_called_off_and_its_gpus_are_free_a
     assert twice(live_pods(api)) == []
 
 
-async def test_a_binding_that_arrives_after_it_was_called_off_is_refused(
+async def test_binding_that_arrives_after_it_was_invalidated_is_rejected(
     start: Start, api: ApiServer
 ) -> None:
     api.put(PODS, pod("late", 8))
@@ -163,7 +163,7 @@ async def test_a_binding_that_arrives_after_it_was_called_off_is_refused(
     assert twice(live_pods(api)) == []
 
 
-async def test_gpus_stay_reserved_while_nobody_can_tell_what_became_of_the_binding(
+async def test_gpus_stay_reserved_while_the_result_of_the_binding_is_unknown(
     start: Start, api: ApiServer
 ) -> None:
     api.put(PODS, pod("a", 8))
@@ -184,7 +184,7 @@ async def test_gpus_stay_reserved_while_nobody_can_tell_what_became_of_the_bindi
     assert len(api.bindings) == 1
 
 
-async def test_a_pod_that_is_being_deleted_is_not_bound_and_its_gpus_are_free(
+async def test_pod_that_is_being_deleted_is_not_bound_and_its_gpus_are_free(
     start: Start, api: ApiServer
 ) -> None:
     ending = pod("a", 8)
@@ -197,7 +197,7 @@ async def test_a_pod_that_is_being_deleted_is_not_bound_and_its_gpus_are_free(
         assert await scheduler.bind(pod("b", 8), "n1") == ""
 
 
-async def test_a_pod_that_changes_before_its_binding_is_bound_as_it_is_then(
+async def test_pod_that_changes_before_its_binding_is_bound_at_its_new_version(
     start: Start, api: ApiServer
 ) -> None:
     api.put(PODS, pod("a", 2))
@@ -209,7 +209,7 @@ async def test_a_pod_that_changes_before_its_binding_is_bound_as_it_is_then(
     assert len(api.bindings) == 1
 
 
-async def test_a_refused_binding_gives_its_gpus_back_at_once(start: Start, api: ApiServer) -> None:
+async def test_rejected_binding_releases_its_gpus_at_once(start: Start, api: ApiServer) -> None:
     api.put(PODS, pod("a", 8))
     api.put(PODS, pod("b", 8))
     api.faults.append(BINDING_FORBIDDEN)
@@ -219,7 +219,7 @@ async def test_a_refused_binding_gives_its_gpus_back_at_once(start: Start, api: 
         assert await scheduler.bind(pod("b", 8), "n1") == ""
 
 
-async def test_a_pod_deleted_before_its_binding_gives_its_gpus_back(
+async def test_pod_deleted_before_its_binding_releases_its_gpus(
     start: Start, api: ApiServer
 ) -> None:
     api.put(PODS, pod("a", 8))
@@ -233,7 +233,9 @@ async def test_a_pod_deleted_before_its_binding_gives_its_gpus_back(
         assert await scheduler.bind(pod("b", 8), "n1") == ""
 
 
-async def test_a_pod_that_somebody_else_bound_keeps_its_node(start: Start, api: ApiServer) -> None:
+async def test_pod_that_another_scheduler_bound_keeps_its_node(
+    start: Start, api: ApiServer
+) -> None:
     api.put(PODS, pod("a"))
     async with start() as extender:
         await know_the_claims(extender, api)
@@ -259,7 +261,7 @@ async def test_deleted_and_ended_pods_free_their_gpus(start: Start, api: ApiServ
         assert await scheduler.bind(pod("next", 8), "n1") == ""
 
 
-async def test_a_restarted_extender_knows_what_bound_pods_hold(
+async def test_restarted_extender_knows_the_gpus_of_bound_pods(
     start: Start, api: ApiServer
 ) -> None:
     api.put(PODS, pod("a", 5))
@@ -276,9 +278,7 @@ async def test_a_restarted_extender_knows_what_bound_pods_hold(
     assert twice(live_pods(api)) == []
 
 
-async def test_24_pods_are_all_placed_though_the_extender_is_restarted_meanwhile(
-    start: Start, api: ApiServer
-) -> None:
+async def test_24_pods_are_placed_while_the_extender_restarts(start: Start, api: ApiServer) -> None:
     api.put(TOPOLOGIES, topology_object("n3", named("dgx-a100", node="n3")))
     nodes = [*NODES, "n3"]
     waiting = [pod(f"p{number}") for number in range(24)]

@@ -38,7 +38,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Event]:
     opened.set()
 
 
-async def test_probes_and_other_pods_are_answered_while_a_table_is_being_built(
+async def test_probes_and_other_pods_are_served_while_a_table_is_being_built(
     start: Start, api: ApiServer, gate: Event
 ) -> None:
     custom = pod("custom", 2, annotations=CUSTOM)
@@ -57,7 +57,7 @@ async def test_probes_and_other_pods_are_answered_while_a_table_is_being_built(
         assert [(await each).fits for each in waiting] == [NODES, NODES]
 
 
-async def test_a_pod_whose_table_is_not_ready_in_time_is_to_be_tried_again(
+async def test_pod_whose_table_is_not_ready_in_time_gets_an_error(
     start: Start, api: ApiServer, gate: Event
 ) -> None:
     custom = pod("custom", 2, annotations=CUSTOM)
@@ -83,7 +83,7 @@ async def _is_bound(extender: Extender, node: str) -> bool:
     return await extender.scheduler().bind(pod("custom", 2, annotations=CUSTOM), node) == ""
 
 
-async def test_what_lists_brought_is_kept_from_the_garbage_collector(start: Start) -> None:
+async def test_listed_objects_are_excluded_from_garbage_collection(start: Start) -> None:
     async with start():
         await until(_frozen)
     assert gc.get_freeze_count() == 0

@@ -25,7 +25,7 @@ async def filled(extender: Extender, *placed: tuple[Document, str]) -> None:
 
 
 @pytest.mark.parametrize("mode", ["names", "whole pods"])
-async def test_of_nodes_equal_in_what_they_cost_the_one_with_the_better_links_stays(
+async def test_of_nodes_with_equal_cost_the_one_with_better_links_stays(
     start: Start, mode: str
 ) -> None:
     both = {name: victim(f"on-{name}", 8) for name in ("n1", "n2")}
@@ -47,7 +47,7 @@ async def test_cheaper_victims_stay_whatever_the_links(start: Start) -> None:
     assert found == {"n1": ["uid-dear"], "n2": ["uid-cheap"]}, "the choice is kube-scheduler's"
 
 
-async def test_a_node_with_a_victim_of_unknown_priority_is_compared_with_none(
+async def test_node_with_a_victim_of_unknown_priority_is_compared_with_none(
     start: Start,
 ) -> None:
     both = {name: victim(f"on-{name}", 8) for name in ("n1", "n2")}
@@ -59,7 +59,7 @@ async def test_a_node_with_a_victim_of_unknown_priority_is_compared_with_none(
     assert found == {"n1": ["uid-on-n1"], "n2": ["uid-on-n2", "uid-web"]}
 
 
-async def test_a_node_that_does_not_fit_even_then_is_left_out(start: Start, api: ApiServer) -> None:
+async def test_node_that_does_not_fit_even_then_is_left_out(start: Start, api: ApiServer) -> None:
     half = [victim(f"half-{number}", 4) for number in range(2)]
     api.put(TOPOLOGIES, topology_object("n2", named("pcie-8gpu", node="n2"), unhealthy=[0, 1]))
     other = victim("other", 6)
@@ -72,7 +72,7 @@ async def test_a_node_that_does_not_fit_even_then_is_left_out(start: Start, api:
         assert list(await scheduler.preempt(pod("eight", 8), {"n1": half})) == ["n1"]
 
 
-async def test_a_pod_that_can_be_placed_nowhere_ends_nobody(start: Start) -> None:
+async def test_pod_that_fits_no_node_has_no_victims(start: Start) -> None:
     one = victim("one", 8)
     wrong = pod("wrong", 2, annotations={"gputopo.io/pattern": "Donut"})
     async with start() as extender:
@@ -90,7 +90,7 @@ async def test_preempting_changes_nothing(start: Start, api: ApiServer) -> None:
     assert len(api.bindings) == 1
 
 
-async def test_a_body_that_is_none_is_refused(start: Start) -> None:
+async def test_invalid_preemption_body_is_rejected(start: Start) -> None:
     bodies = [
         (pod("cpu-only", 0), {}, "gputopo.io/gpu: no container requests it"),
         (pod("a"), {"n1": None}, "NodeNameToMetaVictims.n1"),

@@ -35,9 +35,7 @@ async def test_changes_that_happened_while_the_watch_was_broken_are_found_by_lis
         await until(lambda: _lists_are(api, PODS, 2))
 
 
-async def test_silence_ends_in_a_new_list_since_a_dead_connection_says_nothing(
-    start: Start, api: ApiServer
-) -> None:
+async def test_silent_watch_is_replaced_by_a_list(start: Start, api: ApiServer) -> None:
     api.put(PODS, pod("a", 4))
     async with start(relist_after_silence_seconds=0.3) as extender:
         assert await extender.scheduler().bind(pod("a", 4), "n1") == ""
@@ -47,7 +45,7 @@ async def test_silence_ends_in_a_new_list_since_a_dead_connection_says_nothing(
         await until(lambda: _used(extender, 0))
 
 
-async def test_a_cluster_without_silence_is_listed_again_as_well(
+async def test_cluster_without_silence_is_listed_again_as_well(
     start: Start, api: ApiServer
 ) -> None:
     async def after_another_change() -> bool:
@@ -58,9 +56,7 @@ async def test_a_cluster_without_silence_is_listed_again_as_well(
         await until(after_another_change)
 
 
-async def test_watches_that_are_refused_do_not_make_a_storm_of_lists(
-    start: Start, api: ApiServer
-) -> None:
+async def test_rejected_watches_do_not_cause_many_lists(start: Start, api: ApiServer) -> None:
     api.faults.append(Fault("GET", "watch=true", 503, times=None))
     async with start() as extender:
         await asyncio.sleep(3.0)
@@ -77,7 +73,7 @@ async def test_watches_that_are_refused_do_not_make_a_storm_of_lists(
         await until(lambda: _used(extender, 4))
 
 
-async def test_a_cache_that_went_stale_closes_the_verbs_until_it_is_listed_again(
+async def test_verbs_return_503_after_a_long_silence_until_the_next_list(
     start: Start, api: ApiServer
 ) -> None:
     async with start(relist_after_silence_seconds=0.2, stale_after_seconds=0.6) as extender:
@@ -140,9 +136,7 @@ async def test_observed_allocations_count_as_soon_as_the_agent_reports_them(
         assert "n1: too few free GPUs" in (await scheduler.filter(pod("a", 7), ["n1"])).error
 
 
-async def test_the_extender_stops_cleanly_while_watches_are_open(
-    start: Start, api: ApiServer
-) -> None:
+async def test_extender_stops_cleanly_while_watches_are_open(start: Start, api: ApiServer) -> None:
     before = len(asyncio.all_tasks())
     async with start():
         await asyncio.sleep(0.1)

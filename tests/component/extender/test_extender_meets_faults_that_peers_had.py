@@ -53,7 +53,7 @@ async def test_equal_pods_filtered_against_one_snapshot_are_bound_as_far_as_they
         assert await scheduler.bind(pod("p2", 3), "n2") == ""
 
 
-async def test_a_bound_pod_that_is_filtered_again_keeps_its_gpus(
+async def test_bound_pod_that_is_filtered_again_keeps_its_gpus(
     start: Start, api: ApiServer
 ) -> None:
     api.put(PODS, pod("a", 2))

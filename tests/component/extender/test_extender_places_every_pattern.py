@@ -53,7 +53,7 @@ async def test_greedy_binds_the_best_set_in_the_order_of_the_patterns_ranks(
 
 
 @pytest.mark.parametrize(("weight", "gpus"), [(1, (1, 4, 5, 7)), (9, (1, 2, 4, 5))])
-async def test_the_weight_of_an_edge_decides_which_gpus_are_bound(
+async def test_weight_of_an_edge_decides_which_gpus_are_bound(
     start: Start, api: ApiServer, weight: int, gpus: tuple[int, ...]
 ) -> None:
     edges = {(0, 1): 1, (0, 2): weight, (0, 3): 1, (1, 2): 1}
@@ -67,7 +67,7 @@ async def test_the_weight_of_an_edge_decides_which_gpus_are_bound(
 
 @pytest.mark.parametrize("size", range(1, 6))
 @pytest.mark.parametrize("unhealthy", [set(), {0, 3, 6}, {4, 6}, {1, 2, 7}])
-async def test_a_pod_that_names_no_policy_is_bound_by_the_configured_one(
+async def test_pod_that_names_no_policy_is_bound_by_the_configured_one(
     start: Start, api: ApiServer, unhealthy: set[int], size: int
 ) -> None:
     chosen, figures = await bound(start, api, size, unhealthy=unhealthy)

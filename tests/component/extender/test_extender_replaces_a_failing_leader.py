@@ -77,7 +77,7 @@ async def looks(api: ApiServer, count: int) -> None:
     await until(done)
 
 
-async def test_the_lease_of_a_failing_leader_is_taken_once(pair: ApiServer, start: Start) -> None:
+async def test_lease_of_a_failing_leader_is_taken_once(pair: ApiServer, start: Start) -> None:
     async with start(**NAMED):
         await until(lambda: is_taken(pair))
         version = lease(pair)["metadata"]["resourceVersion"]
@@ -88,7 +88,7 @@ async def test_the_lease_of_a_failing_leader_is_taken_once(pair: ApiServer, star
         assert lease(pair)["metadata"]["resourceVersion"] == version
 
 
-async def test_a_lease_that_was_renewed_meanwhile_is_taken_at_the_next_look(
+async def test_lease_that_was_renewed_meanwhile_is_taken_at_the_next_look(
     pair: ApiServer, start: Start
 ) -> None:
     async def renew() -> None:
@@ -102,7 +102,7 @@ async def test_a_lease_that_was_renewed_meanwhile_is_taken_at_the_next_look(
 @pytest.mark.parametrize(
     "fault", [Fault(".*", "", 503, times=None), LEASES_FORBIDDEN], ids=["down", "forbidden"]
 )
-async def test_nothing_is_taken_while_the_api_server_does_not_answer(
+async def test_lease_is_not_taken_while_the_api_server_does_not_respond(
     pair: ApiServer, start: Start, fault: Fault
 ) -> None:
     async with start(**NAMED):
@@ -123,7 +123,7 @@ async def test_nothing_is_taken_while_the_api_server_does_not_answer(
     ],
     ids=["it leads itself", "no holder", "a holder that is no pod", "it is no pod"],
 )
-async def test_the_lease_is_left_alone(
+async def test_lease_is_left_alone(
     pair: ApiServer, start: Start, holder: str, pods: list[str]
 ) -> None:
     pair.put(LEASES, lease_of(holder))
@@ -134,7 +134,7 @@ async def test_the_lease_is_left_alone(
     assert spec(pair)["holderIdentity"] == holder
 
 
-async def test_an_extender_without_a_name_leaves_the_lease_alone(
+async def test_extender_without_a_name_leaves_the_lease_alone(
     pair: ApiServer, start: Start
 ) -> None:
     async with start(namespace="gputopo-system"):

@@ -16,7 +16,7 @@ from support.api.store import PODS, TOPOLOGIES
 NODES = ["n1", "n2"]
 
 
-async def test_every_verb_answers_503_until_pods_and_topologies_are_listed(
+async def test_every_verb_returns_503_until_pods_and_topologies_are_listed(
     start: Start, api: ApiServer
 ) -> None:
     api.down = True
@@ -35,7 +35,7 @@ async def test_every_verb_answers_503_until_pods_and_topologies_are_listed(
 
 
 @pytest.mark.parametrize("cached", [True, False])
-async def test_a_sensitive_ring_goes_to_the_node_of_nvlinks_and_gets_its_best_three(
+async def test_sensitive_ring_goes_to_the_node_of_nvlinks_and_gets_its_best_three(
     start: Start, api: ApiServer, *, cached: bool
 ) -> None:
     ring = pod("ring", 3)
@@ -55,7 +55,7 @@ async def test_a_sensitive_ring_goes_to_the_node_of_nvlinks_and_gets_its_best_th
     assert len(set(uuids_of(bound))) == 3
 
 
-async def test_the_annotation_names_pod_node_generation_and_each_containers_gpus(
+async def test_annotation_names_pod_node_generation_and_each_containers_gpus(
     start: Start, api: ApiServer
 ) -> None:
     api.put(TOPOLOGIES, topology_object("n1", named("dgx1-v100", node="n1"), generation=7))
@@ -72,9 +72,7 @@ async def test_the_annotation_names_pod_node_generation_and_each_containers_gpus
     assert list(gpus["containers"]) == ["a", "b"]
 
 
-async def test_the_only_feasible_node_is_bound_without_prioritize(
-    start: Start, api: ApiServer
-) -> None:
+async def test_only_feasible_node_is_bound_without_prioritize(start: Start, api: ApiServer) -> None:
     api.put(PODS, pod("alone", 2))
     async with start() as extender:
         scheduler = extender.scheduler()
@@ -96,7 +94,7 @@ async def many_nodes(api: ApiServer) -> list[str]:
     return linked + plain
 
 
-async def test_of_more_than_100_nodes_filter_hands_back_one_of_the_best(
+async def test_of_more_than_100_nodes_filter_returns_one_of_the_best(
     start: Start, api: ApiServer
 ) -> None:
     names = await many_nodes(api)
@@ -116,7 +114,7 @@ async def test_of_more_than_100_nodes_filter_hands_back_one_of_the_best(
         assert (await extender.scheduler().filter(pod("ring", 3), names)).fits == names
 
 
-async def test_a_burst_is_not_spread_while_its_binds_are_under_way(
+async def test_burst_is_not_spread_while_its_bindings_are_in_flight(
     start: Start, api: ApiServer
 ) -> None:
     names = await many_nodes(api)
@@ -134,9 +132,7 @@ async def test_a_burst_is_not_spread_while_its_binds_are_under_way(
         assert sorted(on_the_way.values()) == [8, 8]
 
 
-async def test_why_a_node_is_unfit_is_said_in_the_class_that_preemption_reads(
-    start: Start, api: ApiServer
-) -> None:
+async def test_misfits_are_sorted_for_preemption(start: Start, api: ApiServer) -> None:
     broken = topology_object("broken", named("dgx1-v100", node="broken"))
     broken["spec"]["links"][0]["b"] = "GPU-nobody"
     api.put(TOPOLOGIES, broken)
@@ -180,7 +176,7 @@ async def test_why_a_node_is_unfit_is_said_in_the_class_that_preemption_reads(
         ),
     ],
 )
-async def test_a_malformed_annotation_is_refused_on_every_node_by_name_and_remedy(
+async def test_malformed_annotation_is_rejected_on_every_node_with_name_and_remedy(
     start: Start, api: ApiServer, annotations: dict[str, str], words: list[str]
 ) -> None:
     wrong = pod("wrong", 2, annotations=annotations)
@@ -196,7 +192,7 @@ async def test_a_malformed_annotation_is_refused_on_every_node_by_name_and_remed
     assert api.bindings == []
 
 
-async def test_pods_that_cannot_be_placed_anywhere_are_told_why(start: Start) -> None:
+async def test_filter_returns_why_a_pod_cannot_be_placed(start: Start) -> None:
     async with start() as extender:
         scheduler = extender.scheduler()
         answer = await scheduler.filter(pod("i", 1, init_containers=[container("fetch", 2)]), NODES)
@@ -206,7 +202,7 @@ async def test_pods_that_cannot_be_placed_anywhere_are_told_why(start: Start) ->
         assert "1..16" in answer.unresolvable["n1"]
 
 
-async def test_a_pod_without_our_resource_is_told_what_to_configure(start: Start) -> None:
+async def test_filter_returns_what_to_configure_for_a_pod_without_gpus(start: Start) -> None:
     async with start() as extender:
         plain = pod("plain", containers=[container("main")])
         answer = await extender.scheduler().filter(plain, NODES)
@@ -233,9 +229,7 @@ async def test_a_pod_without_our_resource_is_told_what_to_configure(start: Start
         b"\xff\xfe",
     ],
 )
-async def test_a_body_that_is_none_gets_400_and_a_sentence_never_a_traceback(
-    start: Start, body: bytes
-) -> None:
+async def test_invalid_body_gets_400_and_a_message(start: Start, body: bytes) -> None:
     async with start() as extender:
         for verb in ("filter", "prioritize", "bind"):
             url = f"{extender.addresses.verbs}/{verb}"
@@ -262,7 +256,7 @@ async def test_whole_nodes_of_a_large_cluster_pass(start: Start) -> None:
     assert len(reply["FailedAndUnresolvableNodes"]) == 3000
 
 
-async def test_prioritize_gives_0_to_a_node_that_has_ceased_to_fit(
+async def test_prioritize_returns_0_for_a_node_that_no_longer_fits(
     start: Start, api: ApiServer
 ) -> None:
     api.put(PODS, pod("holder", 8))

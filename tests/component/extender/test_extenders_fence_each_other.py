@@ -49,7 +49,7 @@ def claimed(api: ApiServer) -> list[str]:
     return [each["name"] for each in claims(api)]
 
 
-async def test_a_bind_claims_its_gpus_until_it_is_carried_out(start: Start, api: ApiServer) -> None:
+async def test_bind_claims_its_gpus_until_it_is_carried_out(start: Start, api: ApiServer) -> None:
     api.put(PODS, pod("a", 2))
     api.put(PODS, pod("b", 1))
     async with start(**PATIENT) as extender:
@@ -81,7 +81,7 @@ async def test_binds_that_begin_together_are_claimed_together(start: Start, api:
     assert twice(live_pods(api)) == []
 
 
-async def test_a_binding_that_a_dead_leader_left_under_way_is_called_off_by_the_next(
+async def test_binding_in_flight_of_a_crashed_leader_is_invalidated_by_the_next(
     start: Start, api: ApiServer
 ) -> None:
     api.put(PODS, pod("late", 8))
@@ -101,7 +101,7 @@ async def _is_late(api: ApiServer) -> bool:
     return bool(api.late)
 
 
-async def test_nothing_is_given_away_before_the_watch_shows_what_others_have_bound(
+async def test_no_gpu_is_reserved_before_the_watch_shows_what_others_have_bound(
     start: Start, api: ApiServer
 ) -> None:
     api.put(PODS, pod("a", 8))
@@ -117,7 +117,7 @@ async def test_nothing_is_given_away_before_the_watch_shows_what_others_have_bou
     assert twice(live_pods(api)) == []
 
 
-async def test_a_pod_that_another_extender_has_bound_is_not_decided_again(
+async def test_pod_that_another_extender_has_bound_is_not_decided_again(
     start: Start, api: ApiServer
 ) -> None:
     for name in ("a", "b", "c"):
@@ -131,7 +131,7 @@ async def test_a_pod_that_another_extender_has_bound_is_not_decided_again(
     assert len(api.bindings) == 2
 
 
-async def test_a_pod_that_another_extender_has_claimed_is_called_off_before_it_is_decided(
+async def test_claim_of_another_extender_is_invalidated_before_a_new_decision(
     start: Start, api: ApiServer
 ) -> None:
     api.put(PODS, pod("a", 4))
@@ -145,9 +145,7 @@ async def test_a_pod_that_another_extender_has_claimed_is_called_off_before_it_i
     assert len(api.bindings) == 1
 
 
-async def test_a_claim_that_cannot_be_settled_keeps_its_gpus_until_it_can(
-    start: Start, api: ApiServer
-) -> None:
+async def test_unresolved_claim_keeps_its_gpus(start: Start, api: ApiServer) -> None:
     api.put(PODS, pod("stuck", 4))
     api.put(PODS, pod("next", 2))
     api.faults.append(BINDING_LATE)
@@ -168,9 +166,7 @@ async def test_a_claim_that_cannot_be_settled_keeps_its_gpus_until_it_can(
     assert twice(live_pods(api)) == []
 
 
-async def test_a_leader_that_wakes_up_finds_what_its_successor_gave_away(
-    start: Start, api: ApiServer
-) -> None:
+async def test_frozen_leader_sees_the_claims_of_its_successor(start: Start, api: ApiServer) -> None:
     for name in ("before", "meanwhile", "after"):
         api.put(PODS, pod(name, 4))
     async with start(**PATIENT) as leader, start(**PATIENT) as successor:
@@ -180,7 +176,7 @@ async def test_a_leader_that_wakes_up_finds_what_its_successor_gave_away(
     assert twice(live_pods(api)) == []
 
 
-async def test_what_was_decided_before_others_were_heard_of_is_decided_anew(
+async def test_decision_from_before_claims_were_read_is_made_again(
     start: Start, api: ApiServer
 ) -> None:
     for name, gpus in (("first", 2), ("b", 2), ("c", 2), ("of-successor", 1), ("others", 4)):
@@ -208,7 +204,7 @@ async def test_what_was_decided_before_others_were_heard_of_is_decided_anew(
     assert twice(live_pods(api)) == []
 
 
-async def test_claims_that_are_written_again_are_other_claims(start: Start, api: ApiServer) -> None:
+async def test_claims_of_a_later_decision_differ(start: Start, api: ApiServer) -> None:
     """The API server keeps the version of a Lease that is written as it was."""
     for name in ("a", "b"):
         api.put(PODS, pod(name, 8))
@@ -232,7 +228,7 @@ async def test_claims_that_are_written_again_are_other_claims(start: Start, api:
     assert twice(live_pods(api)) == []
 
 
-async def test_two_that_believe_to_lead_share_no_gpu(start: Start, api: ApiServer) -> None:
+async def test_two_leaders_share_no_gpu(start: Start, api: ApiServer) -> None:
     pods = [pod(f"p{number}", 1 + number % 2) for number in range(16)]
     for each in pods:
         api.put(PODS, each)
@@ -245,7 +241,7 @@ async def test_two_that_believe_to_lead_share_no_gpu(start: Start, api: ApiServe
     assert len(api.bindings) >= 1
 
 
-async def test_nothing_is_given_away_where_the_claims_cannot_be_read(
+async def test_no_gpu_is_reserved_if_the_claims_cannot_be_read(
     start: Start, api: ApiServer
 ) -> None:
     api.put(PODS, pod("a", 2))
@@ -265,7 +261,9 @@ async def test_nothing_is_given_away_where_the_claims_cannot_be_read(
     assert len(api.bindings) == 1
 
 
-async def test_who_may_not_claim_gives_nothing_away(start: Start, api: ApiServer) -> None:
+async def test_extender_without_rights_on_leases_binds_nothing(
+    start: Start, api: ApiServer
+) -> None:
     api.put(PODS, pod("a", 8))
     async with start(**PATIENT) as extender:
         scheduler = extender.scheduler()
@@ -289,7 +287,7 @@ async def test_who_may_not_claim_gives_nothing_away(start: Start, api: ApiServer
     assert len(api.bindings) == 1
 
 
-async def test_claims_from_a_lost_write_are_found_again(start: Start, api: ApiServer) -> None:
+async def test_claims_of_a_write_without_a_response_are_found(start: Start, api: ApiServer) -> None:
     api.put(PODS, pod("a", 8))
     api.put(PODS, pod("b", 8))
     async with start(**IMPATIENT) as extender:
@@ -302,7 +300,7 @@ async def test_claims_from_a_lost_write_are_found_again(start: Start, api: ApiSe
         assert claimed(api) == ["b"]
 
 
-async def test_a_topology_that_changes_under_a_bind_is_decided_on_anew(
+async def test_topology_that_changes_during_a_bind_causes_a_new_decision(
     start: Start, api: ApiServer
 ) -> None:
     api.put(PODS, pod("a", 4))
@@ -319,7 +317,7 @@ async def test_a_topology_that_changes_under_a_bind_is_decided_on_anew(
     assert json.loads(api.pod("a")["metadata"]["annotations"][GPUS_ANNOTATION])["generation"] == 2
 
 
-async def test_a_topology_that_is_made_anew_under_a_bind_is_decided_on_anew(
+async def test_topology_that_is_created_again_during_a_bind_causes_a_new_decision(
     start: Start, api: ApiServer
 ) -> None:
     api.put(PODS, pod("a", 4))
@@ -338,9 +336,7 @@ async def test_a_topology_that_is_made_anew_under_a_bind_is_decided_on_anew(
     assert set(uuids_of(api.pod("a"))) <= {gpu.uuid for gpu in others}
 
 
-async def test_a_bind_that_others_disturb_again_and_again_fails_and_says_so(
-    start: Start, api: ApiServer
-) -> None:
+async def test_bind_fails_after_repeated_changes_by_others(start: Start, api: ApiServer) -> None:
     api.put(PODS, pod("a"))
     api.put(PODS, pod("b"))
     async with start(**PATIENT) as extender:

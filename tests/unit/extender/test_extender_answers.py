@@ -66,7 +66,7 @@ async def test_requests_for_the_same_key_share_one_build(slow: SlowBuild) -> Non
     assert all(each[IDLE] is found[0][IDLE] for each in found)
 
 
-async def test_shapes_of_one_pattern_do_not_build_its_tables_at_the_same_time(
+async def test_requests_of_one_pattern_do_not_build_its_tables_at_the_same_time(
     slow: SlowBuild,
 ) -> None:
     cache = kept_by(slow)
@@ -79,7 +79,7 @@ async def test_shapes_of_one_pattern_do_not_build_its_tables_at_the_same_time(
     assert len(slow.calls) == 2
 
 
-async def test_others_are_answered_while_a_table_is_being_built(slow: SlowBuild) -> None:
+async def test_other_requests_are_evaluated_while_a_table_is_being_built(slow: SlowBuild) -> None:
     cache = kept_by(slow)
     waiting = asyncio.create_task(cache.evaluate({IDLE}, ring(3)))
     assert IDLE in await cache.evaluate({IDLE}, ring(2))
@@ -88,7 +88,7 @@ async def test_others_are_answered_while_a_table_is_being_built(slow: SlowBuild)
     assert IDLE in await waiting
 
 
-async def test_who_cannot_wait_is_told_to_try_again_and_then_finds_the_answer(
+async def test_evaluation_that_times_out_raises_and_its_result_is_kept(
     slow: SlowBuild,
 ) -> None:
     cache = kept_by(slow, timeout_seconds=0.01)
@@ -100,7 +100,7 @@ async def test_who_cannot_wait_is_told_to_try_again_and_then_finds_the_answer(
     assert slow.calls == [ring(3)]
 
 
-async def test_only_states_not_seen_before_are_worked_out(slow: SlowBuild) -> None:
+async def test_only_new_states_are_evaluated(slow: SlowBuild) -> None:
     seconds = build_seconds()
     cache = EvaluationCache(slow, seconds, timeout_seconds=PATIENT)
     await cache.evaluate({IDLE, None}, ring(2))
@@ -111,7 +111,7 @@ async def test_only_states_not_seen_before_are_worked_out(slow: SlowBuild) -> No
     assert [each.value for each in family.samples if each.name.endswith("_count")] == [1]
 
 
-async def test_a_failure_reaches_who_asked_and_is_not_kept() -> None:
+async def test_failed_evaluation_raises_and_is_not_kept() -> None:
     broken = True
 
     def work_out(
@@ -128,7 +128,7 @@ async def test_a_failure_reaches_who_asked_and_is_not_kept() -> None:
     assert IDLE in await cache.evaluate({IDLE}, ring(2))
 
 
-async def test_the_shapes_not_asked_for_are_forgotten_when_there_are_too_many_answers(
+async def test_least_recently_used_requests_are_dropped_first(
     slow: SlowBuild, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(answers_module, "_MOST_RESULTS", 2)

@@ -37,14 +37,14 @@ def placement_of(record: PodView, request: PlacementRequest, match: Match) -> di
     return figures
 
 
-def test_a_proved_order_has_no_bound_beside_it() -> None:
+def test_proved_rank_order_has_no_bound() -> None:
     tree, request, match = tree_of_five()
     figures = placement_of(tree, request, match)
     assert figures["exact"] is True
     assert "aggregateBoundMBps" not in figures
 
 
-def test_an_order_that_is_not_proved_to_be_best_comes_with_what_no_other_exceeds() -> None:
+def test_unproved_rank_order_has_a_bound() -> None:
     tree, request, match = tree_of_five()
     cut_short = dataclasses.replace(match, bound_mb_per_s=match.aggregate_mb_per_s + 25_000)
     figures = placement_of(tree, request, cut_short)

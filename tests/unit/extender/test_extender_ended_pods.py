@@ -129,7 +129,7 @@ def reserve(world: World, document: Document) -> Decision:
     return decision
 
 
-def test_a_pod_that_kubelet_reported_as_stopped_frees_its_gpus_at_once(world: World) -> None:
+def test_pod_that_kubelet_reported_as_stopped_frees_its_gpus_at_once(world: World) -> None:
     world.put(RUNNING)
     world.report(BOUND, {0: "uid-old", 1: "uid-old"})
     assert world.book.used == 0b11
@@ -144,13 +144,13 @@ def test_a_pod_that_kubelet_reported_as_stopped_frees_its_gpus_at_once(world: Wo
     assert world.book.used == 0b1, "an end is not remembered for longer than needed"
 
 
-def test_the_event_of_a_deletion_may_be_the_first_to_show_that_it_stopped(world: World) -> None:
+def test_event_of_a_deletion_may_be_the_first_to_show_that_it_stopped(world: World) -> None:
     world.put(RUNNING)
     world.delete(ENDED)
     assert world.book.used == 0
 
 
-def test_a_forced_deletion_keeps_the_gpus_until_the_agent_confirms(world: World) -> None:
+def test_forced_deletion_keeps_the_gpus_until_the_agent_confirms(world: World) -> None:
     world.put(RUNNING)
     world.delete(RUNNING)
     assert (world.book.used, world.book.deleted, world.book.free) == (0b11, 0b11, 0b11111100)
@@ -166,14 +166,14 @@ def test_a_forced_deletion_keeps_the_gpus_until_the_agent_confirms(world: World)
     assert world.ledger.ended_pods("n1") == []
 
 
-def test_an_agent_that_was_faster_than_the_watch_of_pods_is_believed(world: World) -> None:
+def test_agent_that_is_faster_than_the_watch_confirms_the_end(world: World) -> None:
     world.put(RUNNING)
     world.report(LATER)
     world.delete(RUNNING)
     assert world.book.used == 0
 
 
-def test_pod_garbage_collection_is_no_word_of_kubelet(world: World) -> None:
+def test_pod_garbage_collection_does_not_confirm_the_end(world: World) -> None:
     world.put(RUNNING)
     collected = bound(phase="Failed", states="running")
     world.put(collected, 15)
@@ -183,7 +183,7 @@ def test_pod_garbage_collection_is_no_word_of_kubelet(world: World) -> None:
     assert world.book.used == 0, "the end is when the phase became terminal"
 
 
-def test_an_ended_pod_that_kubelet_reports_as_stopped_later_is_free_then(world: World) -> None:
+def test_ended_pod_frees_its_gpus_when_kubelet_reports_it_stopped(world: World) -> None:
     world.put(RUNNING)
     world.put(bound(phase="Failed", states="running"), 15)
     assert world.book.used == 0b11
@@ -191,7 +191,7 @@ def test_an_ended_pod_that_kubelet_reports_as_stopped_later_is_free_then(world: 
     assert world.book.used == 0
 
 
-def test_a_pod_that_kubelet_rejected_is_free_unless_it_had_started_before(world: World) -> None:
+def test_pod_that_kubelet_rejected_is_free_unless_it_had_started_before(world: World) -> None:
     rejected = bound(phase="Failed")
     rejected["status"]["reason"] = "UnexpectedAdmissionError"
     world.put(bound(phase="Pending"))
@@ -206,19 +206,19 @@ def test_a_pod_that_kubelet_rejected_is_free_unless_it_had_started_before(world:
     assert world.book.used == 0b10000
 
 
-def test_a_pod_that_was_never_bound_leaves_nothing(world: World) -> None:
+def test_pod_that_was_never_bound_leaves_nothing(world: World) -> None:
     world.put(pod("waits", 2))
     world.delete(pod("waits", 2))
     assert (world.book.used, world.ledger.ended_pods("n1")) == (0, [])
 
 
-def test_the_deletion_of_an_unknown_pod_without_a_record_changes_nothing(world: World) -> None:
+def test_deletion_of_an_unknown_pod_without_a_record_changes_nothing(world: World) -> None:
     world.put(RUNNING)
     world.ledger.drop_pod("uid-unknown")
     assert (world.book.used, world.ledger.ended_pods("n1")) == (0b11, [])
 
 
-def test_a_list_of_a_smaller_version_leaves_other_reservations_unchanged(world: World) -> None:
+def test_list_of_a_smaller_version_leaves_other_reservations_unchanged(world: World) -> None:
     world.put(pod("old", 2))
     reserve(world, pod("old", 2))
     list_pods(world, BOUND - 1, record(pod("old", 2)))
@@ -226,7 +226,7 @@ def test_a_list_of_a_smaller_version_leaves_other_reservations_unchanged(world: 
     assert kept.progress is BindingProgress.WRITING
 
 
-def test_the_process_of_a_deleted_pod_counts_whatever_the_ledger_knows(world: World) -> None:
+def test_process_of_a_deleted_pod_counts_whatever_the_ledger_knows(world: World) -> None:
     world.report(BOUND, {3: "uid-unknown"}, deleted=True)
     assert (world.book.used, world.book.deleted) == (0b1000, 0b1000)
     assert world.ledger.ended_pods("n1") == ["default/uid-unknown"]
@@ -236,7 +236,7 @@ def test_the_process_of_a_deleted_pod_counts_whatever_the_ledger_knows(world: Wo
     assert world.book.used == 0b1, "kubelet's word does not outweigh a process"
 
 
-def test_an_agent_that_does_not_report_versions_frees_gpus_at_once(world: World) -> None:
+def test_agent_that_does_not_report_versions_frees_gpus_at_once(world: World) -> None:
     world.report(None, {0: "uid-old", 1: "uid-old"})
     world.put(RUNNING)
     assert world.book.used == 0b11
@@ -244,7 +244,7 @@ def test_an_agent_that_does_not_report_versions_frees_gpus_at_once(world: World)
     assert (world.book.used, world.book.deleted) == (0, 0)
 
 
-def test_a_new_gputopology_without_status_confirms_no_end(world: World) -> None:
+def test_new_gputopology_without_status_confirms_no_end(world: World) -> None:
     world.put(RUNNING)
     world.delete(RUNNING)
     world.ledger.drop_topology("n1")
@@ -258,7 +258,7 @@ def test_a_new_gputopology_without_status_confirms_no_end(world: World) -> None:
     assert world.book.used == 0
 
 
-def test_a_pod_that_vanished_between_two_lists_was_deleted(world: World) -> None:
+def test_pod_that_vanished_between_two_lists_was_deleted(world: World) -> None:
     world.put(RUNNING)
     world.ledger.replace_pods([], epoch=world.ledger.begin_pod_list(), version=DELETED)
     assert world.book.used == 0b11
@@ -270,7 +270,7 @@ def list_pods(world: World, version: int, *pods: PodView) -> None:
     world.ledger.replace_pods(pods, epoch=world.ledger.begin_pod_list(), version=version)
 
 
-def test_an_agent_that_dropped_a_vanished_pod_has_seen_its_deletion(world: World) -> None:
+def test_agent_that_dropped_a_vanished_pod_has_seen_its_deletion(world: World) -> None:
     world.put(RUNNING)
     world.report(BOUND, {0: "uid-old", 1: "uid-old"})
     list_pods(world, 500)
@@ -281,7 +281,7 @@ def test_an_agent_that_dropped_a_vanished_pod_has_seen_its_deletion(world: World
     assert world.book.used == 0, "the node is quiet: no larger version may follow"
 
 
-def test_the_agent_may_have_dropped_a_vanished_pod_before_the_list(world: World) -> None:
+def test_agent_may_have_dropped_a_vanished_pod_before_the_list(world: World) -> None:
     world.put(RUNNING)
     world.report(BOUND, {0: "uid-old", 1: "uid-old"})
     world.report(DELETED)
@@ -289,7 +289,7 @@ def test_the_agent_may_have_dropped_a_vanished_pod_before_the_list(world: World)
     assert world.book.used == 0
 
 
-def test_a_status_that_never_listed_a_vanished_pod_may_be_older_than_its_containers(
+def test_status_that_never_listed_a_vanished_pod_may_be_older_than_its_containers(
     world: World,
 ) -> None:
     world.put(RUNNING)
@@ -302,7 +302,7 @@ def test_a_status_that_never_listed_a_vanished_pod_may_be_older_than_its_contain
     assert world.book.used == 0
 
 
-def test_it_is_forgotten_which_unknown_pods_a_status_has_listed(world: World) -> None:
+def test_unknown_pods_that_a_status_has_listed_are_forgotten(world: World) -> None:
     world.report(BOUND, {0: "uid-old", 1: "uid-old"})
     list_pods(world, BOUND)
     world.report(BOUND)
@@ -315,7 +315,7 @@ def test_it_is_forgotten_which_unknown_pods_a_status_has_listed(world: World) ->
 @pytest.mark.parametrize(
     "progress", [BindingProgress.WRITING, BindingProgress.UNKNOWN, BindingProgress.BOUND]
 )
-def test_a_pod_that_vanished_before_any_watch_showed_its_binding_may_have_started(
+def test_pod_that_vanished_before_any_watch_showed_its_binding_may_have_started(
     world: World, progress: BindingProgress
 ) -> None:
     world.put(pod("old", 2))
@@ -329,7 +329,7 @@ def test_a_pod_that_vanished_before_any_watch_showed_its_binding_may_have_starte
     assert world.book.used == 0
 
 
-def test_a_pod_that_another_extender_claimed_for_may_have_started(world: World) -> None:
+def test_pod_that_another_extender_claimed_for_may_have_started(world: World) -> None:
     gpus = (DGX.gpus[2].uuid, DGX.gpus[3].uuid)
     world.ledger.replace_claims([Claim("uid-b", "default", "b", "7", "n1", gpus)])
     list_pods(world, 500)
@@ -338,7 +338,7 @@ def test_a_pod_that_another_extender_claimed_for_may_have_started(world: World) 
     assert world.book.used == 0
 
 
-def test_a_list_that_lacks_a_bound_pod_keeps_its_last_record(world: World) -> None:
+def test_list_without_a_bound_pod_keeps_its_last_view(world: World) -> None:
     world.put(pod("old", 2))
     reserve(world, pod("old", 2))
     world.put(RUNNING)
@@ -375,7 +375,7 @@ class NoLease(ClaimLease):
         raise AssertionError((claims, version))
 
 
-def test_a_pod_that_is_gone_when_its_binding_is_resolved_may_have_started(world: World) -> None:
+def test_pod_that_is_gone_when_its_binding_is_resolved_may_have_started(world: World) -> None:
     world.put(pod("old", 2))
     decision = reserve(world, pod("old", 2))
     fence = ClaimFence(world.ledger, NoLease(), NoPods(), timeout_seconds=1)
@@ -391,7 +391,7 @@ def test_a_pod_that_is_gone_when_its_binding_is_resolved_may_have_started(world:
     assert world.book.used == 0, "the watch has shown its version"
 
 
-def test_a_pod_that_is_gone_when_a_claim_for_it_is_resolved_may_have_started(world: World) -> None:
+def test_pod_that_is_gone_when_a_claim_for_it_is_resolved_may_have_started(world: World) -> None:
     claim = Claim("uid-b", "default", "b", "7", "n1", (DGX.gpus[2].uuid,))
     world.ledger.replace_claims([claim])
     fence = ClaimFence(world.ledger, NoLease(), NoPods(), timeout_seconds=1)
@@ -401,7 +401,7 @@ def test_a_pod_that_is_gone_when_a_claim_for_it_is_resolved_may_have_started(wor
     assert world.book.used == 0
 
 
-def test_an_end_is_kept_while_the_status_lists_the_pod(world: World) -> None:
+def test_ended_pod_is_kept_while_the_status_lists_it(world: World) -> None:
     world.put(RUNNING)
     world.report(BOUND, {0: "uid-old", 1: "uid-old"})
     world.delete(RUNNING)
@@ -424,7 +424,7 @@ def test_pods_that_ended_before_a_list_are_not_new_in_the_next(world: World) -> 
     assert world.book.used == 0
 
 
-def test_what_nobody_confirms_is_free_after_a_while_without_any_event(world: World) -> None:
+def test_unconfirmed_gpus_are_free_after_the_longest_wait_without_any_event(world: World) -> None:
     world.put(RUNNING)
     world.delete(RUNNING)
     changes = world.ledger.changes()
@@ -436,7 +436,7 @@ def test_what_nobody_confirms_is_free_after_a_while_without_any_event(world: Wor
     assert world.ledger.changes() > changes
 
 
-def test_the_end_of_a_pod_outlives_the_topology_of_its_node(world: World) -> None:
+def test_end_of_a_pod_outlives_the_topology_of_its_node(world: World) -> None:
     world.put(RUNNING)
     world.ledger.drop_topology("n1")
     world.delete(RUNNING)
@@ -449,7 +449,7 @@ def test_the_end_of_a_pod_outlives_the_topology_of_its_node(world: World) -> Non
     assert world.book.used == 0
 
 
-def test_the_end_of_a_pod_on_a_node_that_never_returns_is_forgotten(world: World) -> None:
+def test_end_of_a_pod_on_a_node_that_never_returns_is_forgotten(world: World) -> None:
     world.put(RUNNING)
     world.ledger.drop_topology("n1")
     world.delete(RUNNING)
@@ -479,7 +479,7 @@ def test_gpus_that_a_live_pod_has_as_well_are_not_freed_by_the_end_of_the_other(
     assert (world.book.used, world.book.deleted, world.book.shared) == (0b111, 0b1, 0)
 
 
-def test_a_deleted_pod_of_another_scheduler_counts_by_number(world: World) -> None:
+def test_deleted_pod_of_another_scheduler_counts_by_number(world: World) -> None:
     foreign = pod("foreign", 3, node="n1", phase="Running")
     world.put(foreign)
     world.delete(foreign)
@@ -488,7 +488,7 @@ def test_a_deleted_pod_of_another_scheduler_counts_by_number(world: World) -> No
     assert world.book.unknown == 0
 
 
-def test_victims_of_a_preemption_are_left_out_but_for_processes_of_deleted_pods(
+def test_state_without_victims_still_has_processes_of_deleted_pods(
     world: World,
 ) -> None:
     world.put(RUNNING)
@@ -501,7 +501,7 @@ def test_victims_of_a_preemption_are_left_out_but_for_processes_of_deleted_pods(
     assert (state.free, state.deleted) == (0b11101111, 0b10000)
 
 
-def test_a_pod_that_waits_for_processes_of_a_deleted_pod_is_told_which(world: World) -> None:
+def test_error_names_the_deleted_pod_whose_processes_are_awaited(world: World) -> None:
     world.put(RUNNING)
     world.delete(RUNNING)
     found = world.asked(7)
@@ -514,7 +514,7 @@ def test_a_pod_that_waits_for_processes_of_a_deleted_pod_is_told_which(world: Wo
     assert world.asked(6).fitting() == ["n1"]
 
 
-def test_a_pod_that_would_not_fit_without_the_process_waits_for_other_pods(world: World) -> None:
+def test_pod_that_would_not_fit_without_the_process_waits_for_other_pods(world: World) -> None:
     world.put(RUNNING)
     world.put(bound("live", 7, states="running"))
     world.delete(RUNNING)

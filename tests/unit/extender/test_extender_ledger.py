@@ -96,11 +96,11 @@ def test_annotated_and_observed_gpus_are_both_used() -> None:
     assert (here.unknown, here.blocked) == (0, None)
 
 
-def test_an_observed_pod_that_is_not_known_to_have_ended_uses_its_gpus() -> None:
+def test_observed_pod_that_is_not_known_to_have_ended_uses_its_gpus() -> None:
     assert book(ledger_with(held={5: "uid-unknown"})).used == 0b100000
 
 
-def test_an_observed_holder_that_no_agent_could_name_is_never_given_away() -> None:
+def test_gpu_with_an_unidentified_user_is_used() -> None:
     document = topology_object("n1", DGX)
     document["status"]["gpus"][2]["pod"] = "nameless"
     ledger = Ledger()
@@ -108,7 +108,7 @@ def test_an_observed_holder_that_no_agent_could_name_is_never_given_away() -> No
     assert book(ledger).used == 0b100
 
 
-def test_an_unreadable_annotation_blocks_the_node_until_its_gpus_are_observed() -> None:
+def test_unreadable_annotation_blocks_the_node_until_its_gpus_are_observed() -> None:
     torn = pod("a", 2, node="n1", annotations={GPUS_ANNOTATION: '{"v":1,'})
     ledger = ledger_with(torn)
     assert "default/a" in str(book(ledger).blocked)
@@ -119,13 +119,13 @@ def test_an_unreadable_annotation_blocks_the_node_until_its_gpus_are_observed() 
     assert (book(seen).blocked, book(seen).used) == (None, 0b11)
 
 
-def test_a_copied_annotation_is_worthless_and_its_pod_counts_by_number() -> None:
+def test_copied_annotation_does_not_count_and_its_pod_counts_by_number() -> None:
     for copied in (bound("a", 0, 1, uid="uid-other"), bound("a", 0, 1, node="n9")):
         here = book(ledger_with(copied))
         assert (here.used, here.unknown) == (0, 2)
 
 
-def test_a_foreign_pod_counts_by_number_only_as_far_as_it_is_not_observed() -> None:
+def test_unmanaged_pod_counts_by_number_until_it_is_observed() -> None:
     foreign = pod("a", 3, node="n1")
     assert book(ledger_with(foreign)).unknown == 3
     half = book(ledger_with(foreign, held={4: "uid-a"}))
@@ -134,7 +134,7 @@ def test_a_foreign_pod_counts_by_number_only_as_far_as_it_is_not_observed() -> N
     assert book(ledger_with(ended)).unknown == 0
 
 
-def test_an_annotated_gpu_that_left_the_node_is_forgotten() -> None:
+def test_annotated_gpu_that_left_the_node_is_forgotten() -> None:
     lost = bound("a", 0)
     annotation = json.loads(lost["metadata"]["annotations"][GPUS_ANNOTATION])
     annotation["containers"]["main"].append("GPU-replaced")
@@ -142,7 +142,7 @@ def test_an_annotated_gpu_that_left_the_node_is_forgotten() -> None:
     assert book(ledger_with(lost)).used == 0b1
 
 
-def test_nodes_share_a_state_only_while_they_are_alike() -> None:
+def test_nodes_share_a_state_while_their_states_are_equal() -> None:
     ledger = ledger_with()
     ledger.put_topology(parse_node(topology_object("n2", named("dgx1-v100", node="n2"))))
     ledger.put_pod(record(bound("a", 0)))
@@ -153,7 +153,7 @@ def test_nodes_share_a_state_only_while_they_are_alike() -> None:
     assert list(ledger.states()) == ["n1"]
 
 
-def test_a_node_whose_agent_is_not_ready_takes_no_pod_and_its_book_is_as_before() -> None:
+def test_node_whose_agent_is_not_ready_takes_no_pod_and_keeps_its_usage() -> None:
     ledger, away = ledger_with(bound("a", 0)), ledger_with(bound("a", 0), away="Stopping")
     assert dataclasses.replace(book(away), not_ready=None) == book(ledger)
     reason = "the node's agent is not ready: Stopping: the message"
@@ -166,7 +166,7 @@ def test_a_node_whose_agent_is_not_ready_takes_no_pod_and_its_book_is_as_before(
     assert asked(["n1"], away, pod("b", 8)).failed() == {"n1": "too few free GPUs"}
 
 
-def test_only_a_condition_ready_that_is_false_keeps_pods_away() -> None:
+def test_only_a_false_ready_condition_makes_a_node_not_ready() -> None:
     document = topology_object("n1", DGX)
     others = [
         condition("Ready", "Unknown", "Why"),
@@ -179,7 +179,7 @@ def test_only_a_condition_ready_that_is_false_keeps_pods_away() -> None:
         assert found.not_ready is None
 
 
-def test_a_long_reason_of_an_agent_is_one_short_line() -> None:
+def test_long_reason_of_an_agent_is_one_short_line() -> None:
     document = topology_object("n1", DGX, away="NVMLUnavailable")
     document["status"]["conditions"][0]["message"] = "line\n" * 500
     found = parse_node(document)
@@ -189,7 +189,7 @@ def test_a_long_reason_of_an_agent_is_one_short_line() -> None:
     assert "\n" not in found.not_ready
 
 
-def test_an_agent_is_awaited_only_where_no_node_fits_and_one_would_but_for_it() -> None:
+def test_filter_waits_for_an_agent_if_no_node_fits_without_it() -> None:
     ledger = ledger_with(away="Stopping")
     ledger.put_topology(parse_node(topology_object("n2", named("summit", node="n2"))))
     waiting, retries = record(pod("a", 8)), FilterRetries(ledger)
@@ -200,11 +200,11 @@ def test_an_agent_is_awaited_only_where_no_node_fits_and_one_would_but_for_it() 
     assert reason.startswith("1 of 3 nodes may take the pod soon: the node's agent is not ready")
 
 
-def test_two_live_pods_on_one_gpu_are_told() -> None:
+def test_gpu_of_two_live_pods_is_shared() -> None:
     assert book(ledger_with(bound("a", 0, 1), bound("b", 1, 2))).shared == 0b10
 
 
-def test_gpus_that_the_agent_does_not_mention_are_not_healthy() -> None:
+def test_gpus_that_the_agent_does_not_report_are_not_healthy() -> None:
     document = topology_object("n1", DGX, unhealthy=[0])
     del document["status"]["gpus"][7]
     ledger = Ledger()
@@ -212,7 +212,7 @@ def test_gpus_that_the_agent_does_not_mention_are_not_healthy() -> None:
     assert book(ledger).healthy == 0b01111110
 
 
-def test_a_topology_that_contradicts_itself_is_unreadable_with_field_and_value() -> None:
+def test_topology_that_contradicts_itself_is_unreadable_with_field_and_value() -> None:
     twice = topology_object("n1", DGX)
     twice["spec"]["gpus"][1]["uuid"] = twice["spec"]["gpus"][0]["uuid"]
     wrong = topology_object("n1", DGX)
@@ -223,7 +223,7 @@ def test_a_topology_that_contradicts_itself_is_unreadable_with_field_and_value()
         assert words in found.reason
 
 
-def test_a_reservation_lasts_until_the_pod_shows_its_node_not_just_any_event() -> None:
+def test_reservation_lasts_until_the_pod_shows_its_node_not_just_any_event() -> None:
     document = pod("a", 2)
     ledger = ledger_with(document)
     ledger.reservations.reserve(decision_for(document, ledger))
@@ -237,7 +237,7 @@ def test_a_reservation_lasts_until_the_pod_shows_its_node_not_just_any_event() -
     assert book(ledger).used == 0b11000000
 
 
-def test_a_deleted_or_ended_pod_ends_its_reservation() -> None:
+def test_deleted_or_ended_pod_ends_its_reservation() -> None:
     for end in (
         lambda ledger: ledger.drop_pod("uid-a"),
         lambda ledger: ledger.put_pod(record(pod("a", 2, phase="Failed"))),
@@ -250,7 +250,7 @@ def test_a_deleted_or_ended_pod_ends_its_reservation() -> None:
         assert book(ledger).used == 0
 
 
-def test_a_list_asked_for_before_a_reservation_does_not_end_it_but_the_next_one_does() -> None:
+def test_reservation_outlives_a_list_requested_before_it_but_not_the_next() -> None:
     ledger = ledger_with()
     early = ledger.begin_pod_list()
     ledger.reservations.reserve(decision_for(pod("a", 2), ledger))
@@ -261,7 +261,7 @@ def test_a_list_asked_for_before_a_reservation_does_not_end_it_but_the_next_one_
     assert book(ledger).used == 0
 
 
-def test_an_ended_pod_frees_its_gpus_by_event_as_by_list() -> None:
+def test_ended_pod_frees_its_gpus_by_event_as_by_list() -> None:
     ended = bound("a", 0, 1)
     ended["status"]["phase"] = "Succeeded"
     ledger = ledger_with(bound("a", 0, 1))
@@ -270,7 +270,7 @@ def test_an_ended_pod_frees_its_gpus_by_event_as_by_list() -> None:
     assert book(ledger).used == 0
 
 
-def test_a_pod_whose_binding_is_under_way_fits_nowhere_else() -> None:
+def test_pod_with_a_binding_in_flight_fits_no_other_node() -> None:
     document = pod("a", 2)
     ledger = ledger_with(document)
     ledger.put_topology(parse_node(topology_object("n2", named("dgx1-v100", node="n2"))))
@@ -282,7 +282,7 @@ def test_a_pod_whose_binding_is_under_way_fits_nowhere_else() -> None:
     assert list(found.failed()) == ["n2"]
 
 
-def test_nodes_of_equal_structure_get_equal_answers_with_their_own_uuids() -> None:
+def test_nodes_of_equal_structure_get_equal_matches_with_their_own_uuids() -> None:
     ledger = ledger_with()
     ledger.put_topology(parse_node(topology_object("n2", named("dgx1-v100", node="n2"))))
     assert ledger.states()["n1"] is ledger.states()["n2"]
@@ -295,7 +295,7 @@ def claim(name: str, *gpus: int) -> Claim:
     return Claim(f"uid-{name}", "default", name, "1", "n1", tuple(UUIDS[gpu] for gpu in gpus))
 
 
-def test_claims_for_pods_that_do_not_show_it_hold_their_gpus() -> None:
+def test_claimed_gpus_are_used_until_the_pods_show_them() -> None:
     ledger = ledger_with(bound("shown", 0), pod("waiting"))
     ledger.replace_claims([claim("shown", 0), claim("waiting", 1, 2), claim("unknown", 7)])
     assert (book(ledger).used, book(ledger).shared) == (0b10000111, 0)
@@ -305,7 +305,7 @@ def test_claims_for_pods_that_do_not_show_it_hold_their_gpus() -> None:
     assert book(ledger).used == 0b10000001
 
 
-def test_what_may_yet_be_bound_is_claimed_and_what_is_bound_no_longer() -> None:
+def test_claims_include_unbound_reservations_only() -> None:
     ledger = ledger_with(pod("a", 2))
     ledger.replace_claims([claim("of-another", 7)])
     decision = decision_for(pod("a", 2), ledger)
@@ -318,7 +318,7 @@ def test_what_may_yet_be_bound_is_claimed_and_what_is_bound_no_longer() -> None:
     assert ledger.reservations.unbound() == (claim("of-another", 7),)
 
 
-def test_a_reservation_holds_its_gpus_under_whatever_number_they_have() -> None:
+def test_reservation_keeps_its_gpus_when_their_indices_change() -> None:
     ledger = ledger_with(pod("a", 2))
     decision = decision_for(pod("a", 2), ledger)
     ledger.reservations.reserve(decision)
@@ -335,7 +335,7 @@ def test_a_reservation_holds_its_gpus_under_whatever_number_they_have() -> None:
     assert here.used == mask_of(here.topology.index_of[uuid] for uuid in decision.claim.gpus)
 
 
-def test_the_newest_version_that_was_shown_of_any_pod_is_known() -> None:
+def test_ledger_knows_the_newest_version_of_any_pod() -> None:
     ledger = ledger_with(at_version(pod("a"), 12), at_version(pod("b"), 9))
     assert ledger.pods_version == 12
     ledger.replace_pods([], epoch=ledger.begin_pod_list(), version=30)
@@ -343,7 +343,7 @@ def test_the_newest_version_that_was_shown_of_any_pod_is_known() -> None:
     assert ledger.rewinds == 0
 
 
-def test_a_list_of_a_smaller_version_voids_what_was_remembered_by_version() -> None:
+def test_list_with_a_smaller_version_voids_known_versions() -> None:
     ledger = ledger_with(at_version(pod("a", 2), 40))
     ledger.reservations.reserve(decision_for(pod("a", 2), ledger))
     ledger.reservations.mark("uid-a", BindingProgress.BOUND)
@@ -375,7 +375,7 @@ def test_claims_end_with_their_pods_and_where_these_are_bound_elsewhere() -> Non
         assert book(ledger).used == 0
 
 
-def test_a_claim_known_since_a_list_was_asked_for_outlives_that_list_only() -> None:
+def test_claim_outlives_the_list_requested_before_it_only() -> None:
     ledger = ledger_with()
     early = ledger.begin_pod_list()
     ledger.replace_claims([claim("new", 3)])
@@ -385,7 +385,7 @@ def test_a_claim_known_since_a_list_was_asked_for_outlives_that_list_only() -> N
     assert ledger.reservations.unbound() == ()
 
 
-def test_what_a_node_could_give_without_some_pods_is_told_and_changes_nothing() -> None:
+def test_state_without_some_pods_changes_nothing() -> None:
     ledger = ledger_with(bound("a", 0, 1), bound("b", 2))
     ledger.replace_claims([claim("c", 3)])
     without = ledger.state_without("n1", {"uid-a", "uid-c"})
@@ -395,7 +395,7 @@ def test_what_a_node_could_give_without_some_pods_is_told_and_changes_nothing() 
     assert ledger.state_without("unknown", {"uid-a"}) is None
 
 
-def test_a_pod_is_on_its_way_until_the_ledger_knows_where_it_is() -> None:
+def test_pod_is_in_flight_until_the_ledger_shows_its_node() -> None:
     document = pod("reserved", 2)
     names = ("reserved", "bound", "ended", "gone")
     ledger = ledger_with(document, pod("waits", 1), *(pod(name, 1) for name in names[1:]))

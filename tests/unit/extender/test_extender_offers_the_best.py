@@ -53,7 +53,7 @@ def of_one_score(states: Mapping[str, NodeState]) -> Evaluation:
     return evaluation(list(states), list(states.values()), same)
 
 
-def test_offered_are_the_nodes_of_the_highest_score_that_are_most_in_use() -> None:
+def test_best_nodes_have_the_highest_score_and_are_most_in_use() -> None:
     many = found(400)
     scores = many.scores(sensitive=False)
     offered = many.best(1, {}, sensitive=False)
@@ -67,7 +67,7 @@ def test_of_nodes_with_one_score_the_fullest_is_offered() -> None:
     assert of_one_score(states).best(1, {}, sensitive=True) == ["b"]
 
 
-def test_what_is_in_use_is_counted_as_kube_scheduler_counts_it() -> None:
+def test_gpus_in_use_are_counted_as_by_kube_scheduler() -> None:
     small, large = whole(), whole("dgx-2")
     last_of_8 = dataclasses.replace(small, free=GpuMask(1))
     last_of_16 = dataclasses.replace(large, free=GpuMask(1))
@@ -82,7 +82,7 @@ def test_what_is_in_use_is_counted_as_kube_scheduler_counts_it() -> None:
     assert unlike.best(1, {}, sensitive=True) == ["others"]
 
 
-def test_pods_on_their_way_to_a_node_count_as_in_use_there() -> None:
+def test_pods_in_flight_to_a_node_count_as_in_use_there() -> None:
     half = dataclasses.replace(whole(), free=GpuMask(0b1111))
     nodes = of_one_score({"a": whole(), "b": whole(), "c": half})
     assert nodes.best(1, {"b": 3}, sensitive=True) == ["c"], "half of it is in use already"
@@ -90,7 +90,7 @@ def test_pods_on_their_way_to_a_node_count_as_in_use_there() -> None:
     assert nodes.best(1, {"b": 5, "gone": 7}, sensitive=True) == ["b"]
 
 
-def test_pods_on_their_way_do_not_make_a_worse_node_a_better_one() -> None:
+def test_pods_in_flight_do_not_make_a_worse_node_better() -> None:
     states = {"linked": whole(), "plain": whole("pcie-8gpu")}
     request = request_of(3)
     known = evaluate_states(states.values(), request)
@@ -103,7 +103,7 @@ def test_where_no_node_fits_none_is_offered() -> None:
     assert none.best(1, {"n0": 1}, sensitive=True) == none.fitting() == []
 
 
-def test_of_a_pod_that_is_being_bound_its_node_is_the_best() -> None:
+def test_node_of_a_binding_in_flight_is_the_best() -> None:
     (candidate,) = found(1).results.values()
     elsewhere = Misfit(MisfitKind.RESERVED_ELSEWHERE, "it is being bound to another node")
     under_way = evaluation(

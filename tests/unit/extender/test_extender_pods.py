@@ -24,18 +24,18 @@ def answer(document: Document) -> PlacementRequest | Misfit:
     )
 
 
-def test_a_pod_that_asks_for_no_gpu_has_no_record() -> None:
+def test_pod_that_requests_no_gpu_has_no_view() -> None:
     assert parse_gpu_pod(pod("a", containers=[container("main")]), RESOURCE) is None
     zero = {"name": "main", "resources": {"requests": {RESOURCE: "0"}}}
     assert parse_gpu_pod(pod("a", containers=[zero]), RESOURCE) is None
 
 
-def test_a_record_keeps_our_annotations_alone() -> None:
+def test_view_keeps_only_the_annotations_of_gputopo() -> None:
     document = pod("a", annotations={"gputopo.io/pattern": "Ring", "big": "x" * 100_000})
     assert record(document).annotations == {"gputopo.io/pattern": "Ring"}
 
 
-def test_a_limit_without_a_request_counts() -> None:
+def test_limit_without_a_request_counts() -> None:
     only_limit = {"name": "main", "resources": {"limits": {RESOURCE: "3"}}}
     assert record(pod("a", containers=[only_limit])).containers == (GpuContainer("main", 3),)
 
@@ -50,11 +50,11 @@ def test_absent_and_null_lists_are_empty() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_an_ended_pod_is_not_live(phase: str) -> None:
+def test_ended_pod_is_not_live(phase: str) -> None:
     assert not record(pod("a", phase=phase)).live
 
 
-def test_the_most_a_pod_can_hold_counts_sidecars_and_the_largest_init_container() -> None:
+def test_most_gpus_counts_sidecars_and_the_largest_init_container() -> None:
     side = {**container("side", 1), "restartPolicy": "Always"}
     inits = [container("one", 2), side, container("two", 4)]
     assert record(pod("a", 3, init_containers=inits)).most_gpus == 1 + 4
@@ -71,7 +71,7 @@ def test_sidecars_rank_after_application_containers_and_init_containers_borrow()
     )
 
 
-def test_an_init_container_must_not_ask_for_more_than_the_next_that_keeps_its_gpus() -> None:
+def test_init_container_must_not_request_more_than_the_next_that_keeps_its_gpus() -> None:
     side = {**container("side", 1), "restartPolicy": "Always"}
     for inits, gpus, told in (
         ([container("first", 2), side], 2, "'first': 2, and of the containers after it 'side' "),
@@ -85,7 +85,7 @@ def test_an_init_container_must_not_ask_for_more_than_the_next_that_keeps_its_gp
 
 
 @pytest.mark.parametrize("count", ["1e3k", "9" * 5000, "-1", "0.5"])
-def test_a_count_that_cannot_be_read_holds_a_whole_node_and_is_refused(count: str) -> None:
+def test_count_that_is_not_a_number_uses_a_whole_node_and_is_rejected(count: str) -> None:
     found = record(pod("a", containers=[container("main", count)]))
     assert found.most_gpus == 64
     refused = placement_request(found, resource=RESOURCE, default_policy=PolicyName.PRESERVE)
@@ -95,14 +95,14 @@ def test_a_count_that_cannot_be_read_holds_a_whole_node_and_is_refused(count: st
 
 
 @pytest.mark.parametrize("missing", ["uid", "name", "namespace", "resourceVersion"])
-def test_a_pod_without_its_names_is_refused_by_field(missing: str) -> None:
+def test_pod_without_names_is_rejected_by_field(missing: str) -> None:
     document = pod("a")
     del document["metadata"][missing]
     with pytest.raises(PodError, match=f"metadata.{missing}"):
         parse_gpu_pod(document, RESOURCE)
 
 
-def test_several_containers_are_one_match_dealt_out_in_the_order_of_the_spec() -> None:
+def test_several_containers_share_one_match_in_the_order_of_the_spec() -> None:
     two = pod("a", containers=[container("x", 1), container("log"), container("y", 2)])
     request = answer(two)
     assert isinstance(request, PlacementRequest)
@@ -110,7 +110,7 @@ def test_several_containers_are_one_match_dealt_out_in_the_order_of_the_spec() -
     assert (request.size, request.pattern.kind) == (3, PatternKind.RING)
 
 
-def test_the_pods_policy_wins_over_the_configured_one() -> None:
+def test_pods_policy_wins_over_the_configured_one() -> None:
     request = answer(pod("a", 2, annotations={"gputopo.io/policy": "Greedy"}))
     assert isinstance(request, PlacementRequest)
     assert request.policy is PolicyName.GREEDY
@@ -149,9 +149,7 @@ REQUIRED: Document = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSe
         ({"resourceClaims": [{"name": "nic", "resourceClaimName": "fast"}]}, True),
     ],
 )
-def test_a_pod_that_may_have_all_nodes_and_likes_some_better_is_known(
-    spec: Document, *, prefers: bool
-) -> None:
+def test_pod_that_prefers_nodes_is_recognized(spec: Document, *, prefers: bool) -> None:
     document = pod("a", 2)
     document["spec"] |= spec
     assert record(document).prefers_nodes is prefers

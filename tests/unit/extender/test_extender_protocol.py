@@ -24,13 +24,13 @@ NODES = {
 
 
 @pytest.mark.parametrize("key", ["NodeNames", "nodeNames", "nodenames"])
-def test_names_are_read_in_any_case(key: str) -> None:
+def test_names_are_parsed_in_any_case(key: str) -> None:
     args = ExtenderArgs.model_validate({"Pod": POD, key: ["n1", "n2"]})
     assert args.candidates() == ["n1", "n2"]
 
 
 @pytest.mark.parametrize("key", ["Nodes", "nodes"])
-def test_whole_nodes_are_read_in_any_case(key: str) -> None:
+def test_whole_nodes_are_parsed_in_any_case(key: str) -> None:
     args = ExtenderArgs.model_validate({"pod": POD, key: NODES, "NodeNames": None})
     assert args.candidates() == ["n1", "n2"]
 
@@ -45,17 +45,17 @@ def test_no_nodes_are_no_candidates(nodes: dict[str, Any] | None) -> None:
     }
 
 
-def test_a_body_without_a_pod_is_refused() -> None:
+def test_body_without_a_pod_is_rejected() -> None:
     with pytest.raises(ValidationError, match="Pod"):
         ExtenderArgs.model_validate({"NodeNames": ["n1"]})
 
 
-def test_a_name_that_is_no_string_is_refused() -> None:
+def test_name_that_is_not_a_string_is_rejected() -> None:
     with pytest.raises(ValidationError, match="valid string"):
         ExtenderArgs.model_validate({"Pod": POD, "NodeNames": [1]})
 
 
-def test_bind_is_read_in_any_case_and_ignores_what_it_does_not_know() -> None:
+def test_bind_is_parsed_in_any_case_and_ignores_unknown_fields() -> None:
     pascal = {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "n1", "More": 1}
     camel = {"podName": "p", "podNamespace": "d", "podUID": "u", "node": "n1"}
     lower = {key.lower(): value for key, value in pascal.items()}
@@ -65,12 +65,12 @@ def test_bind_is_read_in_any_case_and_ignores_what_it_does_not_know() -> None:
     assert (read[0].pod_uid, read[0].node) == ("u", "n1")
 
 
-def test_bind_without_a_node_is_refused() -> None:
+def test_bind_without_a_node_is_rejected() -> None:
     with pytest.raises(ValidationError, match="Node"):
         ExtenderBindingArgs.model_validate({"PodName": "p", "PodNamespace": "d", "PodUID": "u"})
 
 
-def test_filter_answers_with_names_where_names_were_sent() -> None:
+def test_filter_returns_names_for_names() -> None:
     args = ExtenderArgs.model_validate({"Pod": POD, "NodeNames": ["n1", "n2", "n3"]})
     reply = filter_result(args, ["n2"], failed={"n1": "2 free"}, unresolvable={"n3": "too small"})
     assert reply == {
@@ -82,7 +82,7 @@ def test_filter_answers_with_names_where_names_were_sent() -> None:
     }
 
 
-def test_filter_answers_with_nodes_where_nodes_were_sent() -> None:
+def test_filter_returns_nodes_for_nodes() -> None:
     args = ExtenderArgs.model_validate({"Pod": POD, "Nodes": NODES})
     reply = filter_result(args, ["n2"], failed={"n1": "2 free"}, unresolvable={})
     assert reply["Nodes"] == {
@@ -92,26 +92,26 @@ def test_filter_answers_with_nodes_where_nodes_were_sent() -> None:
     assert reply["NodeNames"] is None
 
 
-def test_a_filter_that_could_not_decide_says_why() -> None:
+def test_filter_error_has_the_reason() -> None:
     reply = filter_error("not ready")
     assert reply["Error"] == "not ready"
     assert (reply["Nodes"], reply["NodeNames"]) == (None, None)
 
 
-def test_scores_are_told_by_host() -> None:
+def test_scores_are_returned_by_host() -> None:
     assert priorities({"n1": 10, "n2": 0}) == [
         {"Host": "n1", "Score": 10},
         {"Host": "n2", "Score": 0},
     ]
 
 
-def test_bound_is_no_error() -> None:
+def test_bind_result_without_error_is_empty() -> None:
     assert bind_result() == {"Error": ""}
     assert bind_result("gone") == {"Error": "gone"}
 
 
 @pytest.mark.parametrize("items", ["n1", [None], [{}], [{"metadata": {}}], [{"metadata": "n1"}]])
-def test_nodes_without_names_are_refused_before_anybody_reads_them(items: object) -> None:
+def test_nodes_without_names_are_rejected_before_use(items: object) -> None:
     with pytest.raises(ValidationError, match=r"metadata\.name"):
         ExtenderArgs.model_validate({"Pod": POD, "Nodes": {"items": items}})
 
@@ -119,7 +119,7 @@ def test_nodes_without_names_are_refused_before_anybody_reads_them(items: object
 @pytest.mark.parametrize(
     "items", [7, ["n1"], [{}], [{"metadata": None}], [{"metadata": {"name": 1}}]]
 )
-def test_nodes_without_names_are_refused(items: object) -> None:
+def test_nodes_without_names_are_rejected(items: object) -> None:
     body = {"Pod": POD, "Nodes": {"items": items}}
     with pytest.raises(ValidationError, match=r"metadata\.name"):
         ExtenderArgs.model_validate(body)
@@ -131,7 +131,7 @@ CAMEL = {"nodeNameToMetaVictims": {"n1": {"pods": [{"uid": "u"}], "numPDBViolati
 
 
 @pytest.mark.parametrize("body", [WHOLE, META, CAMEL, {**META, "NodeNameToVictims": None}])
-def test_victims_are_read_in_both_modes_and_any_case(body: dict[str, Any]) -> None:
+def test_victims_are_parsed_in_both_modes_and_any_case(body: dict[str, Any]) -> None:
     offers = ExtenderPreemptionArgs.model_validate({"Pod": POD, **body}).offers()
     assert {node: (it.pods, it.pdb_violations) for node, it in offers.items()} == {
         "n1": (("u",), 2)
@@ -159,7 +159,7 @@ def test_no_victims_are_an_empty_offer() -> None:
         {"NumPDBViolations": "many"},
     ],
 )
-def test_victims_that_are_none_are_refused(victims: object) -> None:
+def test_invalid_victims_are_rejected(victims: object) -> None:
     with pytest.raises(ValidationError, match=r"NodeNameToMetaVictims\.n1"):
         ExtenderPreemptionArgs.model_validate(
             {"Pod": POD, "NodeNameToMetaVictims": {"n1": victims}}

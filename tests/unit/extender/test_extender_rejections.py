@@ -71,7 +71,7 @@ class World:
         return book.not_ready
 
 
-def test_a_node_is_left_out_after_a_rejection_and_comes_back_by_itself() -> None:
+def test_node_is_paused_after_a_rejection_and_used_again_later() -> None:
     world = World()
     world.live(**REJECTED)
     assert world.not_ready() == (
@@ -104,7 +104,7 @@ def test_pods_that_were_bound_before_the_first_rejection_count_once() -> None:
     assert world.not_ready() is None
 
 
-def test_a_pod_that_runs_after_the_pause_ends_the_doubling_and_one_before_does_not() -> None:
+def test_pod_that_runs_after_the_pause_ends_the_doubling_and_one_before_does_not() -> None:
     world = World()
     running: dict[str, Any] = {"phase": "Running", "containerStatuses": container_states("running")}
     world.live(**REJECTED)
@@ -121,7 +121,7 @@ def test_a_pod_that_runs_after_the_pause_ends_the_doubling_and_one_before_does_n
     assert world.not_ready() is None
 
 
-def test_a_rejection_is_forgotten_after_ten_minutes() -> None:
+def test_rejection_is_forgotten_after_ten_minutes() -> None:
     world = World()
     world.live(**REJECTED)
     world.now += 700
@@ -130,7 +130,7 @@ def test_a_rejection_is_forgotten_after_ten_minutes() -> None:
     assert world.not_ready() is None
 
 
-def test_other_ends_are_no_reason_to_leave_a_node_out() -> None:
+def test_other_ends_do_not_pause_the_node() -> None:
     world = World()
     world.live(**REJECTED, deleting=True)
     world.live(**{**REJECTED, "reason": "OutOfcpu"})
@@ -157,7 +157,7 @@ UNAVAILABLE = "requested number of devices unavailable for"
         f"{UNAVAILABLE} {RESOURCE}, as well as for rdma/hca",
     ],
 )
-def test_a_rejection_counts_unless_it_names_another_resource(error: str) -> None:
+def test_rejection_counts_unless_it_names_another_resource(error: str) -> None:
     world = World()
     world.live(asks=("rdma/hca", "example.com/nic"), **rejection(error))
     assert world.not_ready() is not None
@@ -170,7 +170,7 @@ def test_a_rejection_counts_unless_it_names_another_resource(error: str) -> None
         f"{UNAVAILABLE} example.com/nic. Requested: 1, Available: 0",
     ],
 )
-def test_a_rejection_because_of_another_resource_does_not_pause_the_node(error: str) -> None:
+def test_rejection_because_of_another_resource_does_not_pause_the_node(error: str) -> None:
     world = World()
     world.live(asks=("rdma/hca", "example.com/nic"), **rejection(error))
     assert world.not_ready() is None
@@ -179,13 +179,13 @@ def test_a_rejection_because_of_another_resource_does_not_pause_the_node(error: 
 @pytest.mark.parametrize(
     "annotation", ["{}", placed("uid-other", "n1"), placed("uid-p1", "n2"), "not JSON"]
 )
-def test_a_rejected_pod_that_others_have_bound_does_not_pause_the_node(annotation: str) -> None:
+def test_rejected_pod_of_another_scheduler_does_not_pause_the_node(annotation: str) -> None:
     world = World()
     world.live(annotation=annotation, **REJECTED)
     assert world.not_ready() is None
 
 
-def test_a_rejected_pod_without_a_placement_does_not_pause_the_node() -> None:
+def test_rejected_pod_without_a_placement_does_not_pause_the_node() -> None:
     world = World()
     document = pod("a", node="n1")
     for status in ({"phase": "Pending"}, REJECTED):
@@ -195,14 +195,14 @@ def test_a_rejected_pod_without_a_placement_does_not_pause_the_node() -> None:
     assert world.not_ready() is None
 
 
-def test_a_rejection_that_was_there_before_the_extender_is_not_counted() -> None:
+def test_rejection_from_before_the_start_is_not_counted() -> None:
     world, other = World(), World()
     last = world.live(**REJECTED)
     other.ledger.replace_pods([last], epoch=other.ledger.begin_pod_list(), version=1)
     assert other.not_ready() is None
 
 
-def test_what_the_agent_says_of_itself_comes_first() -> None:
+def test_reason_of_the_agent_comes_first() -> None:
     world = World()
     document = topology_object("n1", DGX, away="Stopping")
     world.ledger.put_topology(parse_node(document))

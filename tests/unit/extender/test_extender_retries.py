@@ -73,7 +73,7 @@ FITS = Evaluation([], [], {"n0": Candidate(match=None, lost_mb_per_s=0)})  # typ
 
 
 @pytest.mark.parametrize("kind", [BUSY, ELSEWHERE, UNOBSERVED])
-def test_a_pod_waits_for_a_change_of_the_ledger_once(filtered: Filter, kind: Misfit) -> None:
+def test_pod_waits_for_a_change_of_the_ledger_once(filtered: Filter, kind: Misfit) -> None:
     busy = evaluated(kind, SMALL)
     found, seconds = filtered(record(), busy, then=FITS, after=0.035)
     assert (found, filtered.evaluated) == (FITS, 1)
@@ -84,7 +84,7 @@ def test_a_pod_waits_for_a_change_of_the_ledger_once(filtered: Filter, kind: Mis
     assert filtered(record("b"), busy, then=FITS, after=0.0)[0] is FITS
 
 
-def test_a_pod_that_does_not_fit_after_the_wait_is_tried_again_later(filtered: Filter) -> None:
+def test_pod_that_does_not_fit_after_the_wait_gets_an_error(filtered: Filter) -> None:
     busy = evaluated(SMALL, BUSY, BUSY, BUSY, BUSY)
     found, seconds = filtered(record(), busy, then=busy, after=0.035)
     assert (found, filtered.evaluated) == (busy, 1)
@@ -104,7 +104,7 @@ def test_a_pod_that_does_not_fit_after_the_wait_is_tried_again_later(filtered: F
         (record(), FITS),
     ],
 )
-def test_who_waits_for_other_pods_or_fits_is_answered_at_once(
+def test_pod_that_fits_or_waits_for_other_pods_gets_a_result_at_once(
     filtered: Filter, waiting: PodView, found: Evaluation
 ) -> None:
     assert filtered(waiting, found, then=FITS, after=1.0) == (found, 0.0)
@@ -155,7 +155,7 @@ LASTING = [DELETED, evaluated(BUSY), evaluated(Misfit(MisfitKind.NOT_READY, "not
 
 
 @pytest.mark.parametrize("found", LASTING)
-def test_a_pod_that_may_preempt_is_unschedulable_once_a_minute(
+def test_pod_that_may_preempt_is_unschedulable_once_a_minute(
     retries: FilterRetries, clock: Clock, found: Evaluation
 ) -> None:
     unschedulable = []
@@ -170,7 +170,7 @@ def test_a_pod_that_may_preempt_is_unschedulable_once_a_minute(
     "waiting",
     [record(), important(preemptionPolicy="Never"), important(priority=-1), important(priority=0)],
 )
-def test_a_pod_that_can_preempt_no_pod_gets_errors_without_limit(
+def test_pod_that_can_preempt_no_pod_gets_errors_without_limit(
     retries: FilterRetries, clock: Clock, waiting: PodView
 ) -> None:
     for second in range(0, 700, 2):
@@ -190,9 +190,7 @@ def test_waiting_and_ended_pods_cannot_be_preempted(clock: Clock) -> None:
     assert retries.reason(important(), DELETED) is not None
 
 
-def test_the_minute_begins_again_where_the_pod_fitted_meanwhile(
-    retries: FilterRetries, clock: Clock
-) -> None:
+def test_minute_begins_again_after_the_pod_fitted(retries: FilterRetries, clock: Clock) -> None:
     assert retries.reason(important(), DELETED) is not None
     clock.now = ERRORS_SECONDS - 1
     assert retries.reason(important("b"), DELETED) is not None
@@ -204,7 +202,7 @@ def test_the_minute_begins_again_where_the_pod_fitted_meanwhile(
     assert retries.reason(important(), DELETED) is not None
 
 
-def test_the_oldest_errors_are_forgotten(
+def test_oldest_errors_are_forgotten(
     retries: FilterRetries, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_MOST_REMEMBERED", 1)

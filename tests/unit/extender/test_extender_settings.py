@@ -13,12 +13,12 @@ def test_defaults_listen_on_loopback_for_verbs_and_everywhere_for_probes() -> No
     assert (settings.probes_host, settings.probes_port) == ("0.0.0.0", 8889)  # noqa: S104
 
 
-def test_the_policy_is_preserve_where_none_is_given_and_an_unknown_one_is_refused() -> None:
+def test_default_policy_is_preserve_and_an_unknown_one_is_rejected() -> None:
     assert ExtenderSettings.load([], {}).default_policy is PolicyName.PRESERVE
     with pytest.raises(SettingsError, match=r"--default-policy .*'best'.*'TopoAware'.*'Preserve'"):
         ExtenderSettings.load([], {"GPUTOPO_EXTENDER_DEFAULT_POLICY": "best"})
 
 
 @pytest.mark.parametrize("policy", list(PolicyName))
-def test_every_policy_may_be_that_of_pods_that_name_none(policy: PolicyName) -> None:
+def test_every_policy_can_be_the_default(policy: PolicyName) -> None:
     assert ExtenderSettings.load([f"--default-policy={policy}"], {}).default_policy is policy

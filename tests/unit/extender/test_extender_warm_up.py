@@ -69,7 +69,7 @@ async def _holds(condition: Callable[[], bool]) -> bool:
     return condition()
 
 
-async def test_each_structure_is_warmed_once_for_every_ring_also_when_it_appears_later(
+async def test_tables_of_all_rings_are_built_once_for_each_structure(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -85,7 +85,7 @@ async def test_each_structure_is_warmed_once_for_every_ring_also_when_it_appears
     assert "up_to=8 of=8" in caplog.text
 
 
-async def test_a_structure_whose_tables_cannot_be_built_does_not_stop_the_others(
+async def test_structure_whose_tables_cannot_be_built_does_not_stop_the_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     ledger, recorder = Ledger(), Recorder()

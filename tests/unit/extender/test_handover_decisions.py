@@ -47,7 +47,7 @@ def pod(
         (BACK_OFF, 1, ENDED, 2),
     ],
 )
-def test_an_end_of_the_extender_is_counted_before_and_after_its_restart(
+def test_end_of_the_extender_is_counted_before_and_after_its_restart(
     state: dict[str, Any], restarts: int, last: dict[str, Any], crashes: int
 ) -> None:
     found = pod_state(pod(state, restarts, last))
@@ -56,18 +56,18 @@ def test_an_end_of_the_extender_is_counted_before_and_after_its_restart(
     assert found.ready == found.extender_ready == ("running" in state)
 
 
-def test_a_pod_that_is_being_deleted_is_not_ready() -> None:
+def test_pod_that_is_being_deleted_is_not_ready() -> None:
     found = pod_state(pod(RUNNING, 0, {}, deletionTimestamp="2026-01-01T00:00:00Z"))
     assert found is not None
     assert not found.ready
     assert found.extender_ready
 
 
-def test_a_pod_whose_extender_was_not_started_has_no_state() -> None:
+def test_scheduler_pod_without_a_started_extender_has_no_state() -> None:
     assert pod_state({"metadata": {"uid": "leader"}}) is None
 
 
-def test_a_single_crash_with_a_restart_within_3_s_is_tolerated() -> None:
+def test_single_crash_with_a_restart_within_3_s_is_tolerated() -> None:
     history = LeaderHistory(tolerated_seconds=10.0)
     assert history.failure(READY, 0.0) is None
     assert history.failure(DOWN, 1.0) is None
@@ -76,7 +76,7 @@ def test_a_single_crash_with_a_restart_within_3_s_is_tolerated() -> None:
     assert history.failure(crashed(1, ready=True), 50.0) is None
 
 
-def test_a_second_crash_within_a_minute_is_a_failure() -> None:
+def test_second_crash_within_a_minute_is_a_failure() -> None:
     history = LeaderHistory(tolerated_seconds=10.0)
     history.failure(READY, 0.0)
     history.failure(DOWN, 1.0)
@@ -85,7 +85,7 @@ def test_a_second_crash_within_a_minute_is_a_failure() -> None:
     assert failure == "its extender ended 2 times within 60 s"
 
 
-def test_a_second_crash_after_a_minute_is_tolerated() -> None:
+def test_second_crash_after_a_minute_is_tolerated() -> None:
     history = LeaderHistory(tolerated_seconds=10.0)
     history.failure(READY, 0.0)
     history.failure(crashed(1, ready=True), 1.0)
@@ -97,7 +97,7 @@ def test_crashes_before_the_first_observation_do_not_count() -> None:
     assert history.failure(crashed(40, ready=True), 0.0) is None
 
 
-def test_an_extender_that_is_not_ready_for_long_is_a_failure() -> None:
+def test_extender_that_is_not_ready_for_long_is_a_failure() -> None:
     history = LeaderHistory(tolerated_seconds=10.0)
     history.failure(READY, 0.0)
     assert history.failure(DOWN, 1.0) is None
@@ -112,7 +112,7 @@ def standby(ready_seconds: float = 100.0) -> Standby:
     return found
 
 
-def test_a_ready_standby_takes_over_from_a_failing_leader() -> None:
+def test_ready_standby_takes_over_from_a_failing_leader() -> None:
     one = standby()
     assert one.failure(OWN, DOWN, 1.0) is None
     assert one.failure(OWN, crashed(2, ready=False), 6.0) is not None
@@ -121,13 +121,13 @@ def test_a_ready_standby_takes_over_from_a_failing_leader() -> None:
 @pytest.mark.parametrize(
     "own", [None, SchedulerPodState(uid="own", ready=False, extender_ready=True, crashes=0)]
 )
-def test_a_standby_that_is_not_ready_leaves_the_leader_alone(own: SchedulerPodState | None) -> None:
+def test_standby_that_is_not_ready_leaves_the_leader_alone(own: SchedulerPodState | None) -> None:
     one = standby()
     one.failure(own, DOWN, 1.0)
     assert one.failure(own, crashed(5, ready=False), 20.0) is None
 
 
-def test_a_standby_that_was_not_ready_for_15_s_leaves_the_leader_alone() -> None:
+def test_standby_that_was_not_ready_for_15_s_leaves_the_leader_alone() -> None:
     one = standby(ready_seconds=0.0)
     one.failure(OWN, DOWN, 1.0)
     assert one.failure(OWN, DOWN, 14.0) is None
@@ -141,7 +141,7 @@ def test_another_leader_starts_with_an_empty_history() -> None:
     assert one.failure(OWN, other, 20.0) is None
 
 
-def test_what_was_seen_before_an_outage_of_the_api_server_does_not_count() -> None:
+def test_observations_before_an_outage_of_the_api_server_do_not_count() -> None:
     one = standby()
     one.failure(OWN, DOWN, 1.0)
     one.reset()
@@ -149,6 +149,6 @@ def test_what_was_seen_before_an_outage_of_the_api_server_does_not_count() -> No
     assert one.failure(OWN, DOWN, 39.0) is None
 
 
-def test_a_leader_that_is_no_pod_is_left_alone() -> None:
+def test_lease_of_a_leader_without_a_pod_is_not_taken() -> None:
     one = standby()
     assert one.failure(OWN, None, 1.0) is None
