@@ -1,6 +1,6 @@
 """``gputopo doctor`` and ``who-has`` on a real API server, with the chart as Helm installs it.
 
-Nothing runs behind the objects: what nodes, kubelets and controllers would write is written here.
+No controller, kubelet or agent runs: the tests write their objects.
 """
 
 import json
@@ -31,7 +31,7 @@ GPUS = [gpu.uuid for gpu in catalogue.named("dgx1-v100", node="d1").gpus]
 READY = [{"type": "Ready", "status": "True"}]
 STARTED = "2026-01-01T00:00:00Z"
 
-# The node has no address at which a kubelet could be asked.
+# The node has no address of a kubelet.
 NO_KUBELET = ("kubelets", "warning", "Node d1")
 
 Found = tuple[str, str, str]
@@ -171,12 +171,14 @@ def findings(server: ApiServer) -> list[Found]:
     ]
 
 
-def test_an_installation_that_is_well_has_no_errors(cluster: ApiServer) -> None:
+def test_healthy_installation_has_no_errors(cluster: ApiServer) -> None:
     assert findings(cluster) == [NO_KUBELET]
     assert gputopo(cluster, "doctor --settle 0").status == 0
 
 
-def test_kubectl_tells_who_has_a_gpu(cluster: ApiServer, kubernetes_binaries: Path) -> None:
+def test_kubectl_plugin_shows_the_user_of_a_gpu(
+    cluster: ApiServer, kubernetes_binaries: Path
+) -> None:
     programs = str(Path(sys.executable).parent)
     done = subprocess.run(
         [kubernetes_binaries / "kubectl", "gputopo", "who-has", "--gpu", "0", "-o", "json"],
@@ -190,17 +192,19 @@ def test_kubectl_tells_who_has_a_gpu(cluster: ApiServer, kubernetes_binaries: Pa
     assert (row["intendedRank"], row["observed"]) == (0, True)
 
 
-def test_books_that_differ_are_found(cluster: ApiServer) -> None:
-    holder = {**_train(cluster), "podUID": "another"}
-    _observe(cluster, holder)
+def test_doctor_finds_differing_users_of_gpus(cluster: ApiServer) -> None:
+    user = {**_train(cluster), "podUID": "another"}
+    _observe(cluster, user)
     assert findings(cluster) == [NO_KUBELET, ("placements", "error", "Pod default/train")]
     done = gputopo(cluster, "who-has --pod default/train")
-    assert "DIFFERS: kubelet's books mean an earlier pod of this name, another" in done.out
+    assert (
+        "DIFFERS: kubelet's pod-resources list has an earlier pod of this name, another" in done.out
+    )
     _observe(cluster, _train(cluster))
     assert findings(cluster) == [NO_KUBELET]
 
 
-def test_a_changed_configuration_is_found_and_that_the_scheduler_has_another(
+def test_doctor_finds_a_changed_configuration_and_a_scheduler_with_the_old_one(
     cluster: ApiServer,
 ) -> None:
     path = f"{SYSTEM}/configmaps/gputopo-scheduler"
@@ -220,7 +224,7 @@ def test_a_changed_configuration_is_found_and_that_the_scheduler_has_another(
     _write_status(cluster, f"{SYSTEM}/pods/kube-scheduler", {"containerStatuses": status})
 
 
-def test_the_commands_that_are_told_mend_policies(
+def test_commands_of_the_findings_restore_the_policies(
     cluster: ApiServer, kubernetes_binaries: Path, tmp_path: Path
 ) -> None:
     policy = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
@@ -230,14 +234,14 @@ def test_the_commands_that_are_told_mend_policies(
     toothless = {"spec": {"validationActions": ["Warn"]}}
     _must(cluster.merge(f"{policy}ybindings/gputopo-placement-annotations", toothless))
     document = gputopo(cluster, "doctor --settle 0 -o json").document
-    told = document["checks"][1]["findings"]
-    assert [found["object"] for found in told] == [
+    restored = document["checks"][1]["findings"]
+    assert [found["object"] for found in restored] == [
         "ValidatingAdmissionPolicy gputopo-own-topology",
         "ValidatingAdmissionPolicyBinding gputopo-placement-annotations",
         "ValidatingAdmissionPolicy gputopo-scheduler-name",
     ]
-    # Helm refuses as long as there is any change that it did not make.
-    for found in told:
+    # Helm rejects an upgrade as long as there is a change that it did not make.
+    for found in restored:
         done = subprocess.run(
             ["sh", "-c", found["todo"]],
             cwd=CHART.parents[1],
@@ -253,15 +257,13 @@ def test_the_commands_that_are_told_mend_policies(
     assert findings(cluster) == [NO_KUBELET]
 
 
-def test_an_agent_that_is_gone_is_found(cluster: ApiServer) -> None:
+def test_doctor_finds_a_missing_agent(cluster: ApiServer) -> None:
     _must(cluster.delete(f"{SYSTEM}/pods/deviceplugin"))
     assert findings(cluster) == [("agents", "error", "Node d1"), NO_KUBELET]
     _started(cluster, "deviceplugin", node="d1")
 
 
-def test_a_user_who_may_see_little_is_told_what_was_not_looked_at(
-    cluster: ApiServer, tmp_path: Path
-) -> None:
+def test_checks_without_permission_are_reported(cluster: ApiServer, tmp_path: Path) -> None:
     kubeconfig = _viewer(cluster, tmp_path / "viewer")
     document = gputopo(cluster, "doctor --settle 0 -o json", kubeconfig).document
     said = {check["check"]: check["notChecked"] for check in document["checks"]}
@@ -272,7 +274,7 @@ def test_a_user_who_may_see_little_is_told_what_was_not_looked_at(
 
 
 def _viewer(server: ApiServer, kubeconfig: Path) -> Path:
-    """Return the kubeconfig of somebody who may list pods, nodes and topologies only."""
+    """Return the kubeconfig of a user who may only list pods, nodes and topologies."""
     rbac = "/apis/rbac.authorization.k8s.io/v1"
     rules = [
         {"apiGroups": [""], "resources": ["pods", "nodes"], "verbs": ["list"]},
@@ -296,7 +298,7 @@ def _viewer(server: ApiServer, kubeconfig: Path) -> Path:
     return kubeconfig
 
 
-def test_doctor_misses_every_policy_of_the_chart(helm: Helm) -> None:
+def test_doctor_checks_every_policy_of_the_chart(helm: Helm) -> None:
     rendered = {
         each["metadata"]["name"].removeprefix("gputopo-")
         for each in helm.render()

@@ -39,12 +39,12 @@ def _observed(kubectl: Kubectl, pod: str, gpus: int) -> list[dict[str, Any]] | N
     return held if len(held) == gpus else None
 
 
-def test_doctor_finds_nothing_wrong_on_a_cluster_that_is_well(kubectl: Kubectl) -> None:
+def test_doctor_finds_nothing_on_a_healthy_cluster(kubectl: Kubectl) -> None:
     assert findings(kubectl) == []
     assert gputopo(kubectl, "doctor").status == 0
 
 
-def test_who_has_tells_what_kubelet_and_containers_have(
+def test_who_has_shows_the_gpus_of_kubelet_and_containers(
     sandbox: Sandbox, dgx1: str, pcie: str
 ) -> None:
     kubectl = sandbox.kubectl

@@ -1,4 +1,4 @@
-"""The command line for the tests of its commands, and a cluster for those that look at one."""
+"""The command line and a cluster, as fixtures."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +18,8 @@ def gputopo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture
 def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> Iterator[CannedApi]:
-    """A cluster that is well, and that the kubeconfig leads to."""
-    del gputopo  # it hides the machine's kubeconfig; this replaces it
+    """A healthy cluster, and a kubeconfig for it."""
+    del gputopo  # it hides the machine's kubeconfig, which this fixture replaces
     with canned_api.serving(healthy_cluster.everything()) as api:
         config = canned_api.write_kubeconfig(tmp_path / "kubeconfig", api.url)
         monkeypatch.setenv("KUBECONFIG", str(config))

@@ -1,4 +1,4 @@
-"""``gputopo bandwidth``: the models there are, and a fit of one's own."""
+"""``gputopo bandwidth``: the list of models, and the fit of a model."""
 
 import csv
 from pathlib import Path
@@ -35,9 +35,7 @@ def test_every_model_is_listed_with_its_domain(gputopo: Command) -> None:
     assert all(name in gputopo("bandwidth list").out for name in MODELS)
 
 
-def test_a_fit_tells_coefficients_and_errors_with_cross_validation(
-    gputopo: Command, samples: Path
-) -> None:
+def test_fit_shows_coefficients_and_cross_validated_errors(gputopo: Command, samples: Path) -> None:
     lines = gputopo(f"bandwidth fit {samples}").out.splitlines()
     assert lines[0] == "equation 2 fitted to 8 samples: 8 link mixes, rings of 2, 3, 4 GPUs"
     assert lines[1] == "x: NVLink 2 x2 (50 GB/s)"
@@ -46,16 +44,16 @@ def test_a_fit_tells_coefficients_and_errors_with_cross_validation(
     assert any(line.startswith("warning: 8 samples of 8 link mixes determine 8") for line in lines)
 
 
-def test_a_fitted_model_places_jobs(gputopo: Command, samples: Path, tmp_path: Path) -> None:
+def test_place_uses_a_fitted_model(gputopo: Command, samples: Path, tmp_path: Path) -> None:
     model = tmp_path / "model.json"
     done = gputopo(f"bandwidth fit {samples} --output-file {model}")
     assert done.out.splitlines()[-1] == f"written to {model}; use it with --model {model}"
-    answer = gputopo(f"place --topology dgx1-v100 --gpus 3 --model {model} -o json").document
-    assert answer["model"] == "fitted"
-    assert answer["effectiveBandwidthGBps"] == pytest.approx(57.0)
+    result = gputopo(f"place --topology dgx1-v100 --gpus 3 --model {model} -o json").document
+    assert result["model"] == "fitted"
+    assert result["effectiveBandwidthGBps"] == pytest.approx(57.0)
 
 
-def test_json_is_the_model_itself(gputopo: Command, samples: Path, tmp_path: Path) -> None:
+def test_json_of_a_fit_is_the_fitted_model(gputopo: Command, samples: Path, tmp_path: Path) -> None:
     done = gputopo(f"bandwidth fit {samples} -o json --output-file {tmp_path}/m.json")
     assert done.out == (tmp_path / "m.json").read_text()
     assert done.document["crossValidated"]["rmseGBps"] > done.document["inSample"]["rmseGBps"]
@@ -89,7 +87,7 @@ def test_one_link_mix_cannot_be_validated(gputopo: Command, tmp_path: Path) -> N
         ("double,single,pcie,bandwidth_gbps\n2,0,0,fast\n", "line 2: bandwidth_gbps: 'fast'"),
     ],
 )
-def test_bad_samples_are_refused_with_their_line(
+def test_invalid_samples_are_rejected_with_their_line(
     gputopo: Command, tmp_path: Path, content: str, message: str
 ) -> None:
     path = tmp_path / "samples.csv"
@@ -100,7 +98,7 @@ def test_bad_samples_are_refused_with_their_line(
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"version": 1}'])
-def test_a_file_that_is_no_model_is_refused(gputopo: Command, tmp_path: Path, content: str) -> None:
+def test_file_without_a_model_is_rejected(gputopo: Command, tmp_path: Path, content: str) -> None:
     path = tmp_path / "model.json"
     path.write_text(content)
     done = gputopo(f"place --topology dgx1-v100 --gpus 3 --model {path}")

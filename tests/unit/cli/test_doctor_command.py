@@ -1,4 +1,4 @@
-"""What ``gputopo doctor`` says, to whom, and with which status."""
+"""Output and exit status of ``gputopo doctor``."""
 
 import json
 import re
@@ -27,7 +27,7 @@ from spoiling import OPERATOR, change, conditions, configured, no_agent
 ROOT = Path(__file__).parents[3]
 
 
-def test_nothing_is_found_on_a_cluster_that_is_well(api: CannedApi, gputopo: Command) -> None:
+def test_doctor_finds_nothing_on_a_healthy_cluster(api: CannedApi, gputopo: Command) -> None:
     assert api.url
     done = gputopo("doctor")
     assert (done.status, done.err) == (0, "")
@@ -38,9 +38,7 @@ def test_nothing_is_found_on_a_cluster_that_is_well(api: CannedApi, gputopo: Com
     assert (document["errors"], document["warnings"], document["notChecked"]) == (0, 0, 0)
 
 
-def test_what_is_wrong_in_the_same_way_with_many_is_told_once(
-    api: CannedApi, gputopo: Command
-) -> None:
+def test_equal_problems_of_many_objects_are_reported_once(api: CannedApi, gputopo: Command) -> None:
     for i in range(3, 10):
         api.lists[NODES].append(json.loads(json.dumps(api.lists[NODES][0]).replace("n1", f"n{i}")))
         api.lists[TOPOLOGIES].append(
@@ -70,7 +68,9 @@ def test_errors_are_status_3_and_counted(api: CannedApi, gputopo: Command) -> No
     assert done.out.endswith("10 checks: 2 errors, 1 warning\n")
 
 
-def test_what_a_cluster_says_does_nothing_to_the_terminal(api: CannedApi, gputopo: Command) -> None:
+def test_control_characters_of_a_cluster_do_not_reach_the_terminal(
+    api: CannedApi, gputopo: Command
+) -> None:
     conditions(1, "GPUsHealthy", "GPU-5:\n\x1b[31mXID 79")(api)
     assert "\n  GPUs are unhealthy: GPU-5: [31mXID 79\n" in gputopo("doctor --settle 0").out
 
@@ -91,7 +91,7 @@ FORBIDDEN = 'nodes "n1" is forbidden: User "alice" cannot get resource "nodes/pr
         (VERSION, {"versions"}),
     ],
 )
-def test_what_a_user_may_not_look_at_is_said_and_the_rest_is_checked(
+def test_checks_without_permission_are_skipped_and_reported(
     api: CannedApi, gputopo: Command, path: str, unread: set[str]
 ) -> None:
     api.forbid(path, FORBIDDEN)
@@ -102,14 +102,12 @@ def test_what_a_user_may_not_look_at_is_said_and_the_rest_is_checked(
     }
     assert said == dict.fromkeys(unread, f"no permission: {FORBIDDEN}")
     assert (document["notChecked"], document["warnings"]) == (len(unread), 1)
-    told = gputopo("doctor --settle 0").out
-    assert told.endswith(f"10 checks, {len(unread)} of them incomplete: 1 warning\n")
-    assert "not checked  no permission: nodes" in told
+    shown = gputopo("doctor --settle 0").out
+    assert shown.endswith(f"10 checks, {len(unread)} of them incomplete: 1 warning\n")
+    assert "not checked  no permission: nodes" in shown
 
 
-def test_what_was_found_before_something_could_not_be_read_is_told(
-    api: CannedApi, gputopo: Command
-) -> None:
+def test_findings_of_an_incomplete_check_are_reported(api: CannedApi, gputopo: Command) -> None:
     api.forbid(DAEMON_SETS, "no")
     change(DEPLOYMENTS, OPERATOR, status={})(api)
     document = gputopo("doctor --settle 0 -o json").document
@@ -119,7 +117,7 @@ def test_what_was_found_before_something_could_not_be_read_is_told(
 
 
 @pytest.mark.parametrize("path", [TOPOLOGIES, PODS, NODES])
-def test_a_user_who_may_not_look_at_what_everything_rests_on_is_told(
+def test_missing_permission_for_required_objects_is_bad_input(
     api: CannedApi, gputopo: Command, path: str
 ) -> None:
     api.forbid(path, "you may not")
@@ -127,9 +125,7 @@ def test_a_user_who_may_not_look_at_what_everything_rests_on_is_told(
     assert (done.status, done.out, done.err) == (2, "", "gputopo: API server: 403: you may not\n")
 
 
-def test_a_cluster_without_gputopo_is_told_what_is_missing(
-    api: CannedApi, gputopo: Command
-) -> None:
+def test_missing_parts_of_gputopo_are_reported(api: CannedApi, gputopo: Command) -> None:
     for kept in (DEFINITIONS, TOPOLOGIES):
         api.lists.pop(kept, None)
     for path in (POLICIES, BINDINGS, DEPLOYMENTS, DAEMON_SETS, CONFIG_MAPS):
@@ -147,9 +143,7 @@ def test_a_cluster_without_gputopo_is_told_what_is_missing(
     assert "not checked  nodes/proxy cannot be read: the nodes with GPUs are unknown\n" in done.out
 
 
-def test_a_cluster_that_does_not_answer_is_told(
-    api: CannedApi, gputopo: Command, tmp_path: Path
-) -> None:
+def test_unreachable_cluster_is_bad_input(api: CannedApi, gputopo: Command, tmp_path: Path) -> None:
     assert api.url
     canned_api.write_kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:9")
     done = gputopo("doctor")
@@ -158,32 +152,32 @@ def test_a_cluster_that_does_not_answer_is_told(
 
 
 @pytest.mark.parametrize("text", ["-1", "soon", "3601"])
-def test_a_pause_that_is_none_is_refused(api: CannedApi, gputopo: Command, text: str) -> None:
+def test_invalid_delay_is_rejected(api: CannedApi, gputopo: Command, text: str) -> None:
     assert api.url
     done = gputopo(f"doctor --settle {text}")
     assert done.status == 2
     assert done.err.startswith(f"gputopo: settle: {text!r}: Input should be ")
 
 
-@pytest.mark.parametrize("mended", [False, True])
-def test_only_what_is_still_wrong_after_the_pause_is_told(
-    api: CannedApi, gputopo: Command, monkeypatch: pytest.MonkeyPatch, *, mended: bool
+@pytest.mark.parametrize("is_fixed", [False, True])
+def test_only_findings_that_last_are_reported(
+    api: CannedApi, gputopo: Command, monkeypatch: pytest.MonkeyPatch, *, is_fixed: bool
 ) -> None:
     configured(ignorable=True)(api)
     pauses = []
 
     def pass_time(seconds: float) -> None:
         pauses.append(seconds)
-        configured(ignorable=not mended, nodeCacheCapable=False)(api)
+        configured(ignorable=not is_fixed, nodeCacheCapable=False)(api)
 
     monkeypatch.setattr("time.sleep", pass_time)
     done = gputopo("doctor")
     assert pauses == [10]
-    assert done.status == (0 if mended else 3)
-    assert done.out.endswith(f"10 checks: {'no problems found' if mended else '1 error'}\n")
+    assert done.status == (0 if is_fixed else 3)
+    assert done.out.endswith(f"10 checks: {'no problems found' if is_fixed else '1 error'}\n")
 
 
-def test_the_guide_shows_what_is_said(api: CannedApi, gputopo: Command) -> None:
+def test_guide_shows_the_real_output(api: CannedApi, gputopo: Command) -> None:
     guide = (ROOT / "docs/cli.md").read_text()
     shown = re.search(r"\$ kubectl gputopo (doctor.*)\n([\s\S]*?)```", guide)
     assert shown

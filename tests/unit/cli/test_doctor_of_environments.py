@@ -1,4 +1,4 @@
-"""What ``gputopo doctor`` finds of variables in pods that replace those of the node agent."""
+"""``gputopo doctor`` finds variables in pods that replace those of the node agent."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def set_env(api: CannedApi, index: int, *env: dict[str, Any]) -> dict[str, Any]:
     ],
     ids=["all GPUs", "value from a field", "rank order"],
 )
-def test_a_gpu_pod_that_overrides_the_agent_is_an_error(
+def test_gpu_pod_that_overrides_the_agents_variables_is_an_error(
     api: CannedApi, gputopo: Command, env: dict[str, Any], problem: str
 ) -> None:
     set_env(api, TRAIN, env)
@@ -49,7 +49,7 @@ def without_gpus(api: CannedApi, *env: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("field", ["containers", "initContainers", "ephemeralContainers"])
-def test_a_pod_without_gpus_that_asks_nvidias_runtime_for_them_is_a_warning(
+def test_pod_without_gpus_that_requests_them_from_nvidias_runtime_is_a_warning(
     api: CannedApi, gputopo: Command, field: str
 ) -> None:
     pod = without_gpus(api, {"name": NVIDIA, "value": "all"}, {"name": CUDA, "value": "0"})
@@ -66,9 +66,7 @@ def test_values_that_hide_gpus_are_fine(
     assert findings(gputopo) == []
 
 
-def test_pods_elsewhere_and_pods_that_ended_are_not_looked_at(
-    api: CannedApi, gputopo: Command
-) -> None:
+def test_ended_pods_and_pods_of_other_nodes_are_ignored(api: CannedApi, gputopo: Command) -> None:
     ended = without_gpus(api, {"name": NVIDIA, "value": "all"})
     ended["status"]["phase"] = "Succeeded"
     elsewhere = {"metadata": {"name": "cpu", "namespace": "default", "uid": "uid-cpu"}}
@@ -78,7 +76,7 @@ def test_pods_elsewhere_and_pods_that_ended_are_not_looked_at(
     assert findings(gputopo) == []
 
 
-def test_the_agent_itself_may_see_all_gpus(api: CannedApi, gputopo: Command) -> None:
+def test_agent_may_see_all_gpus(api: CannedApi, gputopo: Command) -> None:
     for pod in api.lists[PODS]:
         if pod["metadata"]["name"].startswith("gputopo-deviceplugin"):
             pod["spec"]["containers"][0]["env"] = [{"name": NVIDIA, "value": "all"}]

@@ -1,4 +1,4 @@
-"""What ``gputopo doctor`` finds wrong with definitions, policies, workloads and versions."""
+"""``gputopo doctor`` finds problems of definitions, policies, workloads and versions."""
 
 from importlib.metadata import version
 
@@ -42,7 +42,7 @@ GPUJOBS = "CustomResourceDefinition gpujobs.gputopo.io"
         (_unestablished, "is not established"),
     ],
 )
-def test_a_definition_that_is_not_this_versions_is_an_error(
+def test_definition_of_another_version_is_an_error(
     api: CannedApi, gputopo: Command, spoil: Spoil, problem: str
 ) -> None:
     spoil(api)
@@ -75,7 +75,7 @@ def test_a_definition_that_is_not_this_versions_is_an_error(
         ),
     ],
 )
-def test_policies_that_let_forged_placements_pass_are_told(
+def test_policies_that_allow_forged_placements_are_reported(
     api: CannedApi, gputopo: Command, spoil: Spoil, severity: str, where: str, problem: str
 ) -> None:
     spoil(api)
@@ -155,7 +155,7 @@ OWN = version("gputopo")
         ),
     ],
 )
-def test_versions_that_do_not_fit_are_told(
+def test_differing_versions_are_reported(
     api: CannedApi, gputopo: Command, spoil: Spoil, severity: str, where: str, problem: str
 ) -> None:
     spoil(api)
@@ -163,9 +163,7 @@ def test_versions_that_do_not_fit_are_told(
 
 
 @pytest.mark.parametrize("image", ["mirror.example/scheduler:ours", "mirror.example/scheduler"])
-def test_an_image_that_does_not_tell_its_version_is_not_judged(
-    api: CannedApi, gputopo: Command, image: str
-) -> None:
+def test_image_without_a_version_is_ignored(api: CannedApi, gputopo: Command, image: str) -> None:
     _image(SCHEDULER, "0", image)(api)
     api.objects[VERSION]["gitVersion"] = "a fork"
     assert findings(gputopo) == []

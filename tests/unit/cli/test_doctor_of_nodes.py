@@ -1,4 +1,4 @@
-"""What ``gputopo doctor`` finds wrong with agents, other plugins and kubelets."""
+"""``gputopo doctor`` finds problems of agents, other device plugins and kubelets."""
 
 import json
 
@@ -125,29 +125,29 @@ AGENT_N2 = "Pod gputopo-system/gputopo-deviceplugin-n2"
         ),
     ],
 )
-def test_agents_that_are_missing_silent_or_contradicted_are_told(
+def test_agents_that_are_missing_or_differ_from_kubelet_are_reported(
     api: CannedApi, gputopo: Command, spoil: Spoil, severity: str, where: str, problem: str
 ) -> None:
     spoil(api)
-    told = [found for found in findings(gputopo) if found[0] == "agents"]
-    assert told == [("agents", severity, where, problem)]
+    shown = [found for found in findings(gputopo) if found[0] == "agents"]
+    assert shown == [("agents", severity, where, problem)]
 
 
-def test_an_agent_that_is_being_replaced_is_not_missed(api: CannedApi, gputopo: Command) -> None:
+def test_agent_that_is_being_replaced_is_not_reported(api: CannedApi, gputopo: Command) -> None:
     old = json.loads(json.dumps(agent(api, "n2")))
     old["status"] = {}
     api.lists[PODS].append(old)
     assert findings(gputopo) == []
 
 
-def test_a_node_that_another_plugin_serves_needsno_agent(api: CannedApi, gputopo: Command) -> None:
+def test_node_that_another_plugin_serves_needs_no_agent(api: CannedApi, gputopo: Command) -> None:
     _unserved_node(api)
     for part in ("capacity", "allocatable"):
         api.lists[NODES][1]["status"][part]["nvidia.com/gpu"] = "8"
     assert findings(gputopo) == []
 
 
-def test_a_node_without_gpus_needsno_agent(api: CannedApi, gputopo: Command) -> None:
+def test_node_without_gpus_needs_no_agent(api: CannedApi, gputopo: Command) -> None:
     api.lists[NODES].append({"metadata": {"name": "n3"}, "status": {"allocatable": {"cpu": "4"}}})
     assert findings(gputopo) == []
 
@@ -222,7 +222,7 @@ def _with_init_container(spoil: Spoil, image: str) -> Spoil:
         ),
     ],
 )
-def test_other_plugins_beside_ours_are_told(
+def test_other_plugins_on_nodes_of_the_agent_are_reported(
     api: CannedApi, gputopo: Command, spoil: Spoil, severity: str, where: str, problem: str
 ) -> None:
     spoil(api)
@@ -300,7 +300,7 @@ def test_kubelets_that_only_try_to_align_are_fine(
         (200, b'{"kubeletconfig": []}', "the response has no kubeletconfig"),
     ],
 )
-def test_a_kubelet_that_does_not_answer_is_a_warning(
+def test_kubelet_that_does_not_respond_is_a_warning(
     api: CannedApi, gputopo: Command, status: int, body: bytes, why: str
 ) -> None:
     api.refusals[configz("n2")] = (status, body)
@@ -308,7 +308,7 @@ def test_a_kubelet_that_does_not_answer_is_a_warning(
     assert findings(gputopo) == [("kubelets", "warning", "Node n2", problem)]
 
 
-def test_kubelets_are_not_all_waited_for_where_none_answers(
+def test_kubelets_are_skipped_after_several_do_not_respond(
     api: CannedApi, gputopo: Command
 ) -> None:
     for path in (NODES, TOPOLOGIES):
@@ -317,13 +317,15 @@ def test_kubelets_are_not_all_waited_for_where_none_answers(
             {**known, "metadata": {"name": f"n{i}", "generation": 3}} for i in range(3, 7)
         ]
     del api.objects[configz("n2")]
-    told = [found for found in findings(gputopo) if found[0] == "kubelets"]
-    assert [where for _, _, where, _ in told] == [f"Node n{i}" for i in range(2, 7)]
-    not_asked = "skipped, because 3 others do not respond"
-    assert [problem.endswith(not_asked) for *_, problem in told] == [False] * 3 + [True] * 2
+    shown = [found for found in findings(gputopo) if found[0] == "kubelets"]
+    assert [where for _, _, where, _ in shown] == [f"Node n{i}" for i in range(2, 7)]
+    skipped = "skipped, because 3 others do not respond"
+    assert [problem.endswith(skipped) for *_, problem in shown] == [False] * 3 + [True] * 2
 
 
-def test_a_kubelet_that_is_down_is_not_asked(api: CannedApi, gputopo: Command) -> None:
+def test_kubelet_of_a_node_that_is_not_ready_gets_no_request(
+    api: CannedApi, gputopo: Command
+) -> None:
     change(NODES, 1, status={})(api)
     del api.objects[configz("n2")]
     assert [found for found in findings(gputopo) if found[0] == "kubelets"] == []

@@ -1,4 +1,4 @@
-"""What ``gputopo doctor`` finds wrong between the scheduler's books and kubelet's."""
+"""``gputopo doctor`` finds GPUs that are not used as the scheduler chose."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -14,7 +14,7 @@ from healthy_cluster import PODS, TOPOLOGIES, uuids
 from spoiling import Spoil, conditions, findings, remove, todo
 
 ALL_THREE = "GPU 0, GPU 2, GPU 3 of its node: "
-_BOOKED = ("podUID", "namespace", "pod", "container")
+_USER_KEYS = ("podUID", "namespace", "pod", "container")
 T2 = "GPUTopology n2"
 
 
@@ -28,10 +28,10 @@ def _annotate(**changed: Any) -> Spoil:
     return spoil
 
 
-def _booked_otherwise(api: CannedApi) -> None:
+def _missing_allocation(api: CannedApi) -> None:
     for gpu in api.lists[TOPOLOGIES][0]["status"]["gpus"]:
         if gpu["uuid"] in uuids("n1", 2):
-            for key in _BOOKED:
+            for key in _USER_KEYS:
                 del gpu[key]
 
 
@@ -52,7 +52,11 @@ DELETE = "kubectl -n default delete pod train (its controller creates a new one)
             f"{ALL_THREE}{GPUS_ANNOTATION}: v: 2: Input should be 1",
             DELETE,
         ),
-        (_booked_otherwise, "GPU 2 of its node: missing from kubelet's pod-resources list", DELETE),
+        (
+            _missing_allocation,
+            "GPU 2 of its node: missing from kubelet's pod-resources list",
+            DELETE,
+        ),
         (
             _annotate(containers={"main": uuids("n1", 0, 3, 2), "x": ["GPU-x"]}),
             "GPU GPU-x of its node: the node has no such GPU",
@@ -73,16 +77,14 @@ def test_pods_whose_gpus_are_not_as_placed_are_errors(
     assert todo(gputopo) == wanted
 
 
-def test_a_stale_annotation_of_a_pod_that_no_node_has_is_an_error(
-    api: CannedApi, gputopo: Command
-) -> None:
+def test_stale_annotation_of_an_unbound_pod_is_an_error(api: CannedApi, gputopo: Command) -> None:
     api.lists[PODS].append(healthy_cluster.pod("web", "n1", uuids("n1", 7)))
     del api.lists[PODS][-1]["spec"]["nodeName"]
     problem = f"{GPUS_ANNOTATION}: node: n1 is not the pod's own, none"
     assert findings(gputopo) == [("placements", "error", "Pod default/web", problem)]
 
 
-def test_a_pod_on_a_node_that_publishes_nothing_waits_for_its_agent(
+def test_remedy_for_a_node_without_a_topology_is_its_agent(
     api: CannedApi, gputopo: Command
 ) -> None:
     del api.lists[TOPOLOGIES][1]
@@ -105,30 +107,30 @@ def test_processes_of_deleted_pods_that_stay_are_a_warning(
     )
 
 
-def test_what_an_agent_says_of_containers_is_passed_on(api: CannedApi, gputopo: Command) -> None:
+def test_difference_that_an_agent_reports_is_shown(api: CannedApi, gputopo: Command) -> None:
     conditions(1, "AllocationsAsPlaced", "pod ml/serve: container main has GPU-1")(api)
-    told = ("placements", "error", T2, "pod ml/serve: container main has GPU-1")
-    assert findings(gputopo) == [told]
+    shown = ("placements", "error", T2, "pod ml/serve: container main has GPU-1")
+    assert findings(gputopo) == [shown]
 
 
-def test_what_both_the_books_and_the_agent_tell_is_told_once(
+def test_difference_that_an_agent_reports_too_is_shown_once(
     api: CannedApi, gputopo: Command
 ) -> None:
-    _booked_otherwise(api)
+    _missing_allocation(api)
     conditions(0, "AllocationsAsPlaced", "pod default/train: container main has fewer")(api)
     assert len(findings(gputopo)) == 1
 
 
 @pytest.mark.parametrize(("age_s", "late"), [(30, False), (90, True)])
-def test_a_pod_that_its_node_does_not_let_in_is_told_after_a_minute(
+def test_pod_that_its_node_does_not_admit_is_reported_after_a_minute(
     api: CannedApi, gputopo: Command, age_s: int, *, late: bool
 ) -> None:
     since = (datetime.now(UTC) - timedelta(seconds=age_s)).strftime("%Y-%m-%dT%H:%M:%SZ")
     api.lists[PODS][0]["status"].update(phase="Pending", startTime=since)
     for gpu in api.lists[TOPOLOGIES][0]["status"]["gpus"]:
-        for key in _BOOKED:
+        for key in _USER_KEYS:
             gpu.pop(key, None)
-    told = (
+    shown = (
         [("placements", "warning", TRAIN, f"n1 has not admitted it since {since}")] if late else []
     )
-    assert findings(gputopo) == told
+    assert findings(gputopo) == shown

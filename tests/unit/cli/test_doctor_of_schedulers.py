@@ -1,4 +1,4 @@
-"""What ``gputopo doctor`` finds wrong with kube-scheduler's configuration."""
+"""``gputopo doctor`` finds problems of kube-scheduler's configuration."""
 
 import pytest
 
@@ -105,7 +105,7 @@ NO_YAML = (
         ),
     ],
 )
-def test_a_configuration_that_places_badly_is_told_with_what_to_set(
+def test_bad_configuration_is_reported_with_the_right_setting(
     api: CannedApi, gputopo: Command, spoil: Spoil, severity: str, problem: str, wanted: str
 ) -> None:
     spoil(api)
@@ -115,7 +115,7 @@ def test_a_configuration_that_places_badly_is_told_with_what_to_set(
 
 
 @pytest.mark.parametrize("timeout", ["4s", "5s", "4500ms", "0.001h1s"])
-def test_a_timeout_that_suits_is_fine(api: CannedApi, gputopo: Command, timeout: str) -> None:
+def test_suitable_timeout_is_accepted(api: CannedApi, gputopo: Command, timeout: str) -> None:
     configured(httpTimeout=timeout)(api)
     assert findings(gputopo) == []
 
@@ -131,19 +131,17 @@ def test_a_timeout_that_suits_is_fine(api: CannedApi, gputopo: Command, timeout:
         ("", None),
     ],
 )
-def test_durations_are_read_as_go_writes_them(text: str, found: float | None) -> None:
+def test_durations_have_the_format_of_go(text: str, found: float | None) -> None:
     assert parse_duration(text) == (None if found is None else pytest.approx(found))
 
 
-def test_a_percentage_of_a_profile_goes_before_the_common_one(
-    api: CannedApi, gputopo: Command
-) -> None:
+def test_percentage_of_a_profile_overrides_the_common_one(api: CannedApi, gputopo: Command) -> None:
     profile = {"schedulerName": "gputopo", "percentageOfNodesToScore": 100}
     profiles(profile, percentageOfNodesToScore=5)(api)
     assert findings(gputopo) == []
 
 
-def test_a_scheduler_name_that_nobody_tells_is_not_missed(api: CannedApi, gputopo: Command) -> None:
+def test_unknown_scheduler_name_is_not_checked(api: CannedApi, gputopo: Command) -> None:
     change(DEPLOYMENTS, OPERATOR, "spec", "template", "spec", "containers", "0", args=None)(api)
     profiles({"schedulerName": "other"})(api)
     assert findings(gputopo) == []
@@ -176,7 +174,7 @@ def test_a_scheduler_name_that_nobody_tells_is_not_missed(api: CannedApi, gputop
         ),
     ],
 )
-def test_a_configuration_that_cannot_be_read_is_an_error(
+def test_invalid_configuration_is_an_error(
     api: CannedApi, gputopo: Command, spoil: Spoil, problem: str
 ) -> None:
     spoil(api)
@@ -185,7 +183,7 @@ def test_a_configuration_that_cannot_be_read_is_an_error(
     assert todo(gputopo) == f"{delete} && {UPGRADE} && {RESTART}"
 
 
-def test_a_scheduler_that_started_before_its_configuration_was_changed_is_an_error(
+def test_configuration_that_changed_after_the_schedulers_start_is_an_error(
     api: CannedApi, gputopo: Command
 ) -> None:
     change(CONFIG_MAPS, 0, "metadata", managedFields=[{}, {"time": "2026-01-02T00:00:01Z"}])(api)
@@ -197,7 +195,7 @@ def test_a_scheduler_that_started_before_its_configuration_was_changed_is_an_err
     assert todo(gputopo) == RESTART
 
 
-def test_a_configuration_that_does_not_say_when_it_was_changed_is_taken_for_read(
+def test_configuration_without_a_time_of_change_is_current(
     api: CannedApi, gputopo: Command
 ) -> None:
     change(CONFIG_MAPS, 0, "metadata", managedFields=None)(api)
@@ -208,7 +206,7 @@ def test_a_configuration_that_does_not_say_when_it_was_changed_is_taken_for_read
     "status",
     [{}, {"containerStatuses": [{"name": "kube-scheduler", "state": {"waiting": {}}}]}],
 )
-def test_a_scheduler_that_has_not_started_has_no_oldconfiguration(
+def test_scheduler_that_has_not_started_has_no_old_configuration(
     api: CannedApi, gputopo: Command, status: Document
 ) -> None:
     change(CONFIG_MAPS, 0, "metadata", managedFields=None)(api)
@@ -229,7 +227,7 @@ def test_a_scheduler_that_has_not_started_has_no_oldconfiguration(
         change(DEPLOYMENTS, SCHEDULER, "spec", "template", "spec", "containers", "0", name="x"),
     ],
 )
-def test_a_scheduler_whose_configuration_cannot_be_found_is_not_checked(
+def test_scheduler_without_a_configuration_source_is_not_checked(
     api: CannedApi, gputopo: Command, spoil: Spoil
 ) -> None:
     spoil(api)

@@ -1,4 +1,4 @@
-"""``docs/cli.md`` and the README show what the program really says."""
+"""The examples of ``docs/cli.md`` and the README show the real output."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ def examples(page: Path) -> list[tuple[str, str]]:
 
 
 def commands() -> list[str]:
-    """Return every command and group, as a user types them."""
+    """Return every command and group."""
     found = [""]
     for name, command in getattr(get_command(app), "commands", {}).items():
         found += [name, *(f"{name} {inner}" for inner in getattr(command, "commands", {}))]
@@ -29,7 +29,7 @@ def commands() -> list[str]:
 @pytest.mark.parametrize(
     ("line", "said"), [*examples(GUIDE), *examples(ROOT / "README.md")], ids=lambda text: text[:60]
 )
-def test_every_example_of_the_guides_says_what_they_show(
+def test_guides_show_the_real_output_of_every_example(
     gputopo: Command, monkeypatch: pytest.MonkeyPatch, line: str, said: str
 ) -> None:
     monkeypatch.chdir(ROOT)
@@ -46,7 +46,7 @@ def test_guide_has_the_help_of_every_command() -> None:
     assert shown == set(commands())
 
 
-def test_pictures_of_the_guide_are_there_and_small() -> None:
+def test_pictures_of_the_guide_exist_and_are_small() -> None:
     named = re.findall(r"\]\((pictures/[^)]+)\)", GUIDE.read_text())
     assert named
     assert {path.name for path in (ROOT / "docs/pictures").iterdir()} >= {

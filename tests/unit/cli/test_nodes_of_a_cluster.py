@@ -1,4 +1,4 @@
-"""Topologies of a cluster's nodes, over HTTP from an API server in this process."""
+"""Topologies of the nodes of a cluster, read over HTTP from an API server in this process."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,7 +42,7 @@ def document() -> Document:
 
 @pytest.fixture
 def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> Iterator[ApiServer]:
-    del gputopo  # it hides the machine's kubeconfig; this test's replaces it
+    del gputopo  # it hides the machine's kubeconfig, which this fixture replaces
     with serving_in_thread(ApiServer()) as api:
         api.create("gputopologies", document())
         config = tmp_path / "kubeconfig"
@@ -63,7 +63,9 @@ contexts:
 
 
 @pytest.mark.parametrize("argument", ["n1", "node/n1", "n1 --context there"])
-def test_a_node_shows_who_has_its_gpus(api: ApiServer, gputopo: Command, argument: str) -> None:
+def test_topology_of_a_node_shows_the_users_of_its_gpus(
+    api: ApiServer, gputopo: Command, argument: str
+) -> None:
     assert api.url
     lines = gputopo(f"topology show {argument}").out.splitlines()
     assert lines[0] == "node/n1: 8 GPUs, Tesla V100-SXM2-32GB"
@@ -71,31 +73,31 @@ def test_a_node_shows_who_has_its_gpus(api: ApiServer, gputopo: Command, argumen
     assert states == ["unhealthy", "", "", "default/train", "", "", "u-6", ""]
 
 
-def test_a_job_is_placed_on_what_a_node_has_free(api: ApiServer, gputopo: Command) -> None:
+def test_job_is_placed_on_the_free_gpus_of_a_node(api: ApiServer, gputopo: Command) -> None:
     assert api.url
-    answer = gputopo("place --topology n1 --gpus 3 -o json").document
-    assert answer["busy"] == [0, 3, 6]
-    assert answer["gpus"] == [4, 5, 7]
+    result = gputopo("place --topology n1 --gpus 3 -o json").document
+    assert result["busy"] == [0, 3, 6]
+    assert result["gpus"] == [4, 5, 7]
 
 
-def test_a_node_without_a_topology_is_told(api: ApiServer, gputopo: Command) -> None:
+def test_node_without_a_topology_is_reported(api: ApiServer, gputopo: Command) -> None:
     assert api.url
     done = gputopo("topology show node/n9")
     assert done.status == 2
     assert done.err == ("gputopo: node: 'n9': the cluster has no GPUTopology of this name\n")
 
 
-def test_a_node_needs_a_name(api: ApiServer, gputopo: Command) -> None:
+def test_empty_node_name_is_rejected(api: ApiServer, gputopo: Command) -> None:
     assert api.url
     assert gputopo("topology show node/").err == "gputopo: node: the name is empty\n"
 
 
-def test_a_refusal_of_the_server_is_passed_on(api: ApiServer, gputopo: Command) -> None:
+def test_rejection_of_the_api_server_is_shown(api: ApiServer, gputopo: Command) -> None:
     api.faults.append(Fault("GET", "/gputopologies/", 403, "you may not"))
     assert gputopo("topology show node/n1").err == "gputopo: node: 'n1': you may not\n"
 
 
-def test_an_object_that_makes_no_sense_is_told(api: ApiServer, gputopo: Command) -> None:
+def test_invalid_topology_object_is_rejected(api: ApiServer, gputopo: Command) -> None:
     def spoil(found: Document) -> None:
         found["spec"]["gpus"][0]["index"] = 99
 
@@ -106,7 +108,7 @@ def test_an_object_that_makes_no_sense_is_told(api: ApiServer, gputopo: Command)
     assert done.err.count("\n") == 1
 
 
-def test_a_status_that_makes_no_sense_is_told(api: ApiServer, gputopo: Command) -> None:
+def test_invalid_status_is_rejected(api: ApiServer, gputopo: Command) -> None:
     def spoil(found: Document) -> None:
         found["status"]["gpus"][0]["healthy"] = "perhaps"
 
@@ -116,14 +118,14 @@ def test_a_status_that_makes_no_sense_is_told(api: ApiServer, gputopo: Command) 
     assert done.err.startswith("gputopo: node/n1: status.gpus")
 
 
-def test_an_unknown_context_is_told(api: ApiServer, gputopo: Command) -> None:
+def test_unknown_context_is_reported(api: ApiServer, gputopo: Command) -> None:
     assert api.url
     done = gputopo("topology show node/n1 --context nowhere")
     assert done.status == 2
     assert done.err.startswith("gputopo: kubeconfig: ")
 
 
-def test_a_server_that_does_not_answer_is_told(
+def test_unreachable_server_is_reported(
     api: ApiServer, gputopo: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     config = tmp_path / "silent"
@@ -134,7 +136,9 @@ def test_a_server_that_does_not_answer_is_told(
     assert done.err.startswith("gputopo: API server: http://127.0.0.1:9: ")
 
 
-def test_an_answer_without_words_is_told_by_its_code(api: ApiServer, gputopo: Command) -> None:
+def test_response_without_a_message_is_reported_by_its_code(
+    api: ApiServer, gputopo: Command
+) -> None:
     api.faults.append(Fault("GET", "/gputopologies/", 500, ""))
     done = gputopo("topology show node/n1")
     assert done.err == "gputopo: API server: 500: Internal Server Error\n"

@@ -1,4 +1,4 @@
-"""``gputopo place``: figures of the paper, exact JSON, and every way to ask wrongly."""
+"""``gputopo place``: figures of the paper, exact JSON, and invalid input."""
 
 import pytest
 
@@ -27,44 +27,44 @@ PATTERNS = "ring, tree, ring-tree, chain, star, all-to-all, custom"
         ("--policy topo-aware", [4, 5, 7], 100.0, 44.127),
     ],
 )
-def test_policies_choose_on_a_half_busy_dgx1_what_the_paper_says(
+def test_policies_choose_the_gpus_of_the_paper_on_a_half_busy_dgx1(
     gputopo: Command, options: str, gpus: list[int], aggregate: float, effective: float
 ) -> None:
     line = "place --topology dgx1-v100 --gpus 3 --busy 0,3,6 --sensitive --model eq2 -o json"
-    answer = gputopo(f"{line} {options}").document
-    assert sorted(answer["gpus"]) == gpus
-    assert answer["aggregateBandwidthGBps"] == aggregate
-    assert answer["effectiveBandwidthGBps"] == pytest.approx(effective, abs=1e-3)
+    result = gputopo(f"{line} {options}").document
+    assert sorted(result["gpus"]) == gpus
+    assert result["aggregateBandwidthGBps"] == aggregate
+    assert result["effectiveBandwidthGBps"] == pytest.approx(effective, abs=1e-3)
 
 
-def test_json_has_the_keys_that_scripts_rely_on(gputopo: Command) -> None:
+def test_json_has_the_guaranteed_keys(gputopo: Command) -> None:
     done = gputopo("place --topology dgx1-v100 --gpus 3 --model eq2 -o json --runners-up 2")
     assert done.status == 0
-    answer = done.document
-    assert answer.keys() >= CONTRACT
-    assert answer["gpus"] == [0, 2, 3]
-    assert (answer["aggregateBandwidthGBps"], answer["effectiveBandwidthGBps"]) == (125.0, 57.858)
-    assert (answer["policy"], answer["model"], answer["pattern"]) == ("preserve", "eq2", "ring")
-    assert len(answer["runnersUp"]) == 2
+    result = done.document
+    assert result.keys() >= CONTRACT
+    assert result["gpus"] == [0, 2, 3]
+    assert (result["aggregateBandwidthGBps"], result["effectiveBandwidthGBps"]) == (125.0, 57.858)
+    assert (result["policy"], result["model"], result["pattern"]) == ("preserve", "eq2", "ring")
+    assert len(result["runnersUp"]) == 2
     figures = {key for key in CONTRACT if key == "gpus" or key.endswith("GBps")}
-    assert all(runner.keys() == figures for runner in answer["runnersUp"])
+    assert all(runner.keys() == figures for runner in result["runnersUp"])
 
 
 def test_one_gpu_has_no_effective_bandwidth_and_no_model(gputopo: Command) -> None:
-    answer = gputopo("place --topology dgx1-v100 --gpus 1 -o json").document
-    assert answer["effectiveBandwidthGBps"] is None
-    assert answer["model"] is None
-    assert answer["sensitive"] is False
+    result = gputopo("place --topology dgx1-v100 --gpus 1 -o json").document
+    assert result["effectiveBandwidthGBps"] is None
+    assert result["model"] is None
+    assert result["sensitive"] is False
     assert "one GPU" in gputopo("place --topology dgx1-v100 --gpus 1").out
 
 
-def test_several_gpus_are_sensitive_unless_said_otherwise(gputopo: Command) -> None:
+def test_job_with_several_gpus_is_sensitive_by_default(gputopo: Command) -> None:
     line = "place --topology dgx1-v100 --gpus 2 -o json"
     assert gputopo(line).document["sensitive"] is True
     assert gputopo(f"{line} --insensitive").document["sensitive"] is False
 
 
-def test_what_does_not_fit_is_answered_with_a_reason_and_status_3(gputopo: Command) -> None:
+def test_job_that_does_not_fit_has_a_reason_and_status_3(gputopo: Command) -> None:
     done = gputopo("place --topology summit --gpus 3 --busy 0,1,2,3 -o json")
     assert done.status == 3
     assert done.document["gpus"] is None
@@ -76,7 +76,7 @@ def test_what_does_not_fit_is_answered_with_a_reason_and_status_3(gputopo: Comma
     assert gputopo("place --topology summit --gpus 7 -o svg").status == 3
 
 
-def test_table_names_the_figures_and_the_chosen_set_first(gputopo: Command) -> None:
+def test_table_shows_the_chosen_set_first(gputopo: Command) -> None:
     lines = gputopo("place --topology dgx1-v100 --gpus 3 --model eq2").out.splitlines()
     assert lines[0] == "GPUs 0, 2, 3 of dgx1-v100"
     assert lines[1] == "sensitive ring of 3, policy preserve, effective bandwidth by eq2"
@@ -84,22 +84,22 @@ def test_table_names_the_figures_and_the_chosen_set_first(gputopo: Command) -> N
     assert len(lines) == 8
 
 
-def test_custom_edges_say_who_talks_to_whom(gputopo: Command) -> None:
-    answer = gputopo("place --topology dgx1-v100 --gpus 3 --edges 0-1:2,1-2 -o json").document
-    assert answer["pattern"] == "custom"
-    assert answer["aggregateBandwidthGBps"] == 150.0
+def test_custom_edges_define_the_pattern(gputopo: Command) -> None:
+    result = gputopo("place --topology dgx1-v100 --gpus 3 --edges 0-1:2,1-2 -o json").document
+    assert result["pattern"] == "custom"
+    assert result["aggregateBandwidthGBps"] == 150.0
 
 
 @pytest.mark.parametrize("word", ["ring-tree", "RingTree", "RING-TREE", "ringtree"])
-def test_words_of_the_api_are_taken_too(gputopo: Command, word: str) -> None:
-    answer = gputopo(f"place --topology dgx1-v100 --gpus 4 --pattern {word} -o json").document
-    assert answer["pattern"] == "ring-tree"
+def test_words_of_the_api_are_accepted(gputopo: Command, word: str) -> None:
+    result = gputopo(f"place --topology dgx1-v100 --gpus 4 --pattern {word} -o json").document
+    assert result["pattern"] == "ring-tree"
 
 
-def test_a_search_that_was_cut_says_what_may_be_better(gputopo: Command) -> None:
+def test_bound_of_an_incomplete_search_is_shown(gputopo: Command) -> None:
     line = "place --topology cubemesh-16 --gpus 11 --pattern ring-tree"
-    answer = gputopo(f"{line} -o json").document
-    assert answer["aggregateBoundGBps"] > answer["aggregateBandwidthGBps"]
+    result = gputopo(f"{line} -o json").document
+    assert result["aggregateBoundGBps"] > result["aggregateBandwidthGBps"]
     assert "a better rank order of these GPUs may exist, of up to" in gputopo(line).out
 
 
@@ -162,20 +162,20 @@ def test_bad_input_is_one_line_and_status_2(gputopo: Command, options: str, mess
 @pytest.mark.parametrize(
     "options", ["--gpus 6", "--gpus 3 --pattern tree", "--gpus 3 --topology dgx-a100"]
 )
-def test_eq2_is_refused_outside_its_domain(gputopo: Command, options: str) -> None:
+def test_eq2_is_rejected_outside_its_domain(gputopo: Command, options: str) -> None:
     done = gputopo(f"place --topology dgx1-v100 --model eq2 {options} -o json")
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith("gputopo: model: eq2 cannot be used here: ")
     assert done.err.count("\n") == 1
 
 
-def test_an_unknown_model_is_refused_with_the_known_ones(gputopo: Command) -> None:
+def test_unknown_model_is_rejected_with_the_known_ones(gputopo: Command) -> None:
     done = gputopo("place --topology dgx1-v100 --gpus 3 --model eq3")
     assert done.status == 2
     assert done.err.startswith("gputopo: model: 'eq3' is not one of ")
 
 
-def test_answer_goes_to_a_file_when_asked(gputopo: Command, tmp_path: object) -> None:
+def test_output_file_gets_the_result(gputopo: Command, tmp_path: object) -> None:
     path = f"{tmp_path}/answer.txt"
     done = gputopo("place --topology summit --gpus 2 --output-file", path)
     assert (done.status, done.out) == (0, "")

@@ -1,4 +1,4 @@
-"""The program as a process: streams, statuses, broken pipes, and what it may load."""
+"""The program as a process: streams, exit statuses, broken pipes, and loaded packages."""
 
 import os
 import runpy
@@ -21,7 +21,7 @@ from gputopo_simulate.errors import SimulationError
 PROGRAM = Path(sys.executable).with_name("gputopo")
 
 
-def test_help_is_for_people_and_costs_no_engine() -> None:
+def test_help_does_not_load_large_packages() -> None:
     loaded = "import sys; from gputopo_cli.__main__ import run; run(['--help'], 'gputopo')"
     heavy = "{'numpy', 'matplotlib', 'kubernetes', 'pydantic', 'rich'}"
     done = subprocess.run(
@@ -35,7 +35,7 @@ def test_help_is_for_people_and_costs_no_engine() -> None:
 
 
 @pytest.mark.parametrize("line", ["", "topology", "synergy", "bandwidth"])
-def test_a_group_alone_shows_its_help(gputopo: Command, line: str) -> None:
+def test_group_without_a_command_shows_its_help(gputopo: Command, line: str) -> None:
     done = gputopo(line)
     assert (done.status, done.err) == (0, "")
     assert done.out == gputopo(f"{line} --help").out
@@ -45,7 +45,7 @@ def test_version_is_that_of_the_distribution(gputopo: Command) -> None:
     assert gputopo("--version").out.split()[0] == "gputopo"
 
 
-def test_kubectl_calls_it_by_its_own_name(gputopo: Command) -> None:
+def test_help_of_the_kubectl_plugin_has_its_name(gputopo: Command) -> None:
     assert "Usage: kubectl gputopo " in gputopo("--help", program="kubectl-gputopo").out
     assert process("--help", program="kubectl-gputopo").out.startswith("Usage: kubectl gputopo ")
 
@@ -65,7 +65,7 @@ def test_commands_run_in_typers_own_runner() -> None:
         ("plase", 2),
     ],
 )
-def test_process_leaves_with_the_status_and_uses_its_streams(line: str, status: int) -> None:
+def test_process_exits_with_the_status_and_uses_its_streams(line: str, status: int) -> None:
     done = process(*line.split())
     assert done.status == status
     assert bool(done.out) is (status != 2)
@@ -73,14 +73,14 @@ def test_process_leaves_with_the_status_and_uses_its_streams(line: str, status: 
     assert "Traceback" not in done.err
 
 
-def test_a_reader_that_leaves_is_no_trouble() -> None:
+def test_reader_that_closes_the_pipe_causes_no_error() -> None:
     command = f"set -o pipefail; {PROGRAM} topology show dgx-2 | head -1; {PROGRAM} -h 2>&1 | true"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.stdout.startswith("dgx-2: 16 GPUs")
     assert done.stderr == ""
 
 
-def test_a_closed_pipe_is_status_1_and_silence() -> None:
+def test_closed_pipe_is_status_1_without_a_message() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
@@ -90,7 +90,7 @@ def test_a_closed_pipe_is_status_1_and_silence() -> None:
     assert (done.returncode, done.stderr) == (1, b"")
 
 
-def test_a_full_disk_is_told_in_one_line() -> None:
+def test_full_disk_is_reported_in_one_line() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [PROGRAM, "topology", "list"], stdout=full, stderr=subprocess.PIPE, check=False
@@ -99,7 +99,7 @@ def test_a_full_disk_is_told_in_one_line() -> None:
     assert done.stderr == b"gputopo: standard output: No space left on device\n"
 
 
-def test_ctrl_c_is_status_130_and_silence() -> None:
+def test_interrupt_is_status_130_without_a_message() -> None:
     waiting = subprocess.Popen(
         # A job in the background ignores the signal, and so do its children.
         ["env", "--default-signal=INT", PROGRAM, "topology", "show", "-"],
@@ -116,7 +116,7 @@ def test_ctrl_c_is_status_130_and_silence() -> None:
     assert (waiting.returncode, out, err) == (130, b"", b"")
 
 
-def test_ctrl_c_before_the_commands_are_loaded_is_the_same(
+def test_interrupt_before_the_commands_are_loaded_is_status_130(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def interrupted(*_: object) -> int:
@@ -126,7 +126,7 @@ def test_ctrl_c_before_the_commands_are_loaded_is_the_same(
     assert program.run([], "gputopo") == 130
 
 
-def test_without_its_extra_it_says_what_to_install() -> None:
+def test_missing_extra_is_reported_with_the_command_to_install() -> None:
     script = (
         "import sys; sys.modules['typer'] = None\n"
         "from gputopo_cli.__main__ import run; sys.exit(run(['--help'], 'gputopo'))"
@@ -139,7 +139,7 @@ def test_without_its_extra_it_says_what_to_install() -> None:
 
 
 @pytest.mark.parametrize("module", ["typer", "rich", "numpy"])
-def test_whatever_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+def test_missing_package_is_status_1(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
     def lacking(*_: object) -> int:
         raise ModuleNotFoundError(f"No module named {module!r}", name=module)
 
@@ -157,7 +157,7 @@ def test_output_that_cannot_be_written_is_status_1(
     assert capsys.readouterr().err == "gputopo: standard output: No space left on device\n"
 
 
-def test_module_runs_as_the_program_does(
+def test_module_runs_as_the_program(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delitem(sys.modules, "gputopo_cli.__main__")
@@ -168,7 +168,7 @@ def test_module_runs_as_the_program_does(
     assert capsys.readouterr().out.startswith("gputopo ")
 
 
-def test_closed_streams_and_narrow_encodings_stop_no_answer() -> None:
+def test_closed_streams_and_narrow_encodings_do_not_stop_the_output() -> None:
     run = f"{PROGRAM} place --topology"
     for line, status in (
         (f"{run} summit --gpus 2 >&-", 0),
@@ -183,7 +183,7 @@ def test_closed_streams_and_narrow_encodings_stop_no_answer() -> None:
     assert (narrow.status, narrow.err) == (0, "")
 
 
-def test_streams_that_are_missing_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_streams_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["gputopo", "--version"])
     monkeypatch.setattr(sys, "stdin", None)
     monkeypatch.setattr(sys, "stdout", TextIOWrapper(BytesIO(), encoding="ascii"))
@@ -204,7 +204,9 @@ def test_colours_are_for_terminals_only() -> None:
     assert "\x1b[3" not in plain
 
 
-def test_a_fault_of_ours_is_not_taken_for_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_defect_of_the_program_is_not_reported_as_bad_input(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def broken(*_: object) -> int:
         raise ValueError("a bug")
 

@@ -1,4 +1,4 @@
-"""``gputopo simulate`` and ``gputopo compare``: jobs in, outcomes out, and what is refused."""
+"""``gputopo simulate`` and ``gputopo compare``: results and invalid input."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ def two_jobs(tmp_path: Path) -> Path:
     return path
 
 
-def test_json_has_the_keys_that_scripts_rely_on(gputopo: Command, two_jobs: Path) -> None:
+def test_json_has_the_guaranteed_keys(gputopo: Command, two_jobs: Path) -> None:
     line = f"simulate --topology dgx1-v100 --jobs {two_jobs} --policy greedy --time fixed -o json"
     run = gputopo(line).document
     assert (run["policy"], run["makespan"]) == ("greedy", 15.0)
@@ -36,14 +36,14 @@ def test_json_has_the_keys_that_scripts_rely_on(gputopo: Command, two_jobs: Path
     assert (second["start"], second["end"], second["sensitive"]) == (10.0, 15.0, False)
 
 
-def test_mapas_own_lists_run_and_may_come_on_standard_input(gputopo: Command) -> None:
+def test_job_lists_of_mapa_run_from_a_file_and_standard_input(gputopo: Command) -> None:
     line = "simulate --topology dgx1-v100 --policy preserve -o json --jobs"
     of_file = gputopo(f"{line} {JOBS}")
     assert len(of_file.document["jobs"]) == 300
     assert gputopo(f"{line} -", stdin=JOBS.read_bytes()).out == of_file.out
 
 
-def test_as_released_gives_what_the_authors_program_gave(gputopo: Command) -> None:
+def test_as_released_gives_the_results_of_the_authors_program(gputopo: Command) -> None:
     with (MAPA / "released_results_seed1.csv").open() as file:
         rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
     policies = {"baseline": "baseline", "greedy": "greedy", "preserve": "preserve"}
@@ -59,7 +59,7 @@ def test_as_released_gives_what_the_authors_program_gave(gputopo: Command) -> No
         assert gputopo(line).document["makespan"] == theirs[policy]
 
 
-def test_table_tells_each_job_and_the_whole(gputopo: Command, two_jobs: Path) -> None:
+def test_table_shows_each_job_and_the_whole_run(gputopo: Command, two_jobs: Path) -> None:
     lines = gputopo(
         f"simulate --topology dgx1-v100 --jobs {two_jobs} --time fixed"
     ).out.splitlines()
@@ -71,7 +71,7 @@ def test_table_tells_each_job_and_the_whole(gputopo: Command, two_jobs: Path) ->
     assert lines[-1] == "makespan 15, 0.133 jobs per unit of time"
 
 
-def test_slow_links_cost_a_sensitive_job_time(gputopo: Command, tmp_path: Path) -> None:
+def test_sensitive_job_runs_longer_on_slow_links(gputopo: Command, tmp_path: Path) -> None:
     path = tmp_path / "jobs.csv"
     path.write_text("gpus,service,sensitive,workload\n2,10,true,vgg16\n")
     line = f"simulate --topology pcie-8gpu --jobs {path} -o json"
@@ -86,7 +86,7 @@ def test_slow_links_cost_a_sensitive_job_time(gputopo: Command, tmp_path: Path) 
     )
 
 
-def test_more_nodes_have_names_and_share_the_load(gputopo: Command) -> None:
+def test_several_nodes_have_names_and_share_the_jobs(gputopo: Command) -> None:
     line = "simulate --topology dgx1-v100 --generate 30 --time fixed -o json"
     one, many = gputopo(line).document, gputopo(f"{line} --nodes 11").document
     assert {job["node"] for job in one["jobs"]} == {"dgx1-v100"}
@@ -186,21 +186,21 @@ def test_comparison_as_json_has_the_same_figures(gputopo: Command) -> None:
     assert document["paper"] == []
 
 
-def test_policies_can_be_chosen_and_the_first_is_the_measure(gputopo: Command) -> None:
+def test_speed_up_is_over_the_first_chosen_policy(gputopo: Command) -> None:
     out = gputopo("compare --topology dgx1-v100 --generate 20 --policies greedy,baseline").out
     assert "speed-up over greedy, all jobs" in out
     assert "paper" not in out
     assert "topo-aware" not in out
 
 
-def test_one_judge_values_all_outcomes(gputopo: Command) -> None:
+def test_judge_evaluates_all_results(gputopo: Command) -> None:
     line = "compare --topology dgx1-v100 --generate 20 -o json --policies baseline"
     own = gputopo(line).document
     judged = gputopo(f"{line} --judge physical").document
     assert own["policies"] != judged["policies"]
 
 
-def test_claims_of_the_paper_are_held_against_its_16_gpu_servers(gputopo: Command) -> None:
+def test_claims_of_the_paper_are_checked_on_its_16_gpu_servers(gputopo: Command) -> None:
     line = "compare --topology torus-2d-16 --generate 40"
     claims = [text for text in gputopo(line).out.splitlines() if text.startswith("paper, Fig. 18a")]
     assert len(claims) == 2
@@ -208,7 +208,7 @@ def test_claims_of_the_paper_are_held_against_its_16_gpu_servers(gputopo: Comman
     assert gputopo(f"{line} --policies baseline,preserve -o json").document["paper"] == []
 
 
-def test_groups_without_jobs_have_no_figures(gputopo: Command, tmp_path: Path) -> None:
+def test_groups_without_jobs_have_no_statistics(gputopo: Command, tmp_path: Path) -> None:
     path = tmp_path / "jobs.csv"
     path.write_text("gpus,service,sensitive\n2,5,true\n")
     line = f"compare --topology dgx1-v100 --jobs {path}"
@@ -249,7 +249,7 @@ def test_plots_are_pictures_of_both_distributions(gputopo: Command, tmp_path: Pa
         ("--generate 3 --plots /dev/null/x", "plots: '/dev/null/x': Not a directory"),
     ],
 )
-def test_bad_comparisons_are_refused_alike(
+def test_invalid_comparisons_are_rejected(
     gputopo: Command, two_jobs: Path, options: str, message: str
 ) -> None:
     done = gputopo(f"compare --topology dgx1-v100 {options.format(path=two_jobs)}")
@@ -258,7 +258,7 @@ def test_bad_comparisons_are_refused_alike(
     assert done.err.count("\n") == 1
 
 
-def test_small_numbers_stay_numbers() -> None:
+def test_small_numbers_keep_three_digits() -> None:
     assert [format_number(number) for number in (0.0, 2103.0, 0.00012345)] == [
         "0",
         "2103",
@@ -266,7 +266,7 @@ def test_small_numbers_stay_numbers() -> None:
     ]
 
 
-def test_help_of_both_names_what_they_share(gputopo: Command) -> None:
+def test_help_of_both_commands_has_the_shared_options(gputopo: Command) -> None:
     for command in ("simulate", "compare"):
         out = gputopo(f"{command} --help").out
         assert all(option in out for option in ("--jobs", "--generate", "--as-released"))

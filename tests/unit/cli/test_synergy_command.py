@@ -1,4 +1,4 @@
-"""``gputopo synergy``: queues of training jobs in, completion times out, and rejected input."""
+"""``gputopo synergy``: results and invalid input."""
 
 import json
 import sys
@@ -27,12 +27,12 @@ def two_jobs(tmp_path: Path) -> Path:
     return path
 
 
-def test_words_of_the_options_are_those_of_the_engine() -> None:
+def test_words_of_the_options_are_those_of_the_simulator() -> None:
     assert set(get_args(Mechanism)) == set(mechanisms.MECHANISMS)
     assert set(get_args(Order)) == set(orders.ORDERS)
 
 
-def test_json_has_the_keys_that_scripts_rely_on(gputopo: Command, two_jobs: Path) -> None:
+def test_json_has_the_guaranteed_keys(gputopo: Command, two_jobs: Path) -> None:
     run = gputopo(f"synergy simulate --jobs {two_jobs} {FOUR} --decide events -o json").document
     assert [each["id"] for each in run["jobs"]] == [3, 7]
     assert all({"id", "finishHours", "jctHours"} <= each.keys() for each in run["jobs"])
@@ -53,7 +53,7 @@ def test_json_has_the_keys_that_scripts_rely_on(gputopo: Command, two_jobs: Path
         (DYNAMIC, "fifo", "tune", 14.83, 3.676, 9.56),
     ],
 )
-def test_as_released_the_figures_are_those_of_the_authors_program(
+def test_as_released_statistics_are_those_of_the_authors_program(
     gputopo: Command,
     jobs: Path,
     order: str,
@@ -71,7 +71,7 @@ def test_as_released_the_figures_are_those_of_the_authors_program(
     assert "log" not in run
 
 
-def test_as_released_jobs_have_the_two_decimals_that_the_figures_are_of(gputopo: Command) -> None:
+def test_as_released_times_have_two_decimals(gputopo: Command) -> None:
     line = f"synergy simulate --jobs {DYNAMIC} {FOUR} --order srtf --as-released -o json"
     run = gputopo(line).document
     took = [each["jctHours"] for each in run["jobs"]]
@@ -85,10 +85,10 @@ def test_as_released_jobs_have_the_two_decimals_that_the_figures_are_of(gputopo:
     ("allocation", "jobs", "mean", "p99"),
     [("proportional", 5000, 81.0884, 214.59), ("tune", 5250, 21.8766, 156.92)],
 )
-def test_figure_9_of_the_paper_is_given_to_the_digit(
+def test_figure_9_of_the_paper_is_reproduced_exactly(
     allocation: str, jobs: int, mean: float, p99: float
 ) -> None:
-    """Jobs that come after the monitored ones take CPUs from them, but only by tuning."""
+    """Jobs after the monitored ones take CPUs from them only with tune."""
     line = f"synergy simulate --generate {jobs} --jobs-per-hour 9 --seed 42 --split 20,70,10"
     line += f" --allocation {allocation} --as-released --monitor 4000:5000 -o json"
     run = process(*line.split()).document
@@ -97,7 +97,7 @@ def test_figure_9_of_the_paper_is_given_to_the_digit(
     assert run["p99JctHours"] == p99
 
 
-def test_drawn_jobs_are_the_same_for_the_same_seed_and_all_of_them_end(gputopo: Command) -> None:
+def test_generated_jobs_are_equal_for_equal_seeds_and_all_end(gputopo: Command) -> None:
     line = "synergy simulate --generate 50 --jobs-per-hour 9 --order fifo --allocation tune -o json"
     run = gputopo(line).document
     assert run["monitored"] == len(run["jobs"]) == 50
@@ -105,7 +105,7 @@ def test_drawn_jobs_are_the_same_for_the_same_seed_and_all_of_them_end(gputopo: 
     assert gputopo(f"{line} --seed 43").document["jobs"] != run["jobs"]
 
 
-def test_figures_are_of_the_monitored_jobs_the_first_in_and_the_last_not(gputopo: Command) -> None:
+def test_statistics_are_of_the_monitored_jobs_without_the_last_id(gputopo: Command) -> None:
     line = f"synergy simulate --jobs {DYNAMIC} {FOUR} -o json"
     whole, part = gputopo(line).document, gputopo(f"{line} --monitor 10:20").document
     assert part["jobs"] == whole["jobs"]
@@ -116,23 +116,21 @@ def test_figures_are_of_the_monitored_jobs_the_first_in_and_the_last_not(gputopo
     assert part["makespanHours"] == max(ends)
 
 
-def test_the_same_line_says_the_same_and_standard_input_will_do(gputopo: Command) -> None:
+def test_equal_command_lines_give_equal_output(gputopo: Command) -> None:
     line = f"synergy simulate {FOUR} --order las --allocation marginal -o json --jobs"
     once = gputopo(f"{line} {DYNAMIC}").out
     assert gputopo(f"{line} {DYNAMIC}").out == once
     assert gputopo(f"{line} -", stdin=DYNAMIC.read_bytes()).out == once
 
 
-def test_a_table_has_each_job_and_what_was_scaled(gputopo: Command, two_jobs: Path) -> None:
+def test_table_has_each_job_and_the_scaled_models(gputopo: Command, two_jobs: Path) -> None:
     said = gputopo(f"synergy simulate --jobs {two_jobs} {FOUR} --decide events").out.splitlines()
     assert said[0].endswith("on 4 servers of 8 GPUs, 24 CPUs and 500 GB, fifo, tune")
     assert said[3].split() == ["3", "0", "0.34", "0.34"]
     assert said[-1] == "scaled from one GPU, not measured: gnmt with 8 GPUs"
 
 
-def test_what_was_scaled_for_a_share_that_nobody_measured_is_said(
-    gputopo: Command, tmp_path: Path
-) -> None:
+def test_model_scaled_to_an_unmeasured_share_is_shown(gputopo: Command, tmp_path: Path) -> None:
     """AlexNet was measured with 2 GPUs, but not with less than 3 CPUs for each."""
     path = tmp_path / "jobs.csv"
     path.write_text("job,model,gpus,arrival_s,iterations\n1,alexnet,2,0,1000\n")
@@ -141,7 +139,7 @@ def test_what_was_scaled_for_a_share_that_nobody_measured_is_said(
     assert gputopo(f"{line} 16").document["scaled"] == ["alexnet with 2 GPUs"]
 
 
-def test_storage_that_is_scarce_makes_jobs_slower(gputopo: Command) -> None:
+def test_scarce_storage_makes_jobs_slower(gputopo: Command) -> None:
     line = f"synergy simulate --jobs {DYNAMIC} {FOUR}"
     enough, scarce = (
         gputopo(f"{line} --storage-mb-per-s {rate} -o json").document["meanJctHours"]
@@ -152,20 +150,20 @@ def test_storage_that_is_scarce_makes_jobs_slower(gputopo: Command) -> None:
     assert "on 4 servers of 8 GPUs, 24 CPUs, 500 GB and 400 MB/s, fifo, tune" in said
 
 
-def test_the_authors_models_given_as_a_file_are_the_same(gputopo: Command, tmp_path: Path) -> None:
+def test_models_of_a_file_replace_the_shipped_ones(gputopo: Command, tmp_path: Path) -> None:
     path = tmp_path / "models.csv"
     path.write_text((SHIPPED / "synergy_models.csv").read_text(encoding="utf-8"))
     line = f"synergy simulate --jobs {DYNAMIC} {FOUR} -o json"
     assert gputopo(f"{line} --models {path}").out == gputopo(line).out
 
 
-def test_opt_comes_near_what_could_be_had(gputopo: Command) -> None:
+def test_opt_is_faster_than_proportional(gputopo: Command) -> None:
     line = f"synergy simulate --jobs {DYNAMIC} {FOUR} --order srtf -o json --allocation"
     best, fair = (gputopo(f"{line} {each}").document for each in ("opt", "proportional"))
     assert best["meanJctHours"] < 0.85 * fair["meanJctHours"]
 
 
-def test_opt_without_its_solver_says_what_is_missing(
+def test_opt_without_its_solver_reports_the_missing_package(
     gputopo: Command, monkeypatch: pytest.MonkeyPatch, two_jobs: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "highspy", None)
@@ -175,7 +173,7 @@ def test_opt_without_its_solver_says_what_is_missing(
     assert done.err.count("\n") == 1
 
 
-def test_comparison_has_both_worlds_side_by_side(gputopo: Command) -> None:
+def test_comparison_has_runs_of_both_programs(gputopo: Command) -> None:
     line = f"synergy compare --jobs {DYNAMIC} {FOUR} --orders srtf,fifo --as-released"
     line += " --allocations proportional,tune,marginal"
     document = gputopo(f"{line} -o json").document
@@ -195,7 +193,7 @@ def test_comparison_has_both_worlds_side_by_side(gputopo: Command) -> None:
     assert rows[3][0].split() == ["srtf", "tune,", "as", "released"]
 
 
-def test_comparison_says_what_was_scaled_unless_all_is_as_released(
+def test_comparison_shows_scaled_models_unless_all_runs_are_as_released(
     gputopo: Command, two_jobs: Path
 ) -> None:
     said = gputopo(f"synergy compare --jobs {two_jobs} --orders fifo --allocations tune").out
@@ -204,14 +202,14 @@ def test_comparison_says_what_was_scaled_unless_all_is_as_released(
     assert "not measured" not in released
 
 
-def test_jobs_may_be_drawn(gputopo: Command) -> None:
+def test_jobs_can_be_generated(gputopo: Command) -> None:
     line = "synergy simulate --generate 30 --jobs-per-hour 20 --split 50,0,50 -o json"
     one, same, other = (gputopo(f"{line} --seed {seed}").out for seed in (1, 1, 2))
     assert one == same != other
     assert len(json.loads(one)["jobs"]) == 30
 
 
-def test_pictures_are_drawn_one_for_each_order(gputopo: Command, tmp_path: Path) -> None:
+def test_one_plot_is_written_for_each_order(gputopo: Command, tmp_path: Path) -> None:
     line = f"synergy compare --jobs {DYNAMIC} {FOUR} --orders srtf,las --as-released"
     gputopo(f"{line} --allocations proportional,tune --plots {tmp_path}/new")
     pictures = sorted((tmp_path / "new").iterdir())
@@ -224,7 +222,7 @@ def test_pictures_are_drawn_one_for_each_order(gputopo: Command, tmp_path: Path)
     assert (tmp_path / "again/jct-las.svg").read_bytes() == pictures[0].read_bytes()
 
 
-def test_pictures_that_cannot_be_written_are_told_of(gputopo: Command, two_jobs: Path) -> None:
+def test_plots_that_cannot_be_written_are_reported(gputopo: Command, two_jobs: Path) -> None:
     done = gputopo(f"synergy compare --jobs {two_jobs} --orders fifo --plots {two_jobs}/there")
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith("gputopo: plots: ")

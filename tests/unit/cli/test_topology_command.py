@@ -1,4 +1,4 @@
-"""``gputopo topology``: where topologies come from, and how they look."""
+"""``gputopo topology``: sources of topologies, the matrix and the picture."""
 
 import json
 from pathlib import Path
@@ -58,7 +58,7 @@ def test_matrix_shows_links_bandwidths_sockets_and_switches(gputopo: Command) ->
     assert lines[-1].endswith(": {0,1} {2,3} {4,5} {6,7}")
 
 
-def test_marks_stand_beside_their_gpus(gputopo: Command) -> None:
+def test_marks_are_shown_at_their_gpus(gputopo: Command) -> None:
     lines = gputopo("topology show dgx1-v100 --gpus 2,0 --busy 6").out.splitlines()
     assert [line.split()[-2:] for line in (lines[3], lines[5], lines[9])] == [
         ["rank", "1"],
@@ -100,7 +100,7 @@ def test_fast_links_stand_out_by_colour() -> None:
     assert styles["SYS 12"] == "dim"
 
 
-def test_json_can_be_read_again(gputopo: Command, tmp_path: Path) -> None:
+def test_json_can_be_loaded_again(gputopo: Command, tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     gputopo("topology show summit -o json --output-file", str(path))
     again = gputopo(f"topology show {path}")
@@ -109,7 +109,7 @@ def test_json_can_be_read_again(gputopo: Command, tmp_path: Path) -> None:
     assert piped.out.startswith("standard input: 6 GPUs")
 
 
-def test_yaml_of_kubectl_can_be_read(gputopo: Command) -> None:
+def test_yaml_of_kubectl_can_be_loaded(gputopo: Command) -> None:
     import yaml  # noqa: PLC0415
 
     document = gputopo("topology show summit -o json").document
@@ -117,13 +117,13 @@ def test_yaml_of_kubectl_can_be_read(gputopo: Command) -> None:
     assert shown.out.startswith("standard input: 6 GPUs")
 
 
-def test_a_recording_of_nvidia_smi_can_be_read(gputopo: Command, tmp_path: Path) -> None:
+def test_recording_of_nvidia_smi_can_be_loaded(gputopo: Command, tmp_path: Path) -> None:
     path = tmp_path / "topo.txt"
     path.write_text(RECORDING)
     assert "NV2" in gputopo(f"topology show {path}").out
 
 
-def test_a_file_in_this_folder_needs_no_slash(
+def test_file_in_the_current_folder_needs_no_slash(
     gputopo: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -143,7 +143,7 @@ def test_a_file_in_this_folder_needs_no_slash(
         (b'{"kind": "Pod"}', "bad: kind: 'Pod' is not GPUTopology"),
     ],
 )
-def test_what_is_no_topology_is_refused_in_one_line(
+def test_invalid_topology_is_rejected_in_one_line(
     gputopo: Command, tmp_path: Path, content: bytes, message: str
 ) -> None:
     path = tmp_path / "bad"
@@ -163,12 +163,12 @@ def test_what_is_no_topology_is_refused_in_one_line(
         ("/dev/zero", "topology: '/dev/zero' is longer than 64 MiB"),
     ],
 )
-def test_what_cannot_be_read_is_told(gputopo: Command, argument: str, message: str) -> None:
+def test_unreadable_file_is_reported(gputopo: Command, argument: str, message: str) -> None:
     done = gputopo("topology show", argument)
     assert (done.status, done.err) == (2, f"gputopo: {message}\n")
 
 
-def test_an_unknown_name_says_what_was_tried_and_what_is_near(gputopo: Command) -> None:
+def test_unknown_name_is_reported_with_the_nearest_one(gputopo: Command) -> None:
     done = gputopo("topology show dgx1-v10")
     assert done.status == 2
     assert done.err.startswith(
@@ -201,7 +201,7 @@ def test_a_node_of_one_gpu_has_a_picture() -> None:
     assert "<circle" in draw_topology(LoadedTopology("one", node(0)), Marks())
 
 
-def test_every_gpu_its_own_socket_is_drawn_as_one_box() -> None:
+def test_gpus_with_one_socket_each_are_drawn_in_one_box() -> None:
     apart = lay_out(node(0, 1, 2))
     assert len(apart.sockets) == 1
 

@@ -1,4 +1,4 @@
-"""Who has which GPU: the annotations beside kubelet's books, as ``gputopo who-has`` shows them."""
+"""``gputopo who-has`` compares the annotations with kubelet's pod-resources list."""
 
 import json
 import re
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> Iterator[CannedApi]:
-    del gputopo  # it hides the machine's kubeconfig; this test's replaces it
+    del gputopo  # it hides the machine's kubeconfig, which this fixture replaces
     with canned_api.serving(healthy_cluster.books()) as api:
         config = canned_api.write_kubeconfig(tmp_path / "kubeconfig", api.url)
         monkeypatch.setenv("KUBECONFIG", str(config))
@@ -32,7 +32,7 @@ def train(api: CannedApi) -> Document:
 
 
 def seen(api: CannedApi, index: int) -> Document:
-    """Return what the agent of n1 says of a GPU."""
+    """Return the observed state of a GPU of n1."""
     (uuid,) = uuids("n1", index)
     gpus = api.lists[TOPOLOGIES][0]["status"]["gpus"]
     return next(gpu for gpu in gpus if gpu["uuid"] == uuid)
@@ -54,9 +54,7 @@ def differences(gputopo: Command) -> list[tuple[Any, ...]]:
     ]
 
 
-def test_a_gpu_is_told_with_its_pod_both_books_and_since_when(
-    api: CannedApi, gputopo: Command
-) -> None:
+def test_gpu_is_shown_with_its_intended_and_observed_user(api: CannedApi, gputopo: Command) -> None:
     assert api.url
     assert gputopo("who-has n1 --gpu 3 -o json").document == [
         {
@@ -79,7 +77,7 @@ def test_a_gpu_is_told_with_its_pod_both_books_and_since_when(
     ]
 
 
-def test_a_process_of_a_deleted_pod_is_shown_with_its_pod_and_is_no_difference(
+def test_process_of_a_deleted_pod_is_shown_and_is_no_difference(
     api: CannedApi, gputopo: Command
 ) -> None:
     for index in (0, 2, 3):
@@ -102,7 +100,7 @@ def test_a_free_gpu_has_no_pod(api: CannedApi, gputopo: Command) -> None:
     assert (row["pod"], row["intendedRank"], row["observed"]) == (None, None, False)
 
 
-def test_all_gpus_of_all_nodes_are_told_in_order(api: CannedApi, gputopo: Command) -> None:
+def test_all_gpus_of_all_nodes_are_shown_in_order(api: CannedApi, gputopo: Command) -> None:
     assert api.url
     rows = gputopo("who-has -o json").document
     assert [(row["node"], row["index"]) for row in rows] == [
@@ -111,7 +109,7 @@ def test_all_gpus_of_all_nodes_are_told_in_order(api: CannedApi, gputopo: Comman
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "shown"),
     [
         ("n2", [("n2", index) for index in range(8)]),
         ("--gpu 5", [("n1", 5), ("n2", 5)]),
@@ -121,12 +119,12 @@ def test_all_gpus_of_all_nodes_are_told_in_order(api: CannedApi, gputopo: Comman
         ("--pod default/web", []),
     ],
 )
-def test_a_question_is_answered_and_no_more(
-    api: CannedApi, gputopo: Command, words: str, told: list[tuple[str, int]]
+def test_only_the_selected_gpus_are_shown(
+    api: CannedApi, gputopo: Command, words: str, shown: list[tuple[str, int]]
 ) -> None:
     assert api.url
     rows = gputopo(f"who-has {words} -o json").document
-    assert [(row["node"], row["index"]) for row in rows] == told
+    assert [(row["node"], row["index"]) for row in rows] == shown
 
 
 @pytest.mark.parametrize(
@@ -142,13 +140,15 @@ def test_a_question_is_answered_and_no_more(
         ("--pod default/gone", "pod: 'default/gone' is not the NAMESPACE/NAME of a pod there"),
     ],
 )
-def test_what_is_not_there_is_told(api: CannedApi, gputopo: Command, words: str, said: str) -> None:
+def test_query_for_a_missing_object_is_rejected(
+    api: CannedApi, gputopo: Command, words: str, said: str
+) -> None:
     assert api.url
     done = gputopo(f"who-has {words}")
     assert (done.status, done.out, done.err) == (2, "", f"gputopo: {said}\n")
 
 
-def test_everything_is_read_however_many_pages_it_takes(api: CannedApi, gputopo: Command) -> None:
+def test_all_pages_of_a_list_are_read(api: CannedApi, gputopo: Command) -> None:
     api.page_size = 1
     assert gputopo("who-has").out.endswith("16 GPUs, 4 in use; no differences\n")
 
@@ -166,7 +166,7 @@ def _ended(api: CannedApi) -> None:
     train(api)["status"]["phase"] = "Succeeded"
 
 
-def _not_in_the_books(api: CannedApi) -> None:
+def _missing_allocation(api: CannedApi) -> None:
     for key in ("podUID", "namespace", "pod", "container"):
         del seen(api, 2)[key]
 
@@ -195,7 +195,7 @@ def _shared(api: CannedApi) -> None:
     api.lists[PODS].append(healthy_cluster.pod("twin", "n1", uuids("n1", 3)))
 
 
-def _foreign(api: CannedApi) -> None:
+def _unknown_gpu(api: CannedApi) -> None:
     annotate(train(api), containers={"main": uuids("n1", 0, 3, 2), "side": ["GPU-x"]})
 
 
@@ -220,12 +220,12 @@ def _unbound(api: CannedApi) -> None:
     del api.lists[PODS][-1]["spec"]["nodeName"]
 
 
-NOBODY = "kubelet's pod-resources list names a pod that does not exist"
+NO_POD = "kubelet's pod-resources list names a pod that does not exist"
 NO_GPUS = ("n2", None, "serve", "the node publishes no GPUs")
 
 
 def of_train(difference: str, *indices: int | None) -> list[tuple[Any, ...]]:
-    """Return the differences of GPUs that the pod default/train has."""
+    """Return differences of the GPUs of the pod default/train."""
     return [("n1", index, "train", difference) for index in indices or (0, 2, 3)]
 
 
@@ -234,20 +234,20 @@ def of_annotation(text: str) -> str:
 
 
 def unreadable(text: str) -> list[tuple[Any, ...]]:
-    """Return the differences of a node whose GPUTopology makes no sense."""
+    """Return the differences of a node with an invalid GPUTopology."""
     return [("n2", None, None, f"its GPUTopology: {text}"), NO_GPUS]
 
 
 @pytest.mark.parametrize(
     ("spoil", "found"),
     [
-        (_gone, of_train(NOBODY)),
+        (_gone, of_train(NO_POD)),
         (
             _recreated,
             of_train("kubelet's pod-resources list has an earlier pod of this name, uid-train"),
         ),
         (_ended, of_train("the pod has ended, but is still in kubelet's pod-resources list")),
-        (_not_in_the_books, of_train("missing from kubelet's pod-resources list", 2)),
+        (_missing_allocation, of_train("missing from kubelet's pod-resources list", 2)),
         (_other_gpu, of_train(f"{GPUS_ANNOTATION} does not name this GPU", 2)),
         (_unmanaged, of_train(f"the pod has no annotation {GPUS_ANNOTATION}")),
         (
@@ -271,7 +271,7 @@ def unreadable(text: str) -> list[tuple[Any, ...]]:
                 ("n1", 3, "twin", "also given to default/train"),
             ],
         ),
-        (_foreign, of_train("the node has no such GPU", None)),
+        (_unknown_gpu, of_train("the node has no such GPU", None)),
         (_unpublished, [NO_GPUS]),
         (
             _unreadable,
@@ -288,7 +288,7 @@ def unreadable(text: str) -> list[tuple[Any, ...]]:
         (_unbound, [("", None, "forged", of_annotation("node: n1 is not the pod's own, none"))]),
     ],
 )
-def test_books_that_differ_are_told_with_the_reason(
+def test_difference_is_shown_with_its_reason(
     api: CannedApi,
     gputopo: Command,
     spoil: Callable[[CannedApi], None],
@@ -296,33 +296,31 @@ def test_books_that_differ_are_told_with_the_reason(
 ) -> None:
     spoil(api)
     assert differences(gputopo) == found
-    told = gputopo("who-has").out
-    assert told.count("DIFFERS: ") == len(found)
+    shown = gputopo("who-has").out
+    assert shown.count("DIFFERS: ") == len(found)
     count = "1 DIFFERS" if len(found) == 1 else f"{len(found)} DIFFER"
-    assert told.endswith(f"; {count}\n")
+    assert shown.endswith(f"; {count}\n")
 
 
-def test_a_node_without_a_topology_can_be_asked_about_while_a_pod_claims_its_gpus(
+def test_node_without_a_topology_is_shown_if_a_pod_has_its_gpus(
     api: CannedApi, gputopo: Command
 ) -> None:
     _unpublished(api)
     assert gputopo("who-has n2").out.endswith("0 GPUs, 0 in use; 1 DIFFERS\n")
 
 
-def test_a_holder_whose_container_and_uid_the_agent_does_not_know_is_told(
-    api: CannedApi, gputopo: Command
-) -> None:
+def test_user_without_a_known_container_and_uid_is_shown(api: CannedApi, gputopo: Command) -> None:
     for key in ("podUID", "namespace", "container"):
         del seen(api, 0)[key]
     seen(api, 0)["pod"] = "static"
     rows = gputopo("who-has n1 --gpu 0 -o json").document
     assert [row["pod"]["name"] for row in rows] == ["static", "train"]
     assert rows[0]["pod"]["container"] is None
-    assert rows[0]["difference"] == NOBODY
+    assert rows[0]["difference"] == NO_POD
 
 
 @pytest.mark.parametrize("start", [None, "2026-01-02T03:04:05Z"])
-def test_a_pod_that_its_node_has_still_to_let_in_is_starting(
+def test_pod_that_its_node_has_not_admitted_is_starting(
     api: CannedApi, gputopo: Command, start: str | None
 ) -> None:
     status = train(api)["status"]
@@ -348,7 +346,7 @@ def test_a_pod_that_is_not_bound_yet_has_no_since(api: CannedApi, gputopo: Comma
     assert row["pod"]["since"] is None
 
 
-def test_an_unhealthy_gpu_is_told(api: CannedApi, gputopo: Command) -> None:
+def test_unhealthy_gpu_is_shown_with_the_reason(api: CannedApi, gputopo: Command) -> None:
     seen(api, 7).update(healthy=False, reason="XID 79")
     seen(api, 6).update(healthy=False)
     lines = gputopo("who-has n1").out.splitlines()
@@ -358,14 +356,12 @@ def test_an_unhealthy_gpu_is_told(api: CannedApi, gputopo: Command) -> None:
     ]
 
 
-def test_a_gpu_that_the_agent_has_not_spoken_of_yet_is_there(
-    api: CannedApi, gputopo: Command
-) -> None:
+def test_gpu_that_is_missing_in_the_status_is_shown(api: CannedApi, gputopo: Command) -> None:
     del api.lists[TOPOLOGIES][1]["status"]
     assert "16 GPUs, 4 in use" in gputopo("who-has").out
 
 
-def test_the_guide_shows_what_is_said(api: CannedApi, gputopo: Command) -> None:
+def test_guide_shows_the_real_output(api: CannedApi, gputopo: Command) -> None:
     assert api.url
     shown = re.search(
         r"\$ kubectl gputopo (who-has .*)\n([^`]*)```", (ROOT / "docs/cli.md").read_text()
@@ -375,13 +371,13 @@ def test_the_guide_shows_what_is_said(api: CannedApi, gputopo: Command) -> None:
 
 
 @pytest.mark.parametrize("path", [PODS, TOPOLOGIES])
-def test_a_user_who_may_not_look_is_told(api: CannedApi, gputopo: Command, path: str) -> None:
+def test_missing_permission_is_reported(api: CannedApi, gputopo: Command, path: str) -> None:
     api.forbid(path, "you may not")
     done = gputopo("who-has")
     assert (done.status, done.err) == (2, "gputopo: API server: 403: you may not\n")
 
 
-def test_a_cluster_without_gputopo_is_told(api: CannedApi, gputopo: Command) -> None:
+def test_cluster_without_gputopo_is_reported(api: CannedApi, gputopo: Command) -> None:
     del api.lists[TOPOLOGIES]
     done = gputopo("who-has")
     assert done.status == 2
@@ -395,7 +391,7 @@ def test_a_cluster_without_topologies_is_no_error(api: CannedApi, gputopo: Comma
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"7"])
-def test_a_server_that_is_no_api_server_is_told(
+def test_server_that_is_not_an_api_server_is_reported(
     api: CannedApi, gputopo: Command, body: bytes
 ) -> None:
     api.refusals[TOPOLOGIES] = (200, body)
@@ -406,7 +402,7 @@ def test_a_server_that_is_no_api_server_is_told(
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}"])
-def test_a_refusal_without_words_is_told_by_its_code(
+def test_rejection_without_a_message_is_reported_by_its_code(
     api: CannedApi, gputopo: Command, body: bytes
 ) -> None:
     api.refusals[TOPOLOGIES] = (503, body)
@@ -415,9 +411,7 @@ def test_a_refusal_without_words_is_told_by_its_code(
     assert done.err.count("\n") == 1
 
 
-def test_a_certificate_that_cannot_be_checked_is_told(
-    api: CannedApi, gputopo: Command, tmp_path: Path
-) -> None:
+def test_invalid_certificate_is_reported(api: CannedApi, gputopo: Command, tmp_path: Path) -> None:
     canned_api.write_kubeconfig(tmp_path / "kubeconfig", api.url.replace("http", "https"))
     done = gputopo("who-has")
     assert done.status == 2
