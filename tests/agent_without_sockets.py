@@ -19,17 +19,19 @@ from device_manager import DeviceManager
 from gputopo.api.names import RESOURCE
 from gputopo.topology.model import GpuUuid, NodeTopology
 from gputopo_deviceplugin.admit.admission import Admission
-from gputopo_deviceplugin.admit.service import GpuDevicePlugin
+from gputopo_deviceplugin.admit.device_plugin import GpuDevicePlugin
+from gputopo_deviceplugin.admit.lock import AdmissionLock
 from gputopo_deviceplugin.admit.tracker import UsageTracker
-from gputopo_deviceplugin.admit.verify import grant_of
+from gputopo_deviceplugin.apiserver.connection import ApiConnection
+from gputopo_deviceplugin.apiserver.events import EventRecorder
+from gputopo_deviceplugin.apiserver.node_pods import NodePods
 from gputopo_deviceplugin.changes import ChangeSignal
-from gputopo_deviceplugin.events import EventRecorder
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod, PodResourcesClient
 from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
-from gputopo_deviceplugin.node_pods import NodePods
 from gputopo_deviceplugin.report.observer import AllocationObserver
+from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_deviceplugin.state import GpuState
 from gputopo_deviceplugin.statefile import StateFile
 from gputopo_kube.client import Listing, WatchEvent
@@ -39,6 +41,9 @@ from gputopo_kube.pods import PodKey, PodView, parse_pod
 Value = TypeVar("Value")
 Document = dict[str, Any]
 NODE = "n1"
+_DEVICES = Path(__file__).parent / "data/dev"
+"""Device nodes of the host: only ``nvidiactl``."""
+
 _WATCH_SECONDS = 0.2
 _RECORDING_SECONDS = 0.05
 """How long kubelet takes from Allocate's answer until its books have it."""
@@ -213,33 +218,41 @@ class AgentInProcess:
         """Read the books of ``manager``, or those that ``lister`` brings."""
         processes = processes or Processes()
         self.recorder = RecordedEvents()
-        self.pods = NodePods(server, silence_seconds=60.0)
+        changes = ChangeSignal()
+        self.pods = NodePods(server, ApiConnection(changes), changes, silence_seconds=60.0)
         self.current = GpuState()
-        self.kubelet = KubeletState(ChangeSignal())
+        self.kubelet = KubeletState(changes)
         self.current.set_hardware(
             NodeHardware(topology, dict.fromkeys(gpu.uuid for gpu in topology.gpus), None)
         )
         self._manager = manager
         self.tracker = UsageTracker(self.pods, processes, processes.file, _fail)
+        lock = AdmissionLock()
         self.admission = Admission(
+            self.tracker,
+            lister or self,
+            lock,
+            self.current,
+            self.kubelet,
+            self.recorder,
             node=NODE,
-            tracker=self.tracker,
-            lister=lister or self,
-            current=self.current,
-            kubelet=self.kubelet,
-            grant=lambda found, gpus: grant_of(found, gpus, ["nvidiactl"]),
             timeout_seconds=1.5,
-            recorder=self.recorder,
         )
         self.observer = AllocationObserver(
-            self.admission,
             self.tracker,
+            lister or self,
+            lock,
             self.kubelet,
+            self.recorder,
             node=NODE,
             timeout_seconds=1.5,
-            recorder=self.recorder,
         )
-        self.servicer = GpuDevicePlugin(self.current, self.kubelet, self.admission, Path("/dev"))
+        self.plugin = GpuDevicePlugin(
+            self.current,
+            self.kubelet,
+            self.admission,
+            AgentSettings(node=NODE, device_mount=_DEVICES),
+        )
         self._following: asyncio.Task[None] | None = None
 
     async def list_pods(self, timeout_seconds: float) -> list[ListedPod]:  # noqa: ARG002

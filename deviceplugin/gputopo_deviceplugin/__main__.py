@@ -1,4 +1,4 @@
-"""Runs the node agent until it is told to stop."""
+"""Runs the node agent until SIGTERM or SIGINT."""
 
 import asyncio
 import os
@@ -19,16 +19,16 @@ from gputopo_kube.probes import ProbeServer, Pulse
 
 
 def main() -> None:
-    """Run the agent; exit status 1 and a message on a wrong setting."""
+    """Run the agent; a wrong setting ends it with a message and exit status 1."""
     try:
         settings = AgentSettings.load(sys.argv[1:], os.environ)
     except SettingsError as error:
         sys.exit(f"{AgentSettings.program}: {error}")
     configure(settings.log_level, quiet=("httpx2", "httpcore2"))
-    asyncio.run(_run_until_told(settings))
+    asyncio.run(_run_until_signal(settings))
 
 
-async def _run_until_told(settings: AgentSettings) -> None:
+async def _run_until_signal(settings: AgentSettings) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -46,12 +46,12 @@ async def _run_until_told(settings: AgentSettings) -> None:
         with closing(probes):
             agent = Agent(settings, client, metrics, pulse)
             running = tasks.create_task(agent.run())
-            told = tasks.create_task(stop.wait())
-            await asyncio.wait({running, told}, return_when=asyncio.FIRST_COMPLETED)
-            if told.done():
+            stopping = tasks.create_task(stop.wait())
+            await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if stopping.done():
                 await agent.stop()
             running.cancel()
-            told.cancel()
+            stopping.cancel()
 
 
 if __name__ == "__main__":

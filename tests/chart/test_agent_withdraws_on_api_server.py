@@ -8,17 +8,24 @@ from lightkube import AsyncClient, KubeConfig
 
 from apiserver import TOPOLOGIES, ApiServer
 from gputopo.api.names import RESOURCE
+from gputopo_deviceplugin.apiserver.node_api import NodeApi
+from gputopo_deviceplugin.apiserver.node_pods import PodsVersion
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
-from gputopo_deviceplugin.node_api import NodeApi
-from gputopo_deviceplugin.pods import PodsVersion
 from gputopo_deviceplugin.report.publisher import TopologyPublisher
-from gputopo_deviceplugin.report.status import Observed, Serving, observed_gpus
+from gputopo_deviceplugin.report.status import NodeObservation, observed_gpus, ready_condition
 from gputopo_topologies.catalogue import named
 
 NODE = "withdrawn"
 TOPOLOGY = named("dgx1-v100", node=NODE)
 HARDWARE = NodeHardware(TOPOLOGY, dict.fromkeys(gpu.uuid for gpu in TOPOLOGY.gpus), None)
-SERVED = Serving(ready=True, reason="Serving", message="kubelet is served")
+OBSERVATION = NodeObservation(
+    hardware=HARDWARE,
+    ready=ready_condition(HARDWARE, None, registered=True, watched=True),
+    gpus=observed_gpus(HARDWARE.health, {}),
+    differing=[],
+    pods_version=PodsVersion(1, 1),
+    processes_visible=True,
+)
 
 
 @asynccontextmanager
@@ -30,10 +37,8 @@ async def publisher(server: ApiServer) -> AsyncIterator[TopologyPublisher]:
         api = NodeApi(client, node=NODE, resource=RESOURCE)
         found = TopologyPublisher(api)
         await found.load()
-        gpus = observed_gpus(HARDWARE.health, {})
-        observed = Observed(gpus, PodsVersion(1, 1), processes_seen=True)
         [node] = (await api.nodes.list()).items
-        await found.publish(node, HARDWARE, observed, SERVED, [])
+        await found.publish(node, OBSERVATION)
         assert ready(server) == ("True", "Serving")
         yield found
 

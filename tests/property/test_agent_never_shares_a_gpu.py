@@ -75,7 +75,7 @@ class LivesOfPods(RuleBasedStateMachine):
 
     def _start_agent(self) -> None:
         self.agent = AgentInProcess(TOPOLOGY, self.server, self.manager, processes=self.processes)
-        self.manager.plugin = PluginInProcess(self.agent.servicer, self._during_allocate)
+        self.manager.plugin = PluginInProcess(self.agent.plugin, self._during_allocate)
         self.loop.run(self.agent.start())
 
     def teardown(self) -> None:
@@ -200,7 +200,7 @@ class LivesOfPods(RuleBasedStateMachine):
         return pod
 
     async def _admit(self, pod: Pod, *, observed: bool) -> None:
-        observing = asyncio.create_task(self.agent.observer.look()) if observed else None
+        observing = asyncio.create_task(self.agent.observer.observe()) if observed else None
         init, sidecars, asks = pod.shape
         try:
             pod.start(await self.manager.admit(pod.key, asks, init=init, sidecars=sidecars))
@@ -348,12 +348,12 @@ class LivesOfPods(RuleBasedStateMachine):
     def observe(self) -> None:
         """What is published is what containers see; a difference is told, and nothing else is."""
         self.loop.run(asyncio.sleep(WATCH_SECONDS))
-        self.loop.run(self.agent.observer.look())
+        self.loop.run(self.agent.observer.observe())
         lost = {pod.uid for pod in self.live.values() if pod.lost}
         found = {one.uid for one in self.agent.observer.differing}
         assert found <= lost & self.agent.recorder.differing
         assert found == lost or self.server.mute or self.server.down
-        published = observed_gpus(HEALTHY, self.agent.tracker.users())
+        published = observed_gpus(HEALTHY, self.agent.tracker.all_users())
         users = {gpu.uuid: (gpu.pod, gpu.container) for gpu in published if gpu.pod}
         gone = {gpu.uuid: users.pop(gpu.uuid) for gpu in published if gpu.pod_deleted}
         recorded = self._seen_by(pod for pod in self.live.values() if not pod.lost)

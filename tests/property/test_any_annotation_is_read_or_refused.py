@@ -22,7 +22,7 @@ from gputopo.api.names import (
     POLICY_ANNOTATION,
     SENSITIVITY_ANNOTATION,
 )
-from gputopo_deviceplugin.pods import PlacementError, entitled_gpus, placed_gpus
+from gputopo_deviceplugin.admit.placement import PlacementError, candidate_gpus, intended_gpus
 from gputopo_kube.pods import PodView, parse_pod
 
 LONGEST_REFUSAL = 1024
@@ -172,11 +172,11 @@ def test_the_agent_gives_a_container_what_the_annotation_names_or_says_why_not(
             assert len(refusal) <= LONGEST_REFUSAL
         else:
             assert len(given) == len(set(given)) == ask.gpus
-            assert given == placed_gpus(record, "n1")[ask.name]
+            assert given == intended_gpus(record, "n1")[ask.name]
 
 
 def _given(record: PodView, container: str) -> tuple[Sequence[str], str]:
     try:
-        return entitled_gpus(record, container, "n1"), ""
+        return candidate_gpus(record, container, "n1"), ""
     except PlacementError as error:
         return (), str(error)

@@ -19,14 +19,19 @@ from gputopo.api.names import RESOURCE
 from gputopo.api.v1alpha1 import GPUTopologyStatus
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.identify import AdmissionRejection, PreferenceRequest
+from gputopo_deviceplugin.apiserver.node_pods import PodsVersion
 from gputopo_deviceplugin.kubelet.pod_resources import (
     ListedPod,
     PodResourcesClient,
     PodResourcesError,
 )
 from gputopo_deviceplugin.kubelet.podresources import api_pb2 as api
-from gputopo_deviceplugin.pods import PodsVersion
-from gputopo_deviceplugin.report.status import STOPPING, Observed, observed_gpus, status_of
+from gputopo_deviceplugin.report.status import (
+    STOPPING,
+    NodeObservation,
+    build_status,
+    observed_gpus,
+)
 from gputopo_topologies.catalogue import named
 from raw_kubelet import RawKubelet, garbage, raw_kubelet, spoiled
 
@@ -86,12 +91,12 @@ class Node:
         listed = await self.read()
         if listed is None:
             with pytest.raises(PodResourcesError):
-                await agent.observer.look()
+                await agent.observer.observe()
         else:
-            await agent.observer.look()
-        assert list(agent.observer.listed) == (listed or [])
+            await agent.observer.observe()
+        assert list(agent.tracker.listed or ()) == (listed or [])
         can_be_published(agent)
-        asked = PreferenceRequest(available=frozenset(UUIDS), must=frozenset(), size=2)
+        asked = PreferenceRequest(available=frozenset(UUIDS), required=frozenset(), size=2)
         answer = await agent.admission.prefer(asked)
         if isinstance(answer, AdmissionRejection):
             assert answer.reason
@@ -122,19 +127,15 @@ def can_be_published(agent: AgentInProcess) -> None:
     """See that no answer keeps the agent from telling what is so."""
     hardware = agent.current.hardware
     assert hardware is not None
-    status = status_of(
-        hardware,
-        Observed(
-            observed_gpus(hardware.health, agent.tracker.users()),
-            PodsVersion(1, 1),
-            processes_seen=True,
-        ),
-        STOPPING,
-        [each.message for each in agent.observer.differing],
-        generation=1,
-        before=GPUTopologyStatus(),
-        now="now",
+    observation = NodeObservation(
+        hardware=hardware,
+        ready=STOPPING,
+        gpus=observed_gpus(hardware.health, agent.tracker.all_users()),
+        differing=[each.message for each in agent.observer.differing],
+        pods_version=PodsVersion(1, 1),
+        processes_visible=True,
     )
+    status = build_status(observation, generation=1, before=GPUTopologyStatus(), now="now")
     assert GPUTopologyStatus.model_validate(status.to_json()) == status
 
 

@@ -15,9 +15,14 @@ from effort import fuzzed, tried
 from fakenvml.build import build_library
 from gputopo.api.topology import from_spec, to_spec
 from gputopo.api.v1alpha1 import GPUTopologyStatus
+from gputopo_deviceplugin.apiserver.node_pods import PodsVersion
 from gputopo_deviceplugin.gpus import nvml, session
-from gputopo_deviceplugin.pods import PodsVersion
-from gputopo_deviceplugin.report.status import Observed, observed_gpus, serving_of, status_of
+from gputopo_deviceplugin.report.status import (
+    NodeObservation,
+    build_status,
+    observed_gpus,
+    ready_condition,
+)
 from hardware_watch import watched
 
 ERRORS = [*range(1, 31), 999, 12345]
@@ -136,12 +141,15 @@ def test_whatever_nvml_answers_there_is_a_topology_or_a_reason(
             assert from_spec(to_spec(known)) == known
             assert set(found.health) == {gpu.uuid for gpu in known.gpus}
             assert "" not in found.health.values()
-            gpus = observed_gpus(found.health, {})
-            observed = Observed(gpus, PodsVersion(1, 1), processes_seen=True)
-            serving = serving_of(found, None, registered=True, heard=True)
-            status = status_of(
-                found, observed, serving, [], generation=1, before=GPUTopologyStatus(), now="now"
+            observation = NodeObservation(
+                hardware=found,
+                ready=ready_condition(found, None, registered=True, watched=True),
+                gpus=observed_gpus(found.health, {}),
+                differing=[],
+                pods_version=PodsVersion(1, 1),
+                processes_visible=True,
             )
+            status = build_status(observation, generation=1, before=GPUTopologyStatus(), now="now")
             assert GPUTopologyStatus.model_validate(status.to_json()) == status
             watch.session.wait_for_xid()
         watch.session.close()

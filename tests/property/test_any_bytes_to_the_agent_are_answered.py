@@ -40,10 +40,10 @@ class Plugin(DevicePluginServicer):
         self.channel = grpc.aio.insecure_channel(f"unix:{path}")
 
     async def GetPreferredAllocation(self, request: Any, context: Any) -> Any:  # noqa: N802
-        return await self.agent.servicer.GetPreferredAllocation(request, context)
+        return await self.agent.plugin.GetPreferredAllocation(request, context)
 
     async def Allocate(self, request: Any, context: Any) -> Any:  # noqa: N802
-        return await self.agent.servicer.Allocate(request, context)
+        return await self.agent.plugin.Allocate(request, context)
 
     async def ask(self, method: str, request: bytes) -> bytes | None:
         """Return the answer of the right kind, None for a refusal, which has a reason."""

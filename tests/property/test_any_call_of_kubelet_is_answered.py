@@ -50,7 +50,7 @@ class Kubelet:
         for _ in range(self.chance.randint(3, 14)):
             await self.chance.choice(steps)()
             self.no_gpu_is_granted_twice()
-        await self.agent.observer.look()
+        await self.agent.observer.observe()
         await self.agent.stop()
 
     async def bind(self) -> None:
@@ -98,7 +98,7 @@ class Kubelet:
         request = api.PreferredAllocationRequest(
             container_requests=[one] * self.chance.choice([1, 1, 1, 0, 2])
         )
-        reply = await self.ask(self.agent.servicer.GetPreferredAllocation(request, self.context))
+        reply = await self.ask(self.agent.plugin.GetPreferredAllocation(request, self.context))
         if reply is None:
             return []
         assert len(reply.container_responses) == len(request.container_requests)
@@ -118,7 +118,7 @@ class Kubelet:
         request = api.AllocateRequest(
             container_requests=[{"devices_ids": taken}] * self.chance.choice([1, 1, 1, 0, 2])
         )
-        reply = await self.ask(self.agent.servicer.Allocate(request, self.context))
+        reply = await self.ask(self.agent.plugin.Allocate(request, self.context))
         if reply is None:
             return
         assert len(reply.container_responses) == len(request.container_requests)

@@ -1,29 +1,26 @@
-"""Answers kubelet while it admits a container: reads what the decision needs, then decides.
+"""Decides kubelet's requests while it admits a container: reads the inputs, then decides.
 
-One call at a time, under one lock. Kubelet's list is read inside the preference and never
-inside Allocate: there it could make kubelet forget the GPUs in flight.
+Kubelet's list is read inside the preference request and never inside Allocate: there it could make
+kubelet forget the GPUs in flight.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
-from gputopo.topology.model import Gpu, GpuUuid
+from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.identify import (
     AdmissionRejection,
+    AdmissionResult,
     ContainerAllocation,
     PreferenceRequest,
     identify,
-    unsettled,
+    unresolved_pods,
 )
+from gputopo_deviceplugin.admit.lock import AdmissionLock
 from gputopo_deviceplugin.admit.tracker import UsageTracker
-from gputopo_deviceplugin.admit.verify import (
-    Grant,
-    placed_elsewhere,
-    preferred,
-    verify,
-)
-from gputopo_deviceplugin.events import EventRecorder
+from gputopo_deviceplugin.admit.verify import intended_users, preferred_gpus, verify
+from gputopo_deviceplugin.apiserver.events import EventRecorder
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod, PodResourcesError
 from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.state import GpuState
@@ -34,8 +31,8 @@ _IN_FLIGHT_SECONDS = 2.0
 _RECORDING_SECONDS = 0.2
 
 
-class PodLister(Protocol):
-    """Kubelet's books."""
+class PodResources(Protocol):
+    """Kubelet's pod-resources API."""
 
     async def list_pods(self, timeout_seconds: float) -> list[ListedPod]:
         """Return every pod that kubelet knows."""
@@ -43,156 +40,129 @@ class PodLister(Protocol):
 
 
 class Admission:
-    """The agent's side of kubelet's admission of containers."""
+    """The decisions about kubelet's requests."""
 
     def __init__(
         self,
+        tracker: UsageTracker,
+        pod_resources: PodResources,
+        lock: AdmissionLock,
+        state: GpuState,
+        kubelet: KubeletState,
+        recorder: EventRecorder,
         *,
         node: str,
-        tracker: UsageTracker,
-        lister: PodLister,
-        current: GpuState,
-        kubelet: KubeletState,
-        grant: Callable[[ContainerAllocation, Mapping[GpuUuid, Gpu]], Grant],
         timeout_seconds: float,
-        recorder: EventRecorder,
     ) -> None:
-        """Decide for ``node``; ``grant`` turns GPUs of the node into what a container gets."""
-        self._node = node
+        """Decide for ``node``.
+
+        Args:
+            tracker: the users of GPUs.
+            pod_resources: kubelet's list of pods.
+            lock: is held during each call.
+            state: the GPUs that are offered.
+            kubelet: shows when kubelet has restarted.
+            recorder: records allocations and rejections.
+            node: this node's name.
+            timeout_seconds: time limit for all reads from the API server in one call.
+        """
         self._pods = tracker.pods
         self._tracker = tracker
-        self._lister = lister
-        self._current = current
+        self._pod_resources = pod_resources
+        self._lock = lock
+        self._state = state
         self._kubelet = kubelet
-        self._grant_of = grant
-        self._timeout_seconds = timeout_seconds
         self._recorder = recorder
-        self._lock = asyncio.Lock()
-        self._expected: ContainerAllocation | AdmissionRejection | None = None
-        self._refused: set[str] = set()
-        self._registration = 0
-        self._busy_until = 0.0
+        self._node = node
+        self._timeout_seconds = timeout_seconds
+        self._expected: AdmissionResult | None = None
+        self._expected_registration = 0
+        self._rejected: set[str] = set()
 
-    async def prefer(self, question: PreferenceRequest) -> tuple[GpuUuid, ...] | AdmissionRejection:
-        """Return the GPUs that kubelet should take, or why none."""
-        async with self._lock:
-            outcome = await self._identify(question)
-            self._expected = outcome
-            self._registration = self._kubelet.registrations
-            self._busy_until = _now() + _IN_FLIGHT_SECONDS
-            answer = preferred(question, outcome)
-            if isinstance(answer, AdmissionRejection):
+    async def prefer(self, request: PreferenceRequest) -> tuple[GpuUuid, ...] | AdmissionRejection:
+        """Return the GPUs that kubelet should take, or the reason why it gets none."""
+        async with self._lock.call():
+            result = await self._identify(request)
+            gpus = preferred_gpus(request, result)
+            if isinstance(gpus, AdmissionRejection):
                 self._expected = None
-                self._busy_until = _now()
-                self._refuse(answer)
-            return answer
+                self._lock.set_in_flight(0)
+                self._reject(gpus)
+            else:
+                self._expected = result
+                self._expected_registration = self._kubelet.registrations
+                self._lock.set_in_flight(_IN_FLIGHT_SECONDS)
+            return gpus
 
-    async def allocate(self, gpus: Sequence[GpuUuid]) -> Grant | AdmissionRejection:
-        """Return what the container with these GPUs gets, or why it must not have them."""
-        async with self._lock:
+    async def allocate(self, gpus: Sequence[GpuUuid]) -> AdmissionResult:
+        """Return the container that gets these GPUs, or the reason why it must not get them."""
+        async with self._lock.call():
             expected, self._expected = self._expected, None
-            if self._registration != self._kubelet.registrations:
-                expected = None  # kubelet has restarted since its request
-            deadline = _now() + self._timeout_seconds
-            await self._refresh_others(gpus, expected, deadline)
-            outcome = self._verify(gpus, expected)
-            self._busy_until = _now() + _RECORDING_SECONDS
-            if isinstance(outcome, AdmissionRejection):
-                self._refuse(outcome)
-                return outcome
-            self._tracker.grant(outcome)
-            self._recorder.record_allocation(outcome.pod, outcome.container, outcome.gpus)
-            hardware = self._current.hardware
-            return self._grant_of(outcome, hardware.gpus if hardware else {})
+            if self._expected_registration != self._kubelet.registrations:
+                expected = None  # kubelet has restarted since its preference request
+            await self._refresh_others(gpus, expected)
+            result = verify(
+                gpus,
+                expected,
+                self._live_pods(),
+                node=self._node,
+                users=self._tracker.find_users(gpus),
+                health=self._state.offered,
+            )
+            self._lock.set_in_flight(_RECORDING_SECONDS)
+            if isinstance(result, AdmissionRejection):
+                self._reject(result)
+            else:
+                self._tracker.add_allocation(result)
+                self._recorder.record_allocation(result.pod, result.container, result.gpus)
+            return result
 
-    async def observe(self) -> list[ListedPod]:
-        """Read kubelet's books while no container is in flight, and keep them as ours.
-
-        Raises:
-            ListError: where kubelet does not answer.
-        """
-        while True:
-            await asyncio.sleep(max(0.0, self._busy_until - _now()))
-            async with self._lock:
-                if self._busy_until <= _now():
-                    listed = await self._lister.list_pods(self._timeout_seconds)
-                    self._keep(listed)
-                    return listed
-
-    @property
-    def assigned(self) -> frozenset[GpuUuid]:
-        """The GPUs of all containers, by kubelet's list and by grants that it does not list yet."""
-        return self._tracker.assigned()
-
-    async def _identify(
-        self, question: PreferenceRequest
-    ) -> ContainerAllocation | AdmissionRejection:
+    async def _identify(self, request: PreferenceRequest) -> AdmissionResult:
         try:
-            listed = await self._lister.list_pods(_LIST_SECONDS)
+            listed = await self._pod_resources.list_pods(_LIST_SECONDS)
         except PodResourcesError as error:
             return AdmissionRejection(str(error))
-        self._keep(listed)
+        self._tracker.update_listed(listed)
+        self._rejected &= {pod.uid for pod in self._pods.values()}
         deadline = _now() + self._timeout_seconds
-        asking, idle = unsettled(listed, self._pods)
-        # The watch may be behind kubelet: the pod of old under a name that is taken anew, a pod
-        # that ended. Whoever may be meant is asked for, and of a refusal all that it rests on.
-        unread = await self._pods.refresh(asking, deadline - _now())
-        outcome = self._judge(question, listed)
-        if isinstance(outcome, AdmissionRejection):
-            listed_holders = self._tracker.listed()
-            holders = {listed_holders[gpu].key for gpu in question.available & {*listed_holders}}
-            await self._pods.refresh((idle | holders) - asking, deadline - _now())
-            outcome = self._judge(question, listed)
-        if isinstance(outcome, ContainerAllocation) and unread:
+        requesting, others = unresolved_pods(listed, self._pods)
+        # The watch may be behind kubelet: it may show a former pod of the same name, or a pod that
+        # has ended. So each pod that may be in admission is read again, and before a rejection
+        # each pod on which it depends.
+        unread = await self._pods.refresh(requesting, deadline - _now())
+        result = self._evaluate(request, listed)
+        if isinstance(result, AdmissionRejection):
+            users = self._tracker.listed_users()
+            using = {users[gpu].key for gpu in request.available & users.keys()}
+            await self._pods.refresh((others | using) - requesting, deadline - _now())
+            result = self._evaluate(request, listed)
+        if isinstance(result, ContainerAllocation) and unread:
             names = ", ".join(sorted(map(str, unread)))
-            return AdmissionRejection(
-                f"the API server does not tell in time what is so now of {names}"
-            )
-        return outcome
+            return AdmissionRejection(f"the API server did not return in time: pods {names}")
+        return result
 
-    def _judge(
-        self, question: PreferenceRequest, listed: list[ListedPod]
-    ) -> ContainerAllocation | AdmissionRejection:
-        return identify(question, listed, self._pods, node=self._node, refused=self._refused)
-
-    def _verify(
-        self, gpus: Sequence[GpuUuid], expected: ContainerAllocation | AdmissionRejection | None
-    ) -> ContainerAllocation | AdmissionRejection:
-        return verify(
-            gpus,
-            expected,
-            self._known(),
-            node=self._node,
-            holders=self._tracker.holders(gpus),
-            health=self._current.offered,
-        )
+    def _evaluate(self, request: PreferenceRequest, listed: list[ListedPod]) -> AdmissionResult:
+        return identify(request, listed, self._pods, node=self._node, rejected=self._rejected)
 
     async def _refresh_others(
-        self,
-        gpus: Sequence[GpuUuid],
-        expected: ContainerAllocation | AdmissionRejection | None,
-        deadline: float,
+        self, gpus: Sequence[GpuUuid], expected: AdmissionResult | None
     ) -> None:
         """Read other users of these GPUs again: they may have ended since kubelet's list."""
         own = expected.pod.uid if isinstance(expected, ContainerAllocation) else None
-        placed = placed_elsewhere(gpus, own, self._known(), self._node)
-        users = self._tracker.keys(gpus) | {(one.key, one.uid) for one in placed.values()}
+        intended = intended_users(gpus, own, self._live_pods(), self._node).values()
+        users = self._tracker.find_pods(gpus) | {(user.key, user.uid) for user in intended}
         others = {key for key, uid in users if own is None or uid != own}
         if others:
-            await self._pods.refresh(others, deadline - _now())
+            await self._pods.refresh(others, self._timeout_seconds)
 
-    def _keep(self, listed: list[ListedPod]) -> None:
-        self._tracker.see(listed)
-        self._refused &= {pod.uid for pod in self._pods.values()}
+    def _live_pods(self) -> list[PodView]:
+        """Return this node's pods without the rejected ones, which will never have GPUs."""
+        return [pod for pod in self._pods.values() if pod.uid not in self._rejected]
 
-    def _known(self) -> list[PodView]:
-        """Return this node's pods without those refused: they hold nothing, and never will."""
-        return [pod for pod in self._pods.values() if pod.uid not in self._refused]
-
-    def _refuse(self, refusal: AdmissionRejection) -> None:
-        if refusal.pod is not None:
-            self._refused.add(refusal.pod.uid)
-        self._recorder.record_rejection(refusal.pod, refusal.reason)
+    def _reject(self, rejection: AdmissionRejection) -> None:
+        if rejection.pod is not None:
+            self._rejected.add(rejection.pod.uid)
+        self._recorder.record_rejection(rejection.pod, rejection.reason)
 
 
 def _now() -> float:

@@ -1,8 +1,8 @@
-"""Whether processes of a pod run on this node, by the pod's cgroup.
+"""Finds out whether processes of a pod run on this node, by the pod's cgroup.
 
-The agent has no host PID namespace: on cgroup v1 ``cgroup.procs`` shows it no process of others.
-``pids.current`` (v1) and ``cgroup.events`` (v2) are the same in every namespace, and both count
-what runs in the cgroups below, so the cgroup of the pod stands for all of its containers.
+The agent has no host PID namespace, so ``cgroup.procs`` of cgroup v1 does not show it other
+processes. ``pids.current`` (v1) and ``cgroup.events`` (v2) are the same in every namespace. Both
+include the cgroups below, so the cgroup of the pod covers all of its containers.
 """
 
 import errno
@@ -14,11 +14,11 @@ from typing import Final
 from gputopo.runtime.log import fields
 
 _DEEPEST: Final = 4
-"""Levels at which kubelet's cgroup is looked for; kubelet's ``cgroupRoot`` has one or two."""
+"""Levels that are searched for kubelet's cgroup; kubelet's ``cgroupRoot`` has one or two."""
 
 _WITHOUT_PODS: Final = (".service", ".mount", ".socket", ".swap", "user.slice", "init.scope")
 _GONE: Final = (errno.ENOENT, errno.ENODEV)
-"""A cgroup that is removed while it is read answers ENODEV."""
+"""Reading a cgroup that is being removed fails with ENODEV."""
 
 _log = logging.getLogger(__name__)
 
@@ -27,21 +27,21 @@ class Cgroups:
     """Kubelet's cgroups below ``/sys/fs/cgroup`` of the host, for both versions and drivers.
 
     Attributes:
-        available: False where no cgroup of kubelet was found: no process is seen then.
+        available: False where no cgroup of kubelet was found: then no process is visible.
     """
 
     def __init__(self, directory: Path) -> None:
-        """Search ``directory``, where the host's ``/sys/fs/cgroup`` is mounted."""
+        """Search ``directory``, the mount point of the host's ``/sys/fs/cgroup``."""
         self._directory = directory
         self._roots: list[Path] = []
         self.available = True
         self._search()
 
     def running(self, uids: Collection[str]) -> set[str]:
-        """Return the pods of which a process runs; the pause process counts.
+        """Return the pods of which a process runs, including the pause process.
 
-        The cost is a few stat calls a pod. Where a pod has no cgroup, kubelet's cgroups are
-        searched again, once a call: another kubelet or another ``cgroupRoot`` may be new.
+        The cost is a few stat calls for each pod. Where a pod has no cgroup, kubelet's cgroups are
+        searched again, once for each call: kubelet may have another ``cgroupRoot`` now.
         """
         folders = {uid: self._folders(uid) for uid in uids}
         if not all(folders.values()):
@@ -63,13 +63,13 @@ class Cgroups:
 
 
 def _hierarchy(directory: Path) -> Path:
-    """Return the folder of the one hierarchy of cgroup v2, or of v1's pids controller."""
+    """Return the folder of cgroup v2's single hierarchy, or of v1's pids controller."""
     unified = (directory / "cgroup.controllers").exists()
     return directory if unified else directory / "pids"
 
 
 def _kubepods(folder: Path, levels: int) -> Iterator[Path]:
-    """Yield the cgroups below which kubelet has its pods, with any ``cgroupRoot`` above.
+    """Yield the cgroups that contain the pods' cgroups, below any ``cgroupRoot``.
 
     The cgroupfs driver names it ``kubepods``; the systemd driver ``kubepods.slice``, or
     ``kubelet-kubepods.slice`` in ``kubelet.slice``.
@@ -86,7 +86,7 @@ def _kubepods(folder: Path, levels: int) -> Iterator[Path]:
 
 
 def _candidates(root: Path, uid: str) -> Iterator[Path]:
-    """Yield where the cgroup of a pod may be: one place for each class of service."""
+    """Yield the possible paths of a pod's cgroup: one for each quality-of-service class."""
     if root.name == "kubepods":
         for parent in (root, root / "burstable", root / "besteffort"):
             yield parent / f"pod{uid}"
@@ -98,7 +98,7 @@ def _candidates(root: Path, uid: str) -> Iterator[Path]:
 
 
 def _populated(folder: Path) -> bool:
-    """Return whether a process is left; True also where that cannot be read."""
+    """Return whether a process runs; True also where that cannot be read."""
     try:
         events = folder / "cgroup.events"
         if events.exists():
@@ -107,5 +107,7 @@ def _populated(folder: Path) -> bool:
     except (OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno in _GONE:
             return False
-        _log.error("cgroup not read, its pod counts as running %s", fields(of=folder, reason=error))
+        _log.error(
+            "cgroup not read, its pod counts as running %s", fields(path=folder, reason=error)
+        )
         return True

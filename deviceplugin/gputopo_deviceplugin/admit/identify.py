@@ -1,31 +1,32 @@
-"""Whose GPUs kubelet asks about, by elimination. Pure.
+"""Finds the container for which kubelet requests GPUs, by elimination. Pure.
 
-Kubelet's calls name no pod. But it admits one container after the other, and its pod-resources
-list shows every pod that it knows, also those that hold no GPU yet: the only one of them that
-still waits for GPUs is the one that is being admitted.
+Kubelet's calls name no pod. But kubelet admits one container after the other, and its
+pod-resources list contains every pod that it knows, including pods without GPUs. So the container
+in admission belongs to the only pod in the list that still waits for GPUs.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.admit.placement import PlacementError, candidate_gpus
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
-from gputopo_deviceplugin.pods import PlacementError, entitled_gpus
 from gputopo_kube.pods import GpuContainer, PodKey, PodView
 
 
 @dataclass(frozen=True, slots=True)
 class PreferenceRequest:
-    """What kubelet asks: ``size`` GPUs out of ``available``, with all of ``must``."""
+    """Kubelet's request for ``size`` GPUs out of ``available``, including all of ``required``."""
 
     available: frozenset[GpuUuid]
-    must: frozenset[GpuUuid]
+    required: frozenset[GpuUuid]
     size: int
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerAllocation:
-    """The container that is being admitted, and its GPUs in rank order."""
+    """The container in admission, and its GPUs in rank order."""
 
     pod: PodView
     container: str
@@ -34,155 +35,162 @@ class ContainerAllocation:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRejection:
-    """Why no GPU is handed out; ``pod`` where it is known whom that concerns."""
+    """The reason why a container gets no GPUs; ``pod`` where its pod is known."""
 
     reason: str
     pod: PodView | None = None
 
 
+AdmissionResult: TypeAlias = ContainerAllocation | AdmissionRejection
+
+
 def identify(
-    question: PreferenceRequest,
+    request: PreferenceRequest,
     listed: Sequence[ListedPod],
     pods: Mapping[PodKey, PodView],
     *,
     node: str,
-    refused: Collection[str],
-) -> ContainerAllocation | AdmissionRejection:
-    """Return the container that is being admitted, or why that cannot be said for certain.
+    rejected: Collection[str],
+) -> AdmissionResult:
+    """Return the container in admission, or the reason why it cannot be identified.
 
     Args:
-        question: kubelet's.
-        listed: kubelet's books, read while it waits for the answer.
+        request: kubelet's request.
+        listed: kubelet's pod-resources list, read while kubelet waits for the response.
         pods: this node's pods as the API server knows them.
         node: this node's name.
-        refused: UIDs of pods that were refused before; that is final for a pod.
+        rejected: UIDs of pods that were rejected before; a rejection is final.
     """
-    waiting = list(_waiting(listed, pods, refused))
+    waiting = list(_waiting(listed, pods, rejected))
     fitting = [
-        (pod, next(ask for ask in asks if ask.gpus == question.size))
-        for pod, asks in waiting
-        if any(ask.gpus == question.size for ask in asks)
+        (pod, next(each for each in containers if each.gpus == request.size))
+        for pod, containers in waiting
+        if any(each.gpus == request.size for each in containers)
     ]
     if not fitting:
-        told = ", ".join(f"{pod.key} for {_sizes(asks)}" for pod, asks in waiting) or "none"
+        others = ", ".join(f"{pod.key} for {_sizes(each)}" for pod, each in waiting) or "none"
         return AdmissionRejection(
-            f"no pod of this node waits for {question.size} GPUs in its next container "
-            f"(waiting: {told})"
+            f"no pod of this node waits for {request.size} GPUs in its next container "
+            f"(waiting: {others})"
         )
     if len(fitting) > 1:
         return AdmissionRejection(
-            f"several pods wait for {question.size} GPUs and kubelet does not say whom it "
-            f"means: {_names(pod.key for pod, _ in fitting)}"
+            f"several pods wait for {request.size} GPUs, and kubelet does not name the pod of its "
+            f"request: {_join(pod.key for pod, _ in fitting)}"
         )
-    pod, ask = fitting[0]
-    others = {key for key in _empty(listed) if _may_ask(key, pods)} - {pod.key}
-    if pod.running and others:
-        # Admitted long ago: meant only if kubelet lost its record, and then nobody else may be.
+    pod, container = fitting[0]
+    waiting_keys = {key for key in _without_gpus(listed) if _may_request(key, pods)} - {pod.key}
+    if pod.running and waiting_keys:
+        # It was admitted long ago. Kubelet requests GPUs for it only after it lost its record, and
+        # then no other pod may be the one in admission.
         return AdmissionRejection(
-            f"kubelet may mean pod {pod.key}, which runs already, or another one that has no "
-            f"GPUs yet: {_names(sorted(others))}"
+            f"the request may be for pod {pod.key}, which runs already, or for another pod that "
+            f"has no GPUs yet: {_join(sorted(waiting_keys))}"
         )
-    # Kubelets before 1.34 go on listing pods that have ended.
+    # Kubelets before 1.34 continue to list pods that have ended.
     active = [entry for entry in listed if entry.key not in pods or pods[entry.key].live]
-    return _chosen(question, active, pod, ask.name, node)
+    return _allocation(request, active, pod, container.name, node)
 
 
-def unsettled(
+def unresolved_pods(
     listed: Sequence[ListedPod], pods: Mapping[PodKey, PodView]
 ) -> tuple[set[PodKey], set[PodKey]]:
-    """Return the listed pods that may wait for GPUs by what kubelet's books say.
+    """Return the listed pods with a container without GPUs: they may wait for GPUs.
 
     Returns:
-        Those that ask for GPUs or are not known, and those that are known not to.
+        Those that request GPUs or are not known, and those that are known to request none.
     """
-    empty = _empty(listed)
-    asking = {key for key in empty if _may_ask(key, pods)}
-    return asking, empty - asking
+    without = _without_gpus(listed)
+    requesting = {key for key in without if _may_request(key, pods)}
+    return requesting, without - requesting
 
 
-def _empty(listed: Sequence[ListedPod]) -> set[PodKey]:
+def _without_gpus(listed: Sequence[ListedPod]) -> set[PodKey]:
     return {pod.key for pod in listed if not all(pod.containers.values())}
 
 
-def _may_ask(key: PodKey, pods: Mapping[PodKey, PodView]) -> bool:
+def _may_request(key: PodKey, pods: Mapping[PodKey, PodView]) -> bool:
     return key not in pods or bool(pods[key].containers)
 
 
 def _waiting(
-    listed: Sequence[ListedPod], pods: Mapping[PodKey, PodView], refused: Collection[str]
+    listed: Sequence[ListedPod], pods: Mapping[PodKey, PodView], rejected: Collection[str]
 ) -> Iterator[tuple[PodView, list[GpuContainer]]]:
-    """Yield each pod that may be in admission, and which of its containers may be next.
+    """Yield each pod that may be in admission, and which of its containers may be the next.
 
-    Kubelet serves them in their order. The next that keeps its GPUs is the first that holds
-    none; ordinary init containers before it do not show in the books, but kubelet asks for a
-    preference only for the first of its size, as smaller asks are met from what is borrowed.
+    Kubelet serves containers in their order. Of those that keep their GPUs, the next one is the
+    first without GPUs in the list. Ordinary init containers before it are not listed. But kubelet
+    requests a preference only for the first of these with a size: it serves smaller requests with
+    GPUs of init containers that have ended.
     """
     for entry in listed:
         pod = pods.get(entry.key)
-        if pod is None or not pod.live or pod.deleting or pod.uid in refused:
+        if pod is None or not pod.live or pod.deleting or pod.uid in rejected:
             continue
-        asks: list[GpuContainer] = []
-        for ask in pod.containers:
-            if not ask.keeps_gpus:
-                asks.append(ask)
-            elif entry.containers.get(ask.name):
-                asks.clear()
-            else:
-                asks.append(ask)
+        candidates: list[GpuContainer] = []
+        for container in pod.containers:
+            if container.keeps_gpus and entry.containers.get(container.name):
+                candidates.clear()
+                continue
+            candidates.append(container)
+            if container.keeps_gpus:
                 break
-        if asks:
-            yield pod, asks
+        if candidates:
+            yield pod, candidates
 
 
-def _names(keys: Iterable[PodKey]) -> str:
+def _join(keys: Iterable[PodKey]) -> str:
     return ", ".join(map(str, keys))
 
 
-def _sizes(asks: Sequence[GpuContainer]) -> str:
-    return " or ".join(map(str, dict.fromkeys(ask.gpus for ask in asks)))
+def _sizes(containers: Sequence[GpuContainer]) -> str:
+    return " or ".join(map(str, dict.fromkeys(each.gpus for each in containers)))
 
 
-def _chosen(
-    question: PreferenceRequest,
+def _allocation(
+    request: PreferenceRequest,
     listed: Sequence[ListedPod],
     pod: PodView,
     container: str,
     node: str,
-) -> ContainerAllocation | AdmissionRejection:
-    """Return the container with its GPUs, where these can be handed out as they are."""
+) -> AdmissionResult:
+    """Return the container with its intended GPUs, or the reason why it cannot get them."""
     try:
-        entitled = entitled_gpus(pod, container, node)
+        candidates = candidate_gpus(pod, container, node)
     except PlacementError as error:
         return AdmissionRejection(str(error), pod)
-    gpus = _part(entitled, question)
-    obstacle = _obstacle(question, listed, gpus)
+    gpus = _select(candidates, request)
+    obstacle = _obstacle(request, listed, gpus)
     if obstacle is not None:
         return AdmissionRejection(f"pod {pod.key}: {obstacle}", pod)
     return ContainerAllocation(pod, container, gpus)
 
 
-def _part(entitled: Sequence[GpuUuid], question: PreferenceRequest) -> tuple[GpuUuid, ...]:
-    """Return as many as kubelet asks for, those it insists on first, in rank order."""
-    by_need = sorted(entitled, key=lambda gpu: gpu not in question.must)
-    taken = set(by_need[: question.size])
-    return tuple(gpu for gpu in entitled if gpu in taken)
+def _select(candidates: Sequence[GpuUuid], request: PreferenceRequest) -> tuple[GpuUuid, ...]:
+    """Return as many GPUs as requested, the required ones first, in rank order.
+
+    From (D, A, C) with A required, a request for 2 gets (D, A); with C required, (D, C).
+    """
+    by_need = sorted(candidates, key=lambda gpu: gpu not in request.required)
+    selected = set(by_need[: request.size])
+    return tuple(gpu for gpu in candidates if gpu in selected)
 
 
 def _obstacle(
-    question: PreferenceRequest, listed: Sequence[ListedPod], gpus: Sequence[GpuUuid]
+    request: PreferenceRequest, listed: Sequence[ListedPod], gpus: Sequence[GpuUuid]
 ) -> str | None:
-    holders = {
-        gpu: entry.key for entry in listed for held in entry.containers.values() for gpu in held
+    users = {
+        gpu: entry.key for entry in listed for used in entry.containers.values() for gpu in used
     }
     for gpu in gpus:
-        if gpu in holders:
-            return f"{gpu} is held by pod {holders[gpu]}"
-        if gpu not in question.available:
+        if gpu in users:
+            return f"{gpu} is used by pod {users[gpu]}"
+        if gpu not in request.available:
             return f"{gpu} is not available on this node now"
-    if missing := question.must - set(gpus):
+    if missing := request.required - set(gpus):
         return (
-            f"kubelet insists on {', '.join(sorted(missing))}, which is not among the pod's GPUs: "
-            "its record of the pod's init containers differs from the pod's annotation; create "
+            f"kubelet requires {', '.join(sorted(missing))}, which the annotation does not name: "
+            "kubelet's record of the pod's init containers differs from the annotation; create "
             "the pod again"
         )
     return None

@@ -1,43 +1,52 @@
-"""Which GPUs kubelet may give to new containers, and which it must keep. Pure."""
+"""Decides which GPUs kubelet may give to new containers, from the state of the agent's parts."""
 
-from dataclasses import dataclass
+import logging
+from collections.abc import Sequence
+from typing import Final
 
+from gputopo.runtime.log import fields
 from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.admit.tracker import UsageTracker
+from gputopo_deviceplugin.apiserver.connection import ApiConnection
+from gputopo_deviceplugin.apiserver.node_watch import NodeWatch
+from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_deviceplugin.conditions import NodeCondition, not_ready
+from gputopo_deviceplugin.kubelet.state import KubeletState
+from gputopo_deviceplugin.state import GpuState
+
+ADMITTED_SECONDS: Final = 30.0
+"""Time after its start until kubelet has admitted all of its pods again."""
+
+COMPETING: Final = "CompetingAllocator"
+
+_log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Withheld:
-    """Why GPUs without a container are not offered: one word and a text."""
-
-    reason: str
-    message: str
-
-
-def withheld_of(
-    *, connected: bool, competitor: str | None, without_record: tuple[str, ...]
-) -> Withheld | None:
-    """Return why nothing new may be given out, None where it may.
+def withholding_condition(
+    *, connected: bool, competitor: str | None, without_record: Sequence[str]
+) -> NodeCondition | None:
+    """Return the reason why no GPU may be given to new containers, None where GPUs may be given.
 
     Args:
-        connected: whether the API server answers.
-        competitor: what else allocates this node's GPUs.
+        connected: whether the API server responds.
+        competitor: the other allocator of this node's GPUs.
         without_record: running pods for whose GPUs kubelet has no record.
     """
     if not connected:
-        return Withheld("APIServerUnreachable", "the API server does not answer the agent")
+        return not_ready("APIServerUnreachable", "the API server does not respond to the agent")
     if competitor is not None:
-        return Withheld("CompetingAllocator", competitor)
+        return not_ready(COMPETING, competitor)
     if without_record:
-        return Withheld(
+        return not_ready(
             "KubeletRecordsLost",
             f"kubelet has no record of the GPUs of these running pods: {', '.join(without_record)};"
-            " delete them or drain the node; the node is offered again when they have ended",
+            " delete them or drain the node; the GPUs are offered again when they have ended",
         )
     return None
 
 
 class AssignedGpus:
-    """The GPUs that containers have by kubelet's list, never fewer than they have.
+    """The GPUs of all containers, and never fewer than these.
 
     Attributes:
         gpus: the GPUs.
@@ -45,21 +54,100 @@ class AssignedGpus:
     """
 
     def __init__(self) -> None:
-        """Know nothing yet."""
+        """Start before kubelet's first list."""
         self.gpus: frozenset[GpuUuid] = frozenset()
         self.known = False
 
-    def listed(self, gpus: frozenset[GpuUuid], *, complete: bool) -> None:
-        """Take over a list.
+    def update(self, gpus: frozenset[GpuUuid], *, complete: bool) -> None:
+        """Use the GPUs of all containers in kubelet's list.
 
         Args:
             gpus: of all listed containers.
-            complete: False where kubelet may not have all of its pods yet. After its start it
-                lists none, and then one more for each that it has admitted again.
+            complete: False where some pods of kubelet may be missing. After its start, kubelet
+                lists none, and then one more for each pod that it has admitted again.
         """
         self.gpus = gpus if complete else self.gpus | gpus
         self.known = True
 
     def add(self, gpus: frozenset[GpuUuid]) -> None:
-        """Add GPUs of a grant that kubelet does not list yet."""
+        """Add GPUs of allocations that kubelet does not list yet."""
         self.gpus |= gpus
+
+
+class DeviceOffer:
+    """Writes to the state which GPUs are offered, and whether the agent may register.
+
+    Attributes:
+        withheld: the reason why GPUs without a container are not offered, None where they are.
+    """
+
+    def __init__(
+        self,
+        state: GpuState,
+        kubelet: KubeletState,
+        tracker: UsageTracker,
+        connection: ApiConnection,
+        node: NodeWatch,
+    ) -> None:
+        """Decide by the state of these parts."""
+        self._state = state
+        self._kubelet = kubelet
+        self._tracker = tracker
+        self._connection = connection
+        self._node = node
+        self._assigned = AssignedGpus()
+        self.withheld: NodeCondition | None = None
+
+    async def run(self, changes: ChangeSignal) -> None:
+        """Decide again when the connection or the competitor changes, until cancelled."""
+        before = self._connection.connected, self._node.competitor
+        while True:
+            seen = changes.count
+            now = self._connection.connected, self._node.competitor
+            if now != before:
+                before = now
+                self.update()
+            await changes.wait_after(seen)
+
+    def update_assigned(self) -> None:
+        """Use kubelet's list, which was just read."""
+        # An empty list comes from a kubelet without its pods: the agent's own pod would be there.
+        admitted = self._kubelet.watched_seconds >= ADMITTED_SECONDS
+        complete = bool(self._tracker.listed) and admitted
+        self._assigned.update(self._tracker.assigned_gpus(), complete=complete)
+
+    def update(self) -> None:
+        """Decide again."""
+        hardware = self._state.hardware
+        if hardware is None:
+            return
+        withheld = withholding_condition(
+            connected=self._connection.connected,
+            competitor=self._node.competitor,
+            without_record=sorted({str(key) for key, _ in self._tracker.lost}),
+        )
+        if withheld != self.withheld:
+            cause = withheld.message if withheld else "none"
+            _log.warning("GPUs without a container withheld %s", fields(reason=cause))
+            self.withheld = withheld
+        self._assigned.add(self._tracker.assigned_gpus())
+        # Until kubelet has listed its pods, each GPU may have a container.
+        reason = withheld.message if withheld and self._assigned.known else None
+        self._state.withhold(reason, self._assigned.gpus)
+        idle = hardware.topology is None or not hardware.topology.gpus
+        self._set_unregistered("this node has no GPUs" if idle else self._registration_obstacle())
+
+    def _registration_obstacle(self) -> str | None:
+        """Return the reason why the agent must not be registered at all."""
+        if self.withheld is None:
+            return None
+        if not self._assigned.known:
+            unread = "kubelet has not listed its pods yet"
+            return None if self._kubelet.registered else unread
+        competing = self.withheld.reason == COMPETING
+        return self.withheld.message if competing and not self._assigned.gpus else None
+
+    def _set_unregistered(self, reason: str | None) -> None:
+        if reason != self._state.unregistered_reason:
+            _log.info("registration decided %s", fields(obstacle=reason or "none"))
+            self._state.unregistered_reason = reason

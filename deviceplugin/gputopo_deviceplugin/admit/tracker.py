@@ -1,33 +1,39 @@
-"""Remembers which pod uses which GPUs, and looks whether its processes still run."""
+"""Keeps track of the users of GPUs, and checks whether their processes still run."""
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.identify import ContainerAllocation
 from gputopo_deviceplugin.admit.usage import (
+    GpuUser,
+    Lost,
     PodState,
     Usage,
     from_document,
-    granted,
-    joined,
-    listed_holders,
     state_of,
     to_document,
+    users_in_list,
+    users_of,
+    with_allocation,
+    with_listed,
 )
-from gputopo_deviceplugin.admit.verify import GpuUser
+from gputopo_deviceplugin.apiserver.node_pods import NodePods
+from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
-from gputopo_deviceplugin.node_pods import NodePods
-from gputopo_deviceplugin.report.differences import AllocationDifference, restored
 from gputopo_deviceplugin.statefile import StateFile
 from gputopo_kube.pods import PodKey
 
+_PROCESS_SECONDS: Final = 0.25
+"""Pause between two checks of the processes of ended and deleted pods."""
 
-class Processes(Protocol):
+
+class PodProcesses(Protocol):
     """The processes of this node's pods.
 
     Attributes:
-        available: False where processes cannot be seen.
+        available: False where processes are not visible.
     """
 
     available: bool
@@ -38,137 +44,141 @@ class Processes(Protocol):
 
 
 class UsageTracker:
-    """The GPUs in use on this node, by the agent's grants, kubelet's list and processes.
+    """The GPUs in use on this node, by the agent's allocations, kubelet's list and processes.
 
-    A pod is forgotten when the API server says that it ended or was deleted, no process of it
+    A pod is forgotten when the API server reports that it ended or was deleted, no process of it
     runs, and kubelet does not list it as a pod that it has yet to start.
 
     Attributes:
         pods: of this node, as the API server knows them.
-        lost: running containers of which kubelet lost the record; they count as listed.
+        listed: kubelet's list, None before it was read for the first time.
+        lost: GPUs for which kubelet lost its record; they count as listed.
     """
 
     def __init__(
         self,
         pods: NodePods,
-        processes: Processes,
+        processes: PodProcesses,
         file: StateFile,
         on_failure: Callable[[str, Exception], None],
     ) -> None:
-        """Continue with what ``file`` has; ``on_failure`` is called where it is not written."""
+        """Start with the usage in ``file``; ``on_failure`` is called when it cannot be written."""
         self.pods = pods
+        self.listed: Sequence[ListedPod] | None = None
+        self.lost: Lost = {}
         self._processes = processes
         self._file = file
         self._on_failure = on_failure
         self._usage: Usage = file.load(from_document) or {}
-        self._listed: Sequence[ListedPod] | None = None
         self._unlisted: set[GpuUuid] = set()
-        self._granted_since: set[str] = set()
-        self.lost: Sequence[AllocationDifference] = ()
+        self._allocated_since_list: set[str] = set()
 
     @property
-    def available(self) -> bool:
-        """Whether processes can be seen."""
+    def processes_visible(self) -> bool:
+        """Whether processes of pods are visible."""
         return self._processes.available
 
-    def grant(self, found: ContainerAllocation) -> None:
-        """Remember a grant, also in the file."""
-        self._usage = granted(self._usage, found)
-        self._unlisted.update(found.gpus)
-        self._granted_since.add(found.pod.uid)
+    def add_allocation(self, allocation: ContainerAllocation) -> None:
+        """Store an allocation, also in the file."""
+        self._usage = with_allocation(self._usage, allocation)
+        self._unlisted.update(allocation.gpus)
+        self._allocated_since_list.add(allocation.pod.uid)
         self._save()
 
-    def see(self, listed: Sequence[ListedPod]) -> None:
-        """Take over kubelet's list, which was read after the last grant."""
-        self._listed = listed
-        self._granted_since.clear()
-        self._unlisted -= self.listed().keys()
+    def update_listed(self, listed: Sequence[ListedPod]) -> None:
+        """Replace kubelet's list by one that was read after the last allocation."""
+        self.listed = listed
+        self._allocated_since_list.clear()
+        self._unlisted -= self.listed_users().keys()
 
-    def join(self) -> None:
-        """Remember what kubelet lists.
+    def add_listed(self) -> None:
+        """Store the users in kubelet's list.
 
-        To be called when the pods that it lists were read: the watch may be behind, and know a
-        former pod under the name of one.
+        Call it after the listed pods were read: the watch may be behind, and show a former pod of
+        the same name.
         """
-        self._usage = joined(self._usage, self.listed(), self.pods)
+        self._usage = with_listed(self._usage, self.listed_users(), self.pods)
 
-    def listed(self) -> dict[GpuUuid, GpuUser]:
+    def listed_users(self) -> dict[GpuUuid, GpuUser]:
         """Return the user of each GPU by kubelet's list."""
-        listed = restored(self._listed or (), self.lost)
-        return listed_holders(listed, self._usage, self.pods)
+        return users_in_list(self.listed or (), self.lost, self._usage, self.pods)
 
-    def assigned(self) -> frozenset[GpuUuid]:
-        """Return the GPUs of all containers: by kubelet's list, and grants not listed yet."""
-        live = (
-            pod for uid, pod in self._usage.items() if self._state(pod.key, uid) is PodState.LIVE
-        )
-        granted_only = self._unlisted.intersection(gpu for pod in live for gpu in pod.gpus)
-        return frozenset(self.listed()) | granted_only
+    def assigned_gpus(self) -> frozenset[GpuUuid]:
+        """Return the GPUs of all containers: by kubelet's list, and allocations not listed yet."""
+        live = {gpu for (_, gpu), user in self._usage.items() if self._is_live(user)}
+        return frozenset(self.listed_users()) | (self._unlisted & live)
 
-    def gone(self) -> dict[GpuUuid, GpuUser]:
+    def users_after_end(self) -> dict[GpuUuid, GpuUser]:
         """Return the GPUs that processes of ended and deleted pods use now."""
-        return _gone(self._look())
+        return _after_end(self._update_usage())
 
-    def users(self) -> dict[GpuUuid, GpuUser]:
-        """Return the users to publish: kubelet's list, and processes as they run now.
+    def all_users(self) -> dict[GpuUuid, GpuUser]:
+        """Return the users to publish: kubelet's list, and processes that run now.
 
-        Until kubelet has listed its pods, the remembered ones stand for the list.
-        Kubelets before 1.34 go on listing pods that have ended.
+        Until kubelet has listed its pods, the stored users replace the list.
+        Kubelets before 1.34 continue to list pods that have ended.
         """
-        remembered = self._look()
+        stored = self._update_usage()
         self._save()
-        if self._listed is None:
-            return remembered
-        listed = {gpu: one for gpu, one in self.listed().items() if not self._has_ended(one)}
-        return {**listed, **_gone(remembered)}
+        if self.listed is None:
+            return stored
+        users = self.listed_users().items()
+        listed = {gpu: user for gpu, user in users if self._state(user) is not PodState.ENDED}
+        return {**listed, **_after_end(stored)}
 
-    def holders(self, gpus: Collection[GpuUuid]) -> dict[GpuUuid, GpuUser]:
-        """Return the users of these GPUs: live pods, and processes as they run now."""
-        listed = {gpu: one for gpu, one in self.listed().items() if self._is_live(one)}
-        found = {**listed, **self._look()}
+    def find_users(self, gpus: Collection[GpuUuid]) -> dict[GpuUuid, GpuUser]:
+        """Return the users of these GPUs: live pods, and processes that run now."""
+        listed = {gpu: user for gpu, user in self.listed_users().items() if self._is_live(user)}
+        found = {**listed, **self._update_usage()}
         return {gpu: found[gpu] for gpu in gpus if gpu in found}
 
-    def keys(self, gpus: Collection[GpuUuid]) -> set[tuple[PodKey, str | None]]:
+    def find_pods(self, gpus: Collection[GpuUuid]) -> set[tuple[PodKey, str | None]]:
         """Return name and UID of each pod that may use one of these GPUs."""
-        listed = {(one.key, one.uid) for gpu, one in self.listed().items() if gpu in gpus}
-        used = {(pod.key, pod.uid) for pod in self._usage.values() if pod.gpus.keys() & set(gpus)}
-        return listed | used
+        listed = {(user.key, user.uid) for gpu, user in self.listed_users().items() if gpu in gpus}
+        stored = {(user.key, user.uid) for (_, gpu), user in self._usage.items() if gpu in gpus}
+        return listed | stored
 
-    def _holders(self, states: Mapping[str, PodState]) -> dict[GpuUuid, GpuUser]:
-        """Return the users among these pods; where two use a GPU, the one that is gone."""
-        order = sorted(states, key=lambda uid: states[uid] is not PodState.LIVE)
-        return dict(one for uid in order for one in self._usage[uid].holders(states[uid]))
+    async def watch_processes(self, changes: ChangeSignal) -> None:
+        """Signal when processes of ended and deleted pods begin or cease to use GPUs."""
+        before: frozenset[GpuUuid] = frozenset()
+        while True:
+            await asyncio.sleep(_PROCESS_SECONDS)
+            gpus = frozenset(self.users_after_end())
+            if gpus != before:
+                before = gpus
+                changes.notify()
 
-    def _look(self) -> dict[GpuUuid, GpuUser]:
-        """Forget pods that use no GPU any longer; return the users among the others."""
-        states = {uid: self._state(pod.key, uid) for uid, pod in self._usage.items()}
-        gone = [uid for uid, state in states.items() if state is not PodState.LIVE]
-        running = self._processes.running(gone)
-        deleted = {uid for uid in gone if states[uid] is PodState.DELETED}
-        # Kubelet may be about to start a pod whose grant is newer than its list.
-        ended = {*gone} - running - self._granted_since
-        if ended:
-            forgotten = ended - self._may_start(deleted)
-            self._usage = {uid: pod for uid, pod in self._usage.items() if uid not in forgotten}
-        return self._holders({uid: state for uid, state in states.items() if uid not in ended})
+    def _update_usage(self) -> dict[GpuUuid, GpuUser]:
+        """Forget pods that no longer use GPUs; return the users among the other pods."""
+        states = {uid: self._known_state(user.key, uid) for (uid, _), user in self._usage.items()}
+        not_live = [uid for uid, state in states.items() if state is not PodState.LIVE]
+        running = self._processes.running(not_live)
+        # Kubelet may be about to start a pod whose allocation is newer than its list.
+        finished = {*not_live} - running - self._allocated_since_list
+        if finished:
+            forgotten = finished - self._may_start(states)
+            self._usage = {
+                key: user for key, user in self._usage.items() if key[0] not in forgotten
+            }
+        using = {uid: state for uid, state in states.items() if uid not in finished}
+        return users_of(self._usage, using)
 
-    def _may_start(self, deleted: set[str]) -> set[str]:
-        """Return the deleted pods of which kubelet may not know yet that they were deleted."""
-        if self._listed is None:
+    def _may_start(self, states: Mapping[str, PodState]) -> set[str]:
+        """Return the deleted pods that kubelet may not know as deleted yet."""
+        deleted = {uid for uid, state in states.items() if state is PodState.DELETED}
+        if self.listed is None:
             return deleted
-        return deleted & {one.uid for one in self.listed().values()}
+        return deleted & {user.uid for user in self.listed_users().values()}
 
-    def _state(self, key: PodKey, uid: str) -> PodState:
-        """Return the state of a pod; one that is not known yet counts as live."""
+    def _known_state(self, key: PodKey, uid: str) -> PodState:
+        """Return the state of a pod; a pod that is not known yet counts as live."""
         return state_of(key, uid, self.pods) if self.pods.knows(key) else PodState.LIVE
 
-    def _has_ended(self, holder: GpuUser) -> bool:
-        uid = holder.uid
-        return uid is not None and self._state(holder.key, uid) is PodState.ENDED
+    def _state(self, user: GpuUser) -> PodState | None:
+        return None if user.uid is None else self._known_state(user.key, user.uid)
 
-    def _is_live(self, holder: GpuUser) -> bool:
-        uid = holder.uid
-        return uid is not None and self._state(holder.key, uid) is PodState.LIVE
+    def _is_live(self, user: GpuUser) -> bool:
+        return self._state(user) is PodState.LIVE
 
     def _save(self) -> None:
         try:
@@ -177,5 +187,5 @@ class UsageTracker:
             self._on_failure("state", error)
 
 
-def _gone(holders: Mapping[GpuUuid, GpuUser]) -> dict[GpuUuid, GpuUser]:
-    return {gpu: one for gpu, one in holders.items() if one.gone is not None}
+def _after_end(users: Mapping[GpuUuid, GpuUser]) -> dict[GpuUuid, GpuUser]:
+    return {gpu: user for gpu, user in users.items() if user.state is not PodState.LIVE}

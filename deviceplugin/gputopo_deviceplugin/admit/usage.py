@@ -1,121 +1,132 @@
 """Which pod uses which GPUs until its last process has ended. Pure.
 
-Kubelet stops listing a pod when it is deleted from the API, also by force, while its processes
-may run for as long as they are allowed to ignore SIGTERM. So the agent remembers by UID what it
-granted and what kubelet listed.
+Kubelet stops listing a pod when it is deleted from the API, even by force. Its processes may
+run on until the end of its grace period. So the agent remembers by pod UID which GPUs it allocated
+and which GPUs kubelet listed.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel, TypeAdapter
 
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.identify import ContainerAllocation
-from gputopo_deviceplugin.admit.verify import GpuUser
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
 from gputopo_kube.pods import PodKey, PodView
 
 
 class PodState(Enum):
-    """What the API server says of a pod; the value is how a user of GPUs is ``gone``."""
+    """The state of a pod at the API server."""
 
-    LIVE = None
+    LIVE = "live"
     ENDED = "ended"
     DELETED = "deleted"
 
 
 @dataclass(frozen=True, slots=True)
-class PodUsage:
-    """The GPUs of a pod, each with the container that it was given to last."""
+class GpuUser:
+    """The container that uses a GPU.
 
-    uid: str
+    Attributes:
+        uid: of the pod; None where the API server did not return the pod.
+        state: of the pod; a process of it still runs where it is not live.
+    """
+
     key: PodKey
-    gpus: Mapping[GpuUuid, str]
-
-    def holders(self, state: PodState) -> Iterator[tuple[GpuUuid, GpuUser]]:
-        """Yield the pod as the user of each of its GPUs."""
-        for gpu, container in self.gpus.items():
-            yield gpu, GpuUser(self.key, container, self.uid, state.value)
+    container: str
+    uid: str | None
+    state: PodState = PodState.LIVE
 
 
-Usage = Mapping[str, PodUsage]
-"""The pods that use GPUs, by UID."""
+Usage: TypeAlias = Mapping[tuple[str, GpuUuid], GpuUser]
+"""The users of GPUs by pod UID and GPU: a process of a deleted pod may use the GPU of another."""
+
+Lost: TypeAlias = Mapping[tuple[PodKey, str], frozenset[GpuUuid]]
+"""GPUs of running containers for which kubelet lost its record, by pod and container."""
 
 
 def state_of(key: PodKey, uid: str, pods: Mapping[PodKey, PodView]) -> PodState:
-    """Return the state of the pod with this UID; a pod of the same name may have followed it."""
+    """Return the state of the pod with this UID; another pod may have the same name now."""
     pod = pods.get(key)
     if pod is None or pod.uid != uid:
         return PodState.DELETED
     return PodState.LIVE if pod.live else PodState.ENDED
 
 
-def granted(usage: Usage, found: ContainerAllocation) -> Usage:
-    """Return the usage after a grant: no other pod has these GPUs any longer."""
-    taken = set(found.gpus)
-    others = {
-        uid: PodUsage(uid, pod.key, _without(pod.gpus, taken))
-        for uid, pod in usage.items()
-        if uid != found.pod.uid and pod.gpus.keys() - taken
-    }
-    own = dict.fromkeys(found.gpus, found.container)
-    return {**others, **_with(usage, found.pod.uid, found.pod.key, own)}
+def with_allocation(usage: Usage, allocation: ContainerAllocation) -> Usage:
+    """Return the usage after an allocation: no other pod uses these GPUs any longer."""
+    pod = allocation.pod
+    others = {key: user for key, user in usage.items() if key[1] not in allocation.gpus}
+    user = GpuUser(pod.key, allocation.container, pod.uid)
+    return {**others, **{(pod.uid, gpu): user for gpu in allocation.gpus}}
 
 
-def listed_holders(
-    listed: Iterable[ListedPod], usage: Usage, pods: Mapping[PodKey, PodView]
+def users_in_list(
+    listed: Iterable[ListedPod], lost: Lost, usage: Usage, pods: Mapping[PodKey, PodView]
 ) -> dict[GpuUuid, GpuUser]:
-    """Return the user of each GPU that kubelet lists, with the UID where it is known.
+    """Return the user of each GPU in kubelet's list, with the UID where it is known.
 
-    Kubelet's list has no UIDs. Under a name that is used again, an entry is of the pod that was
-    given these very GPUs: kubelet may still list the former pod.
+    Kubelet's list has no UIDs. Where two pods had the same name, an entry belongs to the pod that
+    was given these GPUs: kubelet may still list the former pod.
     """
-    given = {(pod.key, gpu): uid for uid, pod in usage.items() for gpu in pod.gpus}
+    uids = {(user.key, gpu): uid for (uid, gpu), user in usage.items()}
     known = {key: pod.uid for key, pod in pods.items()}
     return {
-        gpu: GpuUser(entry.key, container, given.get((entry.key, gpu), known.get(entry.key)))
+        gpu: GpuUser(entry.key, container, uids.get((entry.key, gpu), known.get(entry.key)))
         for entry in listed
         for container, gpus in entry.containers.items()
-        for gpu in gpus
+        for gpu in gpus or lost.get((entry.key, container), gpus)
     }
 
 
-def joined(
-    usage: Usage, holders: Mapping[GpuUuid, GpuUser], pods: Mapping[PodKey, PodView]
+def with_listed(
+    usage: Usage, users: Mapping[GpuUuid, GpuUser], pods: Mapping[PodKey, PodView]
 ) -> Usage:
-    """Return the usage with what kubelet lists of pods that the API server knows."""
-    for gpu, holder in holders.items():
-        pod = pods.get(holder.key)
-        if pod is not None and pod.uid == holder.uid:
-            usage = {**usage, **_with(usage, pod.uid, pod.key, {gpu: holder.container})}
-    return usage
+    """Return the usage with the listed users whose pods the API server knows."""
+    known = {key: pod.uid for key, pod in pods.items()}
+    added = {
+        (user.uid, gpu): user
+        for gpu, user in users.items()
+        if user.uid is not None and known.get(user.key) == user.uid
+    }
+    return {**usage, **added}
+
+
+def users_of(usage: Usage, states: Mapping[str, PodState]) -> dict[GpuUuid, GpuUser]:
+    """Return the users among the pods in ``states``, by UID.
+
+    Where two pods use a GPU, it is the one that is not live.
+    """
+    found = [
+        (gpu, replace(user, state=states[uid]))
+        for (uid, gpu), user in usage.items()
+        if uid in states
+    ]
+    return dict(sorted(found, key=lambda each: each[1].state is not PodState.LIVE))
 
 
 def to_document(usage: Usage) -> list[dict[str, Any]]:
-    """Return the usage as JSON values."""
-    return [
-        {"uid": pod.uid, "namespace": pod.key.namespace, "name": pod.key.name, "gpus": {**pod.gpus}}
-        for pod in usage.values()
-    ]
+    """Return the usage as JSON values, one for each pod."""
+    pods: dict[str, dict[str, Any]] = {}
+    for (uid, gpu), user in usage.items():
+        pod = {"uid": uid, "namespace": user.key.namespace, "name": user.key.name, "gpus": {}}
+        pods.setdefault(uid, pod)["gpus"][gpu] = user.container
+    return [*pods.values()]
 
 
 def from_document(document: Any) -> Usage:  # noqa: ANN401 - any JSON value
-    """Return what ``to_document`` wrote.
+    """Return the usage that ``to_document`` wrote.
 
     Raises:
-        ValueError: where it is something else.
+        ValueError: the document is not valid.
     """
-    stored = _STORED.validate_python(document)
     return {
-        pod.uid: PodUsage(
-            pod.uid,
-            PodKey(pod.namespace, pod.name),
-            {GpuUuid(gpu): container for gpu, container in pod.gpus.items()},
-        )
-        for pod in stored
+        (pod.uid, GpuUuid(gpu)): GpuUser(PodKey(pod.namespace, pod.name), container, pod.uid)
+        for pod in _STORED.validate_python(document)
+        for gpu, container in pod.gpus.items()
     }
 
 
@@ -127,12 +138,3 @@ class _StoredPod(BaseModel):
 
 
 _STORED: Final = TypeAdapter(Sequence[_StoredPod])
-
-
-def _with(usage: Usage, uid: str, key: PodKey, gpus: Mapping[GpuUuid, str]) -> Usage:
-    before = usage[uid].gpus if uid in usage else {}
-    return {uid: PodUsage(uid, key, {**before, **gpus})}
-
-
-def _without(gpus: Mapping[GpuUuid, str], taken: Collection[GpuUuid]) -> Mapping[GpuUuid, str]:
-    return {gpu: container for gpu, container in gpus.items() if gpu not in taken}

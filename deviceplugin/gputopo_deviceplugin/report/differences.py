@@ -1,23 +1,23 @@
-"""Where kubelet's books differ from what gputopo chose. Pure.
+"""Compares kubelet's pod-resources list with the intended GPUs. Pure.
 
-Kubelet's books are what the container has; the annotation is what it should have.
+The list shows the observed GPUs of a container, its pod's annotation the intended ones.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.admit.placement import PlacementError, intended_gpus
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
-from gputopo_deviceplugin.pods import PlacementError, placed_gpus
 from gputopo_kube.pods import PodKey, PodView
 
 
 @dataclass(frozen=True, slots=True)
 class AllocationDifference:
-    """A live container that has other GPUs than it was given; ``message`` names both.
+    """A live container whose observed GPUs are not the intended ones; ``message`` names both.
 
     Attributes:
-        missing: the GPUs that it was given where kubelet has no record of any.
+        missing: the intended GPUs, where kubelet has no record of any.
     """
 
     pod: PodView = field(compare=False)
@@ -27,55 +27,43 @@ class AllocationDifference:
     missing: frozenset[GpuUuid] = frozenset()
 
 
-def differences(
+def find_differences(
     listed: Sequence[ListedPod], pods: Mapping[PodKey, PodView], node: str
 ) -> list[AllocationDifference]:
-    """Return every container whose GPUs differ, in the order of the books.
+    """Return every container whose GPUs differ, in the order of the list.
 
-    A container without GPUs counts once its pod runs: before, kubelet is still admitting it.
-    Of a pod that the API server does not know nobody can say what it should have.
+    A container without GPUs counts only when its pod runs: until then kubelet is still admitting
+    it. A pod that the API server does not know is skipped: its intended GPUs are unknown.
 
     Args:
-        listed: kubelet's books.
+        listed: kubelet's pod-resources list.
         pods: this node's pods.
         node: this node's name.
     """
     known = [(entry, pods[entry.key]) for entry in listed if entry.key in pods]
     return [
-        difference for entry, pod in known if pod.live for difference in _of_pod(entry, pod, node)
+        difference
+        for entry, pod in known
+        if pod.live
+        for difference in _compare_pod(entry, pod, node)
     ]
 
 
-def restored(listed: Sequence[ListedPod], lost: Sequence[AllocationDifference]) -> list[ListedPod]:
-    """Return kubelet's list with the GPUs of which it lost the record."""
-    missing = {(each.pod.key, each.container): each.missing for each in lost}
-    return [
-        ListedPod(
-            entry.key,
-            {
-                container: held or missing.get((entry.key, container), held)
-                for container, held in entry.containers.items()
-            },
-        )
-        for entry in listed
-    ]
-
-
-def _of_pod(entry: ListedPod, pod: PodView, node: str) -> Iterator[AllocationDifference]:
+def _compare_pod(entry: ListedPod, pod: PodView, node: str) -> Iterator[AllocationDifference]:
     try:
-        placed, reason = placed_gpus(pod, node), ""
+        intended, reason = intended_gpus(pod, node), ""
     except PlacementError as error:
-        placed, reason = {}, f" ({error})"
-    for container, held in entry.containers.items():
-        given = frozenset(placed.get(container, ()))
-        if held != given and (held or pod.running):
+        intended, reason = {}, f" ({error})"
+    for container, observed in entry.containers.items():
+        given = frozenset(intended.get(container, ()))
+        if observed != given and (observed or pod.running):
             text = (
-                f"container {container} has {_names(held)} by kubelet's books, and was given "
-                f"{_names(given)}{reason}"
+                f"container {container} was given {_join(given)}, but kubelet lists "
+                f"{_join(observed)}{reason}"
             )
-            missing = frozenset() if held else given
+            missing = frozenset() if observed else given
             yield AllocationDifference(pod, pod.uid, f"pod {pod.key}: {text}", container, missing)
 
 
-def _names(gpus: Collection[GpuUuid]) -> str:
+def _join(gpus: Collection[GpuUuid]) -> str:
     return " ".join(sorted(gpus)) or "none"

@@ -1,116 +1,109 @@
-"""Reads kubelet's books again and again, and tells where they differ from what was placed."""
+"""Reads kubelet's pod-resources list periodically, and records differences from the placement."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
+from gputopo_deviceplugin.admit.admission import PodResources
+from gputopo_deviceplugin.admit.lock import AdmissionLock
 from gputopo_deviceplugin.admit.tracker import UsageTracker
-from gputopo_deviceplugin.events import EventRecorder
+from gputopo_deviceplugin.apiserver.events import EventRecorder
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
 from gputopo_deviceplugin.kubelet.state import KubeletState
-from gputopo_deviceplugin.report.differences import AllocationDifference, differences
-
-
-class Books(Protocol):
-    """Kubelet's books."""
-
-    async def observe(self) -> list[ListedPod]:
-        """Read them while no container is in flight."""
-        ...
+from gputopo_deviceplugin.report.differences import AllocationDifference, find_differences
 
 
 class AllocationObserver:
-    """The books as read last.
+    """Updates the tracker from kubelet's list.
 
     Attributes:
-        listed: kubelet's pods.
-        tracker: the users of the GPUs, by these pods among others.
-        differing: containers that have other GPUs than they were given.
+        differing: containers whose observed GPUs are not the intended ones.
     """
 
     def __init__(
         self,
-        books: Books,
         tracker: UsageTracker,
+        pod_resources: PodResources,
+        lock: AdmissionLock,
         kubelet: KubeletState,
+        recorder: EventRecorder,
         *,
         node: str,
         timeout_seconds: float,
-        recorder: EventRecorder,
     ) -> None:
-        """Read ``books``, and ask the API server for ``timeout_seconds`` at most."""
-        self._books = books
+        """Read from kubelet and the API server, for ``timeout_seconds`` at most each."""
+        self._tracker = tracker
         self._pods = tracker.pods
-        self.tracker = tracker
+        self._pod_resources = pod_resources
+        self._lock = lock
+        self._kubelet = kubelet
+        self._recorder = recorder
         self._node = node
         self._timeout_seconds = timeout_seconds
-        self._recorder = recorder
-        self.listed: Sequence[ListedPod] = ()
-        self.differing: Sequence[AllocationDifference] = ()
-        self._kubelet = kubelet
         self._registration = kubelet.registrations
-        self._recorded: set[tuple[str, str]] = set()
+        self._with_record: set[tuple[str, str]] = set()
+        self.differing: Sequence[AllocationDifference] = ()
 
-    @property
-    def lost(self) -> Sequence[AllocationDifference]:
-        """Differing containers of which kubelet lost the record.
+    async def observe(self, *, connected: bool = True) -> None:
+        """Read the list once; each new difference is recorded once.
 
-        They run, and kubelet listed them without GPUs since it was started last.
-        """
-        return self.tracker.lost
-
-    async def look(self, *, connected: bool = True) -> None:
-        """Read the books once; each new difference is told once.
-
-        Where the agent is not ``connected`` to the API server, its pods may be old ones, and
+        Where the agent is not ``connected`` to the API server, its pods may be outdated, and
         nothing is compared.
 
         Raises:
-            ListError: where kubelet does not answer; what is known stays.
+            PodResourcesError: kubelet does not respond; the previous list remains.
         """
-        listed = await self._books.observe()
+        async with self._lock.idle():
+            listed = await self._pod_resources.list_pods(self._timeout_seconds)
+            self._tracker.update_listed(listed)
         if connected:
             await self._compare(listed)
-            self.tracker.join()
-        self.listed = listed
+            self._tracker.add_listed()
 
     async def _compare(self, listed: Sequence[ListedPod]) -> None:
-        holding = {pod.key for pod in listed if any(pod.containers.values())}
-        await self._pods.refresh(holding - self._pods.keys(), self._timeout_seconds)
-        found = differences(listed, self._pods, self._node)
-        # The watch may be behind, and show a pod of old under a name that is taken anew.
-        doubtful = {one.pod.key for one in found if one not in self.differing}
-        if doubtful:
-            unread = await self._pods.refresh(doubtful, self._timeout_seconds)
-            found = differences(listed, self._pods, self._node)
-            found = [one for one in found if one in self.differing or one.pod.key not in unread]
-        for one in found:
-            if one not in self.differing:
-                self._recorder.record_difference(one.pod, one.message)
-        self.differing, self.tracker.lost = found, self._without_record(listed, found)
+        using = {pod.key for pod in listed if any(pod.containers.values())}
+        await self._pods.refresh(using - self._pods.keys(), self._timeout_seconds)
+        found = find_differences(listed, self._pods, self._node)
+        # The watch may be behind, and show a former pod of the same name.
+        new = {each.pod.key for each in found if each not in self.differing}
+        if new:
+            unread = await self._pods.refresh(new, self._timeout_seconds)
+            found = [
+                each
+                for each in find_differences(listed, self._pods, self._node)
+                if each in self.differing or each.pod.key not in unread
+            ]
+        for each in found:
+            if each not in self.differing:
+                self._recorder.record_difference(each.pod, each.message)
+        self.differing = found
+        self._tracker.lost = {
+            (each.pod.key, each.container): each.missing
+            for each in self._without_record(listed, found)
+        }
 
     def _without_record(
         self, listed: Sequence[ListedPod], found: Sequence[AllocationDifference]
     ) -> list[AllocationDifference]:
-        """Return the containers of which kubelet lost the record.
+        """Return the containers for which kubelet lost its record.
 
-        A pod that ends is listed without GPUs for a moment, until its phase says so. It was
-        listed with them before, and kubelet loses records only when it starts. A pod that is
-        being deleted does not matter: no new pod can be mistaken for it.
+        They run, and kubelet has listed them without GPUs since its last start. A pod that ends
+        is listed without GPUs for a moment, until its phase shows the end; but it was listed with
+        GPUs before, and kubelet loses records only when it starts. A pod that is being deleted is
+        skipped: no new pod can be mistaken for it.
         """
         if self._registration != self._kubelet.registrations:
             self._registration = self._kubelet.registrations
-            self._recorded.clear()
-        self._recorded |= {
+            self._with_record.clear()
+        self._with_record |= {
             (self._pods[entry.key].uid, container)
             for entry in listed
             if entry.key in self._pods
-            for container, held in entry.containers.items()
-            if held
+            for container, gpus in entry.containers.items()
+            if gpus
         }
         return [
-            one
-            for one in found
-            if one.missing
-            and not one.pod.deleting
-            and (one.uid, one.container) not in self._recorded
+            each
+            for each in found
+            if each.missing
+            and not each.pod.deleting
+            and (each.uid, each.container) not in self._with_record
         ]

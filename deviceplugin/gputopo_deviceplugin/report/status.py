@@ -1,4 +1,4 @@
-"""What kubelet really gave: the status of every GPU, and the conditions of the node. Pure."""
+"""Builds the status of the GPUTopology: every GPU with its user, and the conditions. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,180 +7,159 @@ from typing import Any, Final
 from gputopo.api.names import READY_CONDITION
 from gputopo.api.v1alpha1 import Condition, ConditionStatus, GPUTopologyStatus, ObservedGpu
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.admit.offer import Withheld
-from gputopo_deviceplugin.admit.verify import GpuUser
+from gputopo_deviceplugin.admit.usage import GpuUser, PodState
+from gputopo_deviceplugin.apiserver.node_pods import PodsVersion
+from gputopo_deviceplugin.conditions import NodeCondition, not_ready
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.health import Health
-from gputopo_deviceplugin.pods import PodsVersion
 from gputopo_kube.pods import version_number
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
-    """Whether the agent serves the GPUs to kubelet, and why not: one word and a text."""
-
-    ready: bool
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """The GPUs in use, and how far that accounts for the changes of pods.
+class NodeObservation:
+    """What the agent has observed on its node.
 
     Attributes:
+        hardware: topology and health.
+        ready: whether GPUs are offered to new containers.
         gpus: health and user of every GPU.
-        pods_version: of the pods that were known before users and processes were looked at; None
-            where kubelet has not listed its pods yet, so that the status accounts for nothing new.
-        processes_seen: False where no process of a deleted pod can be seen.
+        differing: messages about containers whose GPUs are not the intended ones.
+        pods_version: of the pods that were known before users and processes were read; None
+            where kubelet has not listed its pods yet, so that no new end of a pod is confirmed.
+        processes_visible: False where no process of a deleted pod is visible.
     """
 
+    hardware: NodeHardware
+    ready: NodeCondition
     gpus: Sequence[ObservedGpu]
+    differing: Sequence[str]
     pods_version: PodsVersion | None
-    processes_seen: bool
+    processes_visible: bool
 
 
-_Wanted = tuple[str, bool, str, str]
-"""A condition: its type, whether it holds, one word why, and a text."""
-
-STOPPING: Final = Serving(
-    ready=False, reason="Stopping", message="the agent was told to end; another one comes"
-)
+STOPPING: Final = not_ready("Stopping", "the agent ends; the next one takes over")
 
 
 def observed_gpus(health: Health, users: Mapping[GpuUuid, GpuUser]) -> list[ObservedGpu]:
     """Return health and user of every GPU, in the order of ``health``."""
-    result = []
-    for uuid, fault in health.items():
-        gpu = ObservedGpu(uuid=uuid, healthy=fault is None, reason=fault)
-        if uuid in users:
-            gpu = gpu.model_copy(update=_user(users[uuid]))
-        result.append(gpu)
-    return result
+    return [
+        ObservedGpu(uuid=uuid, healthy=fault is None, reason=fault).model_copy(
+            update=_user_fields(users[uuid]) if uuid in users else None
+        )
+        for uuid, fault in health.items()
+    ]
 
 
-def _user(holder: GpuUser) -> dict[str, Any]:
+def _user_fields(user: GpuUser) -> dict[str, Any]:
     return {
-        "pod_uid": holder.uid,
-        "namespace": holder.key.namespace,
-        "pod": holder.key.name,
-        "container": holder.container,
-        "pod_deleted": True if holder.gone is not None else None,
+        "pod_uid": user.uid,
+        "namespace": user.key.namespace,
+        "pod": user.key.name,
+        "container": user.container,
+        "pod_deleted": None if user.state is PodState.LIVE else True,
     }
 
 
-def status_of(
-    hardware: NodeHardware,
-    observed: Observed,
-    serving: Serving,
-    differing: Sequence[str],
-    *,
-    generation: int,
-    before: GPUTopologyStatus,
-    now: str,
+def build_status(
+    observation: NodeObservation, *, generation: int, before: GPUTopologyStatus, now: str
 ) -> GPUTopologyStatus:
-    """Return the status to publish; equal to ``before`` where nothing changed.
+    """Return the status to publish; it equals ``before`` where nothing changed.
 
     Args:
-        hardware: topology and health.
-        observed: the GPUs in use.
-        serving: whether kubelet is served.
-        differing: what is to be said of containers with other GPUs than they were given.
-        generation: of the spec that the status speaks of.
-        before: the status as published; its conditions keep their transition times.
+        observation: of the node.
+        generation: of the spec to which the status refers.
+        before: the published status; conditions that do not change keep their transition times.
         now: RFC 3339 time of a transition.
     """
     wanted = [
-        (READY_CONDITION, serving.ready, serving.reason, serving.message),
-        _gpus_healthy(hardware.health),
-        _as_placed(differing),
-        _processes_seen(observed),
+        observation.ready,
+        _gpus_healthy(observation.hardware.health),
+        _allocations_as_placed(observation.differing),
+        _processes_tracked(visible=observation.processes_visible),
     ]
     known = {condition.type: condition for condition in before.conditions}
-    conditions = [_condition(one, known.get(one[0]), generation, now) for one in wanted]
-    topology = hardware.topology
+    topology, version = observation.hardware.topology, observation.pods_version
     status = GPUTopologyStatus(
         observed_generation=generation,
-        observed_pods_version=_pods_version(before.observed_pods_version, observed.pods_version),
+        observed_pods_version=_pods_version(before.observed_pods_version, version),
         fingerprint=topology.fingerprint if topology else None,
-        conditions=conditions,
-        gpus=[*observed.gpus],
+        conditions=[_condition(each, known.get(each.type), generation, now) for each in wanted],
+        gpus=[*observation.gpus],
     )
-    if status == before:
-        return before
-    if observed.pods_version is None:
+    if status == before or version is None:
         return status
-    newest = str(observed.pods_version.newest)
-    return status.model_copy(update={"observed_pods_version": newest})
+    return status.model_copy(update={"observed_pods_version": str(version.newest)})
 
 
 def _pods_version(before: str | None, version: PodsVersion | None) -> str:
-    """Return the version to publish: that of ``before`` as long as it serves.
+    """Return the version to publish: the one of ``before`` where it is still valid.
 
-    A published version above the newest one was written before etcd was restored from a snapshot.
+    For example, with the needed version 10 and the newest 20, a published 15 stays and a published
+    9 becomes 20. A published version above the newest one was written before etcd was restored
+    from a snapshot, and becomes 20 too.
     """
     if version is None:
         return before or "0"
-    known = before is not None and version.needed <= version_number(before) <= version.newest
-    return before if before is not None and known else str(version.newest)
+    valid = before is not None and version.needed <= version_number(before) <= version.newest
+    return before if before is not None and valid else str(version.newest)
 
 
-def _gpus_healthy(health: Health) -> _Wanted:
+def _gpus_healthy(health: Health) -> NodeCondition:
     faults = [f"{uuid}: {fault}" for uuid, fault in health.items() if fault is not None]
     reason = "SomeUnhealthy" if faults else "AllHealthy"
-    return "GPUsHealthy", not faults, reason, "; ".join(faults) or "every GPU can be given out"
+    message = "; ".join(faults) or "every GPU can be allocated"
+    return NodeCondition("GPUsHealthy", not faults, reason, message)
 
 
-def _as_placed(differing: Sequence[str]) -> _Wanted:
-    message = "; ".join(differing) or "every container has the GPUs that it was given"
+def _allocations_as_placed(differing: Sequence[str]) -> NodeCondition:
+    message = "; ".join(differing) or "every container has its intended GPUs"
     reason = "SomeDiffer" if differing else "AllAsPlaced"
-    return "AllocationsAsPlaced", not differing, reason, message
+    return NodeCondition("AllocationsAsPlaced", not differing, reason, message)
 
 
-def _processes_seen(observed: Observed) -> _Wanted:
-    if observed.processes_seen:
+def _processes_tracked(*, visible: bool) -> NodeCondition:
+    if visible:
         message = "GPUs of a deleted pod are in use until its last process has ended"
-        return "ProcessesTracked", True, "CgroupsFound", message
+        return NodeCondition("ProcessesTracked", holds=True, reason="CgroupsFound", message=message)
     message = (
         "no cgroup of kubelet found: GPUs of a deleted pod count as free at once; mount the "
         "host's /sys/fs/cgroup at --cgroup-dir"
     )
-    return "ProcessesTracked", False, "CgroupsNotFound", message
+    return NodeCondition("ProcessesTracked", holds=False, reason="CgroupsNotFound", message=message)
 
 
-def withdrawn(before: GPUTopologyStatus, now: str) -> list[Condition]:
-    """Return the conditions of a status whose agent ends; nothing else of it changes."""
+def stopping_conditions(before: GPUTopologyStatus, now: str) -> list[Condition]:
+    """Return the conditions of a status whose agent ends; only ``Ready`` changes."""
     known = {condition.type: condition for condition in before.conditions}
-    told = (READY_CONDITION, STOPPING.ready, STOPPING.reason, STOPPING.message)
-    ready = _condition(told, known.get(READY_CONDITION), before.observed_generation, now)
+    old = known.get(READY_CONDITION)
+    ready = _condition(STOPPING, old, before.observed_generation, now)
     return [*({**known, READY_CONDITION: ready}).values()]
 
 
 def _condition(
-    wanted: _Wanted, old: Condition | None, generation: int | None, now: str
+    wanted: NodeCondition, old: Condition | None, generation: int | None, now: str
 ) -> Condition:
-    kind, holds, reason, message = wanted
-    status: ConditionStatus = "True" if holds else "False"
+    status: ConditionStatus = "True" if wanted.holds else "False"
     return Condition(
-        type=kind,
+        type=wanted.type,
         status=status,
-        reason=reason,
-        message=message[:4096],
+        reason=wanted.reason,
+        message=wanted.message[:4096],
         last_transition_time=old.last_transition_time if old and old.status == status else now,
         observed_generation=generation,
     )
 
 
-def serving_of(
-    hardware: NodeHardware, withheld: Withheld | None, *, registered: bool, heard: bool
-) -> Serving:
+def ready_condition(
+    hardware: NodeHardware, withheld: NodeCondition | None, *, registered: bool, watched: bool
+) -> NodeCondition:
     """Return whether kubelet is served, and may give GPUs to new containers."""
     if withheld is not None:
-        return Serving(ready=False, reason=withheld.reason, message=withheld.message)
+        return withheld
     if hardware.fault is not None:
-        return Serving(ready=False, reason="NVMLUnavailable", message=hardware.fault)
+        return not_ready("NVMLUnavailable", hardware.fault)
     if not registered:
-        return Serving(ready=False, reason="NotRegistered", message="kubelet does not know us yet")
-    if not heard:
-        return Serving(ready=False, reason="NotHeard", message="kubelet does not listen to us")
-    return Serving(ready=True, reason="Serving", message="kubelet is served")
+        return not_ready("NotRegistered", "kubelet has not registered the agent yet")
+    if not watched:
+        return not_ready("NotHeard", "kubelet does not watch the agent's devices")
+    return NodeCondition(READY_CONDITION, holds=True, reason="Serving", message="kubelet is served")

@@ -10,8 +10,8 @@ from lightkube.config.models import Cluster, User
 
 from agent_world import NODE, AgentWorld
 from gputopo.api.names import RESOURCE
-from gputopo_deviceplugin import contact
-from gputopo_deviceplugin.node_api import NodeApi
+from gputopo_deviceplugin.apiserver import monitor
+from gputopo_deviceplugin.apiserver.node_api import NodeApi
 from gputopo_kube.errors import ApiError
 from support.api.faults import Fault
 
@@ -118,14 +118,14 @@ async def test_credentials_that_cannot_be_read_are_an_error() -> None:
 async def test_the_agent_outlives_it_and_serves_afterwards(
     world: AgentWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contact, "QUIET_SECONDS", 0.2)
-    monkeypatch.setattr(contact, "PAUSE_SECONDS", 0.1)
-    monkeypatch.setattr(contact, "LOST_SECONDS", 0.5)
+    monkeypatch.setattr(monitor, "QUIET_SECONDS", 0.2)
+    monkeypatch.setattr(monitor, "PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(monitor, "LOST_SECONDS", 0.5)
     async with world.agent() as agent:
         await world.served()
         await world.run("a", {"main": [0]})
         world.api.faults.append(Fault(".*", "", 502, content_type="", times=None))
-        await world.until(lambda: not agent._contact.connected)
+        await world.until(lambda: not agent.connection.connected)
         await asyncio.sleep(0.5)
         world.api.faults.clear()
         await world.served()

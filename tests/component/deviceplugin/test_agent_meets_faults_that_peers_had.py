@@ -33,7 +33,7 @@ async def test_a_hand_written_annotation_takes_no_gpu_of_another_pod(world: Agen
         world.kubelet.books.allocated.clear()  # even if kubelet offers it
         own = annotation_of("thief", {"main": [world.uuids[1]]})
         world.api.put(PODS, pod_document("thief", {"main": 1}, annotation=own))
-        with pytest.raises(AdmissionRefusedError, match="is held by pod default/a"):
+        with pytest.raises(AdmissionRefusedError, match="is used by pod default/a"):
             await world.kubelet.admit(("default", "thief"), {"main": 1})
 
 
@@ -66,7 +66,7 @@ async def test_a_list_inside_allocate_while_another_pod_ends_gives_no_gpu_twice(
         await world.run("a", {"main": [1]})
         world.kubelet.plugin = plugin
         assert world.uuids[1] not in world.kubelet.books.allocated  # kubelet's fault is there
-        with pytest.raises(AdmissionRefusedError, match="is held by pod default/a"):
+        with pytest.raises(AdmissionRefusedError, match="is used by pod default/a"):
             await world.run("b", {"main": [1]})
         given = await world.run("c", {"main": [2]})
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[2]

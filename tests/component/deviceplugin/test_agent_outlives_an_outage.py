@@ -25,7 +25,7 @@ async def _a_minute_without() -> None:
     server, manager = PodsOfApiServer(), DeviceManager()
     manager.devices = dict.fromkeys(UUIDS, "Healthy")
     agent = AgentInProcess(TOPOLOGY, server, manager)
-    manager.plugin = PluginInProcess(agent.servicer, lambda: None)
+    manager.plugin = PluginInProcess(agent.plugin, lambda: None)
     await agent.start()
 
     async def run(name: str, gpu: int) -> str:
@@ -39,13 +39,13 @@ async def _a_minute_without() -> None:
     await asyncio.sleep(60)
     with pytest.raises(AdmissionRefusedError):
         await run("meanwhile", 1)
-    await agent.observer.look()
-    assert [pod.key.name for pod in agent.observer.listed] == ["before"]
+    await agent.observer.observe()
+    assert [pod.key.name for pod in (agent.tracker.listed or ())] == ["before"]
     server.delete(PodKey("default", "meanwhile"))
     server.down = False
     assert await run("after", 1) == UUIDS[1]  # at once, whatever the watch does
     await asyncio.sleep(SECONDS_UNTIL_WATCHED_AGAIN)
     assert {key.name for key in agent.pods} == {"before", "after"}
-    await agent.observer.look()
+    await agent.observer.observe()
     assert agent.recorder.differing == set()
     await agent.stop()

@@ -58,7 +58,7 @@ async def test_a_gpu_that_fails_under_a_running_pod_stays_the_pods_and_comes_bac
         world.break_gpus("fault 2 15")
         await world.until(lambda: world.observed(2).get("healthy") is False)
         assert world.observed(2)["podUID"] == world.observed(3)["podUID"] == "uid-a"
-        with pytest.raises(AdmissionRefusedError, match="is held by pod default/a"):
+        with pytest.raises(AdmissionRefusedError, match="is used by pod default/a"):
             await world.run("b", {"main": [2]})
         world.break_gpus()
         await world.served()

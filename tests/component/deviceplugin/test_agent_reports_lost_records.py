@@ -71,13 +71,13 @@ async def test_pods_in_admission_and_pods_that_end_raise_no_alarm(world: AgentWo
         await world.served()
         await running(world, "ends", 0)
         await restart_without_records(world)
-        await world.until(lambda: ("uid-ends", "main") in agent._observer._recorded)
+        await world.until(lambda: ("uid-ends", "main") in agent._observer._with_record)
         # Kubelets before 1.34 list a pod that ended, for a moment, and its phase comes later.
         world.kubelet.books.pods["default", "ends"] = {"main": set()}
         await world.place("comes", {"main": [1]})
         world.kubelet.books.pods["default", "comes"] = {"main": set()}
         await world.until(lambda: world.condition("AllocationsAsPlaced").get("status") == "False")
-        assert not agent._observer.lost
+        assert not agent._tracker.lost
         assert reason(world) == "Serving"
 
 
@@ -91,7 +91,7 @@ async def test_a_pod_that_is_deleted_without_record_does_not_matter(world: Agent
         await restart_without_records(world, "a")
         await world.until(lambda: world.condition("AllocationsAsPlaced").get("status") == "False")
         assert agent._pods[PodKey("default", "a")].deleting
-        assert not agent._observer.lost
+        assert not agent._tracker.lost
 
 
 async def test_a_pod_without_record_gets_its_own_gpus_when_kubelet_admits_it_again(

@@ -97,7 +97,7 @@ async def test_an_init_container_that_cannot_borrow_enough_is_refused(
         asks = asks or {"main": 0}
         with pytest.raises(AdmissionRefusedError) as refused:
             await run(world, asks, {"main": [3]}, init={"warm": 2})
-        assert "init container warm asks for 2 GPUs" in str(refused.value)
+        assert "init container warm requests 2 GPUs" in str(refused.value)
         assert later in str(refused.value)
         await world.until(lambda: world.events("GPUsRefused") == [str(refused.value)])
 

@@ -101,7 +101,7 @@ async def test_gpus_that_kubelet_takes_without_asking_are_refused_even_if_they_a
         await world.served()
         world.kubelet.ask_preference = False
         world.kubelet.ignore_preference = {world.uuids[6], world.uuids[2]}
-        with pytest.raises(AdmissionRefusedError, match="without asking for a preference"):
+        with pytest.raises(AdmissionRefusedError, match="without a preference request"):
             await world.run("a", {"main": [6, 2]})
         assert world.kubelet.books.allocated == set()
 
@@ -132,7 +132,7 @@ async def test_gpus_that_kubelet_insists_on_are_refused_only_when_it_has_taken_t
         await world.served()
         world.kubelet.aligned = {world.uuids[0]}
         # An error in the preference would leave GPU 0 marked as taken in kubelet's books.
-        with pytest.raises(AdmissionRefusedError, match=f"kubelet insists on {world.uuids[0]}"):
+        with pytest.raises(AdmissionRefusedError, match=f"kubelet requires {world.uuids[0]}"):
             await world.run("a", {"main": [6, 2]})
         assert world.kubelet.refused_by == "Allocate"
 
@@ -142,12 +142,12 @@ async def test_a_gpu_that_a_live_container_holds_is_not_given_twice(world: Agent
         await world.served()
         await world.run("a", {"main": [1]})
         world.kubelet.books.allocated.clear()  # kubelet forgot what it gave
-        with pytest.raises(AdmissionRefusedError, match="is held by pod default/a"):
+        with pytest.raises(AdmissionRefusedError, match="is used by pod default/a"):
             await world.run("b", {"main": [1]})
         world.kubelet.books.allocated.clear()
         world.kubelet.ask_preference = False
         world.kubelet.ignore_preference = {world.uuids[1]}
-        with pytest.raises(AdmissionRefusedError, match="is held by pod default/a"):
+        with pytest.raises(AdmissionRefusedError, match="is used by pod default/a"):
             await world.run("c", {"main": [1]})
 
 
@@ -159,8 +159,11 @@ async def test_a_gpu_that_a_live_container_holds_is_not_given_twice(world: Agent
         ('{"v":2}', "annotation gputopo.io/gpus: v: 2: Input should be 1"),
         (annotation_of("a", {"main": ["GPU-1"]}, uid="uid-b"), "uid: uid-b is not the pod's own"),
         (annotation_of("a", {"main": ["GPU-1"]}, node="n9"), "node: n9 is not the pod's own, n1"),
-        (annotation_of("a", {"other": ["GPU-1"]}), "asks for 1 GPUs and was given 0"),
-        (annotation_of("a", {"main": ["GPU-1", "GPU-2"]}), "asks for 1 GPUs and was given 2"),
+        (annotation_of("a", {"other": ["GPU-1"]}), "requests 1 GPUs, and its annotation names 0"),
+        (
+            annotation_of("a", {"main": ["GPU-1", "GPU-2"]}),
+            "requests 1 GPUs, and its annotation names 2",
+        ),
         (annotation_of("a", {"main": ["GPU-1"]}), "GPU-1 is not available on this node now"),
     ],
 )
@@ -189,7 +192,7 @@ async def test_kubelet_that_names_a_running_containers_gpus_for_nobody_is_refuse
         world.kubelet.ask_preference = False
         world.kubelet.ignore_preference = {world.uuids[1]}
         # Without the preference the GPUs alone tell the pod: they are a's, which has them.
-        with pytest.raises(AdmissionRefusedError, match="is held by pod default/a"):
+        with pytest.raises(AdmissionRefusedError, match="is used by pod default/a"):
             await world.kubelet.admit(("default", "b"), {"main": 1})
 
 
@@ -203,7 +206,7 @@ async def test_a_gpu_that_kubelet_and_agent_forgot_is_still_its_pods_by_the_anno
     world.kubelet.end(("default", "a"))  # a checkpoint lost, and a new agent
     async with world.agent():
         await world.served()
-        with pytest.raises(AdmissionRefusedError, match="is held by pod default/a"):
+        with pytest.raises(AdmissionRefusedError, match="is used by pod default/a"):
             await world.run("b", {"main": [1]})
         world.api.delete(PODS, "a")
         given = await world.run("c", {"main": [1]})
@@ -252,7 +255,7 @@ async def test_nobody_is_served_while_the_api_server_cannot_say_who_is_who(
         await world.place("set-0", {"main": [5]})
         await world.until(lambda: len(agent._pods) == 1)
         world.api.down = True  # by now set-0 may be another pod, with other GPUs
-        with pytest.raises(AdmissionRefusedError, match=r"does not tell in time .*set-0"):
+        with pytest.raises(AdmissionRefusedError, match=r"did not return in time: .*set-0"):
             await world.kubelet.admit(("default", "set-0"), {"main": 1})
         # The failed read proved the loss: no further pod gets as far as the agent.
         await world.kubelet.wait_for_devices(dict.fromkeys(world.uuids, "Unhealthy"))

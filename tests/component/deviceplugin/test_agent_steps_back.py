@@ -7,7 +7,7 @@ import pytest
 
 from agent_world import NODE, AgentWorld, agent_world
 from fake_kubelet import AdmissionRefusedError
-from gputopo_deviceplugin.admit import offering
+from gputopo_deviceplugin.admit import offer as device_offer
 from gputopo_kube import reflector
 from support.api.faults import Fault
 from support.api.store import NODES, SLICES
@@ -21,7 +21,7 @@ async def unpolled(
 ) -> AsyncIterator[AgentWorld]:
     """A world whose agent reads nothing again by itself: it must be told by watches."""
     monkeypatch.setenv("FAKE_NVML_TOPOLOGY", "")
-    monkeypatch.setattr(offering, "SETTLED_SECONDS", 0.5)
+    monkeypatch.setattr(device_offer, "ADMITTED_SECONDS", 0.5)
     async with agent_world(short_directory, library_dir, resync_seconds=MINUTES_SECONDS) as world:
         yield world
 

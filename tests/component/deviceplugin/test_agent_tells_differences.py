@@ -14,12 +14,14 @@ async def test_a_swap_in_kubelets_books_is_recorded_and_told_once_for_each_pod(
         pods = world.kubelet.books.pods
         pods["default", "a"], pods["default", "b"] = pods["default", "b"], pods["default", "a"]
         await world.until(lambda: len(world.events("GPUsDiffer")) == 2)
-        # Observed beats intended: the object says who holds what by kubelet's books.
+        # Observed beats intended: the object says who holds what by kubelet's pod-resources list.
         await world.until(lambda: world.observed(1).get("pod") == "b")
         assert world.observed(4)["podUID"] == "uid-a"
         await world.until(lambda: world.condition("AllocationsAsPlaced")["status"] == "False")
         message = world.condition("AllocationsAsPlaced")["message"]
-        expected = f"container main has {world.uuids[4]} by kubelet's books, and was given"
+        expected = (
+            f"container main has {world.uuids[4]} by kubelet's pod-resources list, and was given"
+        )
         assert f"pod default/a: {expected} {world.uuids[1]}" in message
         metric = "gputopo_agent_differing_containers"
         assert world.metrics.registry.get_sample_value(metric) == 2
@@ -38,7 +40,7 @@ async def test_a_record_that_kubelet_lost_under_a_running_pod_is_told(world: Age
         await world.set_phase("a", "Running")
         world.kubelet.books.pods["default", "a"]["main"] = set()
         await world.until(lambda: world.events("GPUsDiffer"))
-        assert "has none by kubelet's books" in world.events("GPUsDiffer")[0]
+        assert "but kubelet lists none" in world.events("GPUsDiffer")[0]
 
 
 async def test_a_watch_that_is_behind_makes_no_difference(world: AgentWorld) -> None:

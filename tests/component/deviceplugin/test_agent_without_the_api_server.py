@@ -7,8 +7,8 @@ import pytest
 
 from agent_world import AgentWorld
 from fake_kubelet import AdmissionRefusedError
-from gputopo_deviceplugin import contact
-from gputopo_deviceplugin.admit import offering
+from gputopo_deviceplugin.admit import offer
+from gputopo_deviceplugin.apiserver import monitor
 from gputopo_deviceplugin.report import reporter
 from support.api.store import PODS
 
@@ -17,12 +17,12 @@ SOON_SECONDS = 10.0
 
 @pytest.fixture(autouse=True)
 def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contact, "QUIET_SECONDS", 0.5)
-    monkeypatch.setattr(contact, "ANSWER_SECONDS", 0.5)
-    monkeypatch.setattr(contact, "PAUSE_SECONDS", 0.2)
-    monkeypatch.setattr(contact, "LOST_SECONDS", 1.2)
+    monkeypatch.setattr(monitor, "QUIET_SECONDS", 0.5)
+    monkeypatch.setattr(monitor, "RESPONSE_SECONDS", 0.5)
+    monkeypatch.setattr(monitor, "PAUSE_SECONDS", 0.2)
+    monkeypatch.setattr(monitor, "LOST_SECONDS", 1.2)
     monkeypatch.setattr(reporter, "_START_SECONDS", 1.0)
-    monkeypatch.setattr(offering, "SETTLED_SECONDS", 1.0)
+    monkeypatch.setattr(offer, "ADMITTED_SECONDS", 1.0)
 
 
 def only(world: AgentWorld, healthy: Collection[int]) -> dict[str, str]:
@@ -97,7 +97,7 @@ async def test_a_gpu_whose_pod_ends_meanwhile_is_not_offered_again(world: AgentW
 async def test_a_failed_read_of_a_pod_proves_the_loss_at_once(
     world: AgentWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contact, "QUIET_SECONDS", 3600.0)
+    monkeypatch.setattr(monitor, "QUIET_SECONDS", 3600.0)
     async with world.agent():
         await world.served()
         await world.place("a", {"main": [0]})

@@ -1,6 +1,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from builders import node
 from gputopo.api.names import GPUS_ANNOTATION
@@ -10,7 +11,9 @@ from gputopo_deviceplugin.admit.identify import (
     ContainerAllocation,
     PreferenceRequest,
 )
-from gputopo_deviceplugin.admit.verify import GpuUser, Grant, grant_of, preferred, verify
+from gputopo_deviceplugin.admit.response import cdi_response, device_node_response
+from gputopo_deviceplugin.admit.usage import GpuUser, PodState
+from gputopo_deviceplugin.admit.verify import preferred_gpus, verify
 from gputopo_deviceplugin.gpus.health import Health
 from gputopo_kube.pods import ContainerKind, GpuContainer, PodKey, PodView
 
@@ -40,11 +43,11 @@ def check(
     taken: Sequence[int],
     expected: ContainerAllocation | AdmissionRejection | None,
     *pods: PodView,
-    holders: Mapping[GpuUuid, GpuUser] | None = None,
+    users: Mapping[GpuUuid, GpuUser] | None = None,
     health: Health = HEALTHY,
 ) -> ContainerAllocation | AdmissionRejection:
     gpus = [ALL[index] for index in taken]
-    return verify(gpus, expected, pods, node="n1", holders=holders or {}, health=health)
+    return verify(gpus, expected, pods, node="n1", users=users or {}, health=health)
 
 
 def reason(outcome: ContainerAllocation | AdmissionRejection) -> str:
@@ -54,14 +57,14 @@ def reason(outcome: ContainerAllocation | AdmissionRejection) -> str:
 
 def test_the_preference_is_the_chosen_gpus() -> None:
     question = PreferenceRequest(frozenset(ALL), frozenset(), 2)
-    assert preferred(question, identified(pod("a", 3, 1), 3, 1)) == (ALL[3], ALL[1])
+    assert preferred_gpus(question, identified(pod("a", 3, 1), 3, 1)) == (ALL[3], ALL[1])
 
 
 def test_a_refusal_is_told_at_once_unless_kubelet_has_taken_gpus_already() -> None:
     refusal = AdmissionRejection("no")
-    assert preferred(PreferenceRequest(frozenset(ALL), frozenset(), 2), refusal) == refusal
+    assert preferred_gpus(PreferenceRequest(frozenset(ALL), frozenset(), 2), refusal) == refusal
     taken = PreferenceRequest(frozenset(ALL), frozenset([ALL[2]]), 3)
-    assert preferred(taken, refusal) == (ALL[2], ALL[0], ALL[1])
+    assert preferred_gpus(taken, refusal) == (ALL[2], ALL[0], ALL[1])
 
 
 def test_the_order_in_which_kubelet_names_gpus_does_not_matter() -> None:
@@ -87,17 +90,15 @@ def test_unhealthy_unknown_and_held_gpus_are_refused() -> None:
     assert reason(check([0], a, health=faulty)) == f"pod default/a: {ALL[0]} is unhealthy: XID 79"
     assert reason(check([0], a, health={})) == f"pod default/a: this node has no {ALL[0]}"
     other = {ALL[0]: GpuUser(PodKey("default", "b"), "main", "uid-b")}
-    assert (
-        reason(check([0], a, holders=other)) == f"pod default/a: {ALL[0]} is held by pod default/b"
-    )
+    assert reason(check([0], a, users=other)) == f"pod default/a: {ALL[0]} is used by pod default/b"
 
 
 def test_a_container_may_hold_its_own_gpus_but_not_those_of_a_former_pod_of_its_name() -> None:
     a = identified(pod("a", 0), 0)
     own = {ALL[0]: GpuUser(a.pod.key, "main", "uid-a")}
-    assert check([0], a, holders=own) == a
+    assert check([0], a, users=own) == a
     former = {ALL[0]: GpuUser(a.pod.key, "main", "uid-before")}
-    assert "is held by pod default/a" in reason(check([0], a, holders=former))
+    assert "is used by pod default/a" in reason(check([0], a, users=former))
 
 
 def lender(name: str, *indices: int) -> tuple[PodView, dict[GpuUuid, GpuUser]]:
@@ -112,22 +113,24 @@ def lender(name: str, *indices: int) -> tuple[PodView, dict[GpuUuid, GpuUser]]:
 
 def test_gpus_that_an_init_container_hands_on_need_no_preference() -> None:
     a, held = lender("a", 3, 2)
-    assert check([2, 3], None, pod("b", 0), a, holders=held) == identified(a, 3, 2)
+    assert check([2, 3], None, pod("b", 0), a, users=held) == identified(a, 3, 2)
 
 
 def test_gpus_of_no_init_container_are_not_handed_out_without_a_preference() -> None:
     told = reason(check([2, 3], None, pod("a", 3, 2)))
     assert told == (
-        f"kubelet took {ALL[2]} {ALL[3]} without asking for a preference, and no init container "
-        "hands them on: the agent was registered again in between, or another plugin has "
-        "registered the same resource; create the pod again"
+        f"kubelet took {ALL[2]} {ALL[3]} without a preference request, and they are not those "
+        "of init containers of one pod: the agent was registered again meanwhile, or another "
+        "plugin has registered the same resource; create the pod again"
     )
     a, held = lender("a", 3, 2)
     b, others = lender("b", 0)
-    both = reason(check([0, 3], None, a, b, holders={**held, **others}))
-    assert f"({ALL[0]} is held by pod default/b; {ALL[3]} is held by pod default/a)" in both
-    assert "hands them on" in reason(check([3], None, a, holders=held))  # it must be all of them
-    assert "hands them on" in reason(check([], None, a, holders=held))
+    both = reason(check([0, 3], None, a, b, users={**held, **others}))
+    assert f"({ALL[0]} is used by pod default/b; {ALL[3]} is used by pod default/a)" in both
+    assert "not those of init containers" in reason(
+        check([3], None, a, users=held)
+    )  # it must be all of them
+    assert "not those of init containers" in reason(check([], None, a, users=held))
 
 
 def test_only_a_pod_that_counts_hands_gpus_on() -> None:
@@ -140,44 +143,46 @@ def test_only_a_pod_that_counts_hands_gpus_on() -> None:
         replace(a, containers=(a.containers[0],)),
         replace(a, containers=(a.containers[0], GpuContainer("main", 2))),
     ):
-        assert "hands them on" in reason(check([0], None, worthless, holders=held))
+        assert "not those of init containers" in reason(check([0], None, worthless, users=held))
 
 
 def test_what_a_container_holds_for_itself_is_not_handed_on() -> None:
     a = pod("a", 0)
     kept = {ALL[0]: GpuUser(a.key, "main", a.uid)}
     twice = replace(a, containers=(*a.containers, GpuContainer("main", 1)))
-    assert "is held by pod default/a" in reason(check([0], None, twice, holders=kept))
+    assert "is used by pod default/a" in reason(check([0], None, twice, users=kept))
 
 
 def test_environment_and_devices_are_in_rank_order() -> None:
     gpus = {gpu.uuid: replace(gpu, minor=gpu.minor + 4) for gpu in TOPOLOGY.gpus}
-    grant = grant_of(identified(pod("a", 2, 0), 2, 0), gpus, ["nvidiactl"])
+    response = device_node_response((ALL[2], ALL[0]), gpus, ["nvidiactl"], Path("/host/dev"))
     both = f"{ALL[2]},{ALL[0]}"
-    assert grant == Grant(
-        {"CUDA_VISIBLE_DEVICES": both, "NVIDIA_VISIBLE_DEVICES": both},
-        ("nvidia6", "nvidia4", "nvidiactl"),
-    )
+    assert response.envs == {"CUDA_VISIBLE_DEVICES": both, "NVIDIA_VISIBLE_DEVICES": both}
+    assert [(each.container_path, each.host_path) for each in response.devices] == [
+        (f"/dev/{name}", f"/host/dev/{name}") for name in ("nvidia6", "nvidia4", "nvidiactl")
+    ]
+    assert not response.cdi_devices
 
 
 def test_cdi_devices_are_in_rank_order_and_the_nvidia_hook_adds_none() -> None:
-    gpus = {gpu.uuid: gpu for gpu in TOPOLOGY.gpus}
-    found = identified(pod("a", 2, 0), 2, 0)
-    grant = grant_of(found, gpus, ["nvidiactl"], cdi_kind="nvidia.com/gpu")
-    assert grant == Grant(
-        {"CUDA_VISIBLE_DEVICES": f"{ALL[2]},{ALL[0]}", "NVIDIA_VISIBLE_DEVICES": "void"},
-        cdi_devices=(f"nvidia.com/gpu={ALL[2]}", f"nvidia.com/gpu={ALL[0]}"),
-    )
+    response = cdi_response((ALL[2], ALL[0]), "nvidia.com/gpu")
+    assert response.envs == {
+        "CUDA_VISIBLE_DEVICES": f"{ALL[2]},{ALL[0]}",
+        "NVIDIA_VISIBLE_DEVICES": "void",
+    }
+    names = [each.name for each in response.cdi_devices]
+    assert names == [f"nvidia.com/gpu={ALL[2]}", f"nvidia.com/gpu={ALL[0]}"]
+    assert not response.devices
 
 
 def test_a_gpu_in_use_by_a_process_of_a_pod_that_is_gone_names_that_pod() -> None:
     a = identified(pod("a", 0), 0)
     key = PodKey("default", "old")
-    deleted = {ALL[0]: GpuUser(key, "main", "uid-old", "deleted")}
+    deleted = {ALL[0]: GpuUser(key, "main", "uid-old", PodState.DELETED)}
     text = f"{ALL[0]} is in use by a process of deleted pod default/old"
-    assert reason(check([0], a, holders=deleted)) == f"pod default/a: {text}"
-    assert f"({text})" in reason(check([0], None, a.pod, holders=deleted))
-    ended = {ALL[0]: GpuUser(key, "main", "uid-old", "ended")}
-    assert "by a process of ended pod default/old" in reason(check([0], a, holders=ended))
+    assert reason(check([0], a, users=deleted)) == f"pod default/a: {text}"
+    assert f"({text})" in reason(check([0], None, a.pod, users=deleted))
+    ended = {ALL[0]: GpuUser(key, "main", "uid-old", PodState.ENDED)}
+    assert "by a process of ended pod default/old" in reason(check([0], a, users=ended))
     annotated = pod("b", 0)
-    assert text in reason(check([0], a, a.pod, annotated, holders=deleted))
+    assert text in reason(check([0], a, a.pod, annotated, users=deleted))

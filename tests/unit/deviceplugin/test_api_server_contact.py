@@ -6,48 +6,66 @@ from typing import Any
 
 import pytest
 
-from gputopo_deviceplugin.contact import Contact
+from gputopo_deviceplugin.apiserver.connection import ApiConnection
+from gputopo_deviceplugin.apiserver.monitor import ConnectionMonitor
+from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_kube.errors import ApiError
 from virtual_time import runner
 
 
+class ConnectionChanges(ChangeSignal):
+    """Records when ``connected`` changed, and to which value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.connection: ApiConnection | None = None
+        self.seen: list[tuple[float, bool]] = []
+
+    def notify(self) -> None:
+        super().notify()
+        assert self.connection is not None
+        self.seen.append((now(), self.connection.connected))
+
+
 class World:
-    """An API server that answers heartbeats or not, and a watch of its pods.
+    """An API server that responds to heartbeats or not, and a watch of its pods.
 
     Attributes:
-        answer: what a heartbeat does.
-        heartbeats: when one was sent.
-        changes: when ``connected`` changed, and to what.
+        response: what a heartbeat does.
+        heartbeats: when each was sent.
         lists: when the pods were listed.
+        abandoned: how often all requests were made to fail.
     """
 
     def __init__(self) -> None:
-        self.answer: Callable[[], Awaitable[None]] = answers
+        self.response: Callable[[], Awaitable[None]] = responds
         self.heartbeats: list[float] = []
-        self.changes: list[tuple[float, bool]] = []
         self.lists: list[float] = []
-        self.contact = Contact(self._changed)
+        self.abandoned = 0
+        self.changes = ConnectionChanges()
+        self.connection = self.changes.connection = ApiConnection(self.changes)
+        self.monitor = ConnectionMonitor(self.connection, self)
 
-    def _changed(self) -> None:
-        self.changes.append((now(), self.contact.connected))
-
-    async def _heartbeat(self) -> None:
+    async def heartbeat(self) -> None:
         self.heartbeats.append(now())
-        await self.answer()
+        await self.response()
+
+    def abandon(self) -> None:
+        self.abandoned += 1
 
     async def _pods(self) -> None:
         self.lists.append(now())
-        self.contact.heard()
-        self.contact.pods_listed()
+        self.connection.record_response()
+        self.connection.record_pod_list()
         await asyncio.Event().wait()
 
     async def start(self, loops: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Start, and wait for the first list."""
         tasks = [
-            loops.create_task(self.contact.run(self._heartbeat)),
-            loops.create_task(self.contact.follow(self._pods)),
+            loops.create_task(self.monitor.run()),
+            loops.create_task(self.monitor.run_while_responding(self._pods)),
         ]
-        await self.contact.wait_connected()
+        await self.connection.wait_connected()
         return tasks
 
 
@@ -55,11 +73,11 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-async def answers() -> None:
+async def responds() -> None:
     await asyncio.sleep(0.01)
 
 
-async def refuses() -> None:
+async def rejects() -> None:
     raise ApiError("ConnectError: refused")
 
 
@@ -82,20 +100,21 @@ def run(scenario: Callable[[World], Coroutine[Any, Any, None]]) -> World:
     return world
 
 
-@pytest.mark.parametrize("failure", [drops, refuses])
+@pytest.mark.parametrize("failure", [drops, rejects])
 def test_ten_seconds_without_an_answer_are_a_loss(failure: Callable[[], Awaitable[None]]) -> None:
     async def scenario(world: World) -> None:
         await asyncio.sleep(60)
-        world.answer = failure
+        world.response = failure
         await asyncio.sleep(180)
-        world.answer = answers
+        world.response = responds
         await asyncio.sleep(3)
 
     world = run(scenario)
-    (_, first), (lost_at, lost), (regained_at, regained) = world.changes
+    (_, first), (lost_at, lost), (regained_at, regained) = world.changes.seen
     assert (first, lost, regained) == (True, False, True)
     assert 64 < lost_at < 70
     assert 240 < regained_at < 243
+    assert world.abandoned == 1
     # The pods are listed again before the connection counts.
     assert len(world.lists) == 2
     assert 240 < world.lists[1] <= regained_at
@@ -105,7 +124,7 @@ def test_a_heartbeat_is_sent_only_where_nothing_else_is_heard() -> None:
     async def scenario(world: World) -> None:
         for _ in range(30):
             await asyncio.sleep(3)
-            world.contact.heard()
+            world.connection.record_response()
 
     assert len(run(scenario).heartbeats) == 1
     quiet = run(lambda _: asyncio.sleep(100))
@@ -114,47 +133,47 @@ def test_a_heartbeat_is_sent_only_where_nothing_else_is_heard() -> None:
 
 def test_one_failed_heartbeat_is_not_a_loss() -> None:
     async def scenario(world: World) -> None:
-        world.answer = refuses
+        world.response = rejects
         await asyncio.sleep(6)
-        world.answer = answers
+        world.response = responds
         await asyncio.sleep(30)
 
-    assert run(scenario).changes == [(0.01, True)]
+    assert run(scenario).changes.seen == [(0.01, True)]
 
 
 def test_a_pod_that_cannot_be_read_is_a_loss_where_the_heartbeat_fails_too() -> None:
     async def scenario(world: World) -> None:
         await asyncio.sleep(1)
-        world.contact.doubt()
+        world.connection.record_unread_pod()
         await asyncio.sleep(1)
-        assert world.contact.connected
-        world.answer = drops
-        world.contact.doubt()
+        assert world.connection.connected
+        world.response = drops
+        world.connection.record_unread_pod()
         await asyncio.sleep(2.1)
-        assert not world.contact.connected
+        assert not world.connection.connected
 
     run(scenario)
 
 
 def test_another_answer_outweighs_a_failed_heartbeat() -> None:
     async def scenario(world: World) -> None:
-        world.answer = drops
+        world.response = drops
         await asyncio.sleep(1)
-        world.contact.doubt()
+        world.connection.record_unread_pod()
         await asyncio.sleep(1)
-        world.contact.heard()
+        world.connection.record_response()
         await asyncio.sleep(1.5)
-        assert world.contact.connected
+        assert world.connection.connected
 
     run(scenario)
 
 
 def test_a_list_that_was_under_way_at_the_loss_does_not_count() -> None:
     async def scenario(world: World) -> None:
-        world.answer = drops
+        world.response = drops
         await asyncio.sleep(30)
-        world.contact.pods_listed()
-        assert not world.contact.connected
+        world.connection.record_pod_list()
+        assert not world.connection.connected
 
     run(scenario)
 
@@ -165,9 +184,9 @@ def test_an_error_of_a_follower_ends_the_agent() -> None:
         raise ValueError("a defect")
 
     async def whole() -> None:
-        contact = Contact(lambda: None)
-        contact.heard()
-        await contact.follow(breaks)
+        world = World()
+        world.connection.record_response()
+        await world.monitor.run_while_responding(breaks)
 
     with runner() as loop, pytest.raises(ExceptionGroup):
         loop.run(whole())

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from gputopo.api.names import RESOURCE
-from gputopo_deviceplugin.admit.competition import competitor_of
+from gputopo_deviceplugin.apiserver.competition import find_competitor
 from gputopo_deviceplugin.settings import AgentSettings
 
 DEFAULTS = AgentSettings(node="n1")
@@ -26,7 +26,7 @@ def found(
     resources: Collection[str] = DEFAULTS.competitors,
     own_resource: str = RESOURCE,
 ) -> str | None:
-    return competitor_of(
+    return find_competitor(
         document,
         slices,
         node="n1",

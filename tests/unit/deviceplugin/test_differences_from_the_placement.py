@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
-from gputopo_deviceplugin.report.differences import differences
+from gputopo_deviceplugin.report.differences import find_differences
 from gputopo_kube.pods import GpuContainer, PodKey, PodView
 
 KEY = PodKey("default", "a")
@@ -26,7 +26,7 @@ def pod(placed: Mapping[str, list[str]] | None, *, running: bool = True) -> PodV
 
 def told(record: PodView, **containers: set[str]) -> list[str]:
     books = {name: frozenset(map(GpuUuid, gpus)) for name, gpus in containers.items()}
-    found = differences([ListedPod(KEY, books)], {record.key: record}, "n1")
+    found = find_differences([ListedPod(KEY, books)], {record.key: record}, "n1")
     return [difference.message for difference in found]
 
 
@@ -36,27 +36,27 @@ def test_what_was_given_is_no_difference_whatever_its_order() -> None:
 
 def test_other_more_and_fewer_gpus_are_told_with_both_sides() -> None:
     assert told(pod({"main": ["GPU-2", "GPU-1"]}), main={"GPU-3"}) == [
-        "pod default/a: container main has GPU-3 by kubelet's books, and was given GPU-1 GPU-2"
+        "pod default/a: container main was given GPU-1 GPU-2, but kubelet lists GPU-3"
     ]
     assert told(pod({"main": ["GPU-1"]}), main={"GPU-1", "GPU-2"}, log={"GPU-3"}) == [
-        "pod default/a: container main has GPU-1 GPU-2 by kubelet's books, and was given GPU-1",
-        "pod default/a: container log has GPU-3 by kubelet's books, and was given none",
+        "pod default/a: container main was given GPU-1, but kubelet lists GPU-1 GPU-2",
+        "pod default/a: container log was given none, but kubelet lists GPU-3",
     ]
 
 
 def test_a_container_without_gpus_is_told_once_its_pod_runs() -> None:
     assert told(pod({"main": ["GPU-1"]}, running=False), main=set()) == []
     assert told(pod({"main": ["GPU-1"]}), main=set()) == [
-        "pod default/a: container main has none by kubelet's books, and was given GPU-1"
+        "pod default/a: container main was given GPU-1, but kubelet lists none"
     ]
 
 
 def test_gpus_without_a_placement_are_told_with_the_reason() -> None:
     [text] = told(pod(None), main={"GPU-1"})
-    assert text.startswith("pod default/a: container main has GPU-1 by kubelet's books")
+    assert text.startswith("pod default/a: container main was given none, but kubelet lists GPU-1")
     assert text.endswith("(pod default/a was not placed by gputopo: set schedulerName: gputopo)")
 
 
 def test_pods_that_the_api_server_does_not_know_are_not_judged() -> None:
     books = [ListedPod(KEY, {"main": frozenset([GpuUuid("GPU-1")])})]
-    assert differences(books, {}, "n1") == []
+    assert find_differences(books, {}, "n1") == []

@@ -11,9 +11,11 @@ import pytest
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.identify import ContainerAllocation
 from gputopo_deviceplugin.admit.tracker import UsageTracker
-from gputopo_deviceplugin.admit.verify import GpuUser
+from gputopo_deviceplugin.admit.usage import GpuUser, PodState
+from gputopo_deviceplugin.apiserver.connection import ApiConnection
+from gputopo_deviceplugin.apiserver.node_pods import NodePods
+from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
-from gputopo_deviceplugin.node_pods import NodePods
 from gputopo_deviceplugin.statefile import StateFile
 from gputopo_kube.client import Listing, WatchEvent
 from gputopo_kube.pods import GpuContainer, PodKey, PodView
@@ -57,7 +59,8 @@ class Node:
         self.failures: list[str] = []
         self.source = Source()
         self.path = folder / "usage.json"
-        self.pods = NodePods(self.source, silence_seconds=60.0)
+        changes = ChangeSignal()
+        self.pods = NodePods(self.source, ApiConnection(changes), changes, silence_seconds=60.0)
         self.restart()
 
     def restart(self) -> None:
@@ -77,7 +80,7 @@ class Node:
         await asyncio.gather(following, return_exceptions=True)
 
     def grant(self, record: PodView, *gpus: GpuUuid, container: str = "main") -> None:
-        self.tracker.grant(ContainerAllocation(record, container, gpus))
+        self.tracker.add_allocation(ContainerAllocation(record, container, gpus))
 
 
 @pytest.fixture
@@ -85,26 +88,31 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
-GONE = {G0: GpuUser(A, "main", "uid-1", "deleted")}
+GONE = {G0: GpuUser(A, "main", "uid-1", PodState.DELETED)}
 
 
 async def test_a_deleted_pod_uses_its_gpus_until_its_last_process_ends(node: Node) -> None:
     await node.know(pod("uid-1"))
     node.alive = {"uid-1"}
     node.grant(pod("uid-1"), G0)
-    node.tracker.see([listed(G0)])
-    assert node.tracker.users() == {G0: GpuUser(A, "main", "uid-1")}
+    node.tracker.update_listed([listed(G0)])
+    assert node.tracker.all_users() == {G0: GpuUser(A, "main", "uid-1")}
     await node.know()
-    node.tracker.see([])
-    assert node.tracker.gone() == node.tracker.users() == node.tracker.holders([G0, G1]) == GONE
+    node.tracker.update_listed([])
+    assert (
+        node.tracker.users_after_end()
+        == node.tracker.all_users()
+        == node.tracker.find_users([G0, G1])
+        == GONE
+    )
     node.restart()
-    assert node.tracker.users() == GONE
-    node.tracker.see([])
+    assert node.tracker.all_users() == GONE
+    node.tracker.update_listed([])
     node.alive = set()
-    assert node.tracker.holders([G0]) == node.tracker.users() == {}
+    assert node.tracker.find_users([G0]) == node.tracker.all_users() == {}
     node.restart()
     node.alive = {"uid-1"}
-    assert node.tracker.users() == {}
+    assert node.tracker.all_users() == {}
 
 
 async def test_a_pod_that_ended_by_its_phase_may_still_run(node: Node) -> None:
@@ -112,40 +120,40 @@ async def test_a_pod_that_ended_by_its_phase_may_still_run(node: Node) -> None:
     node.alive = {"uid-1"}
     node.grant(pod("uid-1"), G0)
     await node.know(pod("uid-1", live=False))
-    node.tracker.see([listed(G0)])
-    assert node.tracker.users() == {G0: GpuUser(A, "main", "uid-1", "ended")}
+    node.tracker.update_listed([listed(G0)])
+    assert node.tracker.all_users() == {G0: GpuUser(A, "main", "uid-1", PodState.ENDED)}
     node.alive = set()
     # Kubelets before 1.34 go on listing it.
-    assert node.tracker.users() == node.tracker.holders([G0]) == {}
+    assert node.tracker.all_users() == node.tracker.find_users([G0]) == {}
 
 
 async def test_a_pod_that_kubelet_still_lists_may_yet_start_its_processes(node: Node) -> None:
     await node.know(pod("uid-1"))
     node.grant(pod("uid-1"), G0)
-    node.tracker.see([listed(G0)])
+    node.tracker.update_listed([listed(G0)])
     await node.know()
-    assert node.tracker.users() == {G0: GpuUser(A, "main", "uid-1")}
-    assert node.tracker.gone() == {}
+    assert node.tracker.all_users() == {G0: GpuUser(A, "main", "uid-1")}
+    assert node.tracker.users_after_end() == {}
     node.alive = {"uid-1"}
-    assert node.tracker.users() == GONE
+    assert node.tracker.all_users() == GONE
     node.alive = set()
-    node.tracker.see([])
-    assert node.tracker.users() == {}
+    node.tracker.update_listed([])
+    assert node.tracker.all_users() == {}
 
 
 async def test_a_pod_that_is_deleted_right_after_its_grant_uses_its_gpus_until_the_next_list(
     node: Node,
 ) -> None:
     await node.know(pod("uid-1"))
-    node.tracker.see([listed()])
+    node.tracker.update_listed([listed()])
     node.grant(pod("uid-1"), G0)
     await node.know()
-    assert node.tracker.users() == node.tracker.holders([G0]) == GONE
+    assert node.tracker.all_users() == node.tracker.find_users([G0]) == GONE
     node.alive = {"uid-1"}
-    node.tracker.see([])
-    assert node.tracker.users() == GONE
+    node.tracker.update_listed([])
+    assert node.tracker.all_users() == GONE
     node.alive = set()
-    assert node.tracker.users() == {}
+    assert node.tracker.all_users() == {}
 
 
 async def test_a_pod_made_again_under_the_same_name_is_another_user(node: Node) -> None:
@@ -153,17 +161,17 @@ async def test_a_pod_made_again_under_the_same_name_is_another_user(node: Node) 
     node.alive = {"uid-1"}
     node.grant(pod("uid-1"), G0)
     await node.know(pod("uid-2"))
-    node.tracker.see([listed(G0)])  # of the former pod: the new one was given nothing yet
-    assert node.tracker.users() == GONE
-    assert (A, "uid-1") in node.tracker.keys([G0])
+    node.tracker.update_listed([listed(G0)])  # of the former pod: the new one was given nothing yet
+    assert node.tracker.all_users() == GONE
+    assert (A, "uid-1") in node.tracker.find_pods([G0])
     node.grant(pod("uid-2"), G1)
-    node.tracker.see([listed(G1)])
-    assert node.tracker.users() == {**GONE, G1: GpuUser(A, "main", "uid-2")}
+    node.tracker.update_listed([listed(G1)])
+    assert node.tracker.all_users() == {**GONE, G1: GpuUser(A, "main", "uid-2")}
     node.alive = set()
     node.grant(pod("uid-2"), G0)
-    node.tracker.see([listed(G0, G1)])
+    node.tracker.update_listed([listed(G0, G1)])
     own = GpuUser(A, "main", "uid-2")
-    assert node.tracker.users() == node.tracker.holders([G0, G1]) == {G0: own, G1: own}
+    assert node.tracker.all_users() == node.tracker.find_users([G0, G1]) == {G0: own, G1: own}
 
 
 async def test_a_grant_takes_gpus_from_former_users_only(node: Node) -> None:
@@ -173,8 +181,11 @@ async def test_a_grant_takes_gpus_from_former_users_only(node: Node) -> None:
     other = pod("uid-2", PodKey("default", "b"))
     node.grant(other, G1)
     await node.know(other)
-    node.tracker.see([])
-    assert node.tracker.holders([G0, G1, G2]) == {**GONE, G1: GpuUser(other.key, "main", "uid-2")}
+    node.tracker.update_listed([])
+    assert node.tracker.find_users([G0, G1, G2]) == {
+        **GONE,
+        G1: GpuUser(other.key, "main", "uid-2"),
+    }
 
 
 async def test_gpus_are_of_the_container_that_was_given_them_last(node: Node) -> None:
@@ -183,41 +194,41 @@ async def test_gpus_are_of_the_container_that_was_given_them_last(node: Node) ->
     node.grant(pod("uid-1"), G0, G1)
     await node.know()
     node.alive = {"uid-1"}
-    assert {holder.container for holder in node.tracker.gone().values()} == {"main"}
+    assert {holder.container for holder in node.tracker.users_after_end().values()} == {"main"}
 
 
 async def test_what_kubelet_lists_of_known_pods_is_remembered(node: Node) -> None:
     await node.know(pod("uid-1"))
-    node.tracker.see([listed(G0), listed(G1, key=PodKey("default", "unknown"))])
-    assert node.tracker.users() == {
+    node.tracker.update_listed([listed(G0), listed(G1, key=PodKey("default", "unknown"))])
+    assert node.tracker.all_users() == {
         G0: GpuUser(A, "main", "uid-1"),
         G1: GpuUser(PodKey("default", "unknown"), "main", None),
     }
-    assert node.tracker.holders([G0, G1]) == {G0: GpuUser(A, "main", "uid-1")}
-    node.tracker.join()
+    assert node.tracker.find_users([G0, G1]) == {G0: GpuUser(A, "main", "uid-1")}
+    node.tracker.add_listed()
     node.alive = {"uid-1"}
     await node.know()
-    node.tracker.see([])
-    assert node.tracker.users() == GONE
+    node.tracker.update_listed([])
+    assert node.tracker.all_users() == GONE
 
 
 async def test_before_the_pods_are_listed_nobody_counts_as_deleted(node: Node) -> None:
     node.grant(pod("uid-1"), G0)
     node.restart()
-    assert node.tracker.gone() == {}
-    assert node.tracker.holders([G0]) == {G0: GpuUser(A, "main", "uid-1")}
+    assert node.tracker.users_after_end() == {}
+    assert node.tracker.find_users([G0]) == {G0: GpuUser(A, "main", "uid-1")}
     await node.pods.refresh({A}, 1.0)  # there is none of this name
-    assert node.tracker.holders([G0]) == {}
+    assert node.tracker.find_users([G0]) == {}
 
 
 async def test_before_kubelet_listed_its_pods_none_is_forgotten(node: Node) -> None:
     node.grant(pod("uid-1"), G0)
     node.restart()
-    assert node.tracker.users() == {G0: GpuUser(A, "main", "uid-1")}
+    assert node.tracker.all_users() == {G0: GpuUser(A, "main", "uid-1")}
     await node.know()
-    assert node.tracker.users() == {}
+    assert node.tracker.all_users() == {}
     node.alive = {"uid-1"}
-    assert node.tracker.users() == GONE
+    assert node.tracker.all_users() == GONE
 
 
 @pytest.mark.parametrize("text", ["{", "7", '[{"uid": "a"}]'])
@@ -228,7 +239,7 @@ async def test_an_unreadable_file_is_an_empty_one(
     node.path.write_text(text)
     node.restart()
     await node.know()
-    assert node.tracker.gone() == {}
+    assert node.tracker.users_after_end() == {}
     assert len(caplog.messages) == 1
 
 
@@ -237,7 +248,7 @@ async def test_a_file_that_cannot_be_written_is_counted_and_stops_nothing(node: 
     await node.know(pod("uid-1"))
     node.grant(pod("uid-1"), G0)
     assert node.failures == ["state"]
-    assert node.tracker.holders([G0]) == {G0: GpuUser(A, "main", "uid-1")}
+    assert node.tracker.find_users([G0]) == {G0: GpuUser(A, "main", "uid-1")}
 
 
 async def test_a_grant_is_in_the_file_before_it_is_answered(node: Node) -> None:
@@ -252,12 +263,12 @@ async def test_a_gpu_is_assigned_from_its_grant_until_kubelet_lists_it_no_longer
 ) -> None:
     await node.know(pod("uid-1"))
     node.grant(pod("uid-1"), G0)
-    node.tracker.see([])
-    assert node.tracker.assigned() == {G0}
-    node.tracker.see([listed(G0)])
-    assert node.tracker.assigned() == {G0}
-    node.tracker.see([])
-    assert node.tracker.assigned() == frozenset()
+    node.tracker.update_listed([])
+    assert node.tracker.assigned_gpus() == {G0}
+    node.tracker.update_listed([listed(G0)])
+    assert node.tracker.assigned_gpus() == {G0}
+    node.tracker.update_listed([])
+    assert node.tracker.assigned_gpus() == frozenset()
     node.grant(pod("uid-1"), G1)
     await node.know()
-    assert node.tracker.assigned() == frozenset()
+    assert node.tracker.assigned_gpus() == frozenset()

@@ -11,7 +11,7 @@ from gputopo_deviceplugin.admit.identify import (
     ContainerAllocation,
     PreferenceRequest,
     identify,
-    unsettled,
+    unresolved_pods,
 )
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
 from gputopo_kube.pods import ContainerKind, GpuContainer, PodKey, PodView
@@ -56,13 +56,13 @@ def ask(
     size: int,
     books: Sequence[ListedPod],
     *pods: PodView,
-    must: frozenset[GpuUuid] = frozenset(),
-    refused: Sequence[str] = (),
+    required: frozenset[GpuUuid] = frozenset(),
+    rejected: Sequence[str] = (),
 ) -> ContainerAllocation | AdmissionRejection:
     held = frozenset().union(*(gpus for entry in books for gpus in entry.containers.values()))
-    question = PreferenceRequest(frozenset(ALL) - held, must, size)
+    question = PreferenceRequest(frozenset(ALL) - held, required, size)
     known = {record.key: record for record in pods}
-    return identify(question, books, known, node=NODE, refused=refused)
+    return identify(question, books, known, node=NODE, rejected=rejected)
 
 
 def reason(outcome: ContainerAllocation | AdmissionRejection) -> str:
@@ -102,7 +102,7 @@ def test_ended_leaving_and_refused_pods_are_not_meant() -> None:
     wanted = ContainerAllocation(b, "main", (ALL[3],))
     assert ask(1, books, pod("a", {"main": [0]}, live=False), b) == wanted
     assert ask(1, books, pod("a", {"main": [0]}, deleting=True), b) == wanted
-    assert ask(1, books, pod("a", {"main": [0]}), b, refused=["uid-a"]) == wanted
+    assert ask(1, books, pod("a", {"main": [0]}), b, rejected=["uid-a"]) == wanted
 
 
 def test_nobody_waiting_is_said_with_who_waits_for_what() -> None:
@@ -116,27 +116,27 @@ def test_nobody_waiting_is_said_with_who_waits_for_what() -> None:
 def test_several_are_not_guessed_between() -> None:
     books = [listed("a", main=uuids()), listed("b", main=uuids())]
     told = reason(ask(1, books, pod("a", {"main": [0]}), pod("b", {"main": [1]})))
-    assert told.endswith("kubelet does not say whom it means: default/a, default/b")
+    assert told.endswith("kubelet does not name the pod of its request: default/a, default/b")
 
 
 def test_gpus_that_kubelet_lists_with_another_pod_are_refused() -> None:
     books = [listed("b", main=uuids(0)), listed("a", main=uuids())]
     told = reason(ask(1, books, pod("a", {"main": [0]}), pod("b", {"main": [0]})))
-    assert told == "pod default/a: GPU-0 is held by pod default/b"
+    assert told == "pod default/a: GPU-0 is used by pod default/b"
 
 
 def test_gpus_that_kubelet_insists_on_must_be_the_pods_own() -> None:
     a, books = pod("a", {"main": [0, 1]}), [listed("a", main=uuids())]
-    assert ask(2, books, a, must=uuids(1)) == ContainerAllocation(a, "main", (ALL[0], ALL[1]))
-    told = reason(ask(2, books, a, must=uuids(5)))
-    assert "kubelet insists on GPU-5" in told
+    assert ask(2, books, a, required=uuids(1)) == ContainerAllocation(a, "main", (ALL[0], ALL[1]))
+    told = reason(ask(2, books, a, required=uuids(5)))
+    assert "kubelet requires GPU-5" in told
     assert "topology manager" not in told  # without NUMA nodes of devices it has no part in it
-    assert told.endswith("differs from the pod's annotation; create the pod again")
+    assert told.endswith("differs from the annotation; create the pod again")
 
 
 def test_a_gpu_given_twice_to_one_container_is_refused() -> None:
     told = reason(ask(2, [listed("a", main=uuids())], pod("a", {"main": [0, 0]})))
-    assert told == "pod default/a: container main asks for 2 GPUs and was given 1"
+    assert told == "pod default/a: container main requests 2 GPUs, and its annotation names 1"
 
 
 def test_an_init_container_gets_the_first_ranks_of_the_container_that_keeps_them() -> None:
@@ -144,7 +144,7 @@ def test_an_init_container_gets_the_first_ranks_of_the_container_that_keeps_them
     books = [listed("a", main=uuids())]
     assert ask(2, books, a) == ContainerAllocation(a, "warm", (ALL[5], ALL[2]))
     # Kubelet hands them on: it insists on them when it asks for the next container.
-    assert ask(3, books, a, must=uuids(5, 2)) == ContainerAllocation(
+    assert ask(3, books, a, required=uuids(5, 2)) == ContainerAllocation(
         a, "main", (ALL[5], ALL[2], ALL[0])
     )
 
@@ -153,7 +153,7 @@ def test_an_init_container_that_needs_more_gets_what_kubelet_insists_on_and_the_
     init = (GpuContainer("one", 1, ContainerKind.INIT), GpuContainer("two", 2, ContainerKind.INIT))
     a = pod("a", {"main": [5, 2, 0]}, init=init)
     books = [listed("a", main=uuids())]
-    assert ask(2, books, a, must=uuids(0)) == ContainerAllocation(a, "two", (ALL[5], ALL[0]))
+    assert ask(2, books, a, required=uuids(0)) == ContainerAllocation(a, "two", (ALL[5], ALL[0]))
 
 
 def test_an_init_container_borrows_from_the_sidecar_that_comes_next() -> None:
@@ -163,7 +163,7 @@ def test_an_init_container_borrows_from_the_sidecar_that_comes_next() -> None:
     )
     books = [listed("a", proxy=uuids(), main=uuids())]
     assert ask(1, books, a) == ContainerAllocation(a, "warm", (ALL[1],))
-    assert ask(2, books, a, must=uuids(1)) == ContainerAllocation(a, "proxy", (ALL[1], ALL[4]))
+    assert ask(2, books, a, required=uuids(1)) == ContainerAllocation(a, "proxy", (ALL[1], ALL[4]))
     books = [listed("a", proxy=uuids(1, 4), main=uuids())]
     assert ask(2, books, a) == ContainerAllocation(a, "main", (ALL[5], ALL[2]))
 
@@ -171,11 +171,12 @@ def test_an_init_container_borrows_from_the_sidecar_that_comes_next() -> None:
 def test_an_init_container_without_enough_to_borrow_is_refused_with_what_to_do() -> None:
     a = pod("a", {"main": [0]}, init=(GpuContainer("warm", 2, ContainerKind.INIT),))
     assert reason(ask(2, [listed("a", main=uuids())], a)) == (
-        "pod default/a: init container warm asks for 2 GPUs, and of the containers after it "
-        "container main keeps 1: ask for no more than the next one that keeps its GPUs"
+        "pod default/a: init container warm requests 2 GPUs, but the next sidecar or "
+        "application container with GPUs, main, requests 1: request at most as many GPUs as "
+        "that container"
     )
     alone = pod("a", {}, init=(GpuContainer("warm", 2, ContainerKind.INIT),))
-    assert "of the containers after it none keeps any" in reason(
+    assert "next sidecar or application container with GPUs does not exist" in reason(
         ask(2, [listed("a", main=uuids())], alone)
     )
 
@@ -188,7 +189,7 @@ def test_only_pods_that_may_wait_are_asked_for() -> None:
         listed("unknown", main=uuids()),
     ]
     pods = [pod("holding", {"main": [0]}), pod("half", {"first": [1]}), pod("web", {})]
-    asking, idle = unsettled(books, {record.key: record for record in pods})
+    asking, idle = unresolved_pods(books, {record.key: record for record in pods})
     assert asking == {PodKey("default", "unknown"), PodKey("default", "half")}
     assert idle == {PodKey("default", "web")}
 
@@ -203,10 +204,10 @@ def test_a_running_pod_that_lost_its_record_is_meant_only_where_nobody_else_may_
     assert ask(1, [listed("a", main=uuids())], runs) == ContainerAllocation(runs, "main", (ALL[0],))
     books = [listed("a", main=uuids()), listed("x", main=uuids())]
     known = [] if other is None else [other]
-    told = reason(ask(1, books, runs, *known, refused=["uid-x"]))
+    told = reason(ask(1, books, runs, *known, rejected=["uid-x"]))
     assert told == (
-        "kubelet may mean pod default/a, which runs already, or another one that has no GPUs "
-        "yet: default/x"
+        "the request may be for pod default/a, which runs already, or for another pod that has "
+        "no GPUs yet: default/x"
     )
     idle = pod("x", {})
     assert ask(1, books, runs, idle) == ContainerAllocation(runs, "main", (ALL[0],))

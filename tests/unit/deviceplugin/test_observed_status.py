@@ -2,34 +2,39 @@ from dataclasses import replace
 
 from builders import node
 from gputopo.api.v1alpha1 import GPUTopologyStatus
-from gputopo_deviceplugin.admit.offer import Withheld
-from gputopo_deviceplugin.admit.verify import GpuUser
+from gputopo_deviceplugin.admit.usage import GpuUser, PodState
+from gputopo_deviceplugin.apiserver.node_pods import PodsVersion
+from gputopo_deviceplugin.conditions import not_ready
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.health import Health
-from gputopo_deviceplugin.pods import PodsVersion
 from gputopo_deviceplugin.report.status import (
-    Observed,
-    Serving,
+    NodeObservation,
+    build_status,
     observed_gpus,
-    serving_of,
-    status_of,
-    withdrawn,
+    ready_condition,
+    stopping_conditions,
 )
 from gputopo_kube.pods import PodKey
 
 TOPOLOGY = node(0, 1)
 FIRST, SECOND = (gpu.uuid for gpu in TOPOLOGY.gpus)
 HEALTHY: Health = {FIRST: None, SECOND: None}
-SERVED = Serving(ready=True, reason="Serving", message="kubelet is served")
 
 
-def seen(health: Health, newest: int = 7, needed: int = 7) -> Observed:
-    return Observed(observed_gpus(health, {}), PodsVersion(newest, needed), processes_seen=True)
+def observe(health: Health, newest: int = 7, needed: int = 7) -> NodeObservation:
+    hardware = NodeHardware(TOPOLOGY, health, None)
+    return NodeObservation(
+        hardware=hardware,
+        ready=ready_condition(hardware, None, registered=True, watched=True),
+        gpus=observed_gpus(health, {}),
+        differing=[],
+        pods_version=PodsVersion(newest, needed),
+        processes_visible=True,
+    )
 
 
 def status(health: Health, before: GPUTopologyStatus, now: str) -> GPUTopologyStatus:
-    hardware = NodeHardware(TOPOLOGY, health, None)
-    return status_of(hardware, seen(health), SERVED, [], generation=3, before=before, now=now)
+    return build_status(observe(health), generation=3, before=before, now=now)
 
 
 def test_conditions_keep_their_time_until_they_turn() -> None:
@@ -50,7 +55,7 @@ def test_conditions_keep_their_time_until_they_turn() -> None:
 
 def test_users_are_published_with_what_is_known_of_them() -> None:
     users = {
-        FIRST: GpuUser(PodKey("x", "known"), "main", "u", "deleted"),
+        FIRST: GpuUser(PodKey("x", "known"), "main", "u", PodState.DELETED),
         SECOND: GpuUser(PodKey("x", "new"), "main", None),
     }
     first, second = observed_gpus({FIRST: None, SECOND: "lost"}, users)
@@ -70,32 +75,34 @@ def test_users_are_published_with_what_is_known_of_them() -> None:
 
 def test_the_first_obstacle_is_the_reason() -> None:
     broken, well = NodeHardware(TOPOLOGY, {}, "no driver"), NodeHardware(TOPOLOGY, {}, None)
-    withheld = Withheld("CompetingAllocator", "rival")
-    assert serving_of(broken, withheld, registered=True, heard=True).reason == "CompetingAllocator"
-    assert serving_of(broken, None, registered=True, heard=True).reason == "NVMLUnavailable"
-    assert serving_of(well, None, registered=False, heard=False).reason == "NotRegistered"
-    assert serving_of(well, None, registered=True, heard=False).reason == "NotHeard"
-    assert serving_of(well, None, registered=True, heard=True).ready
+    withheld = not_ready("CompetingAllocator", "rival")
+    assert (
+        ready_condition(broken, withheld, registered=True, watched=True).reason
+        == "CompetingAllocator"
+    )
+    assert ready_condition(broken, None, registered=True, watched=True).reason == "NVMLUnavailable"
+    assert ready_condition(well, None, registered=False, watched=False).reason == "NotRegistered"
+    assert ready_condition(well, None, registered=True, watched=False).reason == "NotHeard"
+    assert ready_condition(well, None, registered=True, watched=True).holds
 
 
 def test_of_a_status_that_is_withdrawn_only_ready_changes() -> None:
     before = status({FIRST: None, SECOND: "XID 79"}, GPUTopologyStatus(), "t1")
-    ready, *others = withdrawn(before, "t2")
+    ready, *others = stopping_conditions(before, "t2")
     assert (ready.type, ready.status, ready.reason) == ("Ready", "False", "Stopping")
     assert (ready.last_transition_time, ready.observed_generation) == ("t2", 3)
     assert others == before.conditions[1:]
     again = before.model_copy(update={"conditions": [ready, *others]})
-    assert withdrawn(again, "t3") == [ready, *others]
-    assert [one.type for one in withdrawn(GPUTopologyStatus(), "t1")] == ["Ready"]
+    assert stopping_conditions(again, "t3") == [ready, *others]
+    assert [one.type for one in stopping_conditions(GPUTopologyStatus(), "t1")] == ["Ready"]
 
 
 def published(before: str | None, newest: int, needed: int) -> str | None:
     """Return the version in the status that follows one with ``before``, with the same GPUs."""
     first = status(HEALTHY, GPUTopologyStatus(), "t1")
     known = first.model_copy(update={"observed_pods_version": before})
-    hardware = NodeHardware(TOPOLOGY, HEALTHY, None)
-    observed = seen(HEALTHY, newest, needed)
-    after = status_of(hardware, observed, SERVED, [], generation=3, before=known, now="t2")
+    observation = observe(HEALTHY, newest, needed)
+    after = build_status(observation, generation=3, before=known, now="t2")
     return after.observed_pods_version
 
 
@@ -109,18 +116,16 @@ def test_the_published_version_changes_only_where_it_must() -> None:
 
 def test_the_newest_version_is_published_with_any_other_change() -> None:
     before = status(HEALTHY, GPUTopologyStatus(), "t1")
-    hardware = NodeHardware(TOPOLOGY, {**HEALTHY, SECOND: "XID 79"}, None)
-    observed = seen(hardware.health, newest=20, needed=7)
-    after = status_of(hardware, observed, SERVED, [], generation=3, before=before, now="t2")
+    observation = observe({**HEALTHY, SECOND: "XID 79"}, newest=20, needed=7)
+    after = build_status(observation, generation=3, before=before, now="t2")
     assert (before.observed_pods_version, after.observed_pods_version) == ("7", "20")
 
 
 def test_before_kubelets_first_list_a_status_accounts_for_no_new_end() -> None:
-    hardware = NodeHardware(TOPOLOGY, HEALTHY, None)
-    unlisted = Observed(observed_gpus(HEALTHY, {}), None, processes_seen=True)
+    unlisted = replace(observe(HEALTHY), pods_version=None)
 
     def published(before: GPUTopologyStatus) -> str | None:
-        after = status_of(hardware, unlisted, SERVED, [], generation=3, before=before, now="t")
+        after = build_status(unlisted, generation=3, before=before, now="t")
         return after.observed_pods_version
 
     assert published(GPUTopologyStatus()) == "0"
@@ -128,10 +133,8 @@ def test_before_kubelets_first_list_a_status_accounts_for_no_new_end() -> None:
 
 
 def test_without_kubelets_cgroups_the_condition_says_what_to_do() -> None:
-    hardware = NodeHardware(TOPOLOGY, HEALTHY, None)
-    observed = replace(seen(HEALTHY), processes_seen=False)
-    before = GPUTopologyStatus()
-    after = status_of(hardware, observed, SERVED, [], generation=3, before=before, now="t")
+    observation = replace(observe(HEALTHY), processes_visible=False)
+    after = build_status(observation, generation=3, before=GPUTopologyStatus(), now="t")
     [found] = [each for each in after.conditions if each.type == "ProcessesTracked"]
     assert (found.status, found.reason) == ("False", "CgroupsNotFound")
     assert "--cgroup-dir" in (found.message or "")

@@ -1,5 +1,6 @@
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.admit.offer import AssignedGpus, Withheld, withheld_of
+from gputopo_deviceplugin.admit.offer import AssignedGpus, withholding_condition
+from gputopo_deviceplugin.conditions import not_ready
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.health import Health
 from gputopo_deviceplugin.state import GpuState
@@ -20,14 +21,14 @@ def test_only_gpus_with_a_container_stay_healthy_while_the_others_are_withheld()
 
 
 def test_the_first_reason_is_reported() -> None:
-    assert withheld_of(connected=True, competitor=None, without_record=()) is None
-    lost = withheld_of(connected=True, competitor=None, without_record=("x/a", "x/b"))
+    assert withholding_condition(connected=True, competitor=None, without_record=()) is None
+    lost = withholding_condition(connected=True, competitor=None, without_record=("x/a", "x/b"))
     assert lost is not None
     assert lost.reason == "KubeletRecordsLost"
     assert "x/a, x/b; delete them or drain the node" in lost.message
-    rival = withheld_of(connected=True, competitor="rival", without_record=("x/a",))
-    assert rival == Withheld("CompetingAllocator", "rival")
-    away = withheld_of(connected=False, competitor="rival", without_record=())
+    rival = withholding_condition(connected=True, competitor="rival", without_record=("x/a",))
+    assert rival == not_ready("CompetingAllocator", "rival")
+    away = withholding_condition(connected=False, competitor="rival", without_record=())
     assert away is not None
     assert away.reason == "APIServerUnreachable"
 
@@ -35,10 +36,10 @@ def test_the_first_reason_is_reported() -> None:
 def test_an_incomplete_list_of_kubelet_takes_no_gpu_away() -> None:
     assigned = AssignedGpus()
     assert not assigned.known
-    assigned.listed(frozenset([A]), complete=True)
+    assigned.update(frozenset([A]), complete=True)
     assigned.add(frozenset([B]))
-    assigned.listed(frozenset(), complete=False)
+    assigned.update(frozenset(), complete=False)
     assert assigned.gpus == {A, B}
-    assigned.listed(frozenset([B]), complete=True)
+    assigned.update(frozenset([B]), complete=True)
     assert assigned.gpus == {B}
     assert assigned.known

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from gputopo.api.names import GPUS_ANNOTATION
-from gputopo_deviceplugin.pods import PlacementError, placed_gpus
+from gputopo_deviceplugin.admit.placement import PlacementError, intended_gpus
 from gputopo_kube.pods import PodKey, PodView
 
 KEY = PodKey("default", "a")
@@ -25,7 +25,7 @@ def pod(**annotation: object) -> PodView:
 
 
 def test_a_pod_gets_the_gpus_of_its_own_annotation() -> None:
-    assert placed_gpus(pod(), "n1") == {"main": ("GPU-1",)}
+    assert intended_gpus(pod(), "n1") == {"main": ("GPU-1",)}
 
 
 @pytest.mark.parametrize(
@@ -42,4 +42,4 @@ def test_a_pod_gets_the_gpus_of_its_own_annotation() -> None:
 )
 def test_a_pod_without_gpus_of_its_own_is_rejected(given: PodView, reason: str) -> None:
     with pytest.raises(PlacementError, match=reason):
-        placed_gpus(given, "n1")
+        intended_gpus(given, "n1")

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 
-from gputopo_deviceplugin.node_pods import NodePods
-from gputopo_deviceplugin.pods import PodsVersion
+from gputopo_deviceplugin.apiserver.connection import ApiConnection
+from gputopo_deviceplugin.apiserver.node_pods import NodePods, PodsVersion
+from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_kube.client import Listing, WatchEvent
 from gputopo_kube.pods import GpuContainer, PodKey, PodView
 
@@ -43,16 +44,14 @@ class Watched:
 
     def __init__(self, silence_seconds: float = 60.0) -> None:
         self.source = Source()
-        self.ends = 0
-        self.book = NodePods(self.source, silence_seconds=silence_seconds, on_end=self._end)
+        self.changes = ChangeSignal()
+        connection = ApiConnection(ChangeSignal())
+        self.book = NodePods(self.source, connection, self.changes, silence_seconds=silence_seconds)
         self.task = asyncio.create_task(self.book.run())
-
-    def _end(self) -> None:
-        self.ends += 1
 
     def state(self) -> tuple[PodsVersion | None, int]:
         """Return the version, and how often ends were reported."""
-        return self.book.version, self.ends
+        return self.book.version, self.changes.count
 
     async def list(self, version: str, *records: PodView) -> None:
         await self.source.listed.put(Listing([*records], version))

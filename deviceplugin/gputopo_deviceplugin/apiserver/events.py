@@ -7,9 +7,9 @@ from typing import Any, Final, Protocol
 
 from gputopo.runtime.log import fields
 from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.apiserver.node_api import timestamp
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.metrics import AgentMetrics
-from gputopo_deviceplugin.times import now
 from gputopo_kube.document import Document
 from gputopo_kube.errors import ApiError
 from gputopo_kube.pods import PodView
@@ -75,7 +75,7 @@ class EventRecorder:
     def _write(
         self, about: dict[str, Any], reason: str, message: str, *, kind: str = "Warning"
     ) -> None:
-        event = _event(about, self._node, reason, message, now(), kind=kind)
+        event = _event(about, self._node, reason, message, timestamp(), kind=kind)
         task = asyncio.create_task(self._create(event))
         self._in_flight.add(task)
         task.add_done_callback(self._in_flight.discard)
@@ -98,7 +98,7 @@ def _reference(pod: PodView) -> dict[str, Any]:
 
 
 def _event(
-    about: dict[str, Any], node: str, reason: str, message: str, now: str, *, kind: str
+    about: dict[str, Any], node: str, reason: str, message: str, time: str, *, kind: str
 ) -> dict[str, Any]:
     namespace = about.get("namespace", "default")
     return {
@@ -108,8 +108,8 @@ def _event(
         "message": message[:_LONGEST_MESSAGE],
         "type": kind,
         "source": {"component": COMPONENT, "host": node},
-        "firstTimestamp": now,
-        "lastTimestamp": now,
+        "firstTimestamp": time,
+        "lastTimestamp": time,
         "count": 1,
         "reportingComponent": COMPONENT,
         "reportingInstance": node,

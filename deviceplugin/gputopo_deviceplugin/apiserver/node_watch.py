@@ -1,15 +1,15 @@
-"""The Node object and the ResourceSlices of this node.
+"""Watches the Node object and the ResourceSlices of this node.
 
 The Node owns the GPUTopology. Both show whether another device plugin or driver allocates the GPUs.
 """
 
 import asyncio
-from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
-from gputopo_deviceplugin.admit.competition import competitor_of
-from gputopo_deviceplugin.node_api import FIRST_DELAY_SECONDS, NodeApi
+from gputopo_deviceplugin.apiserver.competition import find_competitor
+from gputopo_deviceplugin.apiserver.node_api import FIRST_DELAY_SECONDS, NodeApi
+from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_kube.client import Listing, WatchEvent
 from gputopo_kube.document import Document
@@ -27,12 +27,10 @@ class NodeWatch:
         competitor: the other allocator of this node's GPUs, None if there is none.
     """
 
-    def __init__(
-        self, api: NodeApi, settings: AgentSettings, on_change: Callable[[], None]
-    ) -> None:
-        """Call ``on_change`` if the Node was replaced or the competitor changed."""
+    def __init__(self, api: NodeApi, settings: AgentSettings, changes: ChangeSignal) -> None:
+        """Signal when the Node was replaced or the competitor changed."""
         self._settings = settings
-        self._on_change = on_change
+        self._changes = changes
         self._slices: dict[str, Document] = {}
         timing = ListWatchTiming(
             2 * settings.resync_seconds, first_delay_seconds=FIRST_DELAY_SECONDS
@@ -85,7 +83,7 @@ class NodeWatch:
         self._update()
 
     def _update(self, *, replaced: bool = False) -> None:
-        found = competitor_of(
+        found = find_competitor(
             self.document,
             self._slices.values(),
             node=self._settings.node,
@@ -95,7 +93,7 @@ class NodeWatch:
         )
         if replaced or found != self.competitor:
             self.competitor = found
-            self._on_change()
+            self._changes.notify()
 
 
 def _uid(document: Document) -> Any:  # noqa: ANN401

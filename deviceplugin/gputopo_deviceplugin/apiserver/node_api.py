@@ -1,6 +1,7 @@
 """The agent's requests to the API server. All of them are about its own node."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from gputopo_kube.client import ALL_NAMESPACES, AsyncApi, AsyncClient
@@ -87,6 +88,11 @@ class NodeApi:
     async def create_event(self, event: Document) -> None:
         """Create an Event."""
         await self._api.create(EventDocument, event)
+
+
+def timestamp() -> str:
+    """Return the current time as the API writes it (RFC 3339)."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _unparsed(document: Document) -> Document:

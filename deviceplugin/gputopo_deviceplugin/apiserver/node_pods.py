@@ -3,12 +3,14 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from gputopo.runtime.log import fields
-from gputopo_deviceplugin.node_api import FIRST_DELAY_SECONDS
-from gputopo_deviceplugin.pods import PodsVersion
+from gputopo_deviceplugin.apiserver.connection import ApiConnection
+from gputopo_deviceplugin.apiserver.node_api import FIRST_DELAY_SECONDS
+from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_kube.client import Listing, WatchEvent
 from gputopo_kube.errors import ApiError
 from gputopo_kube.pods import PodKey, PodView, version_number
@@ -18,6 +20,27 @@ _MOST_DELETED: Final = 1_000
 """Deleted pods that are remembered, so that a late response does not add one again."""
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PodsVersion:
+    """How far the changes of this node's pods are known, as resource versions.
+
+    Attributes:
+        newest: of the list, or of the newest change since.
+        needed: of the newest change that a published status must account for: a pod with GPUs
+            ended or was deleted, or changes may have been missed.
+    """
+
+    newest: int
+    needed: int
+
+    def later(self, version: int) -> "PodsVersion":
+        """Return the version after a change for which no new status is needed.
+
+        Versions go back when etcd is restored from a snapshot.
+        """
+        return PodsVersion(version, min(version, self.needed))
 
 
 class PodSource(ListWatchSource[PodView], Protocol):
@@ -38,25 +61,22 @@ class NodePods(Mapping[PodKey, PodView]):
     def __init__(
         self,
         source: PodSource,
+        connection: ApiConnection,
+        changes: ChangeSignal,
         *,
         silence_seconds: float,
-        on_list: Callable[[], None] = lambda: None,
-        on_unread: Callable[[], None] = lambda: None,
-        on_end: Callable[[], None] = lambda: None,
     ) -> None:
         """Keep the pods of ``source``.
 
         Args:
             source: the pods at the API server.
+            connection: records new lists, and pods that could not be read.
+            changes: signals that a pod with GPUs has ended or was deleted.
             silence_seconds: longest time without an event before a new list.
-            on_list: called after each new list.
-            on_unread: called if a pod could not be read.
-            on_end: called when a pod with GPUs has ended or was deleted.
         """
         self._source = source
-        self._on_list = on_list
-        self._on_unread = on_unread
-        self._on_end = on_end
+        self._connection = connection
+        self._changes = changes
         self._reflector = Reflector(
             "pods",
             source,
@@ -99,7 +119,7 @@ class NodePods(Mapping[PodKey, PodView]):
         except TimeoutError:
             _log.warning("pods not read %s", fields(reason="timeout"))
         if unread:
-            self._on_unread()
+            self._connection.record_unread_pod()
         return unread
 
     async def _refresh(self, key: PodKey, unread: set[PodKey]) -> None:
@@ -136,7 +156,7 @@ class NodePods(Mapping[PodKey, PodView]):
             self.version = self.version.later(version)
         else:
             self._need(version)
-        self._on_list()
+        self._connection.record_pod_list()
 
     def _apply(self, event: WatchEvent[PodView]) -> None:
         pod, known = event.item, self._pods.get(event.item.key)
@@ -155,7 +175,7 @@ class NodePods(Mapping[PodKey, PodView]):
 
     def _need(self, version: int) -> None:
         self.version = PodsVersion(version, version)
-        self._on_end()
+        self._changes.notify()
 
 
 def _with_gpus(pods: Mapping[PodKey, PodView]) -> set[tuple[str, bool]]:

@@ -1,20 +1,24 @@
-"""The device-plugin API for kubelet: turns messages into values, asks, and turns back."""
+"""Serves the device-plugin API to kubelet: converts messages to values and back."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import grpc
 import grpc.aio
 
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.admission import Admission
-from gputopo_deviceplugin.admit.identify import AdmissionRejection, PreferenceRequest
-from gputopo_deviceplugin.admit.verify import Grant
+from gputopo_deviceplugin.admit.identify import (
+    AdmissionRejection,
+    ContainerAllocation,
+    PreferenceRequest,
+)
+from gputopo_deviceplugin.admit.response import CONTROL_DEVICES, cdi_response, device_node_response
 from gputopo_deviceplugin.gpus.health import Health
 from gputopo_deviceplugin.kubelet.registration import OPTIONS
 from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 from gputopo_deviceplugin.kubelet.v1beta1.api_pb2_grpc import DevicePluginServicer
+from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_deviceplugin.state import GpuState
 
 
@@ -26,20 +30,20 @@ class GpuDevicePlugin(DevicePluginServicer):
         state: GpuState,
         kubelet: KubeletState,
         admission: Admission,
-        device_dir: Path,
+        settings: AgentSettings,
     ) -> None:
-        """Serve the GPUs of ``state``, with device nodes of the host's ``device_dir``."""
+        """Serve the GPUs of ``state``; record kubelet's watches in ``kubelet``."""
         self._state = state
         self._kubelet = kubelet
         self._admission = admission
-        self._device_dir = device_dir
+        self._settings = settings
 
     async def GetDevicePluginOptions(  # noqa: N802 - the API's name
         self,
         request: api.Empty,  # noqa: ARG002
         context: grpc.aio.ServicerContext[api.Empty, api.DevicePluginOptions],  # noqa: ARG002
     ) -> api.DevicePluginOptions:
-        """Say that a preference can be asked for."""
+        """Announce that the plugin serves GetPreferredAllocation."""
         return OPTIONS
 
     async def ListAndWatch(  # noqa: N802
@@ -66,47 +70,42 @@ class GpuDevicePlugin(DevicePluginServicer):
             api.PreferredAllocationRequest, api.PreferredAllocationResponse
         ],
     ) -> api.PreferredAllocationResponse:
-        """Answer with the GPUs that were chosen for the container in admission."""
-        reply = api.PreferredAllocationResponse()
-        for one in request.container_requests:
-            question = PreferenceRequest(
-                available=frozenset(map(GpuUuid, one.available_deviceIDs)),
-                must=frozenset(map(GpuUuid, one.must_include_deviceIDs)),
-                size=one.allocation_size,
+        """Return the intended GPUs of the container in admission."""
+        response = api.PreferredAllocationResponse()
+        for each in request.container_requests:
+            preference = PreferenceRequest(
+                available=frozenset(map(GpuUuid, each.available_deviceIDs)),
+                required=frozenset(map(GpuUuid, each.must_include_deviceIDs)),
+                size=each.allocation_size,
             )
-            answer = await self._admission.prefer(question)
-            if isinstance(answer, AdmissionRejection):
-                await context.abort(grpc.StatusCode.FAILED_PRECONDITION, answer.reason)
-            reply.container_responses.add(deviceIDs=answer)
-        return reply
+            gpus = await self._admission.prefer(preference)
+            if isinstance(gpus, AdmissionRejection):
+                await context.abort(grpc.StatusCode.FAILED_PRECONDITION, gpus.reason)
+            response.container_responses.add(deviceIDs=gpus)
+        return response
 
     async def Allocate(  # noqa: N802
         self,
         request: api.AllocateRequest,
         context: grpc.aio.ServicerContext[api.AllocateRequest, api.AllocateResponse],
     ) -> api.AllocateResponse:
-        """Hand out exactly the GPUs that were chosen, in rank order, or fail."""
-        reply = api.AllocateResponse()
-        for one in request.container_requests:
-            answer = await self._admission.allocate([*map(GpuUuid, one.devices_ids)])
-            if isinstance(answer, AdmissionRejection):
-                await context.abort(grpc.StatusCode.FAILED_PRECONDITION, answer.reason)
-            reply.container_responses.append(self._container(answer))
-        return reply
+        """Allocate exactly the intended GPUs, in rank order, or fail."""
+        response = api.AllocateResponse()
+        for each in request.container_requests:
+            result = await self._admission.allocate([*map(GpuUuid, each.devices_ids)])
+            if isinstance(result, AdmissionRejection):
+                await context.abort(grpc.StatusCode.FAILED_PRECONDITION, result.reason)
+            response.container_responses.append(self._inject(result))
+        return response
 
-    def _container(self, grant: Grant) -> api.ContainerAllocateResponse:
-        return api.ContainerAllocateResponse(
-            envs=dict(grant.environment),
-            devices=[
-                api.DeviceSpec(
-                    container_path=f"/dev/{name}",
-                    host_path=str(self._device_dir / name),
-                    permissions="rw",
-                )
-                for name in grant.devices
-            ],
-            cdi_devices=[api.CDIDevice(name=name) for name in grant.cdi_devices],
-        )
+    def _inject(self, allocation: ContainerAllocation) -> api.ContainerAllocateResponse:
+        settings, hardware = self._settings, self._state.hardware
+        if settings.injected_cdi_kind is not None:
+            return cdi_response(allocation.gpus, settings.injected_cdi_kind)
+        folder = settings.device_mount or settings.device_dir
+        controls = [name for name in CONTROL_DEVICES if (folder / name).exists()]
+        gpus = hardware.gpus if hardware else {}
+        return device_node_response(allocation.gpus, gpus, controls, settings.device_dir)
 
 
 def _devices(health: Health) -> api.ListAndWatchResponse:

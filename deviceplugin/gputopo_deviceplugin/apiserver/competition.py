@@ -1,6 +1,6 @@
-"""Other allocators of the same GPUs on this node. Pure.
+"""Finds other allocators of the same GPUs on this node. Pure.
 
-Two allocators that do not know of each other give one GPU to two containers.
+Two independent allocators give one GPU to two containers.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -11,7 +11,7 @@ from gputopo.api.resource_names import matches_any
 Document = Mapping[str, Any]
 
 
-def competitor_of(
+def find_competitor(
     document: Document,
     slices: Iterable[Document],
     *,
@@ -20,13 +20,13 @@ def competitor_of(
     own_resource: str,
     drivers: Collection[str],
 ) -> str | None:
-    """Return what else allocates the GPUs of this node and what to do, None where nothing does.
+    """Describe the other allocator of this node's GPUs and the remedy; None where there is none.
 
     Args:
         document: the Node object.
         slices: ResourceSlices.
         node: name of this node.
-        resources: names of extended resources, as ``matches_any`` reads them.
+        resources: names of extended resources, with a pattern syntax as in ``matches_any``.
         own_resource: the resource that this agent serves.
         drivers: names of DRA drivers.
     """

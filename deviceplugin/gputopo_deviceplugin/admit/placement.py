@@ -1,0 +1,81 @@
+"""The intended GPUs of a pod's containers: those that the extender has chosen. Pure."""
+
+from collections.abc import Mapping
+
+from gputopo.api.annotations import AnnotationError
+from gputopo.api.names import SCHEDULER_NAME
+from gputopo.errors import InvalidInputError
+from gputopo.topology.model import GpuUuid
+from gputopo_kube.own_gpus import AnnotationOwnerError, own_gpus
+from gputopo_kube.pods import GpuContainer, PodView
+
+
+class PlacementError(InvalidInputError):
+    """A pod without a valid placement annotation of its own."""
+
+
+def intended_gpus(pod: PodView, node: str) -> Mapping[str, tuple[GpuUuid, ...]]:
+    """Return the GPUs that the extender has chosen for each container, in rank order.
+
+    Raises:
+        PlacementError: it has not chosen for this pod on this node; the message has the remedy.
+    """
+    try:
+        annotation = own_gpus(pod)
+    except AnnotationOwnerError as error:
+        raise PlacementError(
+            f"pod {pod.key}: annotation {error}; leave this annotation to the scheduler"
+        ) from None
+    except AnnotationError as error:
+        raise PlacementError(f"pod {pod.key}: annotation {error}") from None
+    if annotation is None:
+        raise PlacementError(
+            f"pod {pod.key} was not placed by gputopo: set schedulerName: {SCHEDULER_NAME}"
+        )
+    if pod.node != node:
+        raise PlacementError(f"pod {pod.key} is bound to node {pod.node}, not to this node, {node}")
+    return {
+        container: tuple(GpuUuid(uuid) for uuid in uuids)
+        for container, uuids in annotation.containers.items()
+    }
+
+
+def lasting_container(pod: PodView, container: str) -> GpuContainer | None:
+    """Return the container that keeps the GPUs of ``container`` until the pod ends.
+
+    A sidecar or application container keeps its own GPUs. The GPUs of an ordinary init container
+    are a part of those of the next container that keeps its GPUs. For example, with an init
+    container of 2 GPUs before an application container of 4, this is the application container for
+    both. None where there is no such container, or ``container`` requests no GPUs.
+    """
+    names = [each.name for each in pod.containers]
+    if container not in names:
+        return None
+    following = pod.containers[names.index(container) :]
+    return next((each for each in following if each.keeps_gpus), None)
+
+
+def candidate_gpus(pod: PodView, container: str, node: str) -> tuple[GpuUuid, ...]:
+    """Return the intended GPUs from which a container gets its own, in rank order.
+
+    A sidecar or application container gets all of them, an ordinary init container a part.
+
+    Raises:
+        PlacementError: as ``intended_gpus``, and where the counts do not match.
+    """
+    requested = next(each for each in pod.containers if each.name == container)
+    lasting = lasting_container(pod, container)
+    if lasting is None or requested.gpus > lasting.gpus:
+        later = f", {lasting.name}, requests {lasting.gpus}" if lasting else " does not exist"
+        raise PlacementError(
+            f"pod {pod.key}: init container {container} requests {requested.gpus} GPUs, but the "
+            f"next sidecar or application container with GPUs{later}: request at most as many GPUs "
+            "as that container"
+        )
+    gpus = intended_gpus(pod, node).get(lasting.name, ())
+    if len(set(gpus)) != lasting.gpus:
+        raise PlacementError(
+            f"pod {pod.key}: container {lasting.name} requests {lasting.gpus} GPUs, and its "
+            f"annotation names {len(set(gpus))}"
+        )
+    return gpus

@@ -1,0 +1,48 @@
+"""Builds kubelet's response for one container: environment variables and devices. Pure."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from gputopo.api.names import CUDA_VISIBLE_DEVICES, NVIDIA_VISIBLE_DEVICES
+from gputopo.topology.model import Gpu, GpuUuid
+from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
+
+CONTROL_DEVICES: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
+"""Device nodes that every CUDA program needs, where the host has them."""
+
+
+def device_node_response(
+    uuids: Sequence[GpuUuid],
+    gpus: Mapping[GpuUuid, Gpu],
+    controls: Sequence[str],
+    device_dir: Path,
+) -> api.ContainerAllocateResponse:
+    """Return the response with device nodes of the host's ``device_dir``.
+
+    CUDA numbers its devices in the order of its variable, so the UUIDs are in rank order.
+    """
+    value = ",".join(uuids)
+    names = (*(f"nvidia{gpus[uuid].minor}" for uuid in uuids), *controls)
+    return api.ContainerAllocateResponse(
+        envs={CUDA_VISIBLE_DEVICES: value, NVIDIA_VISIBLE_DEVICES: value},
+        devices=[
+            api.DeviceSpec(
+                container_path=f"/dev/{name}", host_path=str(device_dir / name), permissions="rw"
+            )
+            for name in names
+        ],
+    )
+
+
+def cdi_response(uuids: Sequence[GpuUuid], cdi_kind: str) -> api.ContainerAllocateResponse:
+    """Return the response with CDI devices, which containerd or CRI-O inject.
+
+    NVIDIA_VISIBLE_DEVICES is ``void``. Without a value, NVIDIA's runtime would read that of the
+    image, which is ``all`` in CUDA base images. With the UUIDs, its legacy hook would inject the
+    same GPUs a second time.
+    """
+    return api.ContainerAllocateResponse(
+        envs={CUDA_VISIBLE_DEVICES: ",".join(uuids), NVIDIA_VISIBLE_DEVICES: "void"},
+        cdi_devices=[api.CDIDevice(name=f"{cdi_kind}={uuid}") for uuid in uuids],
+    )

@@ -1,0 +1,63 @@
+"""The state of the connection to the API server, written by requests and by the monitor."""
+
+import asyncio
+import logging
+
+from gputopo_deviceplugin.changes import ChangeSignal
+
+_log = logging.getLogger(__name__)
+
+
+class ApiConnection:
+    """Whether the API server responds to this agent.
+
+    Attributes:
+        responded_at: time of the last response, by the event loop's clock.
+        pod_unread: set when a pod could not be read, until the next heartbeat.
+        responding: set while the API server responds.
+        lost: set while it does not respond any longer.
+    """
+
+    def __init__(self, changes: ChangeSignal) -> None:
+        """Start without a connection; signal each change of ``connected``."""
+        self._changes = changes
+        self._connected = asyncio.Event()
+        self.responded_at = float("-inf")
+        self.pod_unread = asyncio.Event()
+        self.responding = asyncio.Event()
+        self.lost = asyncio.Event()
+
+    @property
+    def connected(self) -> bool:
+        """Whether it responds, and this node's pods were listed since the last loss."""
+        return self._connected.is_set()
+
+    async def wait_connected(self) -> None:
+        """Return when ``connected`` is true."""
+        await self._connected.wait()
+
+    def record_response(self) -> None:
+        """Record a successful response or a watch event."""
+        self.responded_at = asyncio.get_running_loop().time()
+        if not self.responding.is_set():
+            self.lost.clear()
+            self.responding.set()
+            _log.info("the API server responds, listing the pods")
+
+    def record_unread_pod(self) -> None:
+        """Record that a pod could not be read: a heartbeat is sent now, and its result counts."""
+        self.pod_unread.set()
+
+    def record_pod_list(self) -> None:
+        """Record a new list of this node's pods."""
+        if self.responding.is_set() and not self.connected:
+            self._connected.set()
+            _log.info("connected to the API server")
+            self._changes.notify()
+
+    def record_loss(self) -> None:
+        """Record that the API server does not respond any longer."""
+        self.responding.clear()
+        self._connected.clear()
+        self.lost.set()
+        self._changes.notify()

@@ -1,0 +1,120 @@
+"""Finds out whether the API server responds to this agent.
+
+A node can be Ready while its agent does not reach the API server. Each new pod then fails its
+admission. So the agent must detect the loss, even where packets are silently dropped: then a watch
+looks as if nothing changed. It sends a small request when nothing was received for some seconds.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Protocol
+
+from gputopo.runtime.log import fields
+from gputopo_deviceplugin.apiserver.connection import ApiConnection
+from gputopo_kube.errors import ApiError
+
+QUIET_SECONDS: Final = 4.0
+"""Time without a response before a heartbeat: at 1,000 nodes at most 250 heartbeats a second."""
+
+RESPONSE_SECONDS: Final = 2.0
+PAUSE_SECONDS: Final = 1.0
+LOST_SECONDS: Final = 8.0
+"""Lost after this time and two failed heartbeats, so 9 s after the last response at the latest.
+
+With dropped packets: last response at 0 s, heartbeats from 4 to 6 s and from 7 to 9 s.
+"""
+
+_log = logging.getLogger(__name__)
+
+
+class HeartbeatApi(Protocol):
+    """Requests that the monitor needs; see ``NodeApi``."""
+
+    async def heartbeat(self) -> None:
+        """Send a small request that needs the agent's credentials."""
+        ...
+
+    def abandon(self) -> None:
+        """Let all requests in flight fail now."""
+        ...
+
+
+class ConnectionMonitor:
+    """Sends heartbeats, and runs the reflectors only while the API server responds."""
+
+    def __init__(self, connection: ApiConnection, api: HeartbeatApi) -> None:
+        """Record losses in ``connection``."""
+        self._connection = connection
+        self._api = api
+        self._failed_at = float("-inf")
+        self._failures = 0
+
+    async def run(self) -> None:
+        """Send heartbeats when nothing else was received, until cancelled."""
+        while True:
+            await self._pause()
+            pod_unread = self._connection.pod_unread.is_set()
+            self._connection.pod_unread.clear()
+            sent_at = _now()
+            try:
+                async with asyncio.timeout(RESPONSE_SECONDS):
+                    await self._api.heartbeat()
+            except (ApiError, TimeoutError) as error:
+                # Another request may have succeeded meanwhile.
+                if self._connection.responded_at <= sent_at:
+                    self._record_failure(error, pod_unread=pod_unread)
+            else:
+                self._connection.record_response()
+
+    async def run_while_responding(self, *loops: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run these loops while the API server responds.
+
+        They are cancelled at each loss and started again at the next response: a watch on a
+        connection that was interrupted cannot be trusted.
+        """
+        while True:
+            await self._connection.responding.wait()
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(loop()) for loop in loops]
+                await self._connection.lost.wait()
+                for task in tasks:
+                    task.cancel()
+
+    async def _pause(self) -> None:
+        unread = self._connection.pod_unread
+        while not unread.is_set() and (rest := self._next_at() - _now()) > 0:
+            try:
+                async with asyncio.timeout(rest):
+                    await unread.wait()
+            except TimeoutError:
+                continue
+
+    def _next_at(self) -> float:
+        """Return the time of the next heartbeat."""
+        if self._connection.responded_at >= self._failed_at:
+            return self._connection.responded_at + QUIET_SECONDS
+        # Jitter after a loss, so that the agents of all nodes do not list at the same time.
+        lost = not self._connection.responding.is_set()
+        pause = PAUSE_SECONDS * random.uniform(0.5, 1.0) if lost else PAUSE_SECONDS  # noqa: S311
+        return self._failed_at + pause
+
+    def _record_failure(self, error: Exception, *, pod_unread: bool) -> None:
+        connection = self._connection
+        first = connection.responded_at >= self._failed_at
+        self._failures = 1 if first else self._failures + 1
+        self._failed_at = _now()
+        if first:
+            reason = str(error) or "no response in time"
+            _log.warning("no response from the API server %s", fields(reason=reason))
+        silent_seconds = self._failed_at - connection.responded_at
+        overdue = self._failures > 1 and silent_seconds >= LOST_SECONDS
+        if connection.responding.is_set() and (pod_unread or overdue):
+            _log.error("API server lost %s", fields(silent_seconds=round(silent_seconds, 1)))
+            connection.record_loss()
+            self._api.abandon()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

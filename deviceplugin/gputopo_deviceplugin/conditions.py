@@ -1,0 +1,26 @@
+"""A condition of the node, before it is written to the status of the GPUTopology."""
+
+from dataclasses import dataclass
+
+from gputopo.api.names import READY_CONDITION
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCondition:
+    """Whether a condition holds.
+
+    Attributes:
+        type: its name, ``Ready`` for example.
+        reason: one word in CamelCase.
+        message: a text for people.
+    """
+
+    type: str
+    holds: bool
+    reason: str
+    message: str
+
+
+def not_ready(reason: str, message: str) -> NodeCondition:
+    """Return the condition of a node whose GPUs are not offered to new containers."""
+    return NodeCondition(READY_CONDITION, holds=False, reason=reason, message=message)

@@ -1,0 +1,24 @@
+"""Records each change of a GPU's health, and has it reported."""
+
+from gputopo_deviceplugin.apiserver.events import EventRecorder
+from gputopo_deviceplugin.apiserver.node_watch import NodeWatch
+from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_deviceplugin.gpus.hardware import NodeHardware
+from gputopo_deviceplugin.state import GpuState
+
+
+async def record_health_changes(
+    state: GpuState, node: NodeWatch, recorder: EventRecorder, changes: ChangeSignal
+) -> None:
+    """Compare the hardware with its previous state at each change, until cancelled."""
+    before = NodeHardware(None, {}, None)
+    while True:
+        hardware = state.hardware
+        if hardware is not None:
+            for gpu, fault in hardware.health.items():
+                if before.health.get(gpu) != fault and node.document:
+                    recorder.record_health(node.document, gpu, fault)
+            before = hardware
+            changes.notify()
+        while state.hardware is hardware:
+            await state.changes.wait_after(state.changes.count)

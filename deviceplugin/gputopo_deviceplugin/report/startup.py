@@ -1,0 +1,52 @@
+"""Finds the topology from before the agent's start: published, or in the state file."""
+
+import asyncio
+import logging
+from typing import Final
+
+from gputopo.topology.model import NodeTopology
+from gputopo_deviceplugin.apiserver.connection import ApiConnection
+from gputopo_deviceplugin.apiserver.node_watch import NodeWatch
+from gputopo_deviceplugin.gpus.topology_file import TopologyFile
+from gputopo_deviceplugin.metrics import AgentMetrics
+from gputopo_deviceplugin.report.publisher import TopologyPublisher
+from gputopo_kube.errors import ApiError
+
+_RETRY_SECONDS: Final = 1.0
+_START_SECONDS: Final = 10.0
+"""Longest wait for the API server at the start, before kubelet is served without it."""
+
+_log = logging.getLogger(__name__)
+
+
+async def load_known_topology(
+    connection: ApiConnection,
+    node: NodeWatch,
+    publisher: TopologyPublisher,
+    file: TopologyFile,
+    metrics: AgentMetrics,
+) -> NodeTopology | None:
+    """Return the published topology, or that of the state file; None where there is none.
+
+    The wait for the API server is limited: kubelet must know the GPUs of running pods when it
+    restarts.
+    """
+    try:
+        async with asyncio.timeout(_START_SECONDS):
+            await connection.wait_connected()
+            await node.wait_read()
+            return await _load_published(publisher, metrics)
+    except TimeoutError:
+        _log.error("starting without the API server")
+        return file.load()
+
+
+async def _load_published(
+    publisher: TopologyPublisher, metrics: AgentMetrics
+) -> NodeTopology | None:
+    while True:
+        try:
+            return await publisher.load()
+        except ApiError as error:
+            metrics.record_failure("contact", error)
+            await asyncio.sleep(_RETRY_SECONDS)
