@@ -6,10 +6,10 @@ from pathlib import Path
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.nvml import NvmlError
 from gputopo_deviceplugin.gpus.session import NvmlSession
+from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.gpus.watch import HardwareWatch
 from gputopo_deviceplugin.gpus.xid_mark_store import XidMarkStore
 from gputopo_deviceplugin.settings import AgentSettings
-from gputopo_deviceplugin.state import GpuState
 from gputopo_deviceplugin.statefile import StateFile
 from gputopo_kube.probes import Pulse
 

@@ -18,6 +18,7 @@ from gputopo_deviceplugin.apiserver.node_watch import NodeWatch
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.gpus.numa import read_numa_nodes
 from gputopo_deviceplugin.gpus.session import NvmlSession
+from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.gpus.topology_file import TopologyFile
 from gputopo_deviceplugin.gpus.watch import HardwareWatch
 from gputopo_deviceplugin.gpus.xid_mark_store import XidMarkStore
@@ -31,7 +32,6 @@ from gputopo_deviceplugin.report.publisher import TopologyPublisher
 from gputopo_deviceplugin.report.reporter import ReportSources, StatusReporter
 from gputopo_deviceplugin.report.startup import load_known_topology
 from gputopo_deviceplugin.settings import AgentSettings
-from gputopo_deviceplugin.state import GpuState
 from gputopo_deviceplugin.statefile import StateFile
 from gputopo_kube.client import AsyncClient
 from gputopo_kube.probes import Pulse

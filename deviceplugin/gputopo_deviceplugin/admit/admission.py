@@ -21,9 +21,9 @@ from gputopo_deviceplugin.admit.lock import AdmissionLock
 from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.admit.verify import intended_users, preferred_gpus, verify
 from gputopo_deviceplugin.apiserver.events import EventRecorder
+from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod, PodResourcesError
 from gputopo_deviceplugin.kubelet.state import KubeletState
-from gputopo_deviceplugin.state import GpuState
 from gputopo_kube.pods import PodView
 
 _LIST_SECONDS = 1.0

@@ -14,12 +14,12 @@ from gputopo_deviceplugin.admit.identify import (
 )
 from gputopo_deviceplugin.admit.response import CONTROL_DEVICES, cdi_response, device_node_response
 from gputopo_deviceplugin.gpus.health import Health
+from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.kubelet.registration import OPTIONS
 from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 from gputopo_deviceplugin.kubelet.v1beta1.api_pb2_grpc import DevicePluginServicer
 from gputopo_deviceplugin.settings import AgentSettings
-from gputopo_deviceplugin.state import GpuState
 
 
 class GpuDevicePlugin(DevicePluginServicer):

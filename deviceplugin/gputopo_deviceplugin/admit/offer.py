@@ -11,8 +11,8 @@ from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_deviceplugin.apiserver.node_watch import NodeWatch
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.conditions import NodeCondition, not_ready
+from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.kubelet.state import KubeletState
-from gputopo_deviceplugin.state import GpuState
 
 ADMITTED_SECONDS: Final = 30.0
 """Time after its start until kubelet has admitted all of its pods again."""

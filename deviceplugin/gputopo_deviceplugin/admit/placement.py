@@ -66,11 +66,12 @@ def candidate_gpus(pod: PodView, container: str, node: str) -> tuple[GpuUuid, ..
     requested = next(each for each in pod.containers if each.name == container)
     lasting = lasting_container(pod, container)
     if lasting is None or requested.gpus > lasting.gpus:
-        later = f", {lasting.name}, requests {lasting.gpus}" if lasting else " does not exist"
+        later = "no sidecar or application container after it requests any"
+        if lasting is not None:
+            later = f"container {lasting.name} after it requests {lasting.gpus}"
         raise PlacementError(
-            f"pod {pod.key}: init container {container} requests {requested.gpus} GPUs, but the "
-            f"next sidecar or application container with GPUs{later}: request at most as many GPUs "
-            "as that container"
+            f"pod {pod.key}: init container {container} requests {requested.gpus} GPUs, but "
+            f"{later}: request at most as many as the next container that keeps its GPUs"
         )
     gpus = intended_gpus(pod, node).get(lasting.name, ())
     if len(set(gpus)) != lasting.gpus:

@@ -16,9 +16,9 @@ from gputopo_deviceplugin.gpus.health import all_unhealthy, evaluate_health
 from gputopo_deviceplugin.gpus.nvml import NvmlError
 from gputopo_deviceplugin.gpus.session import NvmlSession
 from gputopo_deviceplugin.gpus.snapshot import NvmlSnapshot
+from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.gpus.xid_mark_store import XidMarkStore
 from gputopo_deviceplugin.settings import AgentSettings
-from gputopo_deviceplugin.state import GpuState
 from gputopo_kube.probes import Pulse
 
 _END_SECONDS: Final = 1.0

@@ -12,6 +12,7 @@ import grpc
 import grpc.aio
 
 from gputopo.runtime.log import fields
+from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.kubelet.pod_resources import CHANNEL_OPTIONS
 from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
@@ -20,7 +21,6 @@ from gputopo_deviceplugin.kubelet.v1beta1.api_pb2_grpc import (
     RegistrationStub,
     add_DevicePluginServicer_to_server,
 )
-from gputopo_deviceplugin.state import GpuState
 
 API_VERSION: Final = "v1beta1"
 OPTIONS: Final = api.DevicePluginOptions(get_preferred_allocation_available=True)

@@ -12,6 +12,7 @@ from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_deviceplugin.apiserver.node_watch import NodeWatch
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
+from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.gpus.topology_file import TopologyFile
 from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesError
 from gputopo_deviceplugin.kubelet.state import KubeletState
@@ -20,7 +21,6 @@ from gputopo_deviceplugin.report.observer import AllocationObserver
 from gputopo_deviceplugin.report.publisher import TopologyPublisher
 from gputopo_deviceplugin.report.status import NodeObservation, observed_gpus, ready_condition
 from gputopo_deviceplugin.settings import AgentSettings
-from gputopo_deviceplugin.state import GpuState
 from gputopo_kube.errors import ApiError
 from gputopo_kube.probes import Pulse
 

@@ -88,7 +88,10 @@ async def test_a_sidecar_without_gpus_beside_a_container_with_gpus_changes_nothi
     assert seen == {"main": [6, 2]}
 
 
-@pytest.mark.parametrize(("asks", "later"), [({"main": 1}, "container main keeps 1"), ({}, "none")])
+@pytest.mark.parametrize(
+    ("asks", "later"),
+    [({"main": 1}, "container main after it requests 1"), ({}, "container after it requests any")],
+)
 async def test_an_init_container_that_cannot_borrow_enough_is_refused(
     world: AgentWorld, asks: dict[str, int], later: str
 ) -> None:

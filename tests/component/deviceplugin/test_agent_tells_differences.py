@@ -19,10 +19,8 @@ async def test_a_swap_in_kubelets_books_is_recorded_and_told_once_for_each_pod(
         assert world.observed(4)["podUID"] == "uid-a"
         await world.until(lambda: world.condition("AllocationsAsPlaced")["status"] == "False")
         message = world.condition("AllocationsAsPlaced")["message"]
-        expected = (
-            f"container main has {world.uuids[4]} by kubelet's pod-resources list, and was given"
-        )
-        assert f"pod default/a: {expected} {world.uuids[1]}" in message
+        expected = f"container main was given {world.uuids[1]}, but kubelet lists {world.uuids[4]}"
+        assert f"pod default/a: {expected}" in message
         metric = "gputopo_agent_differing_containers"
         assert world.metrics.registry.get_sample_value(metric) == 2
         for name in ("a", "b"):

@@ -33,7 +33,7 @@ async def test_an_agent_that_is_told_to_end_says_so_and_serves_the_pods_on_their
         ending = asyncio.create_task(agent.stop())
         await world.until(lambda: world.condition("Ready")["reason"] == "Stopping")
         assert away(world) == (
-            "the node's agent is not ready: Stopping: the agent was told to end; another one comes"
+            "the node's agent is not ready: Stopping: the agent ends; the next one takes over"
         )
         assert not ending.done()
         await world.run("late", {"main": [1]})

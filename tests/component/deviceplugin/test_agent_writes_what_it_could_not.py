@@ -3,7 +3,7 @@
 import pytest
 
 from agent_world import NODE, AgentWorld
-from gputopo_deviceplugin.report import reporter
+from gputopo_deviceplugin.report import startup
 from support.api.faults import Fault
 from support.api.store import TOPOLOGIES
 
@@ -41,7 +41,7 @@ async def test_an_object_that_cannot_be_read_is_written_anew(world: AgentWorld) 
 async def test_a_topology_that_cannot_be_read_at_the_start_is_read_again(
     world: AgentWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reporter, "_RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(startup, "_RETRY_SECONDS", 0.1)
     world.api.faults.append(Fault(".*", rf"/gputopologies/{NODE}(\?|$)", 503, times=None))
     async with world.agent():
         await world.until(lambda: failures(world, "contact") >= 2)

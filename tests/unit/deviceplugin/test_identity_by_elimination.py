@@ -171,12 +171,11 @@ def test_an_init_container_borrows_from_the_sidecar_that_comes_next() -> None:
 def test_an_init_container_without_enough_to_borrow_is_refused_with_what_to_do() -> None:
     a = pod("a", {"main": [0]}, init=(GpuContainer("warm", 2, ContainerKind.INIT),))
     assert reason(ask(2, [listed("a", main=uuids())], a)) == (
-        "pod default/a: init container warm requests 2 GPUs, but the next sidecar or "
-        "application container with GPUs, main, requests 1: request at most as many GPUs as "
-        "that container"
+        "pod default/a: init container warm requests 2 GPUs, but container main after it requests "
+        "1: request at most as many as the next container that keeps its GPUs"
     )
     alone = pod("a", {}, init=(GpuContainer("warm", 2, ContainerKind.INIT),))
-    assert "next sidecar or application container with GPUs does not exist" in reason(
+    assert "no sidecar or application container after it requests any" in reason(
         ask(2, [listed("a", main=uuids())], alone)
     )
 

@@ -3,7 +3,7 @@ from gputopo_deviceplugin.admit.offer import AssignedGpus, withholding_condition
 from gputopo_deviceplugin.conditions import not_ready
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.health import Health
-from gputopo_deviceplugin.state import GpuState
+from gputopo_deviceplugin.gpus.state import GpuState
 
 A, B, C = map(GpuUuid, "ABC")
 HEALTH: Health = {A: None, B: None, C: "XID 79"}
