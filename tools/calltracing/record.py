@@ -89,14 +89,14 @@ class _Recorder:
             name = frame.f_globals.get("__name__") or ""
             generated = name.endswith(("_pb2", "_pb2_grpc"))
             ours = name.partition(".")[0].startswith("gputopo") and not generated
-            # The body of a module is its import, and methods that dataclass makes are nobody's.
+            # The body of a module is its import; generated methods of dataclasses have no module.
             ours = ours and code.co_name != "<module>" and not code.co_filename.startswith("<")
             self._modules[code] = name if ours else None
         return self._modules[code]
 
 
 def start() -> None:
-    """Record in this process from now on, if it was asked for through the environment."""
+    """Record in this process from now on, if the environment requests it."""
     roots, folder = os.environ.get(ROOTS), os.environ.get(FOLDER)
     if not roots or not folder:
         return

@@ -16,7 +16,7 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the calls of one root come to.
+    """Counts of the calls of one root.
 
     Attributes:
         path: modules in the order in which calls enter them.

@@ -1,1 +1,1 @@
-"""The leading scheduler killed or frozen while it places pods: who goes on, after how long."""
+"""Kills or freezes the leading scheduler during a burst, and measures the fail-over."""

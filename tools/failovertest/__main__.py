@@ -1,4 +1,4 @@
-"""Kill and freeze the leading scheduler while it places a burst, and count what went wrong."""
+"""Kill and freeze the leading scheduler during a burst, and count errors."""
 
 import argparse
 import random
@@ -29,7 +29,7 @@ _HOW: tuple[How, ...] = ("killed", "frozen")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Carry out all rounds; return 1 when anything was found."""
+    """Run all rounds; return 1 if an error was found."""
     options = _parser().parse_args(arguments)
     with trial():
         result = _carry_out(options)

@@ -1,4 +1,4 @@
-"""The scheduler Pod that leads: which it is, and how its processes are killed or frozen."""
+"""Find the leading scheduler Pod, and kill or freeze its processes."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ class Replica:
 
 
 def replicas(client: Client) -> list[Replica]:
-    """Return the scheduler Pods that are ready; none while the API server does not answer."""
+    """Return the ready scheduler Pods; none while the API server does not respond."""
     try:
         pods = client.get(_PODS, labelSelector=_SELECTOR)["items"]
     except (UnavailableError, RejectedError):
@@ -39,7 +39,7 @@ def replicas(client: Client) -> list[Replica]:
 
 
 def leading(client: Client) -> str:
-    """Return the name of the Pod that holds the lease; empty for none."""
+    """Return the name of the Pod that has the lease; empty for none."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{LEASE}"
     identity: str = client.get(path)["spec"].get("holderIdentity") or ""
     return identity.partition("_")[0]
@@ -58,7 +58,7 @@ def send(replica: Replica, number: signal.Signals) -> int:
 
 
 def log_since(client: Client, replica: Replica, time: str) -> list[str]:
-    """Return what its extender has logged since an RFC 3339 time; nothing where it is gone."""
+    """Return the log lines of its extender since an RFC 3339 time; none if the Pod is gone."""
     path = f"{_PODS}/{replica.name}/log"
     try:
         return client.text(path, container="extender", sinceTime=time).splitlines()

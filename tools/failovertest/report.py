@@ -15,10 +15,10 @@ MUST_BE_NONE = (
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What all rounds showed.
+    """The results of all rounds.
 
     Attributes:
-        findings: texts by kind; empty when all is well.
+        findings: texts by kind; empty without errors.
         log: file with every step.
     """
 
@@ -35,7 +35,7 @@ def document(report: Report) -> dict[str, object]:
 
 
 def table(report: Report) -> Iterator[str]:
-    """Yield the lines that a person reads."""
+    """Yield the lines of the table."""
     yield f"seed {report.seed}, log {report.log}"
     yield ""
     line = "{:<8} {:>6} {:>13} {:>15} {:>15} {:>15} {:>13}"

@@ -1,4 +1,4 @@
-"""One round: a burst, a fault of the leader in its midst, and what became of every pod."""
+"""One round: a burst of pods, a fault of the leader during it, and the end of every pod."""
 
 import random
 import signal
@@ -30,15 +30,15 @@ _LOOK_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What happened in one round.
+    """The result of one round.
 
     Attributes:
         leader: the Pod that was killed or frozen.
-        bound_before: pods on a node when that was done.
-        bound_meanwhile: pods that others had bound when the frozen one went on.
+        bound_before: bound pods at that time.
+        bound_meanwhile: pods that others had bound when the frozen one continued.
         longest_gap_seconds: between two bindings.
         placed_seconds: from the first binding to the last.
-        late_rejections: binds that the frozen one had to give up after it went on.
+        late_rejections: failed binds of the frozen one after it continued.
     """
 
     how: How
@@ -52,7 +52,7 @@ class Round:
 
 
 class Rounds:
-    """Carries rounds out on a cluster whose GPUs each burst asks for to the last."""
+    """Runs rounds on a cluster; each burst requests all of its GPUs."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Rounds:
         self._rng, self._image = rng, image
 
     def carry_out(self, how: How, real: int, simulated: int, number: int) -> Round:
-        """Make that many one-GPU pods for the real and for the simulated nodes."""
+        """Create one-GPU pods for the real and for the simulated nodes."""
         chosen = self._wait_ready()
         pods = self._pods(real, simulated, number)
         at = int(self._rng.uniform(0.1, 0.6) * len(pods))
@@ -87,7 +87,7 @@ class Rounds:
         return done
 
     def _wait_ready(self) -> Replica:
-        """Return the leader, once it and another are ready."""
+        """Wait until the leader and a standby are ready, and return the leader."""
 
         def ready() -> Replica | None:
             found = leader.replicas(self._client)
@@ -109,7 +109,7 @@ class Rounds:
         return pods
 
     def _break(self, how: How, chosen: Replica, pods: int) -> tuple[int, list[str]]:
-        """Kill or freeze the leader; let a frozen one go on when another has placed some."""
+        """Kill or freeze the leader; a frozen one continues after another has placed some pods."""
         if how == "killed":
             self._journal.write(f"{leader.send(chosen, signal.SIGKILL)} processes killed")
             return 0, []
@@ -149,7 +149,7 @@ class Rounds:
         return done
 
     def _judge(self, wanted: int) -> None:
-        """Every pod must have a GPU that no other has; the watch has looked at each event."""
+        """Check that every pod has a GPU of its own; the watch has checked each event."""
         pods = self._mine()
         gpus = [gpu for pod in pods for gpu in pod.gpus]
         short = [pod.name for pod in pods if not pod.node or len(pod.gpus) != 1]
@@ -162,7 +162,7 @@ class Rounds:
             self._journal.count_rejection(pod)
 
     def _wait_bound(self, number: int) -> int:
-        """Return how many are bound, once that many are."""
+        """Wait until so many pods are bound, and return their number."""
         self._wait(f"{number} pods are bound", lambda: self._bound() >= number)
         return self._bound()
 

@@ -1,1 +1,1 @@
-"""A stand-in for NVML: the C library's build, and what its ``topology.conf`` says."""
+"""The simulated NVML: build of the C library, and its data file ``topology.conf``."""

@@ -1,4 +1,4 @@
-"""Compile the stand-in for ``libnvidia-ml.so.1``."""
+"""Compile the simulated ``libnvidia-ml.so.1``."""
 
 import subprocess
 from pathlib import Path
@@ -16,7 +16,7 @@ def build_library(directory: Path) -> Path:
     """Compile the library into ``directory`` and return its path.
 
     Raises:
-        RuntimeError: with the compiler's words, where it fails.
+        RuntimeError: the compiler failed; the message has its output.
     """
     directory.mkdir(parents=True, exist_ok=True)
     library = directory / SONAME

@@ -1,4 +1,4 @@
-"""Write a node topology as the ``topology.conf`` that the stand-in for NVML reads.
+"""Write a node topology as the ``topology.conf`` of the simulated NVML.
 
 ``PYTHONPATH=tools python -m fakenvml.render dgx1-v100 --node n1 > topology.conf``
 """
@@ -30,7 +30,7 @@ def render(topology: NodeTopology) -> str:
     """Return the text of ``topology.conf``.
 
     Raises:
-        TopologyError: where the GPUs are not 0, 1, 2, ...: NVML numbers them without gaps.
+        TopologyError: the GPUs are not 0, 1, 2, ...; NVML numbers them without gaps.
     """
     gpus = sorted(topology.gpus, key=lambda gpu: gpu.index)
     if [gpu.index for gpu in gpus] != list(range(len(gpus))):
@@ -71,7 +71,7 @@ def _gpu(topology: NodeTopology, gpu: Gpu) -> str:
 
 
 def _nvlinks(topology: NodeTopology) -> Iterator[str]:
-    """Deal out each GPU's link numbers; an NVSwitch node's links all enter the switch."""
+    """Assign each GPU's link numbers; all links of an NVSwitch node go to the switch."""
     numbers = {gpu.index: count() for gpu in topology.gpus}
     switched: set[GpuIndex] = set()
     for link in topology.links:

@@ -1,1 +1,1 @@
-"""Break one thing at a time on the local cluster, and report what happened to pods and GPUs."""
+"""Cause one fault at a time on the local cluster, and report its effect on pods and GPUs."""

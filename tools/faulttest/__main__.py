@@ -1,4 +1,4 @@
-"""Break one thing at a time on the local cluster, and report what happened to pods and GPUs."""
+"""Cause one fault at a time on the local cluster, and report its effect on pods and GPUs."""
 
 import argparse
 import sys
@@ -19,7 +19,7 @@ from soaktest.trial import trial, write
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Carry out the named scenarios; return 1 when anything was found."""
+    """Run the named scenarios; return 1 if an error was found."""
     options = _parser().parse_args(arguments)
     names = list(SCENARIOS) if "all" in options.scenarios else options.scenarios
     stamp = time.strftime("%Y%m%d-%H%M%S")

@@ -1,4 +1,4 @@
-"""The node agent of one node: where it is, whether it is ready, and how it is ended."""
+"""Find, inspect and end the node agent of one node."""
 
 import httpx2
 
@@ -64,7 +64,7 @@ def delete(bench: Bench, node: str) -> str:
 
 
 def is_alive(pod_address: str) -> bool:
-    """Whether /livez answers with a success, as kubelet's probe would see it."""
+    """Whether /livez responds with success, like for kubelet's probe."""
     try:
         response = httpx2.get(
             f"http://{pod_address}:{_PORT}/livez", timeout=_PROBE_SECONDS, trust_env=False

@@ -19,7 +19,7 @@ _KUBELET_SHARE = 0.4
 
 
 def carry_out(bench: Bench, options: Options) -> None:
-    """Cut the agent off under a Deployment that is scaled up at the same moment."""
+    """Disconnect the agent while a Deployment is scaled up."""
     node, seconds = bench.nodes[0], options.seconds or _LOSS_SECONDS
     address = agents.address(bench, node)
     bench.client.create(_DEPLOYMENTS, pods.deployment("web", _BEFORE, bench.image, node))

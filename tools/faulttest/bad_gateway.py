@@ -1,4 +1,4 @@
-"""A proxy before the API server answers the agent of one node with 502 and no Content-Type."""
+"""A proxy responds to the agent of one node with 502 and no Content-Type."""
 
 import contextlib
 import socketserver
@@ -21,7 +21,7 @@ _RESPONSE = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close
 
 
 class _Proxy(socketserver.ThreadingTCPServer):
-    """Answers every request over TLS with 502, with the API server's own certificate.
+    """Responds to every TLS request with 502, with the API server's own certificate.
 
     Attributes:
         responses: number of responses.
@@ -41,7 +41,7 @@ class _Handler(socketserver.BaseRequestHandler):
     server: _Proxy
 
     def handle(self) -> None:
-        """Read a request's head and answer it."""
+        """Read a request's header and respond."""
         self.request.settimeout(5)
         with contextlib.suppress(OSError):
             self._respond(self.server.tls.wrap_socket(self.request, server_side=True))
@@ -71,7 +71,7 @@ def _proxy(paths: Paths) -> Iterator[_Proxy]:
 
 
 def carry_out(bench: Bench, options: Options) -> None:
-    """Put the proxy in front of one agent under a running pod; compare its restarts."""
+    """Redirect one agent to the proxy while a pod runs, and count its restarts."""
     node = bench.nodes[0]
     uid = bench.start(pods.pod("running", 2, bench.image, node))
     address = agents.address(bench, node)

@@ -1,4 +1,4 @@
-"""The cluster that a scenario breaks, with everything that watches it."""
+"""The cluster of a scenario, with all watchers."""
 
 import time
 from collections import Counter
@@ -27,7 +27,7 @@ _TOPOLOGIES = "/apis/gputopo.io/v1alpha1/gputopologies"
 
 @dataclass(slots=True)
 class Bench:
-    """What every scenario uses.
+    """Helpers of all scenarios.
 
     Attributes:
         nodes: names of the nodes with GPUs.
@@ -50,7 +50,7 @@ class Bench:
         return self.installed.workload_image
 
     def finding(self, kind: str, text: str) -> None:
-        """Report what must not be."""
+        """Record an error."""
         self.journal.finding(kind, text)
 
     def create(self, manifest: Object) -> str:
@@ -138,7 +138,7 @@ class Bench:
     def reach(
         self, what: str, look: Callable[[], bool], seconds: float = 60.0, kind: str = "not reached"
     ) -> float | None:
-        """Return the seconds until something is true; a finding where it is not in time."""
+        """Return the seconds until a condition is true; otherwise record an error."""
         began = time.monotonic()
         while time.monotonic() - began < seconds:
             try:
@@ -151,10 +151,10 @@ class Bench:
         return None
 
     def patient(self, call: Callable[[], Value]) -> Value:
-        """Repeat a request while the API server does not answer.
+        """Repeat a request while the API server does not respond.
 
         Raises:
-            UnavailableError: it does not for a minute.
+            UnavailableError: no response for a minute.
         """
         deadline = time.monotonic() + START_SECONDS
         while True:

@@ -14,7 +14,7 @@ _SIZES = (4, 2, 1)
 
 
 def carry_out(bench: Bench, options: Options) -> None:
-    """Lose kubelet's records of running pods, and create pods of the same sizes."""
+    """Delete kubelet's records of running pods, and create pods of the same sizes."""
     node = bench.nodes[0]
     uids = {
         name: bench.start(pods.pod(name, gpus, bench.image, node)) for name, gpus in _OLD.items()

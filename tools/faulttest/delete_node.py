@@ -1,4 +1,4 @@
-"""A Node object is deleted under a running pod: its GPUs stay in use while the process lives.
+"""A Node object is deleted while a pod runs: its GPUs stay in use while the process runs.
 
 The pod garbage collector removes the pods of the missing node by force after about a minute, a
 restarted kubelet registers the node again, and a pod for all GPUs of that node is created at once.
@@ -24,7 +24,7 @@ _STUCK_SECONDS = 12.0
 
 
 def carry_out(bench: Bench, options: Options) -> None:
-    """Carry out all rounds, each on the next node.
+    """Run all rounds, each on the next node.
 
     One node at a time: the scheduler and the agents run on these nodes and would go with them.
     """
@@ -44,7 +44,7 @@ def carry_out(bench: Bench, options: Options) -> None:
 
 
 def one_round(bench: Bench, number: int, node: str) -> Waited:
-    """Delete the node under a pod of all its GPUs, and create the next pod for it."""
+    """Delete the node while a pod uses all its GPUs, and create the next pod for it."""
     name = f"old-{number}"
     old = bench.start(pods.stubborn(name, _GPUS, bench.image, node))
     with stuck(old):
@@ -69,7 +69,7 @@ def one_round(bench: Bench, number: int, node: str) -> Waited:
 
 
 def _registered(bench: Bench, node: str, since: float) -> bool:
-    """Whether kubelet offers GPUs of the new Node object, or has not for half a minute."""
+    """Whether kubelet offers GPUs on the new Node object, or half a minute is over."""
     try:
         offered = bench.allocatable(node) > 0
     except (UnavailableError, RejectedError):

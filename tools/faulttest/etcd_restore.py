@@ -1,4 +1,4 @@
-"""etcd is restored from an old copy of its data: resource versions go back, pods come back."""
+"""etcd is restored from an old copy of its data: resource versions decrease, pods reappear."""
 
 import shutil
 import time
@@ -20,7 +20,7 @@ _RESTARTED = ("kube-controller-manager", "kube-scheduler")
 
 
 def carry_out(bench: Bench, options: Options) -> None:
-    """Copy etcd's data, let pods come and go, and restore the copy under the running extender."""
+    """Copy etcd's data, run pods, and restore the copy while the extender runs."""
     first, second, third = bench.nodes[:3]
     bench.start(pods.pod("replaced-later", _GPUS, bench.image, first))
     bench.start(pods.pod("stays", 4, bench.image, second))
@@ -57,7 +57,7 @@ def carry_out(bench: Bench, options: Options) -> None:
 
 
 def _place_at_once(bench: Bench) -> None:
-    """Create pods for GPUs that only pods unknown to the restored API server used."""
+    """Create pods for GPUs of pods that the restored API server does not know."""
     began = time.monotonic()
     uids = [
         bench.create(pods.pod("beside-the-old", 4, bench.image, bench.nodes[1])),
@@ -103,7 +103,7 @@ def _data(bench: Bench) -> Path:
 
 
 def _churn(bench: Bench, node: str, seconds: float) -> None:
-    """Let a small pod come and go, so that the versions run ahead."""
+    """Create and delete a small pod, so that resource versions increase."""
     ends = time.monotonic() + seconds
     number = 0
     while time.monotonic() < ends:

@@ -1,4 +1,4 @@
-"""A pod is deleted by force while its processes live: its GPUs must stay in use."""
+"""A pod is deleted by force while its processes run: its GPUs must stay in use."""
 
 import time
 from collections.abc import Iterator
@@ -23,12 +23,12 @@ _WAIT_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """What became of the second pod of a round.
+    """The result of the second pod of a round.
 
     Attributes:
         lingered: seconds from the deletion to the last process's end.
         start: seconds from that end to the second pod's first process; None if it did not start.
-        messages: what the scheduler wrote to its status meanwhile.
+        messages: texts of the scheduler in its status meanwhile.
     """
 
     lingered: float
@@ -37,7 +37,7 @@ class Waited:
 
 
 def carry_out(bench: Bench, options: Options) -> None:
-    """Carry out all rounds, each on the next node in the next variant."""
+    """Run all rounds, each on the next node in the next variant."""
     rounds = []
     for number in range(options.rounds or _ROUNDS):
         variant = VARIANTS[number % len(VARIANTS)]
@@ -59,7 +59,7 @@ def carry_out(bench: Bench, options: Options) -> None:
 
 
 def one_round(bench: Bench, number: int, node: str, variant: Variant) -> Waited:
-    """Delete a pod of all GPUs by force and create the next one at once."""
+    """Delete a pod of all GPUs by force and create the next one immediately."""
     name = f"old-{number}"
     old = bench.start(pods.stubborn(name, _GPUS, bench.image, node))
     second = pods.pod(f"new-{number}", _GPUS, bench.image, node)
@@ -74,7 +74,7 @@ def one_round(bench: Bench, number: int, node: str, variant: Variant) -> Waited:
 
 
 def judge(bench: Bench, old: str, old_name: str, new: str, deleted: float) -> Waited:
-    """Wait for the second pod; find what was wrong with it."""
+    """Wait for the second pod and check it."""
     bench.reach(
         "the second pod runs or fails",
         lambda: bench.runs(new) or bench.failed(new) is not None,
@@ -104,7 +104,7 @@ def _held(pod_uid: str, variant: Variant) -> Iterator[None]:
 
 
 def _disturb(bench: Bench, node: str, variant: Variant) -> None:
-    """End the agent while the process lives, and wait until the next one serves."""
+    """End the agent while the process runs, and wait until the next agent is ready."""
     if variant == "agent killed":
         time.sleep(0.3)
         agents.kill(node)

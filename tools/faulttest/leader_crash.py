@@ -1,4 +1,4 @@
-"""The leading scheduler's extender is killed again and again while the standby is healthy."""
+"""The leading scheduler's extender is killed repeatedly while the standby is healthy."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ _EXTENDER = "gputopo-extender"
 
 
 def carry_out(bench: Bench, options: Options) -> None:
-    """Kill, and create a pod every three seconds meanwhile."""
+    """Kill the extender repeatedly, and create a pod every three seconds."""
     bench.reach("two schedulers are ready", lambda: len(leader.replicas(bench.client)) > 1)
     first = _leading(bench)
     uid = next(one.uid for one in leader.replicas(bench.client) if one.name == first)
@@ -86,7 +86,7 @@ def _role(bench: Bench, first: str) -> str:
 
 
 def _reap(bench: Bench, made: dict[str, float], waits: dict[str, float]) -> None:
-    """Note when pods began to run, and delete them."""
+    """Record when pods began to run, and delete them."""
     for uid, created in made.items():
         since = bench.pod_watcher.running_since.get(uid)
         if since is not None and uid not in waits:

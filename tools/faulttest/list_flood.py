@@ -20,11 +20,11 @@ _LIMIT_SECONDS = 40.0
 
 
 class Flood:
-    """Sends Lists from a thread of its own.
+    """Sends Lists in its own thread.
 
     Attributes:
-        lists: how many Lists.
-        rejected: how many of them kubelet's rate limit rejected.
+        lists: number of Lists.
+        rejected: number of Lists that kubelet's rate limit rejected.
     """
 
     def __init__(self, socket: str, per_second: int) -> None:

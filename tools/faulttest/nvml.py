@@ -1,4 +1,4 @@
-"""What the simulated NVML of a node reports, and how that is changed."""
+"""Changes the data of a node's simulated NVML."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,7 +12,7 @@ _TOPOLOGY = "/run/nvidia/driver/lib/topology.conf"
 
 @contextmanager
 def changed(bench: Bench, node: str, line: str) -> Iterator[None]:
-    """Add a line to what the NVML of a node reads, for the time of a block."""
+    """Add a line to the data of a node's NVML for the duration of a block."""
     inside = bench.cluster.inside
     run(inside(node, ["cp", _TOPOLOGY, f"{_TOPOLOGY}.whole"]))
     try:

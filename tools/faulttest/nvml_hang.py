@@ -13,7 +13,7 @@ _RECOVERY_SECONDS = 90.0
 
 
 def carry_out(bench: Bench, options: Options) -> None:
-    """Let NVML of one node hang under a running pod."""
+    """Make NVML of one node hang while a pod runs."""
     node = bench.nodes[0]
     uid = bench.start(pods.pod("running", 2, bench.image, node))
     address = agents.address(bench, node)

@@ -12,7 +12,7 @@ _NODES = "/api/v1/nodes"
 
 
 def carry_out(bench: Bench, _: Options) -> None:
-    """Offer the GPUs by each other way in turn, on a node with a running pod."""
+    """Offer the GPUs by each other allocator in turn, on a node with a running pod."""
     node = bench.nodes[0]
     uid = bench.start(pods.pod("running", 2, bench.image, node))
     for resource in _RESOURCES:

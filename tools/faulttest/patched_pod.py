@@ -1,4 +1,4 @@
-"""A controller patches a pending pod all the time: the pod must be bound and run all the same."""
+"""A controller patches a pending pod all the time: the pod must still be bound and run."""
 
 import itertools
 import threading
@@ -19,10 +19,10 @@ _GATE = "gputopo.io/faults"
 
 
 class Patcher:
-    """Patches one pod in a thread of its own until it is told to end.
+    """Patches one pod in its own thread until it is stopped.
 
     Attributes:
-        patches: how many were accepted.
+        patches: number of accepted patches.
     """
 
     def __init__(self, bench: Bench, name: str) -> None:

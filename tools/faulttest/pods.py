@@ -10,7 +10,7 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 
 def pod(name: str, gpus: int, image: str, node: str | None = None) -> Object:
-    """Return a pod that ends at once when it is deleted."""
+    """Return a pod that ends immediately when it is deleted."""
     return manifests.pod(name, gpus, image, {}, node)
 
 

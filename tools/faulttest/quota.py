@@ -1,4 +1,4 @@
-"""A ResourceQuota forbids GPUProfiles: a GPUJob must report that, and go on when it is allowed."""
+"""A ResourceQuota forbids GPUProfiles: a GPUJob must report that, and run when it is allowed."""
 
 from faulttest.bench import Bench
 from faulttest.pods import NAMESPACE

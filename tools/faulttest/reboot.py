@@ -1,4 +1,4 @@
-"""A node comes back from a reboot with one GPU less and other minors, while pods run on it."""
+"""A node reboots with one GPU less and other minor numbers while pods run on it."""
 
 import time
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ def carry_out(bench: Bench, _: Options) -> None:
 
 
 def without(topology: NodeTopology, index: int) -> NodeTopology:
-    """Return the node without one GPU; those behind it move up by one index and one minor."""
+    """Return the node without one GPU; later GPUs get a lower index and minor number."""
 
     def moved(old: int) -> GpuIndex:
         return GpuIndex(old - (old > index))
@@ -67,7 +67,7 @@ def without(topology: NodeTopology, index: int) -> NodeTopology:
 
 @contextmanager
 def _with_gpus(folder: Path, topology: NodeTopology) -> Iterator[None]:
-    """Have the node's driver installed with these GPUs at its next starts."""
+    """Use these GPUs for the node's driver at its next starts."""
     texts = {
         folder / "lib" / "topology.conf": render(topology),
         folder / "devices": "\n".join(device_lines(topology)) + "\n",

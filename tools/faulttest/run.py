@@ -1,4 +1,4 @@
-"""Carry scenarios out, one after another, each from a cluster whose GPUs are all free."""
+"""Run scenarios one after another, each beginning with all GPUs free."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ def carry_out(
     options: Options,
     log: Path,
 ) -> list[Outcome]:
-    """Return what each scenario showed."""
+    """Return the result of each scenario."""
     return [_one(installed, cluster, scenario, options, log) for scenario in scenarios]
 
 

@@ -1,4 +1,4 @@
-"""What a scenario is given and what it returns. Pure."""
+"""Options and result of a scenario. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How long a scenario takes; None stands for its own default.
+    """Length of a scenario; None stands for its own default.
 
     Attributes:
         rounds: how often it repeats its steps.
@@ -23,12 +23,12 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One fault to carry out.
+    """One scenario.
 
     Attributes:
         name: for the command line.
         summary: one line.
-        carry_out: breaks, looks and repairs.
+        carry_out: causes the fault, checks and repairs.
     """
 
     name: str
@@ -38,11 +38,11 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one scenario showed.
+    """The result of one scenario.
 
     Attributes:
         seen: figures and texts by name, in order.
-        findings: what must not be, by kind; empty when all is as it must be.
+        findings: errors by kind.
     """
 
     scenario: str
@@ -52,7 +52,7 @@ class Outcome:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing was found."""
+        """Whether there are no findings."""
         return not any(self.findings.values())
 
 
@@ -65,7 +65,7 @@ def document(outcomes: Sequence[Outcome], log: str) -> dict[str, object]:
 
 
 def table(outcomes: Sequence[Outcome], log: str) -> Iterator[str]:
-    """Yield the lines that a person reads."""
+    """Yield the lines of the table."""
     for one in outcomes:
         verdict = "as it must be" if one.is_clean else "FINDINGS"
         yield f"{one.scenario}: {verdict} ({one.seconds:.0f} s)"

@@ -1,4 +1,4 @@
-"""A pod ends while another waits for its GPUs, and the extender learns of it late.
+"""A pod ends while another waits for its GPUs, and the extender's watch is late.
 
 When the pod's process ends, 150 patches of other pods go ahead of the report of that end in the
 extender's watch. The extender has 5 % of a processor meanwhile; in every second round it is frozen
@@ -43,7 +43,7 @@ class Waited:
     Attributes:
         seconds: from the end of the first pod (or the creation of the second, where that is
             later) to the second pod's start.
-        messages: what the scheduler wrote to the second pod's status after the first had ended.
+        messages: texts of the scheduler in the second pod's status after the first had ended.
     """
 
     fault: Fault
@@ -98,7 +98,7 @@ def _round(bench: Bench, number: int, nodes: tuple[str, str]) -> Waited:
 
 
 class _Disturbance:
-    """Delays the extender's watch around the end of a pod, in a thread of its own."""
+    """Delays the extender's watch around the end of a pod, in its own thread."""
 
     def __init__(self, bench: Bench, pod_uid: str, fault: Fault) -> None:
         self._bench, self._pod_uid, self._fault = bench, pod_uid, fault
@@ -124,7 +124,7 @@ class _Disturbance:
             time.sleep(_FROZEN_SECONDS)
 
     def _patch_bystanders(self) -> None:
-        """Put events in front of the one that matters."""
+        """Send events before the report of the end."""
 
         def patch(number: int) -> None:
             change = {"metadata": {"annotations": {"example.com/seen": f"{life}-{number}"}}}
@@ -201,7 +201,7 @@ def _report(bench: Bench, done: list[Waited]) -> None:
 
 
 def _bystanders(bench: Bench, node: str) -> list[str]:
-    """Return the running pods of low priority, after those that lack were created."""
+    """Create missing pods of low priority, and return those that run."""
     names = [f"bystander-{number}" for number in range(_GPUS)]
     present = {
         pod.name: pod.uid for pod in bench.pod_watcher.pods() if pod.live and not pod.leaving

@@ -1,4 +1,4 @@
-"""A GPU reports an XID that only a reset clears: it must not become healthy again by time."""
+"""A GPU reports an XID that only a reset clears: time alone must not clear it."""
 
 import time
 
@@ -36,7 +36,7 @@ def carry_out(bench: Bench, options: Options) -> None:
 
 
 def _watch(bench: Bench, node: str, seconds: float) -> float | None:
-    """Return after how many seconds the GPU was published as healthy; a finding."""
+    """Return after how many seconds the GPU was published as healthy, which is an error."""
     began = time.monotonic()
     while time.monotonic() - began < seconds:
         if bench.patient(lambda: _is_healthy(bench, node)):

@@ -1,4 +1,4 @@
-"""The few questions this tool asks the Kubernetes API server itself."""
+"""The requests of this tool to the Kubernetes API server."""
 
 import json
 import ssl
@@ -16,7 +16,7 @@ from localcluster.settings import Paths
 
 @dataclass(frozen=True, slots=True)
 class NodeSummary:
-    """What `status` shows of a node."""
+    """State of a node for `status`."""
 
     name: str
     ready: bool
@@ -35,7 +35,7 @@ class ApiClient:
         )
 
     def get(self, path: str) -> bytes | None:
-        """Body of a successful answer; None while the server is away or says anything else."""
+        """Body of a successful response; None without one."""
         try:
             with self._opener.open(settings.API_SERVER + path, timeout=5) as response:
                 body: bytes = response.read()
@@ -53,12 +53,12 @@ class ApiClient:
         return summarise_nodes(json.loads(body)) if body is not None else []
 
     def has_default_account(self) -> bool:
-        """Whether pods can be made in the namespace `default`."""
+        """Whether pods can be created in the namespace `default`."""
         return self.get("/api/v1/namespaces/default/serviceaccounts/default") is not None
 
 
 def summarise_nodes(node_list: dict[str, Any]) -> list[NodeSummary]:
-    """The interesting part of a NodeList."""
+    """The nodes of a NodeList."""
     return [
         NodeSummary(
             name=item["metadata"]["name"],

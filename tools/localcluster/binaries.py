@@ -145,7 +145,7 @@ def _builds_all(go_version: str) -> bool:
 
 
 def ensure(paths: Paths, progress: Progress) -> Path:
-    """The folder that holds the cluster's programs, built now if it is not there yet.
+    """The folder of the cluster's programs; they are built if they are missing.
 
     Raises:
         ClusterError: no Go of the right series, or the build failed.
@@ -154,7 +154,7 @@ def ensure(paths: Paths, progress: Progress) -> Path:
 
 
 def ensure_kwok(paths: Paths, progress: Progress) -> Path:
-    """The program kwok, built now if it is not there yet.
+    """The program kwok; it is built if it is missing.
 
     Raises:
         ClusterError: no Go of the right series, or the build failed.

@@ -32,12 +32,12 @@ _READY_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What runs at this moment.
+    """State of the cluster.
 
     Attributes:
         parts: each process of the control plane, and whether it runs.
         services: the running programs of each node; None for a node that is off.
-        nodes: what the API server says.
+        nodes: nodes of the API server.
     """
 
     parts: dict[str, bool]
@@ -54,7 +54,7 @@ class Cluster:
         self._files = ProcessFiles(paths.state / "processes")
 
     def up(self, servers: dict[str, str]) -> None:
-        """Bring the cluster up, from nothing, from half-way, or by finding that it is.
+        """Start the cluster, or complete a start that was interrupted.
 
         Raises:
             ClusterError: the machine is not fit, another cluster runs, or a part did not start.
@@ -77,10 +77,10 @@ class Cluster:
             self._start(record or self._prepare(programs, servers, built), built)
 
     def down(self) -> None:
-        """Remove the cluster and everything it changed; nothing to do is fine too.
+        """Remove the cluster and all its changes; without a cluster do nothing.
 
         Raises:
-            ClusterError: the state folder holds something else than a cluster.
+            ClusterError: the state folder is not that of a cluster.
         """
         preflight.require_root()
         if not self._paths.state.exists():
@@ -93,7 +93,7 @@ class Cluster:
             files.remove(self._paths.state)
 
     def status(self) -> Status:
-        """What runs. Raises a ClusterError when there is no cluster."""
+        """State of the cluster. Raises a ClusterError if there is no cluster."""
         record = self.record()
         return Status(
             {part: self._files.recall(part) is not None for part in controlplane.PARTS},
@@ -115,7 +115,7 @@ class Cluster:
         return record
 
     def images(self) -> list[Image]:
-        """Build the images; bring those that are new to the nodes, if the cluster is up."""
+        """Build the images; load new ones into the nodes, if the cluster is up."""
         preflight.require_root()
         programs = binaries.ensure(self._paths, self._progress)
         built = images.ensure(self._paths, programs, self._progress)
@@ -126,17 +126,17 @@ class Cluster:
         return built
 
     def node_off(self, name: str) -> None:
-        """Pull a node's plug."""
+        """Switch a node off without a shutdown."""
         with files.locked(self._lock):
             node.switch_off(self._node(name), self._files)
 
     def node_on(self, name: str) -> None:
-        """Switch a node on again, with the disks it had."""
+        """Switch a node on again, with the same disks."""
         with files.locked(self._lock):
             self._switch_on(self._node(name), self.record())
 
     def set_kubelet(self, name: str, *, on: bool) -> None:
-        """Stop or start a node's kubelet, while its containers go on."""
+        """Stop or start a node's kubelet; its containers continue."""
         node.set_kubelet(self._node(name), self._paths, self._files, on=on)
 
     def set_part(self, part: str, *, on: bool) -> None:

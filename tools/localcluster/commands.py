@@ -1,4 +1,4 @@
-"""Run other programs, with errors that say which one failed and what it wrote."""
+"""Run other programs; errors name the program and have its output."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ def run(
     """Run a program to its end.
 
     Returns:
-        What it wrote to standard output.
+        Its standard output.
 
     Raises:
         ClusterError: it is not installed, or it failed; the text holds the end of its output.

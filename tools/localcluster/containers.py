@@ -1,4 +1,4 @@
-"""What runs in the containers of the nodes, as this machine's own process table tells it."""
+"""The processes in the containers of the nodes, from this machine's process table."""
 
 import os
 import re
@@ -31,7 +31,7 @@ class Process:
 
 
 def processes() -> Iterator[Process]:
-    """Every process in a container of a node; those that end meanwhile are left out."""
+    """Every process in a container of a node, without those that end meanwhile."""
     for entry in _PROC.iterdir():
         if entry.name.isdigit() and (found := parse_cgroup(read(int(entry.name), "cgroup"))):
             yield Process(int(entry.name), *found)

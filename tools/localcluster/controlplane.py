@@ -34,7 +34,7 @@ def start(paths: Paths, binaries: Path, files: ProcessFiles) -> None:
 
 
 def stop(files: ProcessFiles) -> None:
-    """Kill every part; what they have stored is thrown away with them."""
+    """Kill every part; their data is lost."""
     for part in reversed(PARTS):
         files.end(part, patience_seconds=0)
 

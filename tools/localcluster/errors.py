@@ -1,4 +1,4 @@
-"""The one error that a person is meant to read."""
+"""The error that is shown to the user."""
 
 
 class ClusterError(Exception):

@@ -1,4 +1,4 @@
-"""Give a node GPUs: a stand-in for NVIDIA's library, what it says, device files, a CDI spec."""
+"""Simulate a node's GPUs: the simulated NVML, its data, device files, a CDI spec."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _CONTROL_DEVICES = (("nvidiactl", _NVIDIA_MAJOR, 255), ("nvidia-uvm", _NVIDIA_MA
 
 
 def parse_servers(words: Sequence[str]) -> dict[str, str]:
-    """Which server each node plays, from words such as `n1=dgx1-v100`; the rest by default.
+    """The server of each node, from words such as `n1=dgx1-v100`; others have a default.
 
     A word for n4 to n9 adds that node.
 
@@ -51,7 +51,7 @@ def device_lines(topology: NodeTopology) -> list[str]:
 def cdi_spec(topology: NodeTopology) -> dict[str, Any]:
     """Return the CDI spec that `nvidia-ctk cdi generate --device-name-strategy=uuid` would write.
 
-    Left out are the driver's libraries and the hooks for them, which the simulated driver lacks.
+    Without the driver's libraries and their hooks, which the simulated driver does not have.
     """
     devices = [
         {"name": gpu.uuid, "containerEdits": {"deviceNodes": [_cdi_node(f"nvidia{gpu.minor}")]}}
@@ -73,7 +73,7 @@ def _cdi_node(name: str) -> dict[str, str]:
 
 
 def install(servers: Mapping[str, str], node: str, folder: Path) -> None:
-    """Write what `nodeinit` makes a node's driver of; nothing for a node without GPUs."""
+    """Write the files for `nodeinit` to set up the driver; none for a node without GPUs."""
     server = servers.get(node, NO_GPUS)
     if server == NO_GPUS:
         return

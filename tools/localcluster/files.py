@@ -26,7 +26,7 @@ def content_key(parts: Mapping[str, bytes]) -> str:
 def files_below(root: Path, names: Iterable[str]) -> dict[str, bytes]:
     """Contents of the named files and of all files in the named folders, by path below `root`.
 
-    Compiled Python is left out: running a program must not change what it is made of.
+    Without compiled Python: running a program must not change its key.
     """
     found: dict[str, bytes] = {}
     for name in names:
@@ -40,7 +40,7 @@ def files_below(root: Path, names: Iterable[str]) -> dict[str, bytes]:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder's lock between processes; wait for it if need be."""
+    """Wait for a folder's lock between processes, and hold it for the block."""
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY)
     try:
@@ -67,7 +67,7 @@ def keep_newest(folder: Path, pattern: str, count: int) -> None:
 
 
 def remove(path: Path) -> None:
-    """Delete a file or a whole folder, if it is there."""
+    """Delete a file or folder if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

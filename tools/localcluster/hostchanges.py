@@ -1,4 +1,4 @@
-"""What a cluster changes on the machine itself, so that it can be undone."""
+"""The changes that a cluster makes on the machine, and their reversal."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ MOUNT_POINTS = {
 
 
 def read_sysctls() -> dict[str, str]:
-    """Present values of everything a kubelet will change."""
+    """Current values of the settings that kubelet changes."""
     return {
         name: (_SYSCTLS / name).read_text().strip()
         for name in KUBELET_SYSCTLS
@@ -41,7 +41,7 @@ def read_sysctls() -> dict[str, str]:
 
 
 def restore_sysctls(values: Mapping[str, str]) -> None:
-    """Set back what differs."""
+    """Restore the settings that differ."""
     for name, value in values.items():
         file = _SYSCTLS / name
         if file.read_text().strip() != value:
@@ -49,20 +49,20 @@ def restore_sysctls(values: Mapping[str, str]) -> None:
 
 
 def missing_folders(wanted: Sequence[Path]) -> list[Path]:
-    """The folders that must be made so that all wanted ones exist, parents first."""
+    """The missing folders, parents first."""
     missing = {folder for path in wanted for folder in (path, *path.parents) if not folder.exists()}
     return sorted(missing)
 
 
 def remove_folders(made: Sequence[Path]) -> None:
-    """Remove folders, children first; one that somebody else has begun to use stays."""
+    """Remove folders, children first, except those that are in use."""
     for folder in sorted(made, reverse=True):
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
 
 
 def create_cgroups(name: str) -> None:
-    """Make a cgroup of this name in every hierarchy: a kubelet wants its root to exist."""
+    """Create a cgroup of this name in every hierarchy: kubelet requires its root."""
     if _is_unified():
         present = set((_CGROUPS / "cgroup.controllers").read_text().split())
         wanted = sorted(present & {"cpu", "cpuset", "hugetlb", "io", "memory", "pids"})

@@ -1,7 +1,7 @@
 """Build the images that the cluster needs, with buildah and without any registry.
 
-An image's tag follows from what it is made of, so an unchanged image is never built again. The
-results lie in the cache as archives; `nodeimages` brings them to the nodes.
+An image's tag is a hash of its sources, so an unchanged image is not built again. The results
+are archives in the cache; `nodeimages` loads them into the nodes.
 """
 
 import os
@@ -33,15 +33,15 @@ _KEPT_STEPS = 400
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """One image, as it is to be built.
+    """One image to build.
 
     Attributes:
-        name: what the charts and tests call it.
+        name: name in charts and tests.
         reference: repository and tag.
-        dockerfile: its recipe.
-        context: folder that the recipe copies from.
-        key: changes with anything that goes into the image.
-        added: files put into a context of their own under these names; `context` is then unused.
+        dockerfile: its Dockerfile.
+        context: folder that the Dockerfile copies from.
+        key: hash of all sources of the image.
+        added: files of a separate context by these names; `context` is then unused.
         arguments: build arguments.
     """
 
@@ -54,14 +54,14 @@ class Image:
     arguments: Mapping[str, str] = field(default_factory=dict)
 
     def archive(self, paths: Paths) -> Path:
-        """Where the built image is kept."""
+        """Archive of the built image."""
         return paths.cache / "images" / f"{self.name}-{self.key}.tar"
 
 
 def copied_paths(dockerfile: str, arguments: Mapping[str, str]) -> list[str]:
-    """Return what a Dockerfile copies from its context: the sources of its COPY lines.
+    """Return the sources of a Dockerfile's COPY lines.
 
-    Copies from another stage are left out. ``arguments`` are the build arguments.
+    Without copies from another stage. ``arguments`` are the build arguments.
     """
     joined = re.sub(r"\\\n", " ", dockerfile)
     for name, value in arguments.items():
@@ -93,7 +93,7 @@ def plan(binaries: Path) -> list[Image]:
 
 
 def ensure(paths: Paths, binaries: Path, progress: Progress) -> list[Image]:
-    """Build what is not in the cache.
+    """Build the images that are not in the cache.
 
     Returns:
         The images that the nodes need; `archive` of each exists.
@@ -162,7 +162,7 @@ def _program(name: str) -> Path:
 
 
 class _Builder:
-    """buildah with a store of its own, so that the user's images are left alone."""
+    """buildah with a separate store, so that the user's images do not change."""
 
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
@@ -217,7 +217,7 @@ class _Builder:
         unfinished.rename(archive)
 
     def prune(self, current: list[Image]) -> None:
-        """Forget replaced images and failed builds; once very many, also the cached steps."""
+        """Delete replaced images and failed builds; if they are many, also the cached steps."""
         run([*self._buildah, "rm", "--all"])
         listed = run([*self._buildah, "images", "--format", "{{.Name}}:{{.Tag}}"]).split()
         wanted = {image.reference for image in current}

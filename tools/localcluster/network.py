@@ -1,4 +1,4 @@
-"""The bridge, the nodes' cables and the routes between them."""
+"""The bridge, the nodes' network interfaces and the routes between them."""
 
 import ipaddress
 import json
@@ -12,7 +12,7 @@ from localcluster.settings import Node
 
 
 def overlapping_routes(routes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Which of the machine's routes lead somewhere else than the cluster's networks would.
+    """The routes of the machine that conflict with the cluster's networks.
 
     Args:
         routes: as `ip -json route` lists them.
@@ -31,10 +31,10 @@ def overlapping_routes(routes: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def check_free() -> None:
-    """See that the cluster's bridge and networks are free.
+    """Check that the cluster's bridge and networks are free.
 
     Raises:
-        ClusterError: another cluster runs, or the addresses are in use for something else.
+        ClusterError: another cluster runs, or the addresses are in use.
     """
     if succeeds(["ip", "link", "show", settings.BRIDGE]):
         raise ClusterError(
@@ -50,7 +50,7 @@ def check_free() -> None:
 
 
 def create_bridge() -> None:
-    """Make the bridge with the control plane's address, unless it is there."""
+    """Create the bridge with the control plane's address, unless it exists."""
     if succeeds(["ip", "link", "show", settings.BRIDGE]):
         return
     run(["ip", "link", "add", settings.BRIDGE, "type", "bridge"])
@@ -59,11 +59,11 @@ def create_bridge() -> None:
 
 
 def connect(node: Node, init: int, others: Iterable[Node], *, serves_services: bool) -> None:
-    """Plug a running node in and give it its routes.
+    """Connect a running node to the bridge and set its routes.
 
     Args:
         node: the node.
-        init: its first process, whose network namespace gets the cable's other end.
+        init: its first process, whose network namespace gets the other end of the veth pair.
         others: the rest of the nodes.
         serves_services: whether this machine reaches the services' addresses through this node.
     """
@@ -86,7 +86,7 @@ def connect(node: Node, init: int, others: Iterable[Node], *, serves_services: b
 
 
 def disconnect(node: Node) -> None:
-    """Remove the node's cable, and with it its routes."""
+    """Remove the node's interface, and with it its routes."""
     # It goes with the node's namespace, but half-closed sockets may hold that for a while yet.
     _delete_link(node.host_interface)
     if succeeds(["ip", "link", "show", settings.BRIDGE]):
@@ -95,7 +95,7 @@ def disconnect(node: Node) -> None:
 
 
 def remove_bridge() -> None:
-    """Remove the bridge, if it is there."""
+    """Remove the bridge if it exists."""
     _delete_link(settings.BRIDGE)
 
 

@@ -1,4 +1,4 @@
-"""A node seen from outside: switch it on and off, and reach into it."""
+"""Switch a node on and off, and run commands in it."""
 
 import os
 import resource
@@ -17,7 +17,7 @@ _START_SECONDS = 60.0
 
 
 def install(node: Node, paths: Paths) -> None:
-    """Make the node's disks and configuration."""
+    """Create the node's disks and configuration."""
     folder = paths.node(node.name)
     for disk in hostchanges.MOUNT_POINTS:
         (folder / disk).mkdir(parents=True, exist_ok=True)
@@ -28,7 +28,7 @@ def install(node: Node, paths: Paths) -> None:
 def switch_on(
     node: Node, others: Iterable[Node], paths: Paths, binaries: Path, files: ProcessFiles
 ) -> None:
-    """Start the node's first process, plug its cable in, and wait until containerd runs.
+    """Start the node's first process, connect its network, and wait until containerd runs.
 
     Raises:
         ClusterError: the node did not come up.
@@ -52,7 +52,7 @@ def switch_on(
 
 
 def switch_off(node: Node, files: ProcessFiles) -> None:
-    """Pull the plug: no process of the node gets a chance to say goodbye. Its disks stay."""
+    """Kill all processes of the node without a shutdown. Its disks stay."""
     files.end(node.name, patience_seconds=0)
     network.disconnect(node)
     hostchanges.remove_cgroups(node.cgroup)

@@ -1,4 +1,4 @@
-"""What a node's programs are told: containerd, kubelet, kube-proxy and the pod network."""
+"""Configuration of a node's programs: containerd, kubelet, kube-proxy, the pod network."""
 
 import json
 from pathlib import Path
@@ -50,7 +50,7 @@ disabled_plugins = [
 
 
 def cni_config(node: Node) -> str:
-    """Pods get point-to-point cables; the node routes between them. No bridge, no NAT."""
+    """Pods get point-to-point links; the node routes between them. No bridge, no NAT."""
     routes = [{"dst": "0.0.0.0/0"}]
     address_manager = {
         "type": "host-local",
@@ -71,7 +71,7 @@ def kubelet_config(node: Node, pki: Path, config: Path, open_files_limit: int) -
         node: the node.
         pki: folder of keys and certificates.
         config: the node's folder of configuration files.
-        open_files_limit: kubelet may not ask for more than this process is allowed.
+        open_files_limit: kubelet may not request more than this process has.
     """
     document = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",

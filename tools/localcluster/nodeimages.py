@@ -1,4 +1,4 @@
-"""Bring images to the nodes quickly: import them once, then give every node links to the result.
+"""Load images into the nodes: import them once, then give every node hard links.
 
 Importing an archive unpacks it, which takes seconds per node. So a template of containerd's
 folder, with all images imported, is kept in the cache. A node gets a copy in which the images'
@@ -28,7 +28,7 @@ _START_SECONDS = 60.0
 def ensure_template(
     images: Sequence[Image], binaries: Path, paths: Paths, progress: Progress
 ) -> Path:
-    """The containerd folder with exactly these images, made now if it is not in the cache."""
+    """The containerd folder with exactly these images, from the cache or created now."""
     parts = {image.name: image.archive(paths).name.encode() for image in images}
     parts["containerd"] = run([binaries / "containerd", "--version"]).encode()
     folder = paths.cache / "node-images"

@@ -1,7 +1,7 @@
-"""First process of a node: mounts its disks, makes its GPUs' device files, keeps its programs up.
+"""First process of a node: mounts disks, creates device files, keeps programs running.
 
-Runs inside the node's namespaces as `python -m localcluster.nodeinit NODE_FOLDER BINARIES`. Killing
-it is pulling the plug: the kernel ends every process of its pid namespace with it.
+Runs inside the node's namespaces as `python -m localcluster.nodeinit NODE_FOLDER BINARIES`. If
+it is killed, the kernel ends every process of its pid namespace.
 """
 
 import os
@@ -28,9 +28,9 @@ class Service:
     """One program of the node.
 
     Attributes:
-        name: how logs and commands call it.
+        name: name in logs and commands.
         argv: its command line.
-        log: where its output goes.
+        log: file of its output.
         process: its last start.
         started_at: when that was, by the monotonic clock.
     """
@@ -47,7 +47,7 @@ class Service:
         return self.process is not None and self.process.poll() is None
 
     def reconcile(self, *, wanted: bool) -> None:
-        """Bring it one step nearer to what is wanted."""
+        """Take one step towards the wanted state."""
         if wanted and not self.is_running:
             self._start()
         elif not wanted and self.is_running and self.process is not None:
@@ -64,7 +64,7 @@ class Service:
 
 
 def services(folder: Path, binaries: Path) -> list[Service]:
-    """The programs of the node, in the order in which each needs the one before."""
+    """The programs of the node, in the order of their dependencies."""
     name, config = folder.name, folder / "config"
     address = settings.node_of_name(name).address
     logs, pki = folder.parents[1] / "logs", folder.parents[1] / "pki"
@@ -115,7 +115,7 @@ def _mount(*arguments: str) -> None:
 
 
 def _install_gpus(source: Path) -> None:
-    """Lay out a driver as on a GPU node: library, device files and CDI spec."""
+    """Create the files of a driver: library, device files and CDI spec."""
     shutil.copytree(source / "lib", settings.DRIVER / "lib")
     (settings.DRIVER / "dev").mkdir()
     for line in (source / "devices").read_text().splitlines():
@@ -150,7 +150,7 @@ def _api_server_responds() -> bool:
 
 
 def _reap_orphans(own_children: set[int]) -> None:
-    """Collect the processes that lost their parents; one's own are waited for elsewhere."""
+    """Reap orphaned processes; the node's programs are reaped elsewhere."""
     children = Path("/proc/1/task/1/children").read_text().split()
     for pid in {int(child) for child in children} - own_children:
         os.waitpid(pid, os.WNOHANG)

@@ -13,7 +13,7 @@ _RULE_COMMENT = ("-m", "comment", "--comment", "gputopo-fault")
 
 @contextmanager
 def dropped(cluster: Cluster, node: str, pod_address: str) -> Iterator[None]:
-    """Drop the packets between one pod and the API server, both ways, for the time of a block.
+    """Drop the packets between one pod and the API server for the duration of a block.
 
     kubelet keeps its own connections: it is not behind the node's FORWARD chain.
     """
@@ -30,7 +30,7 @@ def dropped(cluster: Cluster, node: str, pod_address: str) -> Iterator[None]:
 def redirected(cluster: Cluster, node: str, pod_address: str, port: int) -> Iterator[None]:
     """Send one pod's new connections for the API server to a port of the control plane's address.
 
-    Connections that it has already are reset.
+    Existing connections are reset.
     """
     server = settings.CONTROL_PLANE_ADDRESS
     tcp = ("-p", "tcp")

@@ -1,4 +1,4 @@
-"""Keys, certificates and kubeconfigs: who is who in the cluster."""
+"""Keys, certificates and kubeconfigs of the cluster."""
 
 import base64
 import json
@@ -15,7 +15,7 @@ _DAYS = "365"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """One holder of a certificate.
+    """One certificate.
 
     Attributes:
         name: file name of its key, certificate and kubeconfig.
@@ -29,7 +29,7 @@ class Identity:
 
 
 def identities(nodes: Iterable[Node]) -> list[Identity]:
-    """Everybody who needs a certificate in a cluster of these nodes."""
+    """All certificates of a cluster with these nodes."""
     service = "kubernetes.default.svc"
     api_names = (
         f"DNS:localhost,DNS:kubernetes,DNS:kubernetes.default,DNS:{service},"
@@ -55,7 +55,7 @@ def identities(nodes: Iterable[Node]) -> list[Identity]:
 
 
 def render_kubeconfig(server: str, authority: bytes, certificate: bytes, key: bytes) -> str:
-    """A kubeconfig that holds everything it needs (JSON, which is YAML too)."""
+    """A self-contained kubeconfig (JSON, which is YAML too)."""
 
     def text(data: bytes) -> str:
         return base64.b64encode(data).decode()
@@ -74,7 +74,7 @@ def render_kubeconfig(server: str, authority: bytes, certificate: bytes, key: by
 
 
 def create(folder: Path, nodes: Iterable[Node]) -> None:
-    """Make a new authority and everything signed by it."""
+    """Create a new authority and all certificates."""
     folder.mkdir(parents=True, exist_ok=True)
     _create_authority(folder)
     run(["openssl", "genpkey", *_curve(), "-out", folder / "sa.key"])

@@ -1,4 +1,4 @@
-"""Is this machine fit for the cluster? Asked before anything is changed."""
+"""Checks of the machine before the cluster changes it."""
 
 import os
 import shutil
@@ -16,16 +16,16 @@ _ELSEWHERE = "see docs/local-cluster.md for the way with kind"
 
 
 def require_root() -> None:
-    """Raise a ClusterError unless this process is root's."""
+    """Raise a ClusterError unless this process runs as root."""
     if os.geteuid() != 0:
         raise ClusterError(f"the local cluster needs root; {_ELSEWHERE}")
 
 
 def check(paths: Paths) -> None:
-    """Look for everything that would make the start fail half-way.
+    """Check for all conditions that would make the start fail.
 
     Raises:
-        ClusterError: something is lacking; the text says what, and what to do.
+        ClusterError: a requirement is missing; the text names it and the remedy.
     """
     require_root()
     missing = [program for program in PROGRAMS if shutil.which(program) is None]

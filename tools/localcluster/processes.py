@@ -1,4 +1,4 @@
-"""Start long-running processes, know them again, and never end somebody else's."""
+"""Start and end long-running processes, and identify them safely later."""
 
 import json
 import os
@@ -15,7 +15,7 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """A process, told apart from a later one that got the same number.
+    """A process; its start time distinguishes it from a later one with the same number.
 
     Attributes:
         pid: the number in this pid namespace.
@@ -38,7 +38,7 @@ def parse_stat(text: str) -> tuple[str, int]:
 
 
 def identify(pid: int) -> ProcessIdentity | None:
-    """Identity of the process with this number; None when there is none, or only its remains."""
+    """Identity of the process with this number; None if there is none or it is a zombie."""
     try:
         state, start_ticks = parse_stat((_PROC / str(pid) / "stat").read_text())
     except (FileNotFoundError, ProcessLookupError):
@@ -55,7 +55,7 @@ def is_running(identity: ProcessIdentity) -> bool:
 
 
 def start(argv: Sequence[str | Path], log: Path, env: Mapping[str, str]) -> ProcessIdentity:
-    """Start a process in a session of its own, with both outputs appended to `log`."""
+    """Start a process in a new session, with both outputs appended to `log`."""
     words = [str(word) for word in argv]
     outputs = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     pid = os.posix_spawnp(
@@ -78,7 +78,7 @@ def start(argv: Sequence[str | Path], log: Path, env: Mapping[str, str]) -> Proc
 
 
 def end(identity: ProcessIdentity, patience_seconds: float) -> None:
-    """Ask the process to end; kill it when it has not within the given time; wait until gone."""
+    """Send SIGTERM, and SIGKILL after the given time; wait until the process has ended."""
     if patience_seconds > 0:
         _signal(identity, signal.SIGTERM)
         if _gone_within(identity, patience_seconds):
@@ -104,7 +104,7 @@ class ProcessFiles:
         self._folder = folder
 
     def remember(self, name: str, identity: ProcessIdentity) -> None:
-        """Write the identity down under this name."""
+        """Store the identity under this name."""
         self._folder.mkdir(parents=True, exist_ok=True)
         (self._folder / f"{name}.json").write_text(json.dumps(asdict(identity)))
 

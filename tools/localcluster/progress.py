@@ -1,4 +1,4 @@
-"""Tell a person what is being done, for how long already, and how long each stage took."""
+"""Report progress to the user: the current stage and the duration of each stage."""
 
 import sys
 import threading
@@ -21,7 +21,7 @@ class Progress:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def note(self, text: str) -> None:
-        """Say one thing that needs no time of its own."""
+        """Print one line."""
         print(f"    {text}", file=sys.stderr, flush=True)
 
     @contextmanager

@@ -28,7 +28,7 @@ CLONE = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """Where things lie: what is kept between clusters, and what belongs to the running one."""
+    """Folders: the cache, and those of the running cluster."""
 
     cache: Path
     state: Path
@@ -55,7 +55,7 @@ class Paths:
 
     @property
     def kubectl_cache(self) -> Path:
-        """What kubectl and helm remember of the cluster, which goes with it."""
+        """Caches of kubectl and helm, which are removed with the cluster."""
         return self.state / "kubectl-cache"
 
     def node(self, name: str) -> Path:
@@ -65,7 +65,7 @@ class Paths:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What follows from a node's number (1 to 9)."""
+    """Name and addresses of a node, from its number (1 to 9)."""
 
     number: int
 
@@ -86,7 +86,7 @@ class Node:
 
     @property
     def host_interface(self) -> str:
-        """The end of its cable on the bridge."""
+        """Its interface on the bridge."""
         return f"gputopo-n{self.number}"
 
     @property

@@ -1,4 +1,4 @@
-"""Processes of containers that get little processor time, or none for a while."""
+"""Limit or stop the processor time of containers."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ def of_program(program: str) -> list[int]:
 
 @contextmanager
 def limited(program: str, share: float) -> Iterator[None]:
-    """Give the containers of a program this share of one processor for the time of a block.
+    """Give the containers of a program this share of one processor for a block.
 
     A container that is restarted meanwhile gets a new cgroup without the limit.
 
@@ -46,7 +46,7 @@ def limited(program: str, share: float) -> Iterator[None]:
 
 @contextmanager
 def frozen(pids: Sequence[int]) -> Iterator[None]:
-    """Stop processes by SIGSTOP for the time of a block."""
+    """Stop processes by SIGSTOP for the duration of a block."""
     _send(pids, signal.SIGSTOP)
     try:
         yield

@@ -1,4 +1,4 @@
-"""What is written down about the running cluster, before the first change is made."""
+"""The record of the running cluster, written before the first change."""
 
 import json
 import os
@@ -22,7 +22,7 @@ class Record:
         binaries: folder of its programs.
         servers: which server of the catalogue each node plays.
         sysctls: the machine's own settings before.
-        folders: mount points that were made on the machine for it.
+        folders: mount points that were created on the machine.
     """
 
     clone: str
@@ -38,7 +38,7 @@ class Record:
 
 
 def read(paths: Paths) -> Record | None:
-    """The cluster that is up, or half up; None when there is none.
+    """The cluster that is up or partly up; None if there is none.
 
     Raises:
         ClusterError: the file was not written by this version of the tool.
@@ -53,19 +53,19 @@ def read(paths: Paths) -> Record | None:
 
 
 def write(paths: Paths, record: Record) -> None:
-    """Write the record, wholly or not at all."""
+    """Write the record atomically."""
     unfinished = paths.state / _UNFINISHED
     unfinished.write_text(json.dumps(asdict(record), indent=1))
     unfinished.replace(paths.state / _FILE)
 
 
 def claim(paths: Paths) -> None:
-    """Make the folder of the cluster's state, for root alone, or see that it is one.
+    """Create the folder of the cluster's state, for root alone, or check that it is one.
 
     `down` deletes all that is in it, so a folder with other things in it must never become one.
 
     Raises:
-        ClusterError: somebody else's folder is in its place.
+        ClusterError: another folder is in its place.
     """
     paths.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = paths.state.lstat()
@@ -79,13 +79,13 @@ def claim(paths: Paths) -> None:
 
 
 def clear(paths: Paths) -> None:
-    """Empty the folder, the record last: without it nobody knows that the rest is ours."""
+    """Empty the folder, the record last: it shows that the folder belongs to a cluster."""
     for entry in sorted(paths.state.iterdir(), key=lambda entry: entry.name == _FILE):
         files.remove(entry)
 
 
 def difference(running: Record, binaries: Path, servers: dict[str, str]) -> str:
-    """Why a running cluster is not the wanted one; empty when it is."""
+    """Why a running cluster is not the requested one; empty if it is."""
     if running.binaries != str(binaries):
         return f"its programs are {running.binaries}, wanted are {binaries}"
     if running.servers != servers:
@@ -94,7 +94,7 @@ def difference(running: Record, binaries: Path, servers: dict[str, str]) -> str:
 
 
 def conflict_message(running: Record, reason: str) -> str:
-    """What to tell somebody who asks for another cluster than the one that runs."""
+    """Message for a user who requests another cluster than the running one."""
     whose = "this clone" if running.clone == str(CLONE) else f"the clone {running.clone}"
     return (
         f"a cluster started from {whose} is running, and {reason}; `tools/cluster down` removes it"

@@ -1,4 +1,4 @@
-"""Processes that SIGKILL does not end: what a process in an uninterruptible driver call is like.
+"""Processes that SIGKILL does not end, like in an uninterruptible driver call.
 
 A frozen process of cgroup version 1 stays in state D with the signal pending, and ends when it is
 thawed. It is moved within the freezer hierarchy alone, so that it stays in its container's cgroup
@@ -97,7 +97,7 @@ def kill(pod_uid: str) -> int:
 
 
 def remove_leftovers() -> None:
-    """Thaw what an interrupted run left frozen."""
+    """Thaw processes that an interrupted run left frozen."""
     for group in _FREEZER.glob("gputopo-stuck-*"):
         with suppress(ClusterError):
             thaw(group)

@@ -60,8 +60,8 @@ def _inflected(words: str) -> str:
 def split_name(name: str) -> str:
     """Return the words of an identifier, in snake case or camel case, separated by spaces.
 
-    >>> split_name("_HTTPServer_bookOf")
-    'HTTP Server book Of'
+    >>> split_name("_HTTPServer_podOf")
+    'HTTP Server pod Of'
     """
     return " ".join(re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+", name))
 

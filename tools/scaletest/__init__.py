@@ -1,1 +1,1 @@
-"""A thousand nodes that kwok plays, on a real control plane: how fast pods are placed."""
+"""Measures how fast pods are placed on a thousand nodes that kwok simulates."""

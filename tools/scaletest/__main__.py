@@ -29,7 +29,7 @@ _VALUES = Path(__file__).with_name("values.yaml")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run all rounds; return 1 when a goal was missed."""
+    """Run all rounds; return 1 if a goal was missed."""
     options = _parser().parse_args(arguments)
     mixed = objects.sizes(options.mixed, mixed=True, seed=options.seed)
     sets = [
@@ -54,7 +54,7 @@ def _measure(
     sets: Sequence[tuple[str, Sequence[int]]],
     conclude: Callable[[Sequence[Round]], None],
 ) -> None:
-    """Run all turns; conclude before the clean-up, which may fail, too."""
+    """Run all turns; compute the results before the clean-up, which may fail."""
     began = time.monotonic()
 
     def report(text: str) -> None:

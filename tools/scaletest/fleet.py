@@ -29,7 +29,7 @@ Value = TypeVar("Value")
 def fleet(
     client: Client, cluster: Cluster, paths: Paths, kwok: Path, names: Sequence[str]
 ) -> Iterator[None]:
-    """Have these nodes, with GPUs, for the time of a block."""
+    """Create these nodes, with GPUs, for the duration of a block."""
     with _patient_manager(cluster, paths), _kwok(paths, kwok):
         remove(client)
         try:
@@ -49,7 +49,7 @@ def each(work: Callable[[Value], object], items: Sequence[Value]) -> None:
 
 
 def remove(client: Client) -> None:
-    """Delete all that a run made, also one that was cut short."""
+    """Delete all objects of a run, also of an interrupted one."""
     remove_pods(client)
     for collection in (_TOPOLOGIES, _NODES):
         _empty(client, collection, labelSelector=objects.LABEL)
@@ -98,7 +98,7 @@ def _exists(client: Client) -> bool:
 def _kwok(paths: Paths, kwok: Path) -> Iterator[None]:
     """Run kwok; its nodes renew their leases after half a day.
 
-    A thousand renewals take seconds of the processor, and all come at once.
+    A thousand renewals at once take seconds of processor time.
     """
     command: list[str | Path] = [
         kwok,
@@ -117,7 +117,7 @@ def _kwok(paths: Paths, kwok: Path) -> Iterator[None]:
 
 @contextmanager
 def _patient_manager(cluster: Cluster, paths: Paths) -> Iterator[None]:
-    """Run a controller manager that does not call nodes with such leases dead."""
+    """Run a controller manager that accepts such leases."""
     cluster.set_part(_MANAGER, on=False)
     command = controlplane.arguments(_MANAGER, paths, paths.binaries)
     identity = processes.start(

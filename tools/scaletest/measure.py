@@ -1,4 +1,4 @@
-"""From raw counts to figures: rates, quantiles, processor time. Pure but for reading /proc."""
+"""Rates, quantiles and processor time from raw counts. Pure except for reading /proc."""
 
 import os
 import re
@@ -35,7 +35,7 @@ Buckets = Mapping[str, Mapping[float, float]]
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Milliseconds of one verb, measured where it is served."""
+    """Milliseconds of one verb, measured in the extender."""
 
     p50: float
     p99: float
@@ -75,7 +75,7 @@ def added(several: Iterable[Buckets]) -> Buckets:
 
 
 def of_buckets(counted: Buckets) -> dict[str, Latency]:
-    """Return the quantiles of a histogram, linear within a bucket as Prometheus has them."""
+    """Return the quantiles of a histogram, linear within a bucket as in Prometheus."""
     return {
         verb: Latency(_quantile(counts, 0.5), _quantile(counts, 0.99))
         for verb, counts in counted.items()
@@ -124,12 +124,12 @@ def parts_seconds() -> dict[str, float]:
 
 
 def busy_ticks(stat: str) -> int:
-    """Return from /proc/stat how long the processors had something to do, in clock ticks."""
+    """Return the busy time of the processors from /proc/stat, in clock ticks."""
     user, nice, system, _idle, _waiting, irq, soft_irq = map(int, stat.split()[1:8])
     return user + nice + system + irq + soft_irq
 
 
 def part_of(command_line: Sequence[str]) -> str | None:
-    """Return which part a process is; None for one of no interest."""
+    """Return the part that a process belongs to; None for other processes."""
     names = [Path(word).name for word in command_line[:4]]
     return next((part for part, name in _PROCESSES.items() if name in names), None)

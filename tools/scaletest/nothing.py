@@ -1,4 +1,4 @@
-"""An extender that decides nothing: the price of three HTTP calls for a pod, and no more.
+"""An extender that decides nothing: it shows the cost of three HTTP calls per pod.
 
 ``python -m scaletest.nothing CA CERTIFICATE KEY`` prints its port, serves until its input ends, and
 then prints the milliseconds of every request by verb, as JSON.

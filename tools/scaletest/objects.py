@@ -34,7 +34,7 @@ def node(name: str) -> Object:
 
 
 def topology(name: str, server: str) -> tuple[Object, Object]:
-    """Return a node's GPUTopology as its agent would first write it: object and status."""
+    """Return a node's GPUTopology like the agent's first version: object and status."""
     found = named(server, node=name)
     body = {
         "apiVersion": API_VERSION,
@@ -59,7 +59,7 @@ def sizes(count: int, *, mixed: bool, seed: int) -> list[int]:
 
 
 def pod(name: str, gpus: int, scheduler: str) -> Object:
-    """Return a pod that only nodes of kwok take."""
+    """Return a pod that fits only on nodes of kwok."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -80,5 +80,5 @@ def pod(name: str, gpus: int, scheduler: str) -> Object:
 
 
 def wanted(pod: Mapping[str, Any]) -> int:
-    """Return how many GPUs a pod of the run asks for."""
+    """Return the number of requested GPUs of a pod of the run."""
     return int(pod["spec"]["containers"][0]["resources"]["limits"][RESOURCE])

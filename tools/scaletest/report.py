@@ -1,4 +1,4 @@
-"""The figures of all rounds side by side: of each scheduler those of its median round. Pure."""
+"""The figures of all rounds: for each scheduler those of its median round. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -13,7 +13,7 @@ VERBS = ("filter", "prioritize", "bind")
 
 
 def medians(rounds: Sequence[Round]) -> list[Round]:
-    """Return of each scheduler with each set of pods the round of the middle rate."""
+    """Return the round of the median rate for each scheduler and set of pods."""
     titles = list(dict.fromkeys((one.scheduler, one.pods) for one in rounds))
     return [_middle(_of(rounds, *title)) for title in titles]
 
@@ -32,7 +32,7 @@ def ratio(rounds: Sequence[Round], scheduler: str, pods: str) -> float:
 
 
 def shortcomings(rounds: Sequence[Round], wanted: dict[str, int]) -> list[str]:
-    """Return what is not as it must be: pods not placed, GPUs given twice, too slow."""
+    """Return the missed goals: pods not placed, GPUs given twice, a rate that is too low."""
     found = [
         f"{one.scheduler}, {one.pods}: {one.bound} bound, {one.twice} wrong GPUs"
         for one in rounds
@@ -48,7 +48,7 @@ def shortcomings(rounds: Sequence[Round], wanted: dict[str, int]) -> list[str]:
 
 
 def document(rounds: Sequence[Round], missed: Sequence[str]) -> dict[str, object]:
-    """Return all as JSON values."""
+    """Return the report as JSON values."""
     return {
         "rounds": [asdict(one) for one in rounds],
         "ratios": [
@@ -64,7 +64,7 @@ def document(rounds: Sequence[Round], missed: Sequence[str]) -> dict[str, object
 
 
 def table(rounds: Sequence[Round]) -> Iterator[str]:
-    """Yield the lines that a person reads."""
+    """Yield the lines of the table."""
     line = "{:<22} {:<22} {:>7} {:>7} {:>13} {:>8} {:>7} {:>7}" + " {:>17}" * len(VERBS)
     heads = ["PODS/S", "RANGE", "OF PLAIN", "NODES", "PARTLY", *(f"{it} p50/p99" for it in VERBS)]
     yield line.format("SCHEDULER", "PODS", "BOUND", *heads)

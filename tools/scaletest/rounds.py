@@ -23,16 +23,16 @@ _AT_REST = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one scheduler did with one set of pods.
+    """The result of one scheduler with one set of pods.
 
     Attributes:
         turn: which turn of the scheduler it was, from 0.
         per_second: bindings between the first and the last.
         latencies: of the extender's verbs, by verb.
         processor_ms: per pod, by part of the cluster.
-        twice: GPUs that two pods were given, and pods with too few; must be 0.
-        nodes: how many are in use then, by the pods of the sets before, too.
-        partly: how many of those have free GPUs.
+        twice: GPUs that were given to two pods, and missing GPUs; must be 0.
+        nodes: number of nodes in use, also by earlier sets.
+        partly: number of these nodes with free GPUs.
     """
 
     scheduler: str
@@ -54,7 +54,7 @@ def take_turn(
     sets: Sequence[tuple[str, Sequence[int]]],
     report: Callable[[str], None],
 ) -> list[Round]:
-    """Let a scheduler place each set of pods after the other, and remove them all."""
+    """Have a scheduler place one set of pods after the other, then remove all pods."""
     rounds = []
     try:
         for title, sizes in sets:
@@ -100,9 +100,9 @@ def _round(
 
 
 class _AtRest:
-    """Whether the cluster has done what making and removing thousands of pods left to do.
+    """Whether the cluster is idle again after the creation and removal of thousands of pods.
 
-    It would be counted against the scheduler whose turn comes next.
+    Otherwise this work would count against the next scheduler.
     """
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class _AtRest:
 
 
 class _Bindings:
-    """When each pod of a set was seen bound, by a watch of its own."""
+    """The times at which a watch saw each pod of a set as bound."""
 
     def __init__(self, client: Client, prefix: str) -> None:
         self._client, self._prefix = client, f"{prefix}-"
@@ -131,12 +131,12 @@ class _Bindings:
         self._wait(1)
 
     def wait_all(self, count: int) -> list[float]:
-        """Return the times of all bindings, or of those there were within the patience."""
+        """Return the times of all bindings, or of those within the time limit."""
         self._wait(count)
         return list(self._times.values())
 
     def stop(self) -> None:
-        """Watch no further."""
+        """Stop watching."""
         self._ended = True
         self._thread.join()
 
@@ -160,7 +160,7 @@ class _Bindings:
 
 
 def gpus_by_node(pods: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    """Return how many GPUs the pods that are bound to each node ask for."""
+    """Return the number of requested GPUs of the bound pods of each node."""
     in_use = Counter[str]()
     for pod in pods:
         if node := pod["spec"].get("nodeName"):
@@ -169,7 +169,7 @@ def gpus_by_node(pods: Iterable[Mapping[str, Any]]) -> Counter[str]:
 
 
 def given_twice(pods: Iterable[Mapping[str, Any]]) -> int:
-    """Return how many GPUs are annotated twice, or lack: the annotations are the only books."""
+    """Return how many GPUs are annotated twice or missing; only annotations name GPUs here."""
     wrong, held = 0, set()
     for pod in pods:
         gpus = parse_gpus(pod["metadata"].get("annotations", {}))

@@ -30,19 +30,19 @@ class Scheduler(Protocol):
     """One way to place pods.
 
     Attributes:
-        name: what pods say in ``spec.schedulerName``.
-        title: what the table says.
+        name: value of ``spec.schedulerName``.
+        title: name in the table.
     """
 
     name: str
     title: str
 
     def started(self) -> AbstractContextManager[None]:
-        """Run it for the time of a block."""
+        """Run it for the duration of a block."""
         ...
 
     def latencies(self) -> dict[str, Latency]:
-        """Return those of its last time, by verb."""
+        """Return the latencies of its last run, by verb."""
         ...
 
 
@@ -104,12 +104,12 @@ class DoNothing:
             self._milliseconds = json.loads(server.stdout.readline())
 
     def latencies(self) -> dict[str, Latency]:
-        """Return those of its whole life, which has ended."""
+        """Return the latencies of its complete run, which has ended."""
         return {verb: of_samples(samples) for verb, samples in self._milliseconds.items()}
 
 
 class Ours:
-    """gputopo as the chart installs it, but for the number of its schedulers."""
+    """gputopo as the chart installs it, except for the number of schedulers."""
 
     name = SCHEDULER_NAME
 
@@ -121,7 +121,7 @@ class Ours:
 
     @contextmanager
     def started(self) -> Iterator[None]:
-        """Run its Deployment, which rests while the others are measured."""
+        """Run its Deployment, which has no pods while the others are measured."""
         scale(self._client, self._replicas)
         try:
             yield
@@ -130,11 +130,11 @@ class Ours:
             scale(self._client, 0)
 
     def latencies(self) -> dict[str, Latency]:
-        """Return those of its last life, whose counts began at zero."""
+        """Return the latencies of its last run, whose counts began at zero."""
         return of_buckets(self._counted)
 
     def metrics(self) -> list[str]:
-        """Return what each extender tells Prometheus: only the leader's has counted."""
+        """Return the metrics of each extender; only the leader's has counts."""
         path = f"/api/v1/namespaces/{NAMESPACE}/pods"
         try:
             pods = self._client.get(path, labelSelector=_SELECTOR)["items"]
@@ -152,7 +152,7 @@ def replicas_installed(client: Client) -> int:
 
 
 def scale(client: Client, replicas: int) -> None:
-    """Have this many of gputopo's schedulers, none included."""
+    """Scale gputopo's schedulers to this number, which may be 0."""
     client.patch(_DEPLOYMENT_PATH, {"spec": {"replicas": replicas}})
     pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
 

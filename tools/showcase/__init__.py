@@ -1,1 +1,1 @@
-"""Install gputopo on a cluster, run jobs on it, and read back what really happened."""
+"""Install gputopo on a cluster, run jobs on it, and read which GPUs they got."""

@@ -1,4 +1,4 @@
-"""The demo: jobs on a real cluster, and which GPUs their containers really got."""
+"""The demo: runs jobs on a real cluster and shows the GPUs of their containers."""
 
 import argparse
 import json
@@ -26,13 +26,13 @@ JOBS_ON_THE_MESH = ("gpujob-ring.yaml", "gpujob-insensitive.yaml")
 
 @dataclass(slots=True)
 class Stages:
-    """Seconds of each stage of the work, told while it goes on."""
+    """Seconds of each stage, reported during the work."""
 
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Tell that a stage begins, and how long it took."""
+        """Report the start and the duration of a stage."""
         print(f"==> {name}", file=sys.stderr, flush=True)
         began = time.monotonic()
         yield
@@ -41,7 +41,7 @@ class Stages:
 
 
 def main() -> None:
-    """Run the demo and leave the cluster up to look around in."""
+    """Run the demo and leave the cluster up."""
     arguments = _parser().parse_args()
     try:
         _show(as_json=arguments.output == "json")
@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run_jobs(installed: install.Installed) -> list[str]:
-    """Create the example jobs afresh, wait until all run, and return their names."""
+    """Create the example jobs again, wait until all run, and return their names."""
     kubectl = installed.kubectl
     kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     kubectl.run("delete", "gpujobs", "--all", "-n", NAMESPACE, "--wait=true")
@@ -112,7 +112,7 @@ def _placed(job: Object, image: str, *, node: str | None = None) -> Object:
 
 
 def _mesh_node(kubectl: Kubectl) -> str:
-    """Return the node whose GPUs are linked pair by pair, so that the choice matters most."""
+    """Return the node whose links differ most between pairs of GPUs."""
     return next(
         str(topology["metadata"]["name"])
         for topology in kubectl.list("gputopologies")
@@ -121,14 +121,14 @@ def _mesh_node(kubectl: Kubectl) -> str:
 
 
 def _observed(kubectl: Kubectl, name: str) -> bool:
-    """Whether the job runs and the node has told which GPUs kubelet gave it."""
+    """Whether the job runs and the node has reported its GPUs."""
     status = kubectl.get("gpujob", name, NAMESPACE).get("status", {})
     placements = status.get("placements", [])
     return status.get("phase") == "Running" and any(one.get("observed") for one in placements)
 
 
 def _row(kubectl: Kubectl, name: str) -> dict[str, Any]:
-    """Return one job: what was decided, and what its container and kubelet say."""
+    """Return the decision for one job, and the data of its container and of kubelet."""
     (placement,) = kubectl.get("gpujob", name, NAMESPACE)["status"]["placements"]
     (held,) = read_containers(
         kubectl, kubectl.list("pods", NAMESPACE, selector=f"{JOB_LABEL}={name}")

@@ -21,7 +21,7 @@ class Installed:
 
     Attributes:
         workload_image: has ``sh``, ``sleep``, ``env`` and ``stat``; every node has it.
-        local: whether the nodes are this machine's, to be reached into.
+        local: whether the nodes run on this machine.
     """
 
     kubectl: Kubectl
@@ -30,7 +30,7 @@ class Installed:
 
 
 def cluster_is_running() -> bool:
-    """Return whether the local cluster's API server answers."""
+    """Return whether the local cluster's API server responds."""
     try:
         _kubectl().run("get", "--raw", "/readyz", timeout_s=10)
     except (KubectlError, FileNotFoundError, subprocess.TimeoutExpired):
@@ -39,20 +39,20 @@ def cluster_is_running() -> bool:
 
 
 def start_cluster() -> None:
-    """Start the local cluster, or take the one that runs; progress goes to the terminal."""
+    """Start the local cluster, or use the running one; progress goes to the terminal."""
     subprocess.run([_CLUSTER, "up"], check=True)
 
 
 def remove_local_cluster() -> None:
-    """Take the local cluster down, and everything it left on the machine."""
+    """Remove the local cluster and all its changes of the machine."""
     subprocess.run([_CLUSTER, "down"], check=True)
 
 
 def install_chart(*more_values: Path) -> Installed:
-    """Install the chart, or bring it up to date, and wait until every part serves.
+    """Install or upgrade the chart, and wait until every component is ready.
 
     Args:
-        more_values: files with values that win over the local cluster's own.
+        more_values: files with values that override the local cluster's.
     """
     images = json.loads(
         subprocess.run(
@@ -83,7 +83,7 @@ def install_chart(*more_values: Path) -> Installed:
 
 
 def on_local_cluster(say: Callable[[str], None]) -> Installed:
-    """Return gputopo installed on the local cluster, which is started if need be."""
+    """Install gputopo on the local cluster, which is started if necessary."""
     say("starting the local cluster")
     start_cluster()
     say("installing the chart")
@@ -96,7 +96,7 @@ def _kubectl() -> Kubectl:
 
 
 def _all_published(kubectl: Kubectl) -> bool:
-    """Whether each node has a topology, and kubelet counts the GPUs that it names."""
+    """Whether each node has a topology, and kubelet counts its GPUs."""
     topologies = kubectl.list("gputopologies")
     counted = [
         int(node["status"].get("allocatable", {}).get("gputopo.io/gpu", 0))

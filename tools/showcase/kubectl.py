@@ -1,4 +1,4 @@
-"""A thin typed face of kubectl: the client every reader of the code can repeat by hand."""
+"""A thin, typed interface of kubectl."""
 
 import json
 import os
@@ -14,7 +14,7 @@ Value = TypeVar("Value")
 
 
 class KubectlError(RuntimeError):
-    """kubectl ended with a failure; the message is what it printed."""
+    """kubectl failed; the message is its output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class Kubectl:
 
     Attributes:
         binary: the program.
-        kubeconfig: the cluster and how to log in.
-        cache: where it remembers what the cluster serves; None for its own default.
+        kubeconfig: address and credentials of the cluster.
+        cache: folder of its discovery cache; None for its default.
     """
 
     binary: Path
@@ -33,12 +33,12 @@ class Kubectl:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment for this and other programs that talk to the cluster."""
+        """The environment for this and other clients of the cluster."""
         cache = {"KUBECACHEDIR": str(self.cache)} if self.cache else {}
         return {**os.environ, "KUBECONFIG": str(self.kubeconfig), **cache}
 
     def run(self, *arguments: str, stdin: str | None = None, timeout_s: float = 120) -> str:
-        """Return what the command prints.
+        """Return the output of the command.
 
         Raises:
             KubectlError: when it fails.
@@ -63,7 +63,7 @@ class Kubectl:
     def list(
         self, kind: str, namespace: str | None = None, *, selector: str = ""
     ) -> Sequence[Object]:
-        """Return the objects of a kind, of every namespace when none is named."""
+        """Return the objects of a kind, of all namespaces by default."""
         where = _in(namespace) if namespace else ("--all-namespaces",)
         listed = self._json("get", kind, *where, *(("-l", selector) if selector else ()))
         return listed["items"]  # type: ignore[no-any-return]
@@ -91,7 +91,7 @@ class Kubectl:
         raise AssertionError(f"kubectl {' '.join(arguments)} was not rejected: {printed}")
 
     def execute(self, pod: str, namespace: str, *command: str, container: str = "") -> str:
-        """Return what a command prints inside a container."""
+        """Return the output of a command inside a container."""
         chosen = ("-c", container) if container else ()
         return self.run("exec", "-n", namespace, pod, *chosen, "--", *command)
 
@@ -106,10 +106,10 @@ def wait_for(
     timeout_s: float = 120,
     interval_s: float = 0.3,
 ) -> Value:
-    """Return the first true value that ``look`` sees.
+    """Call ``look`` until it returns a true value, and return that.
 
     Raises:
-        TimeoutError: when none comes; the message says what was waited for.
+        TimeoutError: it did not in time; the message names the awaited state.
     """
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:

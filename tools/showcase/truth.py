@@ -1,7 +1,7 @@
-"""The four books that must say the same of every container that holds GPUs.
+"""The four sources that must agree for every container with GPUs.
 
-Intended: the extender's annotation. Seen: environment and device nodes inside the
-container. Kubelet's: podresources, and the checkpoint file it restarts from.
+The extender's annotation; environment and device nodes inside the container; kubelet's
+pod-resources list; kubelet's checkpoint file.
 """
 
 import json
@@ -16,7 +16,7 @@ _AGENT = "app.kubernetes.io/component=deviceplugin"
 
 _INSIDE = 'echo "$CUDA_VISIBLE_DEVICES"; stat -c "%n %t %T" /dev/nvidia[0-9]* 2>/dev/null; true'
 
-# Runs in the node agent's container, which mounts both of kubelet's books.
+# Runs in the node agent's container, which mounts both of kubelet's records.
 _READ_RECORDS = """
 import json, grpc
 from gputopo_deviceplugin.kubelet.podresources import api_pb2, api_pb2_grpc
@@ -45,14 +45,14 @@ print(json.dumps({"podresources": resources, "checkpoint": checkpoint}))
 
 @dataclass(frozen=True, slots=True)
 class ContainerGpus:
-    """One running container and its GPUs by every book; UUIDs.
+    """One running container and its GPUs by every source; UUIDs.
 
     Attributes:
         annotated: ``gputopo.io/gpus``, in rank order.
         visible: ``CUDA_VISIBLE_DEVICES`` inside the container, in order.
         device_nodes: the GPUs whose ``/dev/nvidiaN`` the container has, by its major:minor.
-        podresources: what kubelet's podresources API says.
-        checkpoint: what kubelet's checkpoint file says.
+        podresources: GPUs in kubelet's pod-resources list.
+        checkpoint: GPUs in kubelet's checkpoint file.
     """
 
     namespace: str
@@ -67,7 +67,7 @@ class ContainerGpus:
 
     @property
     def agrees(self) -> bool:
-        """Whether all books say the same, rank order included."""
+        """Whether all sources agree, rank order included."""
         return (
             self.annotated == self.visible
             and set(self.annotated) == self.device_nodes == self.podresources == self.checkpoint
@@ -82,7 +82,7 @@ class _KubeletRecords:
 
 
 def read_containers(kubectl: Kubectl, pods: Sequence[Object]) -> list[ContainerGpus]:
-    """Return what every book says of the GPU containers of these running pods."""
+    """Read all sources for the GPU containers of these running pods."""
     nodes = {pod["spec"]["nodeName"] for pod in pods}
     records = {node: _read_records(kubectl, node) for node in nodes}
     uuids = {node: _uuid_of_minor(kubectl, node) for node in nodes}
@@ -120,7 +120,7 @@ def _read_container(
 
 
 def _minor(line: str) -> int:
-    """Return the minor number of a ``stat`` line; the kernel's, not the file name's."""
+    """Return the device's minor number from a ``stat`` line."""
     _, major, minor = line.split()
     return int(minor, 16) if int(major, 16) == _NVIDIA_MAJOR else -1
 

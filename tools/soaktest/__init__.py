@@ -1,1 +1,1 @@
-"""Churn GPU pods on the local cluster while its parts are killed, and count what went wrong."""
+"""Create and delete GPU pods on the local cluster while its parts are killed; count errors."""

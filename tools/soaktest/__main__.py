@@ -1,4 +1,4 @@
-"""Churn GPU pods while every part of the cluster is killed at random, and count what went wrong."""
+"""Create and delete GPU pods while parts of the cluster are killed at random; count errors."""
 
 import argparse
 import random
@@ -18,7 +18,7 @@ from soaktest.trial import trial, write
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the soak; return 1 when anything was found."""
+    """Run the soak; return 1 if an error was found."""
     options = _parser().parse_args(arguments)
     with trial():
         installed = install.on_local_cluster(lambda text: print(f"==> {text}", file=sys.stderr))

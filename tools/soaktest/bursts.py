@@ -1,7 +1,7 @@
-"""Bursts of equal pods, bound in another order than made, while kubelets restart.
+"""Bursts of equal pods, bound in another order than created, while kubelets restart.
 
-Kubelet tells a device plugin how many GPUs are asked for, never for which pod. Equal pods are told
-apart only by elimination, so this is where a swap would show.
+Kubelet's calls to a device plugin have the number of GPUs and not the pod. Equal pods are
+identified only by elimination, so an error there would show as a swap here.
 """
 
 import random
@@ -22,7 +22,7 @@ _KUBELET_EVERY = 3
 
 
 class Bursts:
-    """Makes bursts that fill the cluster, one after another."""
+    """Creates bursts that fill the cluster, one after another."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Bursts:
         self._journal, self._rng, self._image = journal, rng, image
 
     def run(self, pods: int, gpus_each: int, nodes: list[str]) -> None:
-        """Make so many pods, all of the same size, as many at a time as the nodes hold."""
+        """Create so many equal pods, as many at a time as fit on the nodes."""
         at_once = len(nodes) * (8 // gpus_each)
         for burst in range(-(-pods // at_once)):
             count = min(at_once, pods - burst * at_once)
@@ -46,7 +46,7 @@ class Bursts:
             self._journal.write(f"burst {burst + 1}: {count} pods of {gpus_each}")
 
     def _burst(self, names: list[str], gpus: int, nodes: list[str], *, restart: bool) -> None:
-        """Make all in one order, let them be bound in another, and look at them all."""
+        """Create all in one order, have them bound in another, and compare all."""
         for name in names:
             body = manifests.pod(name, gpus, self._image, {})
             body["spec"]["schedulingGates"] = [{"name": _GATE}]
@@ -80,7 +80,7 @@ class Bursts:
             time.sleep(0.1)
 
     def _wait_running(self, names: list[str]) -> None:
-        """Wait until each runs or kubelet has refused it, as it does until the agent is back."""
+        """Wait until each runs or kubelet has rejected it, as it does until the agent is ready."""
         deadline = time.monotonic() + _RUN_SECONDS
         while time.monotonic() < deadline:
             pods = self._mine()

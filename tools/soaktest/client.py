@@ -1,4 +1,4 @@
-"""The API server over HTTP, as its administrator: quick enough for thousands of pods."""
+"""A client of the API server with administrator rights, fast enough for thousands of pods."""
 
 import json
 import ssl
@@ -13,13 +13,13 @@ from localcluster.settings import Paths
 Object = dict[str, Any]
 # Thousands of objects are deleted in one request.
 _COLLECTION_SECONDS = 70
-# Short, for whoever follows can only stop between two watches.
+# Short, because a watcher can only stop between two watches.
 _WATCH_SECONDS = 5
 _MERGE_PATCH = {"Content-Type": "application/merge-patch+json"}
 
 
 class RejectedError(RuntimeError):
-    """The API server answered with an error.
+    """The API server responded with an error.
 
     Attributes:
         status: of HTTP.
@@ -31,7 +31,7 @@ class RejectedError(RuntimeError):
 
 
 class UnavailableError(RuntimeError):
-    """The API server did not response, or says that it or its store is not up yet."""
+    """No response from the API server, or it or etcd is not ready yet."""
 
 
 class Client:
@@ -59,7 +59,7 @@ class Client:
         return self._json("GET", path, params=query)
 
     def text(self, path: str, **query: str) -> str:
-        """Return what is not JSON, such as metrics behind a proxy."""
+        """Return text that is not JSON, for example metrics."""
         return self._send("GET", path, params=query).text
 
     def create(self, path: str, manifest: Mapping[str, Any]) -> Object:
@@ -71,7 +71,7 @@ class Client:
         return self._json("PATCH", path, content=json.dumps(change), headers=_MERGE_PATCH)
 
     def delete(self, path: str, **query: str) -> None:
-        """Delete an object, or a whole collection; what is gone already is fine."""
+        """Delete an object or a collection; a missing one is no error."""
         try:
             self._send(
                 "DELETE",
@@ -117,7 +117,7 @@ class Client:
 
 
 def _check(response: httpx2.Response, what: str) -> None:
-    """Tell a refusal, which stays one, from a server that comes back."""
+    """Raise ``UnavailableError`` if a retry may succeed, otherwise ``RejectedError``."""
     if response.is_success:
         return
     text = f"{what}: {response.read().decode(errors='replace').strip()[:400]}"

@@ -1,4 +1,4 @@
-"""The kills, dealt by seed: what dies when, and what brings it back."""
+"""Faults in a random order that the seed determines, and their repair."""
 
 import random
 import threading
@@ -45,12 +45,12 @@ _COLLECTED_ABOVE_SECONDS = 2.5
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One kill to come.
+    """One planned fault.
 
     Attributes:
         what: one of the kinds.
-        node: where, for what is on nodes.
-        down_seconds: how long it stays away, where that is ours to say.
+        node: its node, for parts of nodes.
+        down_seconds: how long it is down, if this tool starts it again.
     """
 
     what: str
@@ -59,7 +59,7 @@ class Fault:
 
 
 def deal(rng: random.Random, nodes: list[str]) -> Iterator[Fault]:
-    """Yield kills for ever: each pack has every kind as often as it weighs, in random order."""
+    """Yield faults without end: each pack has every kind as often as its weight, shuffled."""
     kinds = [what for what, weight in _WEIGHTS.items() for _ in range(weight)]
     while True:
         for what in rng.sample(kinds, len(kinds)):
@@ -67,7 +67,7 @@ def deal(rng: random.Random, nodes: list[str]) -> Iterator[Fault]:
 
 
 class Killer:
-    """Carries the kills out in a thread of its own, one after another."""
+    """Causes the faults in its own thread, one after another."""
 
     def __init__(
         self, cluster: Cluster, client: Client, journal: Journal, rng: random.Random
@@ -77,7 +77,7 @@ class Killer:
         self._thread: threading.Thread | None = None
 
     def start(self, nodes: list[str], every_seconds: float) -> None:
-        """Begin: a kill every so many seconds on average, the first after half of that."""
+        """Start: a fault every so many seconds on average, the first after half of that."""
 
         def run() -> None:
             wait = every_seconds / 2
@@ -90,13 +90,13 @@ class Killer:
         self._thread.start()
 
     def stop(self) -> None:
-        """End, when what was killed last is back."""
+        """Stop after the last fault is repaired."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
 
     def carry_out(self, fault: Fault) -> None:
-        """Kill, and bring back what does not come back by itself."""
+        """Kill the target, and start it again if nothing else does."""
         where = f" on {fault.node}" if fault.what in _ON_ITS_NODE else ""
         try:
             what = self._kill(fault)
@@ -119,7 +119,7 @@ class Killer:
         return self._off_and_on(fault, self._switch(fault))
 
     def _kill_program(self, program: str, node: str) -> str:
-        """Kill its process on this node, or another one where it does not run there."""
+        """Kill its process on this node, or on another one if it does not run here."""
         at = containers.nodes_of(program)
         if not at:
             raise ClusterError("it is down already")
@@ -145,7 +145,7 @@ class Killer:
     def _delete_node(self, fault: Fault) -> str:
         """Delete the Node object, and have kubelet register it again.
 
-        In half of the cases that is only after the pods of the missing node were removed.
+        In half of the cases only after the pods of the missing node were removed.
         """
         waited = "at once"
         try:

@@ -1,4 +1,4 @@
-"""After the last pod: is every GPU free by every book, and does each node still give out all?"""
+"""Checks after the last pod: every GPU is free, and each node gives out all its GPUs."""
 
 import re
 from collections.abc import Callable
@@ -20,14 +20,14 @@ _EMPTY_LEDGER = {
 
 
 class FinalCheck:
-    """Checks of a cluster that has been emptied."""
+    """Checks an empty cluster."""
 
     def __init__(self, installed: Installed, client: Client, journal: Journal) -> None:
         self._installed, self._client, self._journal = installed, client, journal
         self._said = ""
 
     def run(self, nodes: list[str]) -> None:
-        """Check all; what is wrong becomes a finding."""
+        """Run all checks; an error becomes a finding."""
         self._leak("pods of the run are left", self._no_pods)
         self._leak("GPUTopology.status shows users", self._status_free)
         self._leak("the extender's ledger is not empty", self._ledger_free)
@@ -35,7 +35,7 @@ class FinalCheck:
         self._leak("GPUTopology.status shows users after full nodes", self._status_free)
 
     def _leak(self, what: str, is_clean: Callable[[], bool]) -> None:
-        """Wait until it is as it should be."""
+        """Wait until the state is correct."""
 
         def look() -> bool:
             try:
@@ -77,7 +77,7 @@ class FinalCheck:
         return bool(ledgers) and not used
 
     def _fill(self, nodes: list[str]) -> None:
-        """Give each node's GPUs to one pod, and read all books of them."""
+        """Give each node's GPUs to one pod, and compare all sources."""
         path = f"/api/v1/namespaces/{load.NAMESPACE}/pods"
         for node in nodes:
             body = manifests.pod(f"all-of-{node}", 8, self._installed.workload_image, {}, node)

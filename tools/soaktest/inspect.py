@@ -1,4 +1,4 @@
-"""Look at every running container again and again, and compare its comparison."""
+"""Compare the GPUs of every running container periodically."""
 
 import threading
 import time
@@ -15,11 +15,11 @@ _EVERY_SECONDS = 1.0
 
 
 class Inspector:
-    """Compares in a thread of its own.
+    """Compares in its own thread.
 
     Attributes:
         compared: UIDs of the pods whose containers were compared.
-        differences: what differs from the intention, by UID of the pod.
+        differences: differences from the intended GPUs, by UID of the pod.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Inspector:
         self._thread.start()
 
     def stop(self) -> None:
-        """End, after the look that is going on."""
+        """Stop after the current comparison."""
         self._ended.set()
         self._thread.join()
 
@@ -61,7 +61,7 @@ class Inspector:
         for one in found:
             pod = self._pod_watcher.seen.get(one.pod_uid)
             if pod is None or one.node not in checkpoints:
-                continue  # the API server has not told of it yet
+                continue  # the API server has not reported it yet
             minors = self._uuid_of_minor[one.node]
             comparison = truth.compare(one, pod.gpus, checkpoints[one.node], minors)
             self.compared.add(one.pod_uid)
@@ -69,7 +69,7 @@ class Inspector:
         self._suspects = suspects
 
     def _judge(self, one: Running, comparison: Comparison) -> set[tuple[str, str]]:
-        """Note what stays wrong from one look to the next while the pod is wanted."""
+        """Record an error that two successive comparisons show while the pod is not deleted."""
         wrong = set()
         if not comparison.as_kubelet_recorded:
             wrong.add("containers that differ from kubelet's records")
@@ -105,7 +105,7 @@ class Inspector:
 
 
 def events_about(client: Client, namespace: str) -> dict[str, list[str]]:
-    """Return the warnings of gputopo's own parts, by UID and by name of what they are about."""
+    """Return the warning events of gputopo, by UID and by name of their objects."""
     found: dict[str, list[str]] = {}
     for event in client.get(f"/api/v1/namespaces/{namespace}/events")["items"]:
         source = event.get("reportingComponent") or event.get("source", {}).get("component", "")

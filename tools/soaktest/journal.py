@@ -1,4 +1,4 @@
-"""What a run counts and finds, written to a log while it goes on."""
+"""Counts and findings of a run, written to a log."""
 
 import sys
 import threading
@@ -27,7 +27,7 @@ class Journal:
 
     @property
     def seconds(self) -> float:
-        """Since the start."""
+        """Seconds since the start."""
         return time.monotonic() - self.began
 
     def note(self, text: str) -> None:
@@ -37,7 +37,7 @@ class Journal:
             self._file.write(f"{stamp} {self.seconds:8.2f} {text}\n")
 
     def write(self, text: str) -> None:
-        """Write a line to the log and to the person who waits."""
+        """Write a line to the log and to the terminal."""
         self.note(text)
         print(f"{self.seconds:7.1f} s  {text}", file=sys.stderr, flush=True)
 
@@ -47,7 +47,7 @@ class Journal:
             self.counts[what] += number
 
     def finding(self, kind: str, text: str) -> None:
-        """Note what must not be; the same text once."""
+        """Record an error; equal texts once."""
         with self._lock:
             known = self.findings.setdefault(kind, [])
             if text in known:
@@ -56,7 +56,7 @@ class Journal:
         self.write(f"FINDING {kind}: {text}")
 
     def count_rejection(self, pod: PodView) -> None:
-        """Count a pod that kubelet let fail; without a reason it is a finding."""
+        """Count a pod that kubelet rejected; without a reason it is a finding."""
         self.count("pods rejected by kubelet")
         leaving = " (being deleted already)" if pod.leaving else ""
         self.count(f"pods rejected by kubelet: {kind_of(pod.why)}{leaving}")
@@ -70,7 +70,7 @@ class Journal:
 
 @contextmanager
 def failures_of_threads(journal: Journal) -> Iterator[None]:
-    """Find them: a checker that died would find nothing more, and look like success."""
+    """Record failures of checking threads as findings; otherwise they would look like success."""
     before = threading.excepthook
     threading.excepthook = lambda args: journal.finding(
         "the soak's own failures", "".join(format_exception(args.exc_value))

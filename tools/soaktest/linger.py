@@ -18,14 +18,14 @@ class _Held:
 
 
 class Lingering:
-    """Keeps processes alive that kubelet tries to end, and ends them from outside."""
+    """Protects processes from kubelet's SIGKILL, and ends them later."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._held: list[_Held] = []
 
     def begin(self, pod_uid: str, name: str, seconds: float) -> None:
-        """Let the pod's processes live for some seconds, whatever kubelet does."""
+        """Protect the pod's processes for some seconds."""
         pids = stuck.gpu_processes(pod_uid)
         if not pids:
             return
@@ -39,11 +39,11 @@ class Lingering:
         self._held.append(_Held(pod_uid, name, group, time.monotonic() + seconds))
 
     def end_due(self) -> None:
-        """End those whose time is over."""
+        """End the processes whose time is over."""
         self._end([held for held in self._held if held.until <= time.monotonic()])
 
     def end_all(self) -> None:
-        """End all."""
+        """End all protected processes."""
         self._end(list(self._held))
 
     def _end(self, ended: list[_Held]) -> None:

@@ -1,4 +1,4 @@
-"""The load: pods and GPUJobs of 1 to 8 GPUs, made and deleted all the time."""
+"""The load: pods and GPUJobs of 1 to 8 GPUs that are created and deleted all the time."""
 
 import random
 import time
@@ -40,7 +40,7 @@ class Item:
     """A pod or GPUJob of the load.
 
     Attributes:
-        lives_seconds: how long it runs before it is deleted, or ends by itself if it is a job.
+        lives_seconds: how long it runs until it is deleted, or until a job succeeds.
         lingers_seconds: how long its processes outlive a deletion by force; None for a pod that is
             deleted as usual.
     """
@@ -60,7 +60,7 @@ class Item:
 
 
 class Load:
-    """Keeps as many pods as the cluster holds, each for seconds."""
+    """Keeps the cluster full of pods that run for seconds."""
 
     def __init__(
         self,
@@ -80,11 +80,11 @@ class Load:
 
     @property
     def wanted_gpus(self) -> int:
-        """GPUs that the items ask for."""
+        """Number of requested GPUs of the items."""
         return sum(item.gpus for item in self._items)
 
     def step(self, *, create: bool = True) -> None:
-        """Delete what has lived its time and, if wanted, make new ones."""
+        """Delete the pods whose time is over, and create new ones if wanted."""
         self._lingering.end_due()
         try:
             self._reap()
@@ -94,7 +94,7 @@ class Load:
             time.sleep(0.2)
 
     def drain(self, seconds: float) -> bool:
-        """Make nothing more; return whether all had an end within the time."""
+        """Create nothing more; return whether all pods ended in time."""
         deadline = time.monotonic() + seconds
         while (self._items or self._doomed) and time.monotonic() < deadline:
             self.step(create=False)
@@ -118,7 +118,7 @@ class Load:
             self._journal.note(f"create {name}: {error}")
             return
         except UnavailableError:
-            # It may be there all the same; nobody waits for it.
+            # It may exist; the load does not wait for it.
             self._doomed.append((f"{_JOBS if is_job else _PODS}/{name}", {}))
             raise
         uid = made["metadata"]["uid"]
@@ -165,7 +165,7 @@ class Load:
         self._doomed.append((item.path, {"gracePeriodSeconds": "0"}))
 
     def _pod_ended(self, item: Item) -> bool:
-        """Whether a pod has lived its time, failed, or waited too long."""
+        """Whether the pod's time is over, or it failed or waited too long."""
         now = time.monotonic()
         pod = self._pod_watcher.seen.get(item.uid)
         if pod is not None and pod.phase == "Failed":
@@ -202,7 +202,7 @@ class Load:
         self._journal.note(f"waited too long: {item.name}, {item.gpus} GPUs, {pod}")
 
     def _job_phases(self) -> dict[str, Object]:
-        """Return the status of every GPUJob by UID; asked for once a second."""
+        """Return the status of every GPUJob by UID; it is read once a second."""
         if not any(item.is_job for item in self._items) or time.monotonic() < self._jobs_seen + 1:
             return {}
         self._jobs_seen = time.monotonic()
@@ -236,7 +236,7 @@ class Load:
         return False
 
     def _judge_waiting(self, item: Item, phase: str | None, why: str) -> None:
-        """A job that waits for room says so; any other is lost."""
+        """A job that waits for capacity has a reason in its status; any other is lost."""
         text = f"{item.name} ({item.gpus} GPUs) is {phase} after {_JOB_PATIENCE_SECONDS:.0f} s"
         if phase == "Pending" and "Placed=False" in why:
             self._journal.count("GPUJobs that waited for room, and said so")

@@ -1,4 +1,4 @@
-"""Manifests of pods and GPUJobs that hold GPUs. Pure."""
+"""Manifests of pods and GPUJobs that request GPUs. Pure."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ _UNTIL_SIGTERM = ["sh", "-c", "trap 'exit 0' TERM; sleep infinity & wait"]
 def pod(
     name: str, gpus: int, image: str, annotations: dict[str, str], node: str | None = None
 ) -> Object:
-    """Return a pod that holds its GPUs until it is told to end."""
+    """Return a pod that runs until SIGTERM."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",

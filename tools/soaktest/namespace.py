@@ -1,4 +1,4 @@
-"""The namespace of a run, which goes with everything in it."""
+"""The namespace of a run; it is deleted with all its objects."""
 
 from showcase.kubectl import wait_for
 from soaktest.client import Client, RejectedError, UnavailableError
@@ -7,7 +7,7 @@ _NAMESPACES = "/api/v1/namespaces"
 
 
 def create(client: Client, name: str) -> None:
-    """Create it anew, and wait until pods can be created in it."""
+    """Create it again, and wait until pods can be created in it."""
     remove(client, name)
     client.create(_NAMESPACES, {"metadata": {"name": name}})
     account = f"{_NAMESPACES}/{name}/serviceaccounts/default"
@@ -15,7 +15,7 @@ def create(client: Client, name: str) -> None:
 
 
 def remove(client: Client, name: str) -> None:
-    """Delete it with all that a run made, and wait until it is gone."""
+    """Delete it with all objects of the run, and wait until it is gone."""
 
     def gone() -> bool:
         try:
@@ -28,7 +28,7 @@ def remove(client: Client, name: str) -> None:
 
 
 def exists(client: Client, path: str) -> bool:
-    """Return whether there is an object at this path; False while the server does not answer."""
+    """Return whether an object exists at this path; False while the server does not respond."""
     try:
         client.get(path)
     except (UnavailableError, RejectedError):

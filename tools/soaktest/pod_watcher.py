@@ -1,4 +1,4 @@
-"""Follow the pods of the cluster in a thread of its own, through every restart of the server."""
+"""Watch the pods of the cluster in a thread, also across restarts of the API server."""
 
 import threading
 import time
@@ -12,15 +12,15 @@ _PATH = "/api/v1/pods"
 
 
 class PodWatcher:
-    """The pods as they are now, and findings about them.
+    """The current pods, and findings about them.
 
     Attributes:
-        seen: every pod with GPUs that ever was, as it was last.
+        seen: the last state of every pod with GPUs of the run.
         bound_since: when each was first seen on a node, by the monotonic clock.
         running_since: when each was first seen running.
         ended_since: when each was first seen Succeeded or Failed.
         gone_since: when each was seen to be deleted from the API server.
-        reasons: every different text that said why it waits or failed, in order.
+        reasons: all different texts about why it waits or failed, in order.
     """
 
     def __init__(self, client: Client, journal: Journal) -> None:
@@ -42,12 +42,12 @@ class PodWatcher:
         self._thread.start()
 
     def stop(self) -> None:
-        """Read no further; return when the last watch has ended."""
+        """Stop; return when the last watch has ended."""
         self._ended.set()
         self._thread.join()
 
     def pods(self) -> list[PodView]:
-        """Return all pods with GPUs that the API server has now, as far as is known."""
+        """Return all pods with GPUs of the API server, as of the last event."""
         with self._lock:
             return list(self._world.pods.values())
 
@@ -71,7 +71,7 @@ class PodWatcher:
                 time.sleep(0.3)
 
     def _went_back(self) -> bool:
-        """Whether etcd was restored from a backup: a watch from a later version says nothing."""
+        """Whether etcd was restored from a backup; a watch does not report that."""
         listed = self._client.get(_PATH, limit="1")
         return int(listed["metadata"]["resourceVersion"]) < int(self._version)
 

@@ -1,4 +1,4 @@
-"""What pods say of why they wait or were refused, without the figures and names in it. Pure."""
+"""The reasons why pods wait or were rejected, without figures and names. Pure."""
 
 import re
 

@@ -15,11 +15,11 @@ MUST_BE_NONE = (
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a run did and found.
+    """Figures and findings of a run.
 
     Attributes:
-        figures: in the order in which they are shown.
-        findings: texts by kind; empty when all is well.
+        figures: in the order of the table.
+        findings: texts by kind; empty without errors.
         log: file with every step.
     """
 
@@ -31,7 +31,7 @@ class Report:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing was found."""
+        """Whether there are no findings."""
         return not any(self.findings.values())
 
 
@@ -41,7 +41,7 @@ def document(report: Report) -> dict[str, object]:
 
 
 def table(report: Report) -> Iterator[str]:
-    """Yield the lines that a person reads."""
+    """Yield the lines of the table."""
     yield f"seed {report.seed}, {report.seconds:.0f} s, log {report.log}"
     yield ""
     width = max(map(len, (*report.figures, *MUST_BE_NONE, *report.findings)))

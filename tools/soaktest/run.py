@@ -28,12 +28,12 @@ _SAMPLE_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to do.
+    """Options of a run.
 
     Attributes:
         kill_every_seconds: on average.
-        pods: to be made at least, in twice the time if need be.
-        bursts: make so many equal pods in bursts instead; None for churn and kills.
+        pods: the least number to create, in up to twice the time.
+        bursts: create so many equal pods in bursts; None for load and faults.
         burst_gpus: GPUs of each of them.
     """
 
@@ -47,7 +47,7 @@ class Options:
 
 
 def carry_out(installed: Installed, cluster: Cluster, options: Options) -> Report:
-    """Load the cluster, break it, let it settle, and tell what was found."""
+    """Load the cluster, cause faults, wait for recovery, and return the findings."""
     paths, journal = current_paths(), Journal(options.log)
     stuck.remove_leftovers()
     with failures_of_threads(journal), Client(paths) as client:
@@ -99,7 +99,7 @@ def _churn(
     options: Options,
     nodes: list[str],
 ) -> None:
-    """Load and kill for the time, then let everything come to its end."""
+    """Load and cause faults for the time, then wait until all pods have ended."""
     # Two streams, so that the kills are the same however many pods there was time for.
     load_rng, kill_rng = random.Random(options.seed), random.Random(options.seed + 1)  # noqa: S311
     load = Load(client, pod_watcher, journal, load_rng, installed.workload_image)
@@ -139,7 +139,7 @@ def _progress(journal: Journal, load: Load) -> str:
 def _judge_differences(
     client: Client, inspector: Inspector, pod_watcher: PodWatcher, journal: Journal
 ) -> None:
-    """A difference between intended and observed must have been told by a warning event."""
+    """Check that warning events report all differences between intended and observed GPUs."""
     warnings = events_about(client, NAMESPACE) if inspector.differences else {}
     for pod_uid, text in inspector.differences.items():
         pod = pod_watcher.seen[pod_uid]

@@ -15,7 +15,7 @@ SHARED = "GPUs shared by containers"
 
 @dataclass(slots=True)
 class Life:
-    """One container from the first sample that had a process of it to the last.
+    """One container: the first and the last sample with a process of it.
 
     Attributes:
         first: by the monotonic clock, as is ``last``.
@@ -29,11 +29,11 @@ class Life:
 
 
 class Sampler:
-    """Samples in a thread of its own.
+    """Samples in its own thread.
 
     Attributes:
         lives: by container ID.
-        shared_seconds: how long each pair of pods had a GPU in common, by both UIDs.
+        shared_seconds: how long each pair of pods shared a GPU, by both UIDs.
         longest_gap: seconds between two samples.
     """
 
@@ -55,7 +55,7 @@ class Sampler:
         self._thread.join()
 
     def of_pod(self, pod_uid: str) -> list[Life]:
-        """Return the containers that a pod has had, the oldest first."""
+        """Return the containers of a pod, the oldest first."""
         found = [life for life in list(self.lives.values()) if life.pod_uid == pod_uid]
         return sorted(found, key=lambda life: life.first)
 

@@ -1,4 +1,4 @@
-"""What every trial on the local cluster does around its own work."""
+"""Setup and output that all tools for the local cluster share."""
 
 import json
 import subprocess
@@ -26,7 +26,7 @@ def trial() -> Iterator[None]:
     """Remove the cluster at the end unless it was there before.
 
     Raises:
-        SystemExit: 2 where the trial could not be carried out, 130 where it was interrupted.
+        SystemExit: 2 if the trial could not run, 130 if it was interrupted.
     """
     was_running = install.cluster_is_running()
     try:
@@ -43,5 +43,5 @@ def trial() -> Iterator[None]:
 
 
 def write(form: str, document: Mapping[str, object], lines: Iterable[str]) -> None:
-    """Print the outcome as JSON or as a table."""
+    """Print the result as JSON or as a table."""
     print(json.dumps(document, indent=2) if form == "json" else "\n".join(lines), flush=True)

@@ -1,7 +1,7 @@
-"""What the containers on the nodes have, second by second, against the annotations and kubelet.
+"""Compare the GPUs of containers with their annotations and with kubelet's checkpoint.
 
-Read from this machine's process table and the nodes' disks: no part of the cluster is asked, so
-what is down cannot hide anything.
+The data comes from this machine's process table and the nodes' disks and not from the cluster,
+so it is complete while parts of the cluster are down.
 """
 
 import json
@@ -39,7 +39,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One container by every book; UUIDs."""
+    """One container by every source; UUIDs."""
 
     annotated: tuple[str, ...]
     visible: tuple[str, ...]
@@ -48,12 +48,12 @@ class Comparison:
 
     @property
     def as_kubelet_recorded(self) -> bool:
-        """Whether environment and device nodes are what kubelet gave."""
+        """Whether environment and device nodes agree with kubelet's checkpoint."""
         return set(self.visible) == self.device_nodes == self.checkpoint
 
     @property
     def as_intended(self) -> bool:
-        """Whether it has what its annotation says, in that order."""
+        """Whether it has the GPUs of its annotation, in that order."""
         return self.visible == self.annotated
 
 
@@ -67,13 +67,13 @@ def running() -> list[Running]:
 
 
 def is_alive(one: Running) -> bool:
-    """Whether the process still is in that container."""
+    """Whether the process is still in that container."""
     place = containers.parse_cgroup(containers.read(one.pid, "cgroup"))
     return place is not None and place[2] == one.container_id
 
 
 def shared(found: Sequence[Running]) -> Iterator[tuple[str, Running, Running]]:
-    """Yield each GPU that two containers of different pods have at once."""
+    """Yield each GPU that containers of two pods have at once."""
     users: dict[str, list[Running]] = defaultdict(list)
     for one in found:
         for uuid in one.visible:
@@ -90,7 +90,7 @@ def checkpoint(paths: Paths, node: str) -> dict[str, frozenset[str]]:
 
 
 def parse_checkpoint(text: str) -> dict[str, frozenset[str]]:
-    """Return what a checkpoint file says of our resource."""
+    """Return the GPUs in a checkpoint file."""
     pods: dict[str, frozenset[str]] = defaultdict(frozenset)
     for entry in json.loads(text)["Data"]["PodDeviceEntries"] or []:
         if entry["ResourceName"] == RESOURCE:
@@ -104,7 +104,7 @@ def compare(
     recorded: Mapping[str, frozenset[str]],
     uuid_of_minor: Mapping[int, str],
 ) -> Comparison:
-    """Return one container by every book."""
+    """Return one container by every source."""
     return Comparison(
         annotated=annotated,
         visible=one.visible,

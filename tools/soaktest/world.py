@@ -1,4 +1,4 @@
-"""All pods with GPUs as the API server's watch tells them, checked at every event. Pure."""
+"""All pods with GPUs from a watch, checked at every event. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,11 +12,11 @@ _ENDED = frozenset({"Succeeded", "Failed"})
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """What matters of one pod.
+    """The checked fields of one pod.
 
     Attributes:
         gpus: annotated UUIDs in rank order.
-        why: reason and message of its end, or of the scheduler for not placing it.
+        why: reason and message of its end, or of the scheduler if it is not placed.
         job: the GPUJob it belongs to, or none.
         leaving: whether it is being deleted.
     """
@@ -38,7 +38,7 @@ class PodView:
 
 
 def view(pod: Mapping[str, Any]) -> PodView | None:
-    """Return what matters of a pod; None for one without GPUs."""
+    """Return the checked fields of a pod; None for one without GPUs."""
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status", {})
     if not any(
         RESOURCE in container.get("resources", {}).get("limits", {})
@@ -73,7 +73,7 @@ class World:
     """Pods and the users of every GPU, by the annotations of live pods.
 
     Attributes:
-        pods: by UID; those deleted are gone.
+        pods: by UID, without deleted ones.
         users: UID of the pod by UUID of the GPU.
     """
 
@@ -81,12 +81,12 @@ class World:
     users: dict[str, str] = field(default_factory=dict)
 
     def replace(self, pods: Iterable[PodView]) -> list[str]:
-        """Take a full list, and return what is wrong with it."""
+        """Replace all pods by a list, and return its errors."""
         self.pods, self.users = {}, {}
         return [text for pod in pods for text in self.apply(pod, deleted=False)]
 
     def apply(self, pod: PodView, *, deleted: bool) -> list[str]:
-        """Take one change, and return the GPUs that two live pods then have."""
+        """Apply one change, and return the GPUs that two live pods then have."""
         if deleted or not pod.live:
             self.users = {gpu: uid for gpu, uid in self.users.items() if uid != pod.uid}
         if deleted:
