@@ -70,16 +70,13 @@ def preserve(given: PolicyInput) -> ScoredRing | None:
         best = max(given.gpu_sets, key=lambda each: each.by_equation.effective_gb_per_s)
         ring = best.by_equation
         return ring if ring.effective_gb_per_s > NO_LINKS_GB_PER_S else None
-    left = [given.free & ~each.mask for each in given.gpu_sets]
-    kept = given.preserved_gb_per_s[left].tolist()
-    preserved, aggregate, best = max(
-        (
-            (kept[place], each.by_aggregate.aggregate_gb_per_s, each)
-            for place, each in enumerate(given.gpu_sets)
-        ),
-        key=lambda scored: scored[:2],
-    )
-    return best.by_aggregate if (preserved, aggregate) > (0, 0) else None
+
+    def kept_and_aggregate(each: ScoredGpuSet) -> tuple[int, int]:
+        kept = given.preserved_gb_per_s[given.free & ~each.mask]
+        return int(kept), each.by_aggregate.aggregate_gb_per_s
+
+    best = max(given.gpu_sets, key=kept_and_aggregate)
+    return best.by_aggregate if kept_and_aggregate(best) > (0, 0) else None
 
 
 POLICIES: Final[Mapping[PolicyName, Callable[[PolicyInput], ScoredRing | None]]] = MappingProxyType(
