@@ -1,4 +1,4 @@
-"""Nodes whose agent says that it is away: no new pods, no lost ones, and nobody waits for long."""
+"""A node whose agent is not ready takes no new pods and keeps its pods; waiting pods get errors."""
 
 import asyncio
 
@@ -10,30 +10,30 @@ from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
 
 NODES = ["n1", "n2"]
-AWAY = "the node's agent is not ready: Stopping: the message"
+NOT_READY = "the node's agent is not ready: Stopping: the message"
 LEDGER = "gputopo_ledger_gpus"
 
 
-async def say(
-    extender: Extender, api: ApiServer, *, away: str | None, nodes: tuple[str, ...] = ("n1",)
+async def publish(
+    extender: Extender, api: ApiServer, *, not_ready: str | None, nodes: tuple[str, ...] = ("n1",)
 ) -> None:
-    """Publish what the agents of these nodes say, and wait until the extender has heard it."""
+    """Publish the state of the agents of these nodes, and wait until the extender has it."""
     for node in nodes:
-        told = topology_object(node, named("dgx1-v100", node=node), away=away)
-        api.put(TOPOLOGIES, told)
-    wanted = 0 if away is None else len(nodes)
+        topology = topology_object(node, named("dgx1-v100", node=node), away=not_ready)
+        api.put(TOPOLOGIES, topology)
+    wanted = 0 if not_ready is None else len(nodes)
 
-    async def heard() -> bool:
+    async def is_shown() -> bool:
         return await extender.metric('gputopo_ledger_nodes{state="away"}') == wanted
 
-    await until(heard)
+    await until(is_shown)
 
 
 async def queue(scheduler: Scheduler, wanted: Document) -> tuple[str | None, int]:
-    """Carry a pod through as kube-scheduler's queue does while nothing happens in the cluster.
+    """Schedule a pod as kube-scheduler's queue does while nothing happens in the cluster.
 
-    An error is tried again after a pause; a pod that fits nowhere waits for an event, here for
-    ever. Returns the pod's node and the number of errors.
+    After an error the pod is tried again after a pause; a pod that fits nowhere waits for an event,
+    here forever. Return the pod's node and the number of errors.
     """
     errors = 0
     while True:
@@ -50,12 +50,12 @@ async def test_node_whose_agent_is_not_ready_is_filtered_out_with_its_reason(
     api.put(PODS, pod("a", 2))
     async with start() as extender:
         scheduler = extender.scheduler()
-        await say(extender, api, away="Stopping")
-        answer = await scheduler.filter(pod("a", 2), NODES)
-        assert (answer.fits, answer.failed, answer.error) == (["n2"], {"n1": AWAY}, "")
-        assert answer.unresolvable == {}
+        await publish(extender, api, not_ready="Stopping")
+        response = await scheduler.filter(pod("a", 2), NODES)
+        assert (response.fits, response.failed, response.error) == (["n2"], {"n1": NOT_READY}, "")
+        assert response.unresolvable == {}
         assert await scheduler.prioritize(pod("a", 2), NODES) == {"n1": 0, "n2": 10}
-        assert await scheduler.bind(pod("a", 2), "n1") == f"n1: {AWAY}"
+        assert await scheduler.bind(pod("a", 2), "n1") == f"n1: {NOT_READY}"
         assert await extender.metric('gputopo_extender_filtered_nodes_total{reason="away"}') == 1
         assert await extender.metric('gputopo_extender_binds_total{outcome="no_fit"}') == 1
     assert api.bindings == []
@@ -70,11 +70,11 @@ async def test_node_whose_agent_is_not_ready_is_not_offered_for_preemption(
         scheduler = extender.scheduler()
         assert await scheduler.bind(pod("one", 8), "n1") == ""
         assert await scheduler.bind(pod("two", 8), "n2") == ""
-        await say(extender, api, away="Stopping")
+        await publish(extender, api, not_ready="Stopping")
         offers = {"n1": [pod("one", 8)], "n2": [pod("two", 8)]}
         assert await scheduler.preempt(pod("urgent", 8), offers) == {"n2": ["uid-two"]}
-        answer = await scheduler.filter(pod("urgent", 8), NODES)
-        assert "n1: too few free GPUs; n2: too few free GPUs" in answer.error
+        response = await scheduler.filter(pod("urgent", 8), NODES)
+        assert "n1: too few free GPUs; n2: too few free GPUs" in response.error
 
 
 async def test_usage_of_a_node_does_not_change_while_its_agent_is_not_ready(
@@ -88,7 +88,7 @@ async def test_usage_of_a_node_does_not_change_while_its_agent_is_not_ready(
             state: await extender.metric(f'{LEDGER}{{state="{state}"}}')
             for state in ("free", "used", "unhealthy", "blocked")
         }
-        await say(extender, api, away="Stopping")
+        await publish(extender, api, not_ready="Stopping")
         for state, count in before.items():
             assert await extender.metric(f'{LEDGER}{{state="{state}"}}') == count
         assert await extender.metric('gputopo_ledger_nodes{state="serving"}') == 1
@@ -101,23 +101,23 @@ async def test_pod_that_waits_for_an_agent_is_placed_when_the_agent_is_ready(
     api.put(PODS, pod("a", 2))
     async with start() as extender:
         scheduler = extender.scheduler()
-        await say(extender, api, away="Stopping", nodes=("n1", "n2"))
-        answer = await scheduler.filter(pod("a", 2), NODES)
-        assert (answer.fits, answer.failed) == ([], {})
-        assert answer.error == f"2 of 2 nodes may take the pod soon: {AWAY}"
+        await publish(extender, api, not_ready="Stopping", nodes=("n1", "n2"))
+        response = await scheduler.filter(pod("a", 2), NODES)
+        assert (response.fits, response.failed) == ([], {})
+        assert response.error == f"2 of 2 nodes may take the pod soon: {NOT_READY}"
         waiting = asyncio.create_task(queue(scheduler, pod("a", 2)))
         await asyncio.sleep(0.3)
         assert not waiting.done()
-        await say(extender, api, away=None, nodes=("n1", "n2"))
+        await publish(extender, api, not_ready=None, nodes=("n1", "n2"))
         async with asyncio.timeout(5):
             node, errors = await waiting
         assert (node in NODES, errors > 1) == (True, True)
 
 
 async def test_pod_that_waits_for_other_pods_gets_no_error(start: Start, api: ApiServer) -> None:
-    api.put(PODS, pod("holder", 8))
+    api.put(PODS, pod("identity", 8))
     async with start() as extender:
         scheduler = extender.scheduler()
-        assert await scheduler.bind(pod("holder", 8), "n2") == ""
-        await say(extender, api, away="Stopping")
+        assert await scheduler.bind(pod("identity", 8), "n2") == ""
+        await publish(extender, api, not_ready="Stopping")
         assert await queue(scheduler, pod("never", 9)) == (None, 0)

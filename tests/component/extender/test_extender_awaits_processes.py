@@ -1,4 +1,4 @@
-"""GPUs of pods whose objects are gone: offered when their processes are gone as well."""
+"""GPUs of deleted pods are offered when their processes are gone."""
 
 import asyncio
 
@@ -50,10 +50,10 @@ async def test_forced_deletion_frees_no_gpu_before_the_agent_confirms(
         await old_pod_runs(extender, api)
         api.delete(PODS, "old")
         await until(lambda: is_(extender, DELETED_PODS, 8))
-        answer = await scheduler.filter(pod("next", 2), ["n1"])
-        assert (answer.fits, answer.failed, answer.error) == ([], {}, WAITING)
-        refused = await scheduler.bind(pod("next", 2), "n1")
-        assert refused == "n1: GPUs in use by processes of deleted pods"
+        response = await scheduler.filter(pod("next", 2), ["n1"])
+        assert (response.fits, response.failed, response.error) == ([], {}, WAITING)
+        rejected = await scheduler.bind(pod("next", 2), "n1")
+        assert rejected == "n1: GPUs in use by processes of deleted pods"
         await report(api, api.version, listed=True, deleted=True)
         await asyncio.sleep(0.1)
         assert (await scheduler.filter(pod("next", 2), ["n1"])).error == WAITING
@@ -92,7 +92,10 @@ async def test_node_whose_kubelet_rejects_pods_is_paused(start: Start, api: ApiS
     async with start() as extender:
         scheduler = extender.scheduler()
         assert await scheduler.bind(pod("a", 1), "n1") == ""
-        rejected = {"reason": "UnexpectedAdmissionError", "message": "Pod was rejected: no answer"}
+        rejected = {
+            "reason": "UnexpectedAdmissionError",
+            "message": "Pod was rejected: no answer",
+        }
         api.put(PODS, {**api.pod("a"), "status": {"phase": "Failed", **rejected}})
         await until(lambda: is_(extender, 'gputopo_ledger_nodes{state="away"}', 1))
         assert (await scheduler.filter(pod("b"), ["n1", "n2"])).fits == ["n2"]

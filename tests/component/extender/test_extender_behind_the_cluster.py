@@ -1,5 +1,5 @@
-"""An extender that knows less than kube-scheduler: a late watch, pods that change all the time,
-and an API server that went back in time."""
+"""An extender behind kube-scheduler: a late watch, pods that change continuously, and an etcd
+that was restored."""
 
 import asyncio
 import copy
@@ -26,9 +26,9 @@ async def test_filter_waits_for_the_watch_to_show_a_deletion(start: Start, api: 
             api.delete(PODS, "old")
 
         going = asyncio.create_task(goes())
-        answer = await scheduler.filter(pod("next", 8), ["n1"])
+        response = await scheduler.filter(pod("next", 8), ["n1"])
         await going
-    assert (answer.fits, answer.error) == (["n1"], "")
+    assert (response.fits, response.error) == (["n1"], "")
 
 
 async def test_filter_returns_an_error_while_the_watch_is_behind(
@@ -41,12 +41,12 @@ async def test_filter_returns_an_error_while_the_watch_is_behind(
         scheduler = extender.scheduler()
         assert await scheduler.bind(pod("old", 8), "n1") == ""
         for _ in range(2):
-            answer = await scheduler.filter(pod("next", 8), ["n1", "n3"])
-            assert (answer.fits, answer.failed, answer.error) == ([], {}, BEHIND)
+            response = await scheduler.filter(pod("next", 8), ["n1", "n3"])
+            assert (response.fits, response.failed, response.error) == ([], {}, BEHIND)
         grouped = pod("member", 8)
         grouped["spec"]["schedulingGroup"] = {"podGroupName": "group"}
-        answer = await scheduler.filter(grouped, ["n1", "n3"])
-        assert (answer.failed, answer.error) == ({"n1": "too few free GPUs"}, "")
+        response = await scheduler.filter(grouped, ["n1", "n3"])
+        assert (response.failed, response.error) == ({"n1": "too few free GPUs"}, "")
         assert (await scheduler.filter(pod("next", 8), ["n3"])).error == ""
 
 

@@ -187,9 +187,9 @@ async def test_gpus_stay_reserved_while_the_result_of_the_binding_is_unknown(
 async def test_pod_that_is_being_deleted_is_not_bound_and_its_gpus_are_free(
     start: Start, api: ApiServer
 ) -> None:
-    ending = pod("a", 8)
-    ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    api.put(PODS, ending)
+    deleting = pod("a", 8)
+    deleting["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    api.put(PODS, deleting)
     api.put(PODS, pod("b", 8))
     async with start() as extender:
         scheduler = extender.scheduler()

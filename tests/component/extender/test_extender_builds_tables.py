@@ -1,4 +1,4 @@
-"""A table that takes long is built beside the verbs: everybody else is served meanwhile."""
+"""A slow table is built in a thread, and other pods are served meanwhile."""
 
 import asyncio
 import gc
@@ -64,15 +64,15 @@ async def test_pod_whose_table_is_not_ready_in_time_gets_an_error(
     api.put(PODS, custom)
     async with start(decision_timeout_seconds=0.05) as extender:
         scheduler = extender.scheduler()
-        answer = await scheduler.filter(custom, NODES)
-        assert answer.error == "the tables for Custom of 2 GPUs are being built: try again"
-        assert (answer.failed, answer.unresolvable) == ({}, {})
+        found = await scheduler.filter(custom, NODES)
+        assert found.error == "the tables for Custom of 2 GPUs are being built: try again"
+        assert (found.failed, found.unresolvable) == ({}, {})
         assert await scheduler.prioritize(custom, NODES) == {"n1": 0, "n2": 0}
-        assert await scheduler.bind(custom, "n1") == answer.error
+        assert await scheduler.bind(custom, "n1") == found.error
         body = {"Pod": custom, "NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "uid-a"}]}}}
         url = f"{extender.addresses.verbs}/preempt"
         async with extender.http.post(url, json=body) as response:
-            assert (response.status, await response.text()) == (503, f"{answer.error}\n")
+            assert (response.status, await response.text()) == (503, f"{found.error}\n")
         assert await extender.metric('gputopo_extender_binds_total{outcome="failed"}') == 1
         gate.set()
         await until(lambda: _is_bound(extender, "n1"))

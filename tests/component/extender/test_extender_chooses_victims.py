@@ -1,4 +1,4 @@
-"""preempt: of what kube-scheduler would end, what is worth it for the GPUs that come free."""
+"""preempt chooses the nodes whose freed GPUs suit the pod best."""
 
 import pytest
 
@@ -39,12 +39,12 @@ async def test_of_nodes_with_equal_cost_the_one_with_better_links_stays(
 
 
 async def test_cheaper_victims_stay_whatever_the_links(start: Start) -> None:
-    dear, cheap = victim("dear", 8, priority=5), victim("cheap", 8, priority=1)
+    costly, cheap = victim("costly", 8, priority=5), victim("cheap", 8, priority=1)
     async with start() as extender:
-        await filled(extender, (dear, "n1"), (cheap, "n2"))
-        offers = {"n1": [dear], "n2": [cheap]}
+        await filled(extender, (costly, "n1"), (cheap, "n2"))
+        offers = {"n1": [costly], "n2": [cheap]}
         found = await extender.scheduler().preempt(pod("ring", 4, annotations=RING), offers)
-    assert found == {"n1": ["uid-dear"], "n2": ["uid-cheap"]}, "the choice is kube-scheduler's"
+    assert found == {"n1": ["uid-costly"], "n2": ["uid-cheap"]}, "the choice is kube-scheduler's"
 
 
 async def test_node_with_a_victim_of_unknown_priority_is_compared_with_none(

@@ -1,4 +1,4 @@
-"""List and watch: what is lost is listed again, and what cannot be trusted is not served."""
+"""Lost changes are listed again, and no verb is served from stale data."""
 
 import asyncio
 
@@ -116,8 +116,8 @@ async def test_lists_in_pages_are_read_to_the_end(start: Start, api: ApiServer) 
     for number in range(7):
         api.put(PODS, pod(f"p{number}", node="n1"))
     async with start() as extender:
-        answer = await extender.scheduler().filter(pod("next", 2), ["n1"])
-    assert "other schedulers" in answer.error
+        response = await extender.scheduler().filter(pod("next", 2), ["n1"])
+    assert "other schedulers" in response.error
 
 
 async def test_observed_allocations_count_as_soon_as_the_agent_reports_them(

@@ -1,4 +1,4 @@
-"""What went wrong in other projects' extenders, made to happen here: see docs/scenarios.md."""
+"""Faults of other projects' extenders, reproduced with this one: see docs/scenarios.md."""
 
 import copy
 
@@ -11,7 +11,7 @@ NODES = ["n1", "n2"]
 GPUS = ("free", "used", "unhealthy", "blocked")
 
 
-async def books(extender: Extender) -> dict[str, float]:
+async def usages(extender: Extender) -> dict[str, float]:
     """Return what the ledger counts: GPUs by state, and reservations by progress."""
     gpus = {state: f'gputopo_ledger_gpus{{state="{state}"}}' for state in GPUS}
     held = {
@@ -29,7 +29,7 @@ async def test_equal_pods_filtered_against_one_snapshot_are_bound_as_far_as_they
         api.put(PODS, each)
 
     async def nothing_is_reserved() -> bool:
-        found = await books(extender)
+        found = await usages(extender)
         return (found["used"], found["writing"], found["unknown"], found["bound"]) == (6, 0, 0, 0)
 
     async with start() as extender:
@@ -48,8 +48,8 @@ async def test_equal_pods_filtered_against_one_snapshot_are_bound_as_far_as_they
         assert twice(api.all(PODS)) == []
         assert len(api.bindings) == 2
         await until(nothing_is_reserved)
-        refused = await scheduler.filter(pods[2], ["n1"])
-        assert "n1: too few free GPUs" in refused.error
+        rejected = await scheduler.filter(pods[2], ["n1"])
+        assert "n1: too few free GPUs" in rejected.error
         assert await scheduler.bind(pod("p2", 3), "n2") == ""
 
 
@@ -59,18 +59,18 @@ async def test_bound_pod_that_is_filtered_again_keeps_its_gpus(
     api.put(PODS, pod("a", 2))
 
     async def is_shown() -> bool:
-        return (await books(extender))["bound"] == 0
+        return (await usages(extender))["bound"] == 0
 
     async with start() as extender:
         scheduler = extender.scheduler()
         assert await scheduler.bind(pod("a", 2), "n1") == ""
         await until(is_shown)
-        bound, before = copy.deepcopy(api.pod("a")), await books(extender)
-        for document in (pod("a", 2), bound):  # as kube-scheduler had it, and as it is now
+        bound, before = copy.deepcopy(api.pod("a")), await usages(extender)
+        for document in (pod("a", 2), bound):  # before and after the Binding
             assert (await scheduler.filter(document, NODES)).error == ""
             assert set(await scheduler.prioritize(document, NODES)) == set(NODES)
             assert await scheduler.bind(document, "n1") == ""
             assert "bound to n1" in await scheduler.bind(document, "n2")
-        assert await books(extender) == before
+        assert await usages(extender) == before
     assert api.pod("a") == bound
     assert len(api.bindings) == 1

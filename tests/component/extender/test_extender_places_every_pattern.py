@@ -1,4 +1,4 @@
-"""What a pod asks for by its annotations is what it is bound with: figures by brute force."""
+"""A pod is bound with the pattern and policy of its annotations, compared with brute force."""
 
 import json
 from collections.abc import Iterable

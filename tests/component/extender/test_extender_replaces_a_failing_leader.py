@@ -30,8 +30,8 @@ def scheduler_pod(name: str, *, ready: bool) -> Document:
     }
 
 
-def lease_of(holder: str) -> Document:
-    spec = {"holderIdentity": holder, "leaseDurationSeconds": 10, "leaseTransitions": 4}
+def lease_of(identity: str) -> Document:
+    spec = {"holderIdentity": identity, "leaseDurationSeconds": 10, "leaseTransitions": 4}
     return {
         "metadata": {"name": "gputopo-scheduler", "namespace": "gputopo-system"},
         "spec": spec,
@@ -114,24 +114,24 @@ async def test_lease_is_not_taken_while_the_api_server_does_not_respond(
 
 
 @pytest.mark.parametrize(
-    ("holder", "pods"),
+    ("identity", "pods"),
     [
         ("standby_5a7e", ["leader", "standby"]),
         ("", ["leader", "standby"]),
         ("of-no-pod_5a7e", ["leader", "standby"]),
         ("leader_5a7e", ["leader"]),
     ],
-    ids=["it leads itself", "no holder", "a holder that is no pod", "it is no pod"],
+    ids=["it leads itself", "no identity", "a identity that is no pod", "it is no pod"],
 )
 async def test_lease_is_left_alone(
-    pair: ApiServer, start: Start, holder: str, pods: list[str]
+    pair: ApiServer, start: Start, identity: str, pods: list[str]
 ) -> None:
-    pair.put(LEASES, lease_of(holder))
+    pair.put(LEASES, lease_of(identity))
     for gone in {"leader", "standby"} - set(pods):
         pair.delete(PODS, gone, "gputopo-system")
     async with start(**NAMED):
         await looks(pair, 30)
-    assert spec(pair)["holderIdentity"] == holder
+    assert spec(pair)["holderIdentity"] == identity
 
 
 async def test_extender_without_a_name_leaves_the_lease_alone(

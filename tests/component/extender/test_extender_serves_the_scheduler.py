@@ -123,13 +123,13 @@ async def test_burst_is_not_spread_while_its_bindings_are_in_flight(
         api.put(PODS, each)
     async with start() as extender:
         scheduler = extender.scheduler()
-        on_the_way: Counter[str] = Counter()
+        in_flight: Counter[str] = Counter()
         for each in burst:
             # kube-scheduler counts what it has sent, and does not ask about full nodes.
-            open_nodes = [name for name in names if on_the_way[name] < 8]
+            open_nodes = [name for name in names if in_flight[name] < 8]
             (node,) = (await scheduler.filter(each, open_nodes)).fits
-            on_the_way[node] += 1
-        assert sorted(on_the_way.values()) == [8, 8]
+            in_flight[node] += 1
+        assert sorted(in_flight.values()) == [8, 8]
 
 
 async def test_misfits_are_sorted_for_preemption(start: Start, api: ApiServer) -> None:
@@ -137,23 +137,26 @@ async def test_misfits_are_sorted_for_preemption(start: Start, api: ApiServer) -
     broken["spec"]["links"][0]["b"] = "GPU-nobody"
     api.put(TOPOLOGIES, broken)
     api.put(TOPOLOGIES, topology_object("small", named("summit", node="small")))
-    api.put(TOPOLOGIES, topology_object("sick", named("dgx1-v100", node="sick"), unhealthy=[0, 1]))
-    api.put(PODS, pod("holder", 4))
+    api.put(
+        TOPOLOGIES,
+        topology_object("unhealthy", named("dgx1-v100", node="unhealthy"), unhealthy=[0, 1]),
+    )
+    api.put(PODS, pod("identity", 4))
     async with start() as extender:
         scheduler = extender.scheduler()
-        assert await scheduler.bind(pod("holder", 4), "n2") == ""
-        answer = await scheduler.filter(
-            pod("big", 8), ["n1", "n2", "small", "sick", "broken", "bare"]
+        assert await scheduler.bind(pod("identity", 4), "n2") == ""
+        response = await scheduler.filter(
+            pod("big", 8), ["n1", "n2", "small", "unhealthy", "broken", "bare"]
         )
         reason = 'gputopo_extender_filtered_nodes_total{reason="%s"}'
         assert await extender.metric(reason % "unreadable") == 1
         assert await extender.metric('gputopo_ledger_nodes{state="unreadable"}') == 1
-    assert answer.fits == ["n1"]
-    assert answer.failed == {"n2": "too few free GPUs"}
-    assert answer.unresolvable["small"] == "too few GPUs"
-    assert answer.unresolvable["sick"] == "too few healthy GPUs"
-    assert answer.unresolvable["bare"] == "no GPUTopology"
-    assert "GPU-nobody" in answer.unresolvable["broken"]
+    assert response.fits == ["n1"]
+    assert response.failed == {"n2": "too few free GPUs"}
+    assert response.unresolvable["small"] == "too few GPUs"
+    assert response.unresolvable["unhealthy"] == "too few healthy GPUs"
+    assert response.unresolvable["bare"] == "no GPUTopology"
+    assert "GPU-nobody" in response.unresolvable["broken"]
 
 
 @pytest.mark.parametrize(
@@ -183,11 +186,11 @@ async def test_malformed_annotation_is_rejected_on_every_node_with_name_and_reme
     api.put(PODS, wrong)
     async with start() as extender:
         scheduler = extender.scheduler()
-        answer = await scheduler.filter(wrong, NODES)
-        assert (answer.fits, answer.failed, answer.error) == ([], {}, "")
-        assert set(answer.unresolvable) == set(NODES)
+        response = await scheduler.filter(wrong, NODES)
+        assert (response.fits, response.failed, response.error) == ([], {}, "")
+        assert set(response.unresolvable) == set(NODES)
         for word in words:
-            assert word in answer.unresolvable["n1"]
+            assert word in response.unresolvable["n1"]
         assert words[0] in await scheduler.bind(wrong, "n1")
     assert api.bindings == []
 
@@ -195,18 +198,20 @@ async def test_malformed_annotation_is_rejected_on_every_node_with_name_and_reme
 async def test_filter_returns_why_a_pod_cannot_be_placed(start: Start) -> None:
     async with start() as extender:
         scheduler = extender.scheduler()
-        answer = await scheduler.filter(pod("i", 1, init_containers=[container("fetch", 2)]), NODES)
-        assert "init container 'fetch': 2, and of the" in answer.unresolvable["n1"]
-        answer = await scheduler.filter(pod("many", 17), NODES)
-        assert "17" in answer.unresolvable["n1"]
-        assert "1..16" in answer.unresolvable["n1"]
+        response = await scheduler.filter(
+            pod("i", 1, init_containers=[container("fetch", 2)]), NODES
+        )
+        assert "init container 'fetch': 2, and of the" in response.unresolvable["n1"]
+        response = await scheduler.filter(pod("many", 17), NODES)
+        assert "17" in response.unresolvable["n1"]
+        assert "1..16" in response.unresolvable["n1"]
 
 
 async def test_filter_returns_what_to_configure_for_a_pod_without_gpus(start: Start) -> None:
     async with start() as extender:
         plain = pod("plain", containers=[container("main")])
-        answer = await extender.scheduler().filter(plain, NODES)
-        assert "managedResources" in answer.error
+        response = await extender.scheduler().filter(plain, NODES)
+        assert "managedResources" in response.error
         none = pod("none", containers=[container("main", "0")])
         assert "only 0: remove it" in (await extender.scheduler().filter(none, NODES)).error
         assert "no pod default/plain" in await extender.scheduler().bind(plain, "n1")
@@ -259,8 +264,8 @@ async def test_whole_nodes_of_a_large_cluster_pass(start: Start) -> None:
 async def test_prioritize_returns_0_for_a_node_that_no_longer_fits(
     start: Start, api: ApiServer
 ) -> None:
-    api.put(PODS, pod("holder", 8))
+    api.put(PODS, pod("identity", 8))
     async with start() as extender:
         scheduler = extender.scheduler()
-        assert await scheduler.bind(pod("holder", 8), "n1") == ""
+        assert await scheduler.bind(pod("identity", 8), "n1") == ""
         assert await scheduler.prioritize(pod("next", 2), NODES) == {"n1": 0, "n2": 10}

@@ -1,4 +1,4 @@
-"""Two extenders on one API server: what one has begun, the other finds, whatever happened to it."""
+"""Two extenders on one API server: each finds the Bindings that the other has in flight."""
 
 import asyncio
 import dataclasses
@@ -88,11 +88,11 @@ async def test_binding_in_flight_of_a_crashed_leader_is_invalidated_by_the_next(
     api.put(PODS, pod("next", 8))
     api.faults.append(BINDING_LATE)
     async with start(**PATIENT) as leader, start(**PATIENT) as successor:
-        under_way = asyncio.create_task(leader.scheduler().bind(pod("late", 8), "n1"))
+        in_flight = asyncio.create_task(leader.scheduler().bind(pod("late", 8), "n1"))
         await until(lambda: _is_late(api))
         assert await successor.scheduler().bind(pod("next", 8), "n1") == ""
         api.carry_out_late()
-        under_way.cancel()
+        in_flight.cancel()
     assert "nodeName" not in api.pod("late")["spec"]
     assert twice(live_pods(api)) == []
 
@@ -137,11 +137,11 @@ async def test_claim_of_another_extender_is_invalidated_before_a_new_decision(
     api.put(PODS, pod("a", 4))
     api.faults.append(BINDING_LATE)
     async with start(**PATIENT) as leader, start(**PATIENT) as successor:
-        under_way = asyncio.create_task(leader.scheduler().bind(pod("a", 4), "n1"))
+        in_flight = asyncio.create_task(leader.scheduler().bind(pod("a", 4), "n1"))
         await until(lambda: _is_late(api))
         assert await successor.scheduler().bind(pod("a", 4), "n1") == ""
         api.carry_out_late()
-        under_way.cancel()
+        in_flight.cancel()
     assert len(api.bindings) == 1
 
 
@@ -151,7 +151,7 @@ async def test_unresolved_claim_keeps_its_gpus(start: Start, api: ApiServer) -> 
     api.faults.append(BINDING_LATE)
     used = 'gputopo_ledger_gpus{state="used"}'
     async with start(**PATIENT) as leader, start(**PATIENT) as successor:
-        under_way = asyncio.create_task(leader.scheduler().bind(pod("stuck", 4), "n1"))
+        in_flight = asyncio.create_task(leader.scheduler().bind(pod("stuck", 4), "n1"))
         await until(lambda: _is_late(api))
         untouchable = Fault("PATCH", "/pods/stuck/", 403, times=None)
         api.faults.append(untouchable)
@@ -162,7 +162,7 @@ async def test_unresolved_claim_keeps_its_gpus(start: Start, api: ApiServer) -> 
         assert claimed(api) == ["next", "stuck"]
         api.faults.remove(untouchable)
         await until(lambda: _is(successor, used, 2))
-        under_way.cancel()
+        in_flight.cancel()
     assert twice(live_pods(api)) == []
 
 
@@ -274,10 +274,10 @@ async def test_extender_without_rights_on_leases_binds_nothing(
         )
         api.faults.remove(LEASES_FORBIDDEN)
 
-        async def rights_are_taken_away() -> None:
+        async def rights_are_removed() -> None:
             api.faults.append(LEASES_FORBIDDEN)
 
-        before_lease_write(api, rights_are_taken_away)
+        before_lease_write(api, rights_are_removed)
         assert "its GPUs cannot be claimed: API server: 403" in await scheduler.bind(
             pod("a", 8), "n1"
         )
@@ -322,16 +322,16 @@ async def test_topology_that_is_created_again_during_a_bind_causes_a_new_decisio
 ) -> None:
     api.put(PODS, pod("a", 4))
     others = [dataclasses.replace(gpu, uuid=GpuUuid(f"{gpu.uuid}-new")) for gpu in DGX.gpus]
-    anew = topology_object("n1", dataclasses.replace(DGX, gpus=tuple(others)))
+    again = topology_object("n1", dataclasses.replace(DGX, gpus=tuple(others)))
     async with start(**PATIENT) as extender:
 
-        async def it_is_made_anew() -> None:
+        async def it_is_created_again() -> None:
             api.delete(TOPOLOGIES, "n1")
             await until(lambda: _is(extender, 'gputopo_ledger_nodes{state="serving"}', 1))
-            api.put(TOPOLOGIES, anew)
+            api.put(TOPOLOGIES, again)
             await until(lambda: _is(extender, 'gputopo_ledger_nodes{state="serving"}', 2))
 
-        before_lease_write(api, it_is_made_anew)
+        before_lease_write(api, it_is_created_again)
         assert await extender.scheduler().bind(pod("a", 4), "n1") == ""
     assert set(uuids_of(api.pod("a"))) <= {gpu.uuid for gpu in others}
 

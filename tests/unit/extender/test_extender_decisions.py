@@ -1,4 +1,4 @@
-"""What bind writes of a decision."""
+"""The annotations of a decision."""
 
 import dataclasses
 import json

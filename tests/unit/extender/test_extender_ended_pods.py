@@ -1,4 +1,4 @@
-"""GPUs of pods that were deleted or have ended: used until it is known that no process is left."""
+"""GPUs of ended pods are used until no process of them is known to run."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -50,7 +50,7 @@ class Clock:
 
 
 class World:
-    """A ledger of one node, whose agent reports the pods' version unless told otherwise."""
+    """A ledger of one node, whose agent reports the pods' version unless expected otherwise."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -72,12 +72,12 @@ class World:
         self.ledger.drop_pod(last.uid, last)
 
     @property
-    def book(self) -> NodeUsage:
+    def usage(self) -> NodeUsage:
         found = self.ledger.usage("n1")
         assert isinstance(found, NodeUsage)
         return found
 
-    def asked(self, gpus: int) -> Evaluation:
+    def requested(self, gpus: int) -> Evaluation:
         request = placement_request(
             record(pod("next", gpus)), resource=RESOURCE, default_policy=PolicyName.PRESERVE
         )
@@ -122,9 +122,9 @@ def reserve(world: World, document: Document) -> Decision:
         record(document), resource=RESOURCE, default_policy=PolicyName.PRESERVE
     )
     assert isinstance(request, PlacementRequest)
-    match = match_on(world.book.state, request)
+    match = match_on(world.usage.state, request)
     assert not isinstance(match, Misfit)
-    decision = decide(record(document), request, match, node="n1", usage=world.book)
+    decision = decide(record(document), request, match, node="n1", usage=world.usage)
     world.ledger.reservations.reserve(decision)
     return decision
 
@@ -132,37 +132,37 @@ def reserve(world: World, document: Document) -> Decision:
 def test_pod_that_kubelet_reported_as_stopped_frees_its_gpus_at_once(world: World) -> None:
     world.put(RUNNING)
     world.report(BOUND, {0: "uid-old", 1: "uid-old"})
-    assert world.book.used == 0b11
+    assert world.usage.used == 0b11
     world.put(ENDED, 15)
-    assert world.book.used == 0
+    assert world.usage.used == 0
     world.report(15, {0: "uid-old", 1: "uid-old"})
     world.delete(ENDED)
-    assert world.book.used == 0, "the status lists it, but it is known to have ended"
+    assert world.usage.used == 0, "the status lists it, but it is known to have ended"
     world.report(DELETED)
-    assert (world.book.used, world.ledger.ended_pods("n1")) == (0, [])
+    assert (world.usage.used, world.ledger.ended_pods("n1")) == (0, [])
     world.report(DELETED, {0: "uid-old"})
-    assert world.book.used == 0b1, "an end is not remembered for longer than needed"
+    assert world.usage.used == 0b1, "an end is not remembered for longer than needed"
 
 
 def test_event_of_a_deletion_may_be_the_first_to_show_that_it_stopped(world: World) -> None:
     world.put(RUNNING)
     world.delete(ENDED)
-    assert world.book.used == 0
+    assert world.usage.used == 0
 
 
 def test_forced_deletion_keeps_the_gpus_until_the_agent_confirms(world: World) -> None:
     world.put(RUNNING)
     world.delete(RUNNING)
-    assert (world.book.used, world.book.deleted, world.book.free) == (0b11, 0b11, 0b11111100)
+    assert (world.usage.used, world.usage.deleted, world.usage.free) == (0b11, 0b11, 0b11111100)
     assert world.ledger.ended_pods("n1") == ["default/old"]
     world.report(DELETED - 1)
-    assert world.book.used == 0b11, "the status was written before the agent knew of it"
+    assert world.usage.used == 0b11, "the status was written before the agent knew of it"
     world.report(DELETED, {0: "uid-old", 1: "uid-old"})
-    assert world.book.used == 0b11
+    assert world.usage.used == 0b11
     world.report(LATER, {0: "uid-old", 1: "uid-old"}, deleted=True)
-    assert (world.book.used, world.book.deleted) == (0b11, 0b11)
+    assert (world.usage.used, world.usage.deleted) == (0b11, 0b11)
     world.report(LATER)
-    assert (world.book.used, world.book.deleted, world.book.shared) == (0, 0, 0)
+    assert (world.usage.used, world.usage.deleted, world.usage.shared) == (0, 0, 0)
     assert world.ledger.ended_pods("n1") == []
 
 
@@ -170,7 +170,7 @@ def test_agent_that_is_faster_than_the_watch_confirms_the_end(world: World) -> N
     world.put(RUNNING)
     world.report(LATER)
     world.delete(RUNNING)
-    assert world.book.used == 0
+    assert world.usage.used == 0
 
 
 def test_pod_garbage_collection_does_not_confirm_the_end(world: World) -> None:
@@ -178,17 +178,17 @@ def test_pod_garbage_collection_does_not_confirm_the_end(world: World) -> None:
     collected = bound(phase="Failed", states="running")
     world.put(collected, 15)
     world.delete(collected)
-    assert world.book.used == 0b11
+    assert world.usage.used == 0b11
     world.report(15)
-    assert world.book.used == 0, "the end is when the phase became terminal"
+    assert world.usage.used == 0, "the end is when the phase became terminal"
 
 
 def test_ended_pod_frees_its_gpus_when_kubelet_reports_it_stopped(world: World) -> None:
     world.put(RUNNING)
     world.put(bound(phase="Failed", states="running"), 15)
-    assert world.book.used == 0b11
+    assert world.usage.used == 0b11
     world.put(bound(phase="Failed", states="terminated"), 16)
-    assert world.book.used == 0
+    assert world.usage.used == 0
 
 
 def test_pod_that_kubelet_rejected_is_free_unless_it_had_started_before(world: World) -> None:
@@ -196,26 +196,26 @@ def test_pod_that_kubelet_rejected_is_free_unless_it_had_started_before(world: W
     rejected["status"]["reason"] = "UnexpectedAdmissionError"
     world.put(bound(phase="Pending"))
     world.put(rejected, 15)
-    assert world.book.used == 0
+    assert world.usage.used == 0
     again = bound("restarted", 4, states="running")
     world.put(again)
     kubelet_restarted = bound("restarted", 4, phase="Failed")
     kubelet_restarted["status"]["reason"] = "NodeAffinity"
     world.put(kubelet_restarted, 16)
     world.put(kubelet_restarted, 17)
-    assert world.book.used == 0b10000
+    assert world.usage.used == 0b10000
 
 
 def test_pod_that_was_never_bound_leaves_nothing(world: World) -> None:
     world.put(pod("waits", 2))
     world.delete(pod("waits", 2))
-    assert (world.book.used, world.ledger.ended_pods("n1")) == (0, [])
+    assert (world.usage.used, world.ledger.ended_pods("n1")) == (0, [])
 
 
 def test_deletion_of_an_unknown_pod_without_a_record_changes_nothing(world: World) -> None:
     world.put(RUNNING)
     world.ledger.drop_pod("uid-unknown")
-    assert (world.book.used, world.ledger.ended_pods("n1")) == (0b11, [])
+    assert (world.usage.used, world.ledger.ended_pods("n1")) == (0b11, [])
 
 
 def test_list_of_a_smaller_version_leaves_other_reservations_unchanged(world: World) -> None:
@@ -228,20 +228,20 @@ def test_list_of_a_smaller_version_leaves_other_reservations_unchanged(world: Wo
 
 def test_process_of_a_deleted_pod_counts_whatever_the_ledger_knows(world: World) -> None:
     world.report(BOUND, {3: "uid-unknown"}, deleted=True)
-    assert (world.book.used, world.book.deleted) == (0b1000, 0b1000)
+    assert (world.usage.used, world.usage.deleted) == (0b1000, 0b1000)
     assert world.ledger.ended_pods("n1") == ["default/uid-unknown"]
     world.put(RUNNING)
     world.put(ENDED, 15)
     world.report(15, {0: "uid-old"}, deleted=True)
-    assert world.book.used == 0b1, "kubelet's word does not outweigh a process"
+    assert world.usage.used == 0b1, "kubelet's word does not outweigh a process"
 
 
 def test_agent_that_does_not_report_versions_frees_gpus_at_once(world: World) -> None:
     world.report(None, {0: "uid-old", 1: "uid-old"})
     world.put(RUNNING)
-    assert world.book.used == 0b11
+    assert world.usage.used == 0b11
     world.delete(RUNNING)
-    assert (world.book.used, world.book.deleted) == (0, 0)
+    assert (world.usage.used, world.usage.deleted) == (0, 0)
 
 
 def test_new_gputopology_without_status_confirms_no_end(world: World) -> None:
@@ -251,19 +251,19 @@ def test_new_gputopology_without_status_confirms_no_end(world: World) -> None:
     created = topology_object("n1", DGX)
     del created["status"]
     world.ledger.put_topology(parse_node(created))
-    assert world.book.used == 0b11
+    assert world.usage.used == 0b11
     world.report(DELETED - 1)
-    assert (world.book.used, world.book.deleted) == (0b11, 0b11)
+    assert (world.usage.used, world.usage.deleted) == (0b11, 0b11)
     world.report(DELETED)
-    assert world.book.used == 0
+    assert world.usage.used == 0
 
 
 def test_pod_that_vanished_between_two_lists_was_deleted(world: World) -> None:
     world.put(RUNNING)
     world.ledger.replace_pods([], epoch=world.ledger.begin_pod_list(), version=DELETED)
-    assert world.book.used == 0b11
+    assert world.usage.used == 0b11
     world.report(DELETED)
-    assert world.book.used == 0
+    assert world.usage.used == 0
 
 
 def list_pods(world: World, version: int, *pods: PodView) -> None:
@@ -274,11 +274,11 @@ def test_agent_that_dropped_a_vanished_pod_has_seen_its_deletion(world: World) -
     world.put(RUNNING)
     world.report(BOUND, {0: "uid-old", 1: "uid-old"})
     list_pods(world, 500)
-    assert (world.book.used, world.book.deleted) == (0b11, 0b11)
+    assert (world.usage.used, world.usage.deleted) == (0b11, 0b11)
     world.report(DELETED, {0: "uid-old", 1: "uid-old"}, deleted=True)
-    assert world.book.used == 0b11
+    assert world.usage.used == 0b11
     world.report(DELETED)
-    assert world.book.used == 0, "the node is quiet: no larger version may follow"
+    assert world.usage.used == 0, "the node is quiet: no larger version may follow"
 
 
 def test_agent_may_have_dropped_a_vanished_pod_before_the_list(world: World) -> None:
@@ -286,7 +286,7 @@ def test_agent_may_have_dropped_a_vanished_pod_before_the_list(world: World) -> 
     world.report(BOUND, {0: "uid-old", 1: "uid-old"})
     world.report(DELETED)
     list_pods(world, 500)
-    assert world.book.used == 0
+    assert world.usage.used == 0
 
 
 def test_status_that_never_listed_a_vanished_pod_may_be_older_than_its_containers(
@@ -295,11 +295,11 @@ def test_status_that_never_listed_a_vanished_pod_may_be_older_than_its_container
     world.put(RUNNING)
     list_pods(world, 500)
     world.report(DELETED)
-    assert world.book.used == 0b11
+    assert world.usage.used == 0b11
     world.clock.now += UNKNOWN_VERSION_WAIT_SECONDS - 0.1
-    assert world.book.used == 0b11
+    assert world.usage.used == 0b11
     world.clock.now += 0.1
-    assert world.book.used == 0
+    assert world.usage.used == 0
 
 
 def test_unknown_pods_that_a_status_has_listed_are_forgotten(world: World) -> None:
@@ -309,7 +309,7 @@ def test_unknown_pods_that_a_status_has_listed_are_forgotten(world: World) -> No
     world.put(RUNNING, DELETED)
     list_pods(world, 500)
     world.report(DELETED + 1)
-    assert world.book.used == 0b11, "the pod was unknown when pods were listed"
+    assert world.usage.used == 0b11, "the pod was unknown when pods were listed"
 
 
 @pytest.mark.parametrize(
@@ -323,19 +323,19 @@ def test_pod_that_vanished_before_any_watch_showed_its_binding_may_have_started(
     world.ledger.reservations.mark("uid-old", progress)
     list_pods(world, 500)
     assert world.ledger.reservations.own() == ()
-    assert world.book.used == world.book.deleted == mask_of(decision.match.gpus)
+    assert world.usage.used == world.usage.deleted == mask_of(decision.match.gpus)
     assert world.ledger.ended_pods("n1") == ["default/old"]
     world.report(500)
-    assert world.book.used == 0
+    assert world.usage.used == 0
 
 
 def test_pod_that_another_extender_claimed_for_may_have_started(world: World) -> None:
     gpus = (DGX.gpus[2].uuid, DGX.gpus[3].uuid)
     world.ledger.replace_claims([Claim("uid-b", "default", "b", "7", "n1", gpus)])
     list_pods(world, 500)
-    assert (world.ledger.reservations.unbound(), world.book.deleted) == ((), 0b1100)
+    assert (world.ledger.reservations.unbound(), world.usage.deleted) == ((), 0b1100)
     world.clock.now += UNKNOWN_VERSION_WAIT_SECONDS
-    assert world.book.used == 0
+    assert world.usage.used == 0
 
 
 def test_list_without_a_bound_pod_keeps_its_last_view(world: World) -> None:
@@ -343,17 +343,17 @@ def test_list_without_a_bound_pod_keeps_its_last_view(world: World) -> None:
     reserve(world, pod("old", 2))
     world.put(RUNNING)
     list_pods(world, 500)
-    assert (world.book.used, world.book.deleted) == (0b11, 0b11)
+    assert (world.usage.used, world.usage.deleted) == (0b11, 0b11)
 
 
 class NoPods(PodApi):
-    """An API server that has no pod, and no answer to a Binding."""
+    """An API server that has no pod, and no response to a Binding."""
 
     def __init__(self) -> None:
         self.found: dict[tuple[str, str], PodView] = {}
 
     async def bind(self, decision: Decision) -> None:
-        raise UnavailableError(f"no answer for {decision.claim.name}")
+        raise UnavailableError(f"no response for {decision.claim.name}")
 
     async def get_pod(self, namespace: str, name: str) -> PodView | None:
         return self.found.get((namespace, name))
@@ -382,13 +382,13 @@ def test_pod_that_is_gone_when_its_binding_is_resolved_may_have_started(world: W
     writer = BindingWriter(world.ledger, NoPods(), fence)
     assert "the pod is gone" in asyncio.run(writer.resolve(decision)).error
     assert world.ledger.reservations.own() == ()
-    assert world.book.deleted == mask_of(decision.match.gpus)
+    assert world.usage.deleted == mask_of(decision.match.gpus)
     world.report(LATER)
-    assert world.book.deleted == mask_of(decision.match.gpus), (
+    assert world.usage.deleted == mask_of(decision.match.gpus), (
         "the deletion may be newer than this status"
     )
     world.delete(bound(), LATER)
-    assert world.book.used == 0, "the watch has shown its version"
+    assert world.usage.used == 0, "the watch has shown its version"
 
 
 def test_pod_that_is_gone_when_a_claim_for_it_is_resolved_may_have_started(world: World) -> None:
@@ -396,9 +396,9 @@ def test_pod_that_is_gone_when_a_claim_for_it_is_resolved_may_have_started(world
     world.ledger.replace_claims([claim])
     fence = ClaimFence(world.ledger, NoLease(), NoPods(), timeout_seconds=1)
     asyncio.run(fence.resolve_claim(claim))
-    assert (world.ledger.reservations.of_others(), world.book.deleted) == ((), 0b100)
+    assert (world.ledger.reservations.of_others(), world.usage.deleted) == ((), 0b100)
     world.clock.now += UNKNOWN_VERSION_WAIT_SECONDS
-    assert world.book.used == 0
+    assert world.usage.used == 0
 
 
 def test_ended_pod_is_kept_while_the_status_lists_it(world: World) -> None:
@@ -406,22 +406,22 @@ def test_ended_pod_is_kept_while_the_status_lists_it(world: World) -> None:
     world.report(BOUND, {0: "uid-old", 1: "uid-old"})
     world.delete(RUNNING)
     world.clock.now += 10 * LONGEST_WAIT_SECONDS
-    assert (world.book.used, world.book.deleted) == (0b11, 0b11)
+    assert (world.usage.used, world.usage.deleted) == (0b11, 0b11)
     assert world.ledger.ended_pods("n1") == ["default/old"]
     world.report(DELETED)
-    assert (world.book.used, world.ledger.ended_pods("n1")) == (0, [])
+    assert (world.usage.used, world.ledger.ended_pods("n1")) == (0, [])
 
 
 def test_pods_that_ended_before_a_list_are_not_new_in_the_next(world: World) -> None:
     collected = record(at_version(bound(phase="Failed", states="running"), 15))
     world.ledger.replace_pods([collected], epoch=world.ledger.begin_pod_list(), version=15)
-    assert world.book.used == 0b11
+    assert world.usage.used == 0b11
     world.report(15)
-    assert world.book.used == 0
+    assert world.usage.used == 0
     world.report(14)
     world.ledger.replace_pods([collected], epoch=world.ledger.begin_pod_list(), version=16)
     world.ledger.drop_pod(collected.uid, collected)
-    assert world.book.used == 0
+    assert world.usage.used == 0
 
 
 def test_unconfirmed_gpus_are_free_after_the_longest_wait_without_any_event(world: World) -> None:
@@ -429,10 +429,10 @@ def test_unconfirmed_gpus_are_free_after_the_longest_wait_without_any_event(worl
     world.delete(RUNNING)
     changes = world.ledger.changes()
     world.clock.now += LONGEST_WAIT_SECONDS - 1
-    assert world.book.used == 0b11
+    assert world.usage.used == 0b11
     assert world.ledger.changes() == changes
     world.clock.now += 1
-    assert world.book.used == 0
+    assert world.usage.used == 0
     assert world.ledger.changes() > changes
 
 
@@ -442,11 +442,11 @@ def test_end_of_a_pod_outlives_the_topology_of_its_node(world: World) -> None:
     world.delete(RUNNING)
     assert world.ledger.usage("n1") is None
     world.report(BOUND)
-    assert world.book.used == 0b11
+    assert world.usage.used == 0b11
     world.ledger.put_topology(UnreadableTopology("n1", "why"))
     assert world.ledger.ended_pods("n1") == ["default/old"]
     world.report(DELETED)
-    assert world.book.used == 0
+    assert world.usage.used == 0
 
 
 def test_end_of_a_pod_on_a_node_that_never_returns_is_forgotten(world: World) -> None:
@@ -465,9 +465,9 @@ def test_after_a_restore_of_etcd_smaller_versions_confirm_and_pods_come_back(wor
     world.delete(bound("other", 4, states="running"), 96)
     restored = record(at_version(bound("other", 4, states="running"), 40))
     world.ledger.replace_pods([restored], epoch=world.ledger.begin_pod_list(), version=50)
-    assert (world.book.used, world.book.deleted) == (0b10011, 0b11)
+    assert (world.usage.used, world.usage.deleted) == (0b10011, 0b11)
     world.report(50, {4: "uid-other"})
-    assert (world.book.used, world.book.deleted) == (0b10000, 0)
+    assert (world.usage.used, world.usage.deleted) == (0b10000, 0)
 
 
 def test_gpus_that_a_live_pod_has_as_well_are_not_freed_by_the_end_of_the_other(
@@ -476,16 +476,16 @@ def test_gpus_that_a_live_pod_has_as_well_are_not_freed_by_the_end_of_the_other(
     world.put(RUNNING)
     world.put(bound("new", 1, 2, states="running"))
     world.delete(RUNNING)
-    assert (world.book.used, world.book.deleted, world.book.shared) == (0b111, 0b1, 0)
+    assert (world.usage.used, world.usage.deleted, world.usage.shared) == (0b111, 0b1, 0)
 
 
 def test_deleted_pod_of_another_scheduler_counts_by_number(world: World) -> None:
-    foreign = pod("foreign", 3, node="n1", phase="Running")
-    world.put(foreign)
-    world.delete(foreign)
-    assert world.book.unknown == 3
+    unmanaged = pod("unmanaged", 3, node="n1", phase="Running")
+    world.put(unmanaged)
+    world.delete(unmanaged)
+    assert world.usage.unknown == 3
     world.report(DELETED)
-    assert world.book.unknown == 0
+    assert world.usage.unknown == 0
 
 
 def test_state_without_victims_still_has_processes_of_deleted_pods(
@@ -504,18 +504,18 @@ def test_state_without_victims_still_has_processes_of_deleted_pods(
 def test_error_names_the_deleted_pod_whose_processes_are_awaited(world: World) -> None:
     world.put(RUNNING)
     world.delete(RUNNING)
-    found = world.asked(7)
+    found = world.requested(7)
     assert found.failed() == {"n1": "GPUs in use by processes of deleted pods"}
     assert found.count_misfits() == {MisfitKind.DELETED_PODS: 1}
     reason = FilterRetries(world.ledger).reason(record(pod("next", 7)), found)
     assert reason == (
         "n1: GPUs in use by processes of deleted pod default/old: waiting until they end"
     )
-    assert world.asked(6).fitting() == ["n1"]
+    assert world.requested(6).fitting() == ["n1"]
 
 
 def test_pod_that_would_not_fit_without_the_process_waits_for_other_pods(world: World) -> None:
     world.put(RUNNING)
     world.put(bound("live", 7, states="running"))
     world.delete(RUNNING)
-    assert world.asked(8).count_misfits() == {MisfitKind.BUSY: 1}
+    assert world.requested(8).count_misfits() == {MisfitKind.BUSY: 1}

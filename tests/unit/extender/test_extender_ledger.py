@@ -1,4 +1,4 @@
-"""Books of nodes: who holds what, and what is not known."""
+"""Usage of nodes: used, unknown and blocked GPUs, reservations and claims."""
 
 import dataclasses
 import json
@@ -55,14 +55,14 @@ def request_of(document: Document) -> PlacementRequest:
     return found
 
 
-def book(ledger: Ledger) -> NodeUsage:
+def usage(ledger: Ledger) -> NodeUsage:
     found = ledger.usage("n1")
     assert isinstance(found, NodeUsage)
     return found
 
 
 def decision_for(document: Document, ledger: Ledger) -> Decision:
-    request, here = request_of(document), book(ledger)
+    request, here = request_of(document), usage(ledger)
     match = match_on(here.state, request)
     assert not isinstance(match, Misfit)
     return decide(
@@ -74,7 +74,7 @@ def decision_for(document: Document, ledger: Ledger) -> Decision:
     )
 
 
-def asked(nodes: list[str], ledger: Ledger, document: Document) -> Evaluation:
+def requested(nodes: list[str], ledger: Ledger, document: Document) -> Evaluation:
     states = [ledger.states().get(name) for name in nodes]
     return evaluation(nodes, states, evaluate_states(states, request_of(document)))
 
@@ -91,13 +91,13 @@ def bound(name: str, *gpus: int, uid: str = "", node: str = "n1") -> Document:
 
 
 def test_annotated_and_observed_gpus_are_both_used() -> None:
-    here = book(ledger_with(bound("a", 0, 3), held={5: "uid-a"}))
+    here = usage(ledger_with(bound("a", 0, 3), held={5: "uid-a"}))
     assert here.used == 0b101001
     assert (here.unknown, here.blocked) == (0, None)
 
 
 def test_observed_pod_that_is_not_known_to_have_ended_uses_its_gpus() -> None:
-    assert book(ledger_with(held={5: "uid-unknown"})).used == 0b100000
+    assert usage(ledger_with(held={5: "uid-unknown"})).used == 0b100000
 
 
 def test_gpu_with_an_unidentified_user_is_used() -> None:
@@ -105,33 +105,33 @@ def test_gpu_with_an_unidentified_user_is_used() -> None:
     document["status"]["gpus"][2]["pod"] = "nameless"
     ledger = Ledger()
     ledger.put_topology(parse_node(document))
-    assert book(ledger).used == 0b100
+    assert usage(ledger).used == 0b100
 
 
 def test_unreadable_annotation_blocks_the_node_until_its_gpus_are_observed() -> None:
     torn = pod("a", 2, node="n1", annotations={GPUS_ANNOTATION: '{"v":1,'})
     ledger = ledger_with(torn)
-    assert "default/a" in str(book(ledger).blocked)
-    assert "default/a" in asked(["n1"], ledger, pod("b", 1)).unresolvable()["n1"]
+    assert "default/a" in str(usage(ledger).blocked)
+    assert "default/a" in requested(["n1"], ledger, pod("b", 1)).unresolvable()["n1"]
     half = ledger_with(torn, held={0: "uid-a"})
-    assert book(half).blocked is not None
+    assert usage(half).blocked is not None
     seen = ledger_with(torn, held={0: "uid-a", 1: "uid-a"})
-    assert (book(seen).blocked, book(seen).used) == (None, 0b11)
+    assert (usage(seen).blocked, usage(seen).used) == (None, 0b11)
 
 
 def test_copied_annotation_does_not_count_and_its_pod_counts_by_number() -> None:
     for copied in (bound("a", 0, 1, uid="uid-other"), bound("a", 0, 1, node="n9")):
-        here = book(ledger_with(copied))
+        here = usage(ledger_with(copied))
         assert (here.used, here.unknown) == (0, 2)
 
 
 def test_unmanaged_pod_counts_by_number_until_it_is_observed() -> None:
-    foreign = pod("a", 3, node="n1")
-    assert book(ledger_with(foreign)).unknown == 3
-    half = book(ledger_with(foreign, held={4: "uid-a"}))
+    unmanaged = pod("a", 3, node="n1")
+    assert usage(ledger_with(unmanaged)).unknown == 3
+    half = usage(ledger_with(unmanaged, held={4: "uid-a"}))
     assert (half.used, half.unknown) == (0b10000, 2)
     ended = pod("a", 3, node="n1", phase="Failed")
-    assert book(ledger_with(ended)).unknown == 0
+    assert usage(ledger_with(ended)).unknown == 0
 
 
 def test_annotated_gpu_that_left_the_node_is_forgotten() -> None:
@@ -139,7 +139,7 @@ def test_annotated_gpu_that_left_the_node_is_forgotten() -> None:
     annotation = json.loads(lost["metadata"]["annotations"][GPUS_ANNOTATION])
     annotation["containers"]["main"].append("GPU-replaced")
     lost["metadata"]["annotations"][GPUS_ANNOTATION] = json.dumps(annotation)
-    assert book(ledger_with(lost)).used == 0b1
+    assert usage(ledger_with(lost)).used == 0b1
 
 
 def test_nodes_share_a_state_while_their_states_are_equal() -> None:
@@ -154,16 +154,16 @@ def test_nodes_share_a_state_while_their_states_are_equal() -> None:
 
 
 def test_node_whose_agent_is_not_ready_takes_no_pod_and_keeps_its_usage() -> None:
-    ledger, away = ledger_with(bound("a", 0)), ledger_with(bound("a", 0), away="Stopping")
-    assert dataclasses.replace(book(away), not_ready=None) == book(ledger)
+    ledger, not_ready = ledger_with(bound("a", 0)), ledger_with(bound("a", 0), away="Stopping")
+    assert dataclasses.replace(usage(not_ready), not_ready=None) == usage(ledger)
     reason = "the node's agent is not ready: Stopping: the message"
-    asked_of = asked(["n1"], away, pod("b", 1))
-    assert (asked_of.fitting(), asked_of.failed()) == ([], {"n1": reason})
-    assert asked_of.unresolvable() == {}
-    assert match_on(book(away).state, request_of(pod("b", 1))) == Misfit(
+    found = requested(["n1"], not_ready, pod("b", 1))
+    assert (found.fitting(), found.failed()) == ([], {"n1": reason})
+    assert found.unresolvable() == {}
+    assert match_on(usage(not_ready).state, request_of(pod("b", 1))) == Misfit(
         MisfitKind.NOT_READY, reason
     )
-    assert asked(["n1"], away, pod("b", 8)).failed() == {"n1": "too few free GPUs"}
+    assert requested(["n1"], not_ready, pod("b", 8)).failed() == {"n1": "too few free GPUs"}
 
 
 def test_only_a_false_ready_condition_makes_a_node_not_ready() -> None:
@@ -172,8 +172,8 @@ def test_only_a_false_ready_condition_makes_a_node_not_ready() -> None:
         condition("Ready", "Unknown", "Why"),
         condition("GPUsHealthy", "False", "SomeUnhealthy"),
     ]
-    for told in ([], [condition("Ready", "True", "Serving")], others):
-        document["status"]["conditions"] = told
+    for expected in ([], [condition("Ready", "True", "Serving")], others):
+        document["status"]["conditions"] = expected
         found = parse_node(document)
         assert isinstance(found, GpuNode)
         assert found.not_ready is None
@@ -193,15 +193,15 @@ def test_filter_waits_for_an_agent_if_no_node_fits_without_it() -> None:
     ledger = ledger_with(away="Stopping")
     ledger.put_topology(parse_node(topology_object("n2", named("summit", node="n2"))))
     waiting, retries = record(pod("a", 8)), FilterRetries(ledger)
-    assert retries.reason(waiting, asked(["n1", "n2"], ledger, pod("a", 1))) is None
-    assert retries.reason(waiting, asked(["n2", "gone"], ledger, pod("a", 8))) is None
-    reason = retries.reason(waiting, asked(["n1", "n2", "gone"], ledger, pod("a", 8)))
+    assert retries.reason(waiting, requested(["n1", "n2"], ledger, pod("a", 1))) is None
+    assert retries.reason(waiting, requested(["n2", "gone"], ledger, pod("a", 8))) is None
+    reason = retries.reason(waiting, requested(["n1", "n2", "gone"], ledger, pod("a", 8)))
     assert reason is not None
     assert reason.startswith("1 of 3 nodes may take the pod soon: the node's agent is not ready")
 
 
 def test_gpu_of_two_live_pods_is_shared() -> None:
-    assert book(ledger_with(bound("a", 0, 1), bound("b", 1, 2))).shared == 0b10
+    assert usage(ledger_with(bound("a", 0, 1), bound("b", 1, 2))).shared == 0b10
 
 
 def test_gpus_that_the_agent_does_not_report_are_not_healthy() -> None:
@@ -209,7 +209,7 @@ def test_gpus_that_the_agent_does_not_report_are_not_healthy() -> None:
     del document["status"]["gpus"][7]
     ledger = Ledger()
     ledger.put_topology(parse_node(document))
-    assert book(ledger).healthy == 0b01111110
+    assert usage(ledger).healthy == 0b01111110
 
 
 def test_topology_that_contradicts_itself_is_unreadable_with_field_and_value() -> None:
@@ -227,14 +227,14 @@ def test_reservation_lasts_until_the_pod_shows_its_node_not_just_any_event() -> 
     document = pod("a", 2)
     ledger = ledger_with(document)
     ledger.reservations.reserve(decision_for(document, ledger))
-    reserved = book(ledger).used
+    reserved = usage(ledger).used
     assert reserved.bit_count() == 2
     ledger.put_pod(record(document))
     ledger.reservations.mark("uid-a", BindingProgress.BOUND)
-    assert book(ledger).used == reserved
+    assert usage(ledger).used == reserved
     ledger.put_pod(record(bound("a", 6, 7)))
     assert ledger.reservations.get("uid-a") is None
-    assert book(ledger).used == 0b11000000
+    assert usage(ledger).used == 0b11000000
 
 
 def test_deleted_or_ended_pod_ends_its_reservation() -> None:
@@ -247,7 +247,7 @@ def test_deleted_or_ended_pod_ends_its_reservation() -> None:
         end(ledger)  # type: ignore[no-untyped-call]
         ledger.reservations.mark("uid-a", BindingProgress.BOUND)
         assert ledger.reservations.own() == ()
-        assert book(ledger).used == 0
+        assert usage(ledger).used == 0
 
 
 def test_reservation_outlives_a_list_requested_before_it_but_not_the_next() -> None:
@@ -258,16 +258,16 @@ def test_reservation_outlives_a_list_requested_before_it_but_not_the_next() -> N
     assert ledger.reservations.get("uid-a") is not None
     ledger.replace_pods([], epoch=ledger.begin_pod_list())
     assert ledger.reservations.get("uid-a") is None
-    assert book(ledger).used == 0
+    assert usage(ledger).used == 0
 
 
 def test_ended_pod_frees_its_gpus_by_event_as_by_list() -> None:
     ended = bound("a", 0, 1)
     ended["status"]["phase"] = "Succeeded"
     ledger = ledger_with(bound("a", 0, 1))
-    assert book(ledger).used == 0b11
+    assert usage(ledger).used == 0b11
     ledger.put_pod(record(ended))
-    assert book(ledger).used == 0
+    assert usage(ledger).used == 0
 
 
 def test_pod_with_a_binding_in_flight_fits_no_other_node() -> None:
@@ -286,7 +286,7 @@ def test_nodes_of_equal_structure_get_equal_matches_with_their_own_uuids() -> No
     ledger = ledger_with()
     ledger.put_topology(parse_node(topology_object("n2", named("dgx1-v100", node="n2"))))
     assert ledger.states()["n1"] is ledger.states()["n2"]
-    assert asked(["n1", "n2"], ledger, pod("a", 3)).fitting() == ["n1", "n2"]
+    assert requested(["n1", "n2"], ledger, pod("a", 3)).fitting() == ["n1", "n2"]
     written = decision_for(pod("a", 3), ledger).annotations[GPUS_ANNOTATION]
     assert set(json.loads(written)["containers"]["main"]) <= set(UUIDS)
 
@@ -298,11 +298,11 @@ def claim(name: str, *gpus: int) -> Claim:
 def test_claimed_gpus_are_used_until_the_pods_show_them() -> None:
     ledger = ledger_with(bound("shown", 0), pod("waiting"))
     ledger.replace_claims([claim("shown", 0), claim("waiting", 1, 2), claim("unknown", 7)])
-    assert (book(ledger).used, book(ledger).shared) == (0b10000111, 0)
+    assert (usage(ledger).used, usage(ledger).shared) == (0b10000111, 0)
     assert ledger.reservations.of_others() == (claim("waiting", 1, 2), claim("unknown", 7))
     assert ledger.reservations.of_others("uid-waiting") == (claim("waiting", 1, 2),)
     ledger.replace_claims([claim("else", 7)])
-    assert book(ledger).used == 0b10000001
+    assert usage(ledger).used == 0b10000001
 
 
 def test_claims_include_unbound_reservations_only() -> None:
@@ -330,7 +330,7 @@ def test_reservation_keeps_its_gpus_when_their_indices_change() -> None:
         ),
     )
     ledger.put_topology(parse_node(topology_object("n1", renumbered, generation=2)))
-    here = book(ledger)
+    here = usage(ledger)
     assert here.used != mask_of(decision.match.gpus)
     assert here.used == mask_of(here.topology.index_of[uuid] for uuid in decision.claim.gpus)
 
@@ -369,10 +369,10 @@ def test_claims_end_with_their_pods_and_where_these_are_bound_elsewhere() -> Non
     for end in ends.values():
         ledger = ledger_with(pod("a"))
         ledger.replace_claims([claim("a", 3)])
-        assert book(ledger).used == 0b1000
+        assert usage(ledger).used == 0b1000
         end(ledger)  # type: ignore[no-untyped-call]
         assert ledger.reservations.unbound() == ()
-        assert book(ledger).used == 0
+        assert usage(ledger).used == 0
 
 
 def test_claim_outlives_the_list_requested_before_it_only() -> None:
@@ -391,7 +391,7 @@ def test_state_without_some_pods_changes_nothing() -> None:
     without = ledger.state_without("n1", {"uid-a", "uid-c"})
     assert isinstance(without, NodeState)
     assert without.free == 0b11111011
-    assert book(ledger).used == 0b1111
+    assert usage(ledger).used == 0b1111
     assert ledger.state_without("unknown", {"uid-a"}) is None
 
 
@@ -399,15 +399,15 @@ def test_pod_is_in_flight_until_the_ledger_shows_its_node() -> None:
     document = pod("reserved", 2)
     names = ("reserved", "bound", "ended", "gone")
     ledger = ledger_with(document, pod("waits", 1), *(pod(name, 1) for name in names[1:]))
-    sent = InFlightPods(ledger)
-    sent.add("uid-waits", "n2", 1)
-    sent.add("uid-waits", "n1", 1)
-    sent.add("uid-reserved", "n1", 2)
+    in_flight = InFlightPods(ledger)
+    in_flight.add("uid-waits", "n2", 1)
+    in_flight.add("uid-waits", "n1", 1)
+    in_flight.add("uid-reserved", "n1", 2)
     for name in names[1:]:
-        sent.add(f"uid-{name}", "n1", 1)
-    assert sent.gpus_by_node() == {"n1": 6}, "each counts where it was sent last"
+        in_flight.add(f"uid-{name}", "n1", 1)
+    assert in_flight.gpus_by_node() == {"n1": 6}, "each counts on its last node"
     ledger.reservations.reserve(decision_for(document, ledger))
     ledger.put_pod(record(bound("bound", 7)))
     ledger.put_pod(record(pod("ended", 1, phase="Failed")))
     ledger.drop_pod("uid-gone")
-    assert sent.gpus_by_node() == {"n1": 1}
+    assert in_flight.gpus_by_node() == {"n1": 1}

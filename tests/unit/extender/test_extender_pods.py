@@ -1,4 +1,4 @@
-"""Pods trimmed to records, and what they ask for."""
+"""Views of pods, and their placement requests."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def record(document: Document) -> PodView:
     return found
 
 
-def answer(document: Document) -> PlacementRequest | Misfit:
+def response(document: Document) -> PlacementRequest | Misfit:
     return placement_request(
         record(document), resource=RESOURCE, default_policy=PolicyName.PRESERVE
     )
@@ -73,23 +73,23 @@ def test_sidecars_rank_after_application_containers_and_init_containers_borrow()
 
 def test_init_container_must_not_request_more_than_the_next_that_keeps_its_gpus() -> None:
     side = {**container("side", 1), "restartPolicy": "Always"}
-    for inits, gpus, told in (
+    for inits, gpus, expected in (
         ([container("first", 2), side], 2, "'first': 2, and of the containers after it 'side' "),
         ([side, container("first", 3)], 2, "'first': 3, and of the containers after it 'main' "),
         ([side, container("first", 3)], 0, "of the containers after it none keeps any"),
         ([container("first", "1e3k")], 2, "container 'first': not a whole number below 1000"),
     ):
-        refused = answer(pod("a", gpus, init_containers=inits))
-        assert isinstance(refused, Misfit)
-        assert told in refused.reason
+        rejected = response(pod("a", gpus, init_containers=inits))
+        assert isinstance(rejected, Misfit)
+        assert expected in rejected.reason
 
 
 @pytest.mark.parametrize("count", ["1e3k", "9" * 5000, "-1", "0.5"])
 def test_count_that_is_not_a_number_uses_a_whole_node_and_is_rejected(count: str) -> None:
     found = record(pod("a", containers=[container("main", count)]))
     assert found.most_gpus == 64
-    refused = placement_request(found, resource=RESOURCE, default_policy=PolicyName.PRESERVE)
-    assert refused == Misfit(
+    rejected = placement_request(found, resource=RESOURCE, default_policy=PolicyName.PRESERVE)
+    assert rejected == Misfit(
         MisfitKind.REJECTED, f"{RESOURCE} in container 'main': not a whole number below 1000"
     )
 
@@ -104,14 +104,14 @@ def test_pod_without_names_is_rejected_by_field(missing: str) -> None:
 
 def test_several_containers_share_one_match_in_the_order_of_the_spec() -> None:
     two = pod("a", containers=[container("x", 1), container("log"), container("y", 2)])
-    request = answer(two)
+    request = response(two)
     assert isinstance(request, PlacementRequest)
     assert record(two).containers == (GpuContainer("x", 1), GpuContainer("y", 2))
     assert (request.size, request.pattern.kind) == (3, PatternKind.RING)
 
 
 def test_pods_policy_wins_over_the_configured_one() -> None:
-    request = answer(pod("a", 2, annotations={"gputopo.io/policy": "Greedy"}))
+    request = response(pod("a", 2, annotations={"gputopo.io/policy": "Greedy"}))
     assert isinstance(request, PlacementRequest)
     assert request.policy is PolicyName.GREEDY
 
@@ -128,7 +128,7 @@ def test_pods_policy_wins_over_the_configured_one() -> None:
 def test_sensitivity_is_declared_or_assumed_for_several_gpus(
     declared: str, gpus: int, *, sensitive: bool, reason: str
 ) -> None:
-    request = answer(pod("a", gpus, annotations={"gputopo.io/bandwidth-sensitivity": declared}))
+    request = response(pod("a", gpus, annotations={"gputopo.io/bandwidth-sensitivity": declared}))
     assert isinstance(request, PlacementRequest)
     assert (request.sensitive, request.sensitivity_reason) == (sensitive, reason)
 

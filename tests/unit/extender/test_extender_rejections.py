@@ -1,4 +1,4 @@
-"""Nodes whose kubelet rejected a pod are left out for a while."""
+"""A node whose kubelet rejected a pod is paused."""
 
 from typing import Any
 
@@ -38,26 +38,26 @@ class World:
         self.ledger.put_topology(parse_node(topology_object("n1", DGX)))
 
     def live(
-        self, *, annotation: str | None = None, asks: tuple[str, ...] = (), **status: Any
+        self, *, annotation: str | None = None, others: tuple[str, ...] = (), **status: Any
     ) -> PodView:
-        """Show a pod that was bound a moment ago, and then its status.
+        """Show a pod that has just been bound, and then its status.
 
-        It also asks for one of each extended resource in ``asks``.
+        It also requests one of each extended resource in ``others``.
         """
         self.made += 1
-        self.ledger.put_pod(self._pod(annotation, asks, {"phase": "Pending"}))
-        last = self._pod(annotation, asks, status)
+        self.ledger.put_pod(self._pod(annotation, others, {"phase": "Pending"}))
+        last = self._pod(annotation, others, status)
         self.ledger.put_pod(last)
         return last
 
     def _pod(
-        self, annotation: str | None, asks: tuple[str, ...], status: dict[str, Any]
+        self, annotation: str | None, others: tuple[str, ...], status: dict[str, Any]
     ) -> PodView:
         name = f"p{self.made}"
         written = placed(f"uid-{name}", "n1") if annotation is None else annotation
         document = pod(name, node="n1", annotations={GPUS_ANNOTATION: written})
         limits = document["spec"]["containers"][0]["resources"]["limits"]
-        limits.update(dict.fromkeys(asks, "1"))
+        limits.update(dict.fromkeys(others, "1"))
         if status.pop("deleting", False):
             document["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         document["status"] = status
@@ -66,9 +66,9 @@ class World:
         return found
 
     def not_ready(self) -> str | None:
-        book = self.ledger.usage("n1")
-        assert isinstance(book, NodeUsage)
-        return book.not_ready
+        usage = self.ledger.usage("n1")
+        assert isinstance(usage, NodeUsage)
+        return usage.not_ready
 
 
 def test_node_is_paused_after_a_rejection_and_used_again_later() -> None:
@@ -159,7 +159,7 @@ UNAVAILABLE = "requested number of devices unavailable for"
 )
 def test_rejection_counts_unless_it_names_another_resource(error: str) -> None:
     world = World()
-    world.live(asks=("rdma/hca", "example.com/nic"), **rejection(error))
+    world.live(others=("rdma/hca", "example.com/nic"), **rejection(error))
     assert world.not_ready() is not None
 
 
@@ -172,7 +172,7 @@ def test_rejection_counts_unless_it_names_another_resource(error: str) -> None:
 )
 def test_rejection_because_of_another_resource_does_not_pause_the_node(error: str) -> None:
     world = World()
-    world.live(asks=("rdma/hca", "example.com/nic"), **rejection(error))
+    world.live(others=("rdma/hca", "example.com/nic"), **rejection(error))
     assert world.not_ready() is None
 
 

@@ -29,9 +29,9 @@ def record(name: str = "a", *, grouped: bool = False, node: str | None = None) -
     return found
 
 
-def evaluated(*answers: NodeFit) -> Evaluation:
-    nodes = [f"n{number}" for number in range(len(answers))]
-    return Evaluation(nodes, nodes, dict(zip(nodes, answers, strict=True)))
+def evaluated(*results: NodeFit) -> Evaluation:
+    nodes = [f"n{number}" for number in range(len(results))]
+    return Evaluation(nodes, nodes, dict(zip(nodes, results, strict=True)))
 
 
 class Filter:

@@ -1,4 +1,4 @@
-"""Tables of rings are there before the first pod asks."""
+"""Tables of rings are built before the first pod needs them."""
 
 import asyncio
 import logging

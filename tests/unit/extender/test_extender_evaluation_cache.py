@@ -12,7 +12,7 @@ from builders import node
 from gputopo.patterns.model import PatternKind, build
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo_extender.state.usage import NodeState
-from gputopo_extender.verbs import evaluation_cache as answers_module
+from gputopo_extender.verbs import evaluation_cache as cache_module
 from gputopo_extender.verbs.evaluation import AnyNodeState, NodeFit, evaluate_states
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache, TablesNotReadyError
 
@@ -58,10 +58,10 @@ def kept_by(slow: SlowBuild, *, timeout_seconds: float = PATIENT) -> EvaluationC
 
 async def test_requests_for_the_same_key_share_one_build(slow: SlowBuild) -> None:
     cache = kept_by(slow)
-    asked = [asyncio.create_task(cache.evaluate({IDLE}, ring(3))) for _ in range(5)]
+    requested = [asyncio.create_task(cache.evaluate({IDLE}, ring(3))) for _ in range(5)]
     await asyncio.sleep(0)
     slow.gate.set()
-    found = await asyncio.gather(*asked)
+    found = await asyncio.gather(*requested)
     assert slow.calls == [ring(3)]
     assert all(each[IDLE] is found[0][IDLE] for each in found)
 
@@ -131,7 +131,7 @@ async def test_failed_evaluation_raises_and_is_not_kept() -> None:
 async def test_least_recently_used_requests_are_dropped_first(
     slow: SlowBuild, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers_module, "_MOST_RESULTS", 2)
+    monkeypatch.setattr(cache_module, "_MOST_RESULTS", 2)
     cache = kept_by(slow)
     for size in (1, 2, 1, 4, 1):
         assert IDLE in await cache.evaluate({IDLE}, ring(size))

@@ -1,4 +1,4 @@
-"""Of many nodes that fit, filter offers those that it would score highest."""
+"""The best nodes of an evaluation have the highest score and are most in use."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -74,9 +74,11 @@ def test_gpus_in_use_are_counted_as_by_kube_scheduler() -> None:
     both = of_one_score({"small": last_of_8, "large": last_of_16})
     assert both.best(1, {}, sensitive=True) == ["small", "large"], "both would be full"
 
-    sick = dataclasses.replace(small, healthy=GpuMask(0b11), free=GpuMask(0b11))
+    unhealthy = dataclasses.replace(small, healthy=GpuMask(0b11), free=GpuMask(0b11))
     used = dataclasses.replace(small, free=GpuMask(0b11))
-    assert of_one_score({"sick": sick, "used": used}).best(1, {}, sensitive=True) == ["used"]
+    assert of_one_score({"unhealthy": unhealthy, "used": used}).best(1, {}, sensitive=True) == [
+        "used"
+    ]
     taken_by_others = dataclasses.replace(small, unknown=3)
     unlike = of_one_score({"others": taken_by_others, "idle": whole()})
     assert unlike.best(1, {}, sensitive=True) == ["others"]
@@ -106,7 +108,7 @@ def test_where_no_node_fits_none_is_offered() -> None:
 def test_node_of_a_binding_in_flight_is_the_best() -> None:
     (candidate,) = found(1).results.values()
     elsewhere = Misfit(MisfitKind.RESERVED_ELSEWHERE, "it is being bound to another node")
-    under_way = evaluation(
+    in_flight = evaluation(
         ["n0", "n1", "n2"], [False, True, False], {True: candidate, False: elsewhere}
     )
-    assert under_way.best(1, {}, sensitive=True) == under_way.fitting() == ["n1"]
+    assert in_flight.best(1, {}, sensitive=True) == in_flight.fitting() == ["n1"]
