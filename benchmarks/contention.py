@@ -6,11 +6,11 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-import gputopo.sensitivity
+import gputopo_simulate.synergy
 from gputopo.sensitivity.demand import saturating_demand
 from gputopo.sensitivity.matrix import SensitivityMatrix
-from gputopo.sensitivity.models import parse_matrices
 from gputopo.sizing.model import ServerCapacity, SizingRequest
+from gputopo_simulate.synergy.measured import parse_matrices
 
 _SERVERS: Final = (1, 2, 3, 4, 6, 8, 12, 16)
 _GPUS, _CPUS, _MEMORY_GB = 8, 24, 500
@@ -46,7 +46,9 @@ def contended(number: int) -> tuple[list[ServerCapacity], list[SizingRequest]]:
 @cache
 def measured() -> Mapping[str, SensitivityMatrix]:
     """Return the matrices of one GPU that Synergy's authors measured, by model."""
-    table = Path(gputopo.sensitivity.__file__).with_name("data") / "synergy_throughput_matrix.csv"
+    table = (
+        Path(gputopo_simulate.synergy.__file__).with_name("data") / "synergy_throughput_matrix.csv"
+    )
     return parse_matrices(table.read_text("utf-8"))
 
 

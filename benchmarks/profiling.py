@@ -8,7 +8,7 @@ from benchmarks.contention import measured
 from benchmarks.options import Options
 from benchmarks.table import show
 from gputopo.sensitivity.matrix import SensitivityMatrix
-from gputopo.sensitivity.planner import Curve, Plan, interpolated, next_cpus
+from gputopo.sensitivity.planner import Curve, ProfilingPlan, interpolated, next_cpus
 
 _SHARE_CPUS: Final = 3
 """CPUs of one GPU, on the servers of the authors."""
@@ -42,7 +42,7 @@ def _row(name: str, matrix: SensitivityMatrix) -> Sequence[str]:
 
 def _points(truth: Curve) -> Curve:
     """Return the points that the planner has measured, in its order."""
-    plan = Plan(most_cpus=max(truth), share_cpus=_SHARE_CPUS, memory_gb=(0,))
+    plan = ProfilingPlan(most_cpus=max(truth), share_cpus=_SHARE_CPUS, memory_gb=(0,))
     points: dict[int, float] = {}
     while (cpus := next_cpus(plan, points)) is not None:
         points[cpus] = truth[cpus]

@@ -6,14 +6,14 @@ from importlib.resources import files
 from pathlib import Path
 
 from gputopo.sensitivity.matrix import SensitivityMatrix
-from gputopo.sensitivity.models import Model, parse_matrices, parse_models
 from gputopo_simulate.synergy.joblists import parse_jobs
+from gputopo_simulate.synergy.measured import MeasuredModel, parse_matrices, parse_models
 from gputopo_simulate.synergy.model import SimulatedCluster, TrainingJob
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 DATA = ROOT / "tests/data/synergy"
-SHIPPED = files("gputopo.sensitivity") / "data"
+SHIPPED = files("gputopo_simulate.synergy") / "data"
 
 FOUR_SERVERS = SimulatedCluster(servers=4, gpus=8, cpus=24, memory_gb=500)
 SIXTEEN_SERVERS = SimulatedCluster(servers=16, gpus=8, cpus=24, memory_gb=500)
@@ -25,7 +25,7 @@ def matrices() -> Mapping[str, SensitivityMatrix]:
 
 
 @cache
-def models() -> Mapping[str, Model]:
+def models() -> Mapping[str, MeasuredModel]:
     text = (SHIPPED / "synergy_models.csv").read_text(encoding="utf-8")
     return parse_models(text, matrices())
 

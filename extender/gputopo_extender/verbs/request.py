@@ -7,7 +7,7 @@ from gputopo.api.annotations import AnnotationError, RequestAnnotations, parse_r
 from gputopo.api.names import EDGES_ANNOTATION, PATTERN_ANNOTATION
 from gputopo.patterns.model import MAX_GPUS_PER_POD, Pattern, PatternError, PatternKind, build
 from gputopo.placement.model import PlacementRequest, PolicyName
-from gputopo.sensitivity.resolve import resolve
+from gputopo.sensitivity.resolve import resolve_sensitivity
 from gputopo_extender.verbs.evaluation import Misfit, MisfitKind
 from gputopo_kube.pods import UNKNOWN_COUNT, PodView
 
@@ -32,7 +32,7 @@ def placement_request(
         pattern = _pattern(annotated, size)
     except AnnotationError as error:
         return Misfit(MisfitKind.REJECTED, str(error))
-    resolved = resolve(annotated.sensitivity, gpus=size)
+    resolved = resolve_sensitivity(annotated.sensitivity, gpus=size)
     return PlacementRequest(
         pattern,
         resolved.sensitive,

@@ -13,7 +13,7 @@ from gputopo.api.names import (
 )
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUProfileSpec
 from gputopo.errors import InvalidInputError
-from gputopo.sensitivity.resolve import Sensitivity, resolve
+from gputopo.sensitivity.resolve import Sensitivity, resolve_sensitivity
 from gputopo_operator.model import Object, PodDefaults
 
 _AMOUNTS = ("requests", "limits")
@@ -55,7 +55,7 @@ def pod_template(
 
 def stated_sensitivity(spec: GPUJobSpec, profile: GPUProfileSpec | None) -> Sensitivity:
     """Return the sensitivity in the pod's annotation: Auto stays Auto without a known profile."""
-    resolved = resolve(
+    resolved = resolve_sensitivity(
         spec.communication.bandwidth_sensitivity,
         gpus=spec.gpus_per_replica,
         profile_percent=profile.bandwidth_sensitivity_percent if profile else None,

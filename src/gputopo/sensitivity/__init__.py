@@ -1,1 +1,1 @@
-"""How a job's speed depends on what it gets: links between its GPUs, CPUs, memory."""
+"""Sensitivity of a job: how its speed depends on bandwidth, CPUs and memory."""

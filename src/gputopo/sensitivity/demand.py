@@ -1,15 +1,15 @@
-"""What a job would have at best: the least that saturates it (Synergy, section 3.2)."""
+"""Best-case demand of a job: the least CPUs and memory that saturate it (Synergy, section 3.2)."""
 
 from typing import Final, NamedTuple
 
 from gputopo.sensitivity.matrix import SensitivityMatrix
 
 SATURATED: Final = 1.0
-"""Share of the best throughput that counts as saturated: the best itself."""
+"""Share of the best throughput that counts as saturated: all of it."""
 
 
 class Demand(NamedTuple):
-    """CPUs and memory (10^9 bytes) of a job, all its GPUs together."""
+    """CPUs and memory (10^9 bytes) of a job, for all its GPUs together."""
 
     cpus: float
     memory_gb: float
@@ -18,14 +18,15 @@ class Demand(NamedTuple):
 def saturating_demand(matrix: SensitivityMatrix, saturated: float = SATURATED) -> Demand:
     """Return the least CPUs, and with them the least memory, that saturate the job.
 
-    CPUs go first: the profile is measured along them, at the most memory (section 3.1).
+    CPUs are minimised first, because the profile is measured along them, at the most memory
+    (section 3.1).
 
     Args:
-        matrix: the job's sensitivity.
-        saturated: share of its best throughput that is enough, more than 0 and at most 1.
+        matrix: sensitivity matrix of the job.
+        saturated: sufficient share of the best throughput, above 0 and at most 1.
 
     Raises:
-        ValueError: that share is out of range.
+        ValueError: if ``saturated`` is out of range.
     """
     if not 0 < saturated <= 1:
         raise ValueError(f"saturated: {saturated} is not in (0, 1]")

@@ -8,11 +8,11 @@ from itertools import pairwise
 from typing import Final, NamedTuple, Self
 
 ROUNDING: Final = 1 + 1e-9
-"""A share that arithmetic left a hair under a measured point still reaches it."""
+"""Tolerance for rounding: a share that is slightly below a measured point reaches it."""
 
 
 class Point(NamedTuple):
-    """One cell: what a job is given in all its GPUs together, and how fast it is with that."""
+    """One cell of the matrix: CPUs and memory of all GPUs together, and the throughput."""
 
     cpus: float
     memory_gb: float
@@ -21,18 +21,18 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SensitivityMatrix:
-    """Throughput of one job at its GPU count, against the CPUs and the memory it is given.
+    """Throughput of one job with its number of GPUs, by CPUs and memory.
 
-    More of either never slows a job down, since it may leave the rest unused: rows and
-    columns ascend. :meth:`rising` makes a matrix of raw measurements so.
+    Throughput does not decrease with more CPUs or memory, because a job can leave them unused.
+    :meth:`rising` makes such a matrix from raw measurements.
 
     Attributes:
         gpus: GPUs of the job.
-        cpus: the CPU counts, all GPUs together, ascending.
-        memory_gb: the amounts of memory, all GPUs together, ascending (10^9 bytes).
-        throughput: one row per CPU count, one entry per amount of memory: steps per second,
-            or any multiple of it that is the same in the whole matrix.
-        measured_gpus: GPUs it was measured with; other than ``gpus`` where it was scaled.
+        cpus: numbers of CPUs for all GPUs together, ascending.
+        memory_gb: amounts of memory for all GPUs together, ascending (10^9 bytes).
+        throughput: one row for each number of CPUs, one entry for each amount of memory: steps
+            per second, or the same multiple of it in the whole matrix.
+        measured_gpus: GPUs of the measurement; different from ``gpus`` in a scaled matrix.
     """
 
     gpus: int
@@ -42,10 +42,10 @@ class SensitivityMatrix:
     measured_gpus: int
 
     def __post_init__(self) -> None:
-        """Refuse what is no matrix.
+        """Check axes and throughput.
 
         Raises:
-            ValueError: naming the field and the value.
+            ValueError: the message names the field and the value.
         """
         for name, count in (("gpus", self.gpus), ("measured_gpus", self.measured_gpus)):
             if count < 1:
@@ -62,10 +62,12 @@ class SensitivityMatrix:
         memory_gb: Sequence[float],
         throughput: Sequence[Sequence[float]],
     ) -> Self:
-        """Return the matrix of raw measurements, each cell raised to the best below it.
+        """Return the matrix of raw measurements, with non-decreasing throughput.
+
+        A cell below another cell with fewer CPUs or less memory gets the value of that cell.
 
         Raises:
-            ValueError: the axes or the throughputs are no matrix.
+            ValueError: on invalid axes or throughput.
         """
         rows: list[tuple[float, ...]] = []
         for measured in throughput:
@@ -77,10 +79,10 @@ class SensitivityMatrix:
         return cls(gpus, tuple(cpus), tuple(memory_gb), tuple(rows), gpus)
 
     def at(self, cpus: float, memory_gb: float) -> float:
-        """Return the throughput with so much: that of the largest measured point within it.
+        """Return the throughput at the largest measured point that is not above the arguments.
 
-        Nothing is interpolated, so a promise made from it is kept. Below the smallest
-        point the job is not known to run: 0.
+        It is not interpolated, so that the job really reaches it. Below the smallest point the
+        throughput is 0, because the job may not run there.
         """
         row = bisect_right(self.cpus, cpus * ROUNDING) - 1
         column = bisect_right(self.memory_gb, memory_gb * ROUNDING) - 1
@@ -88,23 +90,23 @@ class SensitivityMatrix:
 
     @property
     def best(self) -> float:
-        """The throughput with the most CPUs and memory measured."""
+        """Throughput with the most CPUs and memory."""
         return self.throughput[-1][-1]
 
     @property
     def is_scaled(self) -> bool:
-        """Whether it stands for a GPU count that was not measured."""
+        """Whether the matrix was scaled to a number of GPUs that was not measured."""
         return self.gpus != self.measured_gpus
 
     def scaled_to(self, gpus: int) -> Self:
-        """Return the matrix of the same job with another GPU count, not measured but scaled.
+        """Return the matrix of the same job with another number of GPUs.
 
-        Each GPU has a process of its own, which goes as fast as its share of CPUs and
-        memory lets it, and all wait for each other (section 4.2): the axes scale with the
-        GPUs, steps per second stay. What their talking costs is not in it.
+        Each GPU has its own process, which runs as fast as its share of CPUs and memory allows,
+        and all processes wait for each other (section 4.2). So the axes scale with the number of
+        GPUs, and steps per second do not change. Communication is not included.
 
         Raises:
-            ValueError: fewer than 1 GPU.
+            ValueError: on fewer than 1 GPU.
         """
         if gpus < 1:
             raise ValueError(f"gpus: {gpus} is not at least 1")
@@ -120,19 +122,21 @@ class SensitivityMatrix:
 
 def _check_axis(name: str, axis: Sequence[float]) -> None:
     if not axis:
-        raise ValueError(f"{name}: no point at all")
+        raise ValueError(f"{name}: is empty")
     for value in axis:
         if not (math.isfinite(value) and value > 0):
             raise ValueError(f"{name}: {value} is not a positive number")
     for one, next_one in pairwise(axis):
         if next_one <= one:
-            raise ValueError(f"{name}: {next_one} after {one} does not ascend")
+            raise ValueError(f"{name}: {next_one} after {one} is not ascending")
 
 
 def _check_throughput(rows: Sequence[Sequence[float]], cpus: int, amounts: int) -> None:
     if len(rows) != cpus or any(len(row) != amounts for row in rows):
         shape = [len(row) for row in rows]
-        raise ValueError(f"throughput: rows of {shape} for {cpus} CPU counts by {amounts} amounts")
+        raise ValueError(
+            f"throughput: rows of {shape} for {cpus} numbers of CPUs and {amounts} amounts"
+        )
     for value in (value for row in rows for value in row):
         if not (math.isfinite(value) and value >= 0):
             raise ValueError(f"throughput: {value} is not a finite number of at least 0")
@@ -140,6 +144,6 @@ def _check_throughput(rows: Sequence[Sequence[float]], cpus: int, amounts: int) 
     for line in (*rows, *columns):
         for one, next_one in pairwise(line):
             if next_one < one:
-                raise ValueError(f"throughput: {next_one} after {one}, where more was given")
+                raise ValueError(f"throughput: {next_one} with more CPUs or memory is below {one}")
     if rows[-1][-1] == 0:
-        raise ValueError("throughput: 0 everywhere")
+        raise ValueError("throughput: all values are 0")

@@ -1,9 +1,12 @@
-"""The memory axis of W, derived: what a cache of known hit rate does to a job (section 3.1).
+"""The memory axis of the sensitivity matrix, computed for a MinIO cache (Synergy, section 3.1).
 
-MinIO keeps what it once cached: a cache that holds m of a data set of D answers m/D of the
-reads in every epoch, whoever else runs. The other reads come at the rate of the storage, and
-the job goes at the least of what its GPUs, its CPUs and its storage let it. A page cache
-thrashes instead; with one, amounts of memory have to be measured (``Plan.memory_gb``).
+A MinIO cache never evicts: with m of a data set of D in the cache, the share m/D of the reads of
+every epoch are hits. The other reads have the rate of the storage, and the job runs at the lowest
+rate of its GPUs, its CPUs and its storage. A page cache thrashes instead; then throughput must be
+measured at several amounts of memory (``ProfilingPlan.memory_gb``).
+
+Example: 100 GB of data, 50 GB of memory of which the processes need 10, so 40 % hits. A step reads
+50 MB, 30 of them from storage; at 600 MB/s these are 20 steps per second.
 """
 
 import math
@@ -18,13 +21,13 @@ _MB_PER_GB = 1000
 
 @dataclass(frozen=True, slots=True)
 class MinIOCache:
-    """A job's data set and how it is read; all its GPUs together.
+    """The data set of a job and its reads, for all its GPUs together.
 
     Attributes:
         dataset_gb: size of the data set.
-        floor_gb: memory that the processes need before anything is left to cache.
-        storage_mb_per_s: rate of reads that are not answered from the cache.
-        mb_per_step: what a step reads.
+        floor_gb: memory of the processes, which is not available for the cache.
+        storage_mb_per_s: rate of reads that are not hits of the cache.
+        mb_per_step: data that a step reads.
     """
 
     dataset_gb: float
@@ -33,10 +36,10 @@ class MinIOCache:
     mb_per_step: float
 
     def __post_init__(self) -> None:
-        """Refuse amounts that are none.
+        """Check that all values are positive numbers.
 
         Raises:
-            ValueError: naming the field and the value.
+            ValueError: the message names the field and the value.
         """
         for name in ("dataset_gb", "floor_gb", "storage_mb_per_s", "mb_per_step"):
             value = getattr(self, name)
@@ -44,13 +47,13 @@ class MinIOCache:
                 raise ValueError(f"{name}: {value} is not a positive number")
 
     def hit_rate(self, memory_gb: float) -> float:
-        """Return the share of reads that a job with so much memory has cached, 0..1."""
+        """Return the share of reads that are hits with ``memory_gb`` of memory, 0..1."""
         return min(1.0, max(0.0, memory_gb - self.floor_gb) / self.dataset_gb)
 
     def fetched_per_s(self, memory_gb: float) -> float:
-        """Return the steps per second that storage and cache let the job do.
+        """Return the steps per second that storage and cache allow.
 
-        0 with less than the processes need, infinite where everything is cached.
+        It is 0 with less memory than the processes need, and infinite if all data is cached.
         """
         if memory_gb < self.floor_gb:
             return 0.0
@@ -61,16 +64,16 @@ class MinIOCache:
 def derived_matrix(
     gpus: int, curve: Curve, memory_gb: Sequence[float], cache: MinIOCache
 ) -> SensitivityMatrix:
-    """Return the whole matrix of a job that was measured at full memory only.
+    """Return the sensitivity matrix of a job that was measured at full memory only.
 
     Args:
         gpus: GPUs of the job.
         curve: steps per second by CPUs, with the data set cached.
-        memory_gb: the amounts of memory to tell, ascending.
-        cache: how it reads.
+        memory_gb: amounts of memory of the matrix, ascending.
+        cache: data set and reads of the job.
 
     Raises:
-        ValueError: no curve, or amounts of memory that are none or too little to run with.
+        ValueError: on an empty curve, or amounts of memory that are invalid or too low to run.
     """
     rows = [
         [min(rate, cache.fetched_per_s(amount)) for amount in memory_gb]

@@ -1,10 +1,13 @@
-"""Optimistic profiling: which CPU count to measure next (Synergy, section 3.1).
+"""Optimistic profiling: the next number of CPUs to measure (Synergy, section 3.1).
 
-A job is timed with all the memory there is, and with few of the CPU counts. From the most
-CPUs on, the interval in question is halved: where its upper half brings less than a tenth,
-the search goes on below, else above. That ends at the knee of the curve. Two more points
-make the curve whole: the proportional share, by which the job's promise is measured, and
-the least CPUs, since what a job loses with fewer is as much part of its sensitivity.
+A job is measured with the maximum of memory and with a few numbers of CPUs. The search is binary,
+between the fewest and the most CPUs: if the upper half of the interval gains less than a tenth of
+throughput, it continues in the lower half, else in the upper half. It ends at the knee of the
+curve. Two more points complete the curve: the proportional share, which is the reference of the
+job's minimum throughput, and the fewest CPUs.
+
+Example: with 1 to 24 CPUs, throughput 100 at 24 and 99 at 12, the gain of the upper half is below
+a tenth, so 6 CPUs are measured next.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,23 +17,23 @@ from typing import Final, TypeAlias
 
 from gputopo.sensitivity.matrix import SensitivityMatrix
 
-WORTH_MORE_CPUS: Final = 0.1
-"""Gain in throughput below which CPUs are not worth a closer look (section 3.1)."""
+MIN_GAIN: Final = 0.1
+"""Gain in throughput below which an interval is not searched further (section 3.1)."""
 
 Curve: TypeAlias = Mapping[int, float]
-"""Throughput by CPU count, at one amount of memory."""
+"""Throughput by number of CPUs, at one amount of memory."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What there is to find out about a job at its GPU count.
+class ProfilingPlan:
+    """Limits of the measurements of a job with its number of GPUs.
 
     Attributes:
         most_cpus: CPUs of the server.
-        share_cpus: whole CPUs of the job's proportional share.
-        memory_gb: the amounts to measure with. The most alone, where the others follow from
-            it (:mod:`gputopo.sensitivity.memory_axis`).
-        least_cpus: the fewest that the job may be given.
+        share_cpus: the job's proportional share of CPUs, an integer.
+        memory_gb: amounts of memory to measure. It is only the largest one if the others are
+            computed from it (:mod:`gputopo.sensitivity.memory_axis`).
+        least_cpus: the fewest CPUs that the job can get.
     """
 
     most_cpus: int
@@ -39,10 +42,10 @@ class Plan:
     least_cpus: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse what leaves nothing to measure.
+        """Check that there is something to measure.
 
         Raises:
-            ValueError: naming the field and the value.
+            ValueError: the message names the field and the value.
         """
         if self.least_cpus < 1:
             raise ValueError(f"least_cpus: {self.least_cpus} is not at least 1")
@@ -51,15 +54,17 @@ class Plan:
                 f"share_cpus: {self.share_cpus} is not in {self.least_cpus}..{self.most_cpus}"
             )
         if not self.memory_gb:
-            raise ValueError("memory_gb: no amount at all")
+            raise ValueError("memory_gb: is empty")
 
 
-def next_point(plan: Plan, measured: Mapping[tuple[int, float], float]) -> tuple[int, float] | None:
-    """Return the CPUs and the memory to measure with next, or None when enough is known.
+def next_point(
+    plan: ProfilingPlan, measured: Mapping[tuple[int, float], float]
+) -> tuple[int, float] | None:
+    """Return the next CPUs and memory to measure, or None if the profile is complete.
 
     Args:
-        plan: what there is to find out.
-        measured: throughput by CPUs and memory, as far as it was measured.
+        plan: limits of the measurements.
+        measured: throughput by CPUs and memory, of the points that were measured.
     """
     for memory_gb in sorted(plan.memory_gb, reverse=True):
         cpus = next_cpus(plan, _at(memory_gb, measured))
@@ -68,48 +73,49 @@ def next_point(plan: Plan, measured: Mapping[tuple[int, float], float]) -> tuple
     return None
 
 
-def next_cpus(plan: Plan, curve: Curve) -> int | None:
-    """Return the CPU count to measure next at one amount of memory, or None when done."""
+def next_cpus(plan: ProfilingPlan, curve: Curve) -> int | None:
+    """Return the next number of CPUs to measure at one amount of memory, or None."""
     return next((cpus for cpus in _search(plan, curve) if cpus not in curve), None)
 
 
 def interpolated(curve: Curve) -> dict[int, float]:
-    """Return the throughput at every CPU count between the least and the most measured.
+    """Return the throughput at every number of CPUs between the fewest and the most measured.
 
-    It is a straight line between two that were, which is not too much where a curve bends
-    down, as they do that run into a limit.
+    Interpolation is linear. It does not overestimate a concave curve, and throughput that
+    approaches a limit is concave.
     """
     counts = sorted(curve)
-    whole = {counts[-1]: curve[counts[-1]]} if counts else {}
+    result = {counts[-1]: curve[counts[-1]]} if counts else {}
     for low, high in pairwise(counts):
         slope = (curve[high] - curve[low]) / (high - low)
-        whole |= {cpus: curve[low] + slope * (cpus - low) for cpus in range(low, high)}
-    return dict(sorted(whole.items()))
+        result |= {cpus: curve[low] + slope * (cpus - low) for cpus in range(low, high)}
+    return dict(sorted(result.items()))
 
 
 def measured_matrix(gpus: int, measured: Mapping[tuple[int, float], float]) -> SensitivityMatrix:
-    """Return the matrix of a job that was measured at several amounts of memory.
+    """Return the sensitivity matrix of a job that was measured at several amounts of memory.
 
     Raises:
-        ValueError: nothing was measured, or the amounts were measured to different CPU counts.
+        ValueError: if nothing was measured, or the amounts were measured with different ranges
+            of CPUs.
     """
     memory_gb = sorted({amount for _, amount in measured})
     curves = [interpolated(_at(amount, measured)) for amount in memory_gb]
     cpus = list(curves[0]) if curves else []
     if any(list(curve) != cpus for curve in curves):
-        raise ValueError(f"measured: not from the same to the same CPUs at all of {memory_gb} GB")
+        raise ValueError(f"measured: different ranges of CPUs at {memory_gb} GB")
     rows = [[curve[count] for curve in curves] for count in cpus]
     return SensitivityMatrix.rising(gpus, cpus, memory_gb, rows)
 
 
-def _search(plan: Plan, curve: Curve) -> Iterable[int]:
-    """Yield what is to be measured; what comes later depends on what came before."""
+def _search(plan: ProfilingPlan, curve: Curve) -> Iterable[int]:
+    """Yield the numbers of CPUs to measure; ``curve`` must have a point before the next one."""
     low, high = plan.least_cpus, plan.most_cpus
     yield high
     while high - low > 1:
         middle = (low + high) // 2
         yield middle
-        if curve[high] < (1 + WORTH_MORE_CPUS) * curve[middle]:
+        if curve[high] < (1 + MIN_GAIN) * curve[middle]:
             high = middle
         else:
             low = middle

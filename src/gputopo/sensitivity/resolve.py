@@ -1,11 +1,11 @@
-"""From what is said and known of a job to sensitive or not."""
+"""Decide whether a job is bandwidth-sensitive."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 SENSITIVE_FROM_PERCENT: Final = 10
-"""A workload that loses at least this much of its speed on slow links is sensitive."""
+"""A workload is sensitive if it loses at least this share of its speed on slow links."""
 
 
 class Sensitivity(StrEnum):
@@ -17,32 +17,35 @@ class Sensitivity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
-    """The answer and where it comes from.
+class ResolvedSensitivity:
+    """Whether a job is sensitive, and the reason.
 
     Attributes:
-        reason: ``Declared``, ``Profile``, ``SensitivityUnknown`` (several GPUs and
-            nothing known: assumed sensitive) or ``SingleGpu`` (no links to be sensitive to).
+        reason: ``Declared``, ``Profile``, ``SensitivityUnknown`` (several GPUs and no profile:
+            assumed to be sensitive) or ``SingleGpu`` (no links).
     """
 
     sensitive: bool
     reason: str
 
 
-def resolve(declared: Sensitivity, *, gpus: int, profile_percent: int | None = None) -> Resolved:
+def resolve_sensitivity(
+    declared: Sensitivity, *, gpus: int, profile_percent: int | None = None
+) -> ResolvedSensitivity:
     """Return whether a job is bandwidth-sensitive (MAPA, section 2.3).
 
-    The user's word wins, then the profile's; else a job of several GPUs counts as sensitive.
+    The user's declaration has priority over the profile. Without both, a job with several GPUs
+    counts as sensitive.
 
     Args:
-        declared: what the job says.
-        gpus: how many GPUs it asks for.
-        profile_percent: speed lost on slow links, 0..100, None while not measured.
+        declared: declaration of the user.
+        gpus: number of requested GPUs.
+        profile_percent: speed lost on slow links, 0..100; None if it was not measured.
     """
     if declared is not Sensitivity.AUTO:
-        return Resolved(declared is Sensitivity.SENSITIVE, "Declared")
+        return ResolvedSensitivity(declared is Sensitivity.SENSITIVE, "Declared")
     if profile_percent is not None:
-        return Resolved(profile_percent >= SENSITIVE_FROM_PERCENT, "Profile")
+        return ResolvedSensitivity(profile_percent >= SENSITIVE_FROM_PERCENT, "Profile")
     if gpus > 1:
-        return Resolved(sensitive=True, reason="SensitivityUnknown")
-    return Resolved(sensitive=False, reason="SingleGpu")
+        return ResolvedSensitivity(sensitive=True, reason="SensitivityUnknown")
+    return ResolvedSensitivity(sensitive=False, reason="SingleGpu")

@@ -9,7 +9,7 @@ from rich.text import Text
 from gputopo.patterns.model import PatternKind, build
 from gputopo.placement.model import Match, NoFit, PlacementRequest
 from gputopo.placement.place import place, ranking
-from gputopo.sensitivity.resolve import Sensitivity, resolve
+from gputopo.sensitivity.resolve import Sensitivity, resolve_sensitivity
 from gputopo.topology.model import GpuMask, indices_of
 from gputopo_cli.bandwidth.models import find_model
 from gputopo_cli.place.edges import parse_edges
@@ -54,7 +54,7 @@ def _place(options: PlaceOptions) -> PlaceResult:
     kind = options.pattern or (PatternKind.CUSTOM if edges else PatternKind.RING)
     sensitive = options.sensitive
     if sensitive is None:
-        sensitive = resolve(Sensitivity.AUTO, gpus=options.gpus).sensitive
+        sensitive = resolve_sensitivity(Sensitivity.AUTO, gpus=options.gpus).sensitive
     request = PlacementRequest(build(kind, options.gpus, edges), sensitive, options.policy)
     model = find_model(options.model)
     loaded = load_topology(options.topology, options.context)

@@ -7,7 +7,6 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from gputopo.runtime.messages import quoted
-from gputopo.sensitivity.models import Model, parse_matrices, parse_models
 from gputopo.sizing.orders import ORDERS
 from gputopo_cli.shared.arguments import parse_integer
 from gputopo_cli.shared.errors import InputError
@@ -18,6 +17,7 @@ from gputopo_simulate.progress import ProgressCallback
 from gputopo_simulate.synergy.comparison.solver import SolverMissingError
 from gputopo_simulate.synergy.generate import JobLoad, generate
 from gputopo_simulate.synergy.joblists import parse_jobs
+from gputopo_simulate.synergy.measured import MeasuredModel, parse_matrices, parse_models
 from gputopo_simulate.synergy.mechanisms import GUARANTEE_SHARES, MECHANISMS
 from gputopo_simulate.synergy.model import (
     ROUND_SECONDS,
@@ -182,8 +182,8 @@ def _describe(cluster: SimulatedCluster) -> str:
     return f"{cluster.servers} servers of {', '.join(amounts[:-1])} and {amounts[-1]}"
 
 
-def _load_models(path: str | None) -> Mapping[str, Model]:
-    data = files("gputopo.sensitivity") / "data"
+def _load_models(path: str | None) -> Mapping[str, MeasuredModel]:
+    data = files("gputopo_simulate.synergy") / "data"
     matrices = (data / "synergy_throughput_matrix.csv").read_text(encoding="utf-8")
     if path is None:
         text = (data / "synergy_models.csv").read_text(encoding="utf-8")
@@ -193,7 +193,7 @@ def _load_models(path: str | None) -> Mapping[str, Model]:
 
 
 def _load_jobs(
-    options: QueueOptions, models: Mapping[str, Model]
+    options: QueueOptions, models: Mapping[str, MeasuredModel]
 ) -> tuple[tuple[TrainingJob, ...], str]:
     """Return the jobs, and a description of them."""
     if options.jobs is not None and options.generate is None:

@@ -21,10 +21,10 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, Validat
 from gputopo.api.v1alpha1 import Edge
 from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternError, PatternKind, build
 from gputopo.runtime.messages import first_error, quoted
-from gputopo.sensitivity.resolve import Sensitivity, resolve
-from gputopo.sensitivity.tables import TableError, cells_of
+from gputopo.sensitivity.resolve import Sensitivity, resolve_sensitivity
 from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.mapa.model import SimulatedJob, check_jobs
+from gputopo_simulate.tables import TableError, cells_of
 
 _MAPA_COLUMNS: Final[Mapping[int, tuple[str, ...]]] = MappingProxyType(
     {
@@ -201,7 +201,7 @@ def _parse_job(location: _RowLocation, row: object, *, strict: bool) -> Simulate
         raise SimulationError(location.field(str(error))) from None
     sensitive = parsed.sensitive
     if sensitive is None:
-        sensitive = resolve(Sensitivity.AUTO, gpus=parsed.gpus).sensitive
+        sensitive = resolve_sensitivity(Sensitivity.AUTO, gpus=parsed.gpus).sensitive
     return SimulatedJob(
         id=location.index if parsed.id is None else parsed.id,
         pattern=pattern,

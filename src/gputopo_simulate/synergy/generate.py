@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gputopo.sensitivity.models import Model
 from gputopo_simulate.errors import SimulationError
+from gputopo_simulate.synergy.measured import MeasuredModel
 from gputopo_simulate.synergy.model import SECONDS_PER_HOUR, TrainingJob
 
 _TASKS: Final[Sequence[Sequence[str]]] = (
@@ -40,7 +40,9 @@ class JobLoad:
     split: tuple[int, int, int] = (20, 70, 10)
 
 
-def generate(seed: int, load: JobLoad, models: Mapping[str, Model]) -> tuple[TrainingJob, ...]:
+def generate(
+    seed: int, load: JobLoad, models: Mapping[str, MeasuredModel]
+) -> tuple[TrainingJob, ...]:
     """Return random jobs of one GPU each. Equal seeds give equal jobs.
 
     A job takes 10^x minutes with its proportional share; x is uniform in 1.5..3 for 80 % of
@@ -84,7 +86,7 @@ def _most_behind(counts: Sequence[int], split: Sequence[int]) -> int:
     return behind.index(max(behind))
 
 
-def _draw_steps(source: random.Random, model: Model) -> int:
+def _draw_steps(source: random.Random, model: MeasuredModel) -> int:
     is_long = source.random() >= 1 - _LONG_SHARE
     minutes = 10 ** source.uniform(*(_LONG_EXPONENTS if is_long else _SHORT_EXPONENTS))
     return int(60 * minutes / model.step_s)

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Final
 
-from gputopo.sensitivity.models import Model
-from gputopo.sensitivity.tables import Row, rows
 from gputopo_simulate.errors import SimulationError
+from gputopo_simulate.synergy.measured import MeasuredModel
 from gputopo_simulate.synergy.model import TrainingJob
+from gputopo_simulate.tables import TableRow, rows
 
 COLUMNS: Final = ("job", "model", "gpus", "arrival_s", "iterations")
 _MAX_ID: Final = 10**9
@@ -15,7 +15,7 @@ _MAX_GPUS: Final = 10**6
 _MAX_ITERATIONS: Final = 10**12
 
 
-def parse_jobs(text: str, models: Mapping[str, Model]) -> tuple[TrainingJob, ...]:
+def parse_jobs(text: str, models: Mapping[str, MeasuredModel]) -> tuple[TrainingJob, ...]:
     """Return the jobs of a list, in its order. Other columns are ignored.
 
     Raises:
@@ -28,12 +28,12 @@ def parse_jobs(text: str, models: Mapping[str, Model]) -> tuple[TrainingJob, ...
     return jobs
 
 
-def _parse_job(row: Row, models: Mapping[str, Model]) -> TrainingJob:
+def _parse_job(row: TableRow, models: Mapping[str, MeasuredModel]) -> TrainingJob:
     name = row.text("model")
     if name not in models:
         near = get_close_matches(name, models, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        raise row.refusal("model", f"{name!r:.80} is not one of {', '.join(models)}{hint}")
+        raise row.error("model", f"{name!r:.80} is not one of {', '.join(models)}{hint}")
     return TrainingJob(
         id=row.whole("job", 0, _MAX_ID),
         model=models[name],

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gputopo.sensitivity.models import Model
 from gputopo_simulate.errors import SimulationError
+from gputopo_simulate.synergy.measured import MeasuredModel
 
 ROUND_SECONDS: Final = 300.0
 """How long a decision holds (Synergy, section 3)."""
@@ -52,7 +52,7 @@ class TrainingJob:
     """
 
     id: int
-    model: Model
+    model: MeasuredModel
     gpus: int
     arrival_seconds: float
     iterations: int

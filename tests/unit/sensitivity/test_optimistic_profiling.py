@@ -7,7 +7,7 @@ import pytest
 
 from gputopo.sensitivity.memory_axis import MinIOCache, derived_matrix
 from gputopo.sensitivity.planner import (
-    Plan,
+    ProfilingPlan,
     interpolated,
     measured_matrix,
     next_cpus,
@@ -15,10 +15,10 @@ from gputopo.sensitivity.planner import (
 )
 from support.synergy import matrices
 
-SERVER = Plan(most_cpus=24, share_cpus=3, memory_gb=(250,))
+SERVER = ProfilingPlan(most_cpus=24, share_cpus=3, memory_gb=(250,))
 
 
-def measure(truth: dict[int, float], plan: Plan = SERVER) -> dict[int, float]:
+def measure(truth: dict[int, float], plan: ProfilingPlan = SERVER) -> dict[int, float]:
     """Measure until the plan says that it is enough."""
     measured: dict[int, float] = {}
     while (cpus := next_cpus(plan, measured)) is not None:
@@ -63,40 +63,40 @@ def test_a_third_of_the_points_gives_the_curve_of_every_model_of_the_paper(
     assert fmean(errors) < 0.012
 
 
-def test_every_model_of_the_paper_was_tried() -> None:
+def test_every_model_of_the_paper_is_tested() -> None:
     assert set(POINTS) == set(matrices())
 
 
 @pytest.mark.parametrize("model", POINTS)
-def test_the_proportional_share_and_the_best_are_measured_themselves(model: str) -> None:
+def test_the_proportional_share_and_the_best_share_are_measured(model: str) -> None:
     truth = authors_curve(model)
     measured = measure(interpolated(truth))
     assert measured[3] == truth[3]
     assert max(measured.values()) == max(truth.values())
 
 
-def test_search_halves_from_the_most_cpus_down_while_more_bring_no_tenth() -> None:
+def test_the_search_goes_down_while_the_upper_half_gains_less_than_a_tenth() -> None:
     flat = dict.fromkeys(range(1, 25), 5.0)
     assert list(measure(flat)) == [24, 12, 6, 3, 2, 1]
 
 
-def test_search_goes_up_where_more_cpus_bring_a_tenth() -> None:
+def test_the_search_goes_up_if_the_upper_half_gains_a_tenth() -> None:
     line = {cpus: float(cpus) for cpus in range(1, 25)}
     assert list(measure(line)) == [24, 12, 18, 21, 22, 3, 1]
 
 
-def test_a_tenth_more_is_worth_a_closer_look_and_less_is_not() -> None:
+def test_the_limit_of_the_gain_is_a_tenth() -> None:
     assert next_cpus(SERVER, {24: 109.0, 12: 100.0}) == 6
     assert next_cpus(SERVER, {24: 111.0, 12: 100.0}) == 18
 
 
-def test_without_a_choice_one_point_is_enough() -> None:
-    plan = Plan(most_cpus=1, share_cpus=1, memory_gb=(10,))
+def test_one_possible_number_of_cpus_needs_one_point() -> None:
+    plan = ProfilingPlan(most_cpus=1, share_cpus=1, memory_gb=(10,))
     assert list(measure({1: 4.0}, plan)) == [1]
 
 
-def test_without_a_cache_of_known_hits_every_amount_of_memory_is_measured() -> None:
-    plan = Plan(most_cpus=4, share_cpus=2, memory_gb=(20, 60))
+def test_without_known_hit_rate_every_amount_of_memory_is_measured() -> None:
+    plan = ProfilingPlan(most_cpus=4, share_cpus=2, memory_gb=(20, 60))
     measured: dict[tuple[int, float], float] = {}
     while (point := next_point(plan, measured)) is not None:
         measured[point] = min(point[0], 2) * point[1]
@@ -106,10 +106,10 @@ def test_without_a_cache_of_known_hits_every_amount_of_memory_is_measured() -> N
     assert matrix.throughput == ((20, 60), (40, 120), (40, 120), (40, 120))
 
 
-def test_curves_of_different_lengths_are_no_matrix() -> None:
-    with pytest.raises(ValueError, match=r"measured: not from the same to the same CPUs"):
+def test_curves_of_different_ranges_are_rejected() -> None:
+    with pytest.raises(ValueError, match=r"measured: different ranges of CPUs"):
         measured_matrix(1, {(1, 20): 1, (4, 20): 2, (1, 60): 1, (2, 60): 2})
-    with pytest.raises(ValueError, match="cpus: no point at all"):
+    with pytest.raises(ValueError, match="cpus: is empty"):
         measured_matrix(1, {})
 
 
@@ -119,15 +119,13 @@ def test_curves_of_different_lengths_are_no_matrix() -> None:
         ({"least_cpus": 0}, "least_cpus: 0 is not at least 1"),
         ({"share_cpus": 25}, r"share_cpus: 25 is not in 1\.\.24"),
         ({"share_cpus": 2, "least_cpus": 3}, r"share_cpus: 2 is not in 3\.\.24"),
-        ({"memory_gb": ()}, "memory_gb: no amount at all"),
+        ({"memory_gb": ()}, "memory_gb: is empty"),
     ],
 )
-def test_plans_that_leave_nothing_to_measure_are_refused(
-    changes: dict[str, int], says: str
-) -> None:
+def test_plans_without_points_are_rejected(changes: dict[str, int], says: str) -> None:
     fields: dict[str, object] = {"most_cpus": 24, "share_cpus": 3, "memory_gb": (250,)}
     with pytest.raises(ValueError, match=says):
-        Plan(**(fields | changes))  # type: ignore[arg-type]
+        ProfilingPlan(**(fields | changes))  # type: ignore[arg-type]
 
 
 CACHE = MinIOCache(dataset_gb=100, floor_gb=20, storage_mb_per_s=500, mb_per_step=50)
@@ -137,18 +135,18 @@ CACHE = MinIOCache(dataset_gb=100, floor_gb=20, storage_mb_per_s=500, mb_per_ste
     ("memory_gb", "hits", "fetched"),
     [(20, 0, 10), (70, 0.5, 20), (95, 0.75, 40), (120, 1, math.inf), (500, 1, math.inf)],
 )
-def test_a_cache_of_a_part_of_the_data_answers_that_part_of_the_reads(
+def test_the_hit_rate_is_the_cached_share_of_the_data(
     memory_gb: float, hits: float, fetched: float
 ) -> None:
     assert CACHE.hit_rate(memory_gb) == hits
     assert CACHE.fetched_per_s(memory_gb) == pytest.approx(fetched)
 
 
-def test_a_job_without_the_memory_of_its_processes_does_nothing() -> None:
+def test_a_job_without_the_memory_of_its_processes_has_throughput_0() -> None:
     assert CACHE.fetched_per_s(19.9) == 0
 
 
-def test_rate_is_the_least_of_gpus_cpus_and_storage() -> None:
+def test_throughput_is_the_minimum_of_gpus_cpus_and_storage() -> None:
     matrix = derived_matrix(1, {1: 15, 2: 30, 4: 34}, (20, 70, 120), CACHE)
     assert matrix.cpus == (1.0, 2.0, 3.0, 4.0)
     assert matrix.throughput == ((10, 15, 15), (10, 20, 30), (10, 20, 32), (10, 20, 34))
@@ -156,12 +154,12 @@ def test_rate_is_the_least_of_gpus_cpus_and_storage() -> None:
 
 @pytest.mark.parametrize("field", ["dataset_gb", "floor_gb", "storage_mb_per_s", "mb_per_step"])
 @pytest.mark.parametrize("value", [0, -1, math.inf, math.nan])
-def test_caches_of_no_size_or_rate_are_refused(field: str, value: float) -> None:
+def test_caches_of_no_size_or_rate_are_rejected(field: str, value: float) -> None:
     fields = {"dataset_gb": 1.0, "floor_gb": 1.0, "storage_mb_per_s": 1.0, "mb_per_step": 1.0}
     with pytest.raises(ValueError, match=f"{field}: "):
         MinIOCache(**(fields | {field: value}))
 
 
-def test_no_curve_is_no_matrix() -> None:
-    with pytest.raises(ValueError, match="cpus: no point at all"):
+def test_an_empty_curve_is_rejected() -> None:
+    with pytest.raises(ValueError, match="cpus: is empty"):
         derived_matrix(1, {}, (20,), CACHE)

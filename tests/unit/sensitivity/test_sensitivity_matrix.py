@@ -30,22 +30,22 @@ MATRIX = SensitivityMatrix(
         (12, 19, 0),
     ],
 )
-def test_a_job_is_as_fast_as_at_the_largest_point_within_its_share(
+def test_throughput_is_that_of_the_largest_point_within_the_share(
     cpus: float, memory_gb: float, throughput: float
 ) -> None:
     assert MATRIX.at(cpus, memory_gb) == throughput
 
 
-def test_a_share_that_rounding_left_under_a_point_reaches_it() -> None:
+def test_a_share_slightly_below_a_point_reaches_it() -> None:
     thirds = MATRIX.scaled_to(3)
     assert thirds.at(math.nextafter(9, 0), math.nextafter(187.5, 0)) == 10
 
 
-def test_the_best_is_that_of_the_most() -> None:
+def test_the_best_throughput_is_that_of_the_largest_point() -> None:
     assert MATRIX.best == 29
 
 
-def test_scaling_moves_the_axes_and_says_that_nothing_was_measured() -> None:
+def test_scaling_changes_the_axes_and_is_marked() -> None:
     scaled = MATRIX.scaled_to(4)
     assert (scaled.cpus, scaled.memory_gb) == ((4, 12, 48), (80, 250))
     assert scaled.throughput == MATRIX.throughput
@@ -54,7 +54,7 @@ def test_scaling_moves_the_axes_and_says_that_nothing_was_measured() -> None:
     assert scaled.scaled_to(1) == MATRIX
 
 
-def test_raw_measurements_are_raised_to_the_best_below_them() -> None:
+def test_raw_measurements_become_non_decreasing() -> None:
     matrix = SensitivityMatrix.rising(2, (1, 2), (20, 40, 60), ((3, 2, 5), (4, 6, 1)))
     assert (matrix.gpus, matrix.measured_gpus) == (2, 2)
     assert matrix.throughput == ((3, 3, 5), (4, 6, 6))
@@ -65,20 +65,29 @@ def test_raw_measurements_are_raised_to_the_best_below_them() -> None:
     [
         ({"gpus": 0}, "gpus: 0 is not at least 1"),
         ({"measured_gpus": 0}, "measured_gpus: 0 is not at least 1"),
-        ({"cpus": ()}, "cpus: no point at all"),
+        ({"cpus": ()}, "cpus: is empty"),
         ({"cpus": (0, 3, 12)}, "cpus: 0 is not a positive number"),
         ({"memory_gb": (20, math.inf)}, "memory_gb: inf is not a positive number"),
-        ({"memory_gb": (62.5, 62.5)}, "memory_gb: 62.5 after 62.5 does not ascend"),
-        ({"throughput": ((1, 3), (1, 10))}, "throughput: rows of [2, 2] for 3 CPU counts by 2"),
-        ({"throughput": ((1,), (1,), (1,))}, "throughput: rows of [1, 1, 1] for 3 CPU counts"),
+        ({"memory_gb": (62.5, 62.5)}, "memory_gb: 62.5 after 62.5 is not ascending"),
+        (
+            {"throughput": ((1, 3), (1, 10))},
+            "throughput: rows of [2, 2] for 3 numbers of CPUs and 2",
+        ),
+        ({"throughput": ((1,), (1,), (1,))}, "throughput: rows of [1, 1, 1] for 3 numbers of CPUs"),
         ({"throughput": ((1, 3), (1, -1), (1, 29))}, "throughput: -1 is not a finite number"),
         ({"throughput": ((1, math.nan), (1, 1), (1, 1))}, "throughput: nan is not a finite"),
-        ({"throughput": ((1, 3), (1, 2), (1, 29))}, "throughput: 2 after 3, where more was given"),
-        ({"throughput": ((4, 3), (4, 5), (4, 29))}, "throughput: 3 after 4, where more was given"),
-        ({"throughput": ((0, 0), (0, 0), (0, 0))}, "throughput: 0 everywhere"),
+        (
+            {"throughput": ((1, 3), (1, 2), (1, 29))},
+            "throughput: 2 with more CPUs or memory is below 3",
+        ),
+        (
+            {"throughput": ((4, 3), (4, 5), (4, 29))},
+            "throughput: 3 with more CPUs or memory is below 4",
+        ),
+        ({"throughput": ((0, 0), (0, 0), (0, 0))}, "throughput: all values are 0"),
     ],
 )
-def test_what_is_no_matrix_is_refused_by_field_and_value(
+def test_an_invalid_matrix_is_rejected_with_field_and_value(
     changes: dict[str, Any], says: str
 ) -> None:
     fields: dict[str, Any] = {
@@ -93,12 +102,12 @@ def test_what_is_no_matrix_is_refused_by_field_and_value(
     assert str(refused.value).startswith(says)
 
 
-def test_raw_measurements_of_the_wrong_shape_are_refused() -> None:
+def test_raw_measurements_of_the_wrong_shape_are_rejected() -> None:
     with pytest.raises(ValueError, match="throughput: rows of"):
         SensitivityMatrix.rising(1, (1, 2), (20,), ((3,), (4, 6)))
 
 
-def test_no_job_is_scaled_to_no_gpu() -> None:
+def test_scaling_to_0_gpus_is_rejected() -> None:
     with pytest.raises(ValueError, match="gpus: 0 is not at least 1"):
         MATRIX.scaled_to(0)
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from gputopo.sensitivity.models import Profile
 from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.progress import ProgressCallback
+from gputopo_simulate.synergy.measured import MeasuredProfile
 from gputopo_simulate.synergy.model import (
     ROUND_SECONDS,
     SECONDS_PER_HOUR,
@@ -175,7 +175,7 @@ def _released_job(job: TrainingJob, cluster: SimulatedCluster) -> ReleasedJob:
     return ReleasedJob(job, demand, speed, profile.step_s, speed, demand, job.arrival_seconds)
 
 
-def _profile(job: TrainingJob, cluster: SimulatedCluster) -> Profile:
+def _profile(job: TrainingJob, cluster: SimulatedCluster) -> MeasuredProfile:
     """Return the model's profile of one GPU: the program uses it for any number of GPUs."""
     singles = {each.cpus_per_gpu: each for each in job.model.profiles if each.gpus == 1}
     if cluster.cpus_per_gpu not in singles:
@@ -188,7 +188,7 @@ def _profile(job: TrainingJob, cluster: SimulatedCluster) -> Profile:
 
 
 def _demand(
-    job: TrainingJob, profile: Profile, cluster: SimulatedCluster
+    job: TrainingJob, profile: MeasuredProfile, cluster: SimulatedCluster
 ) -> tuple[ResourcesPerGpu, float]:
     """Return a job's demand, limited to one server, and its speed relative to the share.
 

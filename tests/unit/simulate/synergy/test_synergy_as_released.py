@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from gputopo.sensitivity.models import parse_models
 from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.percentiles import nearest
+from gputopo_simulate.synergy.measured import parse_models
 from gputopo_simulate.synergy.model import FinishedTrainingJob, SimulatedCluster, TrainingJob
 from gputopo_simulate.synergy.released.program import run_as_released
 from gputopo_simulate.synergy.report import job_hours, logged_hours, run_figures

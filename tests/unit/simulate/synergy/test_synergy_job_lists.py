@@ -2,10 +2,10 @@
 
 import pytest
 
-from gputopo.sensitivity.tables import TableError
 from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.synergy.joblists import parse_jobs
 from gputopo_simulate.synergy.model import TrainingJob
+from gputopo_simulate.tables import TableError
 from support.synergy import models, trace
 
 HEADER = "job,model,gpus,arrival_s,iterations\n"

@@ -1,4 +1,4 @@
-"""Rows of CSV with a header, each cell checked before anything is made of it."""
+"""Parser of CSV tables with a header, which checks every cell."""
 
 import csv
 import math
@@ -12,11 +12,11 @@ _MOST = 1e15
 
 
 class TableError(InvalidInputError):
-    """A table that cannot be used; the message names what it is, line, column and value."""
+    """A table is invalid; the message names the table, line, column and value."""
 
 
-class Row(NamedTuple):
-    """One row: where it stands, and its cells by their columns."""
+class TableRow(NamedTuple):
+    """One row of a table: its line number, and its cells by column."""
 
     table: str
     line: int
@@ -26,43 +26,43 @@ class Row(NamedTuple):
         """Return a cell that is not empty.
 
         Raises:
-            TableError: it is.
+            TableError: if it is empty.
         """
         if not self.cells[column]:
-            raise self.refusal(column, "is missing")
+            raise self.error(column, "is missing")
         return self.cells[column]
 
     def number(self, column: str, least: float, most: float = _MOST) -> float:
-        """Return a cell that is a number of ``least`` to ``most``.
+        """Return a cell with a number from ``least`` to ``most``.
 
         Raises:
-            TableError: it is none.
+            TableError: if it is not such a number.
         """
-        return self._read(column, float, least, most, "number")
+        return self._parse(column, float, least, most, "number")
 
     def whole(self, column: str, least: int, most: float = _MOST) -> int:
-        """Return a cell that is a whole number of ``least`` to ``most``.
+        """Return a cell with a whole number from ``least`` to ``most``.
 
         Raises:
-            TableError: it is none.
+            TableError: if it is not such a number.
         """
-        return self._read(column, int, least, most, "whole number")
+        return self._parse(column, int, least, most, "whole number")
 
-    def refusal(self, column: str, why: str) -> TableError:
-        """Return the error that says where the cell stands."""
+    def error(self, column: str, why: str) -> TableError:
+        """Return an error that names the position of a cell."""
         return TableError(f"{self.table}: line {self.line}, {column}: {why}")
 
-    def _read(
-        self, column: str, reader: type["Value"], least: float, most: float, kind: str
+    def _parse(
+        self, column: str, number: type["Value"], least: float, most: float, kind: str
     ) -> "Value":
         text = self.text(column)
-        plain = text.isascii() and "_" not in text  # 1_000 is a number to Python alone
+        plain = text.isascii() and "_" not in text  # Python accepts 1_000 as a number
         try:
-            value = reader(text if plain else "")
+            value = number(text if plain else "")
         except ValueError:
-            raise self.refusal(column, f"{quoted(text)} is not a {kind}") from None
+            raise self.error(column, f"{quoted(text)} is not a {kind}") from None
         if not (math.isfinite(value) and least <= value <= most):
-            raise self.refusal(column, f"{quoted(text)} is not in {least:g}..{most:g}")
+            raise self.error(column, f"{quoted(text)} is not in {least:g}..{most:g}")
         return value
 
 
@@ -71,37 +71,36 @@ Value = TypeVar("Value", int, float)
 
 def rows(
     table: str, text: str, columns: Sequence[str], optional: Sequence[str] = ()
-) -> Iterator[Row]:
-    """Yield the rows of a table that has at least these columns, in any order.
+) -> Iterator[TableRow]:
+    """Yield the rows of a table with at least these columns, in any order.
 
-    Empty lines and lines that begin with ``#`` are left out, and so are columns that are
-    neither among these nor optional.
+    Empty lines, lines that begin with ``#`` and other columns are ignored.
 
     Raises:
-        TableError: on text that is no such table.
+        TableError: on any other text.
     """
     lines = cells_of(table, text)
     line, header = next(lines, (1, []))
-    wanted = [*columns, *(column for column in optional if column in header)]
-    for column in wanted:
+    required = [*columns, *(column for column in optional if column in header)]
+    for column in required:
         if column not in header:
             raise TableError(
                 f"{table}: line {line}: no column {column} in {quoted(','.join(header))}"
             )
         if header.count(column) > 1:
-            raise TableError(f"{table}: line {line}: column {column} is there twice")
+            raise TableError(f"{table}: line {line}: column {column} occurs twice")
     for line, cells in lines:
         if len(cells) != len(header):
             raise TableError(f"{table}: line {line}: {len(cells)} columns, not {len(header)}")
         named = dict(zip(header, cells, strict=True))
-        yield Row(table, line, {column: named[column] for column in wanted})
+        yield TableRow(table, line, {column: named[column] for column in required})
 
 
 def cells_of(table: str, text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield line number and cells of each row, but of empty lines and those that begin with ``#``.
+    """Yield line number and cells of each row; skip empty lines and lines that begin with ``#``.
 
     Raises:
-        TableError: on text that is no CSV.
+        TableError: on text that is not CSV.
     """
     reader = csv.reader(text.splitlines(), strict=True)
     try:

@@ -3,8 +3,8 @@
 import pytest
 
 from gputopo.sensitivity.demand import Demand, saturating_demand
-from gputopo.sensitivity.models import parse_matrices, parse_models
-from gputopo.sensitivity.tables import TableError
+from gputopo_simulate.synergy.measured import parse_matrices, parse_models
+from gputopo_simulate.tables import TableError
 from support.synergy import SHIPPED, matrices, models
 
 HEADER = (
@@ -14,7 +14,7 @@ HEADER = (
 CELLS = "model,cpus,mem_gb,rel_throughput\n"
 
 
-def test_demands_of_the_matrices_are_those_that_the_authors_state() -> None:
+def test_demands_of_the_matrices_equal_those_of_the_authors() -> None:
     stated = {
         "alexnet": (12, 125),
         "deepspeech": (3, 62.5),
@@ -35,31 +35,31 @@ def test_every_model_has_its_measured_matrix_and_its_step() -> None:
     assert models()["lstm"].step_s == 0.011
 
 
-def test_several_gpus_go_by_their_own_measurements_where_there_are_some() -> None:
+def test_several_gpus_have_their_own_measurements() -> None:
     two = models()["alexnet"].matrix(2)
     assert not two.is_scaled
     assert (two.cpus, two.memory_gb) == ((6, 18), (125,))
     assert two.throughput == ((1,), (2.33,))
 
 
-def test_other_gpu_counts_are_scaled_from_one_and_say_so() -> None:
+def test_other_numbers_of_gpus_are_scaled_from_one() -> None:
     eight = models()["alexnet"].matrix(8)
     assert eight.is_scaled
     assert eight == models()["alexnet"].matrices[1].scaled_to(8)
 
 
-def test_a_job_that_needs_less_than_its_share_is_known_with_less() -> None:
+def test_a_job_may_need_less_than_its_share() -> None:
     two = models()["gnmt"].matrix(2)
     assert two.at(2, 125) == two.best == 1
     assert two.at(1, 125) == 0
 
 
-def test_the_authors_own_table_given_as_a_file_is_the_same() -> None:
+def test_the_authors_table_as_a_file_gives_the_same_models() -> None:
     text = (SHIPPED / "synergy_models.csv").read_text(encoding="utf-8")
     assert parse_models(text, matrices()) == models()
 
 
-def test_models_that_no_matrix_bears_out_are_known_at_two_points() -> None:
+def test_models_without_matrix_have_two_points() -> None:
     text = f"{HEADER}alexnet,1,3,10,100,512,2.5,0.6\nmine,1,4,2,100,8,3,0.1\n"
     found = parse_models(text, matrices())
     assert found["alexnet"].matrices[1].throughput == ((1.0, 1.0), (1.0, 2.5))
@@ -68,7 +68,7 @@ def test_models_that_no_matrix_bears_out_are_known_at_two_points() -> None:
     assert mine.throughput == ((0, 3), (1, 3))
 
 
-def test_what_a_model_reads_from_storage_may_be_told_and_else_goes_with_its_memory() -> None:
+def test_reads_from_storage_are_given_or_follow_from_memory() -> None:
     """In the authors' profiles of one GPU it is memory in GB, number for number."""
     assert models()["alexnet"].storage_mb_per_s_per_gpu == 125
     head, row = f"{HEADER.strip()},storage_mb_per_s_per_gpu", "mine,1,4,2,100,8,3,0.1"
@@ -78,7 +78,7 @@ def test_what_a_model_reads_from_storage_may_be_told_and_else_goes_with_its_memo
         parse_models(f"{head}\n{row},-1\n", {})
 
 
-def test_comments_blank_lines_and_further_columns_are_left_out() -> None:
+def test_comments_empty_lines_and_other_columns_are_ignored() -> None:
     text = f"# mine\n\n{CELLS.strip()},note\na,1,20,0.5,x\n\na,2,20,1,y\n"
     assert parse_matrices(text)["a"].throughput == ((0.5,), (1,))
 
@@ -87,7 +87,7 @@ def test_comments_blank_lines_and_further_columns_are_left_out() -> None:
     ("text", "says"),
     [
         ("", "models: line 1: no column model in ''"),
-        ("model,model\n", "models: line 1: column model is there twice"),
+        ("model,model\n", "models: line 1: column model occurs twice"),
         (HEADER, "models: the table is empty"),
         (f"{HEADER}a,1,3\n", "models: line 2: 3 columns, not 8"),
         (f"{HEADER},1,3,6,62.5,8,1,1\n", "models: line 2, model: is missing"),
@@ -105,7 +105,9 @@ def test_comments_blank_lines_and_further_columns_are_left_out() -> None:
         ),
     ],
 )
-def test_tables_of_models_are_refused_by_line_column_and_value(text: str, says: str) -> None:
+def test_wrong_tables_of_models_are_rejected_with_line_column_and_value(
+    text: str, says: str
+) -> None:
     with pytest.raises(TableError) as refused:
         parse_models(text, {})
     assert says in str(refused.value)
@@ -120,7 +122,7 @@ def test_tables_of_models_are_refused_by_line_column_and_value(text: str, says: 
         (f"{CELLS}a,1,20,-1\n", "matrices: line 2, rel_throughput: '-1' is not in 0..1e+15"),
     ],
 )
-def test_matrices_are_refused_by_line_column_and_value(text: str, says: str) -> None:
+def test_wrong_matrices_are_rejected_with_line_column_and_value(text: str, says: str) -> None:
     with pytest.raises(TableError) as refused:
         parse_matrices(text)
     assert says in str(refused.value)

@@ -1,9 +1,9 @@
-"""What is known of models by name: their sensitivity, and how long a step takes.
+"""Models that were measured: their sensitivity and the duration of a step, by name.
 
-The authors of Synergy measured the models of their table 4; their figures are in
-``data/``, as two tables. ``synergy_throughput_matrix.csv`` has the whole matrix of one GPU.
-``synergy_models.csv`` has for 1, 2 and 4 GPUs the best share, how much faster the job is
-with it than with the proportional one, and the seconds of a step with the latter.
+The authors of Synergy measured the models of their table 4. ``data/`` contains their figures in
+two tables. ``synergy_throughput_matrix.csv`` has the complete matrix of each model with one GPU.
+``synergy_models.csv`` has for 1, 2 and 4 GPUs the best share, the speed-up of the best share over
+the proportional share, and the seconds of a step with the proportional share.
 """
 
 from collections import defaultdict
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gputopo.sensitivity.matrix import SensitivityMatrix
-from gputopo.sensitivity.tables import Row, TableError, rows
+from gputopo_simulate.tables import TableError, TableRow, rows
 
 SHARE_GB_PER_GPU: Final = 62.5
 """Memory of the proportional share on the authors' servers (500 GB, 8 GPUs)."""
@@ -32,16 +32,16 @@ _MOST_GPUS: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
-    """What was measured with one GPU count, on servers with one ratio of CPUs to GPUs.
+class MeasuredProfile:
+    """Measurement of a model with one number of GPUs, on servers with one ratio of CPUs to GPUs.
 
     Attributes:
         cpus_per_gpu: CPUs of the proportional share.
-        best_cpus_per_gpu: the least that saturates the model, with the memory beside it.
-        best_memory_gb_per_gpu: in 10^9 bytes.
-        speed_up: throughput with that over the throughput with the proportional share.
+        best_cpus_per_gpu: the least CPUs that saturate the model, with the best memory.
+        best_memory_gb_per_gpu: the least memory that saturates the model, in 10^9 bytes.
+        speed_up: throughput with the best share over that with the proportional share.
         step_s: seconds of a step with the proportional share.
-        storage_mb_per_s_per_gpu: what it reads from storage at its best.
+        storage_mb_per_s_per_gpu: reads from storage at the best throughput.
     """
 
     gpus: int
@@ -53,7 +53,7 @@ class Profile:
     storage_mb_per_s_per_gpu: float
 
     def matrix(self) -> SensitivityMatrix:
-        """Return the two points that it knows, relative to the proportional share."""
+        """Return the matrix of the two measured points, relative to the proportional share."""
         share = (self.cpus_per_gpu * self.gpus, SHARE_GB_PER_GPU * self.gpus)
         best = (self.best_cpus_per_gpu * self.gpus, self.best_memory_gb_per_gpu * self.gpus)
         cpus, memory_gb = (sorted({one, other}) for one, other in zip(share, best, strict=True))
@@ -72,63 +72,63 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
-    """A model by its name.
+class MeasuredModel:
+    """All measurements of one model.
 
     Attributes:
-        step_s: seconds of a step where its matrices say 1.
-        matrices: by the GPU counts that were measured; 1 is one of them.
-        storage_mb_per_s_per_gpu: what it reads from storage at its best with one GPU.
-        profiles: one for each GPU count and ratio of CPUs to GPUs.
+        step_s: seconds of a step at throughput 1 of the matrices.
+        matrices: sensitivity by number of GPUs; there is one for 1 GPU.
+        storage_mb_per_s_per_gpu: reads from storage at the best throughput with one GPU.
+        profiles: one for each number of GPUs and ratio of CPUs to GPUs.
     """
 
     name: str
     step_s: float
     matrices: Mapping[int, SensitivityMatrix]
     storage_mb_per_s_per_gpu: float
-    profiles: tuple[Profile, ...]
+    profiles: tuple[MeasuredProfile, ...]
 
     def matrix(self, gpus: int) -> SensitivityMatrix:
-        """Return its sensitivity: as measured with so many GPUs, else scaled from one.
+        """Return the sensitivity with a number of GPUs: measured, else scaled from one GPU.
 
-        :attr:`SensitivityMatrix.is_scaled` tells which.
+        :attr:`SensitivityMatrix.is_scaled` shows which of the two it is.
         """
         return self.matrices.get(gpus) or self.matrices[1].scaled_to(gpus)
 
 
 def parse_matrices(text: str) -> dict[str, SensitivityMatrix]:
-    """Return the matrices of a table with columns model, cpus, mem_gb, rel_throughput; 1 GPU.
+    """Return the matrices of 1 GPU of a table: model, cpus, mem_gb, rel_throughput.
 
     Raises:
-        TableError: on a table that is none, or that lacks a cell or has it twice.
+        TableError: on an invalid table, or a missing or repeated cell.
     """
     cells: dict[str, dict[tuple[float, float], float]] = defaultdict(dict)
     for row in rows("matrices", text, _CELLS):
         key = (row.number("cpus", 0), row.number("mem_gb", 0))
         own = cells[row.text("model")]
         if key in own:
-            raise row.refusal("mem_gb", f"a second row for {key[0]:g} CPUs and {key[1]:g} GB")
+            raise row.error("mem_gb", f"a second row for {key[0]:g} CPUs and {key[1]:g} GB")
         own[key] = row.number("rel_throughput", 0)
     return {name: _matrix(name, own) for name, own in cells.items()}
 
 
-def parse_models(text: str, measured: Mapping[str, SensitivityMatrix]) -> dict[str, Model]:
+def parse_models(text: str, measured: Mapping[str, SensitivityMatrix]) -> dict[str, MeasuredModel]:
     """Return the models of a table with the columns of ``synergy_models.csv``.
 
-    One more may be there, ``storage_mb_per_s_per_gpu``; without it a model reads as many MB/s
-    as its best has GB, which is how it is in the authors' profiles of one GPU.
+    The column ``storage_mb_per_s_per_gpu`` is optional. Without it, a model reads as many MB/s as
+    its best share has GB of memory, as in the authors' profiles of one GPU.
 
-    A model that is in ``measured`` has that matrix for one GPU, if the two agree about its
-    best; all else is known at two points, the proportional share and the best.
+    A model has its matrix in ``measured`` for one GPU, if both have the same best throughput. All
+    other matrices have two points, the proportional share and the best share.
 
     Raises:
-        TableError: on a table that is none, or a model without a row of one GPU.
+        TableError: on an invalid table, or a model without a row of one GPU.
     """
-    found: dict[str, list[Profile]] = defaultdict(list)
+    found: dict[str, list[MeasuredProfile]] = defaultdict(list)
     for row in rows("models", text, _DEMANDS, (_STORAGE,)):
         profiles, profile = found[row.text("model")], _profile(row)
         if _key(profile) in map(_key, profiles):
-            raise row.refusal(
+            raise row.error(
                 "profiled_gpus",
                 f"a second row for {profile.gpus} GPUs and {profile.cpus_per_gpu:g} CPUs per GPU",
             )
@@ -152,10 +152,10 @@ def _matrix(name: str, cells: Mapping[tuple[float, float], float]) -> Sensitivit
         raise TableError(f"matrices: {name}: {error}") from None
 
 
-def _profile(row: Row) -> Profile:
+def _profile(row: TableRow) -> MeasuredProfile:
     least = 1e-6
     best_memory_gb = row.number("best_mem_gb_per_gpu", least)
-    return Profile(
+    return MeasuredProfile(
         gpus=row.whole("profiled_gpus", 1, _MOST_GPUS),
         cpus_per_gpu=row.number("cpu_gpu_ratio", least),
         best_cpus_per_gpu=row.number("best_cpus_per_gpu", least),
@@ -168,13 +168,13 @@ def _profile(row: Row) -> Profile:
     )
 
 
-def _key(profile: Profile) -> tuple[int, float]:
+def _key(profile: MeasuredProfile) -> tuple[int, float]:
     return profile.gpus, profile.cpus_per_gpu
 
 
 def _model(
-    name: str, profiles: Sequence[Profile], measured: Mapping[str, SensitivityMatrix]
-) -> Model:
+    name: str, profiles: Sequence[MeasuredProfile], measured: Mapping[str, SensitivityMatrix]
+) -> MeasuredModel:
     singles = [profile for profile in profiles if profile.gpus == 1]
     if not singles:
         raise TableError(f"models: {name}: no row with profiled_gpus 1")
@@ -188,4 +188,4 @@ def _model(
     if own is not None and own.best == reference.speed_up:
         matrices[1] = own
     storage = reference.storage_mb_per_s_per_gpu
-    return Model(name, reference.step_s, matrices, storage, tuple(profiles))
+    return MeasuredModel(name, reference.step_s, matrices, storage, tuple(profiles))
