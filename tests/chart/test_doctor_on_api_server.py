@@ -15,13 +15,13 @@ import pytest
 
 import apiserver
 from apiserver import ONE_GPU, PODS, TOPOLOGIES, ApiServer, service_account
-from command_line import Done, process
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.api.topology import to_spec
 from gputopo_cli.cluster.doctor.installation import POLICIES
 from gputopo_topologies import catalogue
 from helmchart import CHART, Helm
+from support.command_line import Done, process
 
 SYSTEM = "/api/v1/namespaces/gputopo-system"
 APPS = "/apis/apps/v1/namespaces/gputopo-system"
@@ -209,12 +209,12 @@ def test_doctor_finds_a_changed_configuration_and_a_scheduler_with_the_old_one(
 ) -> None:
     path = f"{SYSTEM}/configmaps/gputopo-scheduler"
     text = _must(cluster.get(path))["data"]["config.yaml"]
-    spoiled = text.replace("ignorable: false", "ignorable: true")
-    assert spoiled != text
+    broken = text.replace("ignorable: false", "ignorable: true")
+    assert broken != text
     status = _must(cluster.get(f"{SYSTEM}/pods/kube-scheduler"))["status"]["containerStatuses"]
     status[0]["state"]["running"]["startedAt"] = STARTED
     _write_status(cluster, f"{SYSTEM}/pods/kube-scheduler", {"containerStatuses": status})
-    _must(cluster.merge(path, {"data": {"config.yaml": spoiled}}))
+    _must(cluster.merge(path, {"data": {"config.yaml": broken}}))
     older = ("scheduler", "error", "Pod gputopo-system/kube-scheduler")
     assert findings(cluster) == [("scheduler", "error", MAP), older, NO_KUBELET]
     assert gputopo(cluster, "doctor --settle 0").status == 3

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from command_line import Done, process
 from sandbox import Sandbox
 from showcase.kubectl import Kubectl, wait_for
+from support.command_line import Done, process
 
 pytestmark = pytest.mark.e2e
 

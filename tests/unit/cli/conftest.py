@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-import canned_api
-import healthy_cluster
-from canned_api import CannedApi
-from command_line import Command, command_line
+from support import healthy_cluster
+from support.api import static
+from support.api.static import StaticApi
+from support.command_line import Command, command_line
 
 
 @pytest.fixture
@@ -17,10 +17,10 @@ def gputopo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.fixture
-def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> Iterator[CannedApi]:
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> Iterator[StaticApi]:
     """A healthy cluster, and a kubeconfig for it."""
     del gputopo  # it hides the machine's kubeconfig, which this fixture replaces
-    with canned_api.serving(healthy_cluster.everything()) as api:
-        config = canned_api.write_kubeconfig(tmp_path / "kubeconfig", api.url)
+    with static.serving(healthy_cluster.installation()) as api:
+        config = static.write_kubeconfig(tmp_path / "kubeconfig", api.url)
         monkeypatch.setenv("KUBECONFIG", str(config))
         yield api

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Command
 from gputopo.bandwidth.models import MODELS
+from support.command_line import Command
 
 SAMPLES = """\
 double,single,pcie,bandwidth_gbps

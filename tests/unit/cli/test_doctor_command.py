@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-import canned_api
-from canned_api import CannedApi
-from command_line import Command
-from healthy_cluster import (
+from support.api import static
+from support.api.static import StaticApi
+from support.broken_cluster import OPERATOR, change, conditions, configured, no_agent
+from support.command_line import Command
+from support.healthy_cluster import (
     BINDINGS,
     CONFIG_MAPS,
     DAEMON_SETS,
@@ -22,12 +23,11 @@ from healthy_cluster import (
     VERSION,
     configz,
 )
-from spoiling import OPERATOR, change, conditions, configured, no_agent
 
 ROOT = Path(__file__).parents[3]
 
 
-def test_doctor_finds_nothing_on_a_healthy_cluster(api: CannedApi, gputopo: Command) -> None:
+def test_doctor_finds_nothing_on_a_healthy_cluster(api: StaticApi, gputopo: Command) -> None:
     assert api.url
     done = gputopo("doctor")
     assert (done.status, done.err) == (0, "")
@@ -38,7 +38,7 @@ def test_doctor_finds_nothing_on_a_healthy_cluster(api: CannedApi, gputopo: Comm
     assert (document["errors"], document["warnings"], document["notChecked"]) == (0, 0, 0)
 
 
-def test_equal_problems_of_many_objects_are_reported_once(api: CannedApi, gputopo: Command) -> None:
+def test_equal_problems_of_many_objects_are_reported_once(api: StaticApi, gputopo: Command) -> None:
     for i in range(3, 10):
         api.lists[NODES].append(json.loads(json.dumps(api.lists[NODES][0]).replace("n1", f"n{i}")))
         api.lists[TOPOLOGIES].append(
@@ -54,14 +54,14 @@ def test_equal_problems_of_many_objects_are_reported_once(api: CannedApi, gputop
     assert said.endswith("10 checks: 7 errors\n")
 
 
-def test_warnings_alone_are_status_0(api: CannedApi, gputopo: Command) -> None:
+def test_warnings_alone_are_status_0(api: StaticApi, gputopo: Command) -> None:
     configured(nodeCacheCapable=False)(api)
     done = gputopo("doctor --settle 0")
     assert done.status == 0
     assert done.out.endswith("10 checks: 1 warning\n")
 
 
-def test_errors_are_status_3_and_counted(api: CannedApi, gputopo: Command) -> None:
+def test_errors_are_status_3_and_counted(api: StaticApi, gputopo: Command) -> None:
     configured(ignorable=True, nodeCacheCapable=False, bindVerb="")(api)
     done = gputopo("doctor --settle 0")
     assert (done.status, done.err) == (3, "")
@@ -69,7 +69,7 @@ def test_errors_are_status_3_and_counted(api: CannedApi, gputopo: Command) -> No
 
 
 def test_control_characters_of_a_cluster_do_not_reach_the_terminal(
-    api: CannedApi, gputopo: Command
+    api: StaticApi, gputopo: Command
 ) -> None:
     conditions(1, "GPUsHealthy", "GPU-5:\n\x1b[31mXID 79")(api)
     assert "\n  GPUs are unhealthy: GPU-5: [31mXID 79\n" in gputopo("doctor --settle 0").out
@@ -92,7 +92,7 @@ FORBIDDEN = 'nodes "n1" is forbidden: User "alice" cannot get resource "nodes/pr
     ],
 )
 def test_checks_without_permission_are_skipped_and_reported(
-    api: CannedApi, gputopo: Command, path: str, unread: set[str]
+    api: StaticApi, gputopo: Command, path: str, unread: set[str]
 ) -> None:
     api.forbid(path, FORBIDDEN)
     conditions(1, "GPUsHealthy", "GPU-5: XID 79")(api)
@@ -107,7 +107,7 @@ def test_checks_without_permission_are_skipped_and_reported(
     assert "not checked  no permission: nodes" in shown
 
 
-def test_findings_of_an_incomplete_check_are_reported(api: CannedApi, gputopo: Command) -> None:
+def test_findings_of_an_incomplete_check_are_reported(api: StaticApi, gputopo: Command) -> None:
     api.forbid(DAEMON_SETS, "no")
     change(DEPLOYMENTS, OPERATOR, status={})(api)
     document = gputopo("doctor --settle 0 -o json").document
@@ -118,14 +118,14 @@ def test_findings_of_an_incomplete_check_are_reported(api: CannedApi, gputopo: C
 
 @pytest.mark.parametrize("path", [TOPOLOGIES, PODS, NODES])
 def test_missing_permission_for_required_objects_is_bad_input(
-    api: CannedApi, gputopo: Command, path: str
+    api: StaticApi, gputopo: Command, path: str
 ) -> None:
     api.forbid(path, "you may not")
     done = gputopo("doctor")
     assert (done.status, done.out, done.err) == (2, "", "gputopo: API server: 403: you may not\n")
 
 
-def test_missing_parts_of_gputopo_are_reported(api: CannedApi, gputopo: Command) -> None:
+def test_missing_parts_of_gputopo_are_reported(api: StaticApi, gputopo: Command) -> None:
     for kept in (DEFINITIONS, TOPOLOGIES):
         api.lists.pop(kept, None)
     for path in (POLICIES, BINDINGS, DEPLOYMENTS, DAEMON_SETS, CONFIG_MAPS):
@@ -143,16 +143,16 @@ def test_missing_parts_of_gputopo_are_reported(api: CannedApi, gputopo: Command)
     assert "not checked  nodes/proxy cannot be read: the nodes with GPUs are unknown\n" in done.out
 
 
-def test_unreachable_cluster_is_bad_input(api: CannedApi, gputopo: Command, tmp_path: Path) -> None:
+def test_unreachable_cluster_is_bad_input(api: StaticApi, gputopo: Command, tmp_path: Path) -> None:
     assert api.url
-    canned_api.write_kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:9")
+    static.write_kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:9")
     done = gputopo("doctor")
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith("gputopo: API server: http://127.0.0.1:9: ")
 
 
 @pytest.mark.parametrize("text", ["-1", "soon", "3601"])
-def test_invalid_delay_is_rejected(api: CannedApi, gputopo: Command, text: str) -> None:
+def test_invalid_delay_is_rejected(api: StaticApi, gputopo: Command, text: str) -> None:
     assert api.url
     done = gputopo(f"doctor --settle {text}")
     assert done.status == 2
@@ -161,7 +161,7 @@ def test_invalid_delay_is_rejected(api: CannedApi, gputopo: Command, text: str) 
 
 @pytest.mark.parametrize("is_fixed", [False, True])
 def test_only_findings_that_last_are_reported(
-    api: CannedApi, gputopo: Command, monkeypatch: pytest.MonkeyPatch, *, is_fixed: bool
+    api: StaticApi, gputopo: Command, monkeypatch: pytest.MonkeyPatch, *, is_fixed: bool
 ) -> None:
     configured(ignorable=True)(api)
     pauses = []
@@ -177,7 +177,7 @@ def test_only_findings_that_last_are_reported(
     assert done.out.endswith(f"10 checks: {'no problems found' if is_fixed else '1 error'}\n")
 
 
-def test_guide_shows_the_real_output(api: CannedApi, gputopo: Command) -> None:
+def test_guide_shows_the_real_output(api: StaticApi, gputopo: Command) -> None:
     guide = (ROOT / "docs/cli.md").read_text()
     shown = re.search(r"\$ kubectl gputopo (doctor.*)\n([\s\S]*?)```", guide)
     assert shown

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from canned_api import CannedApi
-from command_line import Command
-from healthy_cluster import PODS
-from spoiling import findings
+from support.api.static import StaticApi
+from support.broken_cluster import findings
+from support.command_line import Command
+from support.healthy_cluster import PODS
 
 TRAIN, WEB = 0, 2
 NVIDIA = "NVIDIA_VISIBLE_DEVICES"
@@ -16,7 +16,7 @@ FROM_FIELD = {"name": NVIDIA, "valueFrom": {"fieldRef": {"fieldPath": "metadata.
 SEES = ": if NVIDIA's runtime accepts it, the container sees GPUs of other pods"
 
 
-def set_env(api: CannedApi, index: int, *env: dict[str, Any]) -> dict[str, Any]:
+def set_env(api: StaticApi, index: int, *env: dict[str, Any]) -> dict[str, Any]:
     """Set the environment of a pod's container, and return the pod."""
     pod: dict[str, Any] = api.lists[PODS][index]
     pod["spec"]["containers"][0]["env"] = [{"name": "A", "value": "all"}, *env]
@@ -36,13 +36,13 @@ def set_env(api: CannedApi, index: int, *env: dict[str, Any]) -> dict[str, Any]:
     ids=["all GPUs", "value from a field", "rank order"],
 )
 def test_gpu_pod_that_overrides_the_agents_variables_is_an_error(
-    api: CannedApi, gputopo: Command, env: dict[str, Any], problem: str
+    api: StaticApi, gputopo: Command, env: dict[str, Any], problem: str
 ) -> None:
     set_env(api, TRAIN, env)
     assert findings(gputopo) == [("environment", "error", "Pod default/train", problem)]
 
 
-def without_gpus(api: CannedApi, *env: dict[str, Any]) -> dict[str, Any]:
+def without_gpus(api: StaticApi, *env: dict[str, Any]) -> dict[str, Any]:
     pod = set_env(api, WEB, *env)
     del pod["spec"]["containers"][0]["resources"]
     return pod
@@ -50,7 +50,7 @@ def without_gpus(api: CannedApi, *env: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("field", ["containers", "initContainers", "ephemeralContainers"])
 def test_pod_without_gpus_that_requests_them_from_nvidias_runtime_is_a_warning(
-    api: CannedApi, gputopo: Command, field: str
+    api: StaticApi, gputopo: Command, field: str
 ) -> None:
     pod = without_gpus(api, {"name": NVIDIA, "value": "all"}, {"name": CUDA, "value": "0"})
     pod["spec"] |= {"containers": [{"name": "other"}], field: pod["spec"]["containers"]}
@@ -60,13 +60,13 @@ def test_pod_without_gpus_that_requests_them_from_nvidias_runtime_is_a_warning(
 
 @pytest.mark.parametrize("value", [{"value": "void"}, {"value": "none"}, {"value": ""}, {}])
 def test_values_that_hide_gpus_are_fine(
-    api: CannedApi, gputopo: Command, value: dict[str, str]
+    api: StaticApi, gputopo: Command, value: dict[str, str]
 ) -> None:
     without_gpus(api, {"name": NVIDIA, **value})
     assert findings(gputopo) == []
 
 
-def test_ended_pods_and_pods_of_other_nodes_are_ignored(api: CannedApi, gputopo: Command) -> None:
+def test_ended_pods_and_pods_of_other_nodes_are_ignored(api: StaticApi, gputopo: Command) -> None:
     ended = without_gpus(api, {"name": NVIDIA, "value": "all"})
     ended["status"]["phase"] = "Succeeded"
     elsewhere = {"metadata": {"name": "cpu", "namespace": "default", "uid": "uid-cpu"}}
@@ -76,7 +76,7 @@ def test_ended_pods_and_pods_of_other_nodes_are_ignored(api: CannedApi, gputopo:
     assert findings(gputopo) == []
 
 
-def test_agent_may_see_all_gpus(api: CannedApi, gputopo: Command) -> None:
+def test_agent_may_see_all_gpus(api: StaticApi, gputopo: Command) -> None:
     for pod in api.lists[PODS]:
         if pod["metadata"]["name"].startswith("gputopo-deviceplugin"):
             pod["spec"]["containers"][0]["env"] = [{"name": NVIDIA, "value": "all"}]

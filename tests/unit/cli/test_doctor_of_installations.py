@@ -4,28 +4,35 @@ from importlib.metadata import version
 
 import pytest
 
-from canned_api import CannedApi
-from command_line import Command
-from healthy_cluster import BINDINGS, DAEMON_SETS, DEFINITIONS, DEPLOYMENTS, POLICIES, VERSION
-from spoiling import OPERATOR, SCHEDULER, Spoil, both, change, findings, remove
+from support.api.static import StaticApi
+from support.broken_cluster import OPERATOR, SCHEDULER, Break, both, change, findings, remove
+from support.command_line import Command
+from support.healthy_cluster import (
+    BINDINGS,
+    DAEMON_SETS,
+    DEFINITIONS,
+    DEPLOYMENTS,
+    POLICIES,
+    VERSION,
+)
 
 
-def _no_definition(api: CannedApi) -> None:
+def _no_definition(api: StaticApi) -> None:
     del api.objects[f"{DEFINITIONS}/gpujobs.gputopo.io"]
 
 
-def _other_version(api: CannedApi) -> None:
+def _other_version(api: StaticApi) -> None:
     definition = api.objects[f"{DEFINITIONS}/gpujobs.gputopo.io"]
     definition["spec"]["versions"] = [{"name": "v9", "served": True, "storage": True}]
 
 
-def _unserved(api: CannedApi) -> None:
+def _unserved(api: StaticApi) -> None:
     versions = api.objects[f"{DEFINITIONS}/gpujobs.gputopo.io"]["spec"]["versions"]
     versions[0]["served"] = False
     versions.append({"name": "v9", "served": True, "storage": True})
 
 
-def _unestablished(api: CannedApi) -> None:
+def _unestablished(api: StaticApi) -> None:
     api.objects[f"{DEFINITIONS}/gpujobs.gputopo.io"]["status"] = {}
 
 
@@ -34,7 +41,7 @@ GPUJOBS = "CustomResourceDefinition gpujobs.gputopo.io"
 
 
 @pytest.mark.parametrize(
-    ("spoil", "problem"),
+    ("break_", "problem"),
     [
         (_no_definition, "is missing"),
         (_other_version, "does not serve and store v1alpha1; it has v9"),
@@ -43,14 +50,14 @@ GPUJOBS = "CustomResourceDefinition gpujobs.gputopo.io"
     ],
 )
 def test_definition_of_another_version_is_an_error(
-    api: CannedApi, gputopo: Command, spoil: Spoil, problem: str
+    api: StaticApi, gputopo: Command, break_: Break, problem: str
 ) -> None:
-    spoil(api)
+    break_(api)
     assert findings(gputopo) == [("definitions", "error", GPUJOBS, problem)]
 
 
 @pytest.mark.parametrize(
-    ("spoil", "severity", "where", "problem"),
+    ("break_", "severity", "where", "problem"),
     [
         (
             lambda api: api.lists[POLICIES].clear(),
@@ -76,15 +83,15 @@ def test_definition_of_another_version_is_an_error(
     ],
 )
 def test_policies_that_allow_forged_placements_are_reported(
-    api: CannedApi, gputopo: Command, spoil: Spoil, severity: str, where: str, problem: str
+    api: StaticApi, gputopo: Command, break_: Break, severity: str, where: str, problem: str
 ) -> None:
-    spoil(api)
+    break_(api)
     name = f"ValidatingAdmissionPolicy{where}" if where else "ValidatingAdmissionPolicies"
     assert findings(gputopo) == [("policies", severity, name, problem)]
 
 
 @pytest.mark.parametrize(
-    ("spoil", "where", "problem"),
+    ("break_", "where", "problem"),
     [
         (
             remove(DEPLOYMENTS, OPERATOR),
@@ -109,13 +116,13 @@ def test_policies_that_allow_forged_placements_are_reported(
     ],
 )
 def test_parts_that_are_missing_or_not_ready_are_errors(
-    api: CannedApi, gputopo: Command, spoil: Spoil, where: str, problem: str
+    api: StaticApi, gputopo: Command, break_: Break, where: str, problem: str
 ) -> None:
-    spoil(api)
+    break_(api)
     assert findings(gputopo) == [("workloads", "error", where, problem)]
 
 
-def _image(at: int, container: str, image: str) -> Spoil:
+def _image(at: int, container: str, image: str) -> Break:
     return change(DEPLOYMENTS, at, "spec", "template", "spec", "containers", container, image=image)
 
 
@@ -124,7 +131,7 @@ OWN = version("gputopo")
 
 
 @pytest.mark.parametrize(
-    ("spoil", "severity", "where", "problem"),
+    ("break_", "severity", "where", "problem"),
     [
         (
             _image(OPERATOR, "0", "r.example:5000/operator:9.9.9@sha256:00"),
@@ -156,14 +163,14 @@ OWN = version("gputopo")
     ],
 )
 def test_differing_versions_are_reported(
-    api: CannedApi, gputopo: Command, spoil: Spoil, severity: str, where: str, problem: str
+    api: StaticApi, gputopo: Command, break_: Break, severity: str, where: str, problem: str
 ) -> None:
-    spoil(api)
+    break_(api)
     assert findings(gputopo) == [("versions", severity, where, problem)]
 
 
 @pytest.mark.parametrize("image", ["mirror.example/scheduler:ours", "mirror.example/scheduler"])
-def test_image_without_a_version_is_ignored(api: CannedApi, gputopo: Command, image: str) -> None:
+def test_image_without_a_version_is_ignored(api: StaticApi, gputopo: Command, image: str) -> None:
     _image(SCHEDULER, "0", image)(api)
     api.objects[VERSION]["gitVersion"] = "a fork"
     assert findings(gputopo) == []

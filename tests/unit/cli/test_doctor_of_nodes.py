@@ -4,35 +4,35 @@ import json
 
 import pytest
 
-import healthy_cluster
-from canned_api import CannedApi, Document
-from command_line import Command
-from healthy_cluster import DAEMON_SETS, NODES, PODS, TOPOLOGIES, configz
-from spoiling import Spoil, agent, change, conditions, findings, no_agent, remove
+from support import healthy_cluster
+from support.api.static import Document, StaticApi
+from support.broken_cluster import Break, agent, change, conditions, findings, no_agent, remove
+from support.command_line import Command
+from support.healthy_cluster import DAEMON_SETS, NODES, PODS, TOPOLOGIES, configz
 
 
-def _waiting_agent(state: Document) -> Spoil:
-    def spoil(api: CannedApi) -> None:
+def _waiting_agent(state: Document) -> Break:
+    def break_(api: StaticApi) -> None:
         agent(api, "n2")["status"] = {
             "conditions": [{"type": "Ready", "status": "False"}],
             "containerStatuses": [{"name": "deviceplugin", "state": state}],
         }
 
-    return spoil
+    return break_
 
 
-def _no_topology(api: CannedApi) -> None:
+def _no_topology(api: StaticApi) -> None:
     del api.lists[TOPOLOGIES][1]
     api.lists[PODS] = [pod for pod in api.lists[PODS] if pod["metadata"]["name"] != "serve"]
 
 
-def _unlabelled(api: CannedApi) -> None:
+def _unlabelled(api: StaticApi) -> None:
     api.lists[NODES][1]["metadata"]["labels"] = None
     _no_topology(api)
     no_agent(api)
 
 
-def _unserved_node(api: CannedApi) -> None:
+def _unserved_node(api: StaticApi) -> None:
     _no_topology(api)
     no_agent(api)
     for part in ("capacity", "allocatable"):
@@ -45,7 +45,7 @@ AGENT_N2 = "Pod gputopo-system/gputopo-deviceplugin-n2"
 
 
 @pytest.mark.parametrize(
-    ("spoil", "severity", "where", "problem"),
+    ("break_", "severity", "where", "problem"),
     [
         (
             remove(NODES, 1),
@@ -126,34 +126,34 @@ AGENT_N2 = "Pod gputopo-system/gputopo-deviceplugin-n2"
     ],
 )
 def test_agents_that_are_missing_or_differ_from_kubelet_are_reported(
-    api: CannedApi, gputopo: Command, spoil: Spoil, severity: str, where: str, problem: str
+    api: StaticApi, gputopo: Command, break_: Break, severity: str, where: str, problem: str
 ) -> None:
-    spoil(api)
+    break_(api)
     shown = [found for found in findings(gputopo) if found[0] == "agents"]
     assert shown == [("agents", severity, where, problem)]
 
 
-def test_agent_that_is_being_replaced_is_not_reported(api: CannedApi, gputopo: Command) -> None:
+def test_agent_that_is_being_replaced_is_not_reported(api: StaticApi, gputopo: Command) -> None:
     old = json.loads(json.dumps(agent(api, "n2")))
     old["status"] = {}
     api.lists[PODS].append(old)
     assert findings(gputopo) == []
 
 
-def test_node_that_another_plugin_serves_needs_no_agent(api: CannedApi, gputopo: Command) -> None:
+def test_node_that_another_plugin_serves_needs_no_agent(api: StaticApi, gputopo: Command) -> None:
     _unserved_node(api)
     for part in ("capacity", "allocatable"):
         api.lists[NODES][1]["status"][part]["nvidia.com/gpu"] = "8"
     assert findings(gputopo) == []
 
 
-def test_node_without_gpus_needs_no_agent(api: CannedApi, gputopo: Command) -> None:
+def test_node_without_gpus_needs_no_agent(api: StaticApi, gputopo: Command) -> None:
     api.lists[NODES].append({"metadata": {"name": "n3"}, "status": {"allocatable": {"cpu": "4"}}})
     assert findings(gputopo) == []
 
 
-def _plugin(name: str, image: str, path: str, node: str) -> Spoil:
-    def spoil(api: CannedApi) -> None:
+def _plugin(name: str, image: str, path: str, node: str) -> Break:
+    def break_(api: StaticApi) -> None:
         metadata = {"namespace": "kube-system", "name": name, "uid": f"uid-{name}"}
         template = {
             "containers": [{"name": "main", "image": image}],
@@ -166,23 +166,23 @@ def _plugin(name: str, image: str, path: str, node: str) -> Spoil:
         pod["metadata"]["ownerReferences"] = [{"uid": "other"}, {"uid": metadata["uid"]}]
         api.lists[PODS].append(pod)
 
-    return spoil
+    return break_
 
 
 SOCKETS = "/var/lib/kubelet/device-plugins/"
 
 
-def _with_init_container(spoil: Spoil, image: str) -> Spoil:
-    def spoil_more(api: CannedApi) -> None:
-        spoil(api)
+def _with_init_container(break_: Break, image: str) -> Break:
+    def break_more(api: StaticApi) -> None:
+        break_(api)
         pod = api.lists[DAEMON_SETS][-1]["spec"]["template"]["spec"]
         pod["initContainers"] = [{"name": "first", "image": image}]
 
-    return spoil_more
+    return break_more
 
 
 @pytest.mark.parametrize(
-    ("spoil", "severity", "where", "problem"),
+    ("break_", "severity", "where", "problem"),
     [
         (
             change(NODES, 0, "status", "allocatable", **{"nvidia.com/gpu": "8"}),
@@ -223,14 +223,14 @@ def _with_init_container(spoil: Spoil, image: str) -> Spoil:
     ],
 )
 def test_other_plugins_on_nodes_of_the_agent_are_reported(
-    api: CannedApi, gputopo: Command, spoil: Spoil, severity: str, where: str, problem: str
+    api: StaticApi, gputopo: Command, break_: Break, severity: str, where: str, problem: str
 ) -> None:
-    spoil(api)
+    break_(api)
     assert findings(gputopo) == [("competitors", severity, where, problem)]
 
 
 @pytest.mark.parametrize(
-    "spoil",
+    "break_",
     [
         change(NODES, 0, "status", "allocatable", **{"rdma/hca": "8"}),
         _with_init_container(_plugin("rdma", "example/rdma", SOCKETS, "n1"), "nvidia/validator"),
@@ -240,9 +240,9 @@ def test_other_plugins_on_nodes_of_the_agent_are_reported(
     ],
 )
 def test_plugins_that_serve_something_else_or_elsewhere_are_fine(
-    api: CannedApi, gputopo: Command, spoil: Spoil
+    api: StaticApi, gputopo: Command, break_: Break
 ) -> None:
-    spoil(api)
+    break_(api)
     assert findings(gputopo) == []
 
 
@@ -256,7 +256,7 @@ def test_plugins_that_serve_something_else_or_elsewhere_are_fine(
     ],
 )
 def test_kubelets_that_reject_pods_for_their_cpus_or_memory_are_reported(
-    api: CannedApi, gputopo: Command, config: Document, what: str
+    api: StaticApi, gputopo: Command, config: Document, what: str
 ) -> None:
     for node in ("n1", "n2"):
         api.objects[configz(node)]["kubeletconfig"] = {
@@ -274,7 +274,7 @@ def test_kubelets_that_reject_pods_for_their_cpus_or_memory_are_reported(
 
 @pytest.mark.parametrize("policy", ["none", "best-effort", None])
 def test_kubelets_that_only_try_to_align_are_fine(
-    api: CannedApi, gputopo: Command, policy: str | None
+    api: StaticApi, gputopo: Command, policy: str | None
 ) -> None:
     api.objects[configz("n1")]["kubeletconfig"] = {
         "topologyManagerPolicy": policy,
@@ -301,15 +301,15 @@ def test_kubelets_that_only_try_to_align_are_fine(
     ],
 )
 def test_kubelet_that_does_not_respond_is_a_warning(
-    api: CannedApi, gputopo: Command, status: int, body: bytes, why: str
+    api: StaticApi, gputopo: Command, status: int, body: bytes, why: str
 ) -> None:
-    api.refusals[configz("n2")] = (status, body)
+    api.rejections[configz("n2")] = (status, body)
     problem = f"kubelet does not return its configuration: {why.replace('URL', api.url)}"
     assert findings(gputopo) == [("kubelets", "warning", "Node n2", problem)]
 
 
 def test_kubelets_are_skipped_after_several_do_not_respond(
-    api: CannedApi, gputopo: Command
+    api: StaticApi, gputopo: Command
 ) -> None:
     for path in (NODES, TOPOLOGIES):
         known = api.lists[path][1]
@@ -324,7 +324,7 @@ def test_kubelets_are_skipped_after_several_do_not_respond(
 
 
 def test_kubelet_of_a_node_that_is_not_ready_gets_no_request(
-    api: CannedApi, gputopo: Command
+    api: StaticApi, gputopo: Command
 ) -> None:
     change(NODES, 1, status={})(api)
     del api.objects[configz("n2")]

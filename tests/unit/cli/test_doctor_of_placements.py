@@ -6,29 +6,29 @@ from typing import Any
 
 import pytest
 
-import healthy_cluster
-from canned_api import CannedApi
-from command_line import Command
 from gputopo.api.names import GPUS_ANNOTATION
-from healthy_cluster import PODS, TOPOLOGIES, uuids
-from spoiling import Spoil, conditions, findings, remove, todo
+from support import healthy_cluster
+from support.api.static import StaticApi
+from support.broken_cluster import Break, conditions, findings, remove, todo
+from support.command_line import Command
+from support.healthy_cluster import PODS, TOPOLOGIES, uuids
 
 ALL_THREE = "GPU 0, GPU 2, GPU 3 of its node: "
 _USER_KEYS = ("podUID", "namespace", "pod", "container")
 T2 = "GPUTopology n2"
 
 
-def _annotate(**changed: Any) -> Spoil:
-    def spoil(api: CannedApi) -> None:
+def _annotate(**changed: Any) -> Break:
+    def break_(api: StaticApi) -> None:
         annotations = api.lists[PODS][0]["metadata"]["annotations"]
         annotations[GPUS_ANNOTATION] = json.dumps(
             {**json.loads(annotations[GPUS_ANNOTATION]), **changed}
         )
 
-    return spoil
+    return break_
 
 
-def _missing_allocation(api: CannedApi) -> None:
+def _missing_allocation(api: StaticApi) -> None:
     for gpu in api.lists[TOPOLOGIES][0]["status"]["gpus"]:
         if gpu["uuid"] in uuids("n1", 2):
             for key in _USER_KEYS:
@@ -40,7 +40,7 @@ DELETE = "kubectl -n default delete pod train (its controller creates a new one)
 
 
 @pytest.mark.parametrize(
-    ("spoil", "problem", "wanted"),
+    ("break_", "problem", "wanted"),
     [
         (
             _annotate(uid="old"),
@@ -70,14 +70,14 @@ DELETE = "kubectl -n default delete pod train (its controller creates a new one)
     ],
 )
 def test_pods_whose_gpus_are_not_as_placed_are_errors(
-    api: CannedApi, gputopo: Command, spoil: Spoil, problem: str, wanted: str
+    api: StaticApi, gputopo: Command, break_: Break, problem: str, wanted: str
 ) -> None:
-    spoil(api)
+    break_(api)
     assert findings(gputopo) == [("placements", "error", TRAIN, problem)]
     assert todo(gputopo) == wanted
 
 
-def test_stale_annotation_of_an_unbound_pod_is_an_error(api: CannedApi, gputopo: Command) -> None:
+def test_stale_annotation_of_an_unbound_pod_is_an_error(api: StaticApi, gputopo: Command) -> None:
     api.lists[PODS].append(healthy_cluster.pod("web", "n1", uuids("n1", 7)))
     del api.lists[PODS][-1]["spec"]["nodeName"]
     problem = f"{GPUS_ANNOTATION}: node: n1 is not the pod's own, none"
@@ -85,7 +85,7 @@ def test_stale_annotation_of_an_unbound_pod_is_an_error(api: CannedApi, gputopo:
 
 
 def test_remedy_for_a_node_without_a_topology_is_its_agent(
-    api: CannedApi, gputopo: Command
+    api: StaticApi, gputopo: Command
 ) -> None:
     del api.lists[TOPOLOGIES][1]
     document = gputopo("doctor --settle 0 -o json").document
@@ -94,7 +94,7 @@ def test_remedy_for_a_node_without_a_topology_is_its_agent(
 
 
 def test_processes_of_deleted_pods_that_stay_are_a_warning(
-    api: CannedApi, gputopo: Command
+    api: StaticApi, gputopo: Command
 ) -> None:
     for gpu in api.lists[TOPOLOGIES][0]["status"]["gpus"]:
         if gpu.get("pod") == "train":
@@ -107,14 +107,14 @@ def test_processes_of_deleted_pods_that_stay_are_a_warning(
     )
 
 
-def test_difference_that_an_agent_reports_is_shown(api: CannedApi, gputopo: Command) -> None:
+def test_difference_that_an_agent_reports_is_shown(api: StaticApi, gputopo: Command) -> None:
     conditions(1, "AllocationsAsPlaced", "pod ml/serve: container main has GPU-1")(api)
     shown = ("placements", "error", T2, "pod ml/serve: container main has GPU-1")
     assert findings(gputopo) == [shown]
 
 
 def test_difference_that_an_agent_reports_too_is_shown_once(
-    api: CannedApi, gputopo: Command
+    api: StaticApi, gputopo: Command
 ) -> None:
     _missing_allocation(api)
     conditions(0, "AllocationsAsPlaced", "pod default/train: container main has fewer")(api)
@@ -123,7 +123,7 @@ def test_difference_that_an_agent_reports_too_is_shown_once(
 
 @pytest.mark.parametrize(("age_s", "late"), [(30, False), (90, True)])
 def test_pod_that_its_node_does_not_admit_is_reported_after_a_minute(
-    api: CannedApi, gputopo: Command, age_s: int, *, late: bool
+    api: StaticApi, gputopo: Command, age_s: int, *, late: bool
 ) -> None:
     since = (datetime.now(UTC) - timedelta(seconds=age_s)).strftime("%Y-%m-%dT%H:%M:%SZ")
     api.lists[PODS][0]["status"].update(phase="Pending", startTime=since)

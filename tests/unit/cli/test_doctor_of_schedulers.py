@@ -2,14 +2,12 @@
 
 import pytest
 
-from canned_api import CannedApi, Document
-from command_line import Command
 from gputopo_cli.cluster.doctor.configuration import parse_duration
-from healthy_cluster import CONFIG_MAPS, CONFIGURATION, DEPLOYMENTS, PODS
-from spoiling import (
+from support.api.static import Document, StaticApi
+from support.broken_cluster import (
     OPERATOR,
     SCHEDULER,
-    Spoil,
+    Break,
     change,
     configuration,
     configured,
@@ -18,6 +16,8 @@ from spoiling import (
     remove,
     todo,
 )
+from support.command_line import Command
+from support.healthy_cluster import CONFIG_MAPS, CONFIGURATION, DEPLOYMENTS, PODS
 
 MAP = "ConfigMap gputopo-system/gputopo-scheduler"
 RESTART = "kubectl -n gputopo-system rollout restart deployment/gputopo-scheduler"
@@ -31,7 +31,7 @@ NO_YAML = (
 
 
 @pytest.mark.parametrize(
-    ("spoil", "severity", "problem", "wanted"),
+    ("break_", "severity", "problem", "wanted"),
     [
         (
             configured(ignorable=True),
@@ -106,16 +106,16 @@ NO_YAML = (
     ],
 )
 def test_bad_configuration_is_reported_with_the_right_setting(
-    api: CannedApi, gputopo: Command, spoil: Spoil, severity: str, problem: str, wanted: str
+    api: StaticApi, gputopo: Command, break_: Break, severity: str, problem: str, wanted: str
 ) -> None:
-    spoil(api)
+    break_(api)
     assert findings(gputopo) == [("scheduler", severity, MAP, problem)]
     edit = "kubectl -n gputopo-system edit configmap gputopo-scheduler"
     assert todo(gputopo) == f"{edit}: set {wanted}; then {RESTART}"
 
 
 @pytest.mark.parametrize("timeout", ["4s", "5s", "4500ms", "0.001h1s"])
-def test_suitable_timeout_is_accepted(api: CannedApi, gputopo: Command, timeout: str) -> None:
+def test_suitable_timeout_is_accepted(api: StaticApi, gputopo: Command, timeout: str) -> None:
     configured(httpTimeout=timeout)(api)
     assert findings(gputopo) == []
 
@@ -135,20 +135,20 @@ def test_durations_have_the_format_of_go(text: str, found: float | None) -> None
     assert parse_duration(text) == (None if found is None else pytest.approx(found))
 
 
-def test_percentage_of_a_profile_overrides_the_common_one(api: CannedApi, gputopo: Command) -> None:
+def test_percentage_of_a_profile_overrides_the_common_one(api: StaticApi, gputopo: Command) -> None:
     profile = {"schedulerName": "gputopo", "percentageOfNodesToScore": 100}
     profiles(profile, percentageOfNodesToScore=5)(api)
     assert findings(gputopo) == []
 
 
-def test_unknown_scheduler_name_is_not_checked(api: CannedApi, gputopo: Command) -> None:
+def test_unknown_scheduler_name_is_not_checked(api: StaticApi, gputopo: Command) -> None:
     change(DEPLOYMENTS, OPERATOR, "spec", "template", "spec", "containers", "0", args=None)(api)
     profiles({"schedulerName": "other"})(api)
     assert findings(gputopo) == []
 
 
 @pytest.mark.parametrize(
-    ("spoil", "problem"),
+    ("break_", "problem"),
     [
         (remove(CONFIG_MAPS, 0), "does not exist"),
         (change(CONFIG_MAPS, 0, "metadata", namespace="other"), "does not exist"),
@@ -175,16 +175,16 @@ def test_unknown_scheduler_name_is_not_checked(api: CannedApi, gputopo: Command)
     ],
 )
 def test_invalid_configuration_is_an_error(
-    api: CannedApi, gputopo: Command, spoil: Spoil, problem: str
+    api: StaticApi, gputopo: Command, break_: Break, problem: str
 ) -> None:
-    spoil(api)
+    break_(api)
     assert findings(gputopo) == [("scheduler", "error", MAP, problem)]
     delete = "kubectl -n gputopo-system delete --ignore-not-found configmap gputopo-scheduler"
     assert todo(gputopo) == f"{delete} && {UPGRADE} && {RESTART}"
 
 
 def test_configuration_that_changed_after_the_schedulers_start_is_an_error(
-    api: CannedApi, gputopo: Command
+    api: StaticApi, gputopo: Command
 ) -> None:
     change(CONFIG_MAPS, 0, "metadata", managedFields=[{}, {"time": "2026-01-02T00:00:01Z"}])(api)
     problem = (
@@ -196,7 +196,7 @@ def test_configuration_that_changed_after_the_schedulers_start_is_an_error(
 
 
 def test_configuration_without_a_time_of_change_is_current(
-    api: CannedApi, gputopo: Command
+    api: StaticApi, gputopo: Command
 ) -> None:
     change(CONFIG_MAPS, 0, "metadata", managedFields=None)(api)
     assert findings(gputopo) == []
@@ -207,7 +207,7 @@ def test_configuration_without_a_time_of_change_is_current(
     [{}, {"containerStatuses": [{"name": "kube-scheduler", "state": {"waiting": {}}}]}],
 )
 def test_scheduler_that_has_not_started_has_no_old_configuration(
-    api: CannedApi, gputopo: Command, status: Document
+    api: StaticApi, gputopo: Command, status: Document
 ) -> None:
     change(CONFIG_MAPS, 0, "metadata", managedFields=None)(api)
     next(pod for pod in api.lists[PODS] if "scheduler" in pod["metadata"]["name"])["status"] = (
@@ -217,7 +217,7 @@ def test_scheduler_that_has_not_started_has_no_old_configuration(
 
 
 @pytest.mark.parametrize(
-    "spoil",
+    "break_",
     [
         change(DEPLOYMENTS, SCHEDULER, "spec", "template", "spec", volumes=None),
         change(
@@ -228,9 +228,9 @@ def test_scheduler_that_has_not_started_has_no_old_configuration(
     ],
 )
 def test_scheduler_without_a_configuration_source_is_not_checked(
-    api: CannedApi, gputopo: Command, spoil: Spoil
+    api: StaticApi, gputopo: Command, break_: Break
 ) -> None:
-    spoil(api)
+    break_(api)
     document = gputopo("doctor -o json").document
     (check,) = [each for each in document["checks"] if each["result"] != "ok"]
     assert (check["check"], check["result"]) == ("scheduler", "not checked")

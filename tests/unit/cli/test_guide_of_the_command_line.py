@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from command_line import Command
 from gputopo_cli.app import app
+from support.command_line import Command
 
 ROOT = Path(__file__).parents[3]
 GUIDE = ROOT / "docs/cli.md"

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Command
 from gputopo.api.topology import to_spec
 from gputopo_topologies import catalogue
 from support.api.faults import Fault
 from support.api.server import ApiServer, serving_in_thread
 from support.api.store import Document
+from support.command_line import Command
 
 TOPOLOGY = catalogue.named("dgx1-v100", node="n1")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from command_line import Command
+from support.command_line import Command
 
 CONTRACT = {
     "gpus",

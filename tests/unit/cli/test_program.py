@@ -12,11 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 import gputopo_cli.__main__ as program
-from command_line import Command, process
 from gputopo.topology.model import TopologyError
 from gputopo_cli.app import app
 from gputopo_cli.shared.errors import InputError
 from gputopo_simulate.errors import SimulationError
+from support.command_line import Command, process
 
 PROGRAM = Path(sys.executable).with_name("gputopo")
 

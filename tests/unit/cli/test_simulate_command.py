@@ -9,8 +9,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from command_line import Command
 from gputopo_cli.shared.output import format_number
+from support.command_line import Command
 
 MAPA = Path(__file__).parents[2] / "data/mapa"
 JOBS = MAPA / "jobs_seed1.csv"

@@ -8,10 +8,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from command_line import Command, process
 from gputopo.sizing import orders
 from gputopo_cli.synergy.command import Mechanism, Order
 from gputopo_simulate.synergy import mechanisms
+from support.command_line import Command, process
 from support.synergy import EXAMPLES, SHIPPED
 
 DYNAMIC = EXAMPLES / "synergy-dynamic.csv"

@@ -8,30 +8,30 @@ from typing import Any
 
 import pytest
 
-import canned_api
-import healthy_cluster
-from canned_api import CannedApi, Document
-from command_line import Command
 from gputopo.api.names import GPUS_ANNOTATION
-from healthy_cluster import PODS, TOPOLOGIES, uuids
+from support import healthy_cluster
+from support.api import static
+from support.api.static import Document, StaticApi
+from support.command_line import Command
+from support.healthy_cluster import PODS, TOPOLOGIES, uuids
 
 ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
-def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> Iterator[CannedApi]:
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> Iterator[StaticApi]:
     del gputopo  # it hides the machine's kubeconfig, which this fixture replaces
-    with canned_api.serving(healthy_cluster.books()) as api:
-        config = canned_api.write_kubeconfig(tmp_path / "kubeconfig", api.url)
+    with static.serving(healthy_cluster.users_of_gpus()) as api:
+        config = static.write_kubeconfig(tmp_path / "kubeconfig", api.url)
         monkeypatch.setenv("KUBECONFIG", str(config))
         yield api
 
 
-def train(api: CannedApi) -> Document:
+def train(api: StaticApi) -> Document:
     return api.lists[PODS][0]
 
 
-def seen(api: CannedApi, index: int) -> Document:
+def seen(api: StaticApi, index: int) -> Document:
     """Return the observed state of a GPU of n1."""
     (uuid,) = uuids("n1", index)
     gpus = api.lists[TOPOLOGIES][0]["status"]["gpus"]
@@ -54,7 +54,7 @@ def differences(gputopo: Command) -> list[tuple[Any, ...]]:
     ]
 
 
-def test_gpu_is_shown_with_its_intended_and_observed_user(api: CannedApi, gputopo: Command) -> None:
+def test_gpu_is_shown_with_its_intended_and_observed_user(api: StaticApi, gputopo: Command) -> None:
     assert api.url
     assert gputopo("who-has n1 --gpu 3 -o json").document == [
         {
@@ -78,7 +78,7 @@ def test_gpu_is_shown_with_its_intended_and_observed_user(api: CannedApi, gputop
 
 
 def test_process_of_a_deleted_pod_is_shown_and_is_no_difference(
-    api: CannedApi, gputopo: Command
+    api: StaticApi, gputopo: Command
 ) -> None:
     for index in (0, 2, 3):
         seen(api, index)["podDeleted"] = True
@@ -94,13 +94,13 @@ def test_process_of_a_deleted_pod_is_shown_and_is_no_difference(
     assert "process of a deleted pod" in gputopo("who-has n1").out
 
 
-def test_a_free_gpu_has_no_pod(api: CannedApi, gputopo: Command) -> None:
+def test_a_free_gpu_has_no_pod(api: StaticApi, gputopo: Command) -> None:
     assert api.url
     (row,) = gputopo("who-has n1 --gpu 1 -o json").document
     assert (row["pod"], row["intendedRank"], row["observed"]) == (None, None, False)
 
 
-def test_all_gpus_of_all_nodes_are_shown_in_order(api: CannedApi, gputopo: Command) -> None:
+def test_all_gpus_of_all_nodes_are_shown_in_order(api: StaticApi, gputopo: Command) -> None:
     assert api.url
     rows = gputopo("who-has -o json").document
     assert [(row["node"], row["index"]) for row in rows] == [
@@ -120,7 +120,7 @@ def test_all_gpus_of_all_nodes_are_shown_in_order(api: CannedApi, gputopo: Comma
     ],
 )
 def test_only_the_selected_gpus_are_shown(
-    api: CannedApi, gputopo: Command, words: str, shown: list[tuple[str, int]]
+    api: StaticApi, gputopo: Command, words: str, shown: list[tuple[str, int]]
 ) -> None:
     assert api.url
     rows = gputopo(f"who-has {words} -o json").document
@@ -141,81 +141,81 @@ def test_only_the_selected_gpus_are_shown(
     ],
 )
 def test_query_for_a_missing_object_is_rejected(
-    api: CannedApi, gputopo: Command, words: str, said: str
+    api: StaticApi, gputopo: Command, words: str, said: str
 ) -> None:
     assert api.url
     done = gputopo(f"who-has {words}")
     assert (done.status, done.out, done.err) == (2, "", f"gputopo: {said}\n")
 
 
-def test_all_pages_of_a_list_are_read(api: CannedApi, gputopo: Command) -> None:
+def test_all_pages_of_a_list_are_read(api: StaticApi, gputopo: Command) -> None:
     api.page_size = 1
     assert gputopo("who-has").out.endswith("16 GPUs, 4 in use; no differences\n")
 
 
-def _gone(api: CannedApi) -> None:
+def _gone(api: StaticApi) -> None:
     del api.lists[PODS][0]
 
 
-def _recreated(api: CannedApi) -> None:
+def _recreated(api: StaticApi) -> None:
     train(api)["metadata"]["uid"] = "uid-new"
     annotate(train(api), uid="uid-new")
 
 
-def _ended(api: CannedApi) -> None:
+def _ended(api: StaticApi) -> None:
     train(api)["status"]["phase"] = "Succeeded"
 
 
-def _missing_allocation(api: CannedApi) -> None:
+def _missing_allocation(api: StaticApi) -> None:
     for key in ("podUID", "namespace", "pod", "container"):
         del seen(api, 2)[key]
 
 
-def _other_gpu(api: CannedApi) -> None:
+def _other_gpu(api: StaticApi) -> None:
     annotate(train(api), containers={"main": uuids("n1", 0, 3)})
 
 
-def _unmanaged(api: CannedApi) -> None:
+def _unmanaged(api: StaticApi) -> None:
     del train(api)["metadata"]["annotations"]
 
 
-def _copied(api: CannedApi) -> None:
+def _copied(api: StaticApi) -> None:
     annotate(train(api), uid="uid-other")
 
 
-def _another_node(api: CannedApi) -> None:
+def _another_node(api: StaticApi) -> None:
     annotate(api.lists[PODS][1], node="n1")
 
 
-def _undecodable(api: CannedApi) -> None:
+def _undecodable(api: StaticApi) -> None:
     annotate(train(api), v=2)
 
 
-def _shared(api: CannedApi) -> None:
+def _shared(api: StaticApi) -> None:
     api.lists[PODS].append(healthy_cluster.pod("twin", "n1", uuids("n1", 3)))
 
 
-def _unknown_gpu(api: CannedApi) -> None:
+def _unknown_gpu(api: StaticApi) -> None:
     annotate(train(api), containers={"main": uuids("n1", 0, 3, 2), "side": ["GPU-x"]})
 
 
-def _unpublished(api: CannedApi) -> None:
+def _unpublished(api: StaticApi) -> None:
     del api.lists[TOPOLOGIES][1]
 
 
-def _unreadable(api: CannedApi) -> None:
+def _unreadable(api: StaticApi) -> None:
     api.lists[TOPOLOGIES][1]["spec"]["gpus"][0]["index"] = 99
 
 
-def _contradicting(api: CannedApi) -> None:
+def _contradicting(api: StaticApi) -> None:
     api.lists[TOPOLOGIES][1]["spec"]["gpus"][0]["index"] = 1
 
 
-def _unreadable_status(api: CannedApi) -> None:
+def _unreadable_status(api: StaticApi) -> None:
     api.lists[TOPOLOGIES][1]["status"]["gpus"][0]["healthy"] = "perhaps"
 
 
-def _unbound(api: CannedApi) -> None:
+def _unbound(api: StaticApi) -> None:
     api.lists[PODS].append(healthy_cluster.pod("forged", "n1", uuids("n1", 7)))
     del api.lists[PODS][-1]["spec"]["nodeName"]
 
@@ -239,7 +239,7 @@ def unreadable(text: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "found"),
+    ("break_", "found"),
     [
         (_gone, of_train(NO_POD)),
         (
@@ -289,12 +289,12 @@ def unreadable(text: str) -> list[tuple[Any, ...]]:
     ],
 )
 def test_difference_is_shown_with_its_reason(
-    api: CannedApi,
+    api: StaticApi,
     gputopo: Command,
-    spoil: Callable[[CannedApi], None],
+    break_: Callable[[StaticApi], None],
     found: list[tuple[Any, ...]],
 ) -> None:
-    spoil(api)
+    break_(api)
     assert differences(gputopo) == found
     shown = gputopo("who-has").out
     assert shown.count("DIFFERS: ") == len(found)
@@ -303,13 +303,13 @@ def test_difference_is_shown_with_its_reason(
 
 
 def test_node_without_a_topology_is_shown_if_a_pod_has_its_gpus(
-    api: CannedApi, gputopo: Command
+    api: StaticApi, gputopo: Command
 ) -> None:
     _unpublished(api)
     assert gputopo("who-has n2").out.endswith("0 GPUs, 0 in use; 1 DIFFERS\n")
 
 
-def test_user_without_a_known_container_and_uid_is_shown(api: CannedApi, gputopo: Command) -> None:
+def test_user_without_a_known_container_and_uid_is_shown(api: StaticApi, gputopo: Command) -> None:
     for key in ("podUID", "namespace", "container"):
         del seen(api, 0)[key]
     seen(api, 0)["pod"] = "static"
@@ -321,7 +321,7 @@ def test_user_without_a_known_container_and_uid_is_shown(api: CannedApi, gputopo
 
 @pytest.mark.parametrize("start", [None, "2026-01-02T03:04:05Z"])
 def test_pod_that_its_node_has_not_admitted_is_starting(
-    api: CannedApi, gputopo: Command, start: str | None
+    api: StaticApi, gputopo: Command, start: str | None
 ) -> None:
     status = train(api)["status"]
     status["phase"] = "Pending"
@@ -337,7 +337,7 @@ def test_pod_that_its_node_has_not_admitted_is_starting(
     assert differences(gputopo) == []
 
 
-def test_a_pod_that_is_not_bound_yet_has_no_since(api: CannedApi, gputopo: Command) -> None:
+def test_a_pod_that_is_not_bound_yet_has_no_since(api: StaticApi, gputopo: Command) -> None:
     _unbound(api)
     status = api.lists[PODS][-1]["status"]
     del status["startTime"]
@@ -346,7 +346,7 @@ def test_a_pod_that_is_not_bound_yet_has_no_since(api: CannedApi, gputopo: Comma
     assert row["pod"]["since"] is None
 
 
-def test_unhealthy_gpu_is_shown_with_the_reason(api: CannedApi, gputopo: Command) -> None:
+def test_unhealthy_gpu_is_shown_with_the_reason(api: StaticApi, gputopo: Command) -> None:
     seen(api, 7).update(healthy=False, reason="XID 79")
     seen(api, 6).update(healthy=False)
     lines = gputopo("who-has n1").out.splitlines()
@@ -356,12 +356,12 @@ def test_unhealthy_gpu_is_shown_with_the_reason(api: CannedApi, gputopo: Command
     ]
 
 
-def test_gpu_that_is_missing_in_the_status_is_shown(api: CannedApi, gputopo: Command) -> None:
+def test_gpu_that_is_missing_in_the_status_is_shown(api: StaticApi, gputopo: Command) -> None:
     del api.lists[TOPOLOGIES][1]["status"]
     assert "16 GPUs, 4 in use" in gputopo("who-has").out
 
 
-def test_guide_shows_the_real_output(api: CannedApi, gputopo: Command) -> None:
+def test_guide_shows_the_real_output(api: StaticApi, gputopo: Command) -> None:
     assert api.url
     shown = re.search(
         r"\$ kubectl gputopo (who-has .*)\n([^`]*)```", (ROOT / "docs/cli.md").read_text()
@@ -371,20 +371,20 @@ def test_guide_shows_the_real_output(api: CannedApi, gputopo: Command) -> None:
 
 
 @pytest.mark.parametrize("path", [PODS, TOPOLOGIES])
-def test_missing_permission_is_reported(api: CannedApi, gputopo: Command, path: str) -> None:
+def test_missing_permission_is_reported(api: StaticApi, gputopo: Command, path: str) -> None:
     api.forbid(path, "you may not")
     done = gputopo("who-has")
     assert (done.status, done.err) == (2, "gputopo: API server: 403: you may not\n")
 
 
-def test_cluster_without_gputopo_is_reported(api: CannedApi, gputopo: Command) -> None:
+def test_cluster_without_gputopo_is_reported(api: StaticApi, gputopo: Command) -> None:
     del api.lists[TOPOLOGIES]
     done = gputopo("who-has")
     assert done.status == 2
     assert done.err == f"gputopo: cluster: gputopo is not installed: {TOPOLOGIES} is not here\n"
 
 
-def test_a_cluster_without_topologies_is_no_error(api: CannedApi, gputopo: Command) -> None:
+def test_a_cluster_without_topologies_is_no_error(api: StaticApi, gputopo: Command) -> None:
     api.lists[TOPOLOGIES].clear()
     api.lists[PODS].clear()
     assert gputopo("who-has").out == "0 GPUs, 0 in use; no differences\n"
@@ -392,9 +392,9 @@ def test_a_cluster_without_topologies_is_no_error(api: CannedApi, gputopo: Comma
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"7"])
 def test_server_that_is_not_an_api_server_is_reported(
-    api: CannedApi, gputopo: Command, body: bytes
+    api: StaticApi, gputopo: Command, body: bytes
 ) -> None:
-    api.refusals[TOPOLOGIES] = (200, body)
+    api.rejections[TOPOLOGIES] = (200, body)
     done = gputopo("who-has")
     assert done.status == 2
     where = f"{api.url}: GET {TOPOLOGIES}"
@@ -403,16 +403,16 @@ def test_server_that_is_not_an_api_server_is_reported(
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}"])
 def test_rejection_without_a_message_is_reported_by_its_code(
-    api: CannedApi, gputopo: Command, body: bytes
+    api: StaticApi, gputopo: Command, body: bytes
 ) -> None:
-    api.refusals[TOPOLOGIES] = (503, body)
+    api.rejections[TOPOLOGIES] = (503, body)
     done = gputopo("who-has")
     assert done.err.startswith("gputopo: API server: 503: Service Unavailable")
     assert done.err.count("\n") == 1
 
 
-def test_invalid_certificate_is_reported(api: CannedApi, gputopo: Command, tmp_path: Path) -> None:
-    canned_api.write_kubeconfig(tmp_path / "kubeconfig", api.url.replace("http", "https"))
+def test_invalid_certificate_is_reported(api: StaticApi, gputopo: Command, tmp_path: Path) -> None:
+    static.write_kubeconfig(tmp_path / "kubeconfig", api.url.replace("http", "https"))
     done = gputopo("who-has")
     assert done.status == 2
     assert done.err.startswith(f"gputopo: API server: {api.url.replace('http', 'https')}: ")

@@ -1,7 +1,7 @@
-"""A cluster of two nodes on which all is well, as an API server would show it.
+"""The objects of a healthy cluster with two nodes.
 
-Trimmed to what is read. That the real objects look like this is for the tests on a real API server
-to say.
+They have only the fields that gputopo reads. Tests on a real API server check that the fields of
+real objects are the same.
 """
 
 import json
@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
-from canned_api import CannedApi
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.api.topology import to_spec
 from gputopo_topologies import catalogue
+from support.api.static import StaticApi
 
 Document = dict[str, Any]
 
@@ -31,11 +31,11 @@ def uuids(node: str, *indices: int) -> list[str]:
     return [gpu.uuid for index in indices for gpu in TOPOLOGY_OF[node].gpus if gpu.index == index]
 
 
-def books() -> CannedApi:
-    """Return both books: two pods have four of the sixteen GPUs."""
+def users_of_gpus() -> StaticApi:
+    """Return pods and topologies: two pods use four of the sixteen GPUs."""
     train = pod("train", "n1", uuids("n1", 0, 3, 2))
     serve = pod("serve", "n2", uuids("n2", 5), namespace="ml")
-    return CannedApi(
+    return StaticApi(
         lists={
             PODS: [train, serve, pod("web", "n1", [])],
             TOPOLOGIES: [topology("n1", train), topology("n2", serve)],
@@ -44,7 +44,7 @@ def books() -> CannedApi:
 
 
 def pod(name: str, node: str, gpus: Sequence[str], *, namespace: str = "default") -> Document:
-    """Return a running pod of one container that was given these GPUs."""
+    """Return a running pod with one container and these GPUs."""
     uid = f"uid-{name}"
     containers = {"main": list(gpus)} if gpus else {}
     given = GpusAnnotation(uid=uid, node=node, generation=1, containers=containers)
@@ -75,18 +75,18 @@ def pod(name: str, node: str, gpus: Sequence[str], *, namespace: str = "default"
     }
 
 
-def topology(name: str, *holders: Document) -> Document:
-    """Return a GPUTopology on which kubelet gave these pods what they were to get."""
+def topology(name: str, *users: Document) -> Document:
+    """Return a GPUTopology in which these pods have their intended GPUs."""
     known = TOPOLOGY_OF[name]
-    held: dict[str, Document] = {
+    used: dict[str, Document] = {
         uuid: {
-            "podUID": holder["metadata"]["uid"],
-            "namespace": holder["metadata"]["namespace"],
-            "pod": holder["metadata"]["name"],
+            "podUID": user["metadata"]["uid"],
+            "namespace": user["metadata"]["namespace"],
+            "pod": user["metadata"]["name"],
             "container": container,
         }
-        for holder in holders
-        for container, given in json.loads(holder["metadata"]["annotations"][GPUS_ANNOTATION])[
+        for user in users
+        for container, given in json.loads(user["metadata"]["annotations"][GPUS_ANNOTATION])[
             "containers"
         ].items()
         for uuid in given
@@ -106,13 +106,13 @@ def topology(name: str, *holders: Document) -> Document:
                     "type": kind,
                     "status": "True",
                     "reason": reason,
-                    "message": "as it should be",
+                    "message": "fine",
                     "lastTransitionTime": "2026-01-02T03:00:00Z",
                 }
                 for kind, reason in conditions.items()
             ],
             "gpus": [
-                {"uuid": gpu.uuid, "healthy": True, **held.get(gpu.uuid, {})} for gpu in known.gpus
+                {"uuid": gpu.uuid, "healthy": True, **used.get(gpu.uuid, {})} for gpu in known.gpus
             ],
         },
     }
@@ -129,7 +129,7 @@ VERSION = "/version"
 
 
 def configz(node: str) -> str:
-    """Return where a kubelet's configuration is read."""
+    """Return the path of a kubelet's configuration."""
     return f"{NODES}/{node}/proxy/configz"
 
 
@@ -151,9 +151,9 @@ CONFIGURATION: Document = {
 }
 
 
-def everything() -> CannedApi:
-    """Return all that is looked at when the whole installation is examined."""
-    api = books()
+def installation() -> StaticApi:
+    """Return all objects that ``gputopo doctor`` reads."""
+    api = users_of_gpus()
     api.lists[PODS] += [
         _pod_of("scheduler", "n1", "kube-scheduler"),
         _pod_of("deviceplugin", "n1", "deviceplugin"),

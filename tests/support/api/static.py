@@ -1,4 +1,4 @@
-"""An API server that says what a test wrote down: documents and refusals, by path."""
+"""An API server that returns the documents and errors of a test, by path."""
 
 import json
 import threading
@@ -14,32 +14,32 @@ Document = dict[str, Any]
 
 
 @dataclass(slots=True)
-class CannedApi:
-    """What is answered. Everything else is 404.
+class StaticApi:
+    """The responses of the server; all other paths are 404.
 
     Attributes:
-        lists: items by path; the label selector ``name=value`` is obeyed.
+        lists: items by path; the label selector ``name=value`` is applied.
         objects: single documents by path.
-        refusals: status and body by path; they win.
-        page_size: the most items of one answer.
+        rejections: status and body by path, before all other responses.
+        page_size: maximum number of items in one response.
     """
 
     lists: dict[str, list[Document]] = field(default_factory=dict)
     objects: dict[str, Document] = field(default_factory=dict)
-    refusals: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    rejections: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     page_size: int = 500
     url: str = ""
 
     def forbid(self, path: str, message: str) -> None:
-        """Answer 403 with a reason."""
-        self.refusals[path] = (403, json.dumps({"message": message}).encode())
+        """Respond with 403 and a message."""
+        self.rejections[path] = (403, json.dumps({"message": message}).encode())
 
-    def answer(self, address: str) -> tuple[int, bytes]:
+    def respond(self, address: str) -> tuple[int, bytes]:
         """Return status and body for a path with its query."""
         parts = urlsplit(address)
         path = unquote(parts.path)
-        if path in self.refusals:
-            return self.refusals[path]
+        if path in self.rejections:
+            return self.rejections[path]
         if path in self.lists:
             query = {name: values[0] for name, values in parse_qs(parts.query).items()}
             return 200, json.dumps(self._page(path, query)).encode()
@@ -61,15 +61,15 @@ class CannedApi:
 
 
 @contextmanager
-def serving(api: CannedApi) -> Iterator[CannedApi]:
+def serving(api: StaticApi) -> Iterator[StaticApi]:
     """Serve ``api`` on a free port of this machine."""
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's
-            """Say nothing."""
+            """Write no log."""
 
         def do_GET(self) -> None:
-            status, body = api.answer(self.path)
+            status, body = api.respond(self.path)
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -88,7 +88,7 @@ def serving(api: CannedApi) -> Iterator[CannedApi]:
 
 
 def write_kubeconfig(path: Path, url: str) -> Path:
-    """Write a kubeconfig for a server that asks nobody who they are."""
+    """Write a kubeconfig for a server without authentication."""
     path.write_text(
         json.dumps(
             {

@@ -1,4 +1,4 @@
-"""The command line as its users have it: a line of words in, two streams and a status out."""
+"""Run ``gputopo`` as users do, and return its output and exit status."""
 
 import io
 import json
@@ -16,7 +16,7 @@ from gputopo_cli.__main__ import run
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What one command line did."""
+    """Exit status and output of a command line."""
 
     status: int
     out: str
@@ -24,7 +24,7 @@ class Done:
 
     @property
     def document(self) -> Any:
-        """What it wrote as JSON."""
+        """The JSON that it wrote."""
         return json.loads(self.out)
 
 
@@ -32,7 +32,7 @@ Command = Callable[..., Done]
 
 
 def command_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Return a function that runs one line in this process, without a kubeconfig of the machine."""
+    """Return a function that runs one line in this process, without the machine's kubeconfig."""
     monkeypatch.setenv("KUBECONFIG", "/nonexistent/kubeconfig")
 
     def gputopo(line: str, *more: str, stdin: bytes = b"", program: str = "gputopo") -> Done:

@@ -1,94 +1,93 @@
-"""Spoiling a cluster that is well, one thing at a time, and what ``gputopo doctor`` then finds."""
+"""Break one thing of a healthy cluster, and return the findings of ``gputopo doctor``."""
 
 import json
 from collections.abc import Callable
 from typing import Any
 
-from canned_api import CannedApi, Document
-from command_line import Command
-from healthy_cluster import CONFIG_MAPS, CONFIGURATION, PODS, TOPOLOGIES
+from support.api.static import Document, StaticApi
+from support.command_line import Command
+from support.healthy_cluster import CONFIG_MAPS, CONFIGURATION, PODS, TOPOLOGIES
 
-OPERATOR, SCHEDULER = 0, 1
-"""Places of their Deployments in the list."""
+OPERATOR, SCHEDULER = 0, 1  # indices of their Deployments
 
-Spoil = Callable[[CannedApi], object]
+Break = Callable[[StaticApi], object]
 Found = tuple[str, str, str, str]
 """Check, severity, object, problem."""
 
 
 def findings(gputopo: Command) -> list[Found]:
-    """Return what is found at once, and check that every finding says what to do."""
+    """Return the findings, and check that every finding has a remedy."""
     done = gputopo("doctor --settle 0 -o json")
     document = done.document
-    told = [
+    found = [
         (check["check"], each["severity"], each["object"], each["problem"])
         for check in document["checks"]
         for each in check["findings"]
         if each["todo"]
     ]
-    assert len(told) == document["errors"] + document["warnings"]
+    assert len(found) == document["errors"] + document["warnings"]
     assert done.status == (3 if document["errors"] else 0)
-    return told
+    return found
 
 
 def todo(gputopo: Command) -> str:
-    """Return what is to be done about the one finding."""
+    """Return the remedy of the only finding."""
     document = gputopo("doctor --settle 0 -o json").document
     (found,) = [each["todo"] for check in document["checks"] for each in check["findings"]]
     return str(found)
 
 
-def change(path: str, at: int, *keys: str, **values: Any) -> Spoil:
-    """Return what sets fields in an object of a list, deep inside where keys are given."""
+def change(path: str, at: int, *keys: str, **values: Any) -> Break:
+    """Return a function that sets fields of an object in a list, or of the part at ``keys``."""
 
-    def spoil(api: CannedApi) -> None:
+    def break_(api: StaticApi) -> None:
         target: Any = api.lists[path][at]
         for key in keys:
             target = target[int(key) if key.isdecimal() else key]
         target.update(values)
 
-    return spoil
+    return break_
 
 
-def remove(path: str, at: int) -> Spoil:
+def remove(path: str, at: int) -> Break:
     return lambda api: api.lists[path].pop(at)
 
 
-def configured(**values: Any) -> Spoil:
-    """Return what changes the extender in kube-scheduler's configuration."""
+def configured(**values: Any) -> Break:
+    """Return a function that changes the extender in kube-scheduler's configuration."""
     return configuration(
         {**CONFIGURATION, "extenders": [{**CONFIGURATION["extenders"][0], **values}]}
     )
 
 
-def configuration(document: object) -> Spoil:
+def configuration(document: object) -> Break:
     return change(CONFIG_MAPS, 0, data={"config.yaml": json.dumps(document)})
 
 
-def profiles(*profiles: Document, **values: Any) -> Spoil:
+def profiles(*profiles: Document, **values: Any) -> Break:
     return configuration({**CONFIGURATION, "profiles": list(profiles), **values})
 
 
-def conditions(at: int, kind: str, message: str, reason: str = "Because") -> Spoil:
-    """Return what turns a condition of a GPUTopology to False."""
+def conditions(at: int, kind: str, message: str, reason: str = "Because") -> Break:
+    """Return a function that sets a condition of a GPUTopology to False."""
 
-    def spoil(api: CannedApi) -> None:
+    def break_(api: StaticApi) -> None:
         for condition in api.lists[TOPOLOGIES][at]["status"]["conditions"]:
             if condition["type"] == kind:
                 condition.update(status="False", message=message, reason=reason)
 
-    return spoil
+    return break_
 
 
-def both(*spoils: Spoil) -> Spoil:
-    return lambda api: [spoil(api) for spoil in spoils]
+def both(*breaks: Break) -> Break:
+    return lambda api: [break_(api) for break_ in breaks]
 
 
-def agent(api: CannedApi, node: str) -> Document:
+def agent(api: StaticApi, node: str) -> Document:
     return next(
         pod for pod in api.lists[PODS] if pod["metadata"]["name"] == f"gputopo-deviceplugin-{node}"
     )
 
 
-def no_agent(api: CannedApi) -> None:
+def no_agent(api: StaticApi) -> None:
     api.lists[PODS].remove(agent(api, "n2"))
