@@ -3,16 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from gputopo.api.annotations import GpusAnnotation, PlacementAnnotation
 from gputopo.api.names import RESOURCE, SCHEDULER_NAME
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, GPUProfileSpec
+from gputopo_kube.document import Document
 from gputopo_kube.pods import PodView
 from gputopo_kube.podstatus import PodStatus
-
-Object: TypeAlias = dict[str, Any]
-"""The JSON of a Kubernetes object."""
 
 
 class GpuJobKey(NamedTuple):
@@ -182,9 +180,9 @@ class ReconcilePlan:
         recheck_after_seconds: time after which to decide again, even without an event.
     """
 
-    create_job: Object | None = None
+    create_job: Document | None = None
     create_profile: str | None = None
-    job_patch: Object | None = None
+    job_patch: Document | None = None
     status: GPUJobStatus | None = None
     events: tuple[JobEvent, ...] = ()
     failed_pods: tuple[FailedPod, ...] = ()

@@ -8,15 +8,16 @@ from gputopo.api.annotations import AnnotationError, parse_placement
 from gputopo.api.names import SENSITIVITY_ANNOTATION
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, GPUProfileSpec, GPUTopologyStatus
 from gputopo.runtime.messages import first_error
+from gputopo_kube.document import Document
 from gputopo_kube.own_gpus import own_gpus
 from gputopo_kube.podmodel import parse_pod_object
 from gputopo_kube.pods import view_of
-from gputopo_operator.model import ChildJob, GpuJob, GpuJobKey, JobPod, JobResult, Object
+from gputopo_operator.model import ChildJob, GpuJob, GpuJobKey, JobPod, JobResult
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
-def parse_gpu_job(raw: Object) -> GpuJob:
+def parse_gpu_job(raw: Document) -> GpuJob:
     """Return a GPUJob; ``spec_error`` describes an invalid spec."""
     metadata = raw["metadata"]
     spec, spec_error = None, ""
@@ -36,7 +37,7 @@ def parse_gpu_job(raw: Object) -> GpuJob:
     )
 
 
-def parse_child_job(raw: Object) -> ChildJob:
+def parse_child_job(raw: Document) -> ChildJob:
     """Return a batch/v1 Job of the API server, or one that is about to be created."""
     metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status", {})
     pod_annotations = spec["template"].get("metadata", {}).get("annotations", {})
@@ -55,7 +56,7 @@ def parse_child_job(raw: Object) -> ChildJob:
     )
 
 
-def parse_job_pod(raw: Object) -> JobPod:
+def parse_job_pod(raw: Document) -> JobPod:
     """Return a pod; annotations that cannot be parsed count as absent.
 
     Raises:
@@ -78,12 +79,12 @@ def parse_job_pod(raw: Object) -> JobPod:
     )
 
 
-def parse_profile(raw: Object) -> GPUProfileSpec:
+def parse_profile(raw: Document) -> GPUProfileSpec:
     """Return the spec of a GPUProfile."""
     return GPUProfileSpec.model_validate(raw.get("spec", {}))
 
 
-def parse_observed(raw: Object) -> dict[str, tuple[str, ...]]:
+def parse_observed(raw: Document) -> dict[str, tuple[str, ...]]:
     """Return the GPUs that each pod of a node uses, by UID of the pod, from its GPUTopology."""
     used: dict[str, tuple[str, ...]] = {}
     for gpu in GPUTopologyStatus.model_validate(raw.get("status", {})).gpus:

@@ -7,9 +7,10 @@ from http import HTTPStatus
 from typing import Final
 
 from gputopo.api.names import API_VERSION, GROUP, JOB_LABEL, VERSION
+from gputopo_kube.document import Document
 from gputopo_kube.errors import ApiError, ConflictError, NotFoundError
 from gputopo_kube.sync import SyncApi
-from gputopo_operator.model import GpuJobKey, JobEvent, Object
+from gputopo_operator.model import GpuJobKey, JobEvent
 
 _GPUTOPO: Final = ("apis", GROUP, VERSION)
 _JOBS: Final = ("apis", "batch", "v1")
@@ -45,23 +46,23 @@ class JobApi:
     def __init__(self, api: SyncApi) -> None:
         self._api = api
 
-    def gpu_job(self, key: GpuJobKey) -> Object | None:
+    def gpu_job(self, key: GpuJobKey) -> Document | None:
         """Return the GPUJob."""
         return self._api.find(*_gpu_job_path(key))
 
-    def job(self, key: GpuJobKey) -> Object | None:
+    def job(self, key: GpuJobKey) -> Document | None:
         """Return the batch/v1 Job of this name."""
         return self._api.find(*_jobs_path(key), key.name)
 
-    def profile(self, key: GpuJobKey) -> Object | None:
+    def profile(self, key: GpuJobKey) -> Document | None:
         """Return the GPUProfile of this name."""
         return self._api.find(*_profiles_path(key), key.name)
 
-    def topology(self, node: str) -> Object | None:
+    def topology(self, node: str) -> Document | None:
         """Return the GPUTopology of a node."""
         return self._api.find(*_GPUTOPO, "gputopologies", node)
 
-    def pods(self, key: GpuJobKey) -> list[Object]:
+    def pods(self, key: GpuJobKey) -> list[Document]:
         """Return the pods that carry the GPUJob's label, read from etcd."""
         path = ("api", "v1", "namespaces", key.namespace, "pods")
         return self._api.list(*path, selector=f"{JOB_LABEL}={key.name}")
@@ -72,15 +73,15 @@ class JobApi:
         found = [job["metadata"] for job in self._api.list(*_GPUTOPO, *scope, "gpujobs")]
         return [GpuJobKey(metadata["namespace"], metadata["name"]) for metadata in found]
 
-    def create_job(self, key: GpuJobKey, manifest: Object) -> None:
+    def create_job(self, key: GpuJobKey, manifest: Document) -> None:
         """Create the child Job. Unknown and duplicate fields are errors."""
         self._api.request("POST", _jobs_path(key), manifest, {"fieldValidation": "Strict"})
 
-    def patch_job(self, key: GpuJobKey, patch: Object) -> None:
+    def patch_job(self, key: GpuJobKey, patch: Document) -> None:
         """Change the child Job by a merge patch."""
         self._patch((*_jobs_path(key), key.name), patch)
 
-    def patch_status(self, key: GpuJobKey, patch: Object) -> None:
+    def patch_status(self, key: GpuJobKey, patch: Document) -> None:
         """Change the status of the GPUJob by a merge patch."""
         self._patch((*_gpu_job_path(key), "status"), patch)
 
@@ -91,7 +92,7 @@ class JobApi:
         with suppress(ConflictError):
             self._api.request("POST", _profiles_path(key), manifest)
 
-    def create_event(self, gpu_job: Object, event: JobEvent, now: str) -> None:
+    def create_event(self, gpu_job: Document, event: JobEvent, now: str) -> None:
         """Create an event on a GPUJob, once for each version of the GPUJob.
 
         The name is a hash of the content: a repeated event is a conflict, which is ignored.
@@ -124,7 +125,7 @@ class JobApi:
         with suppress(ConflictError):
             self._api.request("POST", path, manifest)
 
-    def _patch(self, path: tuple[str, ...], patch: Object) -> None:
+    def _patch(self, path: tuple[str, ...], patch: Document) -> None:
         try:
             self._api.request("PATCH", path, patch)
         except NotFoundError as error:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from gputopo.api.v1alpha1 import GPUJobStatus
 from gputopo.runtime.log import fields
+from gputopo_kube.document import Document
 from gputopo_kube.errors import ApiError, ConflictError
 from gputopo_operator.controller.job_api import JobApi, is_final, is_permanent
 from gputopo_operator.decision.decide import decide, profile_to_read
@@ -22,7 +23,6 @@ from gputopo_operator.model import (
     GpuJobState,
     JobEvent,
     JobPod,
-    Object,
     PodDefaults,
     ReconcilePlan,
     WriteErrors,
@@ -87,7 +87,7 @@ class Reconciler:
             _log.debug("changed since it was read %s", fields(gpujob=key, reason=error))
             return CONFLICT_DELAY_SECONDS
 
-    def _reconcile(self, raw: Object) -> float | None:
+    def _reconcile(self, raw: Document) -> float | None:
         state = self._read_state(parse_gpu_job(raw))
         plan = decide(state, self._defaults)
         errors = self._write_objects(state.job.key, plan)
@@ -139,7 +139,7 @@ class Reconciler:
             errors = replace(errors, job_patch=self._patch_job(key, plan.job_patch))
         return errors
 
-    def _create_job(self, key: GpuJobKey, manifest: Object) -> WriteErrors:
+    def _create_job(self, key: GpuJobKey, manifest: Document) -> WriteErrors:
         try:
             self._api.create_job(key, manifest)
         except ApiError as error:
@@ -159,7 +159,7 @@ class Reconciler:
         _log.info("profile created %s", fields(gpujob=key, profile=name))
         return ""
 
-    def _patch_job(self, key: GpuJobKey, patch: Object) -> str:
+    def _patch_job(self, key: GpuJobKey, patch: Document) -> str:
         try:
             self._api.patch_job(key, patch)
         except ApiError as error:
@@ -170,7 +170,7 @@ class Reconciler:
         _log.info("job patched %s", fields(gpujob=key, spec=patch["spec"]))
         return ""
 
-    def _write_status(self, raw: Object, status: GPUJobStatus, state: GpuJobState) -> None:
+    def _write_status(self, raw: Document, status: GPUJobStatus, state: GpuJobState) -> None:
         key = state.job.key
         identity = {"uid": state.job.uid, "resourceVersion": raw["metadata"]["resourceVersion"]}
         try:
@@ -183,7 +183,7 @@ class Reconciler:
             raise
         _log.info("status written %s", fields(gpujob=key, phase=status.phase))
 
-    def _create_event(self, raw: Object, event: JobEvent, now: str) -> None:
+    def _create_event(self, raw: Document, event: JobEvent, now: str) -> None:
         """Create an event. Nothing depends on it, so a failure is only logged."""
         try:
             self._api.create_event(raw, event, now)

@@ -4,8 +4,9 @@ from typing import Final
 
 from gputopo.api.names import API_VERSION, JOB_LABEL
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUProfileSpec
+from gputopo_kube.document import Document
 from gputopo_operator.decision.pod_template import SpecError, pod_template
-from gputopo_operator.model import GpuJob, Object, PodDefaults
+from gputopo_operator.model import GpuJob, PodDefaults
 from gputopo_operator.parse import QUEUE_LABEL
 
 __all__ = ["SPARE_FAILURES", "SpecError", "backoff_limit", "child_job"]
@@ -22,7 +23,7 @@ _KUEUE_PREFIX = QUEUE_LABEL.partition("/")[0] + "/"
 
 def child_job(
     job: GpuJob, spec: GPUJobSpec, profile: GPUProfileSpec | None, defaults: PodDefaults
-) -> Object:
+) -> Document:
     """Return the Job to create.
 
     Raises:
@@ -33,7 +34,7 @@ def child_job(
         mode = spec.resources.mode
         raise SpecError(f"spec.resources.mode: {mode!r} is not yet supported; use Fixed")
     queue_labels = {k: v for k, v in job.labels.items() if k.startswith(_KUEUE_PREFIX)}
-    child_spec: Object = {
+    child_spec: Document = {
         "parallelism": 1,
         "completions": 1,
         "backoffLimit": backoff_limit(spec),
@@ -64,13 +65,13 @@ def backoff_limit(spec: GPUJobSpec) -> int:
     return spec.limits.backoff_limit + spec.limits.max_admission_retries + SPARE_FAILURES
 
 
-def _failure_policy() -> Object:
+def _failure_policy() -> Document:
     """Return the policy with which a disrupted pod is no failure of the job."""
     disrupted = {"type": "DisruptionTarget", "status": "True"}
     return {"rules": [{"action": "Ignore", "onPodConditions": [disrupted]}]}
 
 
-def _owner_reference(job: GpuJob) -> Object:
+def _owner_reference(job: GpuJob) -> Document:
     return {
         "apiVersion": API_VERSION,
         "kind": "GPUJob",

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, JobPlacement
+from gputopo_kube.document import Document
 from gputopo_operator.decision import condition_updates
 from gputopo_operator.decision.child_job import SpecError, backoff_limit, child_job
 from gputopo_operator.decision.conditions import (
@@ -31,7 +32,6 @@ from gputopo_operator.model import (
     GpuJobState,
     JobEvent,
     JobResult,
-    Object,
     PodDefaults,
     ReconcilePlan,
 )
@@ -67,7 +67,7 @@ def decide(state: GpuJobState, defaults: PodDefaults) -> ReconcilePlan:
     return _with_child(state, job.spec, child)
 
 
-def profile_to_read(job: GpuJob, child: Object | None) -> str | None:
+def profile_to_read(job: GpuJob, child: Document | None) -> str | None:
     """Return the name of the GPUProfile that the decision needs, None where it needs none.
 
     It needs one for a new Job, and until the GPUProfile exists. Later values would have no
@@ -122,7 +122,9 @@ def _with_child(state: GpuJobState, spec: GPUJobSpec, child: ChildJob) -> Reconc
     return plan if result is not None else _with_profile(state, spec, plan)
 
 
-def _with_job_patch(state: GpuJobState, plan: ReconcilePlan, patch: Object | None) -> ReconcilePlan:
+def _with_job_patch(
+    state: GpuJobState, plan: ReconcilePlan, patch: Document | None
+) -> ReconcilePlan:
     """Return the plan with the patch of the child Job, and with an event where it was rejected.
 
     The status is written in both cases: otherwise it would stay outdated without a reason.
@@ -151,7 +153,7 @@ def _with_profile(state: GpuJobState, spec: GPUJobSpec, plan: ReconcilePlan) -> 
 
 def _job_patch(
     spec: GPUJobSpec, child: ChildJob, queue: str, counts: FailureCounts, result: JobResult | None
-) -> Object | None:
+) -> Document | None:
     """Return the merge patch that the child Job needs, None where it needs none.
 
     A limit of 0 failures ends a Job for good, and leaves ``suspend`` and the template to a queue
@@ -159,7 +161,7 @@ def _job_patch(
     """
     if child.result is not None or child.deleting or not child.uid:
         return None
-    changes: Object = {}
+    changes: Document = {}
     if result is not None:
         if child.backoff_limit != 0:
             changes["backoffLimit"] = 0

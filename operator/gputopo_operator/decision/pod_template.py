@@ -14,7 +14,8 @@ from gputopo.api.names import (
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUProfileSpec
 from gputopo.errors import InvalidInputError
 from gputopo.sensitivity.resolve import Sensitivity, resolve_sensitivity
-from gputopo_operator.model import Object, PodDefaults
+from gputopo_kube.document import Document
+from gputopo_operator.model import PodDefaults
 
 _AMOUNTS = ("requests", "limits")
 
@@ -28,7 +29,7 @@ class SpecError(InvalidInputError):
 
 def pod_template(
     job: str, spec: GPUJobSpec, profile: GPUProfileSpec | None, defaults: PodDefaults
-) -> Object:
+) -> Document:
     """Return the template of the pods of a GPUJob with the name ``job``.
 
     Raises:
@@ -65,7 +66,7 @@ def stated_sensitivity(spec: GPUJobSpec, profile: GPUProfileSpec | None) -> Sens
     return Sensitivity.SENSITIVE if resolved.sensitive else Sensitivity.INSENSITIVE
 
 
-def _reject_reserved_fields(metadata: Object, pod: Object, defaults: PodDefaults) -> None:
+def _reject_reserved_fields(metadata: Document, pod: Document, defaults: PodDefaults) -> None:
     """Reject the fields of the template that gputopo sets."""
     for field in ("annotations", "labels"):
         for name in _mapping(metadata, field, "spec.template.metadata"):
@@ -93,7 +94,7 @@ def _reject_reserved_fields(metadata: Object, pod: Object, defaults: PodDefaults
         )
 
 
-def _set_priority_class(pod: Object, spec: GPUJobSpec) -> None:
+def _set_priority_class(pod: Document, spec: GPUJobSpec) -> None:
     if spec.priority_class_name is None:
         return
     given = pod.get("priorityClassName", spec.priority_class_name)
@@ -105,7 +106,7 @@ def _set_priority_class(pod: Object, spec: GPUJobSpec) -> None:
     pod["priorityClassName"] = spec.priority_class_name
 
 
-def _request_gpus(pod: Object, spec: GPUJobSpec, resource: str) -> None:
+def _request_gpus(pod: Document, spec: GPUJobSpec, resource: str) -> None:
     """Add the GPUs of the job to one container; reject what other containers may not set."""
     containers = _containers(pod, "containers", resource)
     init_containers = _containers(pod, "initContainers", resource)
@@ -119,7 +120,7 @@ def _request_gpus(pod: Object, spec: GPUJobSpec, resource: str) -> None:
         _mapping(resources, kind, "")[resource] = str(spec.gpus_per_replica)
 
 
-def _reject_visible_devices(container: Object, where: str, *, has_gpus: bool) -> None:
+def _reject_visible_devices(container: Document, where: str, *, has_gpus: bool) -> None:
     """Reject what the chart's admission policy ``environment`` would reject in the pod."""
     env = container.get("env") or []
     if not isinstance(env, list):
@@ -138,7 +139,7 @@ def _reject_visible_devices(container: Object, where: str, *, has_gpus: bool) ->
             )
 
 
-def _gpu_container(containers: list[Object], name: str | None) -> Object:
+def _gpu_container(containers: list[Document], name: str | None) -> Document:
     """Return the container that gets the GPUs: the named one, else the first."""
     if not containers:
         raise SpecError("spec.template.spec.containers: [] has no container")
@@ -153,7 +154,7 @@ def _gpu_container(containers: list[Object], name: str | None) -> Object:
     )
 
 
-def _containers(pod: Object, field: str, resource: str) -> list[Object]:
+def _containers(pod: Document, field: str, resource: str) -> list[Document]:
     """Return the containers of a field; reject those that request GPUs themselves."""
     containers = pod.get(field, [])
     where = f"spec.template.spec.{field}"
@@ -173,7 +174,7 @@ def _containers(pod: Object, field: str, resource: str) -> list[Object]:
     return containers
 
 
-def _mapping(parent: Object, field: str, where: str) -> dict[str, Any]:
+def _mapping(parent: Document, field: str, where: str) -> dict[str, Any]:
     """Return the object in this field; create it where it is missing."""
     value = parent.get(field)
     if value is None:

@@ -10,14 +10,15 @@ from gputopo.api.v1alpha1 import GPUProfileSpec
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PolicyName
 from gputopo.sensitivity.resolve import Sensitivity
+from gputopo_kube.document import Document
 from gputopo_operator.decision.child_job import SpecError, child_job
-from gputopo_operator.model import Object, PodDefaults
+from gputopo_operator.model import PodDefaults
 from gputopo_operator.parse import QUEUE_LABEL, parse_gpu_job
 
 
 def _child(
     profile: GPUProfileSpec | None = None, defaults: PodDefaults | None = None, **fields: Any
-) -> Object:
+) -> Document:
     raw = gpu_job(**fields)
     raw["metadata"] |= {"uid": "uid-train"}
     job = parse_gpu_job(raw)
