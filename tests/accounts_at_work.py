@@ -18,7 +18,7 @@ from fakenvml.build import build_library
 from gpujobs import exited, gpu_job, job_pod
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo_extender.fencing.pod_api import PodApi
-from gputopo_kube.aiohttp_transport import connected
+from gputopo_kube.aiohttp_transport import aiohttp_client
 from gputopo_kube.client import AsyncApi
 from scheduler_pairs import Pair, put_pod, wait_until
 
@@ -170,7 +170,7 @@ def put_on_gpus(server: ApiServer, name: str) -> None:
 
 async def call_as_extender(access: Path) -> None:
     """Read and invalidate, which the extender does where a Binding was not answered."""
-    async with connected(KubeConfig.from_file(access)) as client:
+    async with aiohttp_client(KubeConfig.from_file(access)) as client:
         pods = PodApi(AsyncApi(client, timeout_seconds=5.0), RESOURCE)
         assert await pods.get_pod("default", "high") is not None
         assert await pods.invalidate("default", "high") is not None

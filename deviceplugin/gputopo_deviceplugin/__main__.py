@@ -14,7 +14,7 @@ from gputopo.runtime.settings import SettingsError
 from gputopo_deviceplugin.agent import Agent
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.settings import AgentSettings
-from gputopo_kube.client import connected
+from gputopo_kube.client import httpx_client
 from gputopo_kube.probes import ProbeServer, Pulse
 
 
@@ -33,7 +33,7 @@ async def _run_until_signal(settings: AgentSettings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    client = connected(settings.api_timeout_seconds)
+    client = httpx_client(settings.api_timeout_seconds)
     metrics, pulse = AgentMetrics(), Pulse()
     probes = ProbeServer(
         settings.probes_host,

@@ -12,7 +12,7 @@ from gputopo.runtime.log import configure
 from gputopo.runtime.settings import SettingsError
 from gputopo_extender.server import running
 from gputopo_extender.settings import ExtenderSettings
-from gputopo_kube.aiohttp_transport import connected
+from gputopo_kube.aiohttp_transport import aiohttp_client
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ async def _run_until_signal(settings: ExtenderSettings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with connected() as client, running(settings, client):
+    async with aiohttp_client() as client, running(settings, client):
         await stop.wait()
     _log.info("stopped")
 

@@ -21,7 +21,7 @@ _LIST_TIMEOUT_SECONDS: Final = 30.0
 """Limit for one page of a list; requests that a scheduler waits for have their own shorter one."""
 
 
-def connected(config: KubeConfig | None = None) -> AsyncClient:
+def aiohttp_client(config: KubeConfig | None = None) -> AsyncClient:
     """Return a client of the API server; an event loop must run.
 
     Args:

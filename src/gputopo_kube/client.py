@@ -26,7 +26,7 @@ __all__ = [
     "Listing",
     "ObjectSource",
     "WatchEvent",
-    "connected",
+    "httpx_client",
 ]
 
 ALL_NAMESPACES: Final = "*"
@@ -59,7 +59,7 @@ class WatchEvent(Generic[Item]):
     metadata: Document = field(default_factory=dict)
 
 
-def connected(timeout_seconds: float) -> AsyncClient:
+def httpx_client(timeout_seconds: float) -> AsyncClient:
     """Return a client by the service account of the pod, else by the kubeconfig.
 
     It reads the token file of the service account again when the API server rejects the token.
@@ -95,23 +95,12 @@ class AsyncApi:
         for scope in in_flight:
             scope.reschedule(asyncio.get_running_loop().time())
 
-    async def get(self, kind: Kind, name: str, namespace: str | None = None) -> Document:
-        """Return an object.
-
-        Raises:
-            NotFoundError: if it does not exist.
-        """
-        return await self.send(self._client.get(kind, name, namespace=namespace))
-
     async def find(self, kind: Kind, name: str, namespace: str | None = None) -> Document | None:
         """Return an object, None if it does not exist."""
-        try:
-            return await self.get(kind, name, namespace)
-        except NotFoundError:
-            return None
+        return await self.found(self._client.get(kind, name, namespace=namespace))
 
-    async def find_cached_metadata(self, kind: Kind, name: str) -> Document | None:
-        """Return the metadata of a cluster-scoped object, None if it does not exist.
+    async def ping(self, kind: Kind, name: str) -> None:
+        """Read the metadata of a cluster-scoped object, which need not exist.
 
         This is the cheapest request that needs credentials and access rights. The API server
         serves version 0 from its memory, without etcd.
@@ -124,10 +113,7 @@ class AsyncApi:
             params={"resourceVersion": "0"},
             headers={"Accept": _METADATA_ONLY},
         )
-        try:
-            return await self.send(request)
-        except NotFoundError:
-            return None
+        await self.found(request)
 
     async def create(
         self, kind: Kind, body: Document, *, name: str | None = None, namespace: str | None = None
@@ -183,6 +169,13 @@ class AsyncApi:
         self.on_response()
         return response
 
+    async def found(self, request: Awaitable[Result]) -> Result | None:
+        """Return the response of a read of lightkube, None if the object does not exist."""
+        try:
+            return await self.send(request)
+        except NotFoundError:
+            return None
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectSource(Generic[Item]):
@@ -204,10 +197,7 @@ class ObjectSource(Generic[Item]):
         async def get() -> Item:
             return self.parse(await self.client.get(self.kind, name, namespace=namespace))
 
-        try:
-            return await self.api.send(get())
-        except NotFoundError:
-            return None
+        return await self.api.found(get())
 
     async def list(self) -> Listing[Item]:
         """Return all objects. The list is consistent: it names no resource version."""

@@ -60,7 +60,7 @@ class NodeApi:
 
     async def heartbeat(self) -> None:
         """Read the metadata of the Node object from the API server's memory."""
-        await self._api.find_cached_metadata(NodeDocument, self._node)
+        await self._api.ping(NodeDocument, self._node)
 
     async def topology(self) -> Document | None:
         """Return the node's GPUTopology, None if it does not exist."""

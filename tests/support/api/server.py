@@ -18,7 +18,7 @@ from aiohttp import web
 from lightkube import AsyncClient, KubeConfig
 from lightkube.config.models import Cluster, User
 
-from gputopo_kube.aiohttp_transport import connected
+from gputopo_kube.aiohttp_transport import aiohttp_client
 from support.api import rest
 from support.api.discovery import discovery_page
 from support.api.faults import CLOSED, SILENT, Fault, Hook
@@ -82,7 +82,7 @@ class ApiServer(Store):
 
     def client(self) -> AsyncClient:
         """Return a client of this server as components have it."""
-        return connected(KubeConfig.from_one(cluster=Cluster(server=self.url), user=User()))
+        return aiohttp_client(KubeConfig.from_one(cluster=Cluster(server=self.url), user=User()))
 
     def lists(self, plural: str) -> int:
         """Return how often the objects of a kind were listed; a list of several pages is one."""

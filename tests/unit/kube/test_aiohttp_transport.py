@@ -11,7 +11,7 @@ from lightkube import AsyncClient, KubeConfig
 from lightkube.config.models import Cluster, User
 from lightkube.core.exceptions import ConfigError
 
-from gputopo_kube.aiohttp_transport import connected
+from gputopo_kube.aiohttp_transport import aiohttp_client
 from gputopo_kube.resources import PodDocument
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -33,14 +33,14 @@ async def server(handle: Handler) -> AsyncIterator[str]:
 
 def client_of(url: str) -> AsyncClient:
     config = KubeConfig.from_one(cluster=Cluster(server=url), user=User(token="known"))  # noqa: S106
-    return connected(config)
+    return aiohttp_client(config)
 
 
 async def test_a_configuration_without_a_context_or_a_user_is_refused() -> None:
     with pytest.raises(ConfigError, match="No current context"):
-        connected(KubeConfig(clusters={}, contexts={}))
+        aiohttp_client(KubeConfig(clusters={}, contexts={}))
     with pytest.raises(ConfigError, match="names no user"):
-        connected(KubeConfig.from_one(cluster=Cluster(server="http://nobody")))
+        aiohttp_client(KubeConfig.from_one(cluster=Cluster(server="http://nobody")))
 
 
 async def test_a_request_shows_who_asks_and_keeps_its_path() -> None:

@@ -17,7 +17,7 @@ from gputopo_kube.client import (
     AsyncClient,
     ObjectSource,
     WatchEvent,
-    connected,
+    httpx_client,
 )
 from gputopo_kube.document import Document
 from gputopo_kube.errors import ConflictError, NotFoundError, RejectedError, UnavailableError
@@ -59,19 +59,18 @@ async def test_an_object_is_read_by_kind_name_and_namespace() -> None:
         return response(LEASE)
 
     async with api_of(handle) as api:
-        assert await api.get(LeaseDocument, "claims", "system") == LEASE
         assert await api.find(LeaseDocument, "claims", "system") == LEASE
 
 
-async def test_an_object_that_does_not_exist_is_none_or_an_error() -> None:
+async def test_an_object_that_does_not_exist_is_none() -> None:
     async with api_of(lambda _: failure(404, "no such Lease")) as api:
         assert await api.find(LeaseDocument, "claims", "system") is None
-        assert await api.find_cached_metadata(NodeDocument, "n1") is None
+        await api.ping(NodeDocument, "n1")
         with pytest.raises(NotFoundError, match="404: no such Lease"):
-            await api.get(LeaseDocument, "claims", "system")
+            await api.patch(LeaseDocument, "claims", {}, "system")
 
 
-async def test_cached_metadata_is_read_without_etcd() -> None:
+async def test_a_ping_reads_metadata_without_etcd() -> None:
     def handle(request: httpx2.Request) -> httpx2.Response:
         assert request.url.path == "/api/v1/nodes/n1"
         assert request.url.params["resourceVersion"] == "0"
@@ -79,9 +78,7 @@ async def test_cached_metadata_is_read_without_etcd() -> None:
         return response({"metadata": {"name": "n1"}})
 
     async with api_of(handle) as api:
-        found = await api.find_cached_metadata(NodeDocument, "n1")
-    assert found is not None
-    assert name_of(found) == "n1"
+        await api.ping(NodeDocument, "n1")
 
 
 async def test_a_binding_is_posted_below_its_pod() -> None:
@@ -140,14 +137,14 @@ async def test_abandoned_requests_fail_at_once_and_later_ones_are_sent() -> None
         return await hang(request) if lost else response(LEASE)
 
     async with api_of(handle) as api:
-        requests = [asyncio.create_task(api.get(LeaseDocument, "claims", "x")) for _ in range(2)]
+        requests = [asyncio.create_task(api.find(LeaseDocument, "claims", "x")) for _ in range(2)]
         await asyncio.sleep(0.01)
         api.abandon()
         for request in requests:
             with pytest.raises(UnavailableError, match="before the connection was lost"):
                 await request
         lost = False
-        assert await api.get(LeaseDocument, "claims", "x") == LEASE
+        assert await api.find(LeaseDocument, "claims", "x") == LEASE
 
 
 async def test_only_successful_responses_are_reported() -> None:
@@ -155,9 +152,9 @@ async def test_only_successful_responses_are_reported() -> None:
     heard: list[None] = []
     async with api_of(lambda _: responses.pop(0), on_response=lambda: heard.append(None)) as api:
         with pytest.raises(RejectedError):
-            await api.get(LeaseDocument, "claims", "x")
+            await api.find(LeaseDocument, "claims", "x")
         assert not heard
-        await api.get(LeaseDocument, "claims", "x")
+        await api.find(LeaseDocument, "claims", "x")
     assert len(heard) == 1
 
 
@@ -253,5 +250,5 @@ async def test_the_client_reads_the_kubeconfig(
     path = tmp_path / "kubeconfig"
     path.write_text(json.dumps(config))
     monkeypatch.setenv("KUBECONFIG", str(path))
-    async with connected(5.0) as client:
+    async with httpx_client(5.0) as client:
         assert client.config.cluster.server == "http://here"
