@@ -1,4 +1,4 @@
-"""``gputopo doctor`` and ``gputopo who-has`` on a cluster that is well."""
+"""``gputopo doctor`` and ``gputopo who-has`` on a healthy cluster."""
 
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ def gputopo(kubectl: Kubectl, *words: str) -> Done:
 
 
 def findings(kubectl: Kubectl, *words: str) -> list[tuple[str, str, str]]:
-    """Return check, object and problem of everything found; every check must have been made."""
+    """Return check, object and problem of all findings; every check must be complete."""
     document = gputopo(kubectl, "doctor", "-o", "json", *words).document
     assert document["notChecked"] == 0
     return [
@@ -35,8 +35,8 @@ def rows(kubectl: Kubectl, *words: str) -> list[dict[str, Any]]:
 
 
 def _observed(kubectl: Kubectl, pod: str, gpus: int) -> list[dict[str, Any]] | None:
-    held = [row for row in rows(kubectl, "--pod", pod) if row["observed"]]
-    return held if len(held) == gpus else None
+    used = [row for row in rows(kubectl, "--pod", pod) if row["observed"]]
+    return used if len(used) == gpus else None
 
 
 def test_doctor_finds_nothing_on_a_healthy_cluster(kubectl: Kubectl) -> None:
@@ -53,11 +53,11 @@ def test_who_has_shows_the_gpus_of_kubelet_and_containers(
         pod = f"{sandbox.namespace}/{name}"
         wait_for(f"{gpus} GPUs of {pod} are observed", partial(_observed, kubectl, pod, gpus))
     truth = {
-        (holder.node, uuid): (holder.pod, holder.container, rank)
-        for holder in sandbox.assert_books_agree()
-        for rank, uuid in enumerate(holder.visible)
+        (user.node, uuid): (user.pod, user.container, rank)
+        for user in sandbox.assert_books_agree()
+        for rank, uuid in enumerate(user.visible)
     }
-    told = {
+    shown = {
         (row["node"], row["uuid"]): (
             row["pod"]["name"],
             row["pod"]["container"],
@@ -66,7 +66,7 @@ def test_who_has_shows_the_gpus_of_kubelet_and_containers(
         for row in rows(kubectl)
         if row["pod"] and row["pod"]["namespace"] == sandbox.namespace and not row["difference"]
     }
-    assert told == truth
+    assert shown == truth
     assert len(truth) == 4
     started = kubectl.get("pod", "one", sandbox.namespace)["status"]["startTime"]
     (row,) = rows(kubectl, pcie, "--gpu", next(uuid for node, uuid in truth if node == pcie))

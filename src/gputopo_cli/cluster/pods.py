@@ -1,4 +1,4 @@
-"""A pod with the GPUs that the scheduler has chosen for it."""
+"""A pod with the GPUs that the scheduler has chosen for it, for ``who-has`` and ``doctor``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class PlacedPod:
     Attributes:
         since: RFC 3339 time at which kubelet accepted it, or at which it was bound; None before.
         gpus: UUIDs by container in rank order, as the scheduler chose them for this pod.
-        fault: why its annotation does not count, None where it does or is absent.
+        fault: why its annotation is invalid; None if it is valid or absent.
     """
 
     view: PodView
@@ -28,10 +28,10 @@ class PlacedPod:
 
 
 def parse_placed_pod(document: Document) -> PlacedPod:
-    """Return the pod of an API object.
+    """Parse a pod object; an invalid annotation gives a pod with a ``fault``.
 
     Raises:
-        PodError: where the object is not a pod; the message names the field.
+        PodError: if the object is not a pod; the message names the field.
     """
     pod = parse_pod_object(document)
     view, since = view_of(pod), pod.status.start_time or _bound_at(pod.status)

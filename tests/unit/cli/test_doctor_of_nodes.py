@@ -109,13 +109,13 @@ AGENT_N2 = "Pod gputopo-system/gputopo-deviceplugin-n2"
             change(NODES, 1, "status", "capacity", **{"gputopo.io/gpu": "7"}),
             "error",
             N2,
-            "capacity of gputopo.io/gpu is 7, and its agent has published 8",
+            "capacity of gputopo.io/gpu is 7, but its agent has published 8",
         ),
         (
             change(TOPOLOGIES, 1, "status", "gpus", "0", healthy=False),
             "error",
             N2,
-            "allocatable of gputopo.io/gpu is 8, and its agent has published 7",
+            "allocatable of gputopo.io/gpu is 8, but its agent has published 7",
         ),
         (
             conditions(1, "GPUsHealthy", "GPU-5: XID 79"),

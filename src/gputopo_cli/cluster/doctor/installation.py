@@ -33,11 +33,16 @@ _APPLY: Final = "kubectl apply --server-side -f crds/"
 _OLDEST_KUBERNETES: Final = (1, 31)  # has everything that the chart uses
 
 _RELEASE: Final = re.compile(r"v?(\d+)\.(\d+)\.\S+")
+_WORKLOADS: Final = (
+    (ObjectKind.DEPLOYMENTS, "Deployment", "operator"),
+    (ObjectKind.DEPLOYMENTS, "Deployment", "scheduler"),
+    (ObjectKind.DAEMON_SETS, "DaemonSet", "deviceplugin"),
+)
 _PROGRAMS: Final = ("operator", "extender", "deviceplugin")  # names of our containers
 
 
 def definitions(snapshot: ClusterSnapshot) -> Iterator[Finding]:
-    """Yield definitions whose version of this program the cluster does not serve and store."""
+    """Yield kinds whose API version of this program the cluster does not serve and store."""
     existing = {
         document["metadata"]["name"]: document for document in snapshot[ObjectKind.DEFINITIONS]
     }
@@ -98,11 +103,7 @@ def _policy_problems(policy: Document, bindings: Sequence[Document]) -> Iterator
 
 def workloads(snapshot: ClusterSnapshot) -> Iterator[Finding]:
     """Yield operators, schedulers and agents that are missing, not ready or half rolled out."""
-    for kind, word, component in (
-        (ObjectKind.DEPLOYMENTS, "Deployment", "operator"),
-        (ObjectKind.DEPLOYMENTS, "Deployment", "scheduler"),
-        (ObjectKind.DAEMON_SETS, "DaemonSet", "deviceplugin"),
-    ):
+    for kind, word, component in _WORKLOADS:
         found = installed.find_parts(snapshot, kind, component)
         if not found:
             yield error(f"{word} of {component}", f"none is labelled {installed.OURS}", _INSTALL)
@@ -133,7 +134,7 @@ def _describe(workload: Document, component: str) -> str:
 
 
 def versions(snapshot: ClusterSnapshot) -> Iterator[Finding]:
-    """Yield programs with a version different from this one, and an old Kubernetes."""
+    """Yield programs with another version than this one, and a Kubernetes that is too old."""
     for name, version in _versions(snapshot):
         if version != snapshot.version:
             problem = f"has version {version}, and this program {snapshot.version}"
@@ -153,11 +154,7 @@ def versions(snapshot: ClusterSnapshot) -> Iterator[Finding]:
 
 def _versions(snapshot: ClusterSnapshot) -> Iterator[tuple[str, str]]:
     """Yield our programs with the version of the image's tag, else of the chart."""
-    for kind, word, component in (
-        (ObjectKind.DEPLOYMENTS, "Deployment", "operator"),
-        (ObjectKind.DEPLOYMENTS, "Deployment", "scheduler"),
-        (ObjectKind.DAEMON_SETS, "DaemonSet", "deviceplugin"),
-    ):
+    for kind, word, component in _WORKLOADS:
         for workload in installed.find_parts(snapshot, kind, component):
             chart = installed.labels(workload).get("app.kubernetes.io/version", "")
             for container in installed.containers(workload):

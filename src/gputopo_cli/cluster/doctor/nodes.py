@@ -120,7 +120,7 @@ def _different_count(node: Document, published: PublishedNode, resource: str) ->
         counted = _amount(node, part, resource)
         if counted != str(wanted):
             name = published.name
-            problem = f"{part} of {resource} is {counted}, and its agent has published {wanted}"
+            problem = f"{part} of {resource} is {counted}, but its agent has published {wanted}"
             return error(f"Node {name}", problem, f"restart kubelet on {name}")
     return None
 
@@ -197,12 +197,12 @@ def kubelets(snapshot: ClusterSnapshot) -> Iterator[Finding]:
 
 def _describe_rejection(config: Document) -> str:
     aligned = [
-        what
-        for what, on in (
+        name
+        for name, active in (
             ("CPUs", config.get("cpuManagerPolicy") == "static"),
             ("memory", config.get("memoryManagerPolicy") == "Static"),
         )
-        if on
+        if active
     ]
     return (
         f"kubelet's topologyManagerPolicy is {config['topologyManagerPolicy']}: it rejects pods"
