@@ -42,7 +42,7 @@ class Nvml:
     def __init__(self, library_dir: Path) -> None:
         """Load the driver's library and initialise it.
 
-        It is loaded here by its full path. pynvml then asks for it by its SONAME, and the
+        It is loaded here by its full path. pynvml then loads it by its SONAME, and the
         dynamic linker returns the library that is already loaded.
 
         Raises:

@@ -20,7 +20,7 @@ _LONGEST_REASON = 160
 
 
 @dataclass(frozen=True, slots=True)
-class GpuUser:
+class ReportedUser:
     """The pod that uses a GPU, as the agent reports it.
 
     Attributes:
@@ -53,7 +53,7 @@ class GpuNode:
     generation: int
     topology: NodeTopology
     healthy: GpuMask
-    users: tuple[GpuUser, ...]
+    users: tuple[ReportedUser, ...]
     not_ready: str | None = None
     pods_version: int | None = None
     reported: bool = True
@@ -105,10 +105,10 @@ def known_mask(topology: NodeTopology, uuids: Iterable[str]) -> GpuMask:
     return mask_of(known[GpuUuid(uuid)] for uuid in uuids if GpuUuid(uuid) in known)
 
 
-def _users(topology: NodeTopology, gpus: list[ObservedGpu]) -> tuple[GpuUser, ...]:
+def _users(topology: NodeTopology, gpus: list[ObservedGpu]) -> tuple[ReportedUser, ...]:
     known = topology.index_of
     return tuple(
-        GpuUser(
+        ReportedUser(
             known[GpuUuid(gpu.uuid)],
             gpu.pod_uid,
             f"{gpu.namespace or ''}/{gpu.pod or gpu.pod_uid}",
