@@ -60,21 +60,25 @@ class AgentMetrics:
         for result in ("granted", "refused"):
             self._allocations.labels(result)
 
-    def set_gpus(self, health: Health) -> None:
-        """Count the healthy and the unhealthy GPUs."""
+    def set_state(
+        self,
+        health: Health,
+        *,
+        serving: bool,
+        connected: bool,
+        differing: int,
+        deleted: int,
+        processes_visible: bool,
+    ) -> None:
+        """Set the gauges of the agent's state."""
         healthy = sum(fault is None for fault in health.values())
         self._gpus.labels("healthy").set(healthy)
         self._gpus.labels("unhealthy").set(len(health) - healthy)
-
-    def set_state(
-        self, *, serving: bool, connected: bool, differing: int, deleted: int, processes_seen: bool
-    ) -> None:
-        """Set the gauges of the agent's state."""
         self._serving.set(serving)
         self._connected.set(connected)
         self._differing.set(differing)
         self._deleted.set(deleted)
-        self._tracking.set(processes_seen)
+        self._tracking.set(processes_visible)
 
     def count_allocation(self, *, granted: bool) -> None:
         """Count a container that got its GPUs, or was rejected."""

@@ -57,13 +57,13 @@ class ConnectionMonitor:
             await self._pause()
             pod_unread = self._connection.pod_unread.is_set()
             self._connection.pod_unread.clear()
-            sent_at = _now()
+            started_at = _now()
             try:
                 async with asyncio.timeout(RESPONSE_SECONDS):
                     await self._api.heartbeat()
             except (ApiError, TimeoutError) as error:
                 # Another request may have succeeded meanwhile.
-                if self._connection.responded_at <= sent_at:
+                if self._connection.responded_at <= started_at:
                     self._record_failure(error, pod_unread=pod_unread)
             else:
                 self._connection.record_response()

@@ -157,29 +157,28 @@ class StatusReporter:
             self._offer.update_assigned()
 
     def _collect(self, hardware: NodeHardware) -> NodeObservation:
-        kubelet = self._kubelet
+        users, visible = self._tracker.all_users(), self._tracker.processes_visible
+        registered, watched = self._kubelet.registered, self._kubelet.watched
         return NodeObservation(
             hardware=hardware,
             ready=ready_condition(
-                hardware,
-                self._offer.withheld,
-                registered=kubelet.registered,
-                watched=kubelet.watched,
+                hardware, self._offer.withheld, registered=registered, watched=watched
             ),
-            gpus=observed_gpus(hardware.health, self._tracker.all_users()),
+            gpus=observed_gpus(hardware.health, users),
             differing=[each.message for each in self._observer.differing],
             pods_version=self._observed_version,
-            processes_visible=self._tracker.processes_visible,
+            processes_visible=visible,
         )
 
     def _set_metrics(self, observation: NodeObservation) -> None:
-        self._metrics.set_gpus(observation.hardware.health)
+        connected = self._connection.connected
         self._metrics.set_state(
+            observation.hardware.health,
             serving=observation.ready.holds,
-            connected=self._connection.connected,
+            connected=connected,
             differing=len(observation.differing),
             deleted=sum(gpu.pod_deleted is True for gpu in observation.gpus),
-            processes_seen=observation.processes_visible,
+            processes_visible=observation.processes_visible,
         )
 
     async def _publish(self, observation: NodeObservation) -> bool:
