@@ -63,7 +63,7 @@ async def program(
         await process.wait()
 
 
-async def test_it_serves_answers_its_probes_and_stops_when_told(
+async def test_it_serves_responds_to_probes_and_stops_at_sigterm(
     world: AgentWorld, short_directory: Path
 ) -> None:
     async with (
@@ -89,7 +89,7 @@ async def test_it_serves_answers_its_probes_and_stops_when_told(
     assert f"allocated pod=default/a container=main gpus={world.uuids[0]}".encode() in errors
 
 
-async def test_it_lives_but_is_not_ready_while_the_api_server_is_away(
+async def test_it_lives_but_is_not_ready_while_the_api_server_is_unavailable(
     world: AgentWorld, short_directory: Path
 ) -> None:
     world.api.down = True
@@ -106,7 +106,7 @@ async def test_it_lives_but_is_not_ready_while_the_api_server_is_away(
         await world.served()
 
 
-async def test_after_a_crash_running_pods_keep_their_gpus_and_nobody_else_gets_them(
+async def test_after_a_crash_running_pods_keep_their_gpus_and_no_other_pod_gets_them(
     world: AgentWorld, short_directory: Path
 ) -> None:
     async with program(world, short_directory) as (process, _):
@@ -159,7 +159,7 @@ async def test_a_hang_of_nvml_fails_liveness_within_15_seconds_and_recovers(
 
 
 @pytest.mark.parametrize("known", [True, False])
-async def test_it_ends_when_told_although_nvml_hangs(
+async def test_it_ends_at_sigterm_although_nvml_hangs(
     world: AgentWorld, short_directory: Path, *, known: bool
 ) -> None:
     if not known:
@@ -191,7 +191,7 @@ def preloadable_clock(directory: Path) -> Path:
     return library
 
 
-async def test_a_clock_that_jumps_changes_nothing_but_the_times_that_are_told(
+async def test_a_clock_that_jumps_changes_only_published_times(
     world: AgentWorld, short_directory: Path
 ) -> None:
     shift = short_directory / "shift"

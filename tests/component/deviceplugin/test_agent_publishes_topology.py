@@ -16,7 +16,7 @@ from support.api.store import NODES, TOPOLOGIES
 
 
 @pytest.mark.parametrize("name", names())
-async def test_every_server_of_the_catalogue_is_published_as_it_is(
+async def test_every_server_of_the_catalogue_is_published_unchanged(
     short_directory: Path, library_dir: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv("FAKE_NVML_TOPOLOGY", "")
@@ -38,7 +38,7 @@ async def test_every_server_of_the_catalogue_is_published_as_it_is(
         assert owner == {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "uid-node"}
 
 
-async def test_holders_appear_and_disappear_and_nothing_is_written_in_between(
+async def test_users_appear_and_disappear_with_one_write_each(
     world: AgentWorld,
 ) -> None:
     async with world.agent():
@@ -60,7 +60,9 @@ async def test_holders_appear_and_disappear_and_nothing_is_written_in_between(
         await world.until(lambda: all("pod" not in gpu for gpu in world.status["gpus"]))
 
 
-async def test_a_faulty_gpu_is_unhealthy_everywhere_and_the_rest_work(world: AgentWorld) -> None:
+async def test_a_faulty_gpu_is_unhealthy_everywhere_and_the_other_gpus_work(
+    world: AgentWorld,
+) -> None:
     async with world.agent():
         await world.served()
         generation = world.published["metadata"]["generation"]
@@ -94,7 +96,7 @@ async def test_a_gpu_that_is_faulty_from_the_start_is_known_from_the_published_o
     assert world.published["spec"] == spec
 
 
-async def test_a_passing_xid_makes_a_gpu_unhealthy_until_it_was_quiet_for_a_while(
+async def test_a_transient_xid_makes_a_gpu_unhealthy_for_the_quiet_time(
     world: AgentWorld,
 ) -> None:
     async with world.agent():
@@ -106,7 +108,7 @@ async def test_a_passing_xid_makes_a_gpu_unhealthy_until_it_was_quiet_for_a_whil
         await world.served()
 
 
-async def test_a_fatal_xid_counts_until_an_administrator_says_that_the_gpu_was_reset(
+async def test_a_fatal_xid_counts_until_an_administrator_confirms_the_reset(
     world: AgentWorld,
 ) -> None:
     def fatal() -> bool:
@@ -182,7 +184,7 @@ async def test_lost_links_are_new_hardware(world: AgentWorld) -> None:
         assert {link["kind"] for link in mine} == {"PCIe"}
 
 
-async def test_memory_that_comes_and_goes_is_not_new_hardware(world: AgentWorld) -> None:
+async def test_memory_that_changes_is_not_new_hardware(world: AgentWorld) -> None:
     folder = world.settings.system_dir / "devices/system/node/node0"
     folder.mkdir(parents=True)
     (folder / "cpulist").write_text("0-3\n")
@@ -208,7 +210,7 @@ async def test_an_object_deleted_or_changed_by_hand_is_restored(world: AgentWorl
         await world.until(lambda: world.published["spec"] == spec)
 
 
-async def test_a_node_made_anew_owns_the_object(world: AgentWorld) -> None:
+async def test_a_node_created_again_owns_the_object(world: AgentWorld) -> None:
     async with world.agent():
         await world.until(lambda: world.is_published)
         node = {"kind": "Node", "metadata": {"name": "n1", "uid": "uid-later"}}

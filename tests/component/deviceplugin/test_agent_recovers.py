@@ -48,7 +48,7 @@ async def test_an_upgrade_under_running_pods_changes_nothing(world: AgentWorld) 
     assert world.events("GPUsDiffer") == []
 
 
-async def test_a_gpu_that_fails_under_a_running_pod_stays_the_pods_and_comes_back(
+async def test_a_gpu_that_fails_under_a_running_pod_stays_assigned_and_recovers(
     world: AgentWorld,
 ) -> None:
     async with world.agent():
@@ -87,7 +87,7 @@ async def test_links_that_change_under_a_running_pod_are_published_and_it_keeps_
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]
 
 
-async def test_the_object_comes_back_with_who_holds_what_when_somebody_deletes_it(
+async def test_a_deleted_object_is_published_again_with_its_users(
     world: AgentWorld,
 ) -> None:
     async with world.agent():

@@ -30,7 +30,7 @@ async def run(
     }
 
 
-async def test_an_init_container_borrows_the_first_ranks_of_the_application_container(
+async def test_an_init_container_gets_the_first_ranks_of_the_application_container(
     world: AgentWorld,
 ) -> None:
     async with world.agent():
@@ -40,14 +40,16 @@ async def test_an_init_container_borrows_the_first_ranks_of_the_application_cont
         await world.until(lambda: world.observed(6).get("container") == "main")
 
 
-async def test_as_many_gpus_are_handed_on_without_a_preference(world: AgentWorld) -> None:
+async def test_kubelet_reuses_equally_many_gpus_without_a_preference_request(
+    world: AgentWorld,
+) -> None:
     async with world.agent():
         await world.served()
         seen = await run(world, {"main": 2}, {"main": [6, 2]}, init={"one": 2, "two": 2})
     assert seen == {"one": [6, 2], "two": [6, 2], "main": [6, 2]}
 
 
-async def test_a_smaller_init_container_gets_any_part_of_what_is_borrowed(
+async def test_a_smaller_init_container_gets_any_part_of_the_reused_gpus(
     world: AgentWorld,
 ) -> None:
     async with world.agent():
@@ -60,7 +62,7 @@ async def test_a_smaller_init_container_gets_any_part_of_what_is_borrowed(
     assert seen["three"] == seen["main"] == [7, 6, 1, 0]
 
 
-async def test_a_sidecar_keeps_its_gpus_and_borrowers_follow_what_comes_next(
+async def test_a_sidecar_keeps_its_gpus_and_init_containers_get_those_of_the_next_container(
     world: AgentWorld,
 ) -> None:
     async with world.agent():
@@ -92,7 +94,7 @@ async def test_a_sidecar_without_gpus_beside_a_container_with_gpus_changes_nothi
     ("asks", "later"),
     [({"main": 1}, "container main after it requests 1"), ({}, "container after it requests any")],
 )
-async def test_an_init_container_that_cannot_borrow_enough_is_refused(
+async def test_an_init_container_that_requests_too_many_gpus_is_rejected(
     world: AgentWorld, asks: dict[str, int], later: str
 ) -> None:
     async with world.agent():
@@ -105,7 +107,7 @@ async def test_an_init_container_that_cannot_borrow_enough_is_refused(
         await world.until(lambda: world.events("GPUsRefused") == [str(refused.value)])
 
 
-async def test_other_pods_do_not_come_between_the_containers_of_a_pod(world: AgentWorld) -> None:
+async def test_no_other_pod_is_admitted_between_the_containers_of_a_pod(world: AgentWorld) -> None:
     async with world.agent():
         await world.served()
         await world.place("b", {"main": [1]})

@@ -41,7 +41,7 @@ async def test_with_cdi_a_container_gets_device_names_in_rank_order_and_no_devic
     assert not given["main"].devices
 
 
-async def test_pods_admitted_one_after_the_other_each_get_their_own(world: AgentWorld) -> None:
+async def test_pods_admitted_one_after_the_other_each_get_their_own_gpus(world: AgentWorld) -> None:
     async with world.agent():
         await world.served()
         # Placed in one order and admitted in another, all of one size.
@@ -53,7 +53,7 @@ async def test_pods_admitted_one_after_the_other_each_get_their_own(world: Agent
     assert world.kubelet.books.lists_inside_allocate == 0
 
 
-async def test_several_containers_of_a_pod_get_what_each_was_given(world: AgentWorld) -> None:
+async def test_several_containers_of_a_pod_each_get_their_own_gpus(world: AgentWorld) -> None:
     async with world.agent():
         await world.served()
         given = await world.run("a", {"first": [3, 0], "idle": [], "second": [7, 5]})
@@ -64,7 +64,7 @@ async def test_several_containers_of_a_pod_get_what_each_was_given(world: AgentW
     }
 
 
-async def test_a_pod_that_the_watch_has_not_told_yet_is_asked_for(world: AgentWorld) -> None:
+async def test_a_pod_that_the_watch_has_not_shown_yet_is_read(world: AgentWorld) -> None:
     async with world.agent():
         await world.served()
         world.api.mute = True
@@ -72,7 +72,9 @@ async def test_a_pod_that_the_watch_has_not_told_yet_is_asked_for(world: AgentWo
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]
 
 
-async def test_a_recreated_pod_of_the_same_name_gets_the_new_ones_gpus(world: AgentWorld) -> None:
+async def test_a_recreated_pod_of_the_same_name_gets_the_gpus_of_the_new_pod(
+    world: AgentWorld,
+) -> None:
     async with world.agent():
         await world.served()
         await world.run("set-0", {"main": [1]})
@@ -94,7 +96,7 @@ async def test_gpus_of_an_ended_pod_are_given_to_the_next_at_once(world: AgentWo
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == f"{world.uuids[2]},{world.uuids[1]}"
 
 
-async def test_gpus_that_kubelet_takes_without_asking_are_refused_even_if_they_are_right(
+async def test_gpus_taken_without_a_preference_request_are_rejected_even_if_they_are_correct(
     world: AgentWorld,
 ) -> None:
     async with world.agent():
@@ -106,7 +108,7 @@ async def test_gpus_that_kubelet_takes_without_asking_are_refused_even_if_they_a
         assert world.kubelet.books.allocated == set()
 
 
-async def test_kubelet_taking_other_gpus_than_chosen_is_refused(world: AgentWorld) -> None:
+async def test_other_gpus_than_the_chosen_ones_are_rejected(world: AgentWorld) -> None:
     async with world.agent():
         await world.served()
         world.kubelet.ignore_preference = {world.uuids[0], world.uuids[1]}
@@ -116,7 +118,7 @@ async def test_kubelet_taking_other_gpus_than_chosen_is_refused(world: AgentWorl
         await world.until(lambda: world.events("GPUsRefused"))
 
 
-async def test_a_swap_with_another_waiting_pod_is_refused(world: AgentWorld) -> None:
+async def test_a_swap_with_another_waiting_pod_is_rejected(world: AgentWorld) -> None:
     async with world.agent():
         await world.served()
         await world.place("b", {"main": [4]})
@@ -125,7 +127,7 @@ async def test_a_swap_with_another_waiting_pod_is_refused(world: AgentWorld) -> 
             await world.run("a", {"main": [3]})
 
 
-async def test_gpus_that_kubelet_insists_on_are_refused_only_when_it_has_taken_them(
+async def test_gpus_that_kubelet_requires_are_rejected_only_when_it_has_taken_them(
     world: AgentWorld,
 ) -> None:
     async with world.agent():
@@ -137,7 +139,7 @@ async def test_gpus_that_kubelet_insists_on_are_refused_only_when_it_has_taken_t
         assert world.kubelet.refused_by == "Allocate"
 
 
-async def test_a_gpu_that_a_live_container_holds_is_not_given_twice(world: AgentWorld) -> None:
+async def test_a_gpu_that_a_live_container_uses_is_not_allocated_twice(world: AgentWorld) -> None:
     async with world.agent():
         await world.served()
         await world.run("a", {"main": [1]})
@@ -167,7 +169,7 @@ async def test_a_gpu_that_a_live_container_holds_is_not_given_twice(world: Agent
         (annotation_of("a", {"main": ["GPU-1"]}), "GPU-1 is not available on this node now"),
     ],
 )
-async def test_a_pod_without_a_placement_of_its_own_is_refused_with_the_reason(
+async def test_a_pod_without_a_placement_of_its_own_is_rejected_with_the_reason(
     world: AgentWorld, annotation: str | None, told: str
 ) -> None:
     async with world.agent():
@@ -181,7 +183,7 @@ async def test_a_pod_without_a_placement_of_its_own_is_refused_with_the_reason(
         await world.until(lambda: world.events("GPUsRefused") == [str(refused.value)])
 
 
-async def test_kubelet_that_names_a_running_containers_gpus_for_nobody_is_refused(
+async def test_gpus_of_a_running_container_that_kubelet_offers_are_rejected(
     world: AgentWorld,
 ) -> None:
     async with world.agent():
@@ -196,7 +198,7 @@ async def test_kubelet_that_names_a_running_containers_gpus_for_nobody_is_refuse
             await world.kubelet.admit(("default", "b"), {"main": 1})
 
 
-async def test_a_gpu_that_kubelet_and_agent_forgot_is_still_its_pods_by_the_annotation(
+async def test_the_annotation_protects_a_gpu_that_kubelet_and_agent_forgot(
     world: AgentWorld,
 ) -> None:
     async with world.agent():
@@ -213,7 +215,7 @@ async def test_a_gpu_that_kubelet_and_agent_forgot_is_still_its_pods_by_the_anno
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]
 
 
-async def test_two_pods_that_could_both_be_meant_are_not_guessed_between(
+async def test_the_agent_does_not_guess_between_two_possible_pods(
     world: AgentWorld,
 ) -> None:
     async with world.agent():
@@ -233,7 +235,7 @@ async def test_a_container_may_get_its_own_gpus_again(world: AgentWorld) -> None
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]
 
 
-async def test_a_pod_being_deleted_is_not_taken_for_the_one_in_admission(
+async def test_a_pod_being_deleted_is_not_identified_as_the_pod_in_admission(
     world: AgentWorld,
 ) -> None:
     async with world.agent():
@@ -247,7 +249,7 @@ async def test_a_pod_being_deleted_is_not_taken_for_the_one_in_admission(
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]
 
 
-async def test_nobody_is_served_while_the_api_server_cannot_say_who_is_who(
+async def test_no_pod_is_admitted_while_the_api_server_cannot_confirm_it(
     world: AgentWorld,
 ) -> None:
     async with world.agent() as agent:
@@ -268,7 +270,7 @@ async def test_nobody_is_served_while_the_api_server_cannot_say_who_is_who(
         assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[5]
 
 
-async def test_an_unknown_pod_is_not_taken_for_one_that_is_known_while_the_api_server_is_away(
+async def test_an_unknown_pod_is_not_identified_as_a_known_one_without_the_api_server(
     world: AgentWorld,
 ) -> None:
     async with world.agent() as agent:
@@ -282,7 +284,7 @@ async def test_an_unknown_pod_is_not_taken_for_one_that_is_known_while_the_api_s
         assert world.kubelet.books.allocated == set()
 
 
-async def test_a_recreated_pod_may_get_the_very_gpus_of_the_old_one(world: AgentWorld) -> None:
+async def test_a_recreated_pod_may_get_the_gpus_of_the_former_pod(world: AgentWorld) -> None:
     async with world.agent():
         await world.served()
         await world.run("set-0", {"main": [1]})
@@ -293,7 +295,7 @@ async def test_a_recreated_pod_may_get_the_very_gpus_of_the_old_one(world: Agent
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]
 
 
-async def test_a_pod_whose_predecessor_asked_for_no_gpus_gets_its_own(world: AgentWorld) -> None:
+async def test_a_pod_whose_predecessor_requested_no_gpus_gets_its_own(world: AgentWorld) -> None:
     async with world.agent() as agent:
         await world.served()
         await world.place("set-0", {"main": []})

@@ -25,7 +25,7 @@ async def test_a_new_kubelet_gets_the_gpus_again_and_running_pods_keep_theirs(
         await world.until(lambda: world.observed(0).get("podUID") == "uid-a")
 
 
-async def test_a_wiped_socket_is_made_anew(world: AgentWorld) -> None:
+async def test_a_deleted_socket_is_created_again(world: AgentWorld) -> None:
     async with world.agent():
         await world.served()
         (world.kubelet.plugin_dir / "gputopo.io-gpu.sock").unlink()
@@ -44,7 +44,7 @@ async def test_the_agent_waits_for_a_kubelet_that_is_not_there_yet(world: AgentW
         await world.until(lambda: world.pulse.ready)
 
 
-async def test_a_kubelet_that_refuses_the_agent_is_not_asked_without_pause(
+async def test_a_kubelet_that_rejects_the_agent_is_called_again_after_a_pause(
     world: AgentWorld,
 ) -> None:
     world.kubelet.refuses_registration = True
@@ -56,7 +56,7 @@ async def test_a_kubelet_that_refuses_the_agent_is_not_asked_without_pause(
         await world.served()
 
 
-async def test_watches_that_are_refused_do_not_make_a_list_of_pods_each_second(
+async def test_rejected_watches_do_not_cause_a_list_of_pods_each_second(
     world: AgentWorld,
 ) -> None:
     world.api.faults.append(Fault("GET", "watch=true", 503, times=None))
@@ -92,7 +92,7 @@ async def test_gpus_that_another_plugin_serves_are_not_served(world: AgentWorld)
         await world.until(lambda: set(world.kubelet.devices.values()) == {"Unhealthy"})
 
 
-async def test_a_node_without_the_driver_idles_and_serves_when_it_comes(world: AgentWorld) -> None:
+async def test_a_node_without_the_driver_is_idle_until_it_is_installed(world: AgentWorld) -> None:
     away = world.conf.with_name("away.conf")
     world.conf.rename(away)
     async with world.agent():
@@ -104,7 +104,7 @@ async def test_a_node_without_the_driver_idles_and_serves_when_it_comes(world: A
         await world.until(lambda: world.condition("Ready").get("status") == "True")
 
 
-async def test_a_missing_folder_of_the_driver_is_a_node_without_the_driver(
+async def test_a_missing_library_folder_counts_as_a_missing_driver(
     short_directory: Path, library_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_NVML_TOPOLOGY", "")  # so that it is unset after the test
@@ -119,7 +119,7 @@ async def test_a_missing_folder_of_the_driver_is_a_node_without_the_driver(
         await world.served()
 
 
-async def test_a_node_without_gpus_idles(world: AgentWorld) -> None:
+async def test_a_node_without_gpus_is_idle(world: AgentWorld) -> None:
     world.conf.write_text("driver 550.54.15\n")
     async with world.agent():
         await world.until(lambda: world.pulse.ready)

@@ -77,7 +77,7 @@ async def test_gpus_of_a_pod_deleted_by_force_are_in_use_until_its_last_process_
     assert world.metrics.registry.get_sample_value(metric) == 0
 
 
-async def test_a_process_that_ended_just_now_is_in_nobodys_way(world: AgentWorld) -> None:
+async def test_a_process_that_has_just_ended_blocks_no_pod(world: AgentWorld) -> None:
     async with world.agent():
         await world.served()
         await run_with_processes(world, "a", [1])
@@ -171,7 +171,7 @@ async def test_a_pod_that_podgc_failed_uses_its_gpus_until_its_processes_end(
         await world.until(lambda: "pod" not in world.observed(4))
 
 
-async def test_a_pod_that_ended_and_is_listed_on_is_no_user(world: AgentWorld) -> None:
+async def test_an_ended_pod_that_kubelet_still_lists_uses_no_gpu(world: AgentWorld) -> None:
     async with world.agent():
         await world.served()
         await world.run("a", {"main": [4]})  # kubelets before 1.34 go on listing it
@@ -201,7 +201,7 @@ async def test_a_pod_of_a_statefulset_does_not_share_gpus_with_its_predecessor(
         assert world.observed(2)["podUID"] == "uid-third"
 
 
-async def test_restarts_of_containers_and_init_containers_are_in_nobodys_way(
+async def test_restarts_of_containers_and_init_containers_block_no_pod(
     world: AgentWorld,
 ) -> None:
     async with world.agent():
@@ -212,7 +212,7 @@ async def test_restarts_of_containers_and_init_containers_are_in_nobodys_way(
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == f"{world.uuids[1]},{world.uuids[2]}"
 
 
-async def test_the_published_version_is_that_of_the_last_end_and_costs_no_other_write(
+async def test_the_published_version_is_that_of_the_last_end_without_other_writes(
     world: AgentWorld,
 ) -> None:
     async with world.agent():
@@ -253,7 +253,7 @@ async def test_without_kubelets_cgroups_gpus_of_deleted_pods_are_free_at_once(
     assert len([text for text in caplog.messages if "cgroups" in text]) == 1
 
 
-async def test_a_state_folder_that_cannot_be_written_stops_nothing(world: AgentWorld) -> None:
+async def test_a_state_folder_that_cannot_be_written_rejects_no_pod(world: AgentWorld) -> None:
     world.settings.state_dir.write_text("not a folder")
     async with world.agent():
         await world.served()

@@ -65,7 +65,7 @@ async def test_a_hang_at_start_without_a_known_topology_serves_nothing(world: Ag
         await world.served()
 
 
-async def test_an_agent_that_ends_during_a_hang_leaves_no_call_behind_it(
+async def test_an_agent_that_ends_during_a_hang_makes_no_further_call(
     world: AgentWorld,
 ) -> None:
     async with world.agent():

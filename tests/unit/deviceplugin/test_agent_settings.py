@@ -6,7 +6,7 @@ from gputopo_deviceplugin.settings import AgentSettings
 NODE = {"GPUTOPO_DEVICEPLUGIN_NODE": "n1"}
 
 
-def test_the_node_must_be_named_and_alone_has_no_default() -> None:
+def test_only_the_name_of_the_node_has_no_default() -> None:
     with pytest.raises(SettingsError, match=r"^--node \(GPUTOPO_DEVICEPLUGIN_NODE\): is required$"):
         AgentSettings.load([], {})
     assert AgentSettings.load([], NODE) == AgentSettings(node="n1")
@@ -26,7 +26,7 @@ def test_a_cdi_kind_is_vendor_and_class(kind: str) -> None:
         AgentSettings.load([f"--cdi-kind={kind}"], NODE)
 
 
-def test_competing_allocators_are_lists_with_commas() -> None:
+def test_competing_allocators_are_separated_by_commas() -> None:
     flags = ["--competing-resources=nvidia.com/mig-*, amd.com/gpu,", "--competing-drivers= a,b"]
     settings = AgentSettings.load(flags, NODE)
     assert settings.competitors == {"nvidia.com/mig-*", "amd.com/gpu"}

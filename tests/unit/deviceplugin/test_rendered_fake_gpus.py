@@ -10,7 +10,7 @@ from gputopo_topologies.catalogue import named, names
 NVLINKS_THAT_THE_STAND_IN_HOLDS = 36
 
 
-def test_a_topology_is_written_line_by_line() -> None:
+def test_a_topology_is_rendered_line_by_line() -> None:
     lines = render(node(0, 1, links={(0, 1): DOUBLE})).splitlines()
     assert lines == [
         "driver 550.54.15",
@@ -31,7 +31,7 @@ def test_the_links_of_a_switched_node_all_enter_the_switch() -> None:
 
 
 @pytest.mark.parametrize("name", names())
-def test_every_server_of_the_catalogue_is_written_whole(name: str) -> None:
+def test_every_server_of_the_catalogue_is_rendered_completely(name: str) -> None:
     topology = named(name)
     words = [line.split() for line in render(topology).splitlines()]
     kinds = Counter(word[0] for word in words)
@@ -42,6 +42,6 @@ def test_every_server_of_the_catalogue_is_written_whole(name: str) -> None:
     assert max((link for _, link in ends), default=0) < NVLINKS_THAT_THE_STAND_IN_HOLDS
 
 
-def test_gpus_with_gaps_between_their_indices_cannot_be_played() -> None:
+def test_gpus_with_gaps_between_their_indices_are_rejected() -> None:
     with pytest.raises(TopologyError, match=r"\[0, 2\] has gaps"):
         render(node(0, 2))

@@ -1,0 +1,131 @@
+"""The agent says when pods must not come: it ends, or kubelet does not listen to it."""
+
+import asyncio
+import copy
+import time
+
+import pytest
+
+from agent_world import AgentWorld
+from device_manager import AdmissionRefusedError
+from gputopo_deviceplugin.kubelet import registration
+from gputopo_deviceplugin.report import reporter
+from gputopo_extender.state.topologies import GpuNode, parse_node
+from support.api.store import TOPOLOGIES
+
+
+def away(world: AgentWorld) -> str | None:
+    """Return what the extender reads of the node."""
+    found = parse_node(world.published)
+    assert isinstance(found, GpuNode)
+    return found.not_ready
+
+
+async def test_an_agent_publishes_that_it_ends_and_serves_pods_in_flight(
+    world: AgentWorld,
+) -> None:
+    async with world.agent() as agent:
+        await world.served()
+        await world.run("a", {"main": [0]})
+        await world.until(lambda: world.observed(0).get("podUID") == "uid-a")
+        assert away(world) is None
+        before = copy.deepcopy(world.published)
+        ending = asyncio.create_task(agent.stop())
+        await world.until(lambda: world.condition("Ready")["reason"] == "Stopping")
+        assert away(world) == (
+            "the node's agent is not ready: Stopping: the agent ends; the next one takes over"
+        )
+        assert not ending.done()
+        await world.run("late", {"main": [1]})
+        await ending
+        after = world.published
+        assert after["spec"] == before["spec"]
+        assert after["status"]["gpus"] == before["status"]["gpus"]
+        assert after["status"]["conditions"][1:] == before["status"]["conditions"][1:]
+    assert world.condition("Ready")["reason"] == "Stopping"
+    await world.until(lambda: "Healthy" not in world.kubelet.devices.values())
+    with pytest.raises(AdmissionRefusedError, match="no healthy devices"):
+        await world.run("meanwhile", {"main": [2]})
+
+
+async def test_the_next_agent_publishes_that_it_is_ready(world: AgentWorld) -> None:
+    for _ in range(2):
+        async with world.agent() as agent:
+            await world.served()
+            assert away(world) is None
+            await agent.stop()
+        assert "Stopping" in str(away(world))
+
+
+async def test_an_ending_agent_does_not_overwrite_its_successor(world: AgentWorld) -> None:
+    async with world.agent() as agent:
+        await world.served()
+        document = copy.deepcopy(world.published)
+        document["status"]["gpus"][0]["reason"] = "written by another agent"
+        world.api.put(TOPOLOGIES, document)
+        await agent.stop()
+        assert world.condition("Ready")["status"] == "True"
+
+
+async def test_a_label_of_another_client_does_not_prevent_the_write(
+    world: AgentWorld,
+) -> None:
+    async with world.agent() as agent:
+        await world.served()
+        document = copy.deepcopy(world.published)
+        document["metadata"]["labels"] = {"team": "a"}
+        world.api.put(TOPOLOGIES, document)
+        await agent.stop()
+        assert world.condition("Ready")["reason"] == "Stopping"
+        assert world.published["metadata"]["labels"] == {"team": "a"}
+
+
+async def test_a_node_without_an_object_publishes_no_end(world: AgentWorld) -> None:
+    world.conf.write_text("driver 550.54.15\n")
+    async with world.agent() as agent:
+        await world.until(lambda: world.pulse.ready)
+        await agent.stop()
+    assert not world.is_published
+
+
+@pytest.mark.parametrize("fault", ["down", "silent"])
+async def test_an_unavailable_api_server_does_not_delay_the_end(
+    world: AgentWorld, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    monkeypatch.setattr(reporter, "_WITHDRAW_SECONDS", 0.5)
+    async with world.agent() as agent:
+        await world.served()
+        setattr(world.api, fault, True)
+        began = time.monotonic()
+        await agent.stop()
+        assert time.monotonic() - began < 10
+        setattr(world.api, fault, False)
+        await asyncio.sleep(0.5)
+        assert world.condition("Ready")["status"] == "True"
+
+
+async def test_a_kubelet_that_ends_keeps_pods_away_until_it_watches_again(
+    world: AgentWorld,
+) -> None:
+    async with world.agent():
+        await world.served()
+        await world.kubelet.stop()
+        await world.until(lambda: world.condition("Ready")["status"] == "False")
+        assert world.condition("Ready")["reason"] in {"NotHeard", "NotRegistered"}
+        assert away(world) is not None
+        await world.kubelet.start()
+        await world.served()
+        assert away(world) is None
+        await world.run("a", {"main": [0]})
+
+
+async def test_a_kubelet_that_drops_the_agent_keeps_pods_away_until_it_is_registered_again(
+    world: AgentWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registration, "_UNWATCHED_CHECKS", 5)
+    async with world.agent():
+        await world.served()
+        await world.kubelet.forget_plugin()
+        await world.until(lambda: world.condition("Ready")["reason"] == "NotHeard")
+        await world.until(lambda: world.kubelet.registrations == 2)
+        await world.served()

@@ -1,0 +1,182 @@
+"""Annotations are written by anybody: whatever they say, they are read or refused by name."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies
+
+from effort import fuzzed, tried
+from gputopo.api.annotations import (
+    AnnotationError,
+    parse_gpus,
+    parse_placement,
+    parse_request,
+)
+from gputopo.api.names import (
+    EDGES_ANNOTATION,
+    GPUS_ANNOTATION,
+    PATTERN_ANNOTATION,
+    PLACEMENT_ANNOTATION,
+    POLICY_ANNOTATION,
+    SENSITIVITY_ANNOTATION,
+)
+from gputopo_deviceplugin.admit.placement import PlacementError, candidate_gpus, intended_gpus
+from gputopo_kube.pods import PodView, parse_pod
+
+LONGEST_REFUSAL = 1024
+"""Of an event's message."""
+
+NAMES = (
+    *(EDGES_ANNOTATION, GPUS_ANNOTATION, PATTERN_ANNOTATION),
+    *(PLACEMENT_ANNOTATION, POLICY_ANNOTATION, SENSITIVITY_ANNOTATION),
+)
+WORDS = (
+    *("v", "uid", "node", "generation", "containers", "main", "uid-a", "n1", "GPU-1", "from"),
+    *("to", "weight", "policy", "pattern", "sensitive", "reason", "aggregateMBps", "Ring"),
+    *("Custom", "Preserve", "Auto"),
+)
+EXTREMES = (
+    0,
+    1,
+    -1,
+    2**31,
+    2**63,
+    2**64,
+    10**400,
+    -(10**400),
+    1e308,
+    float("nan"),
+    "\x00",
+    "\ud800",
+)
+
+
+class _Huge(str):
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} characters of {self[:3]!r}>"
+
+
+def _nested(depth: int, inside: str) -> str:
+    return "[" * depth + inside + "]" * depth
+
+
+Keys = (
+    strategies.sampled_from(WORDS)
+    | strategies.text(max_size=5)
+    | strategies.just(_Huge("k" * 5000))
+)
+Scalars = (
+    strategies.none()
+    | strategies.booleans()
+    | strategies.integers()
+    | strategies.floats()
+    | Keys
+    | strategies.sampled_from(EXTREMES)
+)
+Values = strategies.recursive(
+    Scalars,
+    lambda inner: (
+        strategies.lists(inner, max_size=4) | strategies.dictionaries(Keys, inner, max_size=6)
+    ),
+    max_leaves=12,
+)
+NearlyRight = strategies.fixed_dictionaries(
+    {
+        "v": Scalars | strategies.just(1),
+        "uid": Scalars | strategies.just("uid-a"),
+        "node": Scalars | strategies.just("n1"),
+        "generation": Scalars | strategies.just(1),
+        "containers": Values | strategies.dictionaries(Keys, strategies.lists(Keys, max_size=4)),
+    }
+)
+Edges = strategies.lists(
+    strategies.fixed_dictionaries({"from": Scalars, "to": Scalars}, optional={"weight": Scalars})
+)
+Texts = (
+    strategies.text()
+    | strategies.sampled_from(WORDS)
+    | (Values | NearlyRight | Edges).map(json.dumps)
+    | (Values | NearlyRight).map(lambda value: json.dumps(value)[:-1])
+    | strategies.builds(_nested, strategies.integers(0, 5000), strategies.text(max_size=3)).map(
+        _Huge
+    )
+    | strategies.builds("{}{}".format, strategies.integers(), strategies.text())
+    | strategies.integers(1, 6000).map(
+        lambda digits: _Huge('{"v":1,"generation":' + "9" * digits + "}")
+    )
+    | strategies.text(min_size=1, max_size=3).map(lambda text: _Huge(json.dumps(text * 100_000)))
+    | strategies.binary(max_size=50).map(lambda raw: raw.decode("utf-8", "surrogateescape"))
+)
+Annotations = strategies.dictionaries(strategies.sampled_from(NAMES), Texts)
+
+
+@pytest.mark.parametrize("parse", [parse_request, parse_gpus, parse_placement])
+@fuzzed
+@given(annotations=Annotations)
+def test_any_text_is_parsed_or_rejected_with_the_name_of_its_annotation(
+    parse: Callable[[Mapping[str, str]], object], annotations: dict[str, str]
+) -> None:
+    tried("annotations, by the parsers")
+    try:
+        parse(annotations)
+    except AnnotationError as error:
+        message = str(error)
+        assert message.startswith(NAMES)
+        assert len(message) <= LONGEST_REFUSAL
+
+
+def _pod(annotations: Mapping[str, str], asks: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "metadata": {
+            "name": "a",
+            "namespace": "default",
+            "uid": "uid-a",
+            "annotations": dict(annotations),
+        },
+        "spec": {"nodeName": "n1", "containers": asks},
+    }
+
+
+Quantities = strategies.sampled_from(
+    ["0", "1", "2", "64", "1k", "1e3", _Huge("9" * 5000), "\u0663", 1]
+)
+Containers = strategies.lists(
+    strategies.builds(
+        lambda name, quantity: {
+            "name": name,
+            "resources": {"limits": {"gputopo.io/gpu": quantity}},
+        },
+        strategies.sampled_from(["main", "side"]),
+        Quantities,
+    ),
+    max_size=3,
+    unique_by=lambda container: container["name"],
+)
+
+
+@fuzzed
+@given(annotations=Annotations, containers=Containers)
+def test_the_agent_allocates_the_annotated_gpus_or_returns_the_reason(
+    annotations: dict[str, str], containers: list[dict[str, Any]]
+) -> None:
+    tried("annotations, by the agent")
+    record = parse_pod(_pod(annotations, containers), "gputopo.io/gpu")
+    for ask in record.containers:
+        given, refusal = _given(record, ask.name)
+        if refusal:
+            assert refusal.startswith("pod default/a")
+            assert len(refusal) <= LONGEST_REFUSAL
+        else:
+            assert len(given) == len(set(given)) == ask.gpus
+            assert given == intended_gpus(record, "n1")[ask.name]
+
+
+def _given(record: PodView, container: str) -> tuple[Sequence[str], str]:
+    try:
+        return candidate_gpus(record, container, "n1"), ""
+    except PlacementError as error:
+        return (), str(error)

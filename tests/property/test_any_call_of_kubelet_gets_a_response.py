@@ -1,0 +1,186 @@
+"""Calls and books out of a hat: whatever kubelet says, the agent answers, or refuses with a reason.
+
+And whatever it says, no GPU is granted to two pods that live.
+"""
+
+from collections.abc import Awaitable
+from random import Random
+from typing import Any
+
+import grpc.aio
+from hypothesis import given, strategies
+
+from agent_without_sockets import AgentInProcess, Context, PodsOfApiServer
+from agent_world import annotation_of, pod_document
+from device_manager import DeviceManager
+from effort import fuzzed, tried
+from gputopo.api.names import RESOURCE
+from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
+from gputopo_kube.pods import parse_pod
+from gputopo_topologies.catalogue import named
+from virtual_time import runner
+
+TOPOLOGY = named("dgx1-v100", node="n1")
+UUIDS: list[str] = [gpu.uuid for gpu in TOPOLOGY.gpus]
+ODD_IDS = ["", " ", "GPU-unknown", "\x00", "\U0001f600", "x" * 5000, UUIDS[0].upper()]
+PODS = ["a", "b", "c"]
+
+
+class Kubelet:
+    """One that lies: about what is free, what is taken, and what it asked before."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = Random(seed)  # noqa: S311 - repeatable disorder
+        self.server = PodsOfApiServer()
+        self.manager = DeviceManager(seed)
+        self.agent = AgentInProcess(TOPOLOGY, self.server, self.manager)
+        self.count = 0
+
+    async def live(self) -> None:
+        await self.agent.start()
+        steps = [
+            self.bind,
+            self.end,
+            self.lie,
+            self.ask_anything,
+            self.take_anything,
+            *[self.admit] * 5,
+        ]
+        await self.bind()
+        for _ in range(self.chance.randint(3, 14)):
+            await self.chance.choice(steps)()
+            self.no_gpu_is_granted_twice()
+        await self.agent.observer.observe()
+        await self.agent.stop()
+
+    async def bind(self) -> None:
+        """A pod comes, or another one of its name: its annotation names any GPUs."""
+        name = self.chance.choice(PODS)
+        self.count += 1
+        asks = {"c0": self.chance.randint(0, 3), "c1": self.chance.choice([0, 0, 2])}
+        init = {"i0": self.chance.randint(0, 2)} if self.chance.random() < 0.3 else {}
+        given = {each: self.chance.sample(UUIDS, gpus) for each, gpus in asks.items() if gpus}
+        uid = f"uid-{self.count}"
+        annotation = self.chance.choice([*[annotation_of(name, given, uid=uid)] * 6, None, "[]"])
+        self.server.put(pod_document(name, asks, uid=uid, annotation=annotation, init=init))
+        self.manager.books.pods["default", name] = {each: set() for each in asks}
+
+    async def end(self) -> None:
+        """A pod ends or goes."""
+        if self.server.pods:
+            key = self.chance.choice(list(self.server.pods))
+            self.server.delete(key)
+
+    async def lie(self) -> None:
+        """Kubelet's books say anything."""
+        books = {}
+        for name in self.chance.sample([*PODS, "unknown", ""], self.chance.randint(0, 5)):
+            containers = self.chance.sample(
+                ["c0", "c1", "i0", "", "odd"], self.chance.randint(0, 3)
+            )
+            books["default", name] = {each: set(self.ids(3)) for each in containers}
+        self.manager.books.pods = books
+        self.server.down = self.chance.random() < 0.1
+
+    async def ask_anything(self) -> None:
+        """Kubelet asks for a preference about anything."""
+        offered = self.chance.choice([UUIDS, UUIDS, UUIDS, self.ids(12)])
+        must = self.chance.choice([[], [], self.ids(3)])
+        await self.prefer(offered, must, self.chance.choice([1, 1, 2, 2, 3, 0, -1, 9, 2**31 - 1]))
+
+    async def prefer(self, offered: list[str], must: list[str], size: int) -> list[str]:
+        """Return the preference, none where it is refused."""
+        one = {
+            "available_deviceIDs": offered,
+            "must_include_deviceIDs": must,
+            "allocation_size": size,
+        }
+        request = api.PreferredAllocationRequest(
+            container_requests=[one] * self.chance.choice([1, 1, 1, 0, 2])
+        )
+        reply = await self.ask(self.agent.plugin.GetPreferredAllocation(request, self.context))
+        if reply is None:
+            return []
+        assert len(reply.container_responses) == len(request.container_requests)
+        chosen: list[str] = []
+        for answer in reply.container_responses:
+            chosen = list(answer.deviceIDs)
+            assert len(chosen) == len(set(chosen)) <= max(size, 0)
+            assert set(chosen) <= set(offered) | set(must)
+        return chosen
+
+    async def take_anything(self) -> None:
+        """Kubelet takes anything."""
+        await self.allocate(self.ids(4))
+
+    async def allocate(self, taken: list[str]) -> None:
+        """Containers see what kubelet took, or there are none."""
+        request = api.AllocateRequest(
+            container_requests=[{"devices_ids": taken}] * self.chance.choice([1, 1, 1, 0, 2])
+        )
+        reply = await self.ask(self.agent.plugin.Allocate(request, self.context))
+        if reply is None:
+            return
+        assert len(reply.container_responses) == len(request.container_requests)
+        for answer in reply.container_responses:
+            seen = answer.envs["CUDA_VISIBLE_DEVICES"].split(",")
+            assert set(seen) == set(taken)
+            assert len(answer.devices) == len(seen) + 1
+
+    async def admit(self) -> None:
+        """Kubelet admits a container as it should, but that it may take other IDs than told."""
+        if not self.server.pods:
+            return
+        key, document = self.chance.choice(list(self.server.pods.items()))
+        self.server.down = False
+        books = self.manager.books.pods
+        books.clear()
+        books[key] = {each["name"]: set() for each in document["spec"]["containers"]}
+        asks = parse_pod(document, RESOURCE).containers
+        chosen = await self.prefer(UUIDS, [], asks[0].gpus if asks else 1)
+        if chosen:
+            whim = self.chance.random() < 0.1
+            taken = self.ids(4) if whim else self.chance.sample(chosen, len(chosen))
+            await self.allocate(taken)
+
+    def ids(self, most: int) -> list[str]:
+        """Return device IDs, some of them odd, some of them twice."""
+        odd = self.chance.random() < 0.1
+        return self.chance.choices(
+            [*UUIDS, *ODD_IDS] if odd else UUIDS, k=self.chance.randint(0, most)
+        )
+
+    @property
+    def context(self) -> Any:
+        return Context()
+
+    async def ask(self, call: Awaitable[Any]) -> Any:
+        """Return the answer, None for a refusal: that has a reason and is counted."""
+        self.agent.recorder.rejections.clear()
+        answer, told = await _outcome(call)
+        assert self.agent.recorder.rejections == told
+        assert all(told)
+        return answer
+
+    def no_gpu_is_granted_twice(self) -> None:
+        alive = {doc["metadata"]["uid"] for doc in self.server.pods.values()}
+        holders: dict[str, str] = {}
+        for pod, gpus in self.agent.recorder.allocations:
+            if pod.uid in alive:
+                for gpu in gpus:
+                    assert holders.setdefault(gpu, pod.uid) == pod.uid
+
+
+async def _outcome(call: Awaitable[Any]) -> tuple[Any, list[str]]:
+    try:
+        return await call, []
+    except grpc.aio.AioRpcError as error:
+        return None, [str(error.details())]
+
+
+@fuzzed
+@given(seed=strategies.integers(0, 2**64))
+def test_any_call_gets_a_response_or_an_error_and_no_gpu_is_allocated_twice(seed: int) -> None:
+    tried("kubelets that lie")
+    with runner() as loop:
+        loop.run(Kubelet(seed).live())

@@ -1,0 +1,150 @@
+"""Up to which change of the node's pods a status accounts for them."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+
+from gputopo_deviceplugin.apiserver.connection import ApiConnection
+from gputopo_deviceplugin.apiserver.node_pods import NodePods, PodsVersion
+from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_kube.client import Listing, WatchEvent
+from gputopo_kube.pods import GpuContainer, PodKey, PodView
+
+SILENCE_SECONDS = 0.05
+
+
+def pod(name: str, version: int, *, gpus: int = 1, live: bool = True) -> PodView:
+    containers = (GpuContainer("main", gpus),) if gpus else ()
+    phase, key = "Pending" if live else "Failed", PodKey("default", name)
+    return PodView(f"uid-{name}", key, version, "n1", phase, containers)
+
+
+class Source:
+    """Lists and changes that a test gives, one after the other."""
+
+    def __init__(self) -> None:
+        self.listed: asyncio.Queue[Listing[PodView]] = asyncio.Queue()
+        self.changed: asyncio.Queue[WatchEvent[PodView] | None] = asyncio.Queue()
+        self.answer: PodView | None = None
+
+    async def list(self) -> Listing[PodView]:
+        return await self.listed.get()
+
+    async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[PodView], None]:  # noqa: ARG002
+        while (change := await self.changed.get()) is not None:
+            yield change
+
+    async def find(self, name: str, namespace: str) -> PodView | None:
+        assert self.answer is None or self.answer.key == PodKey(namespace, name)
+        return self.answer
+
+
+class Watched:
+    """A pod book that follows a source."""
+
+    def __init__(self, silence_seconds: float = 60.0) -> None:
+        self.source = Source()
+        self.changes = ChangeSignal()
+        connection = ApiConnection(ChangeSignal())
+        self.book = NodePods(self.source, connection, self.changes, silence_seconds=silence_seconds)
+        self.task = asyncio.create_task(self.book.run())
+
+    def state(self) -> tuple[PodsVersion | None, int]:
+        """Return the version, and how often ends were reported."""
+        return self.book.version, self.changes.count
+
+    async def list(self, version: str, *records: PodView) -> None:
+        await self.source.listed.put(Listing([*records], version))
+        await self._settled()
+
+    async def change(self, record: PodView | None, *, deleted: bool = False) -> None:
+        await self.source.changed.put(None if record is None else WatchEvent(record, deleted))
+        await self._settled()
+
+    async def _settled(self) -> None:
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    async def stop(self) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+async def test_only_ends_of_pods_with_gpus_need_a_new_status() -> None:
+    watched = Watched()
+    assert watched.state() == (None, 0)
+    await watched.list("10", pod("a", 5))
+    assert watched.state() == (PodsVersion(10, 10), 1)
+    await watched.change(pod("a", 11))
+    await watched.change(pod("cpu", 12, gpus=0))
+    await watched.change(pod("cpu", 13, gpus=0), deleted=True)
+    assert watched.state() == (PodsVersion(13, 10), 1)
+    await watched.change(pod("a", 14, live=False))
+    assert watched.state() == (PodsVersion(14, 14), 2)
+    await watched.change(pod("a", 15, live=False), deleted=True)
+    assert watched.state() == (PodsVersion(15, 15), 3)
+    await watched.change(pod("never-listed", 16), deleted=True)
+    assert watched.state() == (PodsVersion(16, 16), 4)
+    await watched.stop()
+
+
+async def test_a_list_after_a_broken_watch_needs_a_new_status_even_if_it_is_older() -> None:
+    watched = Watched()
+    await watched.list("5000", pod("a", 5))
+    await watched.change(None)
+    await watched.list("300", pod("a", 5))  # etcd was restored
+    assert watched.state() == (PodsVersion(300, 300), 2)
+    await watched.stop()
+
+
+async def test_a_list_after_silence_needs_a_new_status_only_where_it_shows_a_change() -> None:
+    watched = Watched(SILENCE_SECONDS)
+    await watched.list("10", pod("a", 5))
+    await asyncio.sleep(2 * SILENCE_SECONDS)
+    await watched.list("20", pod("a", 5))
+    assert watched.state() == (PodsVersion(20, 10), 1)
+    await asyncio.sleep(2 * SILENCE_SECONDS)
+    await watched.list("30")
+    assert watched.state() == (PodsVersion(30, 30), 2)
+    await watched.stop()
+
+
+def test_versions_may_decrease() -> None:
+    assert PodsVersion(20, 10).later(25) == PodsVersion(25, 10)
+    assert PodsVersion(20, 10).later(5) == PodsVersion(5, 5)
+
+
+async def test_a_list_after_silence_and_a_lost_connection_needs_a_new_status() -> None:
+    watched = Watched(SILENCE_SECONDS)
+    await watched.list("10", pod("a", 5))
+    await asyncio.sleep(2 * SILENCE_SECONDS)  # the next list is waited for
+    await watched.stop()
+    watched.task = asyncio.create_task(watched.book.run())
+    await watched.list("20", pod("a", 5))
+    assert watched.state() == (PodsVersion(20, 20), 2)
+    await watched.stop()
+
+
+async def test_a_late_response_does_not_restore_a_deleted_pod() -> None:
+    watched = Watched()
+    await watched.list("10", pod("a", 5))
+    await watched.change(pod("a", 12), deleted=True)
+    watched.source.answer = pod("a", 11)
+    assert await watched.book.refresh([pod("a", 11).key], 1.0) == set()
+    assert [*watched.book] == []
+    await watched.change(None)
+    await watched.stop()
+
+
+async def test_a_late_response_does_not_replace_a_later_state() -> None:
+    watched = Watched()
+    ended, running = pod("a", 12, live=False), pod("a", 11)
+    await watched.list("10", pod("a", 5))
+    await watched.change(ended)
+    watched.source.answer = running
+    await watched.book.refresh([running.key], 1.0)
+    assert watched.book[running.key] == ended
+    watched.source.answer = replace(running, uid="uid-of-the-next")
+    await watched.book.refresh([running.key], 1.0)
+    assert watched.book[running.key].uid == "uid-of-the-next"
+    await watched.stop()

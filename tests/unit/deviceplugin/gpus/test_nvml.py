@@ -1,0 +1,83 @@
+from pathlib import Path
+from types import SimpleNamespace
+
+import pynvml
+import pytest
+
+from fakenvml.build import build_library
+from fakenvml.render import render
+from gputopo_deviceplugin.gpus.nvml import Nvml
+from gputopo_topologies.catalogue import named
+from hardware_watch import Watched, watched
+
+
+@pytest.fixture
+def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    build_library(tmp_path)
+    conf = tmp_path / "topology.conf"
+    conf.write_text(render(named("dgx1-v100", node="n1")))
+    monkeypatch.setenv("FAKE_NVML_TOPOLOGY", str(conf))
+    return conf
+
+
+@pytest.fixture
+def watch(conf: Path) -> Watched:
+    return watched(conf.parent, conf.parent / "state")
+
+
+def test_a_gpu_whose_texts_cannot_be_decoded_is_unhealthy_and_the_others_work(
+    watch: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = watch.look().topology
+    assert known is not None
+    broken = known.gpus[2]
+    real = pynvml.nvmlDeviceGetPciInfo
+
+    def garbled(handle: object) -> object:
+        info = real(handle)
+        ours = info.busId.upper() == broken.pci_bus_id.upper()
+        return SimpleNamespace(busId=b"\xff\xfe") if ours else info
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetPciInfo", garbled)
+    found = watch.look()
+    watch.session.close()
+    assert found.topology == known
+    assert [uuid for uuid, fault in found.health.items() if fault] == [broken.uuid]
+    assert "can't decode" in str(found.health[broken.uuid])
+
+
+def test_hardware_that_the_api_cannot_express_is_not_published(
+    watch: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = watch.look().topology
+    assert known is not None
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMinorNumber", lambda _: -1)
+    found = watch.look()
+    watch.session.close()
+    assert found.topology == known
+    assert found.fault == "NVML: minor: -1: Input should be greater than or equal to 0"
+    assert set(found.health.values()) == {found.fault}
+
+
+def test_the_recovery_action_is_read_where_the_driver_reports_it(conf: Path) -> None:
+    conf.write_text(conf.read_text() + "recovery 0 NONE\nrecovery 3 DRAIN_AND_RESET\n")
+    nvml = Nvml(conf.parent)
+    try:
+        actions = [gpu.recovery_action for gpu in nvml.read_gpus().gpus]
+    finally:
+        nvml.close()
+    assert actions == [0, None, None, 4, None, None, None, None]
+
+
+def test_a_driver_without_field_values_reports_no_recovery_action(
+    conf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(_handle: object, _fields: object) -> object:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetFieldValues", missing)
+    nvml = Nvml(conf.parent)
+    try:
+        assert {gpu.recovery_action for gpu in nvml.read_gpus().gpus} == {None}
+    finally:
+        nvml.close()

@@ -1,0 +1,140 @@
+from dataclasses import replace
+
+from builders import node
+from gputopo.api.v1alpha1 import GPUTopologyStatus
+from gputopo_deviceplugin.admit.usage import GpuUser, PodState
+from gputopo_deviceplugin.apiserver.node_pods import PodsVersion
+from gputopo_deviceplugin.conditions import not_ready
+from gputopo_deviceplugin.gpus.hardware import NodeHardware
+from gputopo_deviceplugin.gpus.health import Health
+from gputopo_deviceplugin.report.status import (
+    NodeObservation,
+    build_status,
+    observed_gpus,
+    ready_condition,
+    stopping_conditions,
+)
+from gputopo_kube.pods import PodKey
+
+TOPOLOGY = node(0, 1)
+FIRST, SECOND = (gpu.uuid for gpu in TOPOLOGY.gpus)
+HEALTHY: Health = {FIRST: None, SECOND: None}
+
+
+def observe(health: Health, newest: int = 7, needed: int = 7) -> NodeObservation:
+    hardware = NodeHardware(TOPOLOGY, health, None)
+    return NodeObservation(
+        hardware=hardware,
+        ready=ready_condition(hardware, None, registered=True, watched=True),
+        gpus=observed_gpus(health, {}),
+        differing=[],
+        pods_version=PodsVersion(newest, needed),
+        processes_visible=True,
+    )
+
+
+def status(health: Health, before: GPUTopologyStatus, now: str) -> GPUTopologyStatus:
+    return build_status(observe(health), generation=3, before=before, now=now)
+
+
+def test_conditions_keep_their_time_until_they_change() -> None:
+    well: Health = {FIRST: None, SECOND: None}
+    first = status(well, GPUTopologyStatus(), "t1")
+    assert status(well, first, "t2") == first
+    sick = status({FIRST: None, SECOND: "XID 79"}, first, "t3")
+    times = {entry.type: (entry.status, entry.last_transition_time) for entry in sick.conditions}
+    assert times == {
+        "Ready": ("True", "t1"),
+        "GPUsHealthy": ("False", "t3"),
+        "AllocationsAsPlaced": ("True", "t1"),
+        "ProcessesTracked": ("True", "t1"),
+    }
+    assert sick.conditions[1].message == f"{SECOND}: XID 79"
+    assert (sick.observed_generation, sick.fingerprint) == (3, TOPOLOGY.fingerprint)
+
+
+def test_users_are_published_with_their_known_fields() -> None:
+    users = {
+        FIRST: GpuUser(PodKey("x", "known"), "main", "u", PodState.DELETED),
+        SECOND: GpuUser(PodKey("x", "new"), "main", None),
+    }
+    first, second = observed_gpus({FIRST: None, SECOND: "lost"}, users)
+    assert (first.pod, first.pod_uid, first.healthy, first.pod_deleted) == (
+        "known",
+        "u",
+        True,
+        True,
+    )
+    assert (second.pod, second.pod_uid, second.reason, second.pod_deleted) == (
+        "new",
+        None,
+        "lost",
+        None,
+    )
+
+
+def test_the_first_obstacle_is_the_reason() -> None:
+    broken, well = NodeHardware(TOPOLOGY, {}, "no driver"), NodeHardware(TOPOLOGY, {}, None)
+    withheld = not_ready("CompetingAllocator", "rival")
+    assert (
+        ready_condition(broken, withheld, registered=True, watched=True).reason
+        == "CompetingAllocator"
+    )
+    assert ready_condition(broken, None, registered=True, watched=True).reason == "NVMLUnavailable"
+    assert ready_condition(well, None, registered=False, watched=False).reason == "NotRegistered"
+    assert ready_condition(well, None, registered=True, watched=False).reason == "NotHeard"
+    assert ready_condition(well, None, registered=True, watched=True).holds
+
+
+def test_the_stopping_conditions_change_only_ready() -> None:
+    before = status({FIRST: None, SECOND: "XID 79"}, GPUTopologyStatus(), "t1")
+    ready, *others = stopping_conditions(before, "t2")
+    assert (ready.type, ready.status, ready.reason) == ("Ready", "False", "Stopping")
+    assert (ready.last_transition_time, ready.observed_generation) == ("t2", 3)
+    assert others == before.conditions[1:]
+    again = before.model_copy(update={"conditions": [ready, *others]})
+    assert stopping_conditions(again, "t3") == [ready, *others]
+    assert [one.type for one in stopping_conditions(GPUTopologyStatus(), "t1")] == ["Ready"]
+
+
+def published(before: str | None, newest: int, needed: int) -> str | None:
+    """Return the version in the status that follows one with ``before``, with the same GPUs."""
+    first = status(HEALTHY, GPUTopologyStatus(), "t1")
+    known = first.model_copy(update={"observed_pods_version": before})
+    observation = observe(HEALTHY, newest, needed)
+    after = build_status(observation, generation=3, before=known, now="t2")
+    return after.observed_pods_version
+
+
+def test_the_published_version_changes_only_where_it_must() -> None:
+    assert published(None, newest=20, needed=10) == "20"
+    assert published("9", newest=20, needed=10) == "20"
+    assert published("10", newest=20, needed=10) == "10"
+    assert published("20", newest=20, needed=10) == "20"
+    assert published("5000", newest=20, needed=10) == "20"
+
+
+def test_the_newest_version_is_published_with_any_other_change() -> None:
+    before = status(HEALTHY, GPUTopologyStatus(), "t1")
+    observation = observe({**HEALTHY, SECOND: "XID 79"}, newest=20, needed=7)
+    after = build_status(observation, generation=3, before=before, now="t2")
+    assert (before.observed_pods_version, after.observed_pods_version) == ("7", "20")
+
+
+def test_before_kubelets_first_list_a_status_accounts_for_no_new_end() -> None:
+    unlisted = replace(observe(HEALTHY), pods_version=None)
+
+    def published(before: GPUTopologyStatus) -> str | None:
+        after = build_status(unlisted, generation=3, before=before, now="t")
+        return after.observed_pods_version
+
+    assert published(GPUTopologyStatus()) == "0"
+    assert published(GPUTopologyStatus(observed_pods_version="7")) == "7"
+
+
+def test_without_kubelets_cgroups_the_condition_names_the_remedy() -> None:
+    observation = replace(observe(HEALTHY), processes_visible=False)
+    after = build_status(observation, generation=3, before=GPUTopologyStatus(), now="t")
+    [found] = [each for each in after.conditions if each.type == "ProcessesTracked"]
+    assert (found.status, found.reason) == ("False", "CgroupsNotFound")
+    assert "--cgroup-dir" in (found.message or "")
