@@ -15,10 +15,10 @@ _PATH = re.compile(
 
 
 class Reply(NamedTuple):
-    """Status and body of a response."""
+    """Status and body of a response; bytes are sent unchanged."""
 
     status: int
-    document: Document
+    body: Document | bytes
 
 
 class Target(NamedTuple):
@@ -86,11 +86,8 @@ def is_selected(document: Document, target: Target, query: Mapping[str, str]) ->
     metadata = document["metadata"]
     if metadata.get("namespace", "") != target.namespace and target.namespace:
         return False
-    labels = metadata.get("labels") or {}
-    for selector in filter(None, query.get("labelSelector", "").split(",")):
-        name, equals, value = selector.partition("=")
-        if name not in labels or (equals and labels[name] != value):
-            return False
+    if not has_labels(document, query):
+        return False
     for selector in filter(None, query.get("fieldSelector", "").split(",")):
         path, _, value = selector.partition("=")
         found: object = document
@@ -99,6 +96,26 @@ def is_selected(document: Document, target: Target, query: Mapping[str, str]) ->
         if found != value:
             return False
     return True
+
+
+def has_labels(document: Document, query: Mapping[str, str]) -> bool:
+    """Whether the label selector of a query selects the object."""
+    labels = document["metadata"].get("labels") or {}
+    for selector in filter(None, query.get("labelSelector", "").split(",")):
+        name, equals, value = selector.partition("=")
+        if name not in labels or (equals and labels[name] != value):
+            return False
+    return True
+
+
+def page(items: list[Document], query: Mapping[str, str], page_size: int, version: str) -> Document:
+    """Return the page of a list that a query requests."""
+    start = int(query.get("continue") or 0)
+    end = start + min(int(query.get("limit") or page_size), page_size)
+    metadata = {"resourceVersion": version}
+    if end < len(items):
+        metadata["continue"] = str(end)
+    return {"kind": "List", "metadata": metadata, "items": items[start:end]}
 
 
 def merge(document: Document, patch: Document) -> None:
@@ -116,12 +133,7 @@ def merge(document: Document, patch: Document) -> None:
 
 def _list(store: Store, request: Request, target: Target, page_size: int) -> Reply:
     items = [it for it in store.all(target.plural) if is_selected(it, target, request.query)]
-    start = int(request.query.get("continue") or 0)
-    end = start + min(int(request.query.get("limit") or page_size), page_size)
-    metadata = {"resourceVersion": str(store.version)}
-    if end < len(items):
-        metadata["continue"] = str(end)
-    return Reply(200, {"kind": "List", "metadata": metadata, "items": items[start:end]})
+    return Reply(200, page(items, request.query, page_size, str(store.version)))
 
 
 def _create(store: Store, request: Request, target: Target, _: int) -> Reply:

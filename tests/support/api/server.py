@@ -12,7 +12,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from aiohttp import web
 from lightkube import AsyncClient, KubeConfig
@@ -49,6 +49,7 @@ class ApiServer(Store):
         versions_are_too_large: 504 to watches: their versions are of the future.
         unserved: plurals that the server does not know: 404.
         page_size: most items of one page.
+        has_discovery: whether the discovery documents are those of kopf's kinds.
         requests: method, and path with query, of every request that got a response.
         writes: requests that changed something, in order.
         late: requests with the fault ``carried_out="later"``.
@@ -62,6 +63,7 @@ class ApiServer(Store):
     versions_are_too_large: bool = False
     unserved: set[str] = field(default_factory=set)
     page_size: int = 500
+    has_discovery: bool = True
     requests: list[tuple[str, str]] = field(default_factory=list)
     writes: list[Write] = field(default_factory=list)
     late: list[rest.Request] = field(default_factory=list)
@@ -103,7 +105,7 @@ class ApiServer(Store):
         """Carry out the requests that were delayed by a fault."""
         late, self.late = self.late, []
         for request in late:
-            self._respond(request)
+            self.respond(request)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Respond to any request."""
@@ -117,11 +119,11 @@ class ApiServer(Store):
         parsed = rest.Request(request.method, request.path, dict(request.query), body)
         if (fault := self._fault(request)) is not None:
             return await self._fail(fault, request, parsed)
-        if page := discovery_page(request.path):
+        if self.has_discovery and (page := discovery_page(request.path)):
             return web.json_response(page)
         if request.method == "GET" and request.query.get("watch") == "true":
             return await self._watch(request)
-        return _response(self._respond(parsed))
+        return _response(self.respond(parsed))
 
     async def _call_hook(self, request: web.Request) -> None:
         hook = next((it for it in self.hooks if it.concerns(request.method, request.path_qs)), None)
@@ -145,7 +147,7 @@ class ApiServer(Store):
 
     async def _fail(self, fault: Fault, request: web.Request, parsed: rest.Request) -> web.Response:
         if fault.carried_out == "yes":
-            self._respond(parsed)
+            self.respond(parsed)
         elif fault.carried_out == "later":
             self.late.append(parsed)
         if fault.status == SILENT:
@@ -161,15 +163,16 @@ class ApiServer(Store):
         failure = rest.failure(fault.status, "Injected", fault.message)
         return _response(failure, fault.content_type)
 
-    def _respond(self, request: rest.Request) -> rest.Reply:
+    def respond(self, request: rest.Request) -> rest.Reply:
+        """Carry a request out that is not a watch."""
         target = rest.target_of(request.path)
         if target is not None and target.plural in self.unserved:
             return rest.failure(404, "NotFound", f"{request.path} is not here")
         reply = rest.respond(self, request, self.page_size)
         if request.method != "GET" and reply.status < _FIRST_FAILURE:
-            name = reply.document["metadata"].get("name", "")
-            created = request.method == "POST" and target and not target.name
-            path = f"{request.path}/{name}" if created else request.path
+            path = request.path
+            if request.method == "POST" and target is not None and not target.name:
+                path += f"/{request.body['metadata'].get('name', '')}"
             self.writes.append(Write(request.method, path, request.body))
         return reply
 
@@ -206,8 +209,11 @@ class ApiServer(Store):
         return response
 
 
+Server = TypeVar("Server", bound=ApiServer)
+
+
 @asynccontextmanager
-async def serving(api: ApiServer) -> AsyncIterator[ApiServer]:
+async def serving(api: Server) -> AsyncIterator[Server]:
     """Serve ``api`` on a free port of this machine; open watches end with the block."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", api.handle)
@@ -225,7 +231,7 @@ async def serving(api: ApiServer) -> AsyncIterator[ApiServer]:
 
 
 @contextmanager
-def serving_in_thread(api: ApiServer) -> Iterator[ApiServer]:
+def serving_in_thread(api: Server) -> Iterator[Server]:
     """Serve ``api`` from a thread of its own, for tests without an event loop."""
     ready, loop = threading.Event(), asyncio.new_event_loop()
     stop = asyncio.Event()
@@ -251,5 +257,5 @@ async def _write_event(response: web.StreamResponse, kind: str, document: Docume
 
 
 def _response(reply: rest.Reply, content_type: str = "application/json") -> web.Response:
-    text = json.dumps(reply.document)
-    return web.Response(text=text, status=reply.status, content_type=content_type)
+    body = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+    return web.Response(body=body, status=reply.status, content_type=content_type)

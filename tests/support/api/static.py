@@ -1,16 +1,16 @@
 """An API server that returns the documents and errors of a test, by path."""
 
 import json
-import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
 
-Document = dict[str, Any]
+from support.api import rest
+from support.api.server import ApiServer, serving_in_thread
+from support.api.store import Document
+
+__all__ = ["Document", "StaticApi", "serving", "write_kubeconfig"]
 
 
 @dataclass(slots=True)
@@ -34,57 +34,35 @@ class StaticApi:
         """Respond with 403 and a message."""
         self.rejections[path] = (403, json.dumps({"message": message}).encode())
 
-    def respond(self, address: str) -> tuple[int, bytes]:
-        """Return status and body for a path with its query."""
-        parts = urlsplit(address)
-        path = unquote(parts.path)
+    def respond(self, path: str, query: Mapping[str, str]) -> rest.Reply:
+        """Return the response to a GET request."""
         if path in self.rejections:
-            return self.rejections[path]
+            return rest.Reply(*self.rejections[path])
         if path in self.lists:
-            query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-            return 200, json.dumps(self._page(path, query)).encode()
+            items = [it for it in self.lists[path] if rest.has_labels(it, query)]
+            return rest.Reply(200, rest.page(items, query, self.page_size, "1"))
         if path in self.objects:
-            return 200, json.dumps(self.objects[path]).encode()
-        return 404, json.dumps({"message": f"{path} is not here"}).encode()
+            return rest.Reply(200, self.objects[path])
+        return rest.failure(404, "NotFound", f"{path} is not here")
 
-    def _page(self, path: str, query: dict[str, str]) -> Document:
-        name, _, value = query.get("labelSelector", "").partition("=")
-        items = [
-            item
-            for item in self.lists[path]
-            if not name or item["metadata"].get("labels", {}).get(name) == value
-        ]
-        start = int(query.get("continue", "0"))
-        end = start + min(self.page_size, int(query["limit"]))
-        metadata = {"continue": str(end)} if end < len(items) else {}
-        return {"kind": "List", "metadata": metadata, "items": items[start:end]}
+
+@dataclass(slots=True)
+class _StaticServer(ApiServer):
+    """The shared server with the responses of a ``StaticApi``."""
+
+    static: StaticApi = field(default_factory=StaticApi)
+    has_discovery: bool = False
+
+    def respond(self, request: rest.Request) -> rest.Reply:
+        return self.static.respond(request.path, request.query)
 
 
 @contextmanager
 def serving(api: StaticApi) -> Iterator[StaticApi]:
     """Serve ``api`` on a free port of this machine."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's
-            """Write no log."""
-
-        def do_GET(self) -> None:
-            status, body = api.respond(self.path)
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    api.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
+    with serving_in_thread(_StaticServer(static=api)) as server:
+        api.url = server.url
         yield api
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def write_kubeconfig(path: Path, url: str) -> Path:
