@@ -67,8 +67,8 @@ def put_other_pod(server: ApiServer, name: str, **spec: Any) -> None:
     """Make a pod without GPUs, which kube-scheduler binds itself."""
     containers = [{"name": "main", "image": "busybox"}]
     body = {"schedulerName": "gputopo", "containers": containers, **spec}
-    answer = server.create(PODS, {"metadata": {"name": name}, "spec": body})
-    assert answer.accepted, answer.message
+    response = server.create(PODS, {"metadata": {"name": name}, "spec": body})
+    assert response.accepted, response.message
 
 
 def put_volume(server: ApiServer) -> None:
@@ -107,12 +107,12 @@ def put_device(server: ApiServer) -> None:
     pool = {"name": "node-0", "generation": 1, "resourceSliceCount": 1}
     spec: dict[str, Any] = {"driver": "nic.example.org", "nodeName": "node-0", "pool": pool}
     spec["devices"] = [{"name": "nic-0"}]
-    answer = server.create(f"{api}/resourceslices", {"metadata": {"name": "nic"}, "spec": spec})
-    assert answer.accepted, answer.message
+    response = server.create(f"{api}/resourceslices", {"metadata": {"name": "nic"}, "spec": spec})
+    assert response.accepted, response.message
     requests = [{"name": "nic", "exactly": {"deviceClassName": "nic"}}]
     claim = {"metadata": {"name": "nic"}, "spec": {"devices": {"requests": requests}}}
-    answer = server.create(f"{api}/namespaces/default/resourceclaims", claim)
-    assert answer.accepted, answer.message
+    response = server.create(f"{api}/namespaces/default/resourceclaims", claim)
+    assert response.accepted, response.message
 
 
 def read_metrics(server: ApiServer, pair: Pair, work: Path) -> None:
@@ -164,8 +164,8 @@ def put_on_gpus(server: ApiServer, name: str) -> None:
         "target": {"kind": "Node", "name": "node-0"},
     }
     extender = service_account(EXTENDER)
-    answer = server.request("POST", f"{PODS}/{name}/binding", body, user=extender)
-    assert answer.accepted, answer.message
+    response = server.request("POST", f"{PODS}/{name}/binding", body, user=extender)
+    assert response.accepted, response.message
 
 
 async def call_as_extender(access: Path) -> None:

@@ -1,4 +1,4 @@
-"""A real API server, without nodes, for tests of what only the server can judge.
+"""A real API server, without nodes, for tests that the fake server cannot replace.
 
 etcd and kube-apiserver run on free ports of the loopback address, with RBAC on, and
 any user can be impersonated. The binaries are those of the local cluster.
@@ -33,7 +33,7 @@ _ALL_GPUS = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Whom a request is made as."""
+    """The user of a request, by impersonation."""
 
     name: str
     groups: Sequence[str] = ("system:authenticated",)
@@ -57,25 +57,25 @@ def service_account(name: str, node: str = "", namespace: str = "gputopo-system"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What the server said."""
+class ApiResponse:
+    """A response of the server."""
 
     status: int
     body: dict[str, Any]
 
     @property
     def accepted(self) -> bool:
-        """Whether the server did what was asked."""
+        """Whether the server carried out the request."""
         return self.status < 300
 
     @property
     def message(self) -> str:
-        """Why it was refused."""
+        """The reason of a rejection."""
         return str(self.body.get("message", ""))
 
 
 class ApiServer:
-    """A running API server and how to talk to it."""
+    """A running API server."""
 
     def __init__(self, url: str, token: str, certificate: Path, kubeconfig: Path) -> None:
         self.kubeconfig = kubeconfig
@@ -96,8 +96,8 @@ class ApiServer:
         user: User = ADMIN,
         content_type: str = "application/json",
         accept: str = "application/json",
-    ) -> Answer:
-        """Send one request as ``user`` and return what the server said."""
+    ) -> ApiResponse:
+        """Send one request as ``user``; return the response."""
         request = urllib.request.Request(  # noqa: S310 - https, written above
             self._url + path,
             method=method,
@@ -111,13 +111,13 @@ class ApiServer:
         )
         try:
             with self._opener.open(request, timeout=30) as response:
-                return Answer(response.status, _decode(response.read()))
+                return ApiResponse(response.status, _decode(response.read()))
         except urllib.error.HTTPError as error:
             with error:
-                return Answer(error.code, _decode(error.read()))
+                return ApiResponse(error.code, _decode(error.read()))
 
     def watch(self, path: str, seconds: float) -> Iterator[dict[str, Any]]:
-        """Yield the changes of a kind from now on, for so long."""
+        """Yield the changes of a kind from now on, for ``seconds``."""
         version = self.get(path).body["metadata"]["resourceVersion"]
         query = f"watch=true&resourceVersion={version}&timeoutSeconds={int(seconds)}"
         request = urllib.request.Request(  # noqa: S310 - https, written above
@@ -141,24 +141,24 @@ class ApiServer:
         if pod is not None:
             bound = {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
             spec["boundObjectRef"] = {"kind": "Pod", "apiVersion": "v1", **bound}
-        answer = self.create(tokens, {"spec": spec})
-        assert answer.accepted, answer.message
+        response = self.create(tokens, {"spec": spec})
+        assert response.accepted, response.message
         config = json.loads(self.kubeconfig.read_text())
-        config["users"] = [{"name": "admin", "user": {"token": answer.body["status"]["token"]}}]
+        config["users"] = [{"name": "admin", "user": {"token": response.body["status"]["token"]}}]
         path.touch(mode=0o600)
         path.write_text(json.dumps(config))
         return path
 
-    def create(self, path: str, body: object, user: User = ADMIN) -> Answer:
+    def create(self, path: str, body: object, user: User = ADMIN) -> ApiResponse:
         """Create an object with strict field validation, as kubectl does."""
         return self.request("POST", f"{path}?fieldValidation=Strict", body, user=user)
 
-    def merge(self, path: str, body: object, user: User = ADMIN) -> Answer:
+    def merge(self, path: str, body: object, user: User = ADMIN) -> ApiResponse:
         """Change an object by a JSON merge patch."""
         content_type = "application/merge-patch+json"
         return self.request("PATCH", path, body, user=user, content_type=content_type)
 
-    def get(self, path: str, user: User = ADMIN) -> Answer:
+    def get(self, path: str, user: User = ADMIN) -> ApiResponse:
         """Read an object."""
         return self.request("GET", path, user=user)
 
@@ -167,7 +167,7 @@ class ApiServer:
         table = "application/json;as=Table;v=v1;g=meta.k8s.io"
         return self.request("GET", path, accept=table).body
 
-    def delete(self, path: str, user: User = ADMIN) -> Answer:
+    def delete(self, path: str, user: User = ADMIN) -> ApiResponse:
         """Delete an object at once."""
         return self.request("DELETE", path, {"gracePeriodSeconds": 0}, user=user)
 

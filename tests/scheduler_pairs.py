@@ -157,8 +157,8 @@ def put_nodes(server: ApiServer, count: int) -> None:
         topology = topology_object(name, named("dgx1-v100", node=name))
         del topology["metadata"]["uid"]
         assert server.create(TOPOLOGIES, {**topology, "status": {}}).accepted
-        answer = server.merge(f"{TOPOLOGIES}/{name}/status", {"status": topology["status"]})
-        assert answer.accepted, answer.message
+        response = server.merge(f"{TOPOLOGIES}/{name}/status", {"status": topology["status"]})
+        assert response.accepted, response.message
 
 
 def put_pod(server: ApiServer, name: str, gpus: int = 1, priority: str = "") -> None:
@@ -171,8 +171,8 @@ def put_pod(server: ApiServer, name: str, gpus: int = 1, priority: str = "") -> 
     spec["containers"] = [container]
     if priority:
         spec["priorityClassName"] = priority
-    answer = server.create(PODS, {"metadata": {"name": name}, "spec": spec})
-    assert answer.accepted, answer.message
+    response = server.create(PODS, {"metadata": {"name": name}, "spec": spec})
+    assert response.accepted, response.message
 
 
 @contextmanager

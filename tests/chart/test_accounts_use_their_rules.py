@@ -184,7 +184,7 @@ def test_every_rule_is_used_or_has_its_reason(run: Run, account: str) -> None:
     assert NOT_SEEN_HERE[account].keys() - given == set(), "no longer given: leave it out here"
 
 
-def test_kube_scheduler_has_no_more_than_the_clusters_own_scheduler(run: Run) -> None:
+def test_kube_scheduler_has_no_rights_beyond_those_of_the_clusters_scheduler(run: Run) -> None:
     [role] = [
         each
         for each in run.rendered

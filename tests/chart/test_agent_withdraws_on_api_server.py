@@ -1,4 +1,4 @@
-"""How an agent says that it ends, on a real API server: that one decides who spoke last."""
+"""An ending agent writes its status on a real API server, which decides which write was last."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -49,7 +49,7 @@ def ready(server: ApiServer) -> tuple[str, str]:
     return found["status"], found["reason"]
 
 
-async def test_an_agent_that_ends_changes_nothing_but_its_readiness(server: ApiServer) -> None:
+async def test_ending_agent_changes_its_readiness_only(server: ApiServer) -> None:
     async with publisher(server) as agents:
         before = server.get(f"{TOPOLOGIES}/{NODE}").body
         assert await agents.withdraw()
@@ -67,7 +67,7 @@ async def test_an_agent_that_ends_changes_nothing_but_its_readiness(server: ApiS
         ("", {"metadata": {"labels": {"team": "a"}}}, True),
     ],
 )
-async def test_it_does_not_speak_after_another_agent_but_after_a_label_was_set(
+async def test_ending_agent_writes_after_a_change_of_a_label_but_not_after_another_agent(
     server: ApiServer, path: str, change: object, *, withdrawn: bool
 ) -> None:
     async with publisher(server) as agents:

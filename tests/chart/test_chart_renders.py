@@ -87,7 +87,7 @@ def test_every_object_but_the_crds_is_labelled(everything: list[Object]) -> None
             assert labels["app.kubernetes.io/managed-by"] == "Helm"
 
 
-def test_selectors_find_the_pods_of_their_own_component_only(objects: list[Object]) -> None:
+def test_selectors_match_the_pods_of_their_own_component_only(objects: list[Object]) -> None:
     for workload in workloads(objects):
         selector = workload["spec"]["selector"]["matchLabels"]
         matching = [
@@ -99,7 +99,7 @@ def test_selectors_find_the_pods_of_their_own_component_only(objects: list[Objec
         assert "app.kubernetes.io/version" not in selector, "an upgrade could not change it"
 
 
-def test_crds_come_with_the_chart_and_stay_without_it(helm: Helm, objects: list[Object]) -> None:
+def test_crds_are_installed_and_stay_after_removal(helm: Helm, objects: list[Object]) -> None:
     definitions = [each for each in objects if each["kind"] == "CustomResourceDefinition"]
     files = {
         path.name: yaml.safe_load(path.read_text()) for path in (CHART / "../../crds").iterdir()
@@ -111,19 +111,19 @@ def test_crds_come_with_the_chart_and_stay_without_it(helm: Helm, objects: list[
     assert "CustomResourceDefinition" not in {each["kind"] for each in without}
 
 
-def test_a_package_of_the_chart_has_the_crds_in_it(helm: Helm, tmp_path: Any) -> None:
+def test_packaged_chart_contains_the_crds(helm: Helm, tmp_path: Any) -> None:
     helm.run("package", str(CHART), "--destination", str(tmp_path))
     (package,) = tmp_path.iterdir()
     rendered = helm.run("template", "gputopo", str(package), "--kube-version", "v1.36.2")
     assert rendered.count("kind: CustomResourceDefinition\n") == 3
 
 
-def test_an_operator_never_runs_beside_its_successor(objects: list[Object]) -> None:
+def test_two_operators_never_run_at_the_same_time(objects: list[Object]) -> None:
     spec = find(objects, "Deployment", "gputopo-operator")["spec"]
     assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
 
 
-def test_a_second_scheduler_waits_on_another_node_and_is_not_drained_with_the_first(
+def test_second_scheduler_runs_on_another_node_and_is_not_drained_with_the_first(
     helm: Helm, objects: list[Object]
 ) -> None:
     scheduler = find(objects, "Deployment", "gputopo-scheduler")
@@ -149,7 +149,7 @@ def test_the_extender_keeps_its_claims_in_the_namespace_of_the_release(
     assert "--namespace=gputopo-system" in extender["args"]
 
 
-def test_an_extender_knows_its_pod_and_the_lease_that_it_may_take_from_a_failing_leader(
+def test_extender_has_the_name_of_its_pod_and_of_the_lease_of_the_leader(
     helm: Helm,
 ) -> None:
     election = {"leaseSeconds": 20, "renewSeconds": 15, "handoverSeconds": 30}
@@ -229,7 +229,7 @@ def test_the_agent_writes_to_two_folders_of_the_host(everything: list[Object]) -
     assert Path(mounts["state"]["mountPath"]) == AgentSettings(node="n1").state_dir
 
 
-def test_the_agent_is_told_how_containers_get_gpus(
+def test_device_injection_reaches_the_agent(
     objects: list[Object], everything: list[Object]
 ) -> None:
     def arguments(rendered: list[Object]) -> list[str]:
@@ -256,9 +256,7 @@ DRIVER_FOLDERS = {
 
 
 @pytest.mark.parametrize("folder", DRIVER_FOLDERS)
-def test_no_missing_folder_of_the_driver_keeps_an_agent_from_starting(
-    helm: Helm, folder: str
-) -> None:
+def test_agent_starts_without_the_folder_of_the_driver(helm: Helm, folder: str) -> None:
     rendered = helm.render(
         {"devicePlugin": {"driver": {"libraryDir": folder, "deviceDir": folder}}}
     )
@@ -280,7 +278,7 @@ def test_no_missing_folder_of_the_driver_keeps_an_agent_from_starting(
     assert f"--device-dir={folder}" in plugin["args"], "as the host names it"
 
 
-def test_an_agent_finds_libraries_and_devices_of_a_host_as_it_is_installed_by_default(
+def test_agent_finds_libraries_and_devices_of_a_host_by_default(
     objects: list[Object],
 ) -> None:
     agent = find(objects, "DaemonSet", "gputopo-deviceplugin")
@@ -295,13 +293,13 @@ def test_an_agent_finds_libraries_and_devices_of_a_host_as_it_is_installed_by_de
     assert not any("mountPropagation" in mount for mount in plugin["volumeMounts"])
 
 
-def test_the_agent_runs_on_every_tainted_node_first(objects: list[Object]) -> None:
+def test_agent_runs_on_every_tainted_node_with_high_priority(objects: list[Object]) -> None:
     pod = pod_of(find(objects, "DaemonSet", "gputopo-deviceplugin"))
     assert pod["tolerations"] == [{"operator": "Exists"}]
     assert pod["priorityClassName"] == "system-node-critical"
 
 
-def test_every_container_is_probed_and_bounded(everything: list[Object]) -> None:
+def test_every_container_has_probes_and_a_memory_limit(everything: list[Object]) -> None:
     for workload in workloads(everything):
         for each in containers_of(workload):
             ports = {port["name"] for port in each["ports"]}
@@ -311,7 +309,7 @@ def test_every_container_is_probed_and_bounded(everything: list[Object]) -> None
             assert "memory" in each["resources"]["limits"]
 
 
-def test_privileged_is_the_agents_alone_and_asked_for(everything: list[Object]) -> None:
+def test_only_the_agent_can_be_privileged_and_only_by_its_value(everything: list[Object]) -> None:
     agent = find(everything, "DaemonSet", "gputopo-deviceplugin")
     assert container(agent, "deviceplugin")["securityContext"]["privileged"] is True
     assert pod_of(agent)["runtimeClassName"] == "nvidia"
@@ -346,7 +344,7 @@ def test_resource_and_scheduler_name_reach_everything_that_needs_them(
     assert "example.com/gpu" in policy
 
 
-def test_the_scheduler_asks_the_extender_and_trusts_no_failure(objects: list[Object]) -> None:
+def test_scheduler_calls_the_extender_and_ignores_none_of_its_errors(objects: list[Object]) -> None:
     (extender,) = configuration(objects)["extenders"]
     assert extender == {
         "urlPrefix": "http://127.0.0.1:8888",
@@ -362,7 +360,7 @@ def test_the_scheduler_asks_the_extender_and_trusts_no_failure(objects: list[Obj
     }
 
 
-def test_one_step_of_the_extender_outweighs_what_the_profile_leaves_of_its_own(
+def test_one_step_of_the_extender_outweighs_the_other_score_plugins(
     objects: list[Object],
 ) -> None:
     scheduler = configuration(objects)
@@ -407,18 +405,18 @@ def test_a_changed_configuration_restarts_the_scheduler(helm: Helm, objects: lis
 @pytest.mark.parametrize(
     ("kubernetes", "tag"), [("v1.36.2", "v1.36.2"), ("v1.33.4-gke.1055000", "v1.33.4")]
 )
-def test_kube_scheduler_is_of_the_clusters_version(helm: Helm, kubernetes: str, tag: str) -> None:
+def test_kube_scheduler_has_the_clusters_version(helm: Helm, kubernetes: str, tag: str) -> None:
     rendered = helm.render(kubernetes=kubernetes)
     scheduler = container(find(rendered, "Deployment", "gputopo-scheduler"), "kube-scheduler")
     assert scheduler["image"] == f"registry.k8s.io/kube-scheduler:{tag}"
 
 
-def test_a_cluster_that_is_too_old_is_refused(helm: Helm) -> None:
+def test_cluster_that_is_too_old_is_rejected(helm: Helm) -> None:
     with pytest.raises(HelmError, match=re.escape("requires kubeVersion: >=1.31.0-0")):
         helm.render(kubernetes="v1.30.9")
 
 
-def test_images_are_as_the_values_say(everything: list[Object], objects: list[Object]) -> None:
+def test_images_follow_the_values(everything: list[Object], objects: list[Object]) -> None:
     version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
     operator = ("Deployment", "gputopo-operator")
     assert container(find(objects, *operator), "operator")["image"] == (
@@ -431,7 +429,7 @@ def test_images_are_as_the_values_say(everything: list[Object], objects: list[Ob
     assert pod_of(scheduler)["nodeSelector"] == {"role": "control", "kubernetes.io/os": "linux"}
 
 
-def test_no_rule_says_everything(everything: list[Object]) -> None:
+def test_no_rule_grants_everything(everything: list[Object]) -> None:
     roles = [each for each in everything if each["kind"] in {"ClusterRole", "Role"}]
     assert len(roles) == 7
     for role in roles:
@@ -442,7 +440,7 @@ def test_no_rule_says_everything(everything: list[Object]) -> None:
             assert "secrets" not in rule["resources"]
 
 
-def test_only_the_extender_binds_and_calls_off_and_nobody_else_writes_pods(
+def test_only_the_extender_binds_and_writes_pods(
     everything: list[Object],
 ) -> None:
     writing = {"create", "update", "patch", "delete", "deletecollection"}
@@ -462,7 +460,7 @@ def test_only_the_extender_binds_and_calls_off_and_nobody_else_writes_pods(
     }
 
 
-def test_monitors_and_network_policies_come_when_asked_for(
+def test_monitors_and_network_policies_are_optional(
     objects: list[Object], everything: list[Object]
 ) -> None:
     kinds = {"PodMonitor", "NetworkPolicy"}
@@ -487,7 +485,7 @@ def test_monitors_and_network_policies_come_when_asked_for(
         assert opened == served
 
 
-def test_policies_and_user_roles_can_be_left_out_and_the_installer_is_warned(helm: Helm) -> None:
+def test_policies_and_user_roles_are_optional_and_their_absence_is_a_warning(helm: Helm) -> None:
     values = {"admissionPolicies": {"enabled": False}, "rbac": {"aggregate": False}}
     rendered = helm.render(values)
     assert not any("AdmissionPolicy" in each["kind"] for each in rendered)

@@ -1,4 +1,4 @@
-"""The values of the chart: each has a schema and a comment, and wrong ones are refused."""
+"""The values of the chart: each has a schema and a comment, and wrong ones are rejected."""
 
 import json
 import re
@@ -66,7 +66,7 @@ def test_every_value_has_a_schema_and_every_schema_a_value() -> None:
 def test_the_default_policy_may_be_any_that_the_extender_knows() -> None:
     default_policy = schema_at(".extender.defaultPolicy")
     assert default_policy["enum"] == list(PolicyName)
-    (comment,) = re.findall(r"# Policy of pods that name none: (.+)\.\n", TEXT)
+    (comment,) = re.findall(r"# Policy of pods that do not name one: (.+)\.\n", TEXT)
     assert re.split(r", | or ", comment) == list(PolicyName)
 
 
@@ -76,7 +76,7 @@ def test_no_object_of_the_schema_takes_unknown_keys() -> None:
             assert schema["additionalProperties"] is False, path
 
 
-def test_every_value_is_explained_on_the_line_above() -> None:
+def test_every_value_has_a_comment_on_the_line_above() -> None:
     lines = TEXT.splitlines()
     for number, line in enumerate(lines):
         key = re.match(r"( *)(\w+):", line)
@@ -117,10 +117,10 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("wrong", "named"), WRONG.values(), ids=WRONG.keys())
-def test_a_wrong_value_is_refused_by_name(helm: Helm, wrong: dict[str, Any], named: str) -> None:
+def test_wrong_value_is_rejected_by_name(helm: Helm, wrong: dict[str, Any], named: str) -> None:
     with pytest.raises(HelmError, match=named):
         helm.render(wrong)
 
 
-def test_the_chart_as_a_dependency_bears_global_values(helm: Helm) -> None:
+def test_chart_as_a_dependency_accepts_global_values(helm: Helm) -> None:
     assert helm.render({"global": {"anything": 1}})

@@ -1,4 +1,4 @@
-"""What the API server accepts of the three kinds, and what it says to the rest."""
+"""The objects of the three kinds that the API server accepts, and its messages for the others."""
 
 import itertools
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ def custom(*edges: tuple[int, int]) -> dict[str, Any]:
     return {"communication": {"pattern": "Custom", "edges": listed}}
 
 
-REFUSED = {
+REJECTED = {
     "no GPU": ({"gpusPerReplica": 0}, "spec.gpusPerReplica: Invalid value: 0"),
     "99 GPUs": ({"gpusPerReplica": 99}, "spec.gpusPerReplica: Invalid value: 99"),
     "half a GPU": ({"gpusPerReplica": 0.5}, "spec.gpusPerReplica"),
@@ -119,24 +119,24 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("spec", "message"), REFUSED.values(), ids=REFUSED.keys())
-def test_a_wrong_gpujob_is_refused_with_field_and_value(
+@pytest.mark.parametrize(("spec", "message"), REJECTED.values(), ids=REJECTED.keys())
+def test_wrong_gpujob_is_rejected_with_field_and_value(
     server: ApiServer, spec: dict[str, Any], message: str
 ) -> None:
-    answer = server.create(JOBS, gpu_job(spec))
-    assert not answer.accepted
-    assert message in answer.message
+    response = server.create(JOBS, gpu_job(spec))
+    assert not response.accepted
+    assert message in response.message
 
 
-def test_a_name_that_no_label_can_hold_is_refused(server: ApiServer) -> None:
-    answer = server.create(JOBS, gpu_job({}, name="x" * 64))
-    assert f"metadata.name: {'x' * 64} has 64 characters; at most 63" in answer.message
+def test_name_that_is_too_long_for_a_label_is_rejected(server: ApiServer) -> None:
+    response = server.create(JOBS, gpu_job({}, name="x" * 64))
+    assert f"metadata.name: {'x' * 64} has 64 characters; at most 63" in response.message
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("gpujob-*.yaml")), ids=lambda path: path.stem)
 def test_every_example_of_a_gpujob_is_accepted(server: ApiServer, path: Path) -> None:
-    answer = server.create(JOBS, yaml.safe_load(path.read_text()))
-    assert answer.accepted, answer.message
+    response = server.create(JOBS, yaml.safe_load(path.read_text()))
+    assert response.accepted, response.message
 
 
 @pytest.mark.parametrize("policy", list(PolicyName))
@@ -145,27 +145,29 @@ def test_every_pattern_and_policy_is_accepted(
     server: ApiServer, pattern: PatternKind, policy: PolicyName
 ) -> None:
     spec = {"communication": {"pattern": pattern}, "placement": {"policy": policy}}
-    answer = server.create(JOBS, gpu_job(spec))
-    assert answer.accepted, answer.message
-    assert answer.body["spec"]["communication"]["pattern"] == pattern
-    assert answer.body["spec"]["placement"] == {"policy": policy}
+    response = server.create(JOBS, gpu_job(spec))
+    assert response.accepted, response.message
+    assert response.body["spec"]["communication"]["pattern"] == pattern
+    assert response.body["spec"]["placement"] == {"policy": policy}
 
 
-def test_weights_of_edges_are_kept_and_are_one_where_none_is_given(server: ApiServer) -> None:
+def test_weights_of_edges_are_kept_and_default_to_1(server: ApiServer) -> None:
     edges = [{"from": 0, "to": 1, "weight": 1000}, {"from": 1, "to": 2}]
-    answer = server.create(JOBS, gpu_job({"communication": {"pattern": "Custom", "edges": edges}}))
-    assert answer.accepted, answer.message
-    kept = answer.body["spec"]["communication"]["edges"]
+    response = server.create(
+        JOBS, gpu_job({"communication": {"pattern": "Custom", "edges": edges}})
+    )
+    assert response.accepted, response.message
+    kept = response.body["spec"]["communication"]["edges"]
     assert [edge["weight"] for edge in kept] == [1000, 1]
 
 
-def test_a_gpujob_with_the_least_said_gets_the_defaults_of_the_models(server: ApiServer) -> None:
-    answer = server.create(JOBS, gpu_job({}))
-    assert answer.accepted, answer.message
-    assert GPUJobSpec.model_validate(answer.body["spec"]) == GPUJobSpec(
+def test_minimal_gpujob_gets_the_defaults_of_the_models(server: ApiServer) -> None:
+    response = server.create(JOBS, gpu_job({}))
+    assert response.accepted, response.message
+    assert GPUJobSpec.model_validate(response.body["spec"]) == GPUJobSpec(
         gpus_per_replica=3, template=TEMPLATE
     )
-    assert answer.body["spec"]["communication"] == {
+    assert response.body["spec"]["communication"] == {
         "pattern": "Ring",
         "bandwidthSensitivity": "Auto",
     }
@@ -187,10 +189,10 @@ CHANGES: dict[str, dict[str, Any]] = {
 def test_a_field_of_the_spec_cannot_be_changed_or_added(server: ApiServer, field: str) -> None:
     created = server.create(JOBS, gpu_job({}))
     path = f"{JOBS}/{created.body['metadata']['name']}"
-    answer = server.merge(path, {"spec": CHANGES[field]})
-    assert answer.status == 422, answer.body
-    assert f"spec.{field}" in answer.message
-    assert "delete the GPUJob and create it again" in answer.message
+    response = server.merge(path, {"spec": CHANGES[field]})
+    assert response.status == 422, response.body
+    assert f"spec.{field}" in response.message
+    assert "delete the GPUJob and create it again" in response.message
 
 
 @pytest.mark.parametrize("field", ["workload", "placement", "resources", "limits"])
@@ -202,17 +204,17 @@ def test_a_field_of_the_spec_cannot_be_removed(server: ApiServer, field: str) ->
         "limits": {"activeDeadlineSeconds": 60},
     }
     created = server.create(JOBS, gpu_job(said))
-    answer = server.merge(f"{JOBS}/{created.body['metadata']['name']}", {"spec": {field: None}})
-    assert answer.status == 422, answer.body
-    assert f"spec.{field}" in answer.message
+    response = server.merge(f"{JOBS}/{created.body['metadata']['name']}", {"spec": {field: None}})
+    assert response.status == 422, response.body
+    assert f"spec.{field}" in response.message
 
 
 def test_a_job_is_suspended_and_resumed(server: ApiServer) -> None:
     path = f"{JOBS}/{server.create(JOBS, gpu_job({})).body['metadata']['name']}"
     for suspend in (True, False):
-        answer = server.merge(path, {"spec": {"suspend": suspend}})
-        assert answer.accepted, answer.message
-        assert answer.body["spec"]["suspend"] is suspend
+        response = server.merge(path, {"spec": {"suspend": suspend}})
+        assert response.accepted, response.message
+        assert response.body["spec"]["suspend"] is suspend
 
 
 STATUS = {
@@ -234,7 +236,7 @@ STATUS = {
 }
 
 
-def test_status_is_written_apart_from_the_spec(server: ApiServer) -> None:
+def test_status_is_a_subresource(server: ApiServer) -> None:
     path = f"{JOBS}/{server.create(JOBS, gpu_job({})).body['metadata']['name']}"
     both = {"spec": {"suspend": True}, "status": STATUS}
 
@@ -280,22 +282,24 @@ def topology_object(spec: Mapping[str, Any], name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", names())
 def test_every_topology_of_the_catalogue_is_accepted(server: ApiServer, name: str) -> None:
     spec = to_spec(named(name, node=name)).to_json()
-    answer = server.create(TOPOLOGIES, topology_object(spec, name))
-    assert answer.accepted, answer.message
-    assert answer.body["spec"] == spec
+    response = server.create(TOPOLOGIES, topology_object(spec, name))
+    assert response.accepted, response.message
+    assert response.body["spec"] == spec
 
 
-def test_a_topology_that_contradicts_itself_is_refused(server: ApiServer) -> None:
+def test_topology_that_contradicts_itself_is_rejected(server: ApiServer) -> None:
     good = to_spec(named("dgx-a100", node="n1")).to_json()
     gpus, links = good["gpus"], good["links"]
     doubled = {"gpus": [gpus[0], {**gpus[1], "index": 0}]}
-    answer = server.create(TOPOLOGIES, topology_object(doubled, "doubled"))
-    assert "gpus: an index occurs twice" in answer.message
-    answer = server.create(TOPOLOGIES, topology_object({"gpus": gpus[:1], "links": links}, "lost"))
-    assert "links: a or b is not the UUID of a GPU in gpus" in answer.message
+    response = server.create(TOPOLOGIES, topology_object(doubled, "doubled"))
+    assert "gpus: an index occurs twice" in response.message
+    response = server.create(
+        TOPOLOGIES, topology_object({"gpus": gpus[:1], "links": links}, "lost")
+    )
+    assert "links: a or b is not the UUID of a GPU in gpus" in response.message
     alone = {"gpus": gpus, "links": [{**links[0], "b": links[0]["a"]}]}
-    answer = server.create(TOPOLOGIES, topology_object(alone, "alone"))
-    assert "links: a link connects a GPU with itself" in answer.message
+    response = server.create(TOPOLOGIES, topology_object(alone, "alone"))
+    assert "links: a link connects a GPU with itself" in response.message
 
 
 def profile(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -307,13 +311,13 @@ def profile(spec: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_a_profile_may_say_nothing_and_be_changed_later(server: ApiServer) -> None:
+def test_profile_may_be_empty_and_changed_later(server: ApiServer) -> None:
     created = server.create(PROFILES, profile({}))
     assert created.accepted, created.message
     path = f"{PROFILES}/{created.body['metadata']['name']}"
     assert server.merge(path, {"spec": {"bandwidthSensitivityPercent": 80}}).accepted
-    answer = server.merge(path, {"spec": {"bandwidthSensitivityPercent": 101}})
-    assert "spec.bandwidthSensitivityPercent: Invalid value: 101" in answer.message
+    response = server.merge(path, {"spec": {"bandwidthSensitivityPercent": 101}})
+    assert "spec.bandwidthSensitivityPercent: Invalid value: 101" in response.message
 
 
 @pytest.mark.parametrize(
@@ -324,8 +328,8 @@ def test_a_profile_may_say_nothing_and_be_changed_later(server: ApiServer) -> No
         ("dataset", {"size": "150Gi"}),
     ],
 )
-def test_what_a_profile_cannot_say_yet_is_refused(
+def test_unsupported_field_of_a_profile_is_rejected(
     server: ApiServer, field: str, value: object
 ) -> None:
-    answer = server.create(PROFILES, profile({field: value}))
-    assert f"{field}: not yet supported" in answer.message
+    response = server.create(PROFILES, profile({field: value}))
+    assert f"{field}: not yet supported" in response.message

@@ -58,9 +58,9 @@ def cluster(
         yield server
 
 
-def _must(answer: apiserver.Answer) -> dict[str, Any]:
-    assert answer.accepted, answer.message
-    return answer.body
+def _must(response: apiserver.ApiResponse) -> dict[str, Any]:
+    assert response.accepted, response.message
+    return response.body
 
 
 def _write_status(server: ApiServer, path: str, status: object) -> None:

@@ -68,7 +68,7 @@ def leader(pairs: list[Pair]) -> Pair:
 
 
 @pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
-def test_another_takes_over_and_no_gpu_is_given_twice(
+def test_standby_takes_over_and_no_gpu_is_given_twice(
     nodes: ApiServer, pairs: list[Pair], fault: signal.Signals
 ) -> None:
     with watched(nodes) as seen, burst(nodes, seen):
@@ -126,8 +126,8 @@ def reported(server: ApiServer, pairs: list[Pair]) -> Iterator[dict[str, int]]:
         }
         conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
         status = {"initContainerStatuses": [extender], "conditions": conditions}
-        answer = server.merge(f"{SCHEDULER_PODS}/{pair.pod}/status", {"status": status})
-        assert answer.accepted, answer.message
+        response = server.merge(f"{SCHEDULER_PODS}/{pair.pod}/status", {"status": status})
+        assert response.accepted, response.message
 
     def report_all() -> None:
         while not over.wait(1.0):
@@ -148,7 +148,7 @@ def reported(server: ApiServer, pairs: list[Pair]) -> Iterator[dict[str, int]]:
         assert server.delete(f"{SCHEDULER_PODS}/{pair.pod}").accepted
 
 
-def test_a_leader_whose_extender_crashes_again_and_again_loses_its_lease(
+def test_leader_whose_extender_crashes_repeatedly_loses_its_lease(
     nodes: ApiServer, pairs: list[Pair]
 ) -> None:
     with (

@@ -1,4 +1,4 @@
-"""What nobody of the installation may do, tried on the API server, account by account."""
+"""Requests that no account of the installation may send, tried for each account."""
 
 import json
 from collections.abc import Iterator
@@ -111,8 +111,8 @@ def guarded(server: ApiServer) -> Iterator[None]:
         f"{kube_leases}/kube-scheduler": {**lease, "metadata": {"name": "kube-scheduler"}},
     }
     for path, body in made.items():
-        answer = server.create(path.rpartition("/")[0], body)
-        assert answer.accepted, answer.message
+        response = server.create(path.rpartition("/")[0], body)
+        assert response.accepted, response.message
     yield
     for path in made:
         assert server.delete(path).accepted
@@ -129,7 +129,7 @@ def tried(server: ApiServer, user: User, method: str, path: str, body: object) -
 
 @pytest.mark.parametrize("what", FOR_ALL)
 @pytest.mark.parametrize("account", ACCOUNTS)
-def test_what_is_forbidden_is_refused(server: ApiServer, account: str, what: str) -> None:
+def test_forbidden_requests_are_rejected(server: ApiServer, account: str, what: str) -> None:
     status = tried(server, ACCOUNTS[account], *FOR_ALL[what])
     if (account, what) in NEEDED:
         assert status == 200, "no longer allowed: leave the exception out"
@@ -139,10 +139,10 @@ def test_what_is_forbidden_is_refused(server: ApiServer, account: str, what: str
 
 @pytest.mark.parametrize("account", ["gputopo-operator", "gputopo-deviceplugin"])
 @pytest.mark.parametrize("path", [f"{POD}/binding", f"{PODS.removesuffix('/pods')}/bindings"])
-def test_nobody_but_the_extender_binds(server: ApiServer, account: str, path: str) -> None:
+def test_only_the_extender_binds(server: ApiServer, account: str, path: str) -> None:
     assert server.create(path, BINDING, ACCOUNTS[account]).status == 403
 
 
-def test_the_extender_binds_in_one_way_only(server: ApiServer) -> None:
+def test_extender_binds_through_one_path_only(server: ApiServer) -> None:
     path = f"{PODS.removesuffix('/pods')}/bindings"
     assert server.create(path, BINDING, ACCOUNTS["gputopo-extender"]).status == 403

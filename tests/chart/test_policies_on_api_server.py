@@ -1,4 +1,4 @@
-"""Who may say which GPUs a pod has, who may ask for them, and who may describe a node."""
+"""The admission policies: who may set the GPUs of a pod, request GPUs, and publish a topology."""
 
 import itertools
 import json
@@ -16,7 +16,7 @@ from apiserver import (
     ONE_GPU,
     PODS,
     TOPOLOGIES,
-    Answer,
+    ApiResponse,
     ApiServer,
     User,
     service_account,
@@ -87,9 +87,9 @@ def binding(name: str, annotations: dict[str, str]) -> dict[str, Any]:
 @pytest.fixture
 def waiting(server: ApiServer) -> Iterator[str]:
     """Name of a pod that waits for its GPUs."""
-    answer = server.create(PODS, pod(), user=ALICE)
-    assert answer.accepted, answer.message
-    name = str(answer.body["metadata"]["name"])
+    response = server.create(PODS, pod(), user=ALICE)
+    assert response.accepted, response.message
+    name = str(response.body["metadata"]["name"])
     yield name
     server.delete(f"{PODS}/{name}")
 
@@ -98,20 +98,20 @@ def waiting(server: ApiServer) -> Iterator[str]:
 def placed(server: ApiServer, waiting: str) -> str:
     """Name of a pod that the extender has bound."""
     annotations = {GPUS_ANNOTATION: GPUS, PLACEMENT_ANNOTATION: "{}"}
-    answer = server.create(f"{PODS}/{waiting}/binding", binding(waiting, annotations), EXTENDER)
-    assert answer.accepted, answer.message
+    response = server.create(f"{PODS}/{waiting}/binding", binding(waiting, annotations), EXTENDER)
+    assert response.accepted, response.message
     return waiting
 
 
-def refused_for_the_extender_alone(answer: Answer) -> bool:
+def is_rejected_for_the_extender_only(response: ApiResponse) -> bool:
     return (
-        answer.status == 403
+        response.status == 403
         and "only system:serviceaccount:gputopo-system:gputopo-extender may set it"
-        in answer.message
+        in response.message
     )
 
 
-def test_the_extender_says_it_in_the_binding(server: ApiServer, placed: str) -> None:
+def test_extender_sets_the_annotations_in_the_binding(server: ApiServer, placed: str) -> None:
     bound = server.get(f"{PODS}/{placed}").body
     assert bound["spec"]["nodeName"] == "n1"
     assert bound["metadata"]["annotations"][GPUS_ANNOTATION] == GPUS
@@ -119,71 +119,75 @@ def test_the_extender_says_it_in_the_binding(server: ApiServer, placed: str) -> 
 
 @pytest.mark.parametrize("user", [ALICE, ADMIN], ids=["user", "administrator"])
 @pytest.mark.parametrize("annotation", [GPUS_ANNOTATION, PLACEMENT_ANNOTATION])
-def test_a_copied_manifest_is_refused(server: ApiServer, user: User, annotation: str) -> None:
-    answer = server.create(PODS, pod(annotations={annotation: GPUS}), user)
-    assert refused_for_the_extender_alone(answer), answer.body
-    assert f"metadata.annotations[{annotation}]: {GPUS} may not replace (nothing)" in answer.message
-    assert "remove this annotation" in answer.message
+def test_copied_manifest_is_rejected(server: ApiServer, user: User, annotation: str) -> None:
+    response = server.create(PODS, pod(annotations={annotation: GPUS}), user)
+    assert is_rejected_for_the_extender_only(response), response.body
+    assert (
+        f"metadata.annotations[{annotation}]: {GPUS} may not replace (nothing)" in response.message
+    )
+    assert "remove this annotation" in response.message
 
 
 @pytest.mark.parametrize("subresource", ["", "/status"])
 @pytest.mark.parametrize("value", ["other", "", None], ids=["change", "empty", "remove"])
 @pytest.mark.parametrize("user", [ALICE, ADMIN, KUBELET], ids=["user", "administrator", "kubelet"])
-def test_nobody_else_changes_the_gpus_of_a_running_pod(
+def test_other_users_cannot_change_the_gpus_of_a_running_pod(
     server: ApiServer, placed: str, subresource: str, value: str | None, user: User
 ) -> None:
     change = {"metadata": {"annotations": {GPUS_ANNOTATION: value}}}
-    answer = server.merge(f"{PODS}/{placed}{subresource}", change, user)
+    response = server.merge(f"{PODS}/{placed}{subresource}", change, user)
     if user is KUBELET and not subresource:
-        assert answer.status == 403  # kubelets have no right to the main resource at all
+        assert response.status == 403  # kubelets have no right to the main resource at all
     else:
-        assert refused_for_the_extender_alone(answer), answer.body
-        assert "leave this annotation unchanged" in answer.message
+        assert is_rejected_for_the_extender_only(response), response.body
+        assert "leave this annotation unchanged" in response.message
     annotations = server.get(f"{PODS}/{placed}").body["metadata"]["annotations"]
     assert annotations[GPUS_ANNOTATION] == GPUS
 
 
 @pytest.mark.parametrize("subresource", ["", "/status"])
-def test_nobody_else_gives_gpus_to_a_waiting_pod(
+def test_other_users_cannot_set_the_gpus_of_a_waiting_pod(
     server: ApiServer, waiting: str, subresource: str
 ) -> None:
     change = {"metadata": {"annotations": {GPUS_ANNOTATION: GPUS}}}
-    answer = server.merge(f"{PODS}/{waiting}{subresource}", change, ALICE)
-    assert refused_for_the_extender_alone(answer), answer.body
+    response = server.merge(f"{PODS}/{waiting}{subresource}", change, ALICE)
+    assert is_rejected_for_the_extender_only(response), response.body
 
 
 @pytest.mark.parametrize("subresource", ["resize", "ephemeralcontainers"])
-def test_no_other_subresource_lets_the_annotation_through(
+def test_other_subresources_cannot_set_the_annotation(
     server: ApiServer, placed: str, subresource: str
 ) -> None:
     whole = server.get(f"{PODS}/{placed}").body
     whole["metadata"]["annotations"][GPUS_ANNOTATION] = "other"
-    answer = server.request("PUT", f"{PODS}/{placed}/{subresource}", whole, user=ALICE)
-    assert answer.accepted, "the server itself drops what these subresources may not change"
+    response = server.request("PUT", f"{PODS}/{placed}/{subresource}", whole, user=ALICE)
+    assert response.accepted, "the server itself drops what these subresources may not change"
     assert server.get(f"{PODS}/{placed}").body["metadata"]["annotations"][GPUS_ANNOTATION] == GPUS
 
 
 @pytest.mark.parametrize("path", ["{pods}/{name}/binding", "{namespace}/bindings"])
-def test_nobody_else_says_it_in_a_binding(server: ApiServer, waiting: str, path: str) -> None:
+def test_other_users_cannot_set_the_annotations_in_a_binding(
+    server: ApiServer, waiting: str, path: str
+) -> None:
     path = path.format(pods=PODS, name=waiting, namespace=PODS.removesuffix("/pods"))
     for user in (ALICE, ADMIN):
-        answer = server.create(path, binding(waiting, {GPUS_ANNOTATION: GPUS}), user)
-        assert refused_for_the_extender_alone(answer), answer.body
+        response = server.create(path, binding(waiting, {GPUS_ANNOTATION: GPUS}), user)
+        assert is_rejected_for_the_extender_only(response), response.body
     assert "nodeName" not in server.get(f"{PODS}/{waiting}").body["spec"]
 
 
-def test_work_that_leaves_the_annotations_alone_goes_on(server: ApiServer, placed: str) -> None:
+def test_changes_that_keep_the_annotations_are_accepted(server: ApiServer, placed: str) -> None:
     path = f"{PODS}/{placed}"
     assert server.merge(path, {"metadata": {"labels": {"a": "b"}}}, ALICE).accepted
     assert server.merge(path, {"metadata": {"annotations": {"note": "x"}}}, ALICE).accepted
     status = {"status": {"phase": "Running"}}
-    answer = server.merge(f"{path}/status", status, KUBELET)
-    assert answer.accepted, answer.message
+    response = server.merge(f"{path}/status", status, KUBELET)
+    assert response.accepted, response.message
     resize = {"spec": {"containers": [{"name": "main", "image": "busybox", "resources": ONE_GPU}]}}
-    answer = server.merge(f"{path}/resize", resize, ALICE)
-    assert answer.accepted, answer.message
-    answer = server.delete(path, COLLECTOR)
-    assert answer.accepted, answer.message
+    response = server.merge(f"{path}/resize", resize, ALICE)
+    assert response.accepted, response.message
+    response = server.delete(path, COLLECTOR)
+    assert response.accepted, response.message
 
 
 INIT = [{"name": "warm", "image": "busybox", "resources": ONE_GPU}]
@@ -202,35 +206,37 @@ CPU_ONLY = [{"name": "main", "image": "busybox"}]
     ids=["main container", "init container", "sidecar", "second container"],
 )
 @pytest.mark.parametrize("user", [ALICE, ADMIN], ids=["user", "administrator"])
-def test_a_pod_of_another_scheduler_that_asks_for_gpus_is_refused(
+def test_gpu_pod_of_another_scheduler_is_rejected(
     server: ApiServer, user: User, spec: dict[str, Any]
 ) -> None:
-    answer = server.create(PODS, pod(**spec), user)
-    assert answer.status == 422, answer.body
+    response = server.create(PODS, pod(**spec), user)
+    assert response.status == 422, response.body
     assert (
         "spec.schedulerName: 'default-scheduler' cannot choose GPUs for gputopo.io/gpu; "
-        "set spec.schedulerName to 'gputopo'" in answer.message
+        "set spec.schedulerName to 'gputopo'" in response.message
     )
 
 
 def test_a_pod_without_gpus_chooses_its_scheduler(server: ApiServer) -> None:
-    answer = server.create(PODS, pod(schedulerName="default-scheduler", containers=CPU_ONLY), ALICE)
-    assert answer.accepted, answer.message
+    response = server.create(
+        PODS, pod(schedulerName="default-scheduler", containers=CPU_ONLY), ALICE
+    )
+    assert response.accepted, response.message
 
 
-def test_the_example_of_other_pods_is_let_in(server: ApiServer) -> None:
+def test_example_of_other_pods_is_accepted(server: ApiServer) -> None:
     path = Path(__file__).parents[2] / "examples" / "deployment-with-annotations.yaml"
     template = yaml.safe_load(path.read_text())["spec"]["template"]
     template["metadata"]["name"] = "inference"
-    answer = server.create(PODS, {"apiVersion": "v1", "kind": "Pod", **template}, ALICE)
-    assert answer.accepted, answer.message
+    response = server.create(PODS, {"apiVersion": "v1", "kind": "Pod", **template}, ALICE)
+    assert response.accepted, response.message
 
 
-def test_a_pod_that_names_its_node_and_asks_for_gpus_is_refused(server: ApiServer) -> None:
-    answer = server.create(PODS, pod(nodeName="n1"), ALICE)
-    assert answer.status == 422, answer.body
-    assert "spec.nodeName: 'n1' bypasses the scheduler" in answer.message
-    assert "nodeSelector {kubernetes.io/hostname: n1}" in answer.message
+def test_gpu_pod_with_a_node_name_is_rejected(server: ApiServer) -> None:
+    response = server.create(PODS, pod(nodeName="n1"), ALICE)
+    assert response.status == 422, response.body
+    assert "spec.nodeName: 'n1' bypasses the scheduler" in response.message
+    assert "nodeSelector {kubernetes.io/hostname: n1}" in response.message
 
 
 def mirror_pod(server: ApiServer) -> dict[str, Any]:
@@ -253,12 +259,12 @@ def mirror_pod(server: ApiServer) -> dict[str, Any]:
     return mirror
 
 
-def test_a_kubelet_shows_its_static_pods_whatever_they_ask_for(server: ApiServer) -> None:
-    answer = server.create(PODS, mirror_pod(server), KUBELET)
-    assert answer.accepted, answer.message
+def test_kubelet_can_create_mirror_pods_that_request_gpus(server: ApiServer) -> None:
+    response = server.create(PODS, mirror_pod(server), KUBELET)
+    assert response.accepted, response.message
 
 
-def test_a_user_cannot_pass_a_pod_off_as_a_mirror_pod(server: ApiServer) -> None:
+def test_users_cannot_create_mirror_pods(server: ApiServer) -> None:
     assert server.create(PODS, mirror_pod(server), ALICE).status == 422
 
 
@@ -313,10 +319,10 @@ def with_env(container: dict[str, Any], *env: dict[str, Any]) -> list[dict[str, 
 def test_a_gpu_pod_that_sets_visible_devices_is_rejected(
     server: ApiServer, user: User, spec: dict[str, Any], field: str
 ) -> None:
-    answer = server.create(PODS, pod(**spec), user)
-    assert answer.status == 422, answer.body
-    assert f"spec.{field}" in answer.message
-    assert REMEDY in answer.message
+    response = server.create(PODS, pod(**spec), user)
+    assert response.status == 422, response.body
+    assert f"spec.{field}" in response.message
+    assert REMEDY in response.message
 
 
 @pytest.mark.parametrize("value", ["", "void", "none"])
@@ -324,21 +330,23 @@ def test_a_container_without_gpus_may_hide_them_from_its_image(
     server: ApiServer, value: str
 ) -> None:
     log = with_env({"name": "log", "image": "busybox"}, {"name": ALL["name"], "value": value})
-    answer = server.create(PODS, pod(containers=[*GPU_MAIN, *log]), ALICE)
-    assert answer.accepted, answer.message
+    response = server.create(PODS, pod(containers=[*GPU_MAIN, *log]), ALICE)
+    assert response.accepted, response.message
 
 
 def test_pods_without_gpus_and_env_from_a_config_map_are_not_checked(server: ApiServer) -> None:
     monitor = with_env(CPU_ONLY[0], ALL)
-    answer = server.create(PODS, pod(schedulerName="default-scheduler", containers=monitor), ALICE)
-    assert answer.accepted, answer.message
-    answer = server.create(
+    response = server.create(
+        PODS, pod(schedulerName="default-scheduler", containers=monitor), ALICE
+    )
+    assert response.accepted, response.message
+    response = server.create(
         PODS, pod(containers=[{**GPU_MAIN[0], "envFrom": FROM_CONFIG_MAP}]), ALICE
     )
-    assert answer.accepted, answer.message
+    assert response.accepted, response.message
 
 
-def debug(server: ApiServer, name: str, *env: dict[str, Any]) -> Answer:
+def debug(server: ApiServer, name: str, *env: dict[str, Any]) -> ApiResponse:
     """Add an ephemeral container to a pod, as `kubectl debug` does."""
     whole = server.get(f"{PODS}/{name}").body
     containers = whole["spec"].setdefault("ephemeralContainers", [])
@@ -352,14 +360,12 @@ def test_an_ephemeral_container_that_sets_visible_devices_is_rejected(
     server: ApiServer, placed: str
 ) -> None:
     assert debug(server, placed).accepted
-    answer = debug(server, placed, ALL)
-    assert answer.status == 422, answer.body
-    assert "spec.ephemeralContainers[debug-1].env[NVIDIA_VISIBLE_DEVICES]" in answer.message
+    response = debug(server, placed, ALL)
+    assert response.status == 422, response.body
+    assert "spec.ephemeralContainers[debug-1].env[NVIDIA_VISIBLE_DEVICES]" in response.message
 
 
-def test_a_pod_from_before_the_policy_can_still_be_debugged(
-    server: ApiServer, waiting: str
-) -> None:
+def test_pod_that_is_older_than_the_policy_can_be_debugged(server: ApiServer, waiting: str) -> None:
     policy = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
     binding_of_policy = server.get(f"{policy}/gputopo-environment").body
     assert server.delete(f"{policy}/gputopo-environment").accepted
@@ -369,24 +375,24 @@ def test_a_pod_from_before_the_policy_can_still_be_debugged(
         del binding_of_policy["metadata"]["resourceVersion"]
         assert server.create(policy, binding_of_policy).accepted
     wait_until_rejected(server, pod(containers=with_env(GPU_MAIN[0], ALL)))
-    answer = debug(server, waiting)
-    assert answer.accepted, answer.message
+    response = debug(server, waiting)
+    assert response.accepted, response.message
 
 
-def wait_until_accepted(change: Callable[[], Answer]) -> None:
+def wait_until_accepted(change: Callable[[], ApiResponse]) -> None:
     """Repeat the change until the API server has noticed that the policy is gone."""
     deadline = time.monotonic() + 30
-    while not (answer := change()).accepted:
-        assert time.monotonic() < deadline, answer.message
+    while not (response := change()).accepted:
+        assert time.monotonic() < deadline, response.message
         time.sleep(0.2)
 
 
 def wait_until_rejected(server: ApiServer, manifest: dict[str, Any]) -> None:
     """Wait until the API server applies the policy again."""
     deadline = time.monotonic() + 30
-    while (answer := server.create(PODS, manifest, ALICE)).accepted:
+    while (response := server.create(PODS, manifest, ALICE)).accepted:
         assert time.monotonic() < deadline, "the policy is not in force"
-        server.delete(f"{PODS}/{answer.body['metadata']['name']}")
+        server.delete(f"{PODS}/{response.body['metadata']['name']}")
         time.sleep(0.2)
 
 
@@ -400,8 +406,8 @@ def topology(name: str) -> dict[str, Any]:
 
 
 def test_an_agent_writes_the_topology_of_its_own_node(server: ApiServer) -> None:
-    answer = server.create(TOPOLOGIES, topology("n1"), AGENT)
-    assert answer.accepted, answer.message
+    response = server.create(TOPOLOGIES, topology("n1"), AGENT)
+    assert response.accepted, response.message
     path = f"{TOPOLOGIES}/n1"
     assert server.merge(path, {"spec": {"numaNodes": []}}, AGENT).accepted
     assert server.merge(f"{path}/status", {"status": {"fingerprint": "f"}}, AGENT).accepted
@@ -417,19 +423,19 @@ def test_an_agent_writes_the_topology_of_its_own_node(server: ApiServer) -> None
     ],
     ids=["agent of another node", "token without a node"],
 )
-def test_no_other_agent_writes_it(
+def test_agents_of_other_nodes_cannot_write_a_topology(
     server: ApiServer, agent: User, whose: str, subresource: str
 ) -> None:
     name = f"far-{next(_number)}"
     assert server.create(TOPOLOGIES, topology(name), ADMIN).accepted
     body: dict[str, Any] = {"spec": {"numaNodes": []}, "status": {"fingerprint": "f"}}
-    answer = server.merge(f"{TOPOLOGIES}/{name}{subresource}", body, agent)
-    assert answer.status == 403
-    assert f"metadata.name: {name} {whose}" in answer.message
+    response = server.merge(f"{TOPOLOGIES}/{name}{subresource}", body, agent)
+    assert response.status == 403
+    assert f"metadata.name: {name} {whose}" in response.message
     assert server.create(TOPOLOGIES, topology(f"{name}-new"), agent).status == 403
 
 
-def test_a_user_without_a_role_for_it_writes_no_topology(server: ApiServer) -> None:
+def test_user_without_a_role_for_topologies_cannot_write_one(server: ApiServer) -> None:
     assert server.create(TOPOLOGIES, topology("n9"), ALICE).status == 403
     assert server.create(TOPOLOGIES, topology("n9"), KUBELET).status == 403
 
@@ -442,7 +448,7 @@ def lease(name: str) -> dict[str, Any]:
     }
 
 
-def test_an_extender_claims_gpus_on_the_condition_that_nobody_else_has(server: ApiServer) -> None:
+def test_extender_writes_its_claims_only_to_an_unchanged_lease(server: ApiServer) -> None:
     made = server.create(LEASES, lease("gputopo-claims"), EXTENDER)
     assert made.accepted, made.message
     assert server.create(LEASES, lease("gputopo-claims"), EXTENDER).status == 409
@@ -453,7 +459,7 @@ def test_an_extender_claims_gpus_on_the_condition_that_nobody_else_has(server: A
     assert server.delete(f"{LEASES}/gputopo-claims").accepted
 
 
-def test_an_extender_calls_a_binding_off_by_changing_the_pod(
+def test_extender_invalidates_a_binding_by_a_change_of_the_pod(
     server: ApiServer, waiting: str
 ) -> None:
     before = server.get(f"{PODS}/{waiting}").body["metadata"]["resourceVersion"]
@@ -461,8 +467,8 @@ def test_an_extender_calls_a_binding_off_by_changing_the_pod(
     assert server.merge(f"{PODS}/{waiting}/status", mark, EXTENDER).accepted
     late = binding(waiting, {GPUS_ANNOTATION: GPUS})
     late["metadata"]["resourceVersion"] = before
-    answer = server.create(f"{PODS}/{waiting}/binding", late, EXTENDER)
-    assert answer.status == 409, answer.body
+    response = server.create(f"{PODS}/{waiting}/binding", late, EXTENDER)
+    assert response.status == 409, response.body
     assert "nodeName" not in server.get(f"{PODS}/{waiting}").body["spec"]
     late["metadata"]["resourceVersion"] = server.get(f"{PODS}/{waiting}").body["metadata"][
         "resourceVersion"
@@ -478,7 +484,7 @@ def test_an_extender_calls_a_binding_off_by_changing_the_pod(
         ("default", "gputopo-claims"),
     ],
 )
-def test_an_extender_writes_no_other_lease(server: ApiServer, namespace: str, name: str) -> None:
+def test_extender_cannot_write_other_leases(server: ApiServer, namespace: str, name: str) -> None:
     path = LEASES.replace("gputopo-system", namespace)
     assert server.create(path, lease(name), EXTENDER).status == 403
     assert server.create(path, lease(name), ADMIN).accepted

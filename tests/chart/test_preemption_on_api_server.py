@@ -1,4 +1,4 @@
-"""The real kube-scheduler asks the extender whom to end for a pod of higher priority."""
+"""The real kube-scheduler calls the extender to choose the victims of a preemption."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +31,7 @@ def bound(server: ApiServer) -> dict[str, Document]:
     return {pod["metadata"]["name"]: pod for pod in pods if pod["spec"].get("nodeName")}
 
 
-def test_the_gpus_of_the_victims_are_given_to_the_preemptor(nodes: ApiServer, pair: Pair) -> None:
+def test_gpus_of_the_victims_are_given_to_the_preemptor(nodes: ApiServer, pair: Pair) -> None:
     for number in range(8 * NODES):
         put_pod(nodes, f"low-{number}", 1, priority="low")
     wait_until(lambda: len(bound(nodes)) == 8 * NODES, seconds=60)

@@ -57,11 +57,11 @@ def create_job(server: ApiServer, namespace: str, **spec: Any) -> None:
     job = gpu_job(**spec)
     job["metadata"]["namespace"] = namespace
     path = f"/apis/gputopo.io/v1alpha1/namespaces/{namespace}/gpujobs"
-    answer = server.create(path, job)
-    assert answer.accepted, answer.message
+    response = server.create(path, job)
+    assert response.accepted, response.message
 
 
-def test_a_job_whose_profile_a_quota_forbids_runs_and_reports_it(server: ApiServer) -> None:
+def test_job_whose_profile_a_quota_forbids_runs_and_reports_it(server: ApiServer) -> None:
     profiles = "/apis/gputopo.io/v1alpha1/namespaces/no-profiles/gpuprofiles"
     with quota(server, "no-profiles", gpuprofiles_gputopo_io="0"):
         create_job(server, "no-profiles", **PROFILED)
@@ -81,7 +81,7 @@ def test_a_job_whose_profile_a_quota_forbids_runs_and_reports_it(server: ApiServ
     assert server.get(f"{profiles}/resnet50").accepted
 
 
-def test_a_job_that_a_quota_forbids_says_so_until_it_is_allowed(server: ApiServer) -> None:
+def test_job_that_a_quota_forbids_reports_it_until_it_is_allowed(server: ApiServer) -> None:
     with quota(server, "no-jobs", jobs_batch="0"):
         create_job(server, "no-jobs")
         wait_until(lambda: reason_of(server, "no-jobs", "Accepted") == "JobForbidden", seconds=30)
@@ -91,7 +91,7 @@ def test_a_job_that_a_quota_forbids_says_so_until_it_is_allowed(server: ApiServe
     wait_until(lambda: reason_of(server, "no-jobs", "Accepted") == "JobCreated", seconds=30)
 
 
-def test_a_job_runs_where_a_quota_forbids_events(server: ApiServer) -> None:
+def test_job_runs_where_a_quota_forbids_events(server: ApiServer) -> None:
     with quota(server, "no-events", events_events_k8s_io="0"):
         create_job(server, "no-events", **PROFILED)
         wait_until(lambda: reason_of(server, "no-events", "Accepted") == "JobCreated", seconds=30)

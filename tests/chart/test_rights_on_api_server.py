@@ -1,4 +1,4 @@
-"""What the roles of the chart let each component do, as the API server sees it."""
+"""The rights that the roles of the chart give to each component, by the API server."""
 
 import pytest
 
@@ -107,17 +107,17 @@ def is_allowed(server: ApiServer, account: str, right: str) -> bool:
             },
         },
     }
-    answer = server.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
-    return bool(answer.body["status"]["allowed"])
+    response = server.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+    return bool(response.body["status"]["allowed"])
 
 
 @pytest.mark.parametrize("account", ALLOWED)
-def test_a_component_may_do_what_its_code_does(server: ApiServer, account: str) -> None:
+def test_component_has_the_rights_that_its_code_needs(server: ApiServer, account: str) -> None:
     missing = [right for right in ALLOWED[account] if not is_allowed(server, account, right)]
     assert missing == []
 
 
 @pytest.mark.parametrize("account", FORBIDDEN)
-def test_a_component_may_do_nothing_that_it_does_not_need(server: ApiServer, account: str) -> None:
+def test_component_has_no_rights_that_it_does_not_need(server: ApiServer, account: str) -> None:
     spare = [right for right in FORBIDDEN[account] if is_allowed(server, account, right)]
     assert spare == []

@@ -21,7 +21,7 @@ DOCUMENTED_WEIGHTS = {
 }
 
 
-def test_kube_scheduler_reads_the_configuration_as_it_is_meant(
+def test_kube_scheduler_uses_every_value_of_the_configuration(
     server: ApiServer, helm: Helm, kubernetes_binaries: Path, tmp_path: Path
 ) -> None:
     text = find(helm.render(), "ConfigMap", "gputopo-scheduler")["data"]["config.yaml"]
