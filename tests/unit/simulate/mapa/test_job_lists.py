@@ -104,6 +104,7 @@ def test_empty_lines_and_comments_are_ignored() -> None:
         ("[" * 100_000, "invalid JSON"),
         ('[{"gpus": ' + "9" * 5_000 + "}]", "invalid JSON"),
         ('[{"gpus": "1", "service": 1}]', r"jobs\[0\].gpus: '1'"),
+        ('[{"gpus": 2, "service": 1, "pattern": "torus"}]', r"jobs\[0\].pattern: 'torus' is not"),
         ('[{"gpus": 1, "service": 1, "id": 1.5}]', r"jobs\[0\].id: 1.5"),
         ('[{"gpus": 1, "service": 1, "id": 1' + "0" * 18 + "}]", r"jobs\[0\].id: 10{18}: "),
         ('[{"gpus": 1, "service": 1, "id": "' + "x" * 254 + '"}]', r"id: 'x{79}\.\.\.: "),
