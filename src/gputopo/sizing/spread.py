@@ -2,8 +2,8 @@
 
 Excess is what a job takes above the average, of each resource, weighted by its price. A job
 with many CPUs per GPU has a positive excess of CPUs and goes to a server where jobs so far
-have a negative one. Example: the average is 3 CPUs a GPU at a price of 1. A job of 2 GPUs with
-10 CPUs has an excess of 5 - 3 = 2 a GPU and adds 4 to its server; two jobs of one GPU with 1
+have a negative one. Example: the average is 3 CPUs per GPU at a price of 1. A job of 2 GPUs with
+10 CPUs has an excess of 5 - 3 = 2 per GPU and adds 4 to its server; two jobs of one GPU with 1
 CPU each then bring the server back to 0.
 """
 
@@ -21,8 +21,8 @@ from gputopo.sizing.spare import reduce_overcommitted
 _MAX_IMBALANCE: Final = 3.0
 """Imbalance (see :meth:`ServerBalance.imbalance`) up to which a job stays on few servers.
 
-Below it more jobs are split, which lets others use the resources beside the parts; above it
-resources stay unused. From 0.5 to 6 the mean loss hardly changes.
+A lower limit splits more jobs; a higher one leaves resources unused beside jobs that
+were not split. From 0.5 to 6 the mean loss hardly changes.
 """
 
 _NO_PRICE_WEIGHT: Final = 1e-9
