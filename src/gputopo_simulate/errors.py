@@ -4,4 +4,4 @@ from gputopo.errors import InvalidInputError
 
 
 class SimulationError(InvalidInputError):
-    """Jobs, nodes or settings that cannot be simulated; names the job, the field and the value."""
+    """Input of a simulator was rejected; the message names the job or line, field and value."""

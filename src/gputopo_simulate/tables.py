@@ -3,16 +3,12 @@
 import csv
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
-from gputopo.errors import InvalidInputError
 from gputopo.runtime.messages import quoted
+from gputopo_simulate.errors import SimulationError
 
-_MOST = 1e15
-
-
-class TableError(InvalidInputError):
-    """A table is invalid; the message names the table, line, column and value."""
+_MAX_VALUE: Final = 1e15
 
 
 class TableRow(NamedTuple):
@@ -26,31 +22,31 @@ class TableRow(NamedTuple):
         """Return a cell that is not empty.
 
         Raises:
-            TableError: if it is empty.
+            SimulationError: if it is empty.
         """
         if not self.cells[column]:
             raise self.error(column, "is missing")
         return self.cells[column]
 
-    def number(self, column: str, least: float, most: float = _MOST) -> float:
+    def number(self, column: str, least: float, most: float = _MAX_VALUE) -> float:
         """Return a cell with a number from ``least`` to ``most``.
 
         Raises:
-            TableError: if it is not such a number.
+            SimulationError: if it is not such a number.
         """
         return self._parse(column, float, least, most, "number")
 
-    def whole(self, column: str, least: int, most: float = _MOST) -> int:
+    def whole(self, column: str, least: int, most: float = _MAX_VALUE) -> int:
         """Return a cell with a whole number from ``least`` to ``most``.
 
         Raises:
-            TableError: if it is not such a number.
+            SimulationError: if it is not such a number.
         """
         return self._parse(column, int, least, most, "whole number")
 
-    def error(self, column: str, why: str) -> TableError:
+    def error(self, column: str, why: str) -> SimulationError:
         """Return an error that names the position of a cell."""
-        return TableError(f"{self.table}: line {self.line}, {column}: {why}")
+        return SimulationError(f"{self.table}: line {self.line}, {column}: {why}")
 
     def _parse(
         self, column: str, number: type["Value"], least: float, most: float, kind: str
@@ -77,21 +73,23 @@ def rows(
     Empty lines, lines that begin with ``#`` and other columns are ignored.
 
     Raises:
-        TableError: on any other text.
+        SimulationError: on any other text.
     """
     lines = cells_of(table, text)
     line, header = next(lines, (1, []))
     required = [*columns, *(column for column in optional if column in header)]
     for column in required:
         if column not in header:
-            raise TableError(
+            raise SimulationError(
                 f"{table}: line {line}: no column {column} in {quoted(','.join(header))}"
             )
         if header.count(column) > 1:
-            raise TableError(f"{table}: line {line}: column {column} occurs twice")
+            raise SimulationError(f"{table}: line {line}: column {column} occurs twice")
     for line, cells in lines:
         if len(cells) != len(header):
-            raise TableError(f"{table}: line {line}: {len(cells)} columns, not {len(header)}")
+            raise SimulationError(
+                f"{table}: line {line}: {len(cells)} columns; expected {len(header)}"
+            )
         named = dict(zip(header, cells, strict=True))
         yield TableRow(table, line, {column: named[column] for column in required})
 
@@ -100,7 +98,7 @@ def cells_of(table: str, text: str) -> Iterator[tuple[int, list[str]]]:
     """Yield line number and cells of each row; skip empty lines and lines that begin with ``#``.
 
     Raises:
-        TableError: on text that is not CSV.
+        SimulationError: on text that is not CSV.
     """
     reader = csv.reader(text.splitlines(), strict=True)
     try:
@@ -109,4 +107,4 @@ def cells_of(table: str, text: str) -> Iterator[tuple[int, list[str]]]:
             if any(cells) and not cells[0].startswith("#"):
                 yield reader.line_num, cells
     except csv.Error as error:
-        raise TableError(f"{table}: line {reader.line_num}: {error}") from None
+        raise SimulationError(f"{table}: line {reader.line_num}: {error}") from None

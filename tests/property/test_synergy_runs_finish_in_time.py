@@ -31,7 +31,11 @@ queues = st.lists(
 def jobs_of(queue: Sequence[tuple[str, int, int, int]]) -> list[TrainingJob]:
     return [
         TrainingJob(
-            number, models()[name], gpus, arrival_s, max(1, int(seconds / models()[name].step_s))
+            number,
+            models()[name],
+            gpus,
+            arrival_s,
+            max(1, int(seconds / models()[name].step_seconds)),
         )
         for number, (name, gpus, arrival_s, seconds) in enumerate(queue)
     ]
@@ -39,7 +43,7 @@ def jobs_of(queue: Sequence[tuple[str, int, int, int]]) -> list[TrainingJob]:
 
 def shortest_seconds(job: TrainingJob) -> float:
     best = max(job.model.matrix(job.gpus).best, job.model.matrices[1].best)
-    return job.iterations * job.model.step_s / best
+    return job.iterations * job.model.step_seconds / best
 
 
 @given(
@@ -79,7 +83,7 @@ def test_job_that_always_runs_is_never_slower_than_with_its_share(
         ORDERS["fifo"], MECHANISMS[mechanism], runnable_only=True, round_seconds=None
     )
     done = {each.id: each for each in run(CLUSTER, jobs, settings)}[first.id]
-    assert done.jct_seconds <= first.iterations * first.model.step_s * (1 + 1e-9)
+    assert done.jct_seconds <= first.iterations * first.model.step_seconds * (1 + 1e-9)
 
 
 @given(

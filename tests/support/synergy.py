@@ -41,4 +41,6 @@ def job(
 ) -> TrainingJob:
     """Return a job that runs ``hours`` with its proportional share."""
     known = models()[model]
-    return TrainingJob(number, known, gpus, arrival_seconds, round(hours * 3600 / known.step_s))
+    return TrainingJob(
+        number, known, gpus, arrival_seconds, round(hours * 3600 / known.step_seconds)
+    )

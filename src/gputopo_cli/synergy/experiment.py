@@ -154,8 +154,7 @@ def prepare_experiment(options: QueueOptions) -> QueueExperiment:
 
     Raises:
         InputError: if options are invalid or contradict each other.
-        TableError: if the list of jobs or models is invalid.
-        SimulationError: if there is no job, or the split is invalid.
+        SimulationError: if the list of jobs or models is invalid, or there is no job.
     """
     jobs, description = _load_jobs(options, _load_models(options.models))
     storage = options.storage_mb_per_s

@@ -24,7 +24,7 @@ from gputopo.runtime.messages import first_error, quoted
 from gputopo.sensitivity.resolve import Sensitivity, resolve_sensitivity
 from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.mapa.model import SimulatedJob, check_jobs
-from gputopo_simulate.tables import TableError, cells_of
+from gputopo_simulate.tables import cells_of
 
 _MAPA_COLUMNS: Final[Mapping[int, tuple[str, ...]]] = MappingProxyType(
     {
@@ -126,7 +126,7 @@ def _json_rows(text: str) -> Iterator[tuple[_RowLocation, object]]:
 
 
 def _csv_rows(text: str) -> Iterator[tuple[_RowLocation, object]]:
-    lines = list(_read_cells(text))
+    lines = list(cells_of("jobs", text))
     if not lines:
         return
     first = lines[0][1]
@@ -143,14 +143,6 @@ def _csv_rows(text: str) -> Iterator[tuple[_RowLocation, object]]:
         named = zip(columns, cells, strict=True)
         filled = {name: cell for name, cell in named if cell and name != _SEED}
         yield _RowLocation(line, index), filled | _numeric_id(filled)
-
-
-def _read_cells(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield line number and cells of each row."""
-    try:
-        yield from cells_of("jobs", text)
-    except TableError as error:
-        raise SimulationError(str(error)) from None
 
 
 def _mapa_columns(row: tuple[int, Sequence[str]]) -> Sequence[str]:

@@ -89,4 +89,4 @@ def _most_behind(counts: Sequence[int], split: Sequence[int]) -> int:
 def _draw_steps(source: random.Random, model: MeasuredModel) -> int:
     is_long = source.random() >= 1 - _LONG_SHARE
     minutes = 10 ** source.uniform(*(_LONG_EXPONENTS if is_long else _SHORT_EXPONENTS))
-    return int(60 * minutes / model.step_s)
+    return int(60 * minutes / model.step_seconds)

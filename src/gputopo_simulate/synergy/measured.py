@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from gputopo.sensitivity.matrix import SensitivityMatrix
-from gputopo_simulate.tables import TableError, TableRow, rows
+from gputopo_simulate.errors import SimulationError
+from gputopo_simulate.tables import TableRow, rows
 
 SHARE_GB_PER_GPU: Final = 62.5
 """Memory of the proportional share on the authors' servers (500 GB, 8 GPUs)."""
@@ -28,7 +29,7 @@ _DEMANDS: Final = (
 )
 _STORAGE: Final = "storage_mb_per_s_per_gpu"
 _CELLS: Final = ("model", "cpus", "mem_gb", "rel_throughput")
-_MOST_GPUS: Final = 1024
+_MAX_GPUS: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class MeasuredProfile:
         best_cpus_per_gpu: the least CPUs that saturate the model, with the best memory.
         best_memory_gb_per_gpu: the least memory that saturates the model, in 10^9 bytes.
         speed_up: throughput with the best share over that with the proportional share.
-        step_s: seconds of a step with the proportional share.
+        step_seconds: seconds of a step with the proportional share.
         storage_mb_per_s_per_gpu: reads from storage at the best throughput.
     """
 
@@ -49,7 +50,7 @@ class MeasuredProfile:
     best_cpus_per_gpu: float
     best_memory_gb_per_gpu: float
     speed_up: float
-    step_s: float
+    step_seconds: float
     storage_mb_per_s_per_gpu: float
 
     def matrix(self) -> SensitivityMatrix:
@@ -76,14 +77,14 @@ class MeasuredModel:
     """All measurements of one model.
 
     Attributes:
-        step_s: seconds of a step at throughput 1 of the matrices.
+        step_seconds: seconds of a step at throughput 1 of the matrices.
         matrices: sensitivity by number of GPUs; there is one for 1 GPU.
         storage_mb_per_s_per_gpu: reads from storage at the best throughput with one GPU.
         profiles: one for each number of GPUs and ratio of CPUs to GPUs.
     """
 
     name: str
-    step_s: float
+    step_seconds: float
     matrices: Mapping[int, SensitivityMatrix]
     storage_mb_per_s_per_gpu: float
     profiles: tuple[MeasuredProfile, ...]
@@ -100,7 +101,7 @@ def parse_matrices(text: str) -> dict[str, SensitivityMatrix]:
     """Return the matrices of 1 GPU of a table: model, cpus, mem_gb, rel_throughput.
 
     Raises:
-        TableError: on an invalid table, or a missing or repeated cell.
+        SimulationError: on an invalid table, or a missing or repeated cell.
     """
     cells: dict[str, dict[tuple[float, float], float]] = defaultdict(dict)
     for row in rows("matrices", text, _CELLS):
@@ -122,7 +123,7 @@ def parse_models(text: str, measured: Mapping[str, SensitivityMatrix]) -> dict[s
     other matrices have two points, the proportional share and the best share.
 
     Raises:
-        TableError: on an invalid table, or a model without a row of one GPU.
+        SimulationError: on an invalid table, or a model without a row of one GPU.
     """
     found: dict[str, list[MeasuredProfile]] = defaultdict(list)
     for row in rows("models", text, _DEMANDS, (_STORAGE,)):
@@ -134,7 +135,7 @@ def parse_models(text: str, measured: Mapping[str, SensitivityMatrix]) -> dict[s
             )
         profiles.append(profile)
     if not found:
-        raise TableError("models: the table is empty")
+        raise SimulationError("models: the table is empty")
     return {name: _model(name, profiles, measured) for name, profiles in found.items()}
 
 
@@ -144,24 +145,24 @@ def _matrix(name: str, cells: Mapping[tuple[float, float], float]) -> Sensitivit
     missing = [(c, m) for c in cpus for m in memory_gb if (c, m) not in cells]
     if missing:
         count, amount = missing[0]
-        raise TableError(f"matrices: {name}: no row for {count:g} CPUs and {amount:g} GB")
+        raise SimulationError(f"matrices: {name}: no row for {count:g} CPUs and {amount:g} GB")
     throughput = [[cells[count, amount] for amount in memory_gb] for count in cpus]
     try:
         return SensitivityMatrix.rising(1, cpus, memory_gb, throughput)
     except ValueError as error:
-        raise TableError(f"matrices: {name}: {error}") from None
+        raise SimulationError(f"matrices: {name}: {error}") from None
 
 
 def _profile(row: TableRow) -> MeasuredProfile:
     least = 1e-6
     best_memory_gb = row.number("best_mem_gb_per_gpu", least)
     return MeasuredProfile(
-        gpus=row.whole("profiled_gpus", 1, _MOST_GPUS),
+        gpus=row.whole("profiled_gpus", 1, _MAX_GPUS),
         cpus_per_gpu=row.number("cpu_gpu_ratio", least),
         best_cpus_per_gpu=row.number("best_cpus_per_gpu", least),
         best_memory_gb_per_gpu=best_memory_gb,
         speed_up=row.number("speedup_at_best", 1),
-        step_s=row.number("iter_time_s", least),
+        step_seconds=row.number("iter_time_s", least),
         storage_mb_per_s_per_gpu=row.number(_STORAGE, 0)
         if _STORAGE in row.cells
         else best_memory_gb,
@@ -177,7 +178,7 @@ def _model(
 ) -> MeasuredModel:
     singles = [profile for profile in profiles if profile.gpus == 1]
     if not singles:
-        raise TableError(f"models: {name}: no row with profiled_gpus 1")
+        raise SimulationError(f"models: {name}: no row with profiled_gpus 1")
     reference = min(singles, key=lambda profile: profile.cpus_per_gpu)
     own = measured.get(name)
     matrices = {
@@ -188,4 +189,4 @@ def _model(
     if own is not None and own.best == reference.speed_up:
         matrices[1] = own
     storage = reference.storage_mb_per_s_per_gpu
-    return MeasuredModel(name, reference.step_s, matrices, storage, tuple(profiles))
+    return MeasuredModel(name, reference.step_seconds, matrices, storage, tuple(profiles))

@@ -244,7 +244,7 @@ def _active_job(
     is_limited = servers[0].storage_mb_per_s < math.inf
     storage = job.model.storage_mb_per_s_per_gpu * job.gpus if is_limited else 0.0
     request = SizingRequest(name, matrix, storage)
-    work, share = job.iterations * job.model.step_s, proportional_throughput(servers, request)
+    work, share = job.iterations * job.model.step_seconds, proportional_throughput(servers, request)
     alone_seconds = work / share
     progress = JobProgress(name, job.arrival_seconds, 0.0, alone_seconds, alone_seconds)
     return _ActiveJob(job, request, progress, share, work)

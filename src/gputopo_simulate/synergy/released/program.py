@@ -172,7 +172,7 @@ def _released_job(job: TrainingJob, cluster: SimulatedCluster) -> ReleasedJob:
         raise SimulationError(f"job {job.id}: gpus: {job.gpus} is not one of 1, 2, 4, 8, 16")
     profile = _profile(job, cluster)
     demand, speed = _demand(job, profile, cluster)
-    return ReleasedJob(job, demand, speed, profile.step_s, speed, demand, job.arrival_seconds)
+    return ReleasedJob(job, demand, speed, profile.step_seconds, speed, demand, job.arrival_seconds)
 
 
 def _profile(job: TrainingJob, cluster: SimulatedCluster) -> MeasuredProfile:

@@ -1,10 +1,10 @@
-"""The tables of models: what the authors measured, and what is refused."""
+"""The measured models, and tables that are rejected."""
 
 import pytest
 
 from gputopo.sensitivity.demand import Demand, saturating_demand
+from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.synergy.measured import parse_matrices, parse_models
-from gputopo_simulate.tables import TableError
 from support.synergy import SHIPPED, matrices, models
 
 HEADER = (
@@ -32,10 +32,10 @@ def test_demands_of_the_matrices_equal_those_of_the_authors() -> None:
 def test_every_model_has_its_measured_matrix_and_its_step() -> None:
     assert models().keys() == matrices().keys()
     assert all(models()[name].matrices[1] == matrix for name, matrix in matrices().items())
-    assert models()["lstm"].step_s == 0.011
+    assert models()["lstm"].step_seconds == 0.011
 
 
-def test_several_gpus_have_their_own_measurements() -> None:
+def test_several_gpus_have_their_own_matrix() -> None:
     two = models()["alexnet"].matrix(2)
     assert not two.is_scaled
     assert (two.cpus, two.memory_gb) == ((6, 18), (125,))
@@ -48,13 +48,13 @@ def test_other_numbers_of_gpus_are_scaled_from_one() -> None:
     assert eight == models()["alexnet"].matrices[1].scaled_to(8)
 
 
-def test_a_job_may_need_less_than_its_share() -> None:
+def test_model_may_need_less_than_its_share() -> None:
     two = models()["gnmt"].matrix(2)
     assert two.at(2, 125) == two.best == 1
     assert two.at(1, 125) == 0
 
 
-def test_the_authors_table_as_a_file_gives_the_same_models() -> None:
+def test_file_of_the_authors_table_gives_the_same_models() -> None:
     text = (SHIPPED / "synergy_models.csv").read_text(encoding="utf-8")
     assert parse_models(text, matrices()) == models()
 
@@ -68,13 +68,13 @@ def test_models_without_matrix_have_two_points() -> None:
     assert mine.throughput == ((0, 3), (1, 3))
 
 
-def test_reads_from_storage_are_given_or_follow_from_memory() -> None:
-    """In the authors' profiles of one GPU it is memory in GB, number for number."""
+def test_storage_bandwidth_is_given_or_equals_memory() -> None:
+    """In the authors' profiles of one GPU both are the same number, in MB/s and GB."""
     assert models()["alexnet"].storage_mb_per_s_per_gpu == 125
     head, row = f"{HEADER.strip()},storage_mb_per_s_per_gpu", "mine,1,4,2,100,8,3,0.1"
     assert parse_models(f"{head}\n{row},7.5\n", {})["mine"].storage_mb_per_s_per_gpu == 7.5
     assert parse_models(f"{head}\n{row},0\n", {})["mine"].storage_mb_per_s_per_gpu == 0
-    with pytest.raises(TableError, match="line 2, storage_mb_per_s_per_gpu: '-1' is not in 0"):
+    with pytest.raises(SimulationError, match="line 2, storage_mb_per_s_per_gpu: '-1' is not in 0"):
         parse_models(f"{head}\n{row},-1\n", {})
 
 
@@ -84,12 +84,12 @@ def test_comments_empty_lines_and_other_columns_are_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("", "models: line 1: no column model in ''"),
         ("model,model\n", "models: line 1: column model occurs twice"),
         (HEADER, "models: the table is empty"),
-        (f"{HEADER}a,1,3\n", "models: line 2: 3 columns, not 8"),
+        (f"{HEADER}a,1,3\n", "models: line 2: 3 columns; expected 8"),
         (f"{HEADER},1,3,6,62.5,8,1,1\n", "models: line 2, model: is missing"),
         (f"{HEADER}a,x,3,6,62.5,8,1,1\n", "profiled_gpus: 'x' is not a whole number"),
         (f"{HEADER}a,0,3,6,62.5,8,1,1\n", "profiled_gpus: '0' is not in 1..1024"),
@@ -105,16 +105,16 @@ def test_comments_empty_lines_and_other_columns_are_ignored() -> None:
         ),
     ],
 )
-def test_wrong_tables_of_models_are_rejected_with_line_column_and_value(
-    text: str, says: str
+def test_invalid_tables_of_models_are_rejected_with_line_column_and_value(
+    text: str, message: str
 ) -> None:
-    with pytest.raises(TableError) as refused:
+    with pytest.raises(SimulationError) as rejected:
         parse_models(text, {})
-    assert says in str(refused.value)
+    assert message in str(rejected.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         (f"{CELLS}a,1,20,1\na,1,20,2\n", "matrices: line 3, mem_gb: a second row for 1 CPUs"),
         (f"{CELLS}a,1,20,1\na,2,40,2\n", "matrices: a: no row for 1 CPUs and 40 GB"),
@@ -122,7 +122,7 @@ def test_wrong_tables_of_models_are_rejected_with_line_column_and_value(
         (f"{CELLS}a,1,20,-1\n", "matrices: line 2, rel_throughput: '-1' is not in 0..1e+15"),
     ],
 )
-def test_wrong_matrices_are_rejected_with_line_column_and_value(text: str, says: str) -> None:
-    with pytest.raises(TableError) as refused:
+def test_invalid_matrices_are_rejected_with_line_column_and_value(text: str, message: str) -> None:
+    with pytest.raises(SimulationError) as rejected:
         parse_matrices(text)
-    assert says in str(refused.value)
+    assert message in str(rejected.value)

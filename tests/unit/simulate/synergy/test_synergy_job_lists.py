@@ -5,7 +5,6 @@ import pytest
 from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.synergy.joblists import parse_jobs
 from gputopo_simulate.synergy.model import TrainingJob
-from gputopo_simulate.tables import TableError
 from support.synergy import models, trace
 
 HEADER = "job,model,gpus,arrival_s,iterations\n"
@@ -40,7 +39,7 @@ def test_traces_of_the_authors_have_a_hundred_jobs() -> None:
     ],
 )
 def test_rejected_list_is_reported_with_line_column_and_value(text: str, message: str) -> None:
-    with pytest.raises(TableError) as rejected:
+    with pytest.raises(SimulationError) as rejected:
         parse_jobs(text, models())
     assert message in str(rejected.value)
 

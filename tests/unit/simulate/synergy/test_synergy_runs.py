@@ -195,7 +195,7 @@ def test_generated_jobs_are_equal_for_equal_seeds_and_have_the_authors_split() -
     assert 195 <= sum(names.count(image) for image in ("alexnet", "res18", "res50")) / 3 * 5 <= 205
     assert names.count("m5") + names.count("deepspeech") == 100
     assert jobs[-1].arrival_seconds / 3600 == pytest.approx(1000 / 9, rel=0.1)
-    minutes = [each.iterations * each.model.step_s / 60 for each in jobs]
+    minutes = [each.iterations * each.model.step_seconds / 60 for each in jobs]
     assert min(minutes) > 31
     assert 9000 < max(minutes) < 10_000
 
