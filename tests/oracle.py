@@ -1,4 +1,4 @@
-"""MAPA by exhaustive search over networkx graphs: slow, plain, and apart from the code tested."""
+"""Oracle: MAPA by exhaustive search over networkx graphs, independent of the tested code."""
 
 from collections.abc import Callable, Iterable
 from csv import DictReader
@@ -34,12 +34,12 @@ def equation_2() -> dict[tuple[int, int, int], float]:
 
 
 def hardware(topology: NodeTopology) -> Hardware:
-    """Return the node as a weighted complete graph; ``sort`` is the place in (x, y, z)."""
+    """Return the node as a weighted complete graph; ``link_class`` is 0, 1, 2 for x, y, z."""
     graph: nx.Graph[int] = nx.Graph()
     graph.add_nodes_from(gpu.index for gpu in topology.gpus)
     for link in topology.links:
-        sort = 2 if link.kind is LinkKind.PCIE else int(link.count == 1)
-        graph.add_edge(link.a, link.b, weight=link.bandwidth_mb_per_s, sort=sort)
+        link_class = 2 if link.kind is LinkKind.PCIE else int(link.count == 1)
+        graph.add_edge(link.a, link.b, weight=link.bandwidth_mb_per_s, link_class=link_class)
     return graph
 
 
@@ -54,8 +54,8 @@ def ring_edges(size: int) -> Edges:
 def pattern_edges(kind: PatternKind, size: int) -> Edges:
     """Return (rank, rank, weight) of a pattern by networkx's graph of that name.
 
-    Ring and tree of two are a ring of two. Custom is an uneven one: all pairs within three
-    ranks, with weights of their own.
+    RingTree of two is a ring of two. Custom has all pairs within three ranks, with different
+    weights.
     """
     if kind is PatternKind.RING:
         return ring_edges(size)
@@ -64,10 +64,10 @@ def pattern_edges(kind: PatternKind, size: int) -> Edges:
         return [(a, b, 1 + (2 * a + 5 * b) % 7) for a, b in pairs]
     if kind is PatternKind.RING_TREE and size <= 2:
         return ring_edges(size)
-    beneath = nx.full_rary_tree(2, size)
+    below = nx.full_rary_tree(2, size)
     graph = {
-        PatternKind.TREE: beneath,
-        PatternKind.RING_TREE: nx.compose(nx.cycle_graph(size), beneath),
+        PatternKind.TREE: below,
+        PatternKind.RING_TREE: nx.compose(nx.cycle_graph(size), below),
         PatternKind.CHAIN: nx.path_graph(size),
         PatternKind.STAR: nx.star_graph(size - 1),
         PatternKind.ALL_TO_ALL: nx.complete_graph(size),
@@ -81,7 +81,7 @@ Rank = Callable[[Order], tuple[float, ...]]
 
 
 def speeds(graph: Hardware) -> Speeds:
-    """Return MB/s by both ends."""
+    """Return MB/s by both GPUs."""
     return {a: {b: int(data["weight"]) for b, data in graph[a].items()} for a in graph}
 
 
@@ -100,17 +100,17 @@ def best(graph: Hardware, edges: Edges, members: Iterable[int]) -> tuple[int, Or
 
 
 def longest_ring(graph: Hardware, members: Iterable[int]) -> int:
-    """Return the highest aggregate of a ring of three or more, by what is still to be visited."""
+    """Return the highest aggregate of a ring of three or more, by recursion over unvisited GPUs."""
     first, *others = sorted(members, reverse=True)
     mb_per_s = speeds(graph)
 
     @cache
-    def onward(here: int, left: frozenset[int]) -> int:
-        if not left:
-            return mb_per_s[here][first]
-        return max(mb_per_s[here][there] + onward(there, left - {there}) for there in left)
+    def longest_path(last: int, unvisited: frozenset[int]) -> int:
+        if not unvisited:
+            return mb_per_s[last][first]
+        return max(mb_per_s[last][gpu] + longest_path(gpu, unvisited - {gpu}) for gpu in unvisited)
 
-    return onward(first, frozenset(others))
+    return longest_path(first, frozenset(others))
 
 
 def heaviest_tree(graph: Hardware, members: Iterable[int]) -> int:
@@ -118,17 +118,17 @@ def heaviest_tree(graph: Hardware, members: Iterable[int]) -> int:
     mb_per_s = speeds(graph)
 
     @cache
-    def hung(above: int, members: frozenset[int]) -> int:
-        return max(mb_per_s[above][root] + rooted(root, members - {root}) for root in members)
+    def with_parent(parent: int, members: frozenset[int]) -> int:
+        return max(mb_per_s[parent][root] + rooted(root, members - {root}) for root in members)
 
     @cache
-    def rooted(root: int, beneath: frozenset[int]) -> int:
-        if not beneath:
+    def rooted(root: int, below: frozenset[int]) -> int:
+        if not below:
             return 0
         return max(
-            hung(root, frozenset(one)) + (hung(root, other) if other else 0)
-            for one in combinations(sorted(beneath), _left_half(len(beneath) + 1))
-            for other in [beneath - set(one)]
+            with_parent(root, frozenset(one)) + (with_parent(root, other) if other else 0)
+            for one in combinations(sorted(below), _left_half(len(below) + 1))
+            for other in [below - set(one)]
         )
 
     everyone = frozenset(members)
@@ -137,17 +137,17 @@ def heaviest_tree(graph: Hardware, members: Iterable[int]) -> int:
 
 @cache
 def _left_half(size: int) -> int:
-    """Return how many ranks of a balanced tree are beneath the root on the left."""
-    beneath = nx.full_rary_tree(2, size)
-    beneath.remove_node(0)
-    return len(nx.node_connected_component(beneath, 1))
+    """Return the number of ranks in the left subtree of a balanced tree."""
+    below = nx.full_rary_tree(2, size)
+    below.remove_node(0)
+    return len(nx.node_connected_component(below, 1))
 
 
 def effective_by_equation_2(graph: Hardware, edges: Edges, order: Order) -> float:
-    """Return equation 2 of the links beneath the pattern's edges, in GB/s."""
+    """Return equation 2 of the links below the pattern's edges, in GB/s."""
     mix = [0, 0, 0]
     for a, b, _ in edges:
-        mix[graph.edges[order[a], order[b]]["sort"]] += 1
+        mix[graph.edges[order[a], order[b]]["link_class"]] += 1
     return equation_2()[mix[0], mix[1], mix[2]]
 
 
@@ -162,7 +162,7 @@ def row_of(table: EmbeddingTable, members: int) -> int:
 
 
 class Exhaustive:
-    """What each policy has to choose, by looking at every set on offer and every order of it."""
+    """The choices of each policy, by evaluation of every set and every order of it."""
 
     def __init__(self, topology: NodeTopology, edges: Edges, size: int, *, by_eq2: bool) -> None:
         self.graph = hardware(topology)
@@ -192,7 +192,7 @@ class Exhaustive:
         return aggregate / 1000
 
     def choices(self, free: Iterable[int]) -> dict[tuple[PolicyName, bool], Order]:
-        """Return the set that each policy has to choose for sensitive jobs and for others."""
+        """Return the set that each policy must choose, for sensitive and other jobs."""
         members = tuple(sorted(free))
         return {
             (policy, sensitive): choose
@@ -229,19 +229,19 @@ class Exhaustive:
         return self._first_best(everyone, rank)
 
     def _nearest(self, sets: list[Order], free: set[int], levels: list[Ancestor]) -> Order:
-        """Part the node at the farthest level, keep the sets that fit best, go on with the next."""
+        """Partition the node at the farthest level, keep the best sets, go on one level nearer."""
         if not levels:
             return sets[0]
-        parted: nx.Graph[int] = nx.Graph()
-        parted.add_nodes_from(self.graph)
-        parted.add_edges_from(
+        partition: nx.Graph[int] = nx.Graph()
+        partition.add_nodes_from(self.graph)
+        partition.add_edges_from(
             (link.a, link.b) for link in self._topology.links if link.ancestor in levels
         )
-        blocks = list(nx.connected_components(parted))
+        blocks = list(nx.connected_components(partition))
 
         def misfit(members: Order) -> tuple[int, int]:
-            touched = [block for block in blocks if block.intersection(members)]
-            return len(touched), sum(len(block & free) for block in touched)
+            used = [block for block in blocks if block.intersection(members)]
+            return len(used), sum(len(block & free) for block in used)
 
         fewest = min(map(misfit, sets))
         fitting = [members for members in sets if misfit(members) == fewest]

@@ -22,7 +22,7 @@ def topologies(
     *,
     min_gpus: int = 1,
     max_gpus: int = 7,
-    sorts: tuple[LinkSpec, ...] = V100_LINKS + OTHER_LINKS,
+    specs: tuple[LinkSpec, ...] = V100_LINKS + OTHER_LINKS,
 ) -> NodeTopology:
     """Draw a node whose indices may have gaps and come in any order."""
     highest = 63
@@ -30,7 +30,7 @@ def topologies(
         st.lists(st.integers(0, highest), min_size=min_gpus, max_size=max_gpus, unique=True)
     )
     pairs = [(a, b) for a in indices for b in indices if a < b]
-    return node(*indices, links={pair: draw(st.sampled_from(sorts)) for pair in pairs})
+    return node(*indices, links={pair: draw(st.sampled_from(specs)) for pair in pairs})
 
 
 @st.composite

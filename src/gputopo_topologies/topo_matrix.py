@@ -1,7 +1,7 @@
 """Parser of the matrix that ``nvidia-smi topo -m`` prints.
 
 Drivers differ: headers are underlined with escape codes, columns are separated by tabs or by
-spaces, network cards have their own names or are NIC0. Older drivers have no NUMA column and
+spaces, NICs have their own names or are NIC0. Older drivers have no NUMA column and
 print SOC for SYS. :mod:`gputopo_topologies.recorded` derives links from the cells.
 """
 
@@ -43,8 +43,8 @@ class TopoMatrix:
 
     Attributes:
         gpus: name of each GPU, by its index, ascending.
-        devices: names of all columns, network cards included.
-        cells: cell of two devices, in both orders; that of two network cards may be missing.
+        devices: names of all columns, NICs included.
+        cells: cell of two devices, in both orders; that of two NICs may be missing.
         cpu_affinity: CPUs near a GPU, as printed; empty without any.
         numa_affinity: NUMA node near a GPU, None unless exactly one is printed.
     """
@@ -152,7 +152,7 @@ def _rows(
 
 
 def _is_row(words: Sequence[re.Match[str]], columns: Sequence[str]) -> bool:
-    """Return whether a line is a row; a legend of network cards may follow the matrix."""
+    """Return whether a line is a row; a legend of NICs may follow the matrix."""
     if len(words) < 2:  # noqa: PLR2004 - a name and a cell
         return False
     name, first = words[0][0], words[1][0]

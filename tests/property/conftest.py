@@ -1,4 +1,4 @@
-"""How long the search for counterexamples may take: the machines are shared and noisy."""
+"""Settings of hypothesis: no deadline, because the machines are shared."""
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -10,6 +10,6 @@ settings.load_profile("gputopo")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Tell how many inputs the fuzzers have tried."""
+    """Report how many inputs the fuzzers have tried."""
     for kind, count in TRIED.items():
         terminalreporter.write_line(f"inputs tried: {count:,} {kind}")

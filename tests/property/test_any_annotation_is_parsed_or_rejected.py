@@ -1,4 +1,4 @@
-"""Annotations are written by anybody: whatever they say, they are read or refused by name."""
+"""Any text of an annotation is parsed, or rejected with the name of the annotation."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -25,8 +25,8 @@ from gputopo.api.names import (
 from gputopo_deviceplugin.admit.placement import PlacementError, candidate_gpus, intended_gpus
 from gputopo_kube.pods import PodView, parse_pod
 
-LONGEST_REFUSAL = 1024
-"""Of an event's message."""
+MAX_MESSAGE = 1024
+"""Maximum length of the message of an event."""
 
 NAMES = (
     *(EDGES_ANNOTATION, GPUS_ANNOTATION, PATTERN_ANNOTATION),
@@ -126,10 +126,10 @@ def test_any_text_is_parsed_or_rejected_with_the_name_of_its_annotation(
     except AnnotationError as error:
         message = str(error)
         assert message.startswith(NAMES)
-        assert len(message) <= LONGEST_REFUSAL
+        assert len(message) <= MAX_MESSAGE
 
 
-def _pod(annotations: Mapping[str, str], asks: list[dict[str, Any]]) -> dict[str, Any]:
+def _pod(annotations: Mapping[str, str], containers: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "metadata": {
             "name": "a",
@@ -137,7 +137,7 @@ def _pod(annotations: Mapping[str, str], asks: list[dict[str, Any]]) -> dict[str
             "uid": "uid-a",
             "annotations": dict(annotations),
         },
-        "spec": {"nodeName": "n1", "containers": asks},
+        "spec": {"nodeName": "n1", "containers": containers},
     }
 
 
@@ -165,14 +165,14 @@ def test_the_agent_allocates_the_annotated_gpus_or_returns_the_reason(
 ) -> None:
     tried("annotations, by the agent")
     record = parse_pod(_pod(annotations, containers), "gputopo.io/gpu")
-    for ask in record.containers:
-        given, refusal = _given(record, ask.name)
-        if refusal:
-            assert refusal.startswith("pod default/a")
-            assert len(refusal) <= LONGEST_REFUSAL
+    for container in record.containers:
+        given, reason = _given(record, container.name)
+        if reason:
+            assert reason.startswith("pod default/a")
+            assert len(reason) <= MAX_MESSAGE
         else:
-            assert len(given) == len(set(given)) == ask.gpus
-            assert given == intended_gpus(record, "n1")[ask.name]
+            assert len(given) == len(set(given)) == container.gpus
+            assert given == intended_gpus(record, "n1")[container.name]
 
 
 def _given(record: PodView, container: str) -> tuple[Sequence[str], str]:

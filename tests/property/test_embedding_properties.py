@@ -1,4 +1,4 @@
-"""The best embedding is the best of all orders, by an exhaustive search written apart."""
+"""The best embedding is the best of all orders, by an independent exhaustive search."""
 
 from itertools import combinations
 
@@ -34,7 +34,7 @@ def require_best(topology: NodeTopology, pattern: Pattern, edges: Edges) -> None
 
 
 @given(st.data(), topologies(max_gpus=6), plain_kinds)
-def test_no_order_of_a_pattern_beats_the_one_found(
+def test_no_order_of_a_pattern_is_better(
     data: st.DataObject, topology: NodeTopology, kind: PatternKind
 ) -> None:
     size = data.draw(st.integers(1, len(topology.gpus)))
@@ -42,7 +42,7 @@ def test_no_order_of_a_pattern_beats_the_one_found(
 
 
 @given(st.data(), topologies(min_gpus=2, max_gpus=6))
-def test_no_order_of_a_custom_pattern_beats_the_one_found(
+def test_no_order_of_a_custom_pattern_is_better(
     data: st.DataObject, topology: NodeTopology
 ) -> None:
     size = data.draw(st.integers(2, len(topology.gpus)))
@@ -51,7 +51,7 @@ def test_no_order_of_a_custom_pattern_beats_the_one_found(
 
 
 def greedy_total(topology: NodeTopology, edges: Edges, members: tuple[int, ...]) -> int:
-    """Return what each rank in turn makes of the links left to it, the lowest GPU among equals."""
+    """Return the total if each rank in turn takes its best free GPU, the lowest among equals."""
     mb_per_s, order, total = speeds(hardware(topology)), list[int](), 0
 
     def gain(gpu: int) -> int:
@@ -66,7 +66,7 @@ def greedy_total(topology: NodeTopology, edges: Edges, members: tuple[int, ...])
 
 
 @given(st.data(), topologies(min_gpus=2, max_gpus=6))
-def test_a_search_cut_short_is_between_greedy_and_best_and_never_above_its_bound(
+def test_an_inexact_search_is_between_greedy_and_best_and_below_its_bound(
     data: st.DataObject, topology: NodeTopology
 ) -> None:
     pattern = data.draw(patterns(max_size=len(topology.gpus)))
@@ -85,7 +85,7 @@ def test_a_search_cut_short_is_between_greedy_and_best_and_never_above_its_bound
 
 
 @given(topologies(max_gpus=9))
-def test_preserved_bandwidth_is_that_of_all_links_among_the_free(topology: NodeTopology) -> None:
+def test_preserved_bandwidth_is_the_sum_of_links_among_free_gpus(topology: NodeTopology) -> None:
     graph, indices = hardware(topology), indices_of(topology.mask)
     for row, mb_per_s in enumerate(preserved_table(topology).tolist()):
         free = gpus(*(index for at, index in enumerate(indices) if row >> at & 1))
@@ -94,7 +94,7 @@ def test_preserved_bandwidth_is_that_of_all_links_among_the_free(topology: NodeT
 
 
 @given(st.data(), topologies(min_gpus=1, max_gpus=6))
-def test_a_sets_value_does_not_depend_on_how_gpus_are_numbered(
+def test_values_do_not_depend_on_the_numbering_of_gpus(
     data: st.DataObject, topology: NodeTopology
 ) -> None:
     pattern = data.draw(patterns(max_size=len(topology.gpus)))
@@ -117,18 +117,18 @@ def test_a_faster_link_never_lowers_an_aggregate(
 ) -> None:
     pattern = data.draw(patterns(max_size=len(topology.gpus)))
     upgraded = data.draw(st.sampled_from([(link.a, link.b) for link in topology.links]))
-    sorts: dict[tuple[int, int], LinkSpec] = {
+    specs: dict[tuple[int, int], LinkSpec] = {
         (link.a, link.b): (link.kind, link.version, link.count) for link in topology.links
     }
     faster = node(
-        *(gpu.index for gpu in topology.gpus), links=sorts | {upgraded: (LinkKind.NVSWITCH, 5, 18)}
+        *(gpu.index for gpu in topology.gpus), links=specs | {upgraded: (LinkKind.NVSWITCH, 5, 18)}
     )
     before, after = (embeddings(it, pattern) for it in (topology, faster))
     assert (after.aggregate_mb_per_s >= before.aggregate_mb_per_s).all()
 
 
 @given(st.integers(0, 10), st.integers(0, 10))
-def test_subsets_come_as_itertools_gives_them(count: int, size: int) -> None:
+def test_subsets_equal_those_of_itertools(count: int, size: int) -> None:
     expected = list(combinations(range(count), size))
     found = subsets(count, size)
     assert [tuple(row) for row in found.members.tolist()] == expected
@@ -137,7 +137,7 @@ def test_subsets_come_as_itertools_gives_them(count: int, size: int) -> None:
 
 
 @given(st.data(), topologies())
-def test_masks_of_gpus_and_of_positions_are_the_same_sets(
+def test_masks_of_gpus_and_of_positions_are_equal_sets(
     data: st.DataObject, topology: NodeTopology
 ) -> None:
     indices = indices_of(topology.mask)

@@ -1,4 +1,4 @@
-"""The physical model is monotone: no set loses by more or faster links."""
+"""The physical model is monotone: more or faster links never lower a value."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ PATTERNS = (ring, tree, ring_tree, all_to_all, chain, star)
 
 
 def ascending(topology: NodeTopology, size: int) -> EmbeddingTable:
-    """Return the sets with their GPUs in ascending order, whatever the links."""
+    """Return a table with the GPUs of each set in ascending order."""
     indices = indices_of(topology.mask)
     found = subsets(len(indices), size)
     orders = np.array(indices, dtype=np.uint8)[found.members]
@@ -34,9 +34,9 @@ def values(topology: NodeTopology, pattern: Pattern) -> NDArray[np.int64]:
 
 
 @st.composite
-def placed(draw: st.DrawFn, sorts: tuple[LinkSpec, ...]) -> NodeTopology:
-    """Draw a node whose GPUs meet anywhere on PCIe."""
-    topology = draw(topologies(min_gpus=2, max_gpus=6, sorts=sorts))
+def placed(draw: st.DrawFn, specs: tuple[LinkSpec, ...]) -> NodeTopology:
+    """Draw a node with any common PCIe ancestors."""
+    topology = draw(topologies(min_gpus=2, max_gpus=6, specs=specs))
     ancestors = st.sampled_from(list(Ancestor))
     links = [replace(link, ancestor=draw(ancestors)) for link in topology.links]
     return replace(topology, links=tuple(links))
@@ -48,7 +48,7 @@ def changed(topology: NodeTopology, old: Link, new: Link) -> NodeTopology:
 
 
 @given(st.data(), placed((DOUBLE, SINGLE, PCIE)))
-def test_no_set_loses_by_an_nvlink_more(data: st.DataObject, topology: NodeTopology) -> None:
+def test_one_more_nvlink_never_lowers_a_value(data: st.DataObject, topology: NodeTopology) -> None:
     link = data.draw(st.sampled_from(topology.links))
     count = link.count + 1 if link.kind is LinkKind.NVLINK else 1
     rate = link_rate_mb_per_s(LinkKind.NVLINK, 2, count)
@@ -58,7 +58,7 @@ def test_no_set_loses_by_an_nvlink_more(data: st.DataObject, topology: NodeTopol
 
 
 @given(st.data(), placed((DOUBLE, SINGLE, PCIE, SWITCH, (LinkKind.PCIE, 3, 8))))
-def test_no_set_loses_by_a_faster_link(data: st.DataObject, topology: NodeTopology) -> None:
+def test_a_faster_link_never_lowers_a_value(data: st.DataObject, topology: NodeTopology) -> None:
     link = data.draw(st.sampled_from(topology.links))
     more = data.draw(st.integers(1, 100_000))
     faster = replace(link, bandwidth_mb_per_s=link.bandwidth_mb_per_s + more)
@@ -67,7 +67,7 @@ def test_no_set_loses_by_a_faster_link(data: st.DataObject, topology: NodeTopolo
 
 
 @given(st.data(), placed((DOUBLE, SINGLE, PCIE)))
-def test_a_set_is_worth_the_same_however_its_gpus_are_numbered(
+def test_values_do_not_depend_on_the_numbering_of_gpus(
     data: st.DataObject, topology: NodeTopology
 ) -> None:
     indices = indices_of(topology.mask)

@@ -1,4 +1,4 @@
-"""Whatever the node, the busy GPUs, the pattern and the policy."""
+"""Properties of placements, for any node, busy GPUs, pattern and policy."""
 
 from dataclasses import replace
 from math import comb
@@ -21,17 +21,17 @@ policies = st.sampled_from(list(PolicyName))
 
 
 @st.composite
-def questions(draw: st.DrawFn) -> tuple[NodeTopology, GpuMask, PlacementRequest]:
+def cases(draw: st.DrawFn) -> tuple[NodeTopology, GpuMask, PlacementRequest]:
     topology = draw(topologies())
     request = PlacementRequest(draw(patterns()), draw(st.booleans()), draw(policies))
     return topology, draw(free_sets(topology)), request
 
 
-@given(questions())
-def test_a_match_has_the_size_asked_for_and_no_gpu_that_is_taken(
-    question: tuple[NodeTopology, GpuMask, PlacementRequest],
+@given(cases())
+def test_a_match_has_the_requested_size_and_only_free_gpus(
+    case: tuple[NodeTopology, GpuMask, PlacementRequest],
 ) -> None:
-    topology, free, request = question
+    topology, free, request = case
     match place(topology, free, request):
         case NoFit(permanent=permanent):
             assert free.bit_count() < request.pattern.size
@@ -42,11 +42,11 @@ def test_a_match_has_the_size_asked_for_and_no_gpu_that_is_taken(
             assert used & ~free == 0
 
 
-@given(questions())
-def test_used_and_left_are_all_that_was_free_and_the_figures_are_theirs(
-    question: tuple[NodeTopology, GpuMask, PlacementRequest],
+@given(cases())
+def test_the_bandwidths_of_a_match_are_those_of_its_gpus(
+    case: tuple[NodeTopology, GpuMask, PlacementRequest],
 ) -> None:
-    topology, free, request = question
+    topology, free, request = case
     found = place(topology, free, request)
     if isinstance(found, NoFit):
         return
@@ -61,22 +61,22 @@ def test_used_and_left_are_all_that_was_free_and_the_figures_are_theirs(
     assert (found.effective_mb_per_s is None) == (found.model is None) == (len(found.gpus) == 1)
 
 
-@given(questions())
-def test_the_same_question_has_the_same_answer(
-    question: tuple[NodeTopology, GpuMask, PlacementRequest],
+@given(cases())
+def test_equal_requests_have_equal_results(
+    case: tuple[NodeTopology, GpuMask, PlacementRequest],
 ) -> None:
-    topology, free, request = question
+    topology, free, request = case
     again = NodeTopology(topology.gpus[::-1], topology.links[::-1], topology.numa_nodes)
     assert place(again, free, request) == place(topology, free, request)
 
 
-@given(questions(), st.data())
-def test_what_a_job_gets_does_not_depend_on_how_gpus_are_numbered(
-    question: tuple[NodeTopology, GpuMask, PlacementRequest], data: st.DataObject
+@given(cases(), st.data())
+def test_bandwidths_do_not_depend_on_the_numbering_of_gpus(
+    case: tuple[NodeTopology, GpuMask, PlacementRequest], data: st.DataObject
 ) -> None:
-    topology, free, request = question
+    topology, free, request = case
     if request.policy in {PolicyName.BASELINE, PolicyName.TOPO_AWARE}:
-        return  # they go by the numbers, and renumbering here leaves no PCIe tree
+        return  # they depend on the indices, and renumbering here removes the PCIe tree
     old = indices_of(topology.mask)
     new = dict(zip(old, data.draw(st.permutations(old)), strict=True))
     renamed = relabelled(topology, lambda index: new[GpuIndex(index)])
@@ -86,19 +86,19 @@ def test_what_a_job_gets_does_not_depend_on_how_gpus_are_numbered(
     )
 
 
-def figures(answer: Match | NoFit, request: PlacementRequest) -> tuple[int | None, ...] | NoFit:
-    """Return what the policy maximises; the rest may differ among equals."""
-    if isinstance(answer, NoFit):
-        return answer
+def figures(result: Match | NoFit, request: PlacementRequest) -> tuple[int | None, ...] | NoFit:
+    """Return the bandwidths that the policy maximises; others may differ among equals."""
+    if isinstance(result, NoFit):
+        return result
     if request.policy is PolicyName.GREEDY:
-        return (answer.aggregate_mb_per_s,)
+        return (result.aggregate_mb_per_s,)
     if request.sensitive:
-        return answer.effective_mb_per_s, answer.preserved_mb_per_s
-    return answer.preserved_mb_per_s, answer.aggregate_mb_per_s
+        return result.effective_mb_per_s, result.preserved_mb_per_s
+    return result.preserved_mb_per_s, result.aggregate_mb_per_s
 
 
-@given(st.data(), topologies(min_gpus=2, max_gpus=6, sorts=V100_LINKS))
-def test_every_policy_chooses_as_exhaustive_search_does(
+@given(st.data(), topologies(min_gpus=2, max_gpus=6, specs=V100_LINKS))
+def test_every_policy_chooses_as_the_exhaustive_search(
     data: st.DataObject, topology: NodeTopology
 ) -> None:
     model = MODELS[data.draw(st.sampled_from(["eq2", "aggregate"]))]
@@ -107,39 +107,39 @@ def test_every_policy_chooses_as_exhaustive_search_does(
     free = data.draw(free_sets(topology).filter(lambda mask: mask.bit_count() >= size))
     search = Exhaustive(topology, ring_edges(size), size, by_eq2=model.name == "eq2")
     chosen = {
-        (policy, sensitive): tuple(sorted(answer.gpus))
+        (policy, sensitive): tuple(sorted(result.gpus))
         for policy in PolicyName
         for sensitive in (False, True)
-        for answer in [
+        for result in [
             place(topology, free, PlacementRequest(ring(size), sensitive, policy), model)
         ]
-        if isinstance(answer, Match)
+        if isinstance(result, Match)
     }
     assert chosen == search.choices(indices_of(free))
 
 
-@given(questions())
-def test_no_other_policy_gives_a_job_more_aggregate_bandwidth_than_greedy(
-    question: tuple[NodeTopology, GpuMask, PlacementRequest],
+@given(cases())
+def test_greedy_has_the_highest_aggregate_of_all_policies(
+    case: tuple[NodeTopology, GpuMask, PlacementRequest],
 ) -> None:
-    topology, free, request = question
+    topology, free, request = case
     one = place(topology, free, request)
     greedy = place(topology, free, replace(request, policy=PolicyName.GREEDY))
     if isinstance(one, Match) and isinstance(greedy, Match):
         assert greedy.aggregate_mb_per_s >= one.aggregate_mb_per_s
 
 
-@given(questions(), st.integers(1, 8))
-def test_the_ranking_starts_with_the_answer_and_never_repeats_a_set(
-    question: tuple[NodeTopology, GpuMask, PlacementRequest], most: int
+@given(cases(), st.integers(1, 8))
+def test_the_ranking_starts_with_the_result_of_place_without_repetition(
+    case: tuple[NodeTopology, GpuMask, PlacementRequest], most: int
 ) -> None:
-    topology, free, request = question
-    answer = place(topology, free, request)
+    topology, free, request = case
+    result = place(topology, free, request)
     ranked = ranking(topology, free, request, most=most)
-    if isinstance(answer, NoFit):
+    if isinstance(result, NoFit):
         assert ranked == ()
         return
-    assert ranked[0] == answer
+    assert ranked[0] == result
     assert len({mask_of(it.gpus) for it in ranked}) == len(ranked)
     assert len(ranked) == min(most, comb(free.bit_count(), request.pattern.size))
 

@@ -1,4 +1,4 @@
-"""What is written is read back alike."""
+"""Values are equal after they are written and parsed."""
 
 import string
 
@@ -46,18 +46,18 @@ requests = st.builds(
 
 
 @given(topologies())
-def test_a_topology_is_published_and_read_back(topology: NodeTopology) -> None:
+def test_a_topology_is_equal_after_publication(topology: NodeTopology) -> None:
     text = to_spec(topology).model_dump_json(by_alias=True, exclude_none=True)
     assert from_spec(GPUTopologySpec.model_validate_json(text)) == topology
 
 
 @given(st.integers(0, 2**60))
-def test_bytes_are_written_and_read_back(count: int) -> None:
+def test_bytes_are_equal_after_a_round_trip(count: int) -> None:
     assert parse_bytes(format_bytes(count)) == count
 
 
 @given(requests)
-def test_a_request_is_annotated_and_read_back(request: RequestAnnotations) -> None:
+def test_a_request_is_equal_after_a_round_trip(request: RequestAnnotations) -> None:
     assert parse_request(format_request(request)) == request
 
 
@@ -70,7 +70,7 @@ def test_a_request_is_annotated_and_read_back(request: RequestAnnotations) -> No
         containers=st.dictionaries(names, st.lists(names, min_size=1, max_size=16), max_size=3),
     )
 )
-def test_the_exact_gpus_are_annotated_and_read_back(gpus: GpusAnnotation) -> None:
+def test_exact_gpus_are_equal_after_a_round_trip(gpus: GpusAnnotation) -> None:
     assert parse_gpus({GPUS_ANNOTATION: gpus.dump()}) == gpus
 
 
@@ -89,5 +89,5 @@ def test_the_exact_gpus_are_annotated_and_read_back(gpus: GpusAnnotation) -> Non
         aggregate_bound_mbps=st.none() | bandwidths,
     )
 )
-def test_the_figures_are_annotated_and_read_back(placement: PlacementAnnotation) -> None:
+def test_a_placement_is_equal_after_a_round_trip(placement: PlacementAnnotation) -> None:
     assert parse_placement({PLACEMENT_ANNOTATION: placement.dump()}) == placement

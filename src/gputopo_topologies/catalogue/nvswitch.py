@@ -2,8 +2,8 @@
 
 NVLinks of a GPU and their generation: NVIDIA's user guides of each system (DGX-2: 6 of
 generation 2, DGX A100: 12 of 3, DGX H100: 18 of 4, HGX B200: 18 of 5). The PCIe trees of the DGX
-A100 and H100 are derived from the network cards in ``nvidia-smi topo -m`` (``tests/data/topo``
-contains recordings). Those of the other two are usual for the board and not verified on a
+A100 and H100 are derived from the NICs in ``nvidia-smi topo -m`` (``tests/data/topo`` contains
+recordings). Those of the other two are usual for the board and not verified on a
 machine.
 """
 

@@ -1,4 +1,4 @@
-"""Memory as Kubernetes writes it."""
+"""Quantities of memory in the notation of Kubernetes."""
 
 import pytest
 
@@ -16,9 +16,9 @@ def test_whole_numbers_with_a_suffix_are_bytes(text: str, count: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "Gi", "1.5Gi", "-1", "1e3", "12 Gi", "1gi", "1Gi\n"])
 def test_another_text_is_rejected_with_its_value(text: str) -> None:
-    with pytest.raises(TopologyError, match="memory: ") as refused:
+    with pytest.raises(TopologyError, match="memory: ") as rejected:
         parse_bytes(text)
-    assert repr(text) in str(refused.value)
+    assert repr(text) in str(rejected.value)
 
 
 @pytest.mark.parametrize(

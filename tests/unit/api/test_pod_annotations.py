@@ -1,4 +1,4 @@
-"""What users say on a pod, and what the extender answers there."""
+"""Annotations of a pod: the request, the exact GPUs and the placement."""
 
 import json
 from typing import Any

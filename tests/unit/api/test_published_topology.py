@@ -1,4 +1,4 @@
-"""The GPUTopology object says what the node topology says."""
+"""Conversion between a node topology and the GPUTopology object."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The model that holds everywhere: what it says of known machines, and what it ranks by."""
+"""The physical model: values of known machines, and ranking."""
 
 import csv
 from itertools import combinations
@@ -118,7 +118,7 @@ def test_sixteen_gpus_have_all_cuts() -> None:
 
 
 def test_mapas_sets_are_ranked_at_least_as_well_as_by_aggregate() -> None:
-    """Pairs of sets of one size that equation 2 tells apart by more than its own error."""
+    """Pairs of sets of one size whose values by equation 2 differ by more than its error."""
     agreed = {model.name: 0.0 for model in MODELS.values()}
     topology = named("dgx1-v100")
     for size in range(2, 6):
@@ -134,7 +134,7 @@ def test_mapas_sets_are_ranked_at_least_as_well_as_by_aggregate() -> None:
 
 
 def concordance(truth: NDArray[np.float64], guess: NDArray[np.int64], *, apart: float) -> float:
-    """Return the share of pairs that are in the same order; half for those not told apart."""
+    """Return the share of pairs that are in the same order; half for pairs of equal value."""
     ahead = truth[:, None] - truth[None] >= apart
     step = guess[:, None] - guess[None]
     return float(np.where(step > 0, 1.0, np.where(step == 0, 0.5, 0.0))[ahead].mean())

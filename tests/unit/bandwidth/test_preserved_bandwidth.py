@@ -1,4 +1,4 @@
-"""What the free GPUs are still worth."""
+"""Preserved bandwidth of the free GPUs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The paper's regression on samples of one's own: reading them, fitting, telling the errors."""
+"""The regression: parser of samples, coefficients and errors."""
 
 import math
 
@@ -203,7 +203,7 @@ def test_many_link_mixes_are_left_out_in_ten_fixed_folds() -> None:
 
 
 def test_the_errors_of_the_paper_are_inconsistent_as_documented() -> None:
-    """RMSE below MAE cannot be; the norm over the number of samples explains it."""
+    """An RMSE is never below the MAE; the norm over the number of samples explains it."""
     paper_rmse, paper_mae, paper_relative, samples = 1.5153, 7.0539, 0.0709, 31
     assert paper_rmse < paper_mae
     true_rmse = paper_rmse * math.sqrt(samples)

@@ -1,4 +1,4 @@
-"""Which node the scheduler is led to."""
+"""Scores of nodes."""
 
 from builders import gpus
 from gputopo.bandwidth.preserved import preserved_mb_per_s
@@ -104,7 +104,7 @@ def test_ranks_from_the_eleventh_on_have_score_0() -> None:
 
 
 def test_a_node_with_nvswitch_beats_a_v100_server_for_a_sensitive_ring() -> None:
-    """One is valued by equation 2, the other by the physical model."""
+    """One has values of equation 2, the other of the physical model."""
     nvswitch = named("dgx-a100")
     nodes = {
         "dgx1": placed(DGX1, DGX1.mask, size=3, sensitive=True),

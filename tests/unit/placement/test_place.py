@@ -1,4 +1,4 @@
-"""One job on one node: the numbers of the paper's server."""
+"""Placement of one job on one node, with the figures of the paper's server."""
 
 from dataclasses import replace
 

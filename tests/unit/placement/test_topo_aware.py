@@ -1,4 +1,4 @@
-"""Topo-aware goes by the PCIe tree alone: few blocks, and those that are fullest already."""
+"""TopoAware chooses few blocks of the PCIe tree, with the fewest free GPUs."""
 
 import pytest
 

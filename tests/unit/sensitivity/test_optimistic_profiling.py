@@ -1,4 +1,4 @@
-"""Which CPU counts are measured, what curve that yields, and the memory axis that follows."""
+"""The numbers of CPUs that are measured, the curve and the memory axis."""
 
 import math
 from statistics import fmean
@@ -19,7 +19,7 @@ SERVER = ProfilingPlan(most_cpus=24, share_cpus=3, memory_gb=(250,))
 
 
 def measure(truth: dict[int, float], plan: ProfilingPlan = SERVER) -> dict[int, float]:
-    """Measure until the plan says that it is enough."""
+    """Measure until the profile is complete."""
     measured: dict[int, float] = {}
     while (cpus := next_cpus(plan, measured)) is not None:
         assert cpus not in measured
@@ -28,7 +28,7 @@ def measure(truth: dict[int, float], plan: ProfilingPlan = SERVER) -> dict[int, 
 
 
 def authors_curve(model: str) -> dict[int, float]:
-    """Return what the authors measured at the most memory."""
+    """Return the authors' measurements at the most memory."""
     matrix = matrices()[model]
     return {int(c): row[-1] for c, row in zip(matrix.cpus, matrix.throughput, strict=True)}
 

@@ -1,4 +1,4 @@
-"""What makes a job sensitive."""
+"""Decision whether a job is sensitive."""
 
 import pytest
 

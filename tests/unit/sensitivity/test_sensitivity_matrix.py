@@ -1,4 +1,4 @@
-"""The sensitivity matrix and the least that saturates a job."""
+"""The sensitivity matrix and the saturating demand of a job."""
 
 import math
 from typing import Any
@@ -97,9 +97,9 @@ def test_an_invalid_matrix_is_rejected_with_field_and_value(
         "throughput": ((1, 3), (1, 10), (1, 29)),
         "measured_gpus": 1,
     }
-    with pytest.raises(ValueError) as refused:  # noqa: PT011 - the text is compared below
+    with pytest.raises(ValueError) as rejected:  # noqa: PT011 - the text is compared below
         SensitivityMatrix(**(fields | changes))
-    assert str(refused.value).startswith(says)
+    assert str(rejected.value).startswith(says)
 
 
 def test_raw_measurements_of_the_wrong_shape_are_rejected() -> None:

@@ -43,7 +43,7 @@ from gputopo_topologies.boards import (
         ("NVIDIA B300 SXM6 AC", 5, 5),
     ],
 )
-def test_a_known_model_tells_the_generations_of_its_links(
+def test_a_known_model_gives_the_generations_of_its_links(
     model: str, nvlink: int, pcie: int
 ) -> None:
     assert board_of_model(model) == Board(nvlink, pcie)
@@ -54,7 +54,7 @@ def test_other_models_are_unknown(model: str) -> None:
     assert board_of_model(model) is None
 
 
-def test_memory_is_read_from_the_name_where_it_says_so() -> None:
+def test_memory_is_parsed_from_the_name() -> None:
     assert memory_gib_of_model("Tesla V100-SXM2-32GB") == 32
     assert memory_gib_of_model("NVIDIA A100 80GB PCIe") == 80
     assert memory_gib_of_model("Tesla T4") == 0

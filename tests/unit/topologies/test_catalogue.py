@@ -1,4 +1,4 @@
-"""The known servers are what their makers built."""
+"""Links, PCIe trees and names of the servers of the catalogue."""
 
 from collections import Counter
 
@@ -40,11 +40,11 @@ SOCKETS_SWITCHES = {
 }
 
 
-def test_the_names_are_told() -> None:
+def test_the_names_are_listed() -> None:
     assert names() == tuple(SOCKETS_SWITCHES)
 
 
-def test_no_name_is_given_twice() -> None:
+def test_names_are_unique() -> None:
     known = [*names(), *FURTHER_NAMES]
     assert len(set(known)) == len(known)
 
@@ -103,7 +103,7 @@ def test_nvlinks_are_those_of_mapas_edge_list(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MAPA_NAMES)
-def test_what_has_no_nvlink_is_on_pcie_of_12_gb_per_s(name: str) -> None:
+def test_pairs_without_nvlink_have_pcie_of_12_gb_per_s(name: str) -> None:
     rates = {link.bandwidth_mb_per_s for link in named(name).links if link.kind is LinkKind.PCIE}
     assert rates == {12_000}
 
@@ -122,7 +122,7 @@ def test_what_has_no_nvlink_is_on_pcie_of_12_gb_per_s(name: str) -> None:
         ("rtx-a6000-2gpu", 4),
     ],
 )
-def test_every_gpu_has_as_many_nvlinks_to_others(name: str, links_of_a_gpu: int) -> None:
+def test_every_gpu_has_the_same_number_of_nvlinks(name: str, links_of_a_gpu: int) -> None:
     used: Counter[GpuIndex] = Counter()
     for link in named(name).links:
         if link.kind is LinkKind.NVLINK:
@@ -188,7 +188,7 @@ def test_every_gpu_lies_on_a_numa_node_of_its_server(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", names())
-def test_bus_ids_are_distinct_and_written_as_nvml_writes_them(name: str) -> None:
+def test_bus_ids_are_unique_and_have_the_format_of_nvml(name: str) -> None:
     bus_ids = [gpu.pci_bus_id for gpu in named(name).gpus]
     assert len(set(bus_ids)) == len(bus_ids)
     assert {len(bus_id) for bus_id in bus_ids} == {len("00000000:06:00.0")}
@@ -201,7 +201,7 @@ def test_uuids_are_the_same_in_every_run_and_differ_between_nodes() -> None:
     assert named("dgx1-v100").gpus[0].uuid == "GPU-62e8e433-b749-5fec-8f5d-8b247a96967e"
 
 
-def test_an_unknown_name_is_rejected_with_those_that_are_known() -> None:
+def test_an_unknown_name_is_rejected_with_the_known_ones() -> None:
     with pytest.raises(
         TopologyError, match=r"'abacus' is not one of dgx1-v100, .*, pcie-8gpu-l40s$"
     ):
@@ -209,9 +209,9 @@ def test_an_unknown_name_is_rejected_with_those_that_are_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"),
+    ("typed", "expected"),
     [("dgx-a10", "dgx-a100"), ("torus2d", "torus-2d"), ("p4d.24xlrge", "p4d.24xlarge")],
 )
-def test_a_misspelt_name_is_answered_with_the_nearest(typed: str, meant: str) -> None:
-    with pytest.raises(TopologyError, match=f"; did you mean {meant}\\?$"):
+def test_a_misspelt_name_is_rejected_with_the_nearest(typed: str, expected: str) -> None:
+    with pytest.raises(TopologyError, match=f"; did you mean {expected}\\?$"):
         describe(typed)

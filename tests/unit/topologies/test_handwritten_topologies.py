@@ -1,4 +1,4 @@
-"""Topologies written by hand: what they give, and what is refused."""
+"""Handwritten topologies: results and rejected files."""
 
 import re
 from pathlib import Path
@@ -29,7 +29,7 @@ FIELD_OF = {
 
 
 def written(topology: NodeTopology) -> dict[str, Any]:
-    """Return a topology of the catalogue as somebody would write it by hand."""
+    """Return a topology of the catalogue in the handwritten format."""
     link = topology.links[0]
     file: dict[str, Any] = {"gpus": len(topology.gpus), "model": topology.gpus[0].model}
     for level, field in FIELD_OF.items():
@@ -51,7 +51,7 @@ def test_every_server_of_the_catalogue_can_be_written_by_hand(name: str) -> None
     assert parse_document(written(named(name)), "mine").fingerprint == named(name).fingerprint
 
 
-def test_the_example_of_the_guide_is_the_dgx1_that_it_claims_to_be() -> None:
+def test_the_example_of_the_guide_is_a_dgx1() -> None:
     guide = (Path(__file__).parents[3] / "docs" / "topologies.md").read_text()
     [example] = re.findall(r"```json\n(.*?)```", guide, re.DOTALL)
     assert parse(example, "mine").fingerprint == named("dgx1-v100").fingerprint
@@ -68,7 +68,7 @@ def test_the_number_of_gpus_is_enough() -> None:
     ]
 
 
-def test_what_is_said_of_the_gpus_and_of_pcie_is_taken() -> None:
+def test_given_values_of_gpus_and_pcie_are_used() -> None:
     topology = parse_document(
         {
             "gpus": 2,
@@ -89,14 +89,14 @@ def test_what_is_said_of_the_gpus_and_of_pcie_is_taken() -> None:
     ]
 
 
-def test_pcie_beside_nvlink_is_that_of_its_servers_where_nothing_is_said() -> None:
+def test_the_default_pcie_generation_follows_nvlink() -> None:
     nvlink = {"generation": 3, "links": [[0, 1, 12]]}
     links = parse_document({"gpus": 3, "nvlink": nvlink}, "mine").link_of
     assert links[GpuIndex(0), GpuIndex(1)].bandwidth_mb_per_s == 300_000
     assert links[GpuIndex(0), GpuIndex(2)].version == 4
 
 
-def test_uuids_come_from_the_name_and_the_index() -> None:
+def test_uuids_are_derived_from_name_and_index() -> None:
     here, there = parse_document({"gpus": 2}, "n1"), parse_document({"gpus": 2}, "n2")
     assert here == parse_document({"gpus": 2}, "n1")
     assert len({*here.uuid_of.values(), *there.uuid_of.values()}) == 4
@@ -181,10 +181,10 @@ NVLINK_0_1 = {"generation": 2, "links": [[0, 1, 2]]}
     ],
 )
 def test_a_wrong_file_is_rejected_with_the_field_and_its_value(file: object, message: str) -> None:
-    with pytest.raises(TopologyError) as refused:
+    with pytest.raises(TopologyError) as rejected:
         parse_document(file, "mine")
-    assert str(refused.value).startswith(f"mine: {message}")
-    assert "\n" not in str(refused.value)
+    assert str(rejected.value).startswith(f"mine: {message}")
+    assert "\n" not in str(rejected.value)
 
 
 JSON = st.recursive(
@@ -208,7 +208,7 @@ def test_any_document_is_a_topology_or_rejected(document: object) -> None:
     try:
         assert isinstance(parse_document(document, "mine"), NodeTopology)
     except TopologyError as error:
-        said = str(error)
+        message = str(error)
     else:
-        said = "mine: "
-    assert said.startswith("mine: ")
+        message = "mine: "
+    assert message.startswith("mine: ")

@@ -1,4 +1,4 @@
-"""Texts that hold a topology are told apart by their content."""
+"""The format of a text is found by its content."""
 
 import json
 from typing import Any
@@ -36,7 +36,7 @@ def test_a_published_object_is_the_topology_of_its_node(document: dict[str, Any]
     assert parse_document(document, "n1.json") == SUMMIT
 
 
-def test_json_of_no_kind_is_a_topology_written_by_hand() -> None:
+def test_json_without_kind_is_a_handwritten_topology() -> None:
     assert len(parse('{"gpus": 3}', "mine.json").gpus) == 3
 
 
@@ -57,10 +57,10 @@ def test_a_matrix_is_a_recording() -> None:
     ],
 )
 def test_other_text_is_rejected(text: str, message: str) -> None:
-    with pytest.raises(TopologyError) as refused:
+    with pytest.raises(TopologyError) as rejected:
         parse(text, "file")
-    assert str(refused.value).startswith(f"file: {message}")
-    assert "\n" not in str(refused.value)
+    assert str(rejected.value).startswith(f"file: {message}")
+    assert "\n" not in str(rejected.value)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,6 @@ def test_other_text_is_rejected(text: str, message: str) -> None:
     ],
 )
 def test_other_objects_are_rejected(document: dict[str, Any], message: str) -> None:
-    with pytest.raises(TopologyError) as refused:
+    with pytest.raises(TopologyError) as rejected:
         parse_document(document, "n1")
-    assert str(refused.value).startswith(f"n1: {message}")
+    assert str(rejected.value).startswith(f"n1: {message}")

@@ -1,4 +1,4 @@
-"""Recordings of nvidia-smi topo -m of real machines give what those machines are."""
+"""Recordings of nvidia-smi topo -m of real machines give their topologies."""
 
 from collections import Counter
 from itertools import combinations
@@ -49,7 +49,7 @@ EXPECTED: dict[str, tuple[dict[Sort, int], tuple[int, ...], tuple[int, ...]]] = 
     "p40-8gpu": ({(PCIE, 3, 16): 28}, (0xFF,), (0xFF,)),
     "mixed-workstation": ({(PCIE, 3, 16): 10}, (0b00001, 0b11110), (1, 2, 4, 8, 16)),
 }
-"""Of each recording: its links by kind, generation and count; its sockets; its PCIe switches."""
+"""Links by type, generation and count, sockets and PCIe switches of each recording."""
 
 NUMA_NODES = {
     "dgx1-v100": (None,) * 8,
@@ -80,11 +80,11 @@ def recorded(name: str, *, listed: bool = False) -> NodeTopology:
 
 
 def listing(model: str, gpus: int) -> str:
-    """What nvidia-smi -L prints."""
+    """Output of nvidia-smi -L."""
     return "".join(f"GPU {index}: {model} (UUID: GPU-{index:04x})\n" for index in range(gpus))
 
 
-def test_every_recording_is_tried() -> None:
+def test_every_recording_is_tested() -> None:
     found = {path.stem for path in RECORDINGS.glob("*.txt")}
     assert found == {*EXPECTED, "dgx2-cut-off"}
 
@@ -99,7 +99,7 @@ def test_links_sockets_and_switches_are_those_of_the_machine(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NUMA_NODES)
-def test_numa_nodes_are_read(name: str) -> None:
+def test_numa_nodes_are_parsed(name: str) -> None:
     assert tuple(gpu.numa_node for gpu in recorded(name).gpus) == NUMA_NODES[name]
 
 
@@ -120,18 +120,18 @@ def test_a_recording_equals_the_server_of_the_catalogue(name: str, server: str) 
     assert recorded(name, listed=name in MODELS).fingerprint == named(server).fingerprint
 
 
-def test_a_recording_that_was_cut_off_is_rejected_with_the_row_that_is_missing() -> None:
+def test_an_incomplete_recording_is_rejected_with_the_missing_row() -> None:
     with pytest.raises(TopologyError, match=r"^dgx2-cut-off: row GPU5 is missing$"):
         recorded("dgx2-cut-off")
 
 
-def test_where_nvlinked_gpus_meet_on_pcie_is_inferred_from_the_network_cards() -> None:
+def test_ancestors_of_gpus_with_nvlinks_are_inferred_from_nics() -> None:
     links = recorded("dgx1-v100").link_of
     met = [links[GpuIndex(0), GpuIndex(peer)].ancestor for peer in range(1, 5)]
     assert met == [Ancestor.PIX, Ancestor.PHB, Ancestor.PHB, Ancestor.SYS]
 
 
-def test_the_list_of_gpus_tells_generation_speed_models_and_uuids() -> None:
+def test_the_list_of_gpus_gives_generation_bandwidth_model_and_uuid() -> None:
     topology = recorded("rtx3090-bridges", listed=True)
     bridges = {link.bandwidth_mb_per_s for link in topology.links if link.kind is NVLINK}
     assert bridges == {56_248}
@@ -141,14 +141,14 @@ def test_the_list_of_gpus_tells_generation_speed_models_and_uuids() -> None:
     assert rate == 18 * 50_000
 
 
-def test_without_the_list_uuids_come_from_the_name_and_the_index() -> None:
+def test_without_the_list_uuids_are_derived_from_name_and_index() -> None:
     text = (RECORDINGS / "ac922.txt").read_text()
     assert parse(text, "a") == parse(text, "a")
     assert not set(parse(text, "a").uuid_of.values()) & set(parse(text, "b").uuid_of.values())
 
 
 @pytest.mark.parametrize("name", names())
-def test_what_a_driver_would_print_of_a_known_server_is_read_as_that_server(name: str) -> None:
+def test_the_output_of_a_known_server_is_parsed_as_that_server(name: str) -> None:
     known = named(name)
     read = parse(printed(known), name)
     for wanted, link in zip(known.links, read.links, strict=True):
@@ -167,7 +167,7 @@ def test_what_a_driver_would_print_of_a_known_server_is_read_as_that_server(name
 
 
 def printed(topology: NodeTopology) -> str:
-    """Return the list and the matrix of a node, in the form of a driver of today."""
+    """Return the list and the matrix of a node, in the format of current drivers."""
     indices = [gpu.index for gpu in topology.gpus]
     cells = {(index, index): " X " for index in indices}
     for a, b in combinations(indices, 2):

@@ -1,4 +1,4 @@
-"""Reading the text of nvidia-smi topo -m: its forms, and what is refused."""
+"""Parser of nvidia-smi topo -m: formats and rejected texts."""
 
 from pathlib import Path
 
@@ -24,10 +24,10 @@ def ancestor(text: str, a: int = 0, b: int = 1) -> Ancestor:
 
 
 def rejection(text: str) -> str:
-    with pytest.raises(TopologyError) as refused:
+    with pytest.raises(TopologyError) as rejected:
         parse(text, "node")
-    assert "\n" not in str(refused.value)
-    return str(refused.value)
+    assert "\n" not in str(rejected.value)
+    return str(rejected.value)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def rejection(text: str) -> str:
         "older driver",
     ],
 )
-def test_every_form_of_the_same_matrix_is_read_alike(text: str) -> None:
+def test_every_format_of_a_matrix_gives_the_same_result(text: str) -> None:
     assert parse(text, "node") == parse(PAIR, "node")
 
 
@@ -94,7 +94,7 @@ def test_a_numa_affinity_that_is_not_one_node_is_unknown(numa: str) -> None:
     assert [gpu.numa_node for gpu in parse(text, "node").gpus] == [None, None]
 
 
-def test_a_line_about_a_network_card_after_the_matrix_does_not_matter() -> None:
+def test_a_line_about_a_nic_after_the_matrix_is_ignored() -> None:
     text = PAIR.replace("GPU1    CPU", "GPU1  mlx5_0  CPU").replace("0-7", "PIX 0-7")
     assert ancestor(text + "mlx5_0 port 1 ==> ib0 (Up)\nmlx5_0\n") is Ancestor.NODE
 
@@ -107,7 +107,7 @@ GPU1 NV2 X {second} {affinities[1]}
 
 
 @pytest.mark.parametrize(
-    ("cards", "affinities", "level"),
+    ("nics", "affinities", "level"),
     [
         ({}, ("0-3 0", "4-7 1"), Ancestor.SYS),
         ({}, ("0-3 0", "0-3 0"), Ancestor.NODE),
@@ -122,12 +122,12 @@ GPU1 NV2 X {second} {affinities[1]}
         ({"NIC0": ("PIX", "NODE")}, ("0-3 0", "4-7 1"), Ancestor.SYS),
     ],
 )
-def test_where_nvlinked_gpus_meet_is_inferred(
-    cards: dict[str, tuple[str, str]], affinities: tuple[str, str], level: Ancestor
+def test_ancestors_of_gpus_with_nvlinks_are_inferred(
+    nics: dict[str, tuple[str, str]], affinities: tuple[str, str], level: Ancestor
 ) -> None:
-    first, second = (" ".join(cells[row] for cells in cards.values()) for row in (0, 1))
+    first, second = (" ".join(cells[row] for cells in nics.values()) for row in (0, 1))
     text = NVLINKED.format(
-        columns=" ".join(cards), first=first, second=second, affinities=affinities
+        columns=" ".join(nics), first=first, second=second, affinities=affinities
     )
     assert ancestor(text) is level
 
@@ -180,7 +180,7 @@ def test_only_a_text_with_a_header_has_a_matrix() -> None:
         assert not has_matrix(text)
 
 
-def test_network_cards_are_devices_and_not_gpus() -> None:
+def test_nics_are_devices_and_not_gpus() -> None:
     matrix = parse_matrix("GPU0 NIC0 CPU Affinity\nGPU0 X PIX 0-7\nNIC0 PIX X\n")
     assert matrix.devices == ("GPU0", "NIC0")
     assert dict(matrix.gpus) == {0: "GPU0"}
@@ -218,7 +218,7 @@ def assert_topology_or_rejected(text: str) -> None:
     try:
         assert isinstance(parse(text, "node"), NodeTopology)
     except TopologyError as error:
-        said = str(error)
+        message = str(error)
     else:
-        said = "node: "
-    assert said.startswith("node: ")
+        message = "node: "
+    assert message.startswith("node: ")

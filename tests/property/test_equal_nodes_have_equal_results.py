@@ -1,4 +1,4 @@
-"""Asking once for all nodes alike gives what asking each node for itself would give."""
+"""The shared evaluation of equal nodes equals an evaluation of each node."""
 
 import asyncio
 from collections.abc import Sequence
@@ -39,24 +39,24 @@ ANNOTATIONS: tuple[dict[str, str], ...] = (
 
 @dataclass(frozen=True)
 class Machine:
-    """A node, and what happened to it."""
+    """State of one node."""
 
     structure: int
-    sick: int
+    unhealthy: int
     used: int
-    foreign: int
+    unmanaged: int
     unreadable: bool
-    torn: bool
+    invalid: bool
 
 
 machines = st.builds(
     Machine,
     structure=st.integers(0, len(STRUCTURES) - 1),
-    sick=st.sampled_from([0, 0, 0, 1, 3]),
+    unhealthy=st.sampled_from([0, 0, 0, 1, 3]),
     used=st.integers(0, 15),
-    foreign=st.sampled_from([0, 0, 0, 1, 2]),
+    unmanaged=st.sampled_from([0, 0, 0, 1, 2]),
     unreadable=st.sampled_from([False] * 7 + [True]),
-    torn=st.sampled_from([False] * 7 + [True]),
+    invalid=st.sampled_from([False] * 7 + [True]),
 )
 
 
@@ -66,68 +66,68 @@ def trimmed(document: Document) -> PodView:
     return found
 
 
-def tell(ledger: Ledger, name: str, machine: Machine) -> None:
-    """Tell the ledger of a node and its pods, all of them known by their node's name."""
+def put_node(ledger: Ledger, name: str, machine: Machine) -> None:
+    """Put a node and its pods into the ledger; names of pods begin with that of the node."""
     if machine.unreadable:
         ledger.put_topology(UnreadableTopology(name, "links[]: (0, 1) is missing"))
         return
     topology = STRUCTURES[machine.structure]
-    sick = [index for index in indices_of(topology.mask) if machine.sick >> index & 1]
-    ledger.put_topology(parse_node(topology_object(name, topology, unhealthy=sick)))
-    for uid in (f"uid-{name}-foreign", f"uid-{name}-torn", f"uid-{name}-holder"):
+    unhealthy = [index for index in indices_of(topology.mask) if machine.unhealthy >> index & 1]
+    ledger.put_topology(parse_node(topology_object(name, topology, unhealthy=unhealthy)))
+    for uid in (f"uid-{name}-unmanaged", f"uid-{name}-invalid", f"uid-{name}-gpu_user"):
         ledger.drop_pod(uid)
-    if machine.foreign:
-        ledger.put_pod(trimmed(pod(f"{name}-foreign", machine.foreign, node=name)))
-    if machine.torn:
-        torn = {GPUS_ANNOTATION: "{"}
-        ledger.put_pod(trimmed(pod(f"{name}-torn", 1, node=name, annotations=torn)))
+    if machine.unmanaged:
+        ledger.put_pod(trimmed(pod(f"{name}-unmanaged", machine.unmanaged, node=name)))
+    if machine.invalid:
+        invalid = {GPUS_ANNOTATION: "{"}
+        ledger.put_pod(trimmed(pod(f"{name}-invalid", 1, node=name, annotations=invalid)))
     if used := indices_of(GpuMask(machine.used & topology.mask)):
-        ledger.put_pod(trimmed(holder(name, topology, used)))
+        ledger.put_pod(trimmed(gpu_user(name, topology, used)))
 
 
-def holder(name: str, topology: NodeTopology, used: Sequence[int]) -> Document:
+def gpu_user(name: str, topology: NodeTopology, used: Sequence[int]) -> Document:
     annotation = GpusAnnotation(
-        uid=f"uid-{name}-holder",
+        uid=f"uid-{name}-gpu_user",
         node=name,
         generation=1,
         containers={"main": [gpu.uuid for gpu in topology.gpus if gpu.index in used]},
     )
     return pod(
-        f"{name}-holder", len(used), node=name, annotations={GPUS_ANNOTATION: annotation.dump()}
+        f"{name}-gpu_user", len(used), node=name, annotations={GPUS_ANNOTATION: annotation.dump()}
     )
 
 
 def plain(ledger: Ledger, name: str, request: PlacementRequest) -> Match | str:
-    """Return the answer of one node by its book, or why it does not fit."""
-    book = ledger.usage(name)
+    """Return the match on one node by its usage, or the reason why the pod does not fit."""
+    usage = ledger.usage(name)
     size = request.size
-    if book is None:
+    if usage is None:
         return "no GPUTopology"
-    if isinstance(book, UnreadableTopology):
-        return f"unreadable GPUTopology: {book.reason}"
+    if isinstance(usage, UnreadableTopology):
+        return f"unreadable GPUTopology: {usage.reason}"
     short = (
-        (book.blocked is not None, str(book.blocked)),
-        (len(book.topology.gpus) < size, "too few GPUs"),
-        (book.healthy.bit_count() < size, "too few healthy GPUs"),
-        (book.free.bit_count() < size, "too few free GPUs"),
+        (usage.blocked is not None, str(usage.blocked)),
+        (len(usage.topology.gpus) < size, "too few GPUs"),
+        (usage.healthy.bit_count() < size, "too few healthy GPUs"),
+        (usage.free.bit_count() < size, "too few free GPUs"),
         (
-            book.free.bit_count() - book.unknown < size,
+            usage.free.bit_count() - usage.unknown < size,
             "GPUs held by pods of other schedulers, unobserved",
         ),
     )
     for holds, reason in short:
         if holds:
             return reason
-    match = place(book.topology, book.free, request)
+    match = place(usage.topology, usage.free, request)
     assert not isinstance(match, NoFit)
     return match
 
 
-def lost(book: NodeUsage, match: Match) -> int:
+def lost(usage: NodeUsage, match: Match) -> int:
     free = sum(
         link.bandwidth_mb_per_s
-        for link in book.topology.links
-        if book.free >> link.a & 1 and book.free >> link.b & 1
+        for link in usage.topology.links
+        if usage.free >> link.a & 1 and usage.free >> link.b & 1
     )
     return free - match.preserved_mb_per_s
 
@@ -141,11 +141,11 @@ def lost(book: NodeUsage, match: Match) -> int:
 def test_filter_and_prioritize_equal_an_evaluation_of_each_node(
     before: list[Machine], after: list[Machine], gpus: int, annotations: dict[str, str]
 ) -> None:
-    """Also for answers kept from before the nodes changed."""
+    """The cached evaluations of earlier node states must not be used."""
     ledger = Ledger()
     verbs = verbs_on(ledger, Metrics(ledger, []))
     document = pod("a", gpus, annotations=annotations)
-    # For other pods filter answers with an error where nodes are busy that kube-scheduler sent.
+    # For pods of no group, filter returns an error if busy nodes were offered.
     document["spec"]["schedulingGroup"] = {"podGroupName": "group"}
     request = placement_request(
         trimmed(document), resource=RESOURCE, default_policy=PolicyName.PRESERVE
@@ -153,27 +153,28 @@ def test_filter_and_prioritize_equal_an_evaluation_of_each_node(
     assert isinstance(request, PlacementRequest)
     for state in (before, after):
         for number, machine in enumerate(state):
-            tell(ledger, f"n{number}", machine)
+            put_node(ledger, f"n{number}", machine)
         names = [f"n{number}" for number in reversed(range(9))]
         args = ExtenderArgs(Pod=document, NodeNames=names)
         filtered = asyncio.run(verbs.filter(args))
-        wanted = {name: plain(ledger, name, request) for name in names}
-        reasons = {name: it for name, it in wanted.items() if isinstance(it, str)}
+        expected = {name: plain(ledger, name, request) for name in names}
+        reasons = {name: it for name, it in expected.items() if isinstance(it, str)}
         assert filtered["NodeNames"] == [name for name in names if name not in reasons]
         assert filtered["FailedNodes"] | filtered["FailedAndUnresolvableNodes"] == reasons
         assert not filtered["FailedNodes"].keys() & filtered["FailedAndUnresolvableNodes"].keys()
         assert asyncio.run(verbs.prioritize(args)) == [
-            {"Host": name, "Score": score} for name, score in plain_scores(ledger, wanted, request)
+            {"Host": name, "Score": score}
+            for name, score in plain_scores(ledger, expected, request)
         ]
 
 
 def plain_scores(
-    ledger: Ledger, wanted: dict[str, Match | str], request: PlacementRequest
+    ledger: Ledger, expected: dict[str, Match | str], request: PlacementRequest
 ) -> list[tuple[str, int]]:
     candidates: dict[str, Candidate] = {}
-    for name, match in wanted.items():
-        book = ledger.usage(name)
-        if isinstance(match, Match) and isinstance(book, NodeUsage):
-            candidates[name] = Candidate(match, lost(book, match))
+    for name, match in expected.items():
+        usage = ledger.usage(name)
+        if isinstance(match, Match) and isinstance(usage, NodeUsage):
+            candidates[name] = Candidate(match, lost(usage, match))
     scores = score_nodes(candidates, sensitive=request.sensitive)
-    return [(name, scores.get(name, 0)) for name in wanted]
+    return [(name, scores.get(name, 0)) for name in expected]
