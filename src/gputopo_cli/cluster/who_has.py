@@ -8,8 +8,8 @@ from rich.text import Text
 
 from gputopo.api.names import GROUP, VERSION
 from gputopo.runtime.messages import quoted
-from gputopo_cli.cluster.nodes import PublishedNode, parse_node
 from gputopo_cli.cluster.pods import PlacedPod, parse_placed_pod
+from gputopo_cli.cluster.published import PublishedNode, parse_node
 from gputopo_cli.cluster.usage import GpuUse, list_uses
 from gputopo_cli.shared import output
 from gputopo_cli.shared.connection import connect

@@ -4,12 +4,19 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from gputopo_cli.cluster.doctor.environment import environment
-from gputopo_cli.cluster.doctor.installation import definitions, policies, versions, workloads
+from gputopo_cli.cluster.doctor.agents import check_agents
+from gputopo_cli.cluster.doctor.environment import check_environment
+from gputopo_cli.cluster.doctor.installation import (
+    check_definitions,
+    check_policies,
+    check_versions,
+    check_workloads,
+)
+from gputopo_cli.cluster.doctor.kubelets import check_kubelets
 from gputopo_cli.cluster.doctor.model import ClusterSnapshot, Finding, NotCheckedError, Severity
-from gputopo_cli.cluster.doctor.nodes import agents, competitors, kubelets
-from gputopo_cli.cluster.doctor.placements import placements
-from gputopo_cli.cluster.doctor.scheduler import scheduler
+from gputopo_cli.cluster.doctor.placements import check_placements
+from gputopo_cli.cluster.doctor.plugins import check_competitors
+from gputopo_cli.cluster.doctor.scheduler import check_scheduler
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,29 +35,35 @@ class DoctorCheck:
 
 CHECKS: Final = (
     DoctorCheck(
-        "definitions", "the cluster serves and stores the kinds of this version", definitions
+        "definitions", "the cluster serves and stores the kinds of this version", check_definitions
     ),
-    DoctorCheck("policies", "forged placements and overriding variables are rejected", policies),
+    DoctorCheck(
+        "policies", "forged placements and overriding variables are rejected", check_policies
+    ),
     DoctorCheck(
         "workloads",
         "operator, scheduler and agents exist, operator and scheduler are ready",
-        workloads,
+        check_workloads,
     ),
-    DoctorCheck("versions", "all programs have one version, which supports the cluster", versions),
-    DoctorCheck("scheduler", "kube-scheduler asks the extender about every GPU pod", scheduler),
+    DoctorCheck(
+        "versions", "all programs have one version, which supports the cluster", check_versions
+    ),
+    DoctorCheck(
+        "scheduler", "kube-scheduler calls the extender for every GPU pod", check_scheduler
+    ),
     DoctorCheck(
         "agents",
         "each node with GPUs has an agent, and kubelet has the GPUs that it reports",
-        agents,
+        check_agents,
     ),
-    DoctorCheck("competitors", "no other device plugin serves the same GPUs", competitors),
-    DoctorCheck("kubelets", "no kubelet rejects pods after their GPUs were chosen", kubelets),
+    DoctorCheck("competitors", "no other device plugin serves the same GPUs", check_competitors),
+    DoctorCheck("kubelets", "no kubelet rejects pods after their GPUs were chosen", check_kubelets),
     DoctorCheck(
         "environment",
         "no pod selects GPUs by variables (NVIDIA's runtime is not checked: docs/runtime.md)",
-        environment,
+        check_environment,
     ),
-    DoctorCheck("placements", "every pod has the GPUs that its annotation names", placements),
+    DoctorCheck("placements", "every pod has the GPUs that its annotation names", check_placements),
 )
 
 

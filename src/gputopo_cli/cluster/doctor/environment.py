@@ -23,7 +23,7 @@ _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
-def environment(snapshot: ClusterSnapshot) -> Iterator[Finding]:
+def check_environment(snapshot: ClusterSnapshot) -> Iterator[Finding]:
     """Yield pods on nodes with GPUs of gputopo that select GPUs by environment variables."""
     nodes = {topology["metadata"]["name"] for topology in snapshot[ObjectKind.TOPOLOGIES]}
     resource = installed.gpu_resource(snapshot)

@@ -41,7 +41,7 @@ _WORKLOADS: Final = (
 _PROGRAMS: Final = ("operator", "extender", "deviceplugin")  # names of our containers
 
 
-def definitions(snapshot: ClusterSnapshot) -> Iterator[Finding]:
+def check_definitions(snapshot: ClusterSnapshot) -> Iterator[Finding]:
     """Yield kinds whose API version of this program the cluster does not serve and store."""
     existing = {
         document["metadata"]["name"]: document for document in snapshot[ObjectKind.DEFINITIONS]
@@ -65,7 +65,7 @@ def _definition_problem(definition: Document | None) -> str | None:
     return None
 
 
-def policies(snapshot: ClusterSnapshot) -> Iterator[Finding]:
+def check_policies(snapshot: ClusterSnapshot) -> Iterator[Finding]:
     """Yield admission policies that are missing or allow forged placements."""
     bindings, existing = snapshot[ObjectKind.BINDINGS], snapshot[ObjectKind.POLICIES]
     if not existing:
@@ -101,7 +101,7 @@ def _policy_problems(policy: Document, bindings: Sequence[Document]) -> Iterator
         )
 
 
-def workloads(snapshot: ClusterSnapshot) -> Iterator[Finding]:
+def check_workloads(snapshot: ClusterSnapshot) -> Iterator[Finding]:
     """Yield operators, schedulers and agents that are missing, not ready or half rolled out."""
     for kind, word, component in _WORKLOADS:
         found = installed.find_parts(snapshot, kind, component)
@@ -133,7 +133,7 @@ def _describe(workload: Document, component: str) -> str:
     return f"kubectl -n {namespace} describe pods -l app.kubernetes.io/component={component}"
 
 
-def versions(snapshot: ClusterSnapshot) -> Iterator[Finding]:
+def check_versions(snapshot: ClusterSnapshot) -> Iterator[Finding]:
     """Yield programs with another version than this one, and a Kubernetes that is too old."""
     for name, version in _versions(snapshot):
         if version != snapshot.version:

@@ -13,15 +13,15 @@ from gputopo_cli.cluster.doctor.model import (
     join_names,
     warning,
 )
-from gputopo_cli.cluster.nodes import PublishedNode, parse_node
 from gputopo_cli.cluster.pods import parse_placed_pod
+from gputopo_cli.cluster.published import PublishedNode, parse_node
 from gputopo_cli.cluster.usage import NO_GPUS, NO_POD, GpuUse, list_uses
 
 _MAX_WAIT: Final = timedelta(minutes=1)
 """Time in which a node must admit a pod. Its images are pulled only afterwards."""
 
 
-def placements(snapshot: ClusterSnapshot) -> Iterator[Finding]:
+def check_placements(snapshot: ClusterSnapshot) -> Iterator[Finding]:
     """Yield differences between the scheduler's choices and kubelet's allocations."""
     nodes = [parse_node(document) for document in snapshot[ObjectKind.TOPOLOGIES]]
     found = list_uses(nodes, map(parse_placed_pod, snapshot[ObjectKind.PODS]))

@@ -31,7 +31,7 @@ _Problem: TypeAlias = tuple[Severity, str, str]
 """Severity, problem, and the right setting."""
 
 
-def scheduler(snapshot: ClusterSnapshot) -> Iterator[Finding]:
+def check_scheduler(snapshot: ClusterSnapshot) -> Iterator[Finding]:
     """Yield the problems of the configuration that the running kube-scheduler has."""
     source = find_configuration(snapshot)
     name = f"ConfigMap {source.namespace}/{source.config_map}"

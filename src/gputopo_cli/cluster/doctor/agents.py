@@ -1,0 +1,132 @@
+"""Check that each node with GPUs has an agent, and that kubelet agrees with it."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from gputopo.api.resource_names import matches_any
+from gputopo_cli.cluster.doctor import installed
+from gputopo_cli.cluster.doctor.model import (
+    ClusterSnapshot,
+    Finding,
+    ObjectKind,
+    error,
+    object_name,
+    warning,
+)
+from gputopo_cli.cluster.doctor.nodes import is_ready, offers, resource_amount
+from gputopo_cli.cluster.published import PublishedNode, parse_node
+from gputopo_kube.document import Document
+
+_DISCOVERED: Final = ("nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-10de.present")
+"""Labels with which other programs mark nodes with NVIDIA GPUs."""
+
+
+def check_agents(snapshot: ClusterSnapshot) -> Iterator[Finding]:
+    """Yield nodes whose agent is missing, does not report, or differs from kubelet."""
+    nodes = {node["metadata"]["name"]: node for node in snapshot[ObjectKind.NODES]}
+    published = {each.name: each for each in map(parse_node, snapshot[ObjectKind.TOPOLOGIES])}
+    resource = installed.gpu_resource(snapshot)
+    pods = _agent_of(snapshot)
+    for name in sorted({*published, *_with_gpus(snapshot)}):
+        found = (
+            _missing_agent(name, nodes.get(name), pods.get(name))
+            or _bad_topology(name, published.get(name), pods[name])
+            or _different_count(nodes[name], published[name], resource)
+        )
+        if found is not None:
+            yield found
+    for node in published.values():
+        healthy = node.conditions.get("GPUsHealthy")
+        if healthy is not None and healthy.status != "True":
+            yield warning(
+                f"GPUTopology {node.name}",
+                f"GPUs are unhealthy: {healthy.message}",
+                f"look for Xid in the kernel log of {node.name}, and at `nvidia-smi -q` there",
+            )
+
+
+def _agent_of(snapshot: ClusterSnapshot) -> Mapping[str, Document]:
+    """Return the agent's pod of each node; of two pods, the ready one."""
+    pods = installed.find_parts(snapshot, ObjectKind.PODS, "deviceplugin")
+    return {pod["spec"].get("nodeName", ""): pod for pod in sorted(pods, key=is_ready)}
+
+
+def _with_gpus(snapshot: ClusterSnapshot) -> Iterator[str]:
+    """Yield nodes that offer our resource, or have GPUs that no other plugin serves."""
+    resource = installed.gpu_resource(snapshot)
+    competitors = installed.competitors(snapshot)
+    for node in snapshot[ObjectKind.NODES]:
+        names = (node.get("status") or {}).get("allocatable") or {}
+        served_by_others = any(
+            matches_any(name, competitors) and offers(node, name) for name in names
+        )
+        discovered = any(installed.labels(node).get(label) == "true" for label in _DISCOVERED)
+        if offers(node, resource) or (discovered and not served_by_others):
+            yield node["metadata"]["name"]
+
+
+def _missing_agent(name: str, node: Document | None, pod: Document | None) -> Finding | None:
+    """Return why no agent reports on a node."""
+    if node is None:
+        problem = "there is no Node of this name: no agent updates it"
+        return warning(f"GPUTopology {name}", problem, f"kubectl delete gputopology {name}")
+    if not is_ready(node):
+        problem = "is not ready: the state of its GPUs is unknown"
+        return error(f"Node {name}", problem, f"kubectl describe node {name}")
+    if pod is None:
+        problem = "no agent runs there: its GPUTopology is missing or out of date"
+        todo = (
+            "compare `kubectl describe daemonset -A -l app.kubernetes.io/component=deviceplugin`"
+            f" with labels and taints of `kubectl describe node {name}`"
+        )
+        return error(f"Node {name}", problem, todo)
+    if not is_ready(pod):
+        return error(
+            object_name("Pod", pod),
+            f"the agent of {name} is not ready{_waiting_reason(pod)}",
+            _logs(pod),
+        )
+    return None
+
+
+def _bad_topology(name: str, node: PublishedNode | None, pod: Document) -> Finding | None:
+    """Return why the GPUTopology of a node is not valid."""
+    where, todo = f"GPUTopology {name}", _logs(pod)
+    if node is None:
+        return error(where, "is missing: the scheduler sees no GPU of this node", todo)
+    if node.fault is not None:
+        again = f"kubectl delete gputopology {name} (its agent creates it again); else {todo}"
+        return error(where, f"is invalid: {node.fault}", again)
+    ready = node.conditions.get("Ready")
+    if ready is None or node.behind:
+        return error(where, "its status is not of the published topology", todo)
+    if ready.status != "True":
+        return error(where, f"is not ready, {ready.reason}: {ready.message}", todo)
+    return None
+
+
+def _different_count(node: Document, published: PublishedNode, resource: str) -> Finding | None:
+    """Return whether kubelet has a different number of GPUs than the agent reports."""
+    healthy = sum(gpu.healthy for gpu in published.observed.values())
+    for part, wanted in (("capacity", len(published.index_of)), ("allocatable", healthy)):
+        counted = resource_amount(node, part, resource)
+        if counted != str(wanted):
+            name = published.name
+            problem = f"{part} of {resource} is {counted}, but its agent has published {wanted}"
+            return error(f"Node {name}", problem, f"restart kubelet on {name}")
+    return None
+
+
+def _waiting_reason(pod: Document) -> str:
+    """Return why a container of a pod waits; empty if that is unknown."""
+    status = pod.get("status") or {}
+    for each in status.get("containerStatuses") or ():
+        waiting = (each.get("state") or {}).get("waiting")
+        if waiting is not None:
+            return f": {waiting.get('reason', 'waiting')}"
+    return ""
+
+
+def _logs(pod: Document) -> str:
+    metadata = pod["metadata"]
+    return f"kubectl -n {metadata['namespace']} logs {metadata['name']}"
