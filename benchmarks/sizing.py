@@ -16,9 +16,9 @@ from gputopo.sizing.model import (
 )
 from gputopo_cli.synergy.experiment import prepare_experiment
 from gputopo_cli.synergy.options import QueueOptions
+from gputopo_simulate.synergy.active import servers_of
 from gputopo_simulate.synergy.comparison.opt import upper_bound
 from gputopo_simulate.synergy.mechanisms import GUARANTEE_SHARES, MECHANISMS
-from gputopo_simulate.synergy.run import servers_of
 
 _INSTANCES: Final = 600
 _SIZES: Final = (range(8, 33), range(33, 65), range(65, 129))

@@ -14,6 +14,7 @@ from gputopo_cli.shared.files import read_text
 from gputopo_cli.synergy.options import QueueOptions
 from gputopo_simulate.percentiles import interpolated, nearest
 from gputopo_simulate.progress import ProgressCallback
+from gputopo_simulate.synergy.active import sensitivity
 from gputopo_simulate.synergy.comparison.solver import SolverMissingError
 from gputopo_simulate.synergy.generate import JobLoad, generate
 from gputopo_simulate.synergy.joblists import parse_jobs
@@ -33,7 +34,7 @@ from gputopo_simulate.synergy.report import (
     logged_hours,
     run_figures,
 )
-from gputopo_simulate.synergy.run import SynergySettings, run, sensitivity
+from gputopo_simulate.synergy.run import SynergySettings, run
 
 
 class RunRequest(NamedTuple):

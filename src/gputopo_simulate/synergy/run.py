@@ -8,19 +8,17 @@ sensitivity matrix. To change the assignment of a running job costs no time.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from gputopo.sensitivity.matrix import SensitivityMatrix
 from gputopo.sizing.model import (
-    ServerCapacity,
     SizingMechanism,
     SizingRequest,
-    proportional_throughput,
 )
 from gputopo.sizing.orders import JobProgress, OrderKey, sort_jobs
 from gputopo.sizing.requests import runnable
 from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.progress import ProgressCallback
+from gputopo_simulate.synergy.active import ActiveJob, active_jobs, servers_of
 from gputopo_simulate.synergy.model import (
     ROUND_SECONDS,
     FinishedTrainingJob,
@@ -46,25 +44,6 @@ class SynergySettings:
     mechanism: SizingMechanism
     runnable_only: bool
     round_seconds: float | None = ROUND_SECONDS
-
-
-@dataclass(slots=True, eq=False)
-class _ActiveJob:
-    """A job that has not finished.
-
-    Attributes:
-        share_throughput: with the proportional share.
-        work_left: in seconds at throughput 1 of the job's matrix.
-        throughput: now.
-    """
-
-    source: TrainingJob
-    request: SizingRequest
-    progress: JobProgress
-    share_throughput: float
-    work_left: float
-    throughput: float = 0.0
-    end_seconds: float = math.inf
 
 
 def run(
@@ -104,11 +83,11 @@ class _SynergySimulation:
     ) -> None:
         self._settings = settings
         self._servers = servers_of(cluster)
-        self._by_arrival = _active_jobs(jobs, cluster)
+        self._by_arrival = active_jobs(jobs, cluster)
         self._arrival_index = {job.request.job: at for at, job in enumerate(self._by_arrival)}
         self._arrived = 0
-        self._active: dict[str, _ActiveJob] = {}
-        self._running: list[_ActiveJob] = []
+        self._active: dict[str, ActiveJob] = {}
+        self._running: list[ActiveJob] = []
         self._decided: Sequence[SizingRequest] = ()
         arrivals = [job.source.arrival_seconds for job in self._by_arrival]
         event_driven = settings.round_seconds is None
@@ -137,7 +116,7 @@ class _SynergySimulation:
             for job in ended
         ]
 
-    def _advance(self, job: _ActiveJob, until: float) -> None:
+    def _advance(self, job: ActiveJob, until: float) -> None:
         """Update the work left and the progress of a running job."""
         job.work_left = (job.end_seconds - until) * job.throughput
         name, arrival, attained, _, alone = job.progress
@@ -150,7 +129,7 @@ class _SynergySimulation:
             self._active[job.request.job] = job
             self._arrived += 1
 
-    def _next_arrival(self) -> _ActiveJob | None:
+    def _next_arrival(self) -> ActiveJob | None:
         at = self._arrived
         return self._by_arrival[at] if at < len(self._by_arrival) else None
 
@@ -199,52 +178,3 @@ class _SynergySimulation:
         if self._active:
             return self._now_seconds + round_seconds
         return next_round_seconds(self._now_seconds, arrival, round_seconds)
-
-
-def servers_of(cluster: SimulatedCluster) -> tuple[ServerCapacity, ...]:
-    """Return the servers of a cluster for sizing."""
-    size = cluster.gpus, cluster.cpus, cluster.memory_gb, cluster.storage_mb_per_s
-    return tuple(ServerCapacity(f"s{number}", *size) for number in range(cluster.servers))
-
-
-def sensitivity(job: TrainingJob, cluster: SimulatedCluster) -> SensitivityMatrix:
-    """Return the matrix measured with the job's GPUs, else the one of a GPU, scaled.
-
-    The measured matrix counts only if it covers the proportional share of this cluster.
-
-    Raises:
-        SimulationError: neither matrix covers the proportional share.
-    """
-    gpus, cpus, memory_gb = job.gpus, cluster.cpus_per_gpu, cluster.memory_gb_per_gpu
-    for matrix in (job.model.matrix(gpus), job.model.matrices[1].scaled_to(gpus)):
-        if matrix.at(cpus * gpus, memory_gb * gpus) > 0:
-            return matrix
-    raise SimulationError(
-        f"job {job.id}: model: {job.model.name} was not measured with as little as the share of"
-        f" {cpus:g} CPUs and {memory_gb:g} GB per GPU"
-    )
-
-
-def _active_jobs(jobs: Sequence[TrainingJob], cluster: SimulatedCluster) -> list[_ActiveJob]:
-    """Return the jobs by arrival. Jobs of one model and size share one matrix."""
-    matrices: dict[tuple[str, int], SensitivityMatrix] = {}
-    by_arrival = sorted(jobs, key=lambda job: (job.arrival_seconds, job.id))
-    for job in by_arrival:
-        kind = job.model.name, job.gpus
-        if kind not in matrices:
-            matrices[kind] = sensitivity(job, cluster)
-    one_server = servers_of(replace(cluster, servers=1))
-    return [_active_job(job, matrices[job.model.name, job.gpus], one_server) for job in by_arrival]
-
-
-def _active_job(
-    job: TrainingJob, matrix: SensitivityMatrix, servers: Sequence[ServerCapacity]
-) -> _ActiveJob:
-    name = f"{job.id:012}"  # padded, so that jobs equal in every order are sorted by number
-    is_limited = servers[0].storage_mb_per_s < math.inf
-    storage = job.model.storage_mb_per_s_per_gpu * job.gpus if is_limited else 0.0
-    request = SizingRequest(name, matrix, storage)
-    work, share = job.iterations * job.model.step_seconds, proportional_throughput(servers, request)
-    alone_seconds = work / share
-    progress = JobProgress(name, job.arrival_seconds, 0.0, alone_seconds, alone_seconds)
-    return _ActiveJob(job, request, progress, share, work)

@@ -1,0 +1,79 @@
+"""The jobs of a simulated queue that have not finished, with their requests and progress."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gputopo.sensitivity.matrix import SensitivityMatrix
+from gputopo.sizing.model import ServerCapacity, SizingRequest, proportional_throughput
+from gputopo.sizing.orders import JobProgress
+from gputopo_simulate.errors import SimulationError
+from gputopo_simulate.synergy.model import SimulatedCluster, TrainingJob
+
+
+@dataclass(slots=True, eq=False)
+class ActiveJob:
+    """A job that has not finished.
+
+    Attributes:
+        share_throughput: with the proportional share.
+        work_left: in seconds at throughput 1 of the job's matrix.
+        throughput: now.
+    """
+
+    source: TrainingJob
+    request: SizingRequest
+    progress: JobProgress
+    share_throughput: float
+    work_left: float
+    throughput: float = 0.0
+    end_seconds: float = math.inf
+
+
+def servers_of(cluster: SimulatedCluster) -> tuple[ServerCapacity, ...]:
+    """Return the servers of a cluster for sizing."""
+    size = cluster.gpus, cluster.cpus, cluster.memory_gb, cluster.storage_mb_per_s
+    return tuple(ServerCapacity(f"s{number}", *size) for number in range(cluster.servers))
+
+
+def sensitivity(job: TrainingJob, cluster: SimulatedCluster) -> SensitivityMatrix:
+    """Return the matrix measured with the job's GPUs, else that of one GPU, scaled.
+
+    The measured matrix counts only if it covers the proportional share of this cluster.
+
+    Raises:
+        SimulationError: neither matrix covers the proportional share.
+    """
+    gpus, cpus, memory_gb = job.gpus, cluster.cpus_per_gpu, cluster.memory_gb_per_gpu
+    for matrix in (job.model.matrix(gpus), job.model.matrices[1].scaled_to(gpus)):
+        if matrix.at(cpus * gpus, memory_gb * gpus) > 0:
+            return matrix
+    raise SimulationError(
+        f"job {job.id}: model: {job.model.name} was not measured with as little as the share of"
+        f" {cpus:g} CPUs and {memory_gb:g} GB per GPU"
+    )
+
+
+def active_jobs(jobs: Sequence[TrainingJob], cluster: SimulatedCluster) -> list[ActiveJob]:
+    """Return the jobs by arrival. Jobs of one model and size share one matrix."""
+    matrices: dict[tuple[str, int], SensitivityMatrix] = {}
+    by_arrival = sorted(jobs, key=lambda job: (job.arrival_seconds, job.id))
+    for job in by_arrival:
+        kind = job.model.name, job.gpus
+        if kind not in matrices:
+            matrices[kind] = sensitivity(job, cluster)
+    one_server = servers_of(replace(cluster, servers=1))
+    return [_active_job(job, matrices[job.model.name, job.gpus], one_server) for job in by_arrival]
+
+
+def _active_job(
+    job: TrainingJob, matrix: SensitivityMatrix, servers: Sequence[ServerCapacity]
+) -> ActiveJob:
+    name = f"{job.id:012}"  # padded, so that jobs equal in every order are sorted by number
+    is_limited = servers[0].storage_mb_per_s < math.inf
+    storage = job.model.storage_mb_per_s_per_gpu * job.gpus if is_limited else 0.0
+    request = SizingRequest(name, matrix, storage)
+    work, share = job.iterations * job.model.step_seconds, proportional_throughput(servers, request)
+    alone_seconds = work / share
+    progress = JobProgress(name, job.arrival_seconds, 0.0, alone_seconds, alone_seconds)
+    return ActiveJob(job, request, progress, share, work)
