@@ -86,8 +86,11 @@ def _copy(bench: Bench, target: Path) -> None:
 def _restore(bench: Bench, copy: Path) -> None:
     for part in _STORES:
         bench.cluster.set_part(part, on=False)
-    shutil.rmtree(_data(bench))
+    # A renamed folder is out of the way at once, whatever is still written or removed in it.
+    replaced = _data(bench).with_name("etcd-replaced")
+    _data(bench).rename(replaced)
     copy.rename(_data(bench))
+    shutil.rmtree(replaced, ignore_errors=True)
     for part in _RESTARTED:
         bench.cluster.set_part(part, on=False)
     bench.cluster.set_part("etcd", on=True)

@@ -41,6 +41,10 @@ def _one(
             scenario.carry_out(bench, options)
         except TimeoutError as error:
             bench.finding("not reached", str(error))
+        except Exception as error:
+            # The clean-up may fail as well, and hide this error.
+            bench.report(f"aborted: {type(error).__name__}: {error}")
+            raise
         bench.remove_pods()
         bench.reach("all GPUs are free, healthy and allocatable", bench.is_idle, _CLEANUP_SECONDS)
         shared = bench.sampler.shared_seconds
