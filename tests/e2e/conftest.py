@@ -1,9 +1,9 @@
 """The cluster that the end-to-end tests run on, and a namespace for each of them.
 
-Any cluster will do: with ``GPUTOPO_E2E_KUBECONFIG`` and ``GPUTOPO_E2E_IMAGE`` set
-the tests take it as it is, gputopo and fake GPUs installed; otherwise they start
-the local one, install the chart, and take it down at the end unless it was there
-before. Tests that reach into a node ask for ``local_nodes``.
+With ``GPUTOPO_E2E_KUBECONFIG`` and ``GPUTOPO_E2E_IMAGE`` set, the tests use that
+cluster, with gputopo and fake GPUs installed. Otherwise they start the local one,
+install the chart, and remove it at the end unless it was running before. Tests
+that reach into a node use the fixture ``local_nodes``.
 """
 
 import os
@@ -53,8 +53,8 @@ def installed() -> Iterator[install.Installed]:
 
 
 def _assert_idle(kubectl: Kubectl) -> None:
-    """Nearly every test counts on all GPUs; one that somebody holds would fail them all oddly."""
-    holders = [
+    """Check that all GPUs are free, because nearly every test needs all of them."""
+    users = [
         f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         for pod in kubectl.list("pods")
         if workloads.phase(pod) not in {"Succeeded", "Failed"}
@@ -63,7 +63,7 @@ def _assert_idle(kubectl: Kubectl) -> None:
             for container in pod["spec"]["containers"]
         )
     ]
-    assert holders == [], "pods hold GPUs of this cluster: delete them first"
+    assert users == [], "pods use GPUs of this cluster: delete them first"
 
 
 @pytest.fixture(scope="session")
@@ -73,11 +73,11 @@ def kubectl(installed: install.Installed) -> Kubectl:
 
 @pytest.fixture
 def local_nodes(installed: install.Installed) -> Iterator[LocalNodes]:
-    """Reach into the nodes' files and processes; what a test broke is mended after it."""
+    """Access the nodes' files and processes; faults of a test are repaired after it."""
     assert installed.local, "this test reaches into the nodes of the local cluster"
     nodes = LocalNodes()
     yield nodes
-    nodes.mend()
+    nodes.repair()
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ class Oracle:
         return megabytes // 1000
 
     def most_aggregate(self, edges: Edges, gpus: tuple[int, ...]) -> int:
-        """What the best order of these GPUs is worth."""
+        """The aggregate bandwidth of the best order of these GPUs."""
         return max(self.aggregate(edges, order) for order in permutations(gpus))
 
     def greedy(self, edges: Edges, free: set[int], size: int) -> tuple[int, ...]:
@@ -130,15 +130,15 @@ class Oracle:
 
     def _part(self, gpu: int, level: int) -> frozenset[int]:
         """The GPUs that meet this one at ``level`` or nearer, and those that meet them so."""
-        part, news = {gpu}, {gpu}
-        while news:
-            news = {
+        part, added = {gpu}, {gpu}
+        while added:
+            added = {
                 other
                 for pair, link in self.links.items()
-                if pair & news and _ANCESTORS.index(link["ancestor"]) <= level
+                if pair & added and _ANCESTORS.index(link["ancestor"]) <= level
                 for other in pair - part
             }
-            part |= news
+            part |= added
         return frozenset(part)
 
 

@@ -30,7 +30,7 @@ class LocalNodes:
             self._broken.add(node)
         self.run(node, "sh", "-c", f"echo fault {index} {nvml_error} >> {_TOPOLOGY}")
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Undo every fault."""
         for node in sorted(self._broken):
             self.run(node, "mv", f"{_TOPOLOGY}.whole", _TOPOLOGY)

@@ -54,7 +54,7 @@ class Sandbox:
             return None
 
         placement = wait_for(f"GPUJob {name} runs and its GPUs are observed", observed)
-        self.assert_books_agree(selector=f"{JOB_LABEL}={name}")
+        self.assert_sources_agree(selector=f"{JOB_LABEL}={name}")
         return placement
 
     def wait_running(
@@ -79,7 +79,7 @@ class Sandbox:
             self.kubectl.run("delete", "pod", "-n", self.namespace, "--wait=true", *doomed)
             self._wait_unused(lambda pod: pod in doomed)
 
-    def assert_books_agree(self, *, selector: str = "") -> list[ContainerGpus]:
+    def assert_sources_agree(self, *, selector: str = "") -> list[ContainerGpus]:
         """Check annotation = environment = device nodes = podresources = checkpoint."""
         pods = [
             pod

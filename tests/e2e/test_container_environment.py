@@ -64,8 +64,8 @@ def test_containers_get_their_gpus_in_rank_order(sandbox: Sandbox, injection: st
     two = [container("first", 2, sandbox.image), container("second", 1, sandbox.image)]
     sandbox.create(pod("three", container("main", 3, sandbox.image)), pod("two", *two))
     sandbox.wait_running(2)
-    found = sandbox.assert_books_agree()
-    sizes = {(holder.pod, holder.container): len(holder.visible) for holder in found}
+    found = sandbox.assert_sources_agree()
+    sizes = {(one.pod, one.container): len(one.visible) for one in found}
     assert sizes == {("three", "main"): 3, ("two", "first"): 2, ("two", "second"): 1}
     uuids = environment_of(sandbox, "three")["CUDA_VISIBLE_DEVICES"]
     seen = environment_of(sandbox, "three")["NVIDIA_VISIBLE_DEVICES"]

@@ -54,7 +54,7 @@ def test_who_has_shows_the_gpus_of_kubelet_and_containers(
         wait_for(f"{gpus} GPUs of {pod} are observed", partial(_observed, kubectl, pod, gpus))
     truth = {
         (user.node, uuid): (user.pod, user.container, rank)
-        for user in sandbox.assert_books_agree()
+        for user in sandbox.assert_sources_agree()
         for rank, uuid in enumerate(user.visible)
     }
     shown = {

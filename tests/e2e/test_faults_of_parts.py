@@ -10,7 +10,7 @@ from scenarios import CarryOut
 pytestmark = pytest.mark.e2e
 
 
-def test_all_gpus_are_unhealthy_while_nvml_does_not_answer(carry_out: CarryOut) -> None:
+def test_all_gpus_are_unhealthy_while_nvml_does_not_respond(carry_out: CarryOut) -> None:
     outcome = carry_out(nvml_hang.carry_out, Options(seconds=20))
     assert outcome.findings == {}
     assert outcome.seen["/livez failed"] is True

@@ -1,4 +1,4 @@
-"""A GPUJob from its creation to its end, as its status and events tell it."""
+"""A GPUJob from its creation to its end, by its status and events."""
 
 import pytest
 
@@ -81,5 +81,5 @@ def test_job_that_does_not_fit_says_why(sandbox: Sandbox) -> None:
                 return str(condition["message"])
         return None
 
-    message = wait_for("the condition Placed tells the scheduler's reason", reason)
+    message = wait_for("the condition Placed has the scheduler's reason", reason)
     assert "0/" in message, message

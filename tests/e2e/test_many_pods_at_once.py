@@ -35,7 +35,7 @@ def test_24_pods_at_once_fill_three_nodes_of_eight(
     record_property("seconds", seconds)
     print(f"24 one-GPU pods created at once: all running after {seconds} s")
     _assert_no_gpu_twice(pods)
-    assert len({holder.annotated for holder in sandbox.assert_books_agree()}) == 24
+    assert len({one.annotated for one in sandbox.assert_sources_agree()}) == 24
 
 
 def test_extender_killed_while_24_pods_are_placed_loses_nothing(
@@ -54,7 +54,7 @@ def test_extender_killed_while_24_pods_are_placed_loses_nothing(
     pods = sandbox.wait_running(24, timeout_s=180)
     print(f"all 24 running {time.monotonic() - began:.1f} s after the kill")
     _assert_no_gpu_twice(pods)
-    sandbox.assert_books_agree()
+    sandbox.assert_sources_agree()
 
 
 def _one_by_one(sandbox: Sandbox, count: int) -> None:

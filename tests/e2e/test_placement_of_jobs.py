@@ -107,7 +107,7 @@ def test_sensitive_job_goes_to_the_node_with_the_best_links(
     assert placement["node"] == nvswitch
 
 
-def test_insensitive_job_stays_away_from_the_good_links(sandbox: Sandbox, pcie: str) -> None:
+def test_insensitive_job_does_not_use_the_good_links(sandbox: Sandbox, pcie: str) -> None:
     placement = sandbox.run_job("modest", 2, communication={"bandwidthSensitivity": "Insensitive"})
     assert placement["node"] == pcie
 

@@ -59,4 +59,4 @@ def test_a_ring_of_four_runs_on_the_gpus_of_the_four_that_were_ended_for_it(
     left = wait_for("four pods were ended", only_four_are_left)
     freed = {gpu for name in set(names) - set(left) for gpu in held[name]}
     assert set(sandbox.gpus_of("ring")) == freed
-    assert len(sandbox.assert_books_agree()) == 5
+    assert len(sandbox.assert_sources_agree()) == 5

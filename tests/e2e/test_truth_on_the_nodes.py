@@ -43,6 +43,6 @@ def test_gpu_that_nvml_loses_is_unhealthy_and_the_rest_work(
     wait_for("kubelet counts 7 GPUs", lambda: _allocatable(kubectl, pcie) == 7)
     placement = sandbox.run_job("rest", 7, node=pcie)
     assert lost not in placement["intended"]
-    local_nodes.mend()
+    local_nodes.repair()
     wait_for("the GPU is healthy again", lambda: _gpu(kubectl, pcie, lost)["healthy"])
     wait_for("kubelet counts 8 GPUs", lambda: _allocatable(kubectl, pcie) == 8)

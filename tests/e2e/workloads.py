@@ -20,7 +20,7 @@ def gpu_pod(
     scheduler: str = SCHEDULER_NAME,
     command: Sequence[str] = SLEEP,
 ) -> Object:
-    """Return a Pod of one container that asks for ``gpus`` GPUs."""
+    """Return a Pod of one container that requests ``gpus`` GPUs."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -50,7 +50,7 @@ def gpu_job(name: str, gpus: int, *, image: str, node: str | None = None, **spec
 def pod_spec(
     image: str, *, node: str | None, command: Sequence[str], gpus: int | None = None
 ) -> Object:
-    """Return the spec of a pod that stops at once when told to."""
+    """Return the spec of a pod that ends immediately on SIGTERM."""
     container: Object = {
         "name": "main",
         "image": image,

@@ -1,4 +1,4 @@
-"""What every schema of ours keeps to, whoever edits it."""
+"""Conventions of all schemas."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -24,7 +24,7 @@ def nodes(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
 @every_kind
 def test_every_field_is_described(plural: str) -> None:
     for path, schema in nodes(root_schema(plural)):
-        if path != ".metadata":  # the server describes it, and lets nobody else
+        if path != ".metadata":  # the API server describes it
             assert schema.get("description", "").endswith("."), path
 
 

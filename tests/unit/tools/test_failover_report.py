@@ -17,7 +17,7 @@ def test_each_round_has_its_line_and_the_wrongs_are_counted_even_where_there_are
     assert any(line.split() == ["watch", "events", "9"] for line in shown)
 
 
-def test_findings_are_told_in_full() -> None:
+def test_findings_are_reported_in_full() -> None:
     result = Report(1, [KILLED], {}, {"not reached": ["24 pods are bound; 3 are bound"]}, "x.log")
     assert "24 pods are bound; 3 are bound" in "\n".join(table(result))
     assert document(result)["findings"] == result.findings

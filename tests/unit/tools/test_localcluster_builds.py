@@ -123,7 +123,7 @@ def test_nodes_play_the_wanted_servers_and_the_rest_the_usual_ones() -> None:
     ("word", "complaint"),
     [("n1", "NODE=SERVER"), ("n1=toaster", "toaster"), ("x=summit", "node name 'x'")],
 )
-def test_a_wrong_choice_of_server_is_refused_and_named(word: str, complaint: str) -> None:
+def test_a_wrong_choice_of_server_is_rejected_and_named(word: str, complaint: str) -> None:
     with pytest.raises(ClusterError, match=complaint):
         fakegpus.parse_servers([word])
 

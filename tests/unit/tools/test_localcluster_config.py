@@ -1,4 +1,4 @@
-"""What the cluster's programs are told."""
+"""Configuration of the cluster's programs."""
 
 import base64
 import json
@@ -27,7 +27,7 @@ def test_two_nodes_share_no_name_address_network_interface_or_cgroup() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "n", "n0", "n10", "m1", "1", "n1 "])
-def test_a_node_name_out_of_range_is_refused_and_named(name: str) -> None:
+def test_a_node_name_out_of_range_is_rejected_and_named(name: str) -> None:
     with pytest.raises(ClusterError, match=f"node name '{name}'"):
         node_of_name(name)
 
@@ -51,7 +51,7 @@ def test_each_kubelet_stays_in_its_own_cgroup_and_off_the_machines_own_folders()
     assert kubelet(Node(2))["volumePluginDir"].startswith("/var/lib/kubelet/")
 
 
-def test_a_kubelet_asks_for_no_more_open_files_than_it_may_have() -> None:
+def test_a_kubelet_requests_no_more_open_files_than_its_limit() -> None:
     assert kubelet(Node(1))["maxOpenFiles"] == 4096
 
 
@@ -104,7 +104,7 @@ def test_every_control_plane_port_is_on_this_machine_only() -> None:
             assert "127.0.0.1" in address or address == settings.CONTROL_PLANE_ADDRESS
 
 
-def test_etcd_answers_holders_of_a_certificate_only() -> None:
+def test_etcd_requires_a_client_certificate() -> None:
     arguments = controlplane.arguments("etcd", PATHS, Path("/bin"))
     assert {"--client-cert-auth", "--peer-client-cert-auth"} <= set(arguments)
 

@@ -37,7 +37,7 @@ def test_a_later_process_with_the_same_number_is_not_taken_for_it(
     assert not processes.is_running(replace(sleeper, boot_id="another boot"))
 
 
-def test_ending_leaves_a_foreign_process_with_the_same_number_alone(
+def test_another_process_with_the_same_number_is_not_ended(
     sleeper: ProcessIdentity,
 ) -> None:
     processes.end(replace(sleeper, start_ticks=sleeper.start_ticks - 1), patience_seconds=1)
@@ -72,5 +72,5 @@ def test_a_part_that_was_never_started_is_not_recalled(tmp_path: Path) -> None:
     assert ProcessFiles(tmp_path).recall("part") is None
 
 
-def test_the_first_child_of_a_process_that_is_gone_is_nobody() -> None:
+def test_a_process_that_is_gone_has_no_first_child() -> None:
     assert processes.first_child(2**22 + 1) is None

@@ -1,4 +1,4 @@
-"""What is written down about a cluster, what is found on the machine, and what is told."""
+"""The record of a cluster, checks of the machine, and progress lines."""
 
 import threading
 from pathlib import Path
@@ -36,19 +36,19 @@ def test_a_record_is_read_as_it_was_written(paths: Paths) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", "[1]"])
-def test_a_record_of_another_kind_is_refused_with_its_file(paths: Paths, text: str) -> None:
+def test_a_record_of_another_kind_is_rejected_with_its_file(paths: Paths, text: str) -> None:
     (paths.state / "cluster.json").write_text(text)
     with pytest.raises(ClusterError, match=r"cluster\.json"):
         state.read(paths)
 
 
-def test_a_state_folder_open_to_others_is_refused(paths: Paths) -> None:
+def test_a_state_folder_open_to_others_is_rejected(paths: Paths) -> None:
     paths.state.chmod(0o755)
     with pytest.raises(ClusterError, match="mode 0700"):
         state.claim(paths)
 
 
-def test_a_link_in_place_of_the_state_folder_is_refused(paths: Paths, tmp_path: Path) -> None:
+def test_a_link_in_place_of_the_state_folder_is_rejected(paths: Paths, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(paths.state)
     with pytest.raises(ClusterError, match="folder of root's"):
@@ -152,7 +152,7 @@ def test_waiting_in_vain_ends_with_what_was_waited_for() -> None:
         wait_until(lambda: False, "the moon", 0.0)
 
 
-def test_a_lock_keeps_a_second_holder_waiting(tmp_path: Path) -> None:
+def test_a_second_process_waits_for_a_lock(tmp_path: Path) -> None:
     order: list[str] = []
     started = threading.Event()
 
@@ -171,11 +171,11 @@ def test_a_lock_keeps_a_second_holder_waiting(tmp_path: Path) -> None:
     assert order == ["first", "second"]
 
 
-def test_a_stage_is_timed_and_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stage_is_timed_and_reported(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress()
     with progress.stage("Do it"):
         pass
     assert progress.seconds["Do it"] < 1
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert "==> Do it" in told.err
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "==> Do it" in printed.err

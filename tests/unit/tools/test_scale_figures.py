@@ -49,7 +49,7 @@ def test_quantiles_of_samples_and_of_a_histogram() -> None:
     assert bind.p99 == pytest.approx(1.0 + 89 / 90)
 
 
-def test_processes_are_told_apart_by_their_command_lines() -> None:
+def test_processes_are_distinguished_by_their_command_lines() -> None:
     assert measure.part_of(["/cache/bin/kube-apiserver", "--secure-port=6443"]) == "kube-apiserver"
     assert measure.part_of(["python", "-m", "scaletest.nothing", "ca"]) == "do-nothing extender"
     assert measure.part_of(["python", "-m", "scaletest"]) == "client"
@@ -97,7 +97,7 @@ def test_nodes_in_use_and_gpus_given_twice_are_read_from_the_pods() -> None:
     assert given_twice(placed[3:]) == 1, "it has none"
 
 
-def test_a_slow_or_wrong_one_is_told() -> None:
+def test_a_slow_or_wrong_scheduler_is_reported() -> None:
     plain = _round("plain kube-scheduler", 100.0)
     wanted = {PODS: 10}
     assert report.ratio([plain, _round("gputopo", 61.0)], "gputopo", PODS) == 0.61

@@ -24,7 +24,7 @@ def _running(uid: str, *visible: str, minors: frozenset[int] = frozenset({0, 1})
     return Running(1, "n1", uid, CONTAINER, visible, minors)
 
 
-def test_a_gpu_on_two_live_pods_is_told_with_both_names() -> None:
+def test_a_gpu_on_two_live_pods_is_reported_with_both_names() -> None:
     world = World()
     assert world.apply(_pod(POD, "GPU-a", "GPU-b"), deleted=False) == []
     (text,) = world.apply(_pod(OTHER, "GPU-b"), deleted=False)
@@ -64,7 +64,7 @@ def test_two_containers_with_one_gpu_are_found_and_those_of_one_pod_are_not() ->
     assert list(truth.shared([_running(POD, "GPU-a"), _running(POD, "GPU-a")])) == []
 
 
-def test_each_way_in_which_books_differ_shows() -> None:
+def test_each_kind_of_difference_between_sources_is_found() -> None:
     minors = {0: "GPU-a", 1: "GPU-b", 2: "GPU-c"}
     recorded = {POD: frozenset({"GPU-a", "GPU-b"})}
     intended = ("GPU-b", "GPU-a")
@@ -141,7 +141,7 @@ def test_pods_with_the_same_reason_are_counted_together() -> None:
     assert kind_of("") == "no reason given"
 
 
-def test_a_pod_that_waits_tells_what_the_scheduler_says() -> None:
+def test_a_waiting_pod_has_the_message_of_the_scheduler() -> None:
     message = "0/3 nodes are available: 3 too few free GPUs."
     unplaced = {"type": "PodScheduled", "status": "False", "message": message}
     limits = {"limits": {"gputopo.io/gpu": "8"}}

@@ -1,4 +1,4 @@
-"""What must not happen is refused, and the message says what to do instead."""
+"""Invalid objects are rejected, and the message names the remedy."""
 
 import json
 
@@ -12,7 +12,7 @@ from showcase.kubectl import Object, wait_for
 pytestmark = pytest.mark.e2e
 
 
-def _refusal(sandbox: Sandbox, manifest: Object) -> str:
+def _rejection(sandbox: Sandbox, manifest: Object) -> str:
     stdin = json.dumps(sandbox.placed(manifest))
     message = sandbox.kubectl.rejection_message("create", "-f", "-", stdin=stdin)
     print(message)
@@ -21,14 +21,14 @@ def _refusal(sandbox: Sandbox, manifest: Object) -> str:
 
 @pytest.mark.parametrize("gpus", [0, 99])
 def test_job_with_an_impossible_number_of_gpus(sandbox: Sandbox, gpus: int) -> None:
-    message = _refusal(sandbox, workloads.gpu_job("bad", gpus, image=sandbox.image))
+    message = _rejection(sandbox, workloads.gpu_job("bad", gpus, image=sandbox.image))
     assert "spec.gpusPerReplica" in message
     assert str(gpus) in message
 
 
 def test_job_with_an_unknown_pattern(sandbox: Sandbox) -> None:
     job = workloads.gpu_job("bad", 2, image=sandbox.image, communication={"pattern": "Donut"})
-    message = _refusal(sandbox, job)
+    message = _rejection(sandbox, job)
     assert "spec.communication.pattern" in message
     assert "Donut" in message
     assert "Ring" in message
@@ -38,14 +38,14 @@ def test_job_whose_edges_name_a_vertex_that_is_not_there(sandbox: Sandbox) -> No
     edges = [{"from": 0, "to": 3, "weight": 1}]
     communication = {"pattern": "Custom", "edges": edges}
     job = workloads.gpu_job("bad", 3, image=sandbox.image, communication=communication)
-    message = _refusal(sandbox, job)
+    message = _rejection(sandbox, job)
     assert "spec.communication.edges" in message
     assert "3" in message
 
 
 def test_job_field_that_is_not_yet_supported(sandbox: Sandbox) -> None:
     job = workloads.gpu_job("bad", 1, image=sandbox.image, expected={"durationSeconds": 60})
-    message = _refusal(sandbox, job)
+    message = _rejection(sandbox, job)
     assert "expected" in message
     assert "not yet supported" in message
 
@@ -55,21 +55,21 @@ def test_job_whose_template_is_wrong_says_so_in_its_status(sandbox: Sandbox) -> 
     job["spec"]["template"]["spec"]["containers"][0]["imagePullPolcy"] = "Always"
     sandbox.create(job)
 
-    def refused() -> str | None:
+    def rejection() -> str | None:
         status = sandbox.kubectl.get("gpujob", "typo", sandbox.namespace).get("status", {})
         for condition in status.get("conditions", []):
             if condition["type"] == "Accepted" and condition["status"] == "False":
                 return str(condition["message"])
         return None
 
-    message = wait_for("Accepted=False", refused)
+    message = wait_for("Accepted=False", rejection)
     print(message)
     assert "imagePullPolcy" in message
 
 
-def test_pod_of_the_default_scheduler_that_asks_for_our_gpus(sandbox: Sandbox) -> None:
+def test_pod_of_the_default_scheduler_that_requests_gpus(sandbox: Sandbox) -> None:
     pod = workloads.gpu_pod("stray", 1, image=sandbox.image, scheduler="default-scheduler")
-    message = _refusal(sandbox, pod)
+    message = _rejection(sandbox, pod)
     assert "schedulerName" in message
     assert "gputopo" in message
 
@@ -91,12 +91,12 @@ def test_user_who_patches_a_placement_on_a_running_pod(
     assert after == before
 
 
-def test_copied_manifest_with_somebodys_gpus(sandbox: Sandbox) -> None:
+def test_copied_manifest_with_gpus_of_another_pod(sandbox: Sandbox) -> None:
     sandbox.create(workloads.gpu_pod("original", 1, image=sandbox.image))
     (original,) = sandbox.wait_running(1)
     annotations = {GPUS_ANNOTATION: original["metadata"]["annotations"][GPUS_ANNOTATION]}
     copy = workloads.gpu_pod("copy", 1, image=sandbox.image, annotations=annotations)
-    assert GPUS_ANNOTATION in _refusal(sandbox, copy)
+    assert GPUS_ANNOTATION in _rejection(sandbox, copy)
 
 
 def test_pod_with_a_malformed_annotation_stays_pending_with_the_reason(sandbox: Sandbox) -> None:
