@@ -49,7 +49,7 @@ def ready(server: ApiServer) -> tuple[str, str]:
     return found["status"], found["reason"]
 
 
-async def test_ending_agent_changes_its_readiness_only(server: ApiServer) -> None:
+async def test_agent_that_stops_changes_its_readiness_only(server: ApiServer) -> None:
     async with publisher(server) as agents:
         before = server.get(f"{TOPOLOGIES}/{NODE}").body
         assert await agents.withdraw()
@@ -67,7 +67,7 @@ async def test_ending_agent_changes_its_readiness_only(server: ApiServer) -> Non
         ("", {"metadata": {"labels": {"team": "a"}}}, True),
     ],
 )
-async def test_ending_agent_writes_after_a_change_of_a_label_but_not_after_another_agent(
+async def test_agent_that_stops_writes_after_a_change_of_a_label_but_not_after_another_agent(
     server: ApiServer, path: str, change: object, *, withdrawn: bool
 ) -> None:
     async with publisher(server) as agents:

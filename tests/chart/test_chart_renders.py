@@ -429,7 +429,7 @@ def test_images_follow_the_values(everything: list[Object], objects: list[Object
     assert pod_of(scheduler)["nodeSelector"] == {"role": "control", "kubernetes.io/os": "linux"}
 
 
-def test_no_rule_grants_everything(everything: list[Object]) -> None:
+def test_no_rule_allows_everything(everything: list[Object]) -> None:
     roles = [each for each in everything if each["kind"] in {"ClusterRole", "Role"}]
     assert len(roles) == 7
     for role in roles:

@@ -84,15 +84,15 @@ def test_standby_takes_over_and_no_gpu_is_given_twice(
         gap = seen.longest_gap_seconds(struck, time.monotonic())
         if fault is signal.SIGSTOP:
             first.send(signal.SIGCONT)
-            assert first.scheduler.wait(30) != 0, "who has lost its lease ends"
+            assert first.scheduler.wait(30) != 0, "a scheduler without its lease ends"
         before = other.bound()
         wait_until(lambda: other.bound() > before + 20, seconds=30)
         bound = len(seen.bound_at)
     disturbed = first.logged("another extender changed the claims")
-    called_off = other.logged("invalidated a Binding") + first.logged("invalidated a Binding")
+    invalidated = other.logged("invalidated a Binding") + first.logged("invalidated a Binding")
     print(
-        f"{fault.name}: {bound} pods bound, longest gap {gap:.1f} s, Bindings called off "
-        f"{called_off}, claims of the former leader refused {disturbed}"
+        f"{fault.name}: {bound} pods bound, longest gap {gap:.1f} s, Bindings invalidated "
+        f"{invalidated}, claims of the former leader rejected {disturbed}"
     )
     assert seen.shared == []
     assert not any(pair.tells_secrets(nodes) for pair in pairs), "they log at debug level"

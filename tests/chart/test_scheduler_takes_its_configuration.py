@@ -37,11 +37,11 @@ def test_kube_scheduler_uses_every_value_of_the_configuration(
     assert done.returncode == 0, done.stderr
 
     read = yaml.safe_load(understood.read_text())
-    (asked,), (extender,) = configuration["extenders"], read["extenders"]
+    (written,), (extender,) = configuration["extenders"], read["extenders"]
     assert extender == {
-        **{key: value for key, value in asked.items() if value is not False},
+        **{key: value for key, value in written.items() if value is not False},
         "managedResources": [{"name": "gputopo.io/gpu"}],
-    }, "what is false is left out, all else as it was given"
+    }, "false values are omitted, the others are unchanged"
     assert read["leaderElection"]["resourceName"] == "gputopo-scheduler"
     (profile,) = read["profiles"]
     arguments = {each["name"]: each["args"] for each in profile["pluginConfig"]}

@@ -1,4 +1,4 @@
-"""What kubelet has reported of a pod's containers, and what others wrote into its status."""
+"""The status of a pod: whether kubelet has reported it as started, stopped or rejected."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ COLLECTED = [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionB
 PREEMPTED = [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]
 
 
-def record(phase: str, *states: str, inits: tuple[str, ...] = (), **status: Any) -> PodView:
+def view(phase: str, *states: str, inits: tuple[str, ...] = (), **status: Any) -> PodView:
     document = pod("a", node="n1", phase=phase)
     if states:
         document["status"]["containerStatuses"] = container_states(*states)
@@ -24,59 +24,57 @@ def record(phase: str, *states: str, inits: tuple[str, ...] = (), **status: Any)
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_terminal_phase_with_terminated_containers_is_kubelets_word(phase: str) -> None:
-    assert record(phase, "terminated").stopped
-    assert record(phase, "failed", inits=("terminated",)).stopped
-    assert record(phase, "terminated", conditions=PREEMPTED).stopped
+def test_ended_pod_has_stopped_when_all_containers_are_terminated(phase: str) -> None:
+    assert view(phase, "terminated").stopped
+    assert view(phase, "failed", inits=("terminated",)).stopped
+    assert view(phase, "terminated", conditions=PREEMPTED).stopped
 
 
-def test_containers_that_run_or_are_not_reported_have_not_stopped() -> None:
-    assert not record("Failed", "running").stopped
-    assert not record("Failed").stopped
-    assert not record("Failed", "waiting").stopped
-    assert not record("Failed", "terminated", inits=("running",)).stopped
-    debugged = record(
-        "Failed", "terminated", ephemeralContainerStatuses=container_states("running")
-    )
+def test_pod_has_not_stopped_while_a_container_runs_or_is_not_reported() -> None:
+    assert not view("Failed", "running").stopped
+    assert not view("Failed").stopped
+    assert not view("Failed", "waiting").stopped
+    assert not view("Failed", "terminated", inits=("running",)).stopped
+    debugged = view("Failed", "terminated", ephemeralContainerStatuses=container_states("running"))
     assert not debugged.stopped
 
 
-def test_a_container_that_kubelet_may_restart_has_not_stopped() -> None:
-    assert not record("Running", "terminated").stopped
+def test_pod_has_not_stopped_while_kubelet_may_restart_a_container() -> None:
+    assert not view("Running", "terminated").stopped
 
 
-def test_what_pod_garbage_collection_writes_is_not_kubelets_word() -> None:
-    assert not record("Failed", "running", conditions=COLLECTED).stopped
-    assert not record("Failed", "terminated", conditions=COLLECTED).stopped
-    assert not record("Failed", reason="Gone", conditions=COLLECTED).stopped
+def test_phase_of_pod_garbage_collection_does_not_show_that_a_pod_has_stopped() -> None:
+    assert not view("Failed", "running", conditions=COLLECTED).stopped
+    assert not view("Failed", "terminated", conditions=COLLECTED).stopped
+    assert not view("Failed", reason="Gone", conditions=COLLECTED).stopped
 
 
-def test_containers_after_a_failed_init_container_never_started() -> None:
-    assert record("Failed", "waiting", inits=("failed", "waiting")).stopped
-    assert not record("Failed", "running", inits=("failed",)).stopped
+def test_pod_has_stopped_when_containers_after_a_failed_init_container_wait() -> None:
+    assert view("Failed", "waiting", inits=("failed", "waiting")).stopped
+    assert not view("Failed", "running", inits=("failed",)).stopped
 
 
-def test_a_pod_that_kubelet_rejected_has_no_container() -> None:
-    rejected = record("Failed", reason="UnexpectedAdmissionError", message="Pod was\nrejected: x")
+def test_rejected_pod_has_no_container_statuses() -> None:
+    rejected = view("Failed", reason="UnexpectedAdmissionError", message="Pod was\nrejected: x")
     assert (rejected.stopped, rejected.started) == (True, False)
     assert rejected.rejected == "UnexpectedAdmissionError: Pod was rejected: x"
-    assert record("Failed", reason="OutOfcpu").rejected == "OutOfcpu:"
-    evicted = record("Failed", "running", reason="Evicted")
+    assert view("Failed", reason="OutOfcpu").rejected == "OutOfcpu:"
+    evicted = view("Failed", "running", reason="Evicted")
     assert (evicted.rejected, evicted.stopped) == (None, False)
-    long = record("Failed", reason="UnexpectedAdmissionError", message="x" * 500).rejected
+    long = view("Failed", reason="UnexpectedAdmissionError", message="x" * 500).rejected
     assert long is not None
     assert len(long) == 120
 
 
-def test_a_container_has_started_when_it_runs_ended_or_ran_before() -> None:
-    assert record("Running", "running").started
-    assert record("Running", "terminated").started
-    assert not record("Pending", "waiting").started
+def test_container_has_started_when_it_runs_or_has_ended_or_ran_before() -> None:
+    assert view("Running", "running").started
+    assert view("Running", "terminated").started
+    assert not view("Pending", "waiting").started
     restarted = [{"name": "main", "state": {"waiting": {}}, "lastState": {"terminated": {}}}]
-    assert record("Running", containerStatuses=restarted).started
+    assert view("Running", containerStatuses=restarted).started
 
 
-def test_a_pod_of_a_group_and_one_that_is_being_deleted_are_known() -> None:
+def test_view_shows_scheduling_group_and_deletion() -> None:
     document = pod("a")
     assert parse_gpu_pod(document, RESOURCE) == parse_gpu_pod(pod("a"), RESOURCE)
     document["spec"]["schedulingGroup"] = {"podGroupName": "g"}
@@ -86,14 +84,14 @@ def test_a_pod_of_a_group_and_one_that_is_being_deleted_are_known() -> None:
     assert (found.grouped, found.deleting) == (True, True)
 
 
-def test_the_controller_of_a_pod_is_the_owner_that_says_so() -> None:
+def test_controller_of_a_pod_is_the_owner_with_controller_true() -> None:
     document = pod("a")
     assert parse_pod_object(document).metadata.controller_uid == ""
     document["metadata"]["ownerReferences"] = [{"uid": "u1"}, {"uid": "u2", "controller": True}]
     assert parse_pod_object(document).metadata.controller_uid == "u2"
 
 
-def test_a_condition_and_a_waiting_container_are_found() -> None:
+def test_condition_and_waiting_container_are_found() -> None:
     document = pod("a")
     document["status"] |= {
         "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],

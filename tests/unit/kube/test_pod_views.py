@@ -170,3 +170,49 @@ def test_a_malformed_pod_is_no_pod_without_gpus(spec: object) -> None:
     document = {**pod("a"), "spec": spec}
     with pytest.raises(PodError, match=r"^pod spec"):
         parse_gpu_pod(document, RESOURCE)
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_ended_pod_is_not_live(phase: str) -> None:
+    assert not parse_pod(pod("a", phase=phase)).live
+
+
+def test_sidecars_keep_their_gpus_and_rank_after_application_containers() -> None:
+    side = {**container("side", 1), "restartPolicy": "Always"}
+    found = parse_pod(pod("a", 2, init_containers=[container("first", 1), side, side]))
+    assert found.gpu_keepers == (
+        GpuContainer("main", 2),
+        GpuContainer("side", 1, ContainerKind.SIDECAR),
+        GpuContainer("side", 1, ContainerKind.SIDECAR),
+    )
+    assert found.most_gpus == 2 + 1 + 1
+
+
+@pytest.mark.parametrize("missing", ["uid", "name", "namespace", "resourceVersion"])
+def test_gpu_pod_without_its_names_is_rejected_by_field(missing: str) -> None:
+    document = pod("a")
+    del document["metadata"][missing]
+    with pytest.raises(PodError, match=f"^pod metadata.{missing}"):
+        parse_gpu_pod(document, RESOURCE)
+
+
+PREFERRED: Document = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}
+REQUIRED: Document = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "prefers"),
+    [
+        ({}, False),
+        ({"affinity": None}, False),
+        ({"affinity": {"nodeAffinity": REQUIRED, "podAffinity": None}}, False),
+        ({"affinity": {"nodeAffinity": PREFERRED}}, True),
+        ({"affinity": {"podAntiAffinity": {**REQUIRED, **PREFERRED}}}, True),
+        ({"topologySpreadConstraints": [{"maxSkew": 1}]}, True),
+        ({"resourceClaims": [{"name": "nic", "resourceClaimName": "fast"}]}, True),
+    ],
+)
+def test_pod_that_prefers_nodes_is_recognized(spec: Document, *, prefers: bool) -> None:
+    document = pod("a", 2)
+    document["spec"] |= spec
+    assert parse_pod(document).prefers_nodes is prefers
