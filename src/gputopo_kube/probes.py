@@ -56,7 +56,7 @@ class Pulse:
 def in_event_loop(function: Callable[[], Result]) -> Callable[[], Result]:
     """Return a function for other threads that calls ``function`` in the running event loop.
 
-    It returns nothing while the event loop is stuck, so the probe of kubelet times out.
+    It blocks while the event loop is stuck, so that the probe of kubelet times out.
     """
     loop = asyncio.get_running_loop()
 
