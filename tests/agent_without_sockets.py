@@ -1,7 +1,7 @@
-"""The agent's deciding parts between a device manager and an API server, all in this process.
+"""The agent's decisions between a device manager and an API server, all in this process.
 
-The parts are the real ones: pod book, admission, servicer, observer. Left out are the sockets, and
-what the component tests drive instead: registration, NVML, publishing.
+The parts are the real ones: pods, admission, device plugin, observer. The sockets are left out, and
+the parts that component tests cover: registration, NVML, publishing.
 """
 
 import asyncio
@@ -46,16 +46,16 @@ _DEVICES = Path(__file__).parent / "data/dev"
 
 _WATCH_SECONDS = 0.2
 _RECORDING_SECONDS = 0.05
-"""How long kubelet takes from Allocate's answer until its books have it."""
+"""Time from Allocate's response to kubelet's record of it."""
 
 
 class PodsOfApiServer:
-    """The pods of one node; a watch that can lag, and a server that can be away.
+    """The pods of one node; a watch that can lag, and a server that can be unavailable.
 
     Attributes:
         pods: as the server has them.
-        mute: the watch tells nothing for the time being.
-        down: the server does not answer.
+        mute: the watch shows no change for now.
+        down: the server does not respond.
     """
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class PodsOfApiServer:
 
     async def list(self) -> Listing[PodView]:
         """Return all pods."""
-        self._answer()
+        self._respond()
         records = [self._record(document) for document in self.pods.values()]
         return Listing(records, str(len(self._log)))
 
@@ -88,7 +88,7 @@ class PodsOfApiServer:
         """Yield the changes since a list."""
         seen = int(resource_version)
         while True:
-            self._answer()
+            self._respond()
             while seen < len(self._log) and not self.mute:
                 seen += 1
                 yield self._log[seen - 1]
@@ -96,11 +96,11 @@ class PodsOfApiServer:
 
     async def find(self, name: str, namespace: str) -> PodView | None:
         """Return one pod."""
-        self._answer()
+        self._respond()
         key = PodKey(namespace, name)
         return self._record(self.pods[key]) if key in self.pods else None
 
-    def _answer(self) -> None:
+    def _respond(self) -> None:
         if self.down:
             raise ApiError("503", 503)
 
@@ -109,7 +109,7 @@ class PodsOfApiServer:
 
 
 class Context:
-    """What a servicer is called with."""
+    """The context of a call of the device plugin."""
 
     async def abort(self, code: grpc.StatusCode, details: str = "") -> NoReturn:
         """End the call with an error, as kubelet would see it."""
@@ -118,7 +118,7 @@ class Context:
 
 
 class PluginInProcess:
-    """Kubelet's way to the servicer; ``during_allocate`` is what happens meanwhile."""
+    """Calls the device plugin as kubelet does; ``during_allocate`` runs meanwhile."""
 
     def __init__(self, servicer: GpuDevicePlugin, during_allocate: Callable[[], None]) -> None:
         self._servicer = servicer
@@ -140,7 +140,7 @@ class PluginInProcess:
 
 
 class Processes:
-    """The processes of the pods, and a folder below ``/run``: what outlives an agent.
+    """The processes of the pods, and a folder below ``/run``: the state that survives an agent.
 
     Attributes:
         pods: UIDs of the pods of which a process runs.
@@ -212,10 +212,10 @@ class AgentInProcess:
         topology: NodeTopology,
         server: PodsOfApiServer,
         manager: DeviceManager,
-        lister: PodResourcesClient | None = None,
+        pod_resources: PodResourcesClient | None = None,
         processes: Processes | None = None,
     ) -> None:
-        """Read the books of ``manager``, or those that ``lister`` brings."""
+        """Read the list of ``manager``, or of ``pod_resources``."""
         processes = processes or Processes()
         self.recorder = RecordedEvents()
         changes = ChangeSignal()
@@ -230,7 +230,7 @@ class AgentInProcess:
         lock = AdmissionLock()
         self.admission = Admission(
             self.tracker,
-            lister or self,
+            pod_resources or self,
             lock,
             self.current,
             self.kubelet,
@@ -240,7 +240,7 @@ class AgentInProcess:
         )
         self.observer = AllocationObserver(
             self.tracker,
-            lister or self,
+            pod_resources or self,
             lock,
             self.kubelet,
             self.recorder,
@@ -256,7 +256,7 @@ class AgentInProcess:
         self._following: asyncio.Task[None] | None = None
 
     async def list_pods(self, timeout_seconds: float) -> list[ListedPod]:  # noqa: ARG002
-        """Return kubelet's books, as the socket shows them."""
+        """Return kubelet's list, as the socket shows it."""
         assert not self._manager.books.allocating
         return [
             ListedPod(
@@ -272,7 +272,7 @@ class AgentInProcess:
         await asyncio.sleep(0)
 
     async def stop(self) -> None:
-        """Die; an error of its own fails the test."""
+        """Stop; an error of the agent fails the test."""
         assert self._following is not None
         assert not self._following.done(), self._following
         self._following.cancel()

@@ -28,7 +28,7 @@ PATIENCE_SECONDS = 30.0
 
 def pod_document(
     name: str,
-    asks: Mapping[str, int],
+    requests: Mapping[str, int],
     *,
     uid: str | None = None,
     annotation: str | None = None,
@@ -36,9 +36,9 @@ def pod_document(
     sidecars: Collection[str] = (),
     node: str = NODE,
 ) -> Document:
-    """Return a bound pod; container ``name`` asks for so many GPUs.
+    """Return a bound pod; ``requests`` has the number of GPUs of each container.
 
-    Those of ``init`` that are ``sidecars`` keep running.
+    Init containers named in ``sidecars`` keep running.
     """
     annotations = {} if annotation is None else {GPUS_ANNOTATION: annotation}
     metadata = {"name": name, "namespace": "default", "uid": uid or f"uid-{name}"}
@@ -48,10 +48,13 @@ def pod_document(
         "metadata": {**metadata, "annotations": annotations},
         "spec": {
             "nodeName": node,
-            "containers": [_container(*ask) for ask in asks.items()],
+            "containers": [_container(*request) for request in requests.items()],
             "initContainers": [
-                {**_container(*ask), **({"restartPolicy": "Always"} if ask[0] in sidecars else {})}
-                for ask in (init or {}).items()
+                {
+                    **_container(*request),
+                    **({"restartPolicy": "Always"} if request[0] in sidecars else {}),
+                }
+                for request in (init or {}).items()
             ],
         },
         "status": {"phase": "Pending"},
@@ -121,7 +124,7 @@ class AgentWorld:
         self.api.objects[key_of(TOPOLOGIES, NODE)].pop("status")
 
     def observed(self, index: int) -> Document:
-        """Return what the status says of a GPU, nothing before the first status."""
+        """Return a GPU of the status, nothing before the first status."""
         gpus = self.status.get("gpus")
         return dict(gpus[index]) if gpus else {}
 
@@ -144,9 +147,9 @@ class AgentWorld:
             for key, value in containers.items()
             if value
         }
-        asks = {key: len(value) for key, value in containers.items()}
+        requests = {key: len(value) for key, value in containers.items()}
         annotation = annotation_of(name, gpus, uid=uid)
-        document = pod_document(name, asks, uid=uid, annotation=annotation)
+        document = pod_document(name, requests, uid=uid, annotation=annotation)
         self.api.put(PODS, document)
 
     async def run(
@@ -154,8 +157,8 @@ class AgentWorld:
     ) -> dict[str, ContainerAllocateResponse]:
         """Place a pod and let kubelet admit it."""
         await self.place(name, containers)
-        asks = {key: len(value) for key, value in containers.items()}
-        return await self.kubelet.admit(("default", name), asks)
+        requests = {key: len(value) for key, value in containers.items()}
+        return await self.kubelet.admit(("default", name), requests)
 
     async def set_phase(self, name: str, phase: str) -> None:
         """Change the phase of a pod."""
@@ -173,24 +176,24 @@ class AgentWorld:
         (self.cgroups / "pids/kubepods/burstable" / f"pod{uid}" / "pids.current").write_text("0\n")
 
     async def force_delete(self, name: str) -> None:
-        """Delete a pod without grace: kubelet does not list it any longer."""
+        """Delete a pod without grace: kubelet no longer lists it."""
         self.api.delete(PODS, name)
         self.kubelet.end(("default", name))
 
     def break_gpus(self, *lines: str) -> None:
-        """Write the topology file anew with these lines at its end."""
+        """Write the topology file again with these lines at its end."""
         new = self.conf.with_suffix(".new")
         new.write_text(render(self.topology) + "".join(f"{line}\n" for line in lines))
         new.rename(self.conf)
 
     async def until(self, holds: Callable[[], object]) -> None:
-        """Return when ``holds``; fail when it does not in time."""
+        """Return when ``holds`` is true; fail where it is not in time."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not holds():  # noqa: ASYNC110 - what it looks at is another program's
                 await asyncio.sleep(0.02)
 
     async def served(self) -> None:
-        """Return when kubelet has all GPUs and the object says so."""
+        """Return when kubelet has all GPUs and the object shows it."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             await self.kubelet.wait_for_devices(dict.fromkeys(self.uuids, "Healthy"))
         await self.until(lambda: self.condition("Ready").get("status") == "True")

@@ -1,4 +1,4 @@
-"""Pods as a test knows them: what they ask for, what they were given, and what they see."""
+"""Pods of a test: their requests, their GPUs, and what their containers see."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,34 +13,34 @@ _FEW = strategies.integers(1, 3)
 
 
 class Shape(NamedTuple):
-    """What the containers of a pod ask for.
+    """The GPUs that the containers of a pod request.
 
     Attributes:
         init: the init containers, in their order.
-        sidecars: which of them keep running.
-        asks: the application containers.
+        sidecars: the init containers that keep running.
+        requests: the application containers.
     """
 
     init: dict[str, int]
     sidecars: tuple[str, ...]
-    asks: dict[str, int]
+    requests: dict[str, int]
 
     @property
     def keepers(self) -> dict[str, int]:
         """Containers that keep their GPUs; application containers first, as they are placed."""
-        return {**self.asks, **{name: self.init[name] for name in self.sidecars}}
+        return {**self.requests, **{name: self.init[name] for name in self.sidecars}}
 
     def keeper(self, name: str) -> str:
         """Return the container whose GPUs ``name`` uses."""
-        order = [*self.init, *self.asks]
+        order = [*self.init, *self.requests]
         return next(each for each in order[order.index(name) :] if self.keepers.get(each))
 
 
 @strategies.composite
 def shapes(draw: strategies.DrawFn) -> Shape:
-    """Return shapes that may be had: no init container asks for more than it can borrow."""
-    asks = {f"c{index}": draw(strategies.integers(0, 3)) for index in range(draw(_FEW))}
-    keeps = next((gpus for gpus in asks.values() if gpus), 0)
+    """Return valid shapes: no init container requests more than the next container keeps."""
+    requests = {f"c{index}": draw(strategies.integers(0, 3)) for index in range(draw(_FEW))}
+    keeps = next((gpus for gpus in requests.values() if gpus), 0)
     init, sidecars = {}, []
     for index in reversed(range(draw(_FEW) - 1)):
         name = f"i{index}"
@@ -50,7 +50,7 @@ def shapes(draw: strategies.DrawFn) -> Shape:
             keeps = init[name] or keeps
         else:
             init[name] = draw(strategies.integers(0, keeps))
-    return Shape(dict(reversed(init.items())), tuple(sidecars), asks)
+    return Shape(dict(reversed(init.items())), tuple(sidecars), requests)
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Pod:
 
     Attributes:
         given: GPUs in rank order by container, as the annotation names them.
-        wrong: whether the annotation is one that must be refused.
+        wrong: whether the annotation must be rejected.
         seen: what each container of an admitted pod sees.
         lost: whether kubelet lost its record of it.
     """
@@ -78,16 +78,16 @@ class Pod:
 
     @property
     def held(self) -> dict[str, list[str]]:
-        """What the containers that run on hold."""
+        """The GPUs of the running containers."""
         return {name: gpus for name, gpus in self.seen.items() if name in self.shape.keepers}
 
     @property
     def gpus(self) -> list[str]:
-        """All that they hold."""
+        """All GPUs of the running containers."""
         return [gpu for gpus in self.held.values() for gpu in gpus]
 
     def start(self, given: Mapping[str, ContainerAllocateResponse]) -> None:
-        """Its containers see what kubelet was answered."""
+        """Start the containers with the responses for kubelet."""
         self.seen = {
             name: reply.envs["CUDA_VISIBLE_DEVICES"].split(",") for name, reply in given.items()
         }
@@ -96,7 +96,7 @@ class Pod:
 
     def as_placed(self) -> bool:
         """Return whether each container sees what it should, in rank order."""
-        wanted = {**self.shape.init, **self.shape.asks}
+        wanted = {**self.shape.init, **self.shape.requests}
         sizes = {name: len(gpus) for name, gpus in self.seen.items()}
         return (
             sizes == {name: gpus for name, gpus in wanted.items() if gpus}

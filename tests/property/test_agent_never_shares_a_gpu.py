@@ -1,7 +1,7 @@
-"""Random lives of pods on one node: the real agent between a kubelet and an API server.
+"""Random sequences of pods on one node: the real agent between a kubelet and an API server.
 
-Kubelet chooses at random wherever the real one does, forgets what the real one forgets, and both
-are started anew at any time.
+Kubelet chooses at random where the real one does, forgets the same as the real one, and both
+restart at any time.
 """
 
 import asyncio
@@ -31,25 +31,25 @@ TOPOLOGY = named("dgx1-v100", node="n1")
 UUIDS: list[str] = [gpu.uuid for gpu in TOPOLOGY.gpus]
 HEALTHY = {gpu.uuid: None for gpu in TOPOLOGY.gpus}
 WATCH_SECONDS = 20.0
-"""Longest time after which a watch that broke is followed again."""
+"""Longest time until a broken watch is replaced."""
 
 ENDED = {"Failed", "Succeeded"}
 Whim = tuple[tuple[str, ...], str | None]
 Whims = strategies.sampled_from(
     [*[((), None)] * 50, *[((uuid,), None) for uuid in UUIDS], *[((), uuid) for uuid in UUIDS]]
 )
-"""GPUs that kubelet wants taken first, and one that it takes whatever it is told to take."""
+"""GPUs that kubelet requires, and one that it takes instead of the preferred ones."""
 
 Meanwhile = strategies.sampled_from(
     [*["nothing"] * 3, "end", "list", "end and list", "observe", "end and observe", "outage"]
 )
-"""Another pod ends, others list kubelet's books, the API server is away."""
+"""Another pod ends, other clients list pod-resources, the API server is unavailable."""
 
 Names = strategies.sampled_from("abcdef")
 
 
 class LivesOfPods(RuleBasedStateMachine):
-    """Everything that befalls the pods of a node, in any order."""
+    """Everything that happens to the pods of a node, in any order."""
 
     bound = Bundle("bound")
     running = Bundle("running")
@@ -62,7 +62,7 @@ class LivesOfPods(RuleBasedStateMachine):
         self.lingering: dict[str, Pod] = {}
         self.processes = Processes()
         self.count = 0
-        self.ending: Pod | None = None
+        self.other_pod_ends: Pod | None = None
         self.meddling = False
         self.given_twice: set[str] = set()
         self.rejected_names: set[str] = set()
@@ -85,7 +85,7 @@ class LivesOfPods(RuleBasedStateMachine):
 
     @rule(target=bound, shape=shapes(), name=Names, data=strategies.data())
     def bind(self, shape: Shape, name: str, data: strategies.DataObject) -> object:
-        """The extender places a pod, of a name that is free, on GPUs that are."""
+        """The extender places a pod with an unused name on free GPUs."""
         free = sorted(set(UUIDS) - self._taken())
         if self._is_taken(name) or sum(shape.keepers.values()) > len(free):
             return multiple()
@@ -104,7 +104,7 @@ class LivesOfPods(RuleBasedStateMachine):
         kind=strategies.sampled_from(["none", "unreadable", "of another", "too few"]),
     )
     def bind_wrongly(self, name: str, kind: str) -> object:
-        """Somebody else binds a pod, with an annotation of his own making."""
+        """Another client binds a pod, with an annotation of its own."""
         if self._is_taken(name):
             return multiple()
         given, taken = {"c0": UUIDS[:1]}, self._taken()
@@ -118,9 +118,9 @@ class LivesOfPods(RuleBasedStateMachine):
 
     @rule(target=bound, name=Names, other=running | bound)
     def bind_to_what_is_taken(self, name: str, other: Pod) -> object:
-        """Somebody else binds a pod to a GPU of another: who is admitted first may have it."""
-        # That is worst where kubelet does not know any more that the GPU is taken.
-        # And where its processes run although it was deleted: kubelet offers those GPUs.
+        """Another client binds a pod to a used GPU: the first pod in admission may have it."""
+        # The worst case is a kubelet that no longer knows that the GPU is used.
+        # Another is a deleted pod with processes: kubelet offers its GPUs.
         lost = [pod for pod in self.live.values() if pod.lost]
         other = next(iter([*self.lingering.values(), *lost]), other)
         return self._bind_to_gpu_of(other, name)
@@ -139,11 +139,11 @@ class LivesOfPods(RuleBasedStateMachine):
         return Pod(name, f"uid-{self.count}", shape, given)
 
     def _create(self, pod: Pod, annotation: str | None) -> None:
-        self.server.down = False  # nobody is bound while it is away
-        init, sidecars, asks = pod.shape
+        self.server.down = False  # no pod is bound while it is unavailable
+        init, sidecars, requests = pod.shape
         self.server.put(
             pod_document(
-                pod.name, asks, uid=pod.uid, annotation=annotation, init=init, sidecars=sidecars
+                pod.name, requests, uid=pod.uid, annotation=annotation, init=init, sidecars=sidecars
             )
         )
 
@@ -151,7 +151,7 @@ class LivesOfPods(RuleBasedStateMachine):
         return any(key.name == name for key in self.server.pods)
 
     def _taken(self) -> set[str]:
-        """Return what is not free to the extender: the pods of the API server, and kubelet's."""
+        """Return the GPUs that are used for the extender: by the API server's and kubelet's pods."""
         named_gpus = {
             gpu
             for document in self.server.pods.values()
@@ -168,28 +168,28 @@ class LivesOfPods(RuleBasedStateMachine):
         meanwhile=Meanwhile,
     )
     def admit(self, pod: Pod, whim: Whim, meanwhile: str) -> object:
-        """Kubelet admits a pod while others list its books, and perhaps another pod ends."""
+        """Kubelet admits a pod while other clients list its pods, and another pod may end."""
         if pod.key in self.manager.books.pods:
-            return multiple()  # its predecessor is still there
+            return multiple()  # its predecessor still exists
         aligned, taken_anyway = whim
         self.manager.aligned = set(aligned)
         self.manager.ignore_preference = {taken_anyway} if taken_anyway else None
-        self.ending = next(iter(self.live.values()), None) if "end" in meanwhile else None
+        self.other_pod_ends = next(iter(self.live.values()), None) if "end" in meanwhile else None
         self.meddling = "list" in meanwhile
         gone, outage = not self._is_current(pod), "outage" in meanwhile
         self.server.down ^= outage
         try:
             self.loop.run(self._admit(pod, observed="observe" in meanwhile))
         except AdmissionRefusedError as error:
-            self._refused(pod, str(error), excused=any(whim) or gone)
-            if gone:  # the agent took it for its successor of the same name, and rejected that
+            self._rejected(pod, str(error), excused=any(whim) or gone)
+            if gone:  # the agent mistook it for its successor of the same name, and rejected that
                 self.rejected_names.add(pod.name)
             return multiple()
         finally:
             self.server.down ^= outage
         if gone:
-            # Kubelet's books have no UID: it may have got the GPUs of a successor of its name.
-            # Kubelet ends it before it looks at the successor.
+            # Kubelet's list has no UID: it may have got the GPUs of a successor of its name.
+            # Kubelet ends it before it admits the successor.
             assert not set(pod.gpus) & set(self._held())
             self.manager.end(pod.key)
             return multiple()
@@ -201,21 +201,21 @@ class LivesOfPods(RuleBasedStateMachine):
 
     async def _admit(self, pod: Pod, *, observed: bool) -> None:
         observing = asyncio.create_task(self.agent.observer.observe()) if observed else None
-        init, sidecars, asks = pod.shape
+        init, sidecars, requests = pod.shape
         try:
-            pod.start(await self.manager.admit(pod.key, asks, init=init, sidecars=sidecars))
+            pod.start(await self.manager.admit(pod.key, requests, init=init, sidecars=sidecars))
         finally:
             if observing is not None:
                 await observing
 
     def _during_allocate(self) -> None:
-        if self.ending is not None:
-            self._end(self.ending, "Succeeded")
-            self.ending = None
+        if self.other_pod_ends is not None:
+            self._end(self.other_pod_ends, "Succeeded")
+            self.other_pod_ends = None
         if self.meddling:
             self.manager.listed()
 
-    def _refused(self, pod: Pod, reason: str, *, excused: bool) -> None:
+    def _rejected(self, pod: Pod, reason: str, *, excused: bool) -> None:
         excused = (
             excused
             or pod.wrong
@@ -225,19 +225,19 @@ class LivesOfPods(RuleBasedStateMachine):
             or any(other.lost for other in self.live.values())
         )
         assert excused, reason
-        told = self.agent.recorder.rejections
-        assert reason in told or reason.startswith("needed"), reason
+        reasons = self.agent.recorder.rejections
+        assert reason in reasons or reason.startswith("needed"), reason
         self._set_phase(pod, "Failed")
 
     @rule(pod=consumes(running))
     def finish(self, pod: Pod) -> None:
-        """The containers end by themselves."""
+        """All containers end without a deletion."""
         if pod.uid in self.live:
             self._end(pod, "Succeeded")
 
     @rule(pod=consumes(running))
     def delete(self, pod: Pod) -> None:
-        """Somebody deletes a running pod by force: kubelet frees its GPUs at once."""
+        """A client deletes a running pod by force: kubelet frees its GPUs at once."""
         if pod.uid in self.live:
             self._end(pod, None)
         elif self._is_current(pod):
@@ -250,7 +250,7 @@ class LivesOfPods(RuleBasedStateMachine):
         name=Names,
     )
     def delete_while_processes_ignore_it(self, pod: Pod, phase: str | None, name: str) -> object:
-        """A pod is deleted by force, or failed by PodGC; kubelet frees its GPUs, it runs on.
+        """A pod is deleted by force, or failed by PodGC; kubelet frees its GPUs, and it runs on.
 
         Another pod is bound to one of them.
         """
@@ -270,12 +270,12 @@ class LivesOfPods(RuleBasedStateMachine):
 
     @rule(pod=bound)
     def delete_before_admission(self, pod: Pod) -> None:
-        """Somebody deletes a pod by force that kubelet has not seen."""
+        """A client deletes a pod by force before kubelet sees it."""
         if self._is_current(pod):
             self.server.delete(pod.key)
 
     @rule(pod=consumes(bound))
-    def ask_to_leave_before_admission(self, pod: Pod) -> None:
+    def delete_gracefully_before_admission(self, pod: Pod) -> None:
         """Kubelet sees a pod only when it is being deleted: it lists it and never admits it."""
         if self._is_current(pod) and pod.key not in self.manager.books.pods:
             document = self.server.pods[pod.key]
@@ -285,7 +285,7 @@ class LivesOfPods(RuleBasedStateMachine):
 
     @rule()
     def collect(self) -> None:
-        """Pods that ended or leave are deleted, so that their names come free."""
+        """Pods that ended or are being deleted are removed, so that their names are unused."""
         for key, document in list(self.server.pods.items()):
             if "deletionTimestamp" in document["metadata"]:
                 self.manager.end(key)
@@ -316,7 +316,7 @@ class LivesOfPods(RuleBasedStateMachine):
         )
     )
     def disturb(self, kind: str) -> None:
-        """Something is started anew, falls behind or goes away, or comes back."""
+        """A part restarts, falls behind, becomes unavailable or recovers."""
         if kind == "new agent":
             self.loop.run(self.agent.stop())
             self._start_agent()
@@ -330,7 +330,7 @@ class LivesOfPods(RuleBasedStateMachine):
             self.server.down = not self.server.down
 
     def _restart_kubelet(self) -> None:
-        """It keeps its records, and makes anew what they imply."""
+        """It keeps its records, and registers the agent again."""
         self.manager.restart()
         self.agent.kubelet.add_registration()
 
@@ -346,7 +346,7 @@ class LivesOfPods(RuleBasedStateMachine):
 
     @rule()
     def observe(self) -> None:
-        """What is published is what containers see; a difference is told, and nothing else is."""
+        """The status shows what containers see; differences are recorded, and only these."""
         self.loop.run(asyncio.sleep(WATCH_SECONDS))
         self.loop.run(self.agent.observer.observe())
         lost = {pod.uid for pod in self.live.values() if pod.lost}
@@ -378,7 +378,7 @@ class LivesOfPods(RuleBasedStateMachine):
         assert len(held) == len(set(held))
 
     @invariant()
-    def kubelets_books_are_what_containers_see(self) -> None:
+    def kubelets_list_equals_what_containers_see(self) -> None:
         for pod in self.live.values():
             books = self.manager.books.pods[pod.key]
             assert pod.lost or {name: ids for name, ids in books.items() if ids} == {
@@ -386,7 +386,7 @@ class LivesOfPods(RuleBasedStateMachine):
             }
 
     @invariant()
-    def kubelet_marks_nothing_as_taken_for_nobody(self) -> None:
+    def kubelet_marks_no_unused_gpu_as_used(self) -> None:
         books = self.manager.books
         records = [*books.pods.values(), *books.init.values()]
         recorded = set().union(*(ids for record in records for ids in record.values()))

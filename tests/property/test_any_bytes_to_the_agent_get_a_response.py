@@ -1,4 +1,4 @@
-"""Any bytes on the agent's own socket: an answer or an error, and no GPU of another pod."""
+"""Any bytes on the agent's own socket: a response or an error, and no GPU of another pod."""
 
 import asyncio
 import tempfile
@@ -45,35 +45,37 @@ class Plugin(DevicePluginServicer):
     async def Allocate(self, request: Any, context: Any) -> Any:  # noqa: N802
         return await self.agent.plugin.Allocate(request, context)
 
-    async def ask(self, method: str, request: bytes) -> bytes | None:
-        """Return the answer of the right kind, None for a refusal, which has a reason."""
+    async def call(self, method: str, request: bytes) -> bytes | None:
+        """Return the response of the right kind, None for a rejection, which has a reason."""
         call = self.channel.unary_unary(
             f"/v1beta1.DevicePlugin/{method}",
             request_serializer=bytes,
             response_deserializer=bytes,
         )
         try:
-            answer: bytes = await call(request, timeout=10.0)
+            response: bytes = await call(request, timeout=10.0)
         except grpc.aio.AioRpcError as error:
             code, details = error.code(), error.details()
         else:
-            return answer
+            return response
         assert code is not grpc.StatusCode.DEADLINE_EXCEEDED
         assert details
         return None
 
     async def meets(self, chance: Random) -> None:
-        """Send any bytes, also in admission, then what kubelet sends; an agent lives on."""
+        """Send any bytes, also in admission, then a request of kubelet; the agent survives."""
         self.agent = new_agent()
         await self.agent.pods.refresh({PodKey("default", name) for name in GIVEN}, 5.0)
         if chance.random() < 0.5:
-            await self.ask("GetPreferredAllocation", preference(UUIDS, [], 2))
-        method = chance.choice([*ANSWERS])
+            await self.call("GetPreferredAllocation", preference(UUIDS, [], 2))
+        method = chance.choice([*RESPONSES])
         whole = REQUESTS[method](chance)
-        answer = await self.ask(method, spoiled(chance, whole) if chance.random() < 0.7 else whole)
-        if answer is not None:
-            ANSWERS[method].FromString(answer)
-        next_one = await self.ask("GetPreferredAllocation", preference(UUIDS, [], 2))
+        response = await self.call(
+            method, spoiled(chance, whole) if chance.random() < 0.7 else whole
+        )
+        if response is not None:
+            RESPONSES[method].FromString(response)
+        next_one = await self.call("GetPreferredAllocation", preference(UUIDS, [], 2))
         if next_one is not None:
             [chosen] = api.PreferredAllocationResponse.FromString(next_one).container_responses
             assert list(chosen.deviceIDs) == GIVEN["waits"]
@@ -93,7 +95,7 @@ def new_agent() -> AgentInProcess:
 
 
 def preference(available: list[str], must: list[str], size: int) -> bytes:
-    """Return what kubelet asks before it takes."""
+    """Return the preference request of kubelet."""
     one = {
         "available_deviceIDs": available,
         "must_include_deviceIDs": must,
@@ -119,7 +121,7 @@ REQUESTS: dict[str, Callable[[Random], bytes]] = {
     "GetPreferredAllocation": any_preference,
     "Allocate": any_allocation,
 }
-ANSWERS: dict[str, type[Any]] = {
+RESPONSES: dict[str, type[Any]] = {
     "GetPreferredAllocation": api.PreferredAllocationResponse,
     "Allocate": api.AllocateResponse,
 }

@@ -1,4 +1,4 @@
-"""Calls and books out of a hat: whatever kubelet says, the agent answers, or refuses with a reason.
+"""Random calls and lists of kubelet: the agent returns a response, or an error with a reason.
 
 And whatever it says, no GPU is granted to two pods that live.
 """
@@ -27,7 +27,7 @@ PODS = ["a", "b", "c"]
 
 
 class Kubelet:
-    """One that lies: about what is free, what is taken, and what it asked before."""
+    """A kubelet that lies about free GPUs, used GPUs and its earlier requests."""
 
     def __init__(self, seed: int) -> None:
         self.chance = Random(seed)  # noqa: S311 - repeatable disorder
@@ -42,7 +42,7 @@ class Kubelet:
             self.bind,
             self.end,
             self.lie,
-            self.ask_anything,
+            self.request_anything,
             self.take_anything,
             *[self.admit] * 5,
         ]
@@ -54,25 +54,25 @@ class Kubelet:
         await self.agent.stop()
 
     async def bind(self) -> None:
-        """A pod comes, or another one of its name: its annotation names any GPUs."""
+        """A pod is bound, or another one of its name; its annotation names any GPUs."""
         name = self.chance.choice(PODS)
         self.count += 1
-        asks = {"c0": self.chance.randint(0, 3), "c1": self.chance.choice([0, 0, 2])}
+        requests = {"c0": self.chance.randint(0, 3), "c1": self.chance.choice([0, 0, 2])}
         init = {"i0": self.chance.randint(0, 2)} if self.chance.random() < 0.3 else {}
-        given = {each: self.chance.sample(UUIDS, gpus) for each, gpus in asks.items() if gpus}
+        given = {each: self.chance.sample(UUIDS, gpus) for each, gpus in requests.items() if gpus}
         uid = f"uid-{self.count}"
         annotation = self.chance.choice([*[annotation_of(name, given, uid=uid)] * 6, None, "[]"])
-        self.server.put(pod_document(name, asks, uid=uid, annotation=annotation, init=init))
-        self.manager.books.pods["default", name] = {each: set() for each in asks}
+        self.server.put(pod_document(name, requests, uid=uid, annotation=annotation, init=init))
+        self.manager.books.pods["default", name] = {each: set() for each in requests}
 
     async def end(self) -> None:
-        """A pod ends or goes."""
+        """A pod ends or is deleted."""
         if self.server.pods:
             key = self.chance.choice(list(self.server.pods))
             self.server.delete(key)
 
     async def lie(self) -> None:
-        """Kubelet's books say anything."""
+        """Kubelet's list contains anything."""
         books = {}
         for name in self.chance.sample([*PODS, "unknown", ""], self.chance.randint(0, 5)):
             containers = self.chance.sample(
@@ -82,14 +82,14 @@ class Kubelet:
         self.manager.books.pods = books
         self.server.down = self.chance.random() < 0.1
 
-    async def ask_anything(self) -> None:
-        """Kubelet asks for a preference about anything."""
+    async def request_anything(self) -> None:
+        """Kubelet requests a preference with any values."""
         offered = self.chance.choice([UUIDS, UUIDS, UUIDS, self.ids(12)])
         must = self.chance.choice([[], [], self.ids(3)])
         await self.prefer(offered, must, self.chance.choice([1, 1, 2, 2, 3, 0, -1, 9, 2**31 - 1]))
 
     async def prefer(self, offered: list[str], must: list[str], size: int) -> list[str]:
-        """Return the preference, none where it is refused."""
+        """Return the preference, none where it is rejected."""
         one = {
             "available_deviceIDs": offered,
             "must_include_deviceIDs": must,
@@ -98,13 +98,13 @@ class Kubelet:
         request = api.PreferredAllocationRequest(
             container_requests=[one] * self.chance.choice([1, 1, 1, 0, 2])
         )
-        reply = await self.ask(self.agent.plugin.GetPreferredAllocation(request, self.context))
+        reply = await self.call(self.agent.plugin.GetPreferredAllocation(request, self.context))
         if reply is None:
             return []
         assert len(reply.container_responses) == len(request.container_requests)
         chosen: list[str] = []
-        for answer in reply.container_responses:
-            chosen = list(answer.deviceIDs)
+        for response in reply.container_responses:
+            chosen = list(response.deviceIDs)
             assert len(chosen) == len(set(chosen)) <= max(size, 0)
             assert set(chosen) <= set(offered) | set(must)
         return chosen
@@ -114,21 +114,21 @@ class Kubelet:
         await self.allocate(self.ids(4))
 
     async def allocate(self, taken: list[str]) -> None:
-        """Containers see what kubelet took, or there are none."""
+        """Containers see the GPUs that kubelet took, or do not start."""
         request = api.AllocateRequest(
             container_requests=[{"devices_ids": taken}] * self.chance.choice([1, 1, 1, 0, 2])
         )
-        reply = await self.ask(self.agent.plugin.Allocate(request, self.context))
+        reply = await self.call(self.agent.plugin.Allocate(request, self.context))
         if reply is None:
             return
         assert len(reply.container_responses) == len(request.container_requests)
-        for answer in reply.container_responses:
-            seen = answer.envs["CUDA_VISIBLE_DEVICES"].split(",")
+        for response in reply.container_responses:
+            seen = response.envs["CUDA_VISIBLE_DEVICES"].split(",")
             assert set(seen) == set(taken)
-            assert len(answer.devices) == len(seen) + 1
+            assert len(response.devices) == len(seen) + 1
 
     async def admit(self) -> None:
-        """Kubelet admits a container as it should, but that it may take other IDs than told."""
+        """Kubelet admits a container correctly, but may take other IDs than the preferred ones."""
         if not self.server.pods:
             return
         key, document = self.chance.choice(list(self.server.pods.items()))
@@ -136,8 +136,8 @@ class Kubelet:
         books = self.manager.books.pods
         books.clear()
         books[key] = {each["name"]: set() for each in document["spec"]["containers"]}
-        asks = parse_pod(document, RESOURCE).containers
-        chosen = await self.prefer(UUIDS, [], asks[0].gpus if asks else 1)
+        requests = parse_pod(document, RESOURCE).containers
+        chosen = await self.prefer(UUIDS, [], requests[0].gpus if requests else 1)
         if chosen:
             whim = self.chance.random() < 0.1
             taken = self.ids(4) if whim else self.chance.sample(chosen, len(chosen))
@@ -154,21 +154,21 @@ class Kubelet:
     def context(self) -> Any:
         return Context()
 
-    async def ask(self, call: Awaitable[Any]) -> Any:
-        """Return the answer, None for a refusal: that has a reason and is counted."""
+    async def call(self, call: Awaitable[Any]) -> Any:
+        """Return the response, None for a rejection, which has a reason and is counted."""
         self.agent.recorder.rejections.clear()
-        answer, told = await _outcome(call)
-        assert self.agent.recorder.rejections == told
-        assert all(told)
-        return answer
+        response, reasons = await _outcome(call)
+        assert self.agent.recorder.rejections == reasons
+        assert all(reasons)
+        return response
 
     def no_gpu_is_granted_twice(self) -> None:
         alive = {doc["metadata"]["uid"] for doc in self.server.pods.values()}
-        holders: dict[str, str] = {}
+        users: dict[str, str] = {}
         for pod, gpus in self.agent.recorder.allocations:
             if pod.uid in alive:
                 for gpu in gpus:
-                    assert holders.setdefault(gpu, pod.uid) == pod.uid
+                    assert users.setdefault(gpu, pod.uid) == pod.uid
 
 
 async def _outcome(call: Awaitable[Any]) -> tuple[Any, list[str]]:

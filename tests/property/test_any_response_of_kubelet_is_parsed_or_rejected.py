@@ -1,4 +1,4 @@
-"""Kubelet's pod-resources socket may answer anything: the agent reads it, or gives nothing away."""
+"""Any bytes from kubelet's pod-resources socket: the agent parses them, or allocates nothing."""
 
 import asyncio
 import tempfile
@@ -50,7 +50,7 @@ HTTP_2 = [
 
 
 def message(chance: Random) -> bytes:
-    """Return what a kubelet could answer, and now and then odd names and IDs in it."""
+    """Return a valid response of kubelet, sometimes with odd names and IDs."""
     reply = api.ListPodResourcesResponse()
     odd = chance.random() < 0.3
 
@@ -72,21 +72,23 @@ class Node:
     """An agent in a loop of its own, and the socket that it reads."""
 
     def __init__(
-        self, loop: asyncio.Runner, kubelet: RawKubelet, lister: PodResourcesClient
+        self, loop: asyncio.Runner, kubelet: RawKubelet, pod_resources: PodResourcesClient
     ) -> None:
         self.loop = loop
         self.kubelet = kubelet
-        self.lister = lister
+        self.pod_resources = pod_resources
         self.server = PodsOfApiServer()
         for name, gpus in GIVEN.items():
             annotation = annotation_of(name, {"main": gpus})
             self.server.put(pod_document(name, {"main": 2}, annotation=annotation))
 
     async def meets(self, chance: Random) -> None:
-        """Answer as ``chance`` has it, and see what the agent makes of it."""
+        """Send a random response, and check the agent's reaction."""
         whole = message(chance)
         self.kubelet.answer = spoiled(chance, whole) if chance.random() < 0.5 else whole
-        agent = AgentInProcess(TOPOLOGY, self.server, DeviceManager(0), lister=self.lister)
+        agent = AgentInProcess(
+            TOPOLOGY, self.server, DeviceManager(0), pod_resources=self.pod_resources
+        )
         await agent.pods.refresh({*self.server.pods}, 5.0)
         listed = await self.read()
         if listed is None:
@@ -96,35 +98,35 @@ class Node:
             await agent.observer.observe()
         assert list(agent.tracker.listed or ()) == (listed or [])
         can_be_published(agent)
-        asked = PreferenceRequest(available=frozenset(UUIDS), required=frozenset(), size=2)
-        answer = await agent.admission.prefer(asked)
-        if isinstance(answer, AdmissionRejection):
-            assert answer.reason
+        request = PreferenceRequest(available=frozenset(UUIDS), required=frozenset(), size=2)
+        response = await agent.admission.prefer(request)
+        if isinstance(response, AdmissionRejection):
+            assert response.reason
         else:
             assert listed is not None
-            assert list(answer) in GIVEN.values()
+            assert list(response) in GIVEN.values()
 
     async def read(self) -> list[ListedPod] | None:
-        """Return the list, which says what the message does; None where it is refused shortly."""
+        """Return the list, which equals the message; None for a rejection with a short reason."""
         try:
-            listed = await self.lister.list_pods(5.0)
+            listed = await self.pod_resources.list_pods(5.0)
         except PodResourcesError as error:
             reason = str(error)
             assert (reason.isprintable(), len(reason) < 400) == (True, True), reason
             return None
         reply = api.ListPodResourcesResponse.FromString(self.kubelet.answer)
         assert [pod.key for pod in listed] == [(p.namespace, p.name) for p in reply.pod_resources]
-        for told, pod in zip(listed, reply.pod_resources, strict=True):
-            assert list(told.containers) == [container.name for container in pod.containers]
+        for message, pod in zip(listed, reply.pod_resources, strict=True):
+            assert list(message.containers) == [container.name for container in pod.containers]
             for container in pod.containers:
                 ours = [each for each in container.devices if each.resource_name == RESOURCE]
                 ids = {uuid for each in ours for uuid in each.device_ids}
-                assert told.containers[container.name] == ids
+                assert message.containers[container.name] == ids
         return listed
 
 
 def can_be_published(agent: AgentInProcess) -> None:
-    """See that no answer keeps the agent from telling what is so."""
+    """Check that the agent can publish its status after any response."""
     hardware = agent.current.hardware
     assert hardware is not None
     observation = NodeObservation(
@@ -152,9 +154,9 @@ def node() -> Iterator[Node]:
         async def connect() -> PodResourcesClient:
             return PodResourcesClient(path, RESOURCE)
 
-        lister = loop.run(connect())
-        yield Node(loop, kubelet, lister)
-        loop.run(lister.close())
+        pod_resources = loop.run(connect())
+        yield Node(loop, kubelet, pod_resources)
+        loop.run(pod_resources.close())
 
 
 @settings(fuzzed)
@@ -180,7 +182,7 @@ def pods_named(*names: str, containers: tuple[str, ...] = ("main",), uuid: str =
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("response", "message"),
     [
         (b"\xff", "the response is not a message of this API"),
         (pods_named("a")[:-1], "the response is not a message of this API"),
@@ -189,11 +191,13 @@ def pods_named(*names: str, containers: tuple[str, ...] = ("main",), uuid: str =
         (pods_named("a", uuid="x" * 64), f"device name '{'x' * 64}' is not valid"),
     ],
 )
-def test_an_invalid_list_is_rejected_with_the_reason(node: Node, answer: bytes, told: str) -> None:
-    node.kubelet.answer = answer
-    with pytest.raises(PodResourcesError) as refused:
-        node.loop.run(node.lister.list_pods(5.0))
-    assert str(refused.value) == f"kubelet's pod-resources list: {told}"
+def test_an_invalid_list_is_rejected_with_the_reason(
+    node: Node, response: bytes, message: str
+) -> None:
+    node.kubelet.answer = response
+    with pytest.raises(PodResourcesError) as rejected:
+        node.loop.run(node.pod_resources.list_pods(5.0))
+    assert str(rejected.value) == f"kubelet's pod-resources list: {message}"
 
 
 @pytest.mark.parametrize(
@@ -213,24 +217,24 @@ def test_a_message_that_is_too_large_is_rejected(node: Node) -> None:
     assert node.loop.run(node.read()) is None
 
 
-@pytest.mark.parametrize("answer", [*HTTP_2, Random(1).randbytes(5000)])  # noqa: S311
+@pytest.mark.parametrize("response", [*HTTP_2, Random(1).randbytes(5000)])  # noqa: S311
 def test_bytes_that_are_not_grpc_are_rejected_and_the_next_response_is_parsed(
-    answer: bytes,
+    response: bytes,
 ) -> None:
     async def meet() -> None:
-        lister = PodResourcesClient(path, RESOURCE)
-        with garbage(path, answer), pytest.raises(PodResourcesError):
-            await lister.list_pods(0.5)
+        pod_resources = PodResourcesClient(path, RESOURCE)
+        with garbage(path, response), pytest.raises(PodResourcesError):
+            await pod_resources.list_pods(0.5)
         path.unlink()
         with raw_kubelet(path):
             async with asyncio.timeout(10):
                 while True:
                     try:
-                        assert await lister.list_pods(2.0) == []
+                        assert await pod_resources.list_pods(2.0) == []
                         break
                     except PodResourcesError:
                         await asyncio.sleep(0.1)
-        await lister.close()
+        await pod_resources.close()
 
     with socket_path() as path, asyncio.Runner() as loop:
         loop.run(meet())

@@ -1,4 +1,4 @@
-"""NVML may answer anything, and something else the next time: a GPU is lost, never the agent."""
+"""Random values of NVML, different at each call: a GPU may be lost, never the agent."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,19 +32,19 @@ BUSES = ["00000000:07:00.0", "0000:07:00.0", "00000000:0A:00.0", b"00000000:0a:0
 ODD_TEXTS = ["", "\x00", "\u2028" * 40, "G" * 63, "G" * 64, "x" * 129, "GPU 0", "\U0001f600"]
 ODD_NUMBERS = [-2, -1, 0, 1, 9, 64, 99, 100, 255, 2**20, 2**31, 2**63, 2**64 - 1, -(2**31)]
 
-Answer = Callable[[Random], Any]
+Value = Callable[[Random], Any]
 
 
-def _any(*values: Any) -> Answer:
+def _any(*values: Any) -> Value:
     return lambda chance: chance.choice(values)
 
 
-def _mostly(usual: Answer, odd: Answer) -> Answer:
+def _mostly(usual: Value, odd: Value) -> Value:
     return lambda chance: (odd if chance.random() < 0.05 else usual)(chance)
 
 
-def _with(field: str, answer: Answer) -> Answer:
-    return lambda chance: SimpleNamespace(**{field: answer(chance)})
+def _with(field: str, value: Value) -> Value:
+    return lambda chance: SimpleNamespace(**{field: value(chance)})
 
 
 def _bytes(chance: Random) -> bytes:
@@ -53,7 +53,7 @@ def _bytes(chance: Random) -> bytes:
 
 _NUMBERS = _any(*ODD_NUMBERS)
 _BUS = _with("busId", _mostly(_any(*BUSES), _mostly(_bytes, _any(*ODD_TEXTS))))
-ANSWERS: dict[str, Answer] = {
+VALUES: dict[str, Value] = {
     "nvmlInit": _any(None),
     "nvmlShutdown": _any(None),
     "nvmlSystemGetDriverVersion": _any("550.54.15", *ODD_TEXTS),
@@ -92,19 +92,19 @@ ANSWERS: dict[str, Answer] = {
 
 
 class AnyNvml:
-    """pynvml with answers out of a hat; each call may fail in any way that the library knows."""
+    """pynvml with random values; each call may fail with any error of the library."""
 
     def __init__(self, chance: Random) -> None:
         self._chance = chance
 
     def __getattr__(self, name: str) -> Any:
-        answer = ANSWERS.get(name)
-        return getattr(pynvml, name) if answer is None else lambda *_: self._call(answer)
+        value = VALUES.get(name)
+        return getattr(pynvml, name) if value is None else lambda *_: self._call(value)
 
-    def _call(self, answer: Answer) -> Any:
+    def _call(self, value: Value) -> Any:
         if self._chance.randrange(ONE_ERROR_IN) == 0:
             raise pynvml.NVMLError(self._chance.choice(ERRORS))
-        return answer(self._chance)
+        return value(self._chance)
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def library_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def answering(chance: Random) -> Iterator[None]:
+def returning(chance: Random) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nvml, "pynvml", AnyNvml(chance))
         patch.setattr(nvml, "_address", lambda handle: handle)
@@ -128,7 +128,7 @@ def test_any_values_of_nvml_give_a_topology_or_a_reason(library_dir: Path, seed:
     watch = watched(library_dir, Path("/nowhere"))
     chance = Random(seed)  # noqa: S311 - repeatable disorder
     known = None
-    with answering(chance):
+    with returning(chance):
         for _ in range(chance.randint(1, 3)):
             found = watch.look()
             known = found.topology

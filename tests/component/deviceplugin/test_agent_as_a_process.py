@@ -1,4 +1,4 @@
-"""The installed program: settings, probes, and how it stops."""
+"""The installed program: settings, probes and signals."""
 
 import asyncio
 import json
@@ -208,7 +208,7 @@ async def test_a_clock_that_jumps_changes_only_published_times(
         years = []
         for gpu, seconds in enumerate((400 * 86_400, -400 * 86_400, 0)):
             shift.write_text(str(seconds))
-            years.append(await year_of_a_refusal(world, gpu))
+            years.append(await year_of_a_rejection(world, gpu))
         assert years[1] < years[2] < years[0]
         assert (await client.get("/livez")).status_code == 200
         assert (await client.get("/readyz")).status_code == 200
@@ -219,8 +219,8 @@ async def test_a_clock_that_jumps_changes_only_published_times(
     assert b"Traceback" not in errors
 
 
-async def year_of_a_refusal(world: AgentWorld, gpu: int) -> str:
-    """Run a pod and have another one refused; return the year that the event tells."""
+async def year_of_a_rejection(world: AgentWorld, gpu: int) -> str:
+    """Run a pod and let another one be rejected; return the year in the event."""
     await world.run(f"pod-{gpu}", {"main": [gpu]})
     with pytest.raises(AdmissionRefusedError, match=f"is used by pod default/pod-{gpu}"):
         await world.run(f"refused-{gpu}", {"main": [gpu]})

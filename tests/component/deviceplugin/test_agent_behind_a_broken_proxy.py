@@ -1,4 +1,4 @@
-"""A proxy before the API server that answers 502 without a Content-Type, byte for byte."""
+"""A proxy before the API server that returns 502 without a Content-Type."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,12 +19,12 @@ BAD_GATEWAY = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: clo
 
 
 @asynccontextmanager
-async def proxy(answer: bytes) -> AsyncIterator[str]:
-    """Answer every request with these bytes; yield the URL."""
+async def proxy(response: bytes) -> AsyncIterator[str]:
+    """Send these bytes in response to every request; yield the URL."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(answer)
+        writer.write(response)
         await writer.drain()
         writer.close()
 
@@ -70,19 +70,21 @@ async def test_calls_raise_api_errors_only(
     call: Callable[[NodeApi], Awaitable[object]],
 ) -> None:
     async with proxy(BAD_GATEWAY) as url, client(url) as kube:
-        answered: list[None] = []
-        api = NodeApi(kube, node=NODE, resource=RESOURCE, on_response=lambda: answered.append(None))
+        responses: list[None] = []
+        api = NodeApi(
+            kube, node=NODE, resource=RESOURCE, on_response=lambda: responses.append(None)
+        )
         with pytest.raises(ApiError, match="502") as caught:
             await call(api)
         assert caught.value.status == 502
-        assert not answered
+        assert not responses
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"metadata": {}, "items": [{}]}', b"<html>"])
 async def test_a_response_that_is_not_an_object_is_an_error(body: bytes) -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
-    answer = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
-    async with proxy(answer) as url, client(url) as kube:
+    response = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    async with proxy(response) as url, client(url) as kube:
         api = NodeApi(kube, node=NODE, resource=RESOURCE)
         with pytest.raises(ApiError, match="unreadable response"):
             await api.pods.find("a", "default")
@@ -100,8 +102,8 @@ async def test_an_error_inside_a_watch_has_its_status() -> None:
     status = b'{"kind": "Status", "code": 410, "message": "too old"}'
     body = b'{"type": "ERROR", "object": ' + status + b"}\n"
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
-    answer = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
-    async with proxy(answer) as url, client(url) as kube:
+    response = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    async with proxy(response) as url, client(url) as kube:
         with pytest.raises(ApiError, match="too old") as caught:
             await watch(NodeApi(kube, node=NODE, resource=RESOURCE))
         assert caught.value.status == 410

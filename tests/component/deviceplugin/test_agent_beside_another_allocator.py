@@ -1,4 +1,4 @@
-"""Another allocator of the same GPUs appears or goes, with and without running pods."""
+"""Another allocator of the same GPUs appears or is removed, with and without running pods."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -19,7 +19,7 @@ MINUTES_SECONDS = 300.0
 async def unpolled(
     short_directory: Path, library_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[AgentWorld]:
-    """A world whose agent reads nothing again by itself: it must be told by watches."""
+    """A world whose agent reads nothing periodically: only watches show it changes."""
     monkeypatch.setenv("FAKE_NVML_TOPOLOGY", "")
     monkeypatch.setattr(device_offer, "ADMITTED_SECONDS", 0.5)
     async with agent_world(short_directory, library_dir, resync_seconds=MINUTES_SECONDS) as world:
@@ -84,7 +84,9 @@ async def test_a_pod_in_flight_gets_no_gpu_beside_another_allocator(unpolled: Ag
         await world.until(lambda: healthy(world) == [0])
         await world.place("b", {"main": [1]})
         await world.until(lambda: len(agent._pods) == 2)
-        world.kubelet.devices = dict.fromkeys(world.uuids, "Healthy")  # kubelet is a moment late
+        world.kubelet.devices = dict.fromkeys(
+            world.uuids, "Healthy"
+        )  # kubelet has not seen the change yet
         with pytest.raises(AdmissionRefusedError, match=r"the node offers 7 nvidia.com/mig-1g"):
             await world.kubelet.admit(("default", "b"), {"main": 1})
 

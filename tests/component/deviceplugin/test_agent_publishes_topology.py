@@ -1,4 +1,4 @@
-"""The GPUTopology object: hardware, health, and what kubelet gave."""
+"""The GPUTopology object: hardware, health and users."""
 
 import asyncio
 import copy

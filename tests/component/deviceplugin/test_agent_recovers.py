@@ -1,4 +1,4 @@
-"""Whatever goes away and comes back: running pods keep their GPUs, and new ones get their own."""
+"""Restarts and failures of parts: running pods keep their GPUs, and new pods get their own."""
 
 import asyncio
 import copy
@@ -16,7 +16,7 @@ async def test_pods_that_kubelet_admits_before_the_agent_registers_leave_nothing
     async with world.agent():
         await world.served()
         await world.run("a", {"main": [0, 1]})
-    await world.kubelet.stop()  # the node is off, and on again
+    await world.kubelet.stop()  # the node restarts
     await world.kubelet.start()
     with pytest.raises(AdmissionRefusedError, match="no healthy devices present"):
         await world.kubelet.admit(("default", "a"), {"main": 2})
@@ -83,7 +83,7 @@ async def test_links_that_change_under_a_running_pod_are_published_and_it_keeps_
         new.rename(world.conf)
         await world.until(lambda: world.status.get("observedGeneration") == 2)
         assert world.observed(0)["podUID"] == "uid-a"
-        given = await world.run("b", {"main": [1]})  # placed by what was known before
+        given = await world.run("b", {"main": [1]})  # placed by the topology from before
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]
 
 

@@ -1,4 +1,4 @@
-"""The object of a node, where the API server is away or somebody else has written into it."""
+"""The GPUTopology, with an unavailable API server or writes of another client."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from support.api.store import TOPOLOGIES
 
 
 def failures(world: AgentWorld, of: str) -> float:
-    """Return how often that failed."""
+    """Return the number of these failures."""
     name = "gputopo_agent_failures_total"
     return world.metrics.registry.get_sample_value(name, {"of": of}) or 0.0
 

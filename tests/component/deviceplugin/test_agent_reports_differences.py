@@ -1,4 +1,4 @@
-"""The agent against kubelet's books that are not what was placed."""
+"""Kubelet's pod-resources list differs from the placement."""
 
 from agent_world import AgentWorld
 from support.api.store import PODS
@@ -14,7 +14,7 @@ async def test_a_swap_in_kubelets_list_is_recorded_once_for_each_pod(
         pods = world.kubelet.books.pods
         pods["default", "a"], pods["default", "b"] = pods["default", "b"], pods["default", "a"]
         await world.until(lambda: len(world.events("GPUsDiffer")) == 2)
-        # Observed beats intended: the object says who holds what by kubelet's pod-resources list.
+        # The object shows the observed users, not the intended ones.
         await world.until(lambda: world.observed(1).get("pod") == "b")
         assert world.observed(4)["podUID"] == "uid-a"
         await world.until(lambda: world.condition("AllocationsAsPlaced")["status"] == "False")
@@ -46,7 +46,7 @@ async def test_a_watch_that_is_behind_causes_no_difference(world: AgentWorld) ->
         await world.served()
         await world.run("set-0", {"main": [1]})
         world.kubelet.end(("default", "set-0"))
-        world.api.mute = True  # the watch still shows the pod of old
+        world.api.mute = True  # the watch still shows the former pod
         await world.place("set-0", {"main": [4]}, uid="uid-new")
         world.kubelet.books.pods["default", "set-0"] = {"main": {world.uuids[4]}}
         await world.until(lambda: world.observed(4).get("podUID") == "uid-new")

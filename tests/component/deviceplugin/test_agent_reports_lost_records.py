@@ -72,7 +72,7 @@ async def test_pods_in_admission_and_ending_pods_do_not_count_as_lost(world: Age
         await running(world, "ends", 0)
         await restart_without_records(world)
         await world.until(lambda: ("uid-ends", "main") in agent._observer._with_record)
-        # Kubelets before 1.34 list a pod that ended, for a moment, and its phase comes later.
+        # Kubelets before 1.34 still list a pod that has ended, and its phase changes later.
         world.kubelet.books.pods["default", "ends"] = {"main": set()}
         await world.place("comes", {"main": [1]})
         world.kubelet.books.pods["default", "comes"] = {"main": set()}

@@ -1,4 +1,4 @@
-"""The agent says when pods must not come: it ends, or kubelet does not listen to it."""
+"""The agent publishes that it is not ready: it ends, or kubelet does not watch it."""
 
 import asyncio
 import copy
@@ -14,8 +14,8 @@ from gputopo_extender.state.topologies import GpuNode, parse_node
 from support.api.store import TOPOLOGIES
 
 
-def away(world: AgentWorld) -> str | None:
-    """Return what the extender reads of the node."""
+def not_ready(world: AgentWorld) -> str | None:
+    """Return why the node is not ready, as the extender parses it."""
     found = parse_node(world.published)
     assert isinstance(found, GpuNode)
     return found.not_ready
@@ -28,16 +28,16 @@ async def test_an_agent_publishes_that_it_ends_and_serves_pods_in_flight(
         await world.served()
         await world.run("a", {"main": [0]})
         await world.until(lambda: world.observed(0).get("podUID") == "uid-a")
-        assert away(world) is None
+        assert not_ready(world) is None
         before = copy.deepcopy(world.published)
-        ending = asyncio.create_task(agent.stop())
+        stopping = asyncio.create_task(agent.stop())
         await world.until(lambda: world.condition("Ready")["reason"] == "Stopping")
-        assert away(world) == (
+        assert not_ready(world) == (
             "the node's agent is not ready: Stopping: the agent ends; the next one takes over"
         )
-        assert not ending.done()
+        assert not stopping.done()
         await world.run("late", {"main": [1]})
-        await ending
+        await stopping
         after = world.published
         assert after["spec"] == before["spec"]
         assert after["status"]["gpus"] == before["status"]["gpus"]
@@ -52,9 +52,9 @@ async def test_the_next_agent_publishes_that_it_is_ready(world: AgentWorld) -> N
     for _ in range(2):
         async with world.agent() as agent:
             await world.served()
-            assert away(world) is None
+            assert not_ready(world) is None
             await agent.stop()
-        assert "Stopping" in str(away(world))
+        assert "Stopping" in str(not_ready(world))
 
 
 async def test_an_ending_agent_does_not_overwrite_its_successor(world: AgentWorld) -> None:
@@ -112,10 +112,10 @@ async def test_a_kubelet_that_ends_keeps_pods_away_until_it_watches_again(
         await world.kubelet.stop()
         await world.until(lambda: world.condition("Ready")["status"] == "False")
         assert world.condition("Ready")["reason"] in {"NotHeard", "NotRegistered"}
-        assert away(world) is not None
+        assert not_ready(world) is not None
         await world.kubelet.start()
         await world.served()
-        assert away(world) is None
+        assert not_ready(world) is None
         await world.run("a", {"main": [0]})
 
 

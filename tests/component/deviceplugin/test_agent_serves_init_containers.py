@@ -11,7 +11,7 @@ from support.api.store import PODS
 
 async def run(
     world: AgentWorld,
-    asks: Mapping[str, int],
+    requests: Mapping[str, int],
     placed: Mapping[str, Sequence[int]],
     *,
     init: Mapping[str, int],
@@ -20,10 +20,10 @@ async def run(
     """Place and admit pod "a"; return the GPUs that each container sees, by index, in order."""
     gpus = {name: [world.uuids[index] for index in indices] for name, indices in placed.items()}
     document = pod_document(
-        "a", asks, init=init, sidecars=sidecars, annotation=annotation_of("a", gpus)
+        "a", requests, init=init, sidecars=sidecars, annotation=annotation_of("a", gpus)
     )
     world.api.put(PODS, document)
-    given = await world.kubelet.admit(("default", "a"), asks, init=init, sidecars=sidecars)
+    given = await world.kubelet.admit(("default", "a"), requests, init=init, sidecars=sidecars)
     return {
         name: [world.uuids.index(uuid) for uuid in reply.envs["CUDA_VISIBLE_DEVICES"].split(",")]
         for name, reply in given.items()
@@ -57,7 +57,7 @@ async def test_a_smaller_init_container_gets_any_part_of_the_reused_gpus(
         init = {"one": 3, "idle": 0, "two": 2, "three": 4}
         seen = await run(world, {"main": 4}, {"main": [7, 6, 1, 0]}, init=init)
     assert seen["one"] == [7, 6, 1]
-    assert set(seen["two"]) < {7, 6, 1}  # kubelet chooses without asking
+    assert set(seen["two"]) < {7, 6, 1}  # kubelet chooses without a preference request
     assert seen["two"] == sorted(seen["two"], reverse=True)  # still in rank order
     assert seen["three"] == seen["main"] == [7, 6, 1, 0]
 
@@ -91,20 +91,20 @@ async def test_a_sidecar_without_gpus_beside_a_container_with_gpus_changes_nothi
 
 
 @pytest.mark.parametrize(
-    ("asks", "later"),
+    ("requests", "later"),
     [({"main": 1}, "container main after it requests 1"), ({}, "container after it requests any")],
 )
 async def test_an_init_container_that_requests_too_many_gpus_is_rejected(
-    world: AgentWorld, asks: dict[str, int], later: str
+    world: AgentWorld, requests: dict[str, int], later: str
 ) -> None:
     async with world.agent():
         await world.served()
-        asks = asks or {"main": 0}
-        with pytest.raises(AdmissionRefusedError) as refused:
-            await run(world, asks, {"main": [3]}, init={"warm": 2})
-        assert "init container warm requests 2 GPUs" in str(refused.value)
-        assert later in str(refused.value)
-        await world.until(lambda: world.events("GPUsRefused") == [str(refused.value)])
+        requests = requests or {"main": 0}
+        with pytest.raises(AdmissionRefusedError) as rejected:
+            await run(world, requests, {"main": [3]}, init={"warm": 2})
+        assert "init container warm requests 2 GPUs" in str(rejected.value)
+        assert later in str(rejected.value)
+        await world.until(lambda: world.events("GPUsRefused") == [str(rejected.value)])
 
 
 async def test_no_other_pod_is_admitted_between_the_containers_of_a_pod(world: AgentWorld) -> None:

@@ -1,4 +1,4 @@
-"""The agent against a kubelet and an API server: who gets which GPUs."""
+"""The agent with a kubelet and an API server: which pod gets which GPUs."""
 
 from pathlib import Path
 
@@ -79,7 +79,7 @@ async def test_a_recreated_pod_of_the_same_name_gets_the_gpus_of_the_new_pod(
         await world.served()
         await world.run("set-0", {"main": [1]})
         world.kubelet.end(("default", "set-0"))
-        world.api.mute = True  # the watch still shows the pod of old
+        world.api.mute = True  # the watch still shows the former pod
         await world.place("set-0", {"main": [4]}, uid="uid-new")
         given = await world.kubelet.admit(("default", "set-0"), {"main": 1})
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[4]
@@ -133,7 +133,7 @@ async def test_gpus_that_kubelet_requires_are_rejected_only_when_it_has_taken_th
     async with world.agent():
         await world.served()
         world.kubelet.aligned = {world.uuids[0]}
-        # An error in the preference would leave GPU 0 marked as taken in kubelet's books.
+        # An error in the preference would leave GPU 0 marked as used in kubelet's checkpoint.
         with pytest.raises(AdmissionRefusedError, match=f"kubelet requires {world.uuids[0]}"):
             await world.run("a", {"main": [6, 2]})
         assert world.kubelet.refused_by == "Allocate"
@@ -143,7 +143,7 @@ async def test_a_gpu_that_a_live_container_uses_is_not_allocated_twice(world: Ag
     async with world.agent():
         await world.served()
         await world.run("a", {"main": [1]})
-        world.kubelet.books.allocated.clear()  # kubelet forgot what it gave
+        world.kubelet.books.allocated.clear()  # kubelet forgot its allocations
         with pytest.raises(AdmissionRefusedError, match="is used by pod default/a"):
             await world.run("b", {"main": [1]})
         world.kubelet.books.allocated.clear()
@@ -154,7 +154,7 @@ async def test_a_gpu_that_a_live_container_uses_is_not_allocated_twice(world: Ag
 
 
 @pytest.mark.parametrize(
-    ("annotation", "told"),
+    ("annotation", "message"),
     [
         (None, "was not placed by gputopo: set schedulerName: gputopo"),
         ("{", "annotation gputopo.io/gpus: value: '{': Invalid JSON"),
@@ -170,17 +170,17 @@ async def test_a_gpu_that_a_live_container_uses_is_not_allocated_twice(world: Ag
     ],
 )
 async def test_a_pod_without_a_placement_of_its_own_is_rejected_with_the_reason(
-    world: AgentWorld, annotation: str | None, told: str
+    world: AgentWorld, annotation: str | None, message: str
 ) -> None:
     async with world.agent():
         await world.served()
         document = pod_document("a", {"main": 1}, annotation=annotation)
         world.api.put(PODS, document)
-        with pytest.raises(AdmissionRefusedError) as refused:
+        with pytest.raises(AdmissionRefusedError) as rejected:
             await world.kubelet.admit(("default", "a"), {"main": 1})
-        assert str(refused.value).startswith("pod default/a")
-        assert told in str(refused.value)
-        await world.until(lambda: world.events("GPUsRefused") == [str(refused.value)])
+        assert str(rejected.value).startswith("pod default/a")
+        assert message in str(rejected.value)
+        await world.until(lambda: world.events("GPUsRefused") == [str(rejected.value)])
 
 
 async def test_gpus_of_a_running_container_that_kubelet_offers_are_rejected(
@@ -193,7 +193,7 @@ async def test_gpus_of_a_running_container_that_kubelet_offers_are_rejected(
         world.kubelet.books.allocated.clear()
         world.kubelet.ask_preference = False
         world.kubelet.ignore_preference = {world.uuids[1]}
-        # Without the preference the GPUs alone tell the pod: they are a's, which has them.
+        # Without a preference request only the GPUs identify the pod: they are those of pod a.
         with pytest.raises(AdmissionRefusedError, match="is used by pod default/a"):
             await world.kubelet.admit(("default", "b"), {"main": 1})
 
@@ -205,7 +205,7 @@ async def test_the_annotation_protects_a_gpu_that_kubelet_and_agent_forgot(
         await world.served()
         await world.run("a", {"main": [1]})
         await world.set_phase("a", "Running")
-    world.kubelet.end(("default", "a"))  # a checkpoint lost, and a new agent
+    world.kubelet.end(("default", "a"))  # kubelet lost its checkpoint, and the agent is new
     async with world.agent():
         await world.served()
         with pytest.raises(AdmissionRefusedError, match="is used by pod default/a"):
@@ -259,7 +259,7 @@ async def test_no_pod_is_admitted_while_the_api_server_cannot_confirm_it(
         world.api.down = True  # by now set-0 may be another pod, with other GPUs
         with pytest.raises(AdmissionRefusedError, match=r"did not return in time: .*set-0"):
             await world.kubelet.admit(("default", "set-0"), {"main": 1})
-        # The failed read proved the loss: no further pod gets as far as the agent.
+        # The failed read proves the loss: no further pod reaches the agent.
         await world.kubelet.wait_for_devices(dict.fromkeys(world.uuids, "Unhealthy"))
         with pytest.raises(AdmissionRefusedError, match="no healthy devices present"):
             await world.kubelet.admit(("default", "unknown"), {"main": 1})
@@ -289,7 +289,7 @@ async def test_a_recreated_pod_may_get_the_gpus_of_the_former_pod(world: AgentWo
         await world.served()
         await world.run("set-0", {"main": [1]})
         world.kubelet.end(("default", "set-0"))
-        world.api.mute = True  # the watch still shows the pod of old
+        world.api.mute = True  # the watch still shows the former pod
         await world.place("set-0", {"main": [1]}, uid="uid-new")
         given = await world.kubelet.admit(("default", "set-0"), {"main": 1})
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]
@@ -300,7 +300,7 @@ async def test_a_pod_whose_predecessor_requested_no_gpus_gets_its_own(world: Age
         await world.served()
         await world.place("set-0", {"main": []})
         await world.until(lambda: len(agent._pods) == 1)
-        world.api.mute = True  # the watch still shows the pod of old
+        world.api.mute = True  # the watch still shows the former pod
         await world.place("set-0", {"main": [1]}, uid="uid-new")
         given = await world.kubelet.admit(("default", "set-0"), {"main": 1})
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]
@@ -316,10 +316,10 @@ async def test_a_pod_that_gputopo_did_not_place_gets_nothing_and_nothing_is_publ
         world.api.put(PODS, pod_document("static", {"main": 2}))
         with pytest.raises(AdmissionRefusedError, match="was not placed by gputopo"):
             await world.kubelet.admit(("default", "static"), {"main": 2})
-        # Where kubelet has taken GPUs already, only Allocate can make it give them back.
+        # Where kubelet has taken GPUs already, only an error of Allocate releases them.
         assert world.kubelet.refused_by == ("Allocate" if aligned else "GetPreferredAllocation")
         assert world.kubelet.books.allocated == set()
         world.kubelet.aligned = set()
-        await world.run("a", {"main": [0, 1]})  # nor does it stand in anybody's way
+        await world.run("a", {"main": [0, 1]})  # and it blocks no other pod
         await world.until(lambda: world.observed(0).get("pod") == "a")
         assert not any("pod" in world.observed(index) for index in range(2, 8))

@@ -1,4 +1,4 @@
-"""Kubelet limits pod-resources calls of all clients together; another client may use it up."""
+"""Kubelet limits the pod-resources calls of all clients together."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ from raw_kubelet import raw_kubelet
 
 @asynccontextmanager
 async def lists_of_another_client(world: AgentWorld, per_second: int) -> AsyncIterator[None]:
-    """Use up the limit, as a client that calls so often a second does."""
+    """Exhaust the limit with so many calls a second."""
     limit = world.kubelet.list_limit = RateLimit()
 
     async def call() -> None:

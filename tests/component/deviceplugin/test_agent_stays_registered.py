@@ -1,4 +1,4 @@
-"""Registration with kubelet: first, again, and not at all."""
+"""Registration with kubelet, its repetition, and nodes without it."""
 
 import asyncio
 from pathlib import Path
@@ -93,13 +93,13 @@ async def test_gpus_that_another_plugin_serves_are_not_served(world: AgentWorld)
 
 
 async def test_a_node_without_the_driver_is_idle_until_it_is_installed(world: AgentWorld) -> None:
-    away = world.conf.with_name("away.conf")
-    world.conf.rename(away)
+    moved = world.conf.with_name("away.conf")
+    world.conf.rename(moved)
     async with world.agent():
         await world.until(lambda: world.pulse.ready)
         assert world.kubelet.registrations == 0
         assert not world.is_published
-        away.rename(world.conf)
+        moved.rename(world.conf)
         await world.served()
         await world.until(lambda: world.condition("Ready").get("status") == "True")
 

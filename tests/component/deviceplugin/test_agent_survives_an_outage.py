@@ -43,7 +43,7 @@ async def _a_minute_without() -> None:
     assert [pod.key.name for pod in (agent.tracker.listed or ())] == ["before"]
     server.delete(PodKey("default", "meanwhile"))
     server.down = False
-    assert await run("after", 1) == UUIDS[1]  # at once, whatever the watch does
+    assert await run("after", 1) == UUIDS[1]  # at once, independent of the watch
     await asyncio.sleep(SECONDS_UNTIL_WATCHED_AGAIN)
     assert {key.name for key in agent.pods} == {"before", "after"}
     await agent.observer.observe()

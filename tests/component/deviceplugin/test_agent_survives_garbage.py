@@ -1,4 +1,4 @@
-"""The whole agent, whose kubelet answers nothing that can be its books for a while."""
+"""The whole agent with a kubelet that returns invalid lists for some time."""
 
 import pytest
 

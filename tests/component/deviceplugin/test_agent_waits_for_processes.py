@@ -1,4 +1,4 @@
-"""A GPU is in use until no process of its last pod runs, whatever became of the pod's object."""
+"""A GPU is in use until no process of its last pod runs, even after the pod's deletion."""
 
 import asyncio
 import shutil
@@ -37,10 +37,10 @@ def deleted(world: AgentWorld) -> dict[int, str]:
     return {index: gpu["podUID"] for index, gpu in enumerate(gpus) if gpu.get("podDeleted")}
 
 
-async def refused(world: AgentWorld, name: str, gpus: list[int]) -> str:
-    with pytest.raises(AdmissionRefusedError) as told:
+async def rejected(world: AgentWorld, name: str, gpus: list[int]) -> str:
+    with pytest.raises(AdmissionRefusedError) as messages:
         await world.run(name, {"main": gpus})
-    return str(told.value)
+    return str(messages.value)
 
 
 async def test_gpus_of_a_pod_deleted_by_force_are_in_use_until_its_last_process_ends(
@@ -64,7 +64,7 @@ async def test_gpus_of_a_pod_deleted_by_force_are_in_use_until_its_last_process_
         }
         metric = "gputopo_agent_gpus_of_deleted_pods"
         assert world.metrics.registry.get_sample_value(metric) == 2
-        assert await refused(world, "b", [2]) == (
+        assert await rejected(world, "b", [2]) == (
             f"pod default/b: {world.uuids[2]} is in use by a process of deleted pod default/a"
         )
         await world.run("c", {"main": [3]})
@@ -83,7 +83,7 @@ async def test_a_process_that_has_just_ended_blocks_no_pod(world: AgentWorld) ->
         await run_with_processes(world, "a", [1])
         await world.force_delete("a")
         await world.until(lambda: deleted(world))
-        world.end_processes("uid-a")  # and nothing of it is published yet
+        world.end_processes("uid-a")  # and this is not published yet
         given = await world.run("b", {"main": [1]})
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]
 
@@ -94,7 +94,7 @@ async def test_a_deletion_that_the_watch_has_not_shown_yet_frees_no_gpu(world: A
         await run_with_processes(world, "a", [1])
         world.api.mute = True
         await world.force_delete("a")
-        assert "in use by a process of deleted pod default/a" in await refused(world, "b", [1])
+        assert "in use by a process of deleted pod default/a" in await rejected(world, "b", [1])
 
 
 @pytest.mark.parametrize("restart", ["agent", "node object", "agent and node object", "kubelet"])
@@ -125,7 +125,7 @@ async def test_processes_of_a_deleted_pod_outlive_restarts(world: AgentWorld, re
         if "agent" in restart:
             assert statuses()
             assert all(gpus[5].get("podUID") == "uid-a" for gpus in statuses())
-        assert "of deleted pod default/a" in await refused(world, "b", [5])
+        assert "of deleted pod default/a" in await rejected(world, "b", [5])
         world.end_processes("uid-a")
         await world.until(lambda: not deleted(world))
         given = await world.run("c", {"main": [5]})
@@ -166,7 +166,7 @@ async def test_a_pod_that_podgc_failed_uses_its_gpus_until_its_processes_end(
         await world.until(lambda: deleted(world) == {4: "uid-a"})
         assert version(world) >= failure
         world.kubelet.end(("default", "a"))
-        assert "of ended pod default/a" in await refused(world, "b", [4])
+        assert "of ended pod default/a" in await rejected(world, "b", [4])
         world.end_processes("uid-a")
         await world.until(lambda: "pod" not in world.observed(4))
 
@@ -174,7 +174,7 @@ async def test_a_pod_that_podgc_failed_uses_its_gpus_until_its_processes_end(
 async def test_an_ended_pod_that_kubelet_still_lists_uses_no_gpu(world: AgentWorld) -> None:
     async with world.agent():
         await world.served()
-        await world.run("a", {"main": [4]})  # kubelets before 1.34 go on listing it
+        await world.run("a", {"main": [4]})  # kubelets before 1.34 continue to list it
         await world.until(lambda: "pod" in world.observed(4))
         await world.set_phase("a", "Succeeded")
         await world.until(lambda: "pod" not in world.observed(4))

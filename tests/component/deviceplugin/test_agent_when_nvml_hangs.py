@@ -1,4 +1,4 @@
-"""A call of NVML that does not return, as after a wedge of the driver or of the GPU's firmware."""
+"""A call of NVML that does not return, as when the driver or the GPU's firmware hangs."""
 
 import asyncio
 

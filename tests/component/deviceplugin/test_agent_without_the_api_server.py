@@ -47,7 +47,7 @@ def connected(world: AgentWorld) -> float | None:
 
 
 async def restart_kubelet(world: AgentWorld) -> None:
-    """Restart kubelet, which lists no pod until it has its pods again from the API server."""
+    """Restart kubelet, which lists no pod until it has read its pods from the API server."""
     await world.kubelet.stop()
     pods, world.kubelet.books.pods = world.kubelet.books.pods, {}
     registrations = world.kubelet.registrations
@@ -65,7 +65,7 @@ async def test_only_gpus_of_running_pods_are_offered_while_packets_are_dropped(
         await world.served()
         await running(world, "a", 0, 1)
         lists = world.api.lists(PODS)
-        world.api.silent = world.api.mute = True  # connections stay open, and nothing comes
+        world.api.silent = world.api.mute = True  # connections stay open, and nothing is received
         await devices(world, {0, 1})
         with pytest.raises(AdmissionRefusedError, match="needed 1, available 0"):
             await world.kubelet.admit(("default", "new"), {"main": 1})
@@ -75,7 +75,7 @@ async def test_only_gpus_of_running_pods_are_offered_while_packets_are_dropped(
         await world.kubelet.admit(("default", "a"), {"main": 2})  # again, by its record
         await world.place("b", {"main": [2]})
         assert world.api.lists(PODS) == lists
-        world.api.silent = False  # the watch of before is still open, and still mute
+        world.api.silent = False  # the previous watch is still open and still mute
         await devices(world, range(8))
         assert world.api.lists(PODS) > lists
         given = await world.kubelet.admit(("default", "b"), {"main": 1})
@@ -114,7 +114,7 @@ async def test_an_agent_that_starts_meanwhile_keeps_the_gpus_of_running_pods_hea
         await world.served()
         await running(world, "a", 3)
     world.api.silent = True
-    world.break_gpus("fault 6 15")  # in the state file alone the new agent finds this GPU
+    world.break_gpus("fault 6 15")  # the new agent finds this GPU only in the state file
     async with world.agent():
         await devices(world, {3})
         with pytest.raises(AdmissionRefusedError):
@@ -137,25 +137,25 @@ async def test_without_kubelets_list_such_an_agent_does_not_register(world: Agen
     await world.kubelet.stop()
     socket = world.settings.pod_resources_socket
     await world.kubelet.start()
-    away = socket.with_name("away.sock")
-    socket.rename(away)
+    unavailable = socket.with_name("away.sock")
+    socket.rename(unavailable)
     registrations = world.kubelet.registrations
     async with world.agent():
         await asyncio.sleep(2.5)
         assert world.kubelet.registrations == registrations
-        away.rename(socket)
+        unavailable.rename(socket)
         await devices(world, {3})
 
 
 async def test_a_loss_before_the_first_list_of_kubelet_changes_nothing(world: AgentWorld) -> None:
     socket = world.settings.pod_resources_socket
-    away = socket.with_name("away.sock")
-    socket.rename(away)
+    unavailable = socket.with_name("away.sock")
+    socket.rename(unavailable)
     async with world.agent():
         await devices(world, range(8))
         world.api.silent = True
         await world.until(lambda: connected(world) == 0)
         await asyncio.sleep(0.5)
         assert world.kubelet.devices == only(world, range(8))  # any may have a container
-        away.rename(socket)
+        unavailable.rename(socket)
         await devices(world, ())

@@ -1,4 +1,4 @@
-"""What went wrong on the node in other projects, here: docs/scenarios.md lists all of it."""
+"""Faults that other device plugins had on the node; docs/scenarios.md lists all of them."""
 
 import asyncio
 from collections.abc import Callable
@@ -38,7 +38,7 @@ async def test_a_manual_annotation_takes_no_gpu_of_another_pod(world: AgentWorld
 
 
 class Meddled:
-    """A plugin between whose Allocate and kubelet's books something happens."""
+    """A plugin that runs an action between Allocate and kubelet's record of it."""
 
     def __init__(self, plugin: Any, meanwhile: Callable[[], None]) -> None:
         self.GetPreferredAllocation = plugin.GetPreferredAllocation
@@ -79,7 +79,7 @@ async def test_a_pod_that_kubelet_rejected_early_is_not_identified_as_the_next_o
         await world.served()
         await world.place("rejected", {"main": [0]})
         await world.until(lambda: len(agent._pods) == 1)
-        # Kubelets before 1.34 go on listing it.
+        # Kubelets before 1.34 continue to list it.
         world.kubelet.books.pods["default", "rejected"] = {"main": set()}
         world.api.mute = True
         await world.set_phase("rejected", "Failed")

@@ -1,4 +1,4 @@
-"""Whether a pod has processes, on fake trees of every cgroup version, driver and root."""
+"""Processes of pods, on fake trees of every cgroup version, driver and root."""
 
 import errno
 import logging

@@ -52,99 +52,99 @@ def listed(name: str, **containers: frozenset[GpuUuid]) -> ListedPod:
     return ListedPod(PodKey("default", name), containers)
 
 
-def ask(
+def run(
     size: int,
-    books: Sequence[ListedPod],
+    entries: Sequence[ListedPod],
     *pods: PodView,
     required: frozenset[GpuUuid] = frozenset(),
     rejected: Sequence[str] = (),
 ) -> ContainerAllocation | AdmissionRejection:
-    held = frozenset().union(*(gpus for entry in books for gpus in entry.containers.values()))
-    question = PreferenceRequest(frozenset(ALL) - held, required, size)
+    used = frozenset().union(*(gpus for entry in entries for gpus in entry.containers.values()))
+    request = PreferenceRequest(frozenset(ALL) - used, required, size)
     known = {record.key: record for record in pods}
-    return identify(question, books, known, node=NODE, rejected=rejected)
+    return identify(request, entries, known, node=NODE, rejected=rejected)
 
 
-def reason(outcome: ContainerAllocation | AdmissionRejection) -> str:
+def reason_of(outcome: ContainerAllocation | AdmissionRejection) -> str:
     assert isinstance(outcome, AdmissionRejection)
     return outcome.reason
 
 
 def test_the_only_pod_without_its_gpus_is_identified() -> None:
     a, b = pod("a", {"main": [0]}), pod("b", {"main": [2, 1]})
-    books = [listed("a", main=uuids(0)), listed("b", main=uuids())]
-    assert ask(2, books, a, b) == ContainerAllocation(b, "main", (ALL[2], ALL[1]))
+    entries = [listed("a", main=uuids(0)), listed("b", main=uuids())]
+    assert run(2, entries, a, b) == ContainerAllocation(b, "main", (ALL[2], ALL[1]))
 
 
 def test_pods_that_request_no_gpu_are_ignored() -> None:
     a, web = pod("a", {"main": [0]}), pod("web", {})
-    books = [listed("web", main=uuids()), listed("a", main=uuids())]
-    assert ask(1, books, a, web) == ContainerAllocation(a, "main", (ALL[0],))
+    entries = [listed("web", main=uuids()), listed("a", main=uuids())]
+    assert run(1, entries, a, web) == ContainerAllocation(a, "main", (ALL[0],))
 
 
 def test_containers_are_served_in_the_order_of_the_spec() -> None:
     a = pod("a", {"first": [0], "second": [1]})
-    books = [listed("a", second=uuids(), first=uuids(), log=uuids())]
-    assert ask(1, books, a) == ContainerAllocation(a, "first", (ALL[0],))
-    books = [listed("a", second=uuids(), first=uuids(0), log=uuids())]
-    assert ask(1, books, a) == ContainerAllocation(a, "second", (ALL[1],))
+    entries = [listed("a", second=uuids(), first=uuids(), log=uuids())]
+    assert run(1, entries, a) == ContainerAllocation(a, "first", (ALL[0],))
+    entries = [listed("a", second=uuids(), first=uuids(0), log=uuids())]
+    assert run(1, entries, a) == ContainerAllocation(a, "second", (ALL[1],))
 
 
 def test_a_pod_whose_next_container_has_another_size_is_not_identified() -> None:
     a, b = pod("a", {"first": [0, 1], "second": [2]}), pod("b", {"main": [3]})
-    books = [listed("a", first=uuids(), second=uuids()), listed("b", main=uuids())]
-    assert ask(1, books, a, b) == ContainerAllocation(b, "main", (ALL[3],))
+    entries = [listed("a", first=uuids(), second=uuids()), listed("b", main=uuids())]
+    assert run(1, entries, a, b) == ContainerAllocation(b, "main", (ALL[3],))
 
 
 def test_ended_deleted_and_rejected_pods_are_not_identified() -> None:
     b = pod("b", {"main": [3]})
-    books = [listed("a", main=uuids()), listed("b", main=uuids())]
+    entries = [listed("a", main=uuids()), listed("b", main=uuids())]
     wanted = ContainerAllocation(b, "main", (ALL[3],))
-    assert ask(1, books, pod("a", {"main": [0]}, live=False), b) == wanted
-    assert ask(1, books, pod("a", {"main": [0]}, deleting=True), b) == wanted
-    assert ask(1, books, pod("a", {"main": [0]}), b, rejected=["uid-a"]) == wanted
+    assert run(1, entries, pod("a", {"main": [0]}, live=False), b) == wanted
+    assert run(1, entries, pod("a", {"main": [0]}, deleting=True), b) == wanted
+    assert run(1, entries, pod("a", {"main": [0]}), b, rejected=["uid-a"]) == wanted
 
 
 def test_a_rejection_without_a_fitting_pod_names_the_waiting_pods() -> None:
-    books = [listed("a", main=uuids()), listed("unknown", main=uuids())]
-    told = reason(ask(1, books, pod("a", {"main": [0, 1]})))
-    assert told == (
+    entries = [listed("a", main=uuids()), listed("unknown", main=uuids())]
+    message = reason_of(run(1, entries, pod("a", {"main": [0, 1]})))
+    assert message == (
         "no pod of this node waits for 1 GPUs in its next container (waiting: default/a for 2)"
     )
 
 
 def test_the_agent_does_not_guess_between_several_pods() -> None:
-    books = [listed("a", main=uuids()), listed("b", main=uuids())]
-    told = reason(ask(1, books, pod("a", {"main": [0]}), pod("b", {"main": [1]})))
-    assert told.endswith("kubelet does not name the pod of its request: default/a, default/b")
+    entries = [listed("a", main=uuids()), listed("b", main=uuids())]
+    message = reason_of(run(1, entries, pod("a", {"main": [0]}), pod("b", {"main": [1]})))
+    assert message.endswith("kubelet does not name the pod of its request: default/a, default/b")
 
 
 def test_gpus_that_kubelet_lists_with_another_pod_are_rejected() -> None:
-    books = [listed("b", main=uuids(0)), listed("a", main=uuids())]
-    told = reason(ask(1, books, pod("a", {"main": [0]}), pod("b", {"main": [0]})))
-    assert told == "pod default/a: GPU-0 is used by pod default/b"
+    entries = [listed("b", main=uuids(0)), listed("a", main=uuids())]
+    message = reason_of(run(1, entries, pod("a", {"main": [0]}), pod("b", {"main": [0]})))
+    assert message == "pod default/a: GPU-0 is used by pod default/b"
 
 
 def test_gpus_that_kubelet_requires_must_be_the_pods_own() -> None:
-    a, books = pod("a", {"main": [0, 1]}), [listed("a", main=uuids())]
-    assert ask(2, books, a, required=uuids(1)) == ContainerAllocation(a, "main", (ALL[0], ALL[1]))
-    told = reason(ask(2, books, a, required=uuids(5)))
-    assert "kubelet requires GPU-5" in told
-    assert "topology manager" not in told  # without NUMA nodes of devices it has no part in it
-    assert told.endswith("differs from the annotation; create the pod again")
+    a, entries = pod("a", {"main": [0, 1]}), [listed("a", main=uuids())]
+    assert run(2, entries, a, required=uuids(1)) == ContainerAllocation(a, "main", (ALL[0], ALL[1]))
+    message = reason_of(run(2, entries, a, required=uuids(5)))
+    assert "kubelet requires GPU-5" in message
+    assert "topology manager" not in message  # it is never the reason
+    assert message.endswith("differs from the annotation; create the pod again")
 
 
 def test_a_gpu_given_twice_to_one_container_is_rejected() -> None:
-    told = reason(ask(2, [listed("a", main=uuids())], pod("a", {"main": [0, 0]})))
-    assert told == "pod default/a: container main requests 2 GPUs, and its annotation names 1"
+    message = reason_of(run(2, [listed("a", main=uuids())], pod("a", {"main": [0, 0]})))
+    assert message == "pod default/a: container main requests 2 GPUs, and its annotation names 1"
 
 
 def test_an_init_container_gets_the_first_ranks_of_the_lasting_container() -> None:
     a = pod("a", {"main": [5, 2, 0]}, init=(GpuContainer("warm", 2, ContainerKind.INIT),))
-    books = [listed("a", main=uuids())]
-    assert ask(2, books, a) == ContainerAllocation(a, "warm", (ALL[5], ALL[2]))
-    # Kubelet hands them on: it insists on them when it asks for the next container.
-    assert ask(3, books, a, required=uuids(5, 2)) == ContainerAllocation(
+    entries = [listed("a", main=uuids())]
+    assert run(2, entries, a) == ContainerAllocation(a, "warm", (ALL[5], ALL[2]))
+    # Kubelet reuses them: it requires them in its request for the next container.
+    assert run(3, entries, a, required=uuids(5, 2)) == ContainerAllocation(
         a, "main", (ALL[5], ALL[2], ALL[0])
     )
 
@@ -152,8 +152,8 @@ def test_an_init_container_gets_the_first_ranks_of_the_lasting_container() -> No
 def test_a_larger_init_container_gets_the_required_gpus_and_others() -> None:
     init = (GpuContainer("one", 1, ContainerKind.INIT), GpuContainer("two", 2, ContainerKind.INIT))
     a = pod("a", {"main": [5, 2, 0]}, init=init)
-    books = [listed("a", main=uuids())]
-    assert ask(2, books, a, required=uuids(0)) == ContainerAllocation(a, "two", (ALL[5], ALL[0]))
+    entries = [listed("a", main=uuids())]
+    assert run(2, entries, a, required=uuids(0)) == ContainerAllocation(a, "two", (ALL[5], ALL[0]))
 
 
 def test_an_init_container_gets_gpus_of_the_next_sidecar() -> None:
@@ -161,35 +161,37 @@ def test_an_init_container_gets_gpus_of_the_next_sidecar() -> None:
     a = replace(
         pod("a", {"proxy": [1, 4], "main": [5, 2]}), containers=(*init, GpuContainer("main", 2))
     )
-    books = [listed("a", proxy=uuids(), main=uuids())]
-    assert ask(1, books, a) == ContainerAllocation(a, "warm", (ALL[1],))
-    assert ask(2, books, a, required=uuids(1)) == ContainerAllocation(a, "proxy", (ALL[1], ALL[4]))
-    books = [listed("a", proxy=uuids(1, 4), main=uuids())]
-    assert ask(2, books, a) == ContainerAllocation(a, "main", (ALL[5], ALL[2]))
+    entries = [listed("a", proxy=uuids(), main=uuids())]
+    assert run(1, entries, a) == ContainerAllocation(a, "warm", (ALL[1],))
+    assert run(2, entries, a, required=uuids(1)) == ContainerAllocation(
+        a, "proxy", (ALL[1], ALL[4])
+    )
+    entries = [listed("a", proxy=uuids(1, 4), main=uuids())]
+    assert run(2, entries, a) == ContainerAllocation(a, "main", (ALL[5], ALL[2]))
 
 
 def test_an_init_container_that_requests_too_many_gpus_is_rejected_with_a_remedy() -> None:
     a = pod("a", {"main": [0]}, init=(GpuContainer("warm", 2, ContainerKind.INIT),))
-    assert reason(ask(2, [listed("a", main=uuids())], a)) == (
+    assert reason_of(run(2, [listed("a", main=uuids())], a)) == (
         "pod default/a: init container warm requests 2 GPUs, but container main after it requests "
         "1: request at most as many as the next container that keeps its GPUs"
     )
     alone = pod("a", {}, init=(GpuContainer("warm", 2, ContainerKind.INIT),))
-    assert "no sidecar or application container after it requests any" in reason(
-        ask(2, [listed("a", main=uuids())], alone)
+    assert "no sidecar or application container after it requests any" in reason_of(
+        run(2, [listed("a", main=uuids())], alone)
     )
 
 
 def test_only_pods_that_may_wait_are_read() -> None:
-    books = [
+    entries = [
         listed("holding", main=uuids(0)),
         listed("half", first=uuids(1), second=uuids()),
         listed("web", main=uuids()),
         listed("unknown", main=uuids()),
     ]
     pods = [pod("holding", {"main": [0]}), pod("half", {"first": [1]}), pod("web", {})]
-    asking, idle = unresolved_pods(books, {record.key: record for record in pods})
-    assert asking == {PodKey("default", "unknown"), PodKey("default", "half")}
+    requesting, idle = unresolved_pods(entries, {record.key: record for record in pods})
+    assert requesting == {PodKey("default", "unknown"), PodKey("default", "half")}
     assert idle == {PodKey("default", "web")}
 
 
@@ -200,13 +202,13 @@ def test_a_running_pod_without_record_is_identified_only_where_no_other_pod_may_
     other: PodView | None,
 ) -> None:
     runs = replace(pod("a", {"main": [0]}), phase="Running")
-    assert ask(1, [listed("a", main=uuids())], runs) == ContainerAllocation(runs, "main", (ALL[0],))
-    books = [listed("a", main=uuids()), listed("x", main=uuids())]
+    assert run(1, [listed("a", main=uuids())], runs) == ContainerAllocation(runs, "main", (ALL[0],))
+    entries = [listed("a", main=uuids()), listed("x", main=uuids())]
     known = [] if other is None else [other]
-    told = reason(ask(1, books, runs, *known, rejected=["uid-x"]))
-    assert told == (
+    message = reason_of(run(1, entries, runs, *known, rejected=["uid-x"]))
+    assert message == (
         "the request may be for pod default/a, which runs already, or for another pod that has "
         "no GPUs yet: default/x"
     )
     idle = pod("x", {})
-    assert ask(1, books, runs, idle) == ContainerAllocation(runs, "main", (ALL[0],))
+    assert run(1, entries, runs, idle) == ContainerAllocation(runs, "main", (ALL[0],))

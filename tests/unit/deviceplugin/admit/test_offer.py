@@ -28,9 +28,9 @@ def test_the_first_reason_is_reported() -> None:
     assert "x/a, x/b; delete them or drain the node" in lost.message
     rival = withholding_condition(connected=True, competitor="rival", without_record=("x/a",))
     assert rival == not_ready("CompetingAllocator", "rival")
-    away = withholding_condition(connected=False, competitor="rival", without_record=())
-    assert away is not None
-    assert away.reason == "APIServerUnreachable"
+    unreachable = withholding_condition(connected=False, competitor="rival", without_record=())
+    assert unreachable is not None
+    assert unreachable.reason == "APIServerUnreachable"
 
 
 def test_an_incomplete_list_of_kubelet_removes_no_gpu() -> None:

@@ -1,4 +1,4 @@
-"""Which pod uses which GPUs, from grants, kubelet's list, the API server and processes."""
+"""Users of GPUs, from allocations, kubelet's list, the API server and processes."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ def listed(*gpus: GpuUuid, key: PodKey = A, container: str = "main") -> ListedPo
 
 
 class Source:
-    """The pods of the API server, as a test sets them."""
+    """The pods of the API server, set by a test."""
 
     def __init__(self) -> None:
         self.records: dict[PodKey, PodView] = {}
@@ -51,7 +51,7 @@ class Source:
 
 
 class Node:
-    """A tracker, and what it looks at."""
+    """A tracker and its inputs."""
 
     def __init__(self, folder: Path) -> None:
         self.available = True
@@ -72,14 +72,14 @@ class Node:
         return self.alive & {*uids}
 
     async def know(self, *records: PodView) -> None:
-        """Let the API server have these pods, and the agent list them."""
+        """Set the pods of the API server, and let the agent list them."""
         self.source.records = {record.key: record for record in records}
         following = asyncio.create_task(self.pods.run())
         await asyncio.sleep(0)
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
 
-    def grant(self, record: PodView, *gpus: GpuUuid, container: str = "main") -> None:
+    def allocate(self, record: PodView, *gpus: GpuUuid, container: str = "main") -> None:
         self.tracker.add_allocation(ContainerAllocation(record, container, gpus))
 
 
@@ -88,13 +88,13 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
-GONE = {G0: GpuUser(A, "main", "uid-1", PodState.DELETED)}
+DELETED = {G0: GpuUser(A, "main", "uid-1", PodState.DELETED)}
 
 
 async def test_a_deleted_pod_uses_its_gpus_until_its_last_process_ends(node: Node) -> None:
     await node.know(pod("uid-1"))
     node.alive = {"uid-1"}
-    node.grant(pod("uid-1"), G0)
+    node.allocate(pod("uid-1"), G0)
     node.tracker.update_listed([listed(G0)])
     assert node.tracker.all_users() == {G0: GpuUser(A, "main", "uid-1")}
     await node.know()
@@ -103,10 +103,10 @@ async def test_a_deleted_pod_uses_its_gpus_until_its_last_process_ends(node: Nod
         node.tracker.users_after_end()
         == node.tracker.all_users()
         == node.tracker.find_users([G0, G1])
-        == GONE
+        == DELETED
     )
     node.restart()
-    assert node.tracker.all_users() == GONE
+    assert node.tracker.all_users() == DELETED
     node.tracker.update_listed([])
     node.alive = set()
     assert node.tracker.find_users([G0]) == node.tracker.all_users() == {}
@@ -118,24 +118,24 @@ async def test_a_deleted_pod_uses_its_gpus_until_its_last_process_ends(node: Nod
 async def test_a_pod_that_ended_by_its_phase_may_still_run(node: Node) -> None:
     await node.know(pod("uid-1"))
     node.alive = {"uid-1"}
-    node.grant(pod("uid-1"), G0)
+    node.allocate(pod("uid-1"), G0)
     await node.know(pod("uid-1", live=False))
     node.tracker.update_listed([listed(G0)])
     assert node.tracker.all_users() == {G0: GpuUser(A, "main", "uid-1", PodState.ENDED)}
     node.alive = set()
-    # Kubelets before 1.34 go on listing it.
+    # Kubelets before 1.34 continue to list it.
     assert node.tracker.all_users() == node.tracker.find_users([G0]) == {}
 
 
 async def test_a_pod_that_kubelet_still_lists_may_start_its_processes(node: Node) -> None:
     await node.know(pod("uid-1"))
-    node.grant(pod("uid-1"), G0)
+    node.allocate(pod("uid-1"), G0)
     node.tracker.update_listed([listed(G0)])
     await node.know()
     assert node.tracker.all_users() == {G0: GpuUser(A, "main", "uid-1")}
     assert node.tracker.users_after_end() == {}
     node.alive = {"uid-1"}
-    assert node.tracker.all_users() == GONE
+    assert node.tracker.all_users() == DELETED
     node.alive = set()
     node.tracker.update_listed([])
     assert node.tracker.all_users() == {}
@@ -146,12 +146,12 @@ async def test_a_pod_deleted_right_after_its_allocation_uses_its_gpus_until_the_
 ) -> None:
     await node.know(pod("uid-1"))
     node.tracker.update_listed([listed()])
-    node.grant(pod("uid-1"), G0)
+    node.allocate(pod("uid-1"), G0)
     await node.know()
-    assert node.tracker.all_users() == node.tracker.find_users([G0]) == GONE
+    assert node.tracker.all_users() == node.tracker.find_users([G0]) == DELETED
     node.alive = {"uid-1"}
     node.tracker.update_listed([])
-    assert node.tracker.all_users() == GONE
+    assert node.tracker.all_users() == DELETED
     node.alive = set()
     assert node.tracker.all_users() == {}
 
@@ -159,16 +159,16 @@ async def test_a_pod_deleted_right_after_its_allocation_uses_its_gpus_until_the_
 async def test_a_new_pod_of_the_same_name_is_another_user(node: Node) -> None:
     await node.know(pod("uid-1"))
     node.alive = {"uid-1"}
-    node.grant(pod("uid-1"), G0)
+    node.allocate(pod("uid-1"), G0)
     await node.know(pod("uid-2"))
-    node.tracker.update_listed([listed(G0)])  # of the former pod: the new one was given nothing yet
-    assert node.tracker.all_users() == GONE
+    node.tracker.update_listed([listed(G0)])  # of the former pod: the new one has no GPU yet
+    assert node.tracker.all_users() == DELETED
     assert (A, "uid-1") in node.tracker.find_pods([G0])
-    node.grant(pod("uid-2"), G1)
+    node.allocate(pod("uid-2"), G1)
     node.tracker.update_listed([listed(G1)])
-    assert node.tracker.all_users() == {**GONE, G1: GpuUser(A, "main", "uid-2")}
+    assert node.tracker.all_users() == {**DELETED, G1: GpuUser(A, "main", "uid-2")}
     node.alive = set()
-    node.grant(pod("uid-2"), G0)
+    node.allocate(pod("uid-2"), G0)
     node.tracker.update_listed([listed(G0, G1)])
     own = GpuUser(A, "main", "uid-2")
     assert node.tracker.all_users() == node.tracker.find_users([G0, G1]) == {G0: own, G1: own}
@@ -177,24 +177,24 @@ async def test_a_new_pod_of_the_same_name_is_another_user(node: Node) -> None:
 async def test_an_allocation_removes_only_the_former_users_of_its_gpus(node: Node) -> None:
     await node.know(pod("uid-1"))
     node.alive = {"uid-1"}
-    node.grant(pod("uid-1"), G0, G1)
+    node.allocate(pod("uid-1"), G0, G1)
     other = pod("uid-2", PodKey("default", "b"))
-    node.grant(other, G1)
+    node.allocate(other, G1)
     await node.know(other)
     node.tracker.update_listed([])
     assert node.tracker.find_users([G0, G1, G2]) == {
-        **GONE,
+        **DELETED,
         G1: GpuUser(other.key, "main", "uid-2"),
     }
 
 
 async def test_the_user_is_the_container_that_got_the_gpu_last(node: Node) -> None:
     await node.know(pod("uid-1"))
-    node.grant(pod("uid-1"), G0, container="init")
-    node.grant(pod("uid-1"), G0, G1)
+    node.allocate(pod("uid-1"), G0, container="init")
+    node.allocate(pod("uid-1"), G0, G1)
     await node.know()
     node.alive = {"uid-1"}
-    assert {holder.container for holder in node.tracker.users_after_end().values()} == {"main"}
+    assert {user.container for user in node.tracker.users_after_end().values()} == {"main"}
 
 
 async def test_listed_gpus_of_known_pods_are_stored(node: Node) -> None:
@@ -209,26 +209,26 @@ async def test_listed_gpus_of_known_pods_are_stored(node: Node) -> None:
     node.alive = {"uid-1"}
     await node.know()
     node.tracker.update_listed([])
-    assert node.tracker.all_users() == GONE
+    assert node.tracker.all_users() == DELETED
 
 
 async def test_before_the_pods_are_listed_no_pod_counts_as_deleted(node: Node) -> None:
-    node.grant(pod("uid-1"), G0)
+    node.allocate(pod("uid-1"), G0)
     node.restart()
     assert node.tracker.users_after_end() == {}
     assert node.tracker.find_users([G0]) == {G0: GpuUser(A, "main", "uid-1")}
-    await node.pods.refresh({A}, 1.0)  # there is none of this name
+    await node.pods.refresh({A}, 1.0)  # it does not exist
     assert node.tracker.find_users([G0]) == {}
 
 
 async def test_before_kubelet_has_listed_its_pods_no_pod_is_forgotten(node: Node) -> None:
-    node.grant(pod("uid-1"), G0)
+    node.allocate(pod("uid-1"), G0)
     node.restart()
     assert node.tracker.all_users() == {G0: GpuUser(A, "main", "uid-1")}
     await node.know()
     assert node.tracker.all_users() == {}
     node.alive = {"uid-1"}
-    assert node.tracker.all_users() == GONE
+    assert node.tracker.all_users() == DELETED
 
 
 @pytest.mark.parametrize("text", ["{", "7", '[{"uid": "a"}]'])
@@ -246,13 +246,13 @@ async def test_an_invalid_file_counts_as_empty(
 async def test_a_failed_write_of_the_file_is_counted_and_rejects_no_pod(node: Node) -> None:
     node.path.mkdir()
     await node.know(pod("uid-1"))
-    node.grant(pod("uid-1"), G0)
+    node.allocate(pod("uid-1"), G0)
     assert node.failures == ["state"]
     assert node.tracker.find_users([G0]) == {G0: GpuUser(A, "main", "uid-1")}
 
 
 async def test_an_allocation_is_in_the_file_before_the_response(node: Node) -> None:
-    node.grant(pod("uid-1"), G0)
+    node.allocate(pod("uid-1"), G0)
     assert json.loads(node.path.read_text()) == [
         {"uid": "uid-1", "namespace": "default", "name": "a", "gpus": {"GPU-0": "main"}}
     ]
@@ -262,13 +262,13 @@ async def test_a_gpu_is_assigned_from_its_allocation_until_kubelet_no_longer_lis
     node: Node,
 ) -> None:
     await node.know(pod("uid-1"))
-    node.grant(pod("uid-1"), G0)
+    node.allocate(pod("uid-1"), G0)
     node.tracker.update_listed([])
     assert node.tracker.assigned_gpus() == {G0}
     node.tracker.update_listed([listed(G0)])
     assert node.tracker.assigned_gpus() == {G0}
     node.tracker.update_listed([])
     assert node.tracker.assigned_gpus() == frozenset()
-    node.grant(pod("uid-1"), G1)
+    node.allocate(pod("uid-1"), G1)
     await node.know()
     assert node.tracker.assigned_gpus() == frozenset()

@@ -56,15 +56,15 @@ def reason(outcome: ContainerAllocation | AdmissionRejection) -> str:
 
 
 def test_the_preference_is_the_chosen_gpus() -> None:
-    question = PreferenceRequest(frozenset(ALL), frozenset(), 2)
-    assert preferred_gpus(question, identified(pod("a", 3, 1), 3, 1)) == (ALL[3], ALL[1])
+    request = PreferenceRequest(frozenset(ALL), frozenset(), 2)
+    assert preferred_gpus(request, identified(pod("a", 3, 1), 3, 1)) == (ALL[3], ALL[1])
 
 
 def test_a_rejection_is_returned_at_once_unless_kubelet_has_taken_gpus_already() -> None:
-    refusal = AdmissionRejection("no")
-    assert preferred_gpus(PreferenceRequest(frozenset(ALL), frozenset(), 2), refusal) == refusal
+    rejection = AdmissionRejection("no")
+    assert preferred_gpus(PreferenceRequest(frozenset(ALL), frozenset(), 2), rejection) == rejection
     taken = PreferenceRequest(frozenset(ALL), frozenset([ALL[2]]), 3)
-    assert preferred_gpus(taken, refusal) == (ALL[2], ALL[0], ALL[1])
+    assert preferred_gpus(taken, rejection) == (ALL[2], ALL[0], ALL[1])
 
 
 def test_the_order_in_which_kubelet_names_gpus_does_not_matter() -> None:
@@ -73,8 +73,8 @@ def test_the_order_in_which_kubelet_names_gpus_does_not_matter() -> None:
 
 
 def test_other_gpus_than_the_intended_ones_are_rejected() -> None:
-    told = reason(check([0, 1], identified(pod("a", 3, 1), 3, 1)))
-    assert told == (
+    message = reason(check([0, 1], identified(pod("a", 3, 1), 3, 1)))
+    assert message == (
         f"pod default/a: kubelet took {ALL[0]} {ALL[1]}, but container main was given "
         f"{ALL[1]} {ALL[3]}"
     )
@@ -102,40 +102,40 @@ def test_a_container_may_use_its_own_gpus_but_not_those_of_a_former_pod_of_its_n
 
 
 def lender(name: str, *indices: int) -> tuple[PodView, dict[GpuUuid, GpuUser]]:
-    """Return a pod whose init container holds these GPUs and hands them on."""
+    """Return a pod whose init container uses these GPUs, and the users."""
     record = pod(name, *indices)
     init = GpuContainer("warm", len(indices), ContainerKind.INIT)
-    holder = GpuUser(record.key, "warm", record.uid)
+    user = GpuUser(record.key, "warm", record.uid)
     return replace(record, containers=(init, *record.containers)), {
-        ALL[index]: holder for index in indices
+        ALL[index]: user for index in indices
     }
 
 
 def test_gpus_of_an_init_container_need_no_preference_request() -> None:
-    a, held = lender("a", 3, 2)
-    assert check([2, 3], None, pod("b", 0), a, users=held) == identified(a, 3, 2)
+    a, used = lender("a", 3, 2)
+    assert check([2, 3], None, pod("b", 0), a, users=used) == identified(a, 3, 2)
 
 
 def test_other_gpus_are_rejected_without_a_preference_request() -> None:
-    told = reason(check([2, 3], None, pod("a", 3, 2)))
-    assert told == (
+    message = reason(check([2, 3], None, pod("a", 3, 2)))
+    assert message == (
         f"kubelet took {ALL[2]} {ALL[3]} without a preference request, and they are not those "
         "of init containers of one pod: the agent was registered again meanwhile, or another "
         "plugin has registered the same resource; create the pod again"
     )
-    a, held = lender("a", 3, 2)
+    a, used = lender("a", 3, 2)
     b, others = lender("b", 0)
-    both = reason(check([0, 3], None, a, b, users={**held, **others}))
+    both = reason(check([0, 3], None, a, b, users={**used, **others}))
     assert f"({ALL[0]} is used by pod default/b; {ALL[3]} is used by pod default/a)" in both
     assert "not those of init containers" in reason(
-        check([3], None, a, users=held)
-    )  # it must be all of them
-    assert "not those of init containers" in reason(check([], None, a, users=held))
+        check([3], None, a, users=used)
+    )  # all of them must be the same
+    assert "not those of init containers" in reason(check([], None, a, users=used))
 
 
 def test_only_a_live_placed_pod_reuses_gpus() -> None:
-    a, held = lender("a", 0)
-    for worthless in (
+    a, used = lender("a", 0)
+    for other in (
         replace(a, phase="Failed"),
         replace(a, deleting=True),
         replace(a, uid="uid-copy"),
@@ -143,7 +143,7 @@ def test_only_a_live_placed_pod_reuses_gpus() -> None:
         replace(a, containers=(a.containers[0],)),
         replace(a, containers=(a.containers[0], GpuContainer("main", 2))),
     ):
-        assert "not those of init containers" in reason(check([0], None, worthless, users=held))
+        assert "not those of init containers" in reason(check([0], None, other, users=used))
 
 
 def test_gpus_that_a_container_keeps_are_not_reused() -> None:

@@ -1,4 +1,4 @@
-"""Detection of an API server that does not answer, in virtual time."""
+"""Detection of an API server that does not respond, in virtual time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine

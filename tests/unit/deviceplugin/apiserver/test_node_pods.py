@@ -1,4 +1,4 @@
-"""Up to which change of the node's pods a status accounts for them."""
+"""The version of the node's pods up to which a status accounts for changes."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -20,12 +20,12 @@ def pod(name: str, version: int, *, gpus: int = 1, live: bool = True) -> PodView
 
 
 class Source:
-    """Lists and changes that a test gives, one after the other."""
+    """Lists and changes, one after the other, given by a test."""
 
     def __init__(self) -> None:
         self.listed: asyncio.Queue[Listing[PodView]] = asyncio.Queue()
         self.changed: asyncio.Queue[WatchEvent[PodView] | None] = asyncio.Queue()
-        self.answer: PodView | None = None
+        self.response: PodView | None = None
 
     async def list(self) -> Listing[PodView]:
         return await self.listed.get()
@@ -35,33 +35,33 @@ class Source:
             yield change
 
     async def find(self, name: str, namespace: str) -> PodView | None:
-        assert self.answer is None or self.answer.key == PodKey(namespace, name)
-        return self.answer
+        assert self.response is None or self.response.key == PodKey(namespace, name)
+        return self.response
 
 
 class Watched:
-    """A pod book that follows a source."""
+    """The pods of a source."""
 
     def __init__(self, silence_seconds: float = 60.0) -> None:
         self.source = Source()
         self.changes = ChangeSignal()
         connection = ApiConnection(ChangeSignal())
-        self.book = NodePods(self.source, connection, self.changes, silence_seconds=silence_seconds)
-        self.task = asyncio.create_task(self.book.run())
+        self.pods = NodePods(self.source, connection, self.changes, silence_seconds=silence_seconds)
+        self.task = asyncio.create_task(self.pods.run())
 
     def state(self) -> tuple[PodsVersion | None, int]:
-        """Return the version, and how often ends were reported."""
-        return self.book.version, self.changes.count
+        """Return the version, and the number of signalled ends."""
+        return self.pods.version, self.changes.count
 
     async def list(self, version: str, *records: PodView) -> None:
         await self.source.listed.put(Listing([*records], version))
-        await self._settled()
+        await self._wait()
 
     async def change(self, record: PodView | None, *, deleted: bool = False) -> None:
         await self.source.changed.put(None if record is None else WatchEvent(record, deleted))
-        await self._settled()
+        await self._wait()
 
-    async def _settled(self) -> None:
+    async def _wait(self) -> None:
         for _ in range(10):
             await asyncio.sleep(0)
 
@@ -117,9 +117,9 @@ def test_versions_may_decrease() -> None:
 async def test_a_list_after_silence_and_a_lost_connection_needs_a_new_status() -> None:
     watched = Watched(SILENCE_SECONDS)
     await watched.list("10", pod("a", 5))
-    await asyncio.sleep(2 * SILENCE_SECONDS)  # the next list is waited for
+    await asyncio.sleep(2 * SILENCE_SECONDS)  # the reflector waits for the next list
     await watched.stop()
-    watched.task = asyncio.create_task(watched.book.run())
+    watched.task = asyncio.create_task(watched.pods.run())
     await watched.list("20", pod("a", 5))
     assert watched.state() == (PodsVersion(20, 20), 2)
     await watched.stop()
@@ -129,9 +129,9 @@ async def test_a_late_response_does_not_restore_a_deleted_pod() -> None:
     watched = Watched()
     await watched.list("10", pod("a", 5))
     await watched.change(pod("a", 12), deleted=True)
-    watched.source.answer = pod("a", 11)
-    assert await watched.book.refresh([pod("a", 11).key], 1.0) == set()
-    assert [*watched.book] == []
+    watched.source.response = pod("a", 11)
+    assert await watched.pods.refresh([pod("a", 11).key], 1.0) == set()
+    assert [*watched.pods] == []
     await watched.change(None)
     await watched.stop()
 
@@ -141,10 +141,10 @@ async def test_a_late_response_does_not_replace_a_later_state() -> None:
     ended, running = pod("a", 12, live=False), pod("a", 11)
     await watched.list("10", pod("a", 5))
     await watched.change(ended)
-    watched.source.answer = running
-    await watched.book.refresh([running.key], 1.0)
-    assert watched.book[running.key] == ended
-    watched.source.answer = replace(running, uid="uid-of-the-next")
-    await watched.book.refresh([running.key], 1.0)
-    assert watched.book[running.key].uid == "uid-of-the-next"
+    watched.source.response = running
+    await watched.pods.refresh([running.key], 1.0)
+    assert watched.pods[running.key] == ended
+    watched.source.response = replace(running, uid="uid-of-the-next")
+    await watched.pods.refresh([running.key], 1.0)
+    assert watched.pods[running.key].uid == "uid-of-the-next"
     await watched.stop()

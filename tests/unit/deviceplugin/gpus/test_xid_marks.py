@@ -1,4 +1,4 @@
-"""XID marks over restarts of the agent, changes of the wall clock, and resets of the GPU."""
+"""XID marks across restarts of the agent, changes of the wall clock, and resets of the GPU."""
 
 import json
 import logging
@@ -40,8 +40,8 @@ class Node:
             wall=lambda: self.clocks.wall_seconds,
         )
 
-    def codes(self, readings: NvmlSnapshot = UNSUPPORTED) -> list[int]:
-        return [mark.code for mark in self.marks.update(readings).values()]
+    def codes(self, snapshot: NvmlSnapshot = UNSUPPORTED) -> list[int]:
+        return [mark.code for mark in self.marks.update(snapshot).values()]
 
     def wall_time(self, plus_seconds: float = 0.0) -> str:
         return datetime.fromtimestamp(self.clocks.wall_seconds + plus_seconds, UTC).isoformat()

@@ -1,4 +1,4 @@
-"""Kubelet's books beside the annotations: what is told, and what is no difference."""
+"""Differences between kubelet's pod-resources list and the annotations."""
 
 import json
 from collections.abc import Mapping
@@ -24,39 +24,39 @@ def pod(placed: Mapping[str, list[str]] | None, *, running: bool = True) -> PodV
     )
 
 
-def told(record: PodView, **containers: set[str]) -> list[str]:
-    books = {name: frozenset(map(GpuUuid, gpus)) for name, gpus in containers.items()}
-    found = find_differences([ListedPod(KEY, books)], {record.key: record}, "n1")
+def messages(record: PodView, **containers: set[str]) -> list[str]:
+    entries = {name: frozenset(map(GpuUuid, gpus)) for name, gpus in containers.items()}
+    found = find_differences([ListedPod(KEY, entries)], {record.key: record}, "n1")
     return [difference.message for difference in found]
 
 
 def test_intended_gpus_in_any_order_are_no_difference() -> None:
-    assert told(pod({"main": ["GPU-2", "GPU-1"]}), main={"GPU-1", "GPU-2"}, log=set()) == []
+    assert messages(pod({"main": ["GPU-2", "GPU-1"]}), main={"GPU-1", "GPU-2"}, log=set()) == []
 
 
 def test_other_more_and_fewer_gpus_are_reported_with_both_sets() -> None:
-    assert told(pod({"main": ["GPU-2", "GPU-1"]}), main={"GPU-3"}) == [
+    assert messages(pod({"main": ["GPU-2", "GPU-1"]}), main={"GPU-3"}) == [
         "pod default/a: container main was given GPU-1 GPU-2, but kubelet lists GPU-3"
     ]
-    assert told(pod({"main": ["GPU-1"]}), main={"GPU-1", "GPU-2"}, log={"GPU-3"}) == [
+    assert messages(pod({"main": ["GPU-1"]}), main={"GPU-1", "GPU-2"}, log={"GPU-3"}) == [
         "pod default/a: container main was given GPU-1, but kubelet lists GPU-1 GPU-2",
         "pod default/a: container log was given none, but kubelet lists GPU-3",
     ]
 
 
 def test_a_container_without_gpus_is_reported_once_its_pod_runs() -> None:
-    assert told(pod({"main": ["GPU-1"]}, running=False), main=set()) == []
-    assert told(pod({"main": ["GPU-1"]}), main=set()) == [
+    assert messages(pod({"main": ["GPU-1"]}, running=False), main=set()) == []
+    assert messages(pod({"main": ["GPU-1"]}), main=set()) == [
         "pod default/a: container main was given GPU-1, but kubelet lists none"
     ]
 
 
 def test_gpus_without_a_placement_are_reported_with_the_reason() -> None:
-    [text] = told(pod(None), main={"GPU-1"})
+    [text] = messages(pod(None), main={"GPU-1"})
     assert text.startswith("pod default/a: container main was given none, but kubelet lists GPU-1")
     assert text.endswith("(pod default/a was not placed by gputopo: set schedulerName: gputopo)")
 
 
 def test_pods_that_the_api_server_does_not_know_are_skipped() -> None:
-    books = [ListedPod(KEY, {"main": frozenset([GpuUuid("GPU-1")])})]
-    assert find_differences(books, {}, "n1") == []
+    entries = [ListedPod(KEY, {"main": frozenset([GpuUuid("GPU-1")])})]
+    assert find_differences(entries, {}, "n1") == []

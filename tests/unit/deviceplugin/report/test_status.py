@@ -38,19 +38,21 @@ def status(health: Health, before: GPUTopologyStatus, now: str) -> GPUTopologySt
 
 
 def test_conditions_keep_their_time_until_they_change() -> None:
-    well: Health = {FIRST: None, SECOND: None}
-    first = status(well, GPUTopologyStatus(), "t1")
-    assert status(well, first, "t2") == first
-    sick = status({FIRST: None, SECOND: "XID 79"}, first, "t3")
-    times = {entry.type: (entry.status, entry.last_transition_time) for entry in sick.conditions}
+    healthy: Health = {FIRST: None, SECOND: None}
+    first = status(healthy, GPUTopologyStatus(), "t1")
+    assert status(healthy, first, "t2") == first
+    unhealthy = status({FIRST: None, SECOND: "XID 79"}, first, "t3")
+    times = {
+        entry.type: (entry.status, entry.last_transition_time) for entry in unhealthy.conditions
+    }
     assert times == {
         "Ready": ("True", "t1"),
         "GPUsHealthy": ("False", "t3"),
         "AllocationsAsPlaced": ("True", "t1"),
         "ProcessesTracked": ("True", "t1"),
     }
-    assert sick.conditions[1].message == f"{SECOND}: XID 79"
-    assert (sick.observed_generation, sick.fingerprint) == (3, TOPOLOGY.fingerprint)
+    assert unhealthy.conditions[1].message == f"{SECOND}: XID 79"
+    assert (unhealthy.observed_generation, unhealthy.fingerprint) == (3, TOPOLOGY.fingerprint)
 
 
 def test_users_are_published_with_their_known_fields() -> None:
@@ -74,16 +76,16 @@ def test_users_are_published_with_their_known_fields() -> None:
 
 
 def test_the_first_obstacle_is_the_reason() -> None:
-    broken, well = NodeHardware(TOPOLOGY, {}, "no driver"), NodeHardware(TOPOLOGY, {}, None)
+    broken, healthy = NodeHardware(TOPOLOGY, {}, "no driver"), NodeHardware(TOPOLOGY, {}, None)
     withheld = not_ready("CompetingAllocator", "rival")
     assert (
         ready_condition(broken, withheld, registered=True, watched=True).reason
         == "CompetingAllocator"
     )
     assert ready_condition(broken, None, registered=True, watched=True).reason == "NVMLUnavailable"
-    assert ready_condition(well, None, registered=False, watched=False).reason == "NotRegistered"
-    assert ready_condition(well, None, registered=True, watched=False).reason == "NotHeard"
-    assert ready_condition(well, None, registered=True, watched=True).holds
+    assert ready_condition(healthy, None, registered=False, watched=False).reason == "NotRegistered"
+    assert ready_condition(healthy, None, registered=True, watched=False).reason == "NotHeard"
+    assert ready_condition(healthy, None, registered=True, watched=True).holds
 
 
 def test_the_stopping_conditions_change_only_ready() -> None:
@@ -98,7 +100,7 @@ def test_the_stopping_conditions_change_only_ready() -> None:
 
 
 def published(before: str | None, newest: int, needed: int) -> str | None:
-    """Return the version in the status that follows one with ``before``, with the same GPUs."""
+    """Return the version in the next status after ``before``, with the same GPUs."""
     first = status(HEALTHY, GPUTopologyStatus(), "t1")
     known = first.model_copy(update={"observed_pods_version": before})
     observation = observe(HEALTHY, newest, needed)
