@@ -151,7 +151,7 @@ class LivesOfPods(RuleBasedStateMachine):
         return any(key.name == name for key in self.server.pods)
 
     def _taken(self) -> set[str]:
-        """Return the GPUs that are used for the extender: by the API server's and kubelet's pods."""
+        """Return the GPUs that the extender counts as used, by the API server and kubelet."""
         named_gpus = {
             gpu
             for document in self.server.pods.values()

@@ -49,7 +49,7 @@ class Kubelet:
         await self.bind()
         for _ in range(self.chance.randint(3, 14)):
             await self.chance.choice(steps)()
-            self.no_gpu_is_granted_twice()
+            self.no_gpu_is_allocated_twice()
         await self.agent.observer.observe()
         await self.agent.stop()
 
@@ -162,7 +162,7 @@ class Kubelet:
         assert all(reasons)
         return response
 
-    def no_gpu_is_granted_twice(self) -> None:
+    def no_gpu_is_allocated_twice(self) -> None:
         alive = {doc["metadata"]["uid"] for doc in self.server.pods.values()}
         users: dict[str, str] = {}
         for pod, gpus in self.agent.recorder.allocations:

@@ -66,7 +66,7 @@ async def test_the_node_is_not_offered_until_the_pods_without_record_have_ended(
         await world.run("d", {"main": [2]})
 
 
-async def test_pods_in_admission_and_ending_pods_do_not_count_as_lost(world: AgentWorld) -> None:
+async def test_pods_in_admission_and_pods_that_end_do_not_count_as_lost(world: AgentWorld) -> None:
     async with world.agent() as agent:
         await world.served()
         await running(world, "ends", 0)

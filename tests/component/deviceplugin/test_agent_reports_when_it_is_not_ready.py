@@ -57,7 +57,7 @@ async def test_the_next_agent_publishes_that_it_is_ready(world: AgentWorld) -> N
         assert "Stopping" in str(not_ready(world))
 
 
-async def test_an_ending_agent_does_not_overwrite_its_successor(world: AgentWorld) -> None:
+async def test_an_agent_that_ends_does_not_overwrite_its_successor(world: AgentWorld) -> None:
     async with world.agent() as agent:
         await world.served()
         document = copy.deepcopy(world.published)
@@ -104,7 +104,7 @@ async def test_an_unavailable_api_server_does_not_delay_the_end(
         assert world.condition("Ready")["status"] == "True"
 
 
-async def test_a_kubelet_that_ends_keeps_pods_away_until_it_watches_again(
+async def test_a_node_is_not_ready_after_kubelet_ends_until_it_watches_again(
     world: AgentWorld,
 ) -> None:
     async with world.agent():
@@ -119,7 +119,7 @@ async def test_a_kubelet_that_ends_keeps_pods_away_until_it_watches_again(
         await world.run("a", {"main": [0]})
 
 
-async def test_a_kubelet_that_drops_the_agent_keeps_pods_away_until_it_is_registered_again(
+async def test_a_node_is_not_ready_after_kubelet_drops_the_agent_until_it_is_registered_again(
     world: AgentWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registration, "_UNWATCHED_CHECKS", 5)
