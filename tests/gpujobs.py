@@ -94,9 +94,9 @@ def bind(pod: Document, node: str, gpus: Sequence[str]) -> None:
         sensitive=True,
         reason="Declared",
         model="eq2",
-        effective_mbps=44100,
-        aggregate_mbps=100000,
-        preserved_mbps=12000,
+        effective_mb_per_s=44100,
+        aggregate_mb_per_s=100000,
+        preserved_mb_per_s=12000,
     )
     pod["metadata"]["annotations"] = {
         GPUS_ANNOTATION: chosen.dump(),

@@ -82,11 +82,11 @@ def test_exact_gpus_are_equal_after_a_round_trip(gpus: GpusAnnotation) -> None:
         sensitive=st.booleans(),
         reason=st.text(),
         model=st.none() | names,
-        effective_mbps=st.none() | bandwidths,
-        aggregate_mbps=bandwidths,
-        preserved_mbps=bandwidths,
+        effective_mb_per_s=st.none() | bandwidths,
+        aggregate_mb_per_s=bandwidths,
+        preserved_mb_per_s=bandwidths,
         exact=st.booleans(),
-        aggregate_bound_mbps=st.none() | bandwidths,
+        aggregate_bound_mb_per_s=st.none() | bandwidths,
     )
 )
 def test_a_placement_is_equal_after_a_round_trip(placement: PlacementAnnotation) -> None:

@@ -86,9 +86,9 @@ def _figures(request: PlacementRequest, match: Match) -> PlacementAnnotation:
         sensitive=request.sensitive,
         reason=request.sensitivity_reason,
         model=match.model,
-        effective_mbps=match.effective_mb_per_s,
-        aggregate_mbps=match.aggregate_mb_per_s,
-        preserved_mbps=match.preserved_mb_per_s,
+        effective_mb_per_s=match.effective_mb_per_s,
+        aggregate_mb_per_s=match.aggregate_mb_per_s,
+        preserved_mb_per_s=match.preserved_mb_per_s,
         exact=match.exact,
-        aggregate_bound_mbps=None if match.exact else match.bound_mb_per_s,
+        aggregate_bound_mb_per_s=None if match.exact else match.bound_mb_per_s,
     )

@@ -35,9 +35,9 @@ def job_placement(
         intended=intended,
         observed=_in_rank_order(observed.get(uid, ()), intended) or before,
         model=figures.model if figures else None,
-        effective_mbps=figures.effective_mbps if figures else None,
-        aggregate_mbps=figures.aggregate_mbps if figures else None,
-        preserved_mbps=figures.preserved_mbps if figures else None,
+        effective_mb_per_s=figures.effective_mb_per_s if figures else None,
+        aggregate_mb_per_s=figures.aggregate_mb_per_s if figures else None,
+        preserved_mb_per_s=figures.preserved_mb_per_s if figures else None,
     )
 
 
@@ -54,10 +54,10 @@ def describe(place: JobPlacement) -> str:
     text = f"pod {place.pod} on node {place.node}: GPUs {', '.join(place.intended)}"
     if len(place.intended) == 1:
         return text  # one GPU uses no links: "0 GB/s" would look like an error
-    if place.effective_mbps is not None:
-        text += f"; effective {place.effective_mbps / 1000:g} GB/s ({place.model})"
-    if place.aggregate_mbps is not None:
-        text += f"; aggregate {place.aggregate_mbps / 1000:g} GB/s"
+    if place.effective_mb_per_s is not None:
+        text += f"; effective {place.effective_mb_per_s / 1000:g} GB/s ({place.model})"
+    if place.aggregate_mb_per_s is not None:
+        text += f"; aggregate {place.aggregate_mb_per_s / 1000:g} GB/s"
     return text
 
 

@@ -69,9 +69,9 @@ class GpusAnnotation(_JsonAnnotation):
 class PlacementAnnotation(_JsonAnnotation):
     """``gputopo.io/placement``: the bandwidths of the decision and its reason.
 
-    ``exact`` is false if the search for the best embedding reached its limit; then no embedding
-    into the chosen GPUs has more than ``aggregate_bound_mbps``. ``policy`` and ``pattern`` may be
-    any string, so that an older component can read the annotation of a newer one.
+    ``exact`` is false if the search for the best embedding reached its limit. Then no embedding
+    into the chosen GPUs has more than ``aggregate_bound_mb_per_s``. ``policy`` and ``pattern`` may
+    be any string, so that an older component can read the annotation of a newer one.
     """
 
     v: Literal[1] = 1
@@ -80,11 +80,11 @@ class PlacementAnnotation(_JsonAnnotation):
     sensitive: bool
     reason: str
     model: str | None = None
-    effective_mbps: Annotated[int | None, Field(alias="effectiveMBps")] = None
-    aggregate_mbps: Annotated[int, Field(alias="aggregateMBps")]
-    preserved_mbps: Annotated[int, Field(alias="preservedMBps")]
+    effective_mb_per_s: Annotated[int | None, Field(alias="effectiveMBps")] = None
+    aggregate_mb_per_s: Annotated[int, Field(alias="aggregateMBps")]
+    preserved_mb_per_s: Annotated[int, Field(alias="preservedMBps")]
     exact: bool = True
-    aggregate_bound_mbps: Annotated[int | None, Field(alias="aggregateBoundMBps")] = None
+    aggregate_bound_mb_per_s: Annotated[int | None, Field(alias="aggregateBoundMBps")] = None
 
 
 _EDGES = TypeAdapter(list[Edge])

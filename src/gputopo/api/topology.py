@@ -37,7 +37,7 @@ def to_spec(topology: NodeTopology) -> GPUTopologySpec:
                 version=link.version,
                 count=link.count,
                 ancestor=link.ancestor,
-                bandwidth_mbps=link.bandwidth_mb_per_s,
+                bandwidth_mb_per_s=link.bandwidth_mb_per_s,
             )
             for link in topology.links
         ],
@@ -89,5 +89,5 @@ def _link(link: TopologyLink, index_of: dict[GpuUuid, GpuIndex]) -> Link:
         version=link.version,
         count=link.count,
         ancestor=link.ancestor,
-        bandwidth_mb_per_s=link.bandwidth_mbps,
+        bandwidth_mb_per_s=link.bandwidth_mb_per_s,
     )

@@ -63,7 +63,7 @@ class TopologyLink(_Model):
     version: Annotated[int, Field(ge=0, le=99)]
     count: Annotated[int, Field(ge=0, le=99)]
     ancestor: Ancestor
-    bandwidth_mbps: Annotated[int, Field(alias="bandwidthMBps", gt=0)]
+    bandwidth_mb_per_s: Annotated[int, Field(alias="bandwidthMBps", gt=0)]
 
 
 class TopologyNumaNode(_Model):
@@ -200,9 +200,9 @@ class JobPlacement(_Model):
     intended: Annotated[list[Uuid], Field(max_length=MAX_GPUS_PER_POD)] = []
     observed: Annotated[list[Uuid], Field(max_length=MAX_GPUS_PER_POD)] = []
     model: Annotated[str, Field(max_length=32)] | None = None
-    effective_mbps: Annotated[MegabytesPerSecond | None, Field(alias="effectiveMBps")] = None
-    aggregate_mbps: Annotated[MegabytesPerSecond | None, Field(alias="aggregateMBps")] = None
-    preserved_mbps: Annotated[MegabytesPerSecond | None, Field(alias="preservedMBps")] = None
+    effective_mb_per_s: Annotated[MegabytesPerSecond | None, Field(alias="effectiveMBps")] = None
+    aggregate_mb_per_s: Annotated[MegabytesPerSecond | None, Field(alias="aggregateMBps")] = None
+    preserved_mb_per_s: Annotated[MegabytesPerSecond | None, Field(alias="preservedMBps")] = None
 
 
 class JobFailures(_Model):

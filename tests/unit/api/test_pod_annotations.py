@@ -146,8 +146,8 @@ def test_a_placement_of_one_gpu_has_no_effective_bandwidth() -> None:
         pattern=PatternKind.RING,
         sensitive=False,
         reason="SingleGpu",
-        aggregate_mbps=0,
-        preserved_mbps=5,
+        aggregate_mb_per_s=0,
+        preserved_mb_per_s=5,
     )
     assert "effectiveMBps" not in json.loads(single.dump())
     assert parse_placement({"gputopo.io/placement": single.dump()}) == single
@@ -162,7 +162,11 @@ def test_a_search_that_reached_its_limit_has_a_bound() -> None:
     cut_short = PLACEMENT | {"exact": False, "aggregateBoundMBps": 150000}
     read = parse_placement({"gputopo.io/placement": json.dumps(cut_short)})
     assert read is not None
-    assert (read.exact, read.aggregate_mbps, read.aggregate_bound_mbps) == (False, 125000, 150000)
+    assert (read.exact, read.aggregate_mb_per_s, read.aggregate_bound_mb_per_s) == (
+        False,
+        125000,
+        150000,
+    )
     assert json.loads(read.dump()) == cut_short
 
 
@@ -170,7 +174,7 @@ def test_a_placement_without_bound_is_parsed() -> None:
     for older in (PLACEMENT, PLACEMENT | {"exact": False}):
         read = parse_placement({"gputopo.io/placement": json.dumps(older)})
         assert read is not None
-        assert read.aggregate_bound_mbps is None
+        assert read.aggregate_bound_mb_per_s is None
 
 
 def test_unknown_keys_are_ignored_so_that_a_roll_back_works() -> None:
@@ -185,7 +189,7 @@ def test_a_placement_with_unknown_pattern_and_policy_is_parsed() -> None:
     later = PLACEMENT | {"pattern": "Torus", "policy": "Oracle"}
     read = parse_placement({"gputopo.io/placement": json.dumps(later)})
     assert read is not None
-    assert (read.pattern, read.policy, read.aggregate_mbps) == ("Torus", "Oracle", 125000)
+    assert (read.pattern, read.policy, read.aggregate_mb_per_s) == ("Torus", "Oracle", 125000)
 
 
 @pytest.mark.parametrize("policy", list(PolicyName))
