@@ -79,16 +79,15 @@ def test_every_component_has_an_extra_and_a_program() -> None:
         assert target == f"gputopo_{component}.__main__:main"
 
 
-def test_contributing_lists_every_package_and_layer_of_the_core() -> None:
+def test_contributing_lists_every_package_and_layer() -> None:
     linter = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     layers = {
         name
         for contract in linter["contracts"]
-        if contract.get("containers", ["gputopo"]) == ["gputopo"]
         for layer in contract.get("layers", ())
         for name in layer.split(" | ")
     }
     text = (ROOT / "CONTRIBUTING.md").read_text()
     assert {
         name for name in layers | set(linter["root_packages"]) if f"`{name}`" not in text
-    } == set()
+    } == {"__main__"}

@@ -52,7 +52,14 @@ def format_passages(passages: Sequence[Passage]) -> Iterator[str]:
     for number, passage in enumerate(passages, 1):
         yield f"{number}. {passage.kind}, {passage.path}:{passage.line}"
         for line in passage.text.splitlines():
-            yield from textwrap.wrap(line, _WIDTH, initial_indent="   ", subsequent_indent="   ")
+            yield from textwrap.wrap(
+                line,
+                _WIDTH,
+                initial_indent="   ",
+                subsequent_indent="   ",
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
         yield ""
 
 
