@@ -14,14 +14,16 @@ import pytest
 ROOT = Path(__file__).parents[2]
 COMPONENTS = ("operator", "extender", "deviceplugin")
 
-# What a component must not need: the extras of the others.
-FOREIGN = {
+# Dependencies that a component must not need: the extras of the others.
+OTHER_EXTRAS = {
     "gputopo_operator": ["grpc", "google.protobuf", "kubernetes", "pynvml"],
     "gputopo_extender": ["kopf", "kubernetes", "grpc", "google.protobuf", "pynvml"],
     "gputopo_deviceplugin": ["aiohttp", "kopf", "kubernetes"],
     "gputopo_cli": ["aiohttp", "grpc", "httpx2", "kopf", "lightkube", "msgspec", "pynvml"],
 }
-CORE_ONLY = sorted({name for names in FOREIGN.values() for name in names} | {"prometheus_client"})
+CORE_ONLY = sorted(
+    {name for names in OTHER_EXTRAS.values() for name in names} | {"prometheus_client"}
+)
 
 IMPORT_ALL = """
 import importlib, pkgutil, sys
@@ -56,9 +58,9 @@ def test_standard_library_is_found_from_the_repository_root() -> None:
     assert not Path(found.stdout.strip()).is_relative_to(ROOT)
 
 
-@pytest.mark.parametrize("package", [*FOREIGN, "gputopo", "gputopo_simulate"])
+@pytest.mark.parametrize("package", [*OTHER_EXTRAS, "gputopo", "gputopo_simulate"])
 def test_package_imports_without_the_extras_of_the_others(package: str) -> None:
-    absent = FOREIGN.get(package, CORE_ONLY)
+    absent = OTHER_EXTRAS.get(package, CORE_ONLY)
     argv = [sys.executable, "-P", "-c", IMPORT_ALL, package, *absent]
     result = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
@@ -88,6 +90,6 @@ def test_contributing_lists_every_package_and_layer() -> None:
         for name in layer.split(" | ")
     }
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    assert {
-        name for name in layers | set(linter["root_packages"]) if f"`{name}`" not in text
-    } == {"__main__"}
+    assert {name for name in layers | set(linter["root_packages"]) if f"`{name}`" not in text} == {
+        "__main__"
+    }
