@@ -1,4 +1,4 @@
-"""A running extender and its world, for the component tests."""
+"""A running extender with an API server and a scheduler, for the component tests."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ QUICK = {
     "probes_port": 0,
 }
 IMPATIENT = {"api_timeout_seconds": 0.5}
-"""For tests of answers that never come; elsewhere a busy machine must not look like one."""
+"""For tests of lost responses only: elsewhere a busy machine must not look like one."""
 
 
 LEASES_FORBIDDEN = Fault(".*", "/leases", 403, "leases are forbidden", times=None)
@@ -49,14 +49,14 @@ def before_lease_write(api: ApiServer, action: Action) -> None:
 
 @dataclass(slots=True)
 class Extender:
-    """A running extender and its world."""
+    """A running extender and its API server."""
 
     api: ApiServer
     addresses: ExtenderAddresses
     http: ClientSession
 
     def scheduler(self, *, cached: bool = True) -> Scheduler:
-        """Return a scheduler that asks this extender."""
+        """Return a scheduler that calls this extender."""
         return Scheduler(self.http, self.addresses.verbs, cached)
 
     async def readiness(self) -> tuple[int, str]:
@@ -73,7 +73,7 @@ class Extender:
         return float(values[0])
 
     async def ready(self) -> None:
-        """Wait until the ledger was built."""
+        """Wait until the ledger is complete."""
         await until(self._is_ready)
 
     async def _is_ready(self) -> bool:
@@ -84,14 +84,14 @@ Start = Callable[..., AbstractAsyncContextManager[Extender]]
 
 
 async def until(holds: Callable[[], Awaitable[bool]], seconds: float = 8.0) -> None:
-    """Wait until something holds."""
+    """Wait until a condition holds."""
     async with asyncio.timeout(seconds):
-        while not await holds():  # noqa: ASYNC110 - what is waited for is in another part
+        while not await holds():  # noqa: ASYNC110 - the condition is in another part
             await asyncio.sleep(0.02)
 
 
 def twice(pods: Iterable[Document]) -> list[str]:
-    """Return the UUIDs that more than one of these live pods was given."""
+    """Return the UUIDs that more than one of these live pods has."""
     live = [pod for pod in pods if pod["status"]["phase"] not in {"Succeeded", "Failed"}]
     counted = Counter(uuid for pod in live for uuid in uuids_of(pod))
     return [uuid for uuid, count in counted.items() if count > 1]

@@ -1,9 +1,9 @@
-"""Two extenders and one API server, under any order of binds, faults, deaths and late requests.
+"""Two extenders and one API server, with any order of binds, faults, crashes and late requests.
 
-Every request to the API server waits until the machine carries it out, answers it, loses it, or
-lets it be late, also after its sender is dead. An extender can so be frozen at any of its steps,
-and see the watch as late as the machine likes. At no time may one GPU be annotated on two live
-pods; and a ledger built from lists has the same books as one kept by events.
+Every request to the API server waits until the machine carries it out, responds, loses it, or
+delays it, also after its sender has crashed. So an extender can be frozen at any step, and its
+watch can be late by any time. One GPU must never be annotated on two live pods, and a ledger filled
+from lists must have the same usage as one filled from events.
 """
 
 import asyncio
@@ -42,14 +42,14 @@ NODES = ("n1", "n2")
 MACHINES = {name: node(0, 1, 2, 4, links={(0, 1): DOUBLE}, name=name) for name in NODES}
 ENDS = ["Failed", "Succeeded"]
 PATIENCE_SECONDS = 3600
-TURNS = ["bind", "show", "carry out", "answer", "answer", "answers", "patch"]
+TURNS = ["bind", "show", "carry out", "respond", "respond", "respond often", "patch"]
 STEPS = 40
-"""Turns of the event loop after which nobody has anything to do."""
+"""Turns of the event loop after which no task can continue."""
 
 Found = TypeVar("Found")
 
 
-class Answering(EvaluationCache):
+class DirectEvaluation(EvaluationCache):
     """Evaluates without a thread and without a timeout."""
 
     async def evaluate(
@@ -60,7 +60,7 @@ class Answering(EvaluationCache):
 
 @dataclass(slots=True)
 class Server:
-    """What the API server stores: pods by UID, the claims, and the changes of pods."""
+    """The API server's storage: pods by UID, the claims, and the changes of pods."""
 
     pods: dict[str, Document] = field(default_factory=dict)
     claims: StoredClaims = field(default_factory=lambda: StoredClaims((), None))
@@ -81,7 +81,7 @@ class Server:
     def named(self, namespace: str, name: str) -> PodView | None:
         found = (
             each
-            for each in map(trimmed, self.pods.values())
+            for each in map(parsed, self.pods.values())
             if (each.namespace, each.name) == (namespace, name)
         )
         return next(found, None)
@@ -114,7 +114,7 @@ class Server:
     def write_claims(self, claims: tuple[Claim, ...], version: str | None) -> str:
         if self.claims.version != version:
             raise ConflictError("the Lease has another version", 409)
-        # What is written as it was keeps its version.
+        # A write that changes nothing keeps the version.
         if version is None or claims != self.claims.claims:
             self.version += 1
             self.claims = StoredClaims(claims, str(self.version))
@@ -127,7 +127,7 @@ class Request:
 
     sender: "Client"
     work: Callable[[], Any]
-    answer: "asyncio.Future[Any]"
+    response: "asyncio.Future[Any]"
 
 
 class Client(PodApi, ClaimLease):
@@ -154,19 +154,19 @@ class Client(PodApi, ClaimLease):
         return await self._send(lambda: self._server.write_claims(written, version))
 
     async def _send(self, work: Callable[[], Found]) -> Found:
-        answer: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
-        self._requests.append(Request(self, work, answer))
-        return await answer
+        response: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
+        self._requests.append(Request(self, work, response))
+        return await response
 
 
-def trimmed(document: Document) -> PodView:
+def parsed(document: Document) -> PodView:
     found = parse_gpu_pod(document, RESOURCE)
     assert found is not None
     return found
 
 
 class Extender:
-    """One process: its ledger, what it has seen of the changes, and its binds under way."""
+    """One process: its ledger, the changes that it has seen, and its binds in progress."""
 
     def __init__(self, server: Server, requests: list[Request]) -> None:
         self.ledger = Ledger()
@@ -175,7 +175,7 @@ class Extender:
         self.client = client = Client(server, requests)
         self.binder = Binder(
             self.ledger,
-            Answering(
+            DirectEvaluation(
                 evaluate_states,
                 Histogram("build_seconds", "Build time.", registry=None),
                 timeout_seconds=1,
@@ -203,13 +203,13 @@ def list_topologies(ledger: Ledger) -> None:
 
 
 class Machine(RuleBasedStateMachine):
-    """Two extenders at a time, of which any may die and be followed by another."""
+    """Two extenders, each of which may crash and be replaced by a new one."""
 
     def __init__(self) -> None:
         super().__init__()
         self.server = Server()
         self.requests: list[Request] = []
-        self.made = 0
+        self.created = 0
         self.extenders: list[Extender] = []
 
     @initialize()
@@ -218,42 +218,42 @@ class Machine(RuleBasedStateMachine):
         self.extenders = [self._start(), self._start()]
 
     def teardown(self) -> None:
-        """Let everything come to an end: nothing is then reserved or claimed for nothing."""
+        """Finish everything; no reservation or claim may remain."""
         if not self.extenders:
             return
         try:
-            self._come_to_rest()
+            self._finish_everything()
         finally:
             for each in self.extenders:
                 self._cancel(each)
             for task in asyncio.all_tasks(self.loop):
                 task.cancel()
-            self._let_go_on()
+            self._run_tasks()
             self.loop.close()
 
     @rule(gpus=st.integers(1, 4))
-    def a_pod_is_made(self, gpus: int) -> None:
-        self.made += 1
-        self.server.put(pod(f"p{self.made}", gpus))
+    def pod_is_created(self, gpus: int) -> None:
+        self.created += 1
+        self.server.put(pod(f"p{self.created}", gpus))
 
     @rule(
         gpus=st.integers(2, 4),
         which=st.integers(0, 1),
         name=st.sampled_from(NODES),
-        answers=st.integers(0, 4),
+        responses=st.integers(0, 4),
     )
-    def a_pod_is_made_and_its_bind_comes_some_way(
-        self, gpus: int, which: int, name: str, answers: int
+    def pod_is_created_and_its_bind_makes_progress(
+        self, gpus: int, which: int, name: str, responses: int
     ) -> None:
-        """Four answers are all where nobody else is at work: claims read, pod changed (which the
+        """Four responses finish a bind without other extenders: claims read, pod changed (which the
         watch must show), claims written, Binding."""
-        self.a_pod_is_made(gpus)
+        self.pod_is_created(gpus)
         self._show(self.extenders[which], len(self.server.changes))
-        self._begin(which, self.server.pods[f"uid-p{self.made}"], name)
-        for _ in range(answers):
-            self._go_on(which, 1)
+        self._begin(which, self.server.pods[f"uid-p{self.created}"], name)
+        for _ in range(responses):
+            self._respond_to(which, 1)
             self._show(self.extenders[which], len(self.server.changes))
-            self._let_go_on()
+            self._run_tasks()
 
     @rule(
         gpus=st.integers(2, 4),
@@ -261,34 +261,36 @@ class Machine(RuleBasedStateMachine):
             st.tuples(st.integers(0, 1), st.sampled_from(TURNS)), min_size=6, max_size=40
         ),
     )
-    def both_are_busy_with_one_empty_node(self, gpus: int, turns: list[tuple[int, str]]) -> None:
+    def both_extenders_bind_to_one_empty_node(
+        self, gpus: int, turns: list[tuple[int, str]]
+    ) -> None:
         for uid in list(self.server.pods):
             self.server.delete(uid)
         for each in self.extenders:
             self._show(each, len(self.server.changes))
         for which, turn in turns:
             if turn == "bind":
-                self.a_pod_is_made(gpus)
-                self._begin(which, self.server.pods[f"uid-p{self.made}"], NODES[0])
+                self.pod_is_created(gpus)
+                self._begin(which, self.server.pods[f"uid-p{self.created}"], NODES[0])
             elif turn == "show":
                 self._show(self.extenders[which], len(self.server.changes))
-                self._let_go_on()
+                self._run_tasks()
             elif turn == "patch":
                 for document in list(self.server.pods.values()):
                     self.server.put(document)
             elif turn == "carry out":
                 for request in self._waiting(which)[:1]:
-                    self._carry_out_unanswered(request)
+                    self._carry_out_silently(request)
             else:
-                self._go_on(which, 1 if turn == "answer" else 6)
+                self._respond_to(which, 1 if turn == "respond" else 6)
 
-    @rule(which=st.integers(0, 1), answers=st.integers(1, 6))
-    def an_extender_is_answered(self, which: int, answers: int) -> None:
-        self._go_on(which, answers)
+    @rule(which=st.integers(0, 1), responses=st.integers(1, 6))
+    def extender_gets_responses(self, which: int, responses: int) -> None:
+        self._respond_to(which, responses)
 
     @precondition(lambda self: self.server.pods)
     @rule(data=st.data(), which=st.integers(0, 1), name=st.sampled_from(NODES))
-    def a_bind_begins(self, data: st.DataObject, which: int, name: str) -> None:
+    def bind_begins(self, data: st.DataObject, which: int, name: str) -> None:
         self._begin(which, self._any_pod(data), name)
 
     def _begin(self, which: int, document: Document, name: str) -> None:
@@ -304,54 +306,54 @@ class Machine(RuleBasedStateMachine):
         self._run(which, self.extenders[which].binder.bind(wanted))
 
     @rule(which=st.integers(0, 1))
-    def what_is_open_is_settled(self, which: int) -> None:
+    def open_bindings_are_resolved(self, which: int) -> None:
         self._run(which, self.extenders[which].binder.resolve_open())
 
     @precondition(lambda self: self.requests)
     @rule(data=st.data())
-    def a_request_is_answered(self, data: st.DataObject) -> None:
-        self._answer(self._any_request(data))
+    def request_gets_a_response(self, data: st.DataObject) -> None:
+        self._respond(self._any_request(data))
 
     @precondition(lambda self: self.requests)
     @rule(data=st.data())
-    def a_request_is_carried_out_and_answered_at_any_later_time(self, data: st.DataObject) -> None:
-        self._carry_out_unanswered(self._any_request(data))
+    def request_is_carried_out_and_gets_a_late_response(self, data: st.DataObject) -> None:
+        self._carry_out_silently(self._any_request(data))
 
     @precondition(lambda self: self.requests)
     @rule(data=st.data(), fate=st.sampled_from(["carried out", "late", "never arrives"]))
-    def an_answer_is_lost(self, data: st.DataObject, fate: str) -> None:
-        """One that is late is carried out at any time to come."""
+    def response_is_lost(self, data: st.DataObject, fate: str) -> None:
+        """A late request is carried out at any later time."""
         request = self._any_request(data)
-        if not request.answer.done():
-            request.answer.set_exception(UnavailableError("no answer"))
+        if not request.response.done():
+            request.response.set_exception(UnavailableError("no response"))
         if fate == "carried out":
             self._carry_out(request)
         if fate != "late":
             self.requests.remove(request)
-        self._let_go_on()
+        self._run_tasks()
 
     @precondition(lambda self: self.server.pods)
     @rule(data=st.data())
-    def a_pod_is_deleted(self, data: st.DataObject) -> None:
+    def pod_is_deleted(self, data: st.DataObject) -> None:
         self.server.delete(self._any_pod(data)["metadata"]["uid"])
 
     @precondition(lambda self: self.server.pods)
     @rule(data=st.data(), phase=st.sampled_from(ENDS))
-    def a_pod_ends(self, data: st.DataObject, phase: str) -> None:
+    def pod_ends(self, data: st.DataObject, phase: str) -> None:
         self.server.put({**self._any_pod(data), "status": {"phase": phase}})
 
     @precondition(lambda self: self.server.pods)
     @rule(data=st.data())
-    def somebody_labels_a_pod(self, data: st.DataObject) -> None:
+    def client_labels_a_pod(self, data: st.DataObject) -> None:
         self.server.put(self._any_pod(data))
 
     @rule(which=st.integers(0, 1), count=st.integers(1, 5))
-    def the_watch_shows_changes(self, which: int, count: int) -> None:
+    def watch_shows_changes(self, which: int, count: int) -> None:
         self._show(self.extenders[which], count)
 
     @rule(which=st.integers(0, 1))
-    def a_list_is_asked_for(self, which: int) -> None:
-        """The server answers from now; the answer may arrive after other things happened."""
+    def list_is_requested(self, which: int) -> None:
+        """The list has the current pods; it may arrive after later changes."""
         extender = self.extenders[which]
         if extender.listing is None:
             epoch = extender.ledger.begin_pod_list()
@@ -359,12 +361,12 @@ class Machine(RuleBasedStateMachine):
             extender.seen = len(self.server.changes)
 
     @rule(which=st.integers(0, 1))
-    def the_list_arrives(self, which: int) -> None:
+    def list_arrives(self, which: int) -> None:
         self._take_list(self.extenders[which])
 
     @rule(which=st.integers(0, 1))
-    def an_extender_dies_and_another_starts(self, which: int) -> None:
-        """Its requests do not die with it."""
+    def extender_crashes_and_another_starts(self, which: int) -> None:
+        """Its requests stay in flight."""
         self._cancel(self.extenders[which])
         self.extenders[which] = self._start()
 
@@ -390,10 +392,10 @@ class Machine(RuleBasedStateMachine):
         return extender
 
     def _records(self) -> list[PodView]:
-        return [trimmed(each) for each in self.server.pods.values()]
+        return [parsed(each) for each in self.server.pods.values()]
 
     def _any_pod(self, data: st.DataObject) -> Document:
-        # The newest are drawn first when an example is made smaller.
+        # Hypothesis draws the newest first when it shrinks an example.
         return self.server.pods[data.draw(st.sampled_from(list(reversed(self.server.pods))))]
 
     def _any_request(self, data: st.DataObject) -> Request:
@@ -401,9 +403,9 @@ class Machine(RuleBasedStateMachine):
 
     def _run(self, which: int, work: Any) -> None:
         self.extenders[which].tasks.append(self.loop.create_task(work))
-        self._let_go_on()
+        self._run_tasks()
 
-    def _let_go_on(self) -> None:
+    def _run_tasks(self) -> None:
         async def turns() -> None:
             for _ in range(STEPS):
                 await asyncio.sleep(0)
@@ -414,37 +416,37 @@ class Machine(RuleBasedStateMachine):
                 extender.tasks.remove(task)
                 task.result()
 
-    def _go_on(self, which: int, answers: int) -> None:
-        for _ in range(answers):
+    def _respond_to(self, which: int, responses: int) -> None:
+        for _ in range(responses):
             for request in self._waiting(which)[:1]:
-                self._answer(request)
+                self._respond(request)
 
     def _waiting(self, which: int) -> list[Request]:
         client = self.extenders[which].client
         return [each for each in self.requests if each.sender is client]
 
-    def _answer(self, request: Request) -> None:
+    def _respond(self, request: Request) -> None:
         self.requests.remove(request)
         self._carry_out(request)
-        self._let_go_on()
+        self._run_tasks()
 
-    def _carry_out_unanswered(self, request: Request) -> None:
-        outcome: asyncio.Future[Any] = self.loop.create_future()
+    def _carry_out_silently(self, request: Request) -> None:
+        result: asyncio.Future[Any] = self.loop.create_future()
         try:
-            outcome.set_result(request.work())
+            result.set_result(request.work())
         except RejectedError as error:
-            outcome.set_exception(error)
-        request.work = outcome.result
+            result.set_exception(error)
+        request.work = result.result
 
     def _carry_out(self, request: Request) -> None:
         try:
             result = request.work()
         except RejectedError as error:
-            if not request.answer.done():
-                request.answer.set_exception(error)
+            if not request.response.done():
+                request.response.set_exception(error)
         else:
-            if not request.answer.done():
-                request.answer.set_result(result)
+            if not request.response.done():
+                request.response.set_result(result)
 
     def _cancel(self, extender: Extender) -> None:
         for task in extender.tasks:
@@ -458,9 +460,9 @@ class Machine(RuleBasedStateMachine):
             return
         for deleted, document in self.server.changes[extender.seen : extender.seen + count]:
             if deleted:
-                extender.ledger.drop_pod(document["metadata"]["uid"], trimmed(document))
+                extender.ledger.drop_pod(document["metadata"]["uid"], parsed(document))
             else:
-                extender.ledger.put_pod(trimmed(document))
+                extender.ledger.put_pod(parsed(document))
         extender.seen = min(len(self.server.changes), extender.seen + count)
 
     def _take_list(self, extender: Extender) -> None:
@@ -469,14 +471,14 @@ class Machine(RuleBasedStateMachine):
             extender.ledger.replace_pods(records, epoch=epoch, version=version)
             extender.listing = None
 
-    def _come_to_rest(self) -> None:
+    def _finish_everything(self) -> None:
         for which, extender in enumerate(self.extenders):
-            self._answer_all()
+            self._respond_to_all()
             self._take_list(extender)
             for _ in range(2):
                 self._show(extender, len(self.server.changes))
                 self._run(which, extender.binder.resolve_open())
-                self._answer_all()
+                self._respond_to_all()
         for extender in self.extenders:
             self._show(extender, len(self.server.changes))
             assert extender.tasks == []
@@ -485,19 +487,19 @@ class Machine(RuleBasedStateMachine):
             self._compare_with_a_new_one(extender.ledger)
         self.no_gpu_is_annotated_on_two_live_pods()
 
-    def _answer_all(self) -> None:
+    def _respond_to_all(self) -> None:
         while self.requests:
-            self._answer(self.requests[0])
+            self._respond(self.requests[0])
 
     def _compare_with_a_new_one(self, ledger: Ledger) -> None:
         listed = Ledger()
         list_topologies(listed)
         listed.replace_pods(self._records(), epoch=listed.begin_pod_list())
         for name in NODES:
-            book = ledger.usage(name)
-            assert isinstance(book, NodeUsage)
-            assert book.shared == 0
-            assert book == listed.usage(name)
+            usage = ledger.usage(name)
+            assert isinstance(usage, NodeUsage)
+            assert usage.shared == 0
+            assert usage == listed.usage(name)
 
 
 Machine.TestCase.settings = settings(deadline=None, max_examples=800, stateful_step_count=50)

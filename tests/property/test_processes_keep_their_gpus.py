@@ -1,8 +1,8 @@
 """A node whose pods are deleted by force, garbage collected, or ended by kubelet, in any order.
 
-The watch of pods, the watch of the node's status, and the agent that publishes it are each as late
-as the machine likes; pods may also be listed at any time. The ledger must never offer a GPU that a
-process uses; and in the end all other GPUs are free, as in a ledger that is built from lists.
+The watch of pods, the watch of the node's status, and the agent that publishes it can each be late
+by any time, and pods may be listed at any time. The ledger must never offer a GPU that a process
+uses. At the end all other GPUs are free, as in a ledger that is filled from lists.
 """
 
 import copy
@@ -26,14 +26,14 @@ NODE = node(0, 1, 2, 4, links={(0, 1): DOUBLE}, name="n1")
 COLLECTED = [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"}]
 
 
-def trimmed(document: Document) -> PodView:
+def parsed(document: Document) -> PodView:
     found = parse_gpu_pod(document, RESOURCE)
     assert found is not None
     return found
 
 
 class Machine(RuleBasedStateMachine):
-    """One ledger, one node, and what really runs on it."""
+    """One ledger, one node, and the processes on it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,14 +46,14 @@ class Machine(RuleBasedStateMachine):
         self.published: list[Document] = []
         self.now = 0.0
         self.ledger = Ledger(lambda: self.now)
-        self.the_agent_publishes()
-        self.the_status_is_shown()
+        self.agent_publishes()
+        self.status_is_shown()
 
     @rule(gpus=st.integers(1, 3))
-    def a_pod_is_bound_where_the_ledger_says(self, gpus: int) -> None:
-        book = self._book()
-        free = list(indices_of(book.free))
-        if len(free) - book.unknown < gpus:
+    def pod_is_bound_to_free_gpus(self, gpus: int) -> None:
+        usage = self._usage()
+        free = list(indices_of(usage.free))
+        if len(free) - usage.unknown < gpus:
             return
         self.made += 1
         name = f"p{self.made}"
@@ -66,7 +66,7 @@ class Machine(RuleBasedStateMachine):
         )
         annotations = {GPUS_ANNOTATION: annotation.dump()}
         self._put(pod(name, gpus, node="n1", annotations=annotations))
-        # The extender reserves the GPUs before it writes: it knows at once what it has bound.
+        # The extender reserves the GPUs before it binds, so it knows its Bindings at once.
         self._show(len(self.changes))
         self.processes[f"uid-{name}"] = chosen
         # kubelet would not have started it on a GPU that a process uses.
@@ -74,7 +74,7 @@ class Machine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.pods)
     @rule(data=st.data(), state=st.sampled_from(["running", "terminated"]))
-    def a_pod_runs(self, data: st.DataObject, state: str) -> None:
+    def pod_runs(self, data: st.DataObject, state: str) -> None:
         """A container that has terminated is restarted, which kubelet reports later."""
         self._set(self._any(data), "Running", state)
 
@@ -90,12 +90,12 @@ class Machine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.pods)
     @rule(data=st.data())
-    def a_pod_is_deleted_by_force(self, data: st.DataObject) -> None:
+    def pod_is_deleted_by_force(self, data: st.DataObject) -> None:
         self._delete(self._any(data))
 
     @precondition(lambda self: self.pods)
     @rule(data=st.data(), state=st.sampled_from(["running", "waiting", "terminated"]))
-    def a_pod_is_garbage_collected(self, data: st.DataObject, state: str) -> None:
+    def pod_is_garbage_collected(self, data: st.DataObject, state: str) -> None:
         uid = self._any(data)
         if self.pods[uid]["status"]["phase"] != "Failed":
             self._set(uid, "Failed", state, conditions=COLLECTED)
@@ -103,27 +103,28 @@ class Machine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.processes.keys() - self.pods.keys())
     @rule(data=st.data())
-    def a_process_of_a_deleted_pod_ends(self, data: st.DataObject) -> None:
+    def process_of_a_deleted_pod_ends(self, data: st.DataObject) -> None:
         left = sorted(self.processes.keys() - self.pods.keys())
         del self.processes[data.draw(st.sampled_from(left))]
 
     @rule()
-    def the_agent_publishes(self) -> None:
-        """It has seen all pods up to now, and looks at the processes."""
-        held = {int(gpu): uid for uid, gpus in self.processes.items() for gpu in gpus}
+    def agent_publishes(self) -> None:
+        """The agent has seen all changes of pods, and reads the processes."""
+        users = {int(gpu): uid for uid, gpus in self.processes.items() for gpu in gpus}
         live = {uid for uid, it in self.pods.items() if it["status"]["phase"] != "Failed"}
-        deleted = [gpu for gpu, uid in held.items() if uid not in live]
+        deleted = [gpu for gpu, uid in users.items() if uid not in live]
         self.published.append(
-            topology_object("n1", NODE, held=held, deleted=deleted, pods_version=self.version)
+            topology_object("n1", NODE, held=users, deleted=deleted, pods_version=self.version)
         )
 
     @precondition(lambda self: self.published)
     @rule()
-    def the_status_is_shown(self) -> None:
-        self.ledger.put_topology(parse_node(self.published.pop(0)))
+    def status_is_shown(self) -> None:
+        self.node = parse_node(self.published.pop(0))
+        self.ledger.put_topology(self.node)
 
     @rule(count=st.integers(1, 3))
-    def the_watch_shows_changes(self, count: int) -> None:
+    def watch_shows_changes(self, count: int) -> None:
         self._show(count)
 
     @rule()
@@ -134,42 +135,42 @@ class Machine(RuleBasedStateMachine):
 
     @rule(restarts=st.booleans())
     def minutes_pass(self, *, restarts: bool) -> None:
-        """Everybody has seen everything meanwhile; the extender may be a new one."""
+        """The extender and the agent have seen all changes; the extender may restart."""
         self._show(len(self.changes))
-        self.the_agent_publishes()
+        self.agent_publishes()
         last = self.published[-1]
         if restarts:
             self.ledger = Ledger(lambda: self.now)
             self.published = [last]
             self.pods_are_listed()
         while self.published:
-            self.the_status_is_shown()
+            self.status_is_shown()
         self.now += 1000
 
     @invariant()
     def no_gpu_of_a_process_is_offered(self) -> None:
-        free = set(indices_of(self._book().free))
+        free = set(indices_of(self._usage().free))
         used = {gpu for gpus in self.processes.values() for gpu in gpus}
         assert free & used == set()
 
     def teardown(self) -> None:
-        """Let every process of a deleted pod end, and everybody see that."""
+        """End every process of a deleted pod, and show all changes."""
         for uid in self.processes.keys() - self.pods.keys():
             del self.processes[uid]
         self._show(len(self.changes))
-        self.the_agent_publishes()
+        self.agent_publishes()
         while self.published:
-            self.the_status_is_shown()
-        book = self._book()
+            self.status_is_shown()
+        usage = self._usage()
         live = {uid for uid, it in self.pods.items() if it["status"]["phase"] != "Failed"}
-        assert set(indices_of(book.used)) == {gpu for uid in live for gpu in self.processes[uid]}
-        assert (book.deleted, book.unknown, book.shared) == (0, 0, 0)
+        assert set(indices_of(usage.used)) == {gpu for uid in live for gpu in self.processes[uid]}
+        assert (usage.deleted, usage.unknown, usage.shared) == (0, 0, 0)
         listed = Ledger(lambda: 0.0)
-        listed.put_topology(self.ledger._nodes["n1"])
+        listed.put_topology(self.node)
         listed.replace_pods(self._records(), epoch=listed.begin_pod_list(), version=self.version)
-        assert listed.usage("n1") == book
+        assert listed.usage("n1") == usage
 
-    def _book(self) -> NodeUsage:
+    def _usage(self) -> NodeUsage:
         found = self.ledger.usage("n1")
         assert isinstance(found, NodeUsage)
         return found
@@ -182,7 +183,7 @@ class Machine(RuleBasedStateMachine):
         return str(data.draw(st.sampled_from(sorted(self.pods))))
 
     def _records(self) -> list[PodView]:
-        return [trimmed(each) for each in self.pods.values()]
+        return [parsed(each) for each in self.pods.values()]
 
     def _set(self, uid: str, phase: str, state: str, **status: Any) -> None:
         document = copy.deepcopy(self.pods[uid])
@@ -203,11 +204,11 @@ class Machine(RuleBasedStateMachine):
 
     def _show(self, count: int) -> None:
         for deleted, document in self.changes[self.shown : self.shown + count]:
-            record = trimmed(document)
+            view = parsed(document)
             if deleted:
-                self.ledger.drop_pod(record.uid, record)
+                self.ledger.drop_pod(view.uid, view)
             else:
-                self.ledger.put_pod(record)
+                self.ledger.put_pod(view)
         self.shown = min(len(self.changes), self.shown + count)
 
 

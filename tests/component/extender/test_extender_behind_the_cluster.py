@@ -110,7 +110,7 @@ async def test_binding_is_not_repeated_after_another_extender_invalidated_it(
 
 
 async def test_bind_detects_a_restored_etcd(start: Start, api: ApiServer) -> None:
-    """The watches stay open and silent: the bind itself finds out, and has everything listed."""
+    """The watches stay open and silent: the bind detects it, and everything is listed again."""
     api.put(PODS, pod("kept", 4))
     api.put(PODS, pod("new", 4))
     async with start(**PATIENT) as extender:

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 
+from builders import node
 from gputopo.api.names import RESOURCE
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.topology.model import GpuMask
@@ -112,3 +113,10 @@ def test_node_of_a_binding_in_flight_is_the_best() -> None:
         ["n0", "n1", "n2"], [False, True, False], {True: candidate, False: elsewhere}
     )
     assert in_flight.best(1, {}, sensitive=True) == in_flight.fitting() == ["n1"]
+
+
+def test_node_with_too_many_gpus_for_the_tables_is_too_small() -> None:
+    large = node(*range(17))
+    state = NodeState(large, large.mask, large.mask, 0, None)
+    (misfit,) = evaluate_states([state], request_of(1)).values()
+    assert misfit == Misfit(MisfitKind.TOO_SMALL, "the node has 17 GPUs, at most 16 supported")
