@@ -93,8 +93,8 @@ class LinkCapacities:
     def across(self, members: NDArray[np.uint8]) -> NDArray[np.int32]:
         """Return [cuts, rows] MB/s across each cut of each set, in each direction.
 
-        One side of cut number c is the first member and, for each bit i of c, member i + 2. So
-        the cuts of members 0, 1, 2 are {0}, {0, 1}, {0, 2}.
+        One side of cut number c has ``members[0]`` and, for each bit i of c, ``members[i + 1]``.
+        So the cuts of members 0, 1, 2 are {0}, {0, 1}, {0, 2}.
 
         Args:
             members: [size, rows] GPU indices of each set, two or more.

@@ -163,3 +163,11 @@ def test_caches_of_no_size_or_rate_are_rejected(field: str, value: float) -> Non
 def test_an_empty_curve_is_rejected() -> None:
     with pytest.raises(ValueError, match="cpus: is empty"):
         derived_matrix(1, {}, (20,), CACHE)
+
+
+def test_the_examples_of_the_modules_are_correct() -> None:
+    cache = MinIOCache(dataset_gb=100, floor_gb=10, storage_mb_per_s=600, mb_per_step=50)
+    assert cache.hit_rate(50) == pytest.approx(0.4)
+    assert cache.fetched_per_s(50) == pytest.approx(20)
+    plan = ProfilingPlan(most_cpus=24, share_cpus=3, memory_gb=(500,))
+    assert next_cpus(plan, {24: 100, 12: 99}) == 6
