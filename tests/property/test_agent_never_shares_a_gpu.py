@@ -18,13 +18,13 @@ from hypothesis.stateful import (
     rule,
 )
 
-from agent_without_sockets import AgentInProcess, PluginInProcess, PodsOfApiServer, Processes
-from agent_world import annotation_of, pod_document
-from device_manager import AdmissionRefusedError, DeviceManager
 from effort import LONG
 from gputopo_deviceplugin.report.status import observed_gpus
 from gputopo_topologies.catalogue import named
-from lives_of_pods import Pod, Shape, shapes
+from support.agent.in_process import AgentInProcess, PluginInProcess, PodsOfApiServer, Processes
+from support.agent.pods import Pod, Shape, shapes
+from support.agent.world import annotation_of, pod_document
+from support.kubelet.device_manager import AdmissionRejectedError, DeviceManager
 from virtual_time import runner
 
 TOPOLOGY = named("dgx1-v100", node="n1")
@@ -169,7 +169,7 @@ class LivesOfPods(RuleBasedStateMachine):
     )
     def admit(self, pod: Pod, whim: Whim, meanwhile: str) -> object:
         """Kubelet admits a pod while other clients list its pods, and another pod may end."""
-        if pod.key in self.manager.books.pods:
+        if pod.key in self.manager.checkpoint.pods:
             return multiple()  # its predecessor still exists
         aligned, taken_anyway = whim
         self.manager.aligned = set(aligned)
@@ -180,7 +180,7 @@ class LivesOfPods(RuleBasedStateMachine):
         self.server.down ^= outage
         try:
             self.loop.run(self._admit(pod, observed="observe" in meanwhile))
-        except AdmissionRefusedError as error:
+        except AdmissionRejectedError as error:
             self._rejected(pod, str(error), excused=any(whim) or gone)
             if gone:  # the agent mistook it for its successor of the same name, and rejected that
                 self.rejected_names.add(pod.name)
@@ -277,11 +277,11 @@ class LivesOfPods(RuleBasedStateMachine):
     @rule(pod=consumes(bound))
     def delete_gracefully_before_admission(self, pod: Pod) -> None:
         """Kubelet sees a pod only when it is being deleted: it lists it and never admits it."""
-        if self._is_current(pod) and pod.key not in self.manager.books.pods:
+        if self._is_current(pod) and pod.key not in self.manager.checkpoint.pods:
             document = self.server.pods[pod.key]
             leaving = {**document["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
             self.server.put({**document, "metadata": leaving})
-            self.manager.books.pods[pod.key] = {name: set() for name in pod.shape.keepers}
+            self.manager.checkpoint.pods[pod.key] = {name: set() for name in pod.shape.keepers}
 
     @rule()
     def collect(self) -> None:
@@ -323,7 +323,7 @@ class LivesOfPods(RuleBasedStateMachine):
         elif kind == "new kubelet":
             self._restart_kubelet()
         elif kind == "forgetful kubelet":  # the open fault: IDs that containers hold are offered
-            self.manager.books.allocated = set()
+            self.manager.checkpoint.allocated = set()
         elif kind == "watch":
             self.server.mute = not self.server.mute
         else:
@@ -338,7 +338,10 @@ class LivesOfPods(RuleBasedStateMachine):
     def kubelet_loses_a_record(self) -> None:
         """A checkpoint is lost under a running pod, and kubelet starts without it."""
         for pod in [pod for pod in self.live.values() if pod.held and not pod.lost][:1]:
-            for records in (self.manager.books.pods[pod.key], self.manager.books.init[pod.key]):
+            for records in (
+                self.manager.checkpoint.pods[pod.key],
+                self.manager.checkpoint.init[pod.key],
+            ):
                 for ids in records.values():
                     ids.clear()
             pod.lost = True
@@ -380,17 +383,17 @@ class LivesOfPods(RuleBasedStateMachine):
     @invariant()
     def kubelets_list_equals_what_containers_see(self) -> None:
         for pod in self.live.values():
-            books = self.manager.books.pods[pod.key]
-            assert pod.lost or {name: ids for name, ids in books.items() if ids} == {
+            checkpoint = self.manager.checkpoint.pods[pod.key]
+            assert pod.lost or {name: ids for name, ids in checkpoint.items() if ids} == {
                 name: set(gpus) for name, gpus in pod.held.items()
             }
 
     @invariant()
     def kubelet_marks_no_unused_gpu_as_used(self) -> None:
-        books = self.manager.books
-        records = [*books.pods.values(), *books.init.values()]
+        checkpoint = self.manager.checkpoint
+        records = [*checkpoint.pods.values(), *checkpoint.init.values()]
         recorded = set().union(*(ids for record in records for ids in record.values()))
-        assert books.stale or books.allocated <= recorded
+        assert checkpoint.stale or checkpoint.allocated <= recorded
 
     def _held(self) -> list[str]:
         pods = [*self.live.values(), *self.lingering.values()]

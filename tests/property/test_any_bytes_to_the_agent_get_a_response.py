@@ -11,9 +11,6 @@ import grpc.aio
 import pytest
 from hypothesis import given, settings, strategies
 
-from agent_without_sockets import AgentInProcess, PodsOfApiServer
-from agent_world import annotation_of, pod_document
-from device_manager import DeviceManager
 from effort import fuzzed, tried
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 from gputopo_deviceplugin.kubelet.v1beta1.api_pb2_grpc import (
@@ -22,7 +19,10 @@ from gputopo_deviceplugin.kubelet.v1beta1.api_pb2_grpc import (
 )
 from gputopo_kube.pods import PodKey
 from gputopo_topologies.catalogue import named
-from raw_kubelet import spoiled
+from support.agent.in_process import AgentInProcess, PodsOfApiServer
+from support.agent.world import annotation_of, pod_document
+from support.kubelet.device_manager import DeviceManager
+from support.kubelet.raw_server import spoiled
 
 TOPOLOGY = named("dgx1-v100", node="n1")
 UUIDS: list[str] = [gpu.uuid for gpu in TOPOLOGY.gpus]
@@ -89,8 +89,8 @@ def new_agent() -> AgentInProcess:
     for name, gpus in GIVEN.items():
         annotation = annotation_of(name, {"main": gpus})
         server.put(pod_document(name, {"main": 2}, annotation=annotation))
-    manager.books.pods["default", "waits"] = {"main": set()}
-    manager.books.pods["default", "runs"] = {"main": set(GIVEN["runs"])}
+    manager.checkpoint.pods["default", "waits"] = {"main": set()}
+    manager.checkpoint.pods["default", "runs"] = {"main": set(GIVEN["runs"])}
     return AgentInProcess(TOPOLOGY, server, manager)
 
 

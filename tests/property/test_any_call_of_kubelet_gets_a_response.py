@@ -10,14 +10,14 @@ from typing import Any
 import grpc.aio
 from hypothesis import given, strategies
 
-from agent_without_sockets import AgentInProcess, Context, PodsOfApiServer
-from agent_world import annotation_of, pod_document
-from device_manager import DeviceManager
 from effort import fuzzed, tried
 from gputopo.api.names import RESOURCE
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 from gputopo_kube.pods import parse_pod
 from gputopo_topologies.catalogue import named
+from support.agent.in_process import AgentInProcess, Context, PodsOfApiServer
+from support.agent.world import annotation_of, pod_document
+from support.kubelet.device_manager import DeviceManager
 from virtual_time import runner
 
 TOPOLOGY = named("dgx1-v100", node="n1")
@@ -63,7 +63,7 @@ class Kubelet:
         uid = f"uid-{self.count}"
         annotation = self.chance.choice([*[annotation_of(name, given, uid=uid)] * 6, None, "[]"])
         self.server.put(pod_document(name, requests, uid=uid, annotation=annotation, init=init))
-        self.manager.books.pods["default", name] = {each: set() for each in requests}
+        self.manager.checkpoint.pods["default", name] = {each: set() for each in requests}
 
     async def end(self) -> None:
         """A pod ends or is deleted."""
@@ -73,13 +73,13 @@ class Kubelet:
 
     async def lie(self) -> None:
         """Kubelet's list contains anything."""
-        books = {}
+        checkpoint = {}
         for name in self.chance.sample([*PODS, "unknown", ""], self.chance.randint(0, 5)):
             containers = self.chance.sample(
                 ["c0", "c1", "i0", "", "odd"], self.chance.randint(0, 3)
             )
-            books["default", name] = {each: set(self.ids(3)) for each in containers}
-        self.manager.books.pods = books
+            checkpoint["default", name] = {each: set(self.ids(3)) for each in containers}
+        self.manager.checkpoint.pods = checkpoint
         self.server.down = self.chance.random() < 0.1
 
     async def request_anything(self) -> None:
@@ -133,9 +133,9 @@ class Kubelet:
             return
         key, document = self.chance.choice(list(self.server.pods.items()))
         self.server.down = False
-        books = self.manager.books.pods
-        books.clear()
-        books[key] = {each["name"]: set() for each in document["spec"]["containers"]}
+        checkpoint = self.manager.checkpoint.pods
+        checkpoint.clear()
+        checkpoint[key] = {each["name"]: set() for each in document["spec"]["containers"]}
         requests = parse_pod(document, RESOURCE).containers
         chosen = await self.prefer(UUIDS, [], requests[0].gpus if requests else 1)
         if chosen:

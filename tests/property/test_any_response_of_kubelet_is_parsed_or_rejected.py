@@ -11,9 +11,6 @@ import grpc
 import pytest
 from hypothesis import given, settings, strategies
 
-from agent_without_sockets import AgentInProcess, PodsOfApiServer
-from agent_world import annotation_of, pod_document
-from device_manager import DeviceManager
 from effort import fuzzed, tried
 from gputopo.api.names import RESOURCE
 from gputopo.api.v1alpha1 import GPUTopologyStatus
@@ -33,7 +30,10 @@ from gputopo_deviceplugin.report.status import (
     observed_gpus,
 )
 from gputopo_topologies.catalogue import named
-from raw_kubelet import RawKubelet, garbage, raw_kubelet, spoiled
+from support.agent.in_process import AgentInProcess, PodsOfApiServer
+from support.agent.world import annotation_of, pod_document
+from support.kubelet.device_manager import DeviceManager
+from support.kubelet.raw_server import RawKubelet, garbage, raw_kubelet, spoiled
 
 TOPOLOGY = named("dgx1-v100", node="n1")
 UUIDS = [GpuUuid(gpu.uuid) for gpu in TOPOLOGY.gpus]
@@ -85,7 +85,7 @@ class Node:
     async def meets(self, chance: Random) -> None:
         """Send a random response, and check the agent's reaction."""
         whole = message(chance)
-        self.kubelet.answer = spoiled(chance, whole) if chance.random() < 0.5 else whole
+        self.kubelet.response = spoiled(chance, whole) if chance.random() < 0.5 else whole
         agent = AgentInProcess(
             TOPOLOGY, self.server, DeviceManager(0), pod_resources=self.pod_resources
         )
@@ -114,7 +114,7 @@ class Node:
             reason = str(error)
             assert (reason.isprintable(), len(reason) < 400) == (True, True), reason
             return None
-        reply = api.ListPodResourcesResponse.FromString(self.kubelet.answer)
+        reply = api.ListPodResourcesResponse.FromString(self.kubelet.response)
         assert [pod.key for pod in listed] == [(p.namespace, p.name) for p in reply.pod_resources]
         for message, pod in zip(listed, reply.pod_resources, strict=True):
             assert list(message.containers) == [container.name for container in pod.containers]
@@ -194,7 +194,7 @@ def pods_named(*names: str, containers: tuple[str, ...] = ("main",), uuid: str =
 def test_an_invalid_list_is_rejected_with_the_reason(
     node: Node, response: bytes, message: str
 ) -> None:
-    node.kubelet.answer = response
+    node.kubelet.response = response
     with pytest.raises(PodResourcesError) as rejected:
         node.loop.run(node.pod_resources.list_pods(5.0))
     assert str(rejected.value) == f"kubelet's pod-resources list: {message}"
@@ -208,12 +208,12 @@ def test_any_status_is_a_reason(node: Node, code: grpc.StatusCode) -> None:
         node.kubelet.failure = (code, details)
         assert node.loop.run(node.read()) is None
     node.kubelet.failure = None
-    node.kubelet.answer = b""
+    node.kubelet.response = b""
     assert node.loop.run(node.read()) == []
 
 
 def test_a_message_that_is_too_large_is_rejected(node: Node) -> None:
-    node.kubelet.answer = b"\x0a" * (17 * 2**20)
+    node.kubelet.response = b"\x0a" * (17 * 2**20)
     assert node.loop.run(node.read()) is None
 
 

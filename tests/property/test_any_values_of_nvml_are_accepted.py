@@ -23,7 +23,7 @@ from gputopo_deviceplugin.report.status import (
     observed_gpus,
     ready_condition,
 )
-from hardware_watch import watched
+from support.agent.hardware import watched
 
 ERRORS = [*range(1, 31), 999, 12345]
 ONE_ERROR_IN = 150

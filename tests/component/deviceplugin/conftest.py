@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_world import AgentWorld, agent_world
 from fakenvml.build import build_library
+from support.agent.world import AgentWorld, agent_world
 
 
 @pytest.fixture(scope="session")

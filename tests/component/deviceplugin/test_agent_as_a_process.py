@@ -14,9 +14,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from agent_world import PATIENCE_SECONDS, AgentWorld
-from device_manager import AdmissionRefusedError
 from gputopo_deviceplugin.settings import AgentSettings
+from support.agent.world import PATIENCE_SECONDS, AgentWorld
+from support.kubelet.device_manager import AdmissionRejectedError
 
 
 def free_port() -> int:
@@ -116,13 +116,13 @@ async def test_after_a_crash_running_pods_keep_their_gpus_and_no_other_pod_gets_
         process.kill()
         await process.wait()
         await world.until(lambda: "Healthy" not in world.kubelet.devices.values())
-        with pytest.raises(AdmissionRefusedError, match="no healthy devices"):
+        with pytest.raises(AdmissionRejectedError, match="no healthy devices"):
             await world.run("meanwhile", {"main": [1]})
     async with program(world, short_directory):
         await world.served()
         assert world.kubelet.registrations == 2
         assert world.observed(0)["podUID"] == "uid-a"
-        with pytest.raises(AdmissionRefusedError, match="is used by pod default/a"):
+        with pytest.raises(AdmissionRejectedError, match="is used by pod default/a"):
             await world.run("thief", {"main": [0]})
         given = await world.run("b", {"main": [2]})
         assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[2]
@@ -222,7 +222,7 @@ async def test_a_clock_that_jumps_changes_only_published_times(
 async def year_of_a_rejection(world: AgentWorld, gpu: int) -> str:
     """Run a pod and let another one be rejected; return the year in the event."""
     await world.run(f"pod-{gpu}", {"main": [gpu]})
-    with pytest.raises(AdmissionRefusedError, match=f"is used by pod default/pod-{gpu}"):
+    with pytest.raises(AdmissionRejectedError, match=f"is used by pod default/pod-{gpu}"):
         await world.run(f"refused-{gpu}", {"main": [gpu]})
     await world.until(lambda: world.observed(gpu).get("pod") == f"pod-{gpu}")
     await world.until(lambda: len(world.events("GPUsRefused")) == gpu + 1)

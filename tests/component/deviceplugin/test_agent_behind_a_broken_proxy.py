@@ -8,11 +8,11 @@ import pytest
 from lightkube import AsyncClient, KubeConfig
 from lightkube.config.models import Cluster, User
 
-from agent_world import NODE, AgentWorld
 from gputopo.api.names import RESOURCE
 from gputopo_deviceplugin.apiserver import monitor
 from gputopo_deviceplugin.apiserver.node_api import NodeApi
 from gputopo_kube.errors import ApiError
+from support.agent.world import NODE, AgentWorld
 from support.api.faults import Fault
 
 BAD_GATEWAY = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from agent_world import NODE, AgentWorld, agent_world
-from fake_kubelet import AdmissionRefusedError
 from gputopo_deviceplugin.admit import offer as device_offer
 from gputopo_kube import reflector
+from support.agent.world import NODE, AgentWorld, agent_world
 from support.api.faults import Fault
 from support.api.store import NODES, SLICES
+from support.kubelet.device_manager import AdmissionRejectedError
 
 MINUTES_SECONDS = 300.0
 
@@ -61,14 +61,14 @@ async def test_running_pods_keep_their_gpus_when_another_plugin_appears(
         await world.until(lambda: reason(world) == "CompetingAllocator")
         assert "32 nvidia.com/gpu.shared" in world.condition("Ready")["message"]
         await world.until(lambda: healthy(world) == [0, 1])
-        with pytest.raises(AdmissionRefusedError):
+        with pytest.raises(AdmissionRejectedError):
             await world.run("b", {"main": [2]})
         await world.kubelet.stop()
         world.kubelet.restart()
         await world.kubelet.start()
         await world.until(lambda: healthy(world) == [0, 1])
         await world.kubelet.admit(("default", "a"), {"main": 2})
-        world.kubelet.books.pods["kube-system", "agent"] = {"deviceplugin": set()}
+        world.kubelet.checkpoint.pods["kube-system", "agent"] = {"deviceplugin": set()}
         world.kubelet.end(("default", "a"))
         await world.until(lambda: healthy(world) == [])
         await offer(world)
@@ -87,7 +87,7 @@ async def test_a_pod_in_flight_gets_no_gpu_beside_another_allocator(unpolled: Ag
         world.kubelet.devices = dict.fromkeys(
             world.uuids, "Healthy"
         )  # kubelet has not seen the change yet
-        with pytest.raises(AdmissionRefusedError, match=r"the node offers 7 nvidia.com/mig-1g"):
+        with pytest.raises(AdmissionRejectedError, match=r"the node offers 7 nvidia.com/mig-1g"):
             await world.kubelet.admit(("default", "b"), {"main": 1})
 
 

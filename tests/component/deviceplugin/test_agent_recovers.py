@@ -5,9 +5,9 @@ import copy
 
 import pytest
 
-from agent_world import NODE, AgentWorld
-from device_manager import AdmissionRefusedError
+from support.agent.world import NODE, AgentWorld
 from support.api.store import TOPOLOGIES
+from support.kubelet.device_manager import AdmissionRejectedError
 
 
 async def test_pods_that_kubelet_admits_before_the_agent_registers_leave_nothing_behind(
@@ -18,7 +18,7 @@ async def test_pods_that_kubelet_admits_before_the_agent_registers_leave_nothing
         await world.run("a", {"main": [0, 1]})
     await world.kubelet.stop()  # the node restarts
     await world.kubelet.start()
-    with pytest.raises(AdmissionRefusedError, match="no healthy devices present"):
+    with pytest.raises(AdmissionRejectedError, match="no healthy devices present"):
         await world.kubelet.admit(("default", "a"), {"main": 2})
     await world.set_phase("a", "Failed")
     async with world.agent():
@@ -44,7 +44,7 @@ async def test_an_upgrade_under_running_pods_changes_nothing(world: AgentWorld) 
         assert after["spec"] == before["spec"]
         assert after["status"]["gpus"] == before["status"]["gpus"]
         await world.kubelet.admit(("default", "a"), {"main": 1})  # it has its record: no call
-        assert world.kubelet.books.pods["default", "a"]["main"] == {world.uuids[2]}
+        assert world.kubelet.checkpoint.pods["default", "a"]["main"] == {world.uuids[2]}
     assert world.events("GPUsDiffer") == []
 
 
@@ -58,7 +58,7 @@ async def test_a_gpu_that_fails_under_a_running_pod_stays_assigned_and_recovers(
         world.break_gpus("fault 2 15")
         await world.until(lambda: world.observed(2).get("healthy") is False)
         assert world.observed(2)["podUID"] == world.observed(3)["podUID"] == "uid-a"
-        with pytest.raises(AdmissionRefusedError, match="is used by pod default/a"):
+        with pytest.raises(AdmissionRejectedError, match="is used by pod default/a"):
             await world.run("b", {"main": [2]})
         world.break_gpus()
         await world.served()

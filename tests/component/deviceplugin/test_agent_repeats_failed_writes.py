@@ -2,8 +2,8 @@
 
 import pytest
 
-from agent_world import NODE, AgentWorld
 from gputopo_deviceplugin.report import startup
+from support.agent.world import NODE, AgentWorld
 from support.api.faults import Fault
 from support.api.store import TOPOLOGIES
 

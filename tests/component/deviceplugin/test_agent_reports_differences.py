@@ -1,6 +1,6 @@
 """Kubelet's pod-resources list differs from the placement."""
 
-from agent_world import AgentWorld
+from support.agent.world import AgentWorld
 from support.api.store import PODS
 
 
@@ -11,7 +11,7 @@ async def test_a_swap_in_kubelets_list_is_recorded_once_for_each_pod(
         await world.served()
         await world.run("a", {"main": [1]})
         await world.run("b", {"main": [4]})
-        pods = world.kubelet.books.pods
+        pods = world.kubelet.checkpoint.pods
         pods["default", "a"], pods["default", "b"] = pods["default", "b"], pods["default", "a"]
         await world.until(lambda: len(world.events("GPUsDiffer")) == 2)
         # The object shows the observed users, not the intended ones.
@@ -36,7 +36,7 @@ async def test_a_lost_record_of_a_running_pod_is_reported(world: AgentWorld) -> 
         await world.served()
         await world.run("a", {"main": [1]})
         await world.set_phase("a", "Running")
-        world.kubelet.books.pods["default", "a"]["main"] = set()
+        world.kubelet.checkpoint.pods["default", "a"]["main"] = set()
         await world.until(lambda: world.events("GPUsDiffer"))
         assert "but kubelet lists none" in world.events("GPUsDiffer")[0]
 
@@ -48,7 +48,7 @@ async def test_a_watch_that_is_behind_causes_no_difference(world: AgentWorld) ->
         world.kubelet.end(("default", "set-0"))
         world.api.mute = True  # the watch still shows the former pod
         await world.place("set-0", {"main": [4]}, uid="uid-new")
-        world.kubelet.books.pods["default", "set-0"] = {"main": {world.uuids[4]}}
+        world.kubelet.checkpoint.pods["default", "set-0"] = {"main": {world.uuids[4]}}
         await world.until(lambda: world.observed(4).get("podUID") == "uid-new")
         assert world.events("GPUsDiffer") == []
         assert world.condition("AllocationsAsPlaced")["status"] == "True"

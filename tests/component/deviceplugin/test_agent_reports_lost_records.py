@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agent_world import AgentWorld, agent_world
 from gputopo_kube.pods import PodKey
+from support.agent.world import AgentWorld, agent_world
 from support.api.store import PODS
 
 
@@ -28,7 +28,7 @@ async def restart_without_records(world: AgentWorld, *names: str) -> None:
     registrations = world.kubelet.registrations
     await world.kubelet.stop()
     for name in names:
-        world.kubelet.books.pods["default", name] = {"main": set()}
+        world.kubelet.checkpoint.pods["default", name] = {"main": set()}
     world.kubelet.restart()
     await world.kubelet.start()
     await world.until(lambda: world.kubelet.registrations > registrations)
@@ -73,9 +73,9 @@ async def test_pods_in_admission_and_pods_that_end_do_not_count_as_lost(world: A
         await restart_without_records(world)
         await world.until(lambda: ("uid-ends", "main") in agent._observer._with_record)
         # Kubelets before 1.34 still list a pod that has ended, and its phase changes later.
-        world.kubelet.books.pods["default", "ends"] = {"main": set()}
+        world.kubelet.checkpoint.pods["default", "ends"] = {"main": set()}
         await world.place("comes", {"main": [1]})
-        world.kubelet.books.pods["default", "comes"] = {"main": set()}
+        world.kubelet.checkpoint.pods["default", "comes"] = {"main": set()}
         await world.until(lambda: world.condition("AllocationsAsPlaced").get("status") == "False")
         assert not agent._tracker.lost
         assert reason(world) == "Serving"
@@ -116,9 +116,10 @@ async def test_records_that_kubelet_lost_are_reported_soon_after_its_start(
     async with agent_world(short_directory, library_dir, **pauses) as world, world.agent():
         await world.served()
         await running(world, "a", 0, 1)
-        pods = world.kubelet.books.pods
+        pods = world.kubelet.checkpoint.pods
         await restart_without_records(world)
-        world.kubelet.books.pods = {}  # kubelet lists its pods one by one as it admits them again
+        # Kubelet lists its pods one by one as it admits them again.
+        world.kubelet.checkpoint.pods = {}
         await asyncio.sleep(1.5)
-        world.kubelet.books.pods = {key: {"main": set()} for key in pods}
+        world.kubelet.checkpoint.pods = {key: {"main": set()} for key in pods}
         await world.until(lambda: reason(world) == "KubeletRecordsLost")

@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from agent_world import AgentWorld
-from device_manager import AdmissionRefusedError
 from gputopo_deviceplugin.kubelet import registration
 from gputopo_deviceplugin.report import reporter
 from gputopo_extender.state.topologies import GpuNode, parse_node
+from support.agent.world import AgentWorld
 from support.api.store import TOPOLOGIES
+from support.kubelet.device_manager import AdmissionRejectedError
 
 
 def not_ready(world: AgentWorld) -> str | None:
@@ -44,7 +44,7 @@ async def test_an_agent_publishes_that_it_ends_and_serves_pods_in_flight(
         assert after["status"]["conditions"][1:] == before["status"]["conditions"][1:]
     assert world.condition("Ready")["reason"] == "Stopping"
     await world.until(lambda: "Healthy" not in world.kubelet.devices.values())
-    with pytest.raises(AdmissionRefusedError, match="no healthy devices"):
+    with pytest.raises(AdmissionRejectedError, match="no healthy devices"):
         await world.run("meanwhile", {"main": [2]})
 
 

@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 import pytest
 
-from agent_world import AgentWorld, annotation_of, pod_document
-from device_manager import AdmissionRefusedError
+from support.agent.world import AgentWorld, annotation_of, pod_document
 from support.api.store import PODS
+from support.kubelet.device_manager import AdmissionRejectedError
 
 
 async def run(
@@ -100,7 +100,7 @@ async def test_an_init_container_that_requests_too_many_gpus_is_rejected(
     async with world.agent():
         await world.served()
         requests = requests or {"main": 0}
-        with pytest.raises(AdmissionRefusedError) as rejected:
+        with pytest.raises(AdmissionRejectedError) as rejected:
             await run(world, requests, {"main": [3]}, init={"warm": 2})
         assert "init container warm requests 2 GPUs" in str(rejected.value)
         assert later in str(rejected.value)

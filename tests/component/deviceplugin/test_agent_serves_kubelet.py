@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_world import AgentWorld, agent_world, annotation_of, pod_document
-from device_manager import AdmissionRefusedError
+from support.agent.world import AgentWorld, agent_world, annotation_of, pod_document
 from support.api.store import PODS
+from support.kubelet.device_manager import AdmissionRejectedError
 
 
 async def test_a_container_gets_its_gpus_in_rank_order(world: AgentWorld) -> None:
@@ -16,7 +16,7 @@ async def test_a_container_gets_its_gpus_in_rank_order(world: AgentWorld) -> Non
     chosen = [world.uuids[index] for index in (6, 2, 5)]
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == ",".join(chosen)
     assert given["main"].envs["NVIDIA_VISIBLE_DEVICES"] == ",".join(chosen)
-    assert world.kubelet.books.pods["default", "a"]["main"] == set(chosen)
+    assert world.kubelet.checkpoint.pods["default", "a"]["main"] == set(chosen)
     names = ["nvidia6", "nvidia2", "nvidia5", "nvidiactl", "nvidia-uvm"]
     assert [spec.container_path for spec in given["main"].devices] == [
         f"/dev/{name}" for name in names
@@ -50,7 +50,7 @@ async def test_pods_admitted_one_after_the_other_each_get_their_own_gpus(world: 
         for name, gpu in (("c", 2), ("a", 0), ("b", 1)):
             given = await world.kubelet.admit(("default", name), {"main": 1})
             assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[gpu]
-    assert world.kubelet.books.lists_inside_allocate == 0
+    assert world.kubelet.checkpoint.lists_inside_allocate == 0
 
 
 async def test_several_containers_of_a_pod_each_get_their_own_gpus(world: AgentWorld) -> None:
@@ -101,20 +101,20 @@ async def test_gpus_taken_without_a_preference_request_are_rejected_even_if_they
 ) -> None:
     async with world.agent():
         await world.served()
-        world.kubelet.ask_preference = False
+        world.kubelet.requests_preference = False
         world.kubelet.ignore_preference = {world.uuids[6], world.uuids[2]}
-        with pytest.raises(AdmissionRefusedError, match="without a preference request"):
+        with pytest.raises(AdmissionRejectedError, match="without a preference request"):
             await world.run("a", {"main": [6, 2]})
-        assert world.kubelet.books.allocated == set()
+        assert world.kubelet.checkpoint.allocated == set()
 
 
 async def test_other_gpus_than_the_chosen_ones_are_rejected(world: AgentWorld) -> None:
     async with world.agent():
         await world.served()
         world.kubelet.ignore_preference = {world.uuids[0], world.uuids[1]}
-        with pytest.raises(AdmissionRefusedError, match=r"kubelet took .* but container main was"):
+        with pytest.raises(AdmissionRejectedError, match=r"kubelet took .* but container main was"):
             await world.run("a", {"main": [6, 2]})
-        assert world.kubelet.books.allocated == set()
+        assert world.kubelet.checkpoint.allocated == set()
         await world.until(lambda: world.events("GPUsRefused"))
 
 
@@ -123,7 +123,7 @@ async def test_a_swap_with_another_waiting_pod_is_rejected(world: AgentWorld) ->
         await world.served()
         await world.place("b", {"main": [4]})
         world.kubelet.ignore_preference = {world.uuids[4]}
-        with pytest.raises(AdmissionRefusedError, match=f"took {world.uuids[4]}"):
+        with pytest.raises(AdmissionRejectedError, match=f"took {world.uuids[4]}"):
             await world.run("a", {"main": [3]})
 
 
@@ -134,22 +134,22 @@ async def test_gpus_that_kubelet_requires_are_rejected_only_when_it_has_taken_th
         await world.served()
         world.kubelet.aligned = {world.uuids[0]}
         # An error in the preference would leave GPU 0 marked as used in kubelet's checkpoint.
-        with pytest.raises(AdmissionRefusedError, match=f"kubelet requires {world.uuids[0]}"):
+        with pytest.raises(AdmissionRejectedError, match=f"kubelet requires {world.uuids[0]}"):
             await world.run("a", {"main": [6, 2]})
-        assert world.kubelet.refused_by == "Allocate"
+        assert world.kubelet.rejected_by == "Allocate"
 
 
 async def test_a_gpu_that_a_live_container_uses_is_not_allocated_twice(world: AgentWorld) -> None:
     async with world.agent():
         await world.served()
         await world.run("a", {"main": [1]})
-        world.kubelet.books.allocated.clear()  # kubelet forgot its allocations
-        with pytest.raises(AdmissionRefusedError, match="is used by pod default/a"):
+        world.kubelet.checkpoint.allocated.clear()  # kubelet forgot its allocations
+        with pytest.raises(AdmissionRejectedError, match="is used by pod default/a"):
             await world.run("b", {"main": [1]})
-        world.kubelet.books.allocated.clear()
-        world.kubelet.ask_preference = False
+        world.kubelet.checkpoint.allocated.clear()
+        world.kubelet.requests_preference = False
         world.kubelet.ignore_preference = {world.uuids[1]}
-        with pytest.raises(AdmissionRefusedError, match="is used by pod default/a"):
+        with pytest.raises(AdmissionRejectedError, match="is used by pod default/a"):
             await world.run("c", {"main": [1]})
 
 
@@ -176,7 +176,7 @@ async def test_a_pod_without_a_placement_of_its_own_is_rejected_with_the_reason(
         await world.served()
         document = pod_document("a", {"main": 1}, annotation=annotation)
         world.api.put(PODS, document)
-        with pytest.raises(AdmissionRefusedError) as rejected:
+        with pytest.raises(AdmissionRejectedError) as rejected:
             await world.kubelet.admit(("default", "a"), {"main": 1})
         assert str(rejected.value).startswith("pod default/a")
         assert message in str(rejected.value)
@@ -190,11 +190,11 @@ async def test_gpus_of_a_running_container_that_kubelet_offers_are_rejected(
         await world.served()
         await world.run("a", {"main": [1]})
         await world.place("b", {"main": [2]})
-        world.kubelet.books.allocated.clear()
-        world.kubelet.ask_preference = False
+        world.kubelet.checkpoint.allocated.clear()
+        world.kubelet.requests_preference = False
         world.kubelet.ignore_preference = {world.uuids[1]}
         # Without a preference request only the GPUs identify the pod: they are those of pod a.
-        with pytest.raises(AdmissionRefusedError, match="is used by pod default/a"):
+        with pytest.raises(AdmissionRejectedError, match="is used by pod default/a"):
             await world.kubelet.admit(("default", "b"), {"main": 1})
 
 
@@ -208,7 +208,7 @@ async def test_the_annotation_protects_a_gpu_that_kubelet_and_agent_forgot(
     world.kubelet.end(("default", "a"))  # kubelet lost its checkpoint, and the agent is new
     async with world.agent():
         await world.served()
-        with pytest.raises(AdmissionRefusedError, match="is used by pod default/a"):
+        with pytest.raises(AdmissionRejectedError, match="is used by pod default/a"):
             await world.run("b", {"main": [1]})
         world.api.delete(PODS, "a")
         given = await world.run("c", {"main": [1]})
@@ -221,8 +221,8 @@ async def test_the_agent_does_not_guess_between_two_possible_pods(
     async with world.agent():
         await world.served()
         await world.place("a", {"main": [0]})
-        world.kubelet.books.pods["default", "a"] = {"main": set()}
-        with pytest.raises(AdmissionRefusedError, match="several pods wait for 1 GPUs"):
+        world.kubelet.checkpoint.pods["default", "a"] = {"main": set()}
+        with pytest.raises(AdmissionRejectedError, match="several pods wait for 1 GPUs"):
             await world.run("b", {"main": [1]})
 
 
@@ -244,7 +244,7 @@ async def test_a_pod_being_deleted_is_not_identified_as_the_pod_in_admission(
         leaving = world.api.pod("a")
         leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         world.api.put(PODS, leaving)
-        world.kubelet.books.pods["default", "a"] = {"main": set()}
+        world.kubelet.checkpoint.pods["default", "a"] = {"main": set()}
         given = await world.run("b", {"main": [1]})
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]
 
@@ -257,11 +257,11 @@ async def test_no_pod_is_admitted_while_the_api_server_cannot_confirm_it(
         await world.place("set-0", {"main": [5]})
         await world.until(lambda: len(agent._pods) == 1)
         world.api.down = True  # by now set-0 may be another pod, with other GPUs
-        with pytest.raises(AdmissionRefusedError, match=r"did not return in time: .*set-0"):
+        with pytest.raises(AdmissionRejectedError, match=r"did not return in time: .*set-0"):
             await world.kubelet.admit(("default", "set-0"), {"main": 1})
         # The failed read proves the loss: no further pod reaches the agent.
         await world.kubelet.wait_for_devices(dict.fromkeys(world.uuids, "Unhealthy"))
-        with pytest.raises(AdmissionRefusedError, match="no healthy devices present"):
+        with pytest.raises(AdmissionRejectedError, match="no healthy devices present"):
             await world.kubelet.admit(("default", "unknown"), {"main": 1})
         world.api.down = False
         world.api.delete(PODS, "set-0")
@@ -277,11 +277,11 @@ async def test_an_unknown_pod_is_not_identified_as_a_known_one_without_the_api_s
         await world.served()
         await world.place("leaving", {"main": [5]})
         await world.until(lambda: len(agent._pods) == 1)
-        world.kubelet.books.pods["default", "leaving"] = {"main": set()}
+        world.kubelet.checkpoint.pods["default", "leaving"] = {"main": set()}
         world.api.down = True
-        with pytest.raises(AdmissionRefusedError, match="default/leaving, default/unknown"):
+        with pytest.raises(AdmissionRejectedError, match="default/leaving, default/unknown"):
             await world.kubelet.admit(("default", "unknown"), {"main": 1})
-        assert world.kubelet.books.allocated == set()
+        assert world.kubelet.checkpoint.allocated == set()
 
 
 async def test_a_recreated_pod_may_get_the_gpus_of_the_former_pod(world: AgentWorld) -> None:
@@ -314,11 +314,11 @@ async def test_a_pod_that_gputopo_did_not_place_gets_nothing_and_nothing_is_publ
         await world.served()
         world.kubelet.aligned = {world.uuids[index] for index in aligned}
         world.api.put(PODS, pod_document("static", {"main": 2}))
-        with pytest.raises(AdmissionRefusedError, match="was not placed by gputopo"):
+        with pytest.raises(AdmissionRejectedError, match="was not placed by gputopo"):
             await world.kubelet.admit(("default", "static"), {"main": 2})
         # Where kubelet has taken GPUs already, only an error of Allocate releases them.
-        assert world.kubelet.refused_by == ("Allocate" if aligned else "GetPreferredAllocation")
-        assert world.kubelet.books.allocated == set()
+        assert world.kubelet.rejected_by == ("Allocate" if aligned else "GetPreferredAllocation")
+        assert world.kubelet.checkpoint.allocated == set()
         world.kubelet.aligned = set()
         await world.run("a", {"main": [0, 1]})  # and it blocks no other pod
         await world.until(lambda: world.observed(0).get("pod") == "a")

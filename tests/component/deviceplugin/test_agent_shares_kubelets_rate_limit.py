@@ -8,10 +8,10 @@ import grpc
 import grpc.aio
 import pytest
 
-from agent_world import AgentWorld
-from fake_kubelet import RateLimit
 from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesClient, PodResourcesError
-from raw_kubelet import raw_kubelet
+from support.agent.world import AgentWorld
+from support.kubelet.raw_server import raw_kubelet
+from support.kubelet.server import RateLimit
 
 
 @asynccontextmanager
@@ -42,7 +42,7 @@ async def test_pods_are_admitted_while_another_client_lists_500_times_a_second(
                 assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[index]
             await world.until(lambda: world.observed(7).get("podUID") == "uid-pod-7")
     assert world.kubelet.lists_rejected > 0
-    assert world.kubelet.books.lists_inside_allocate == 0
+    assert world.kubelet.checkpoint.lists_inside_allocate == 0
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_world import AgentWorld, agent_world
+from support.agent.world import AgentWorld, agent_world
 from support.api.faults import Fault
 from support.api.store import NODES, PODS
 
@@ -47,12 +47,12 @@ async def test_the_agent_waits_for_a_kubelet_that_is_not_there_yet(world: AgentW
 async def test_a_kubelet_that_rejects_the_agent_is_called_again_after_a_pause(
     world: AgentWorld,
 ) -> None:
-    world.kubelet.refuses_registration = True
+    world.kubelet.rejects_registration = True
     async with world.agent():
-        await world.until(lambda: world.kubelet.registrations_refused)
+        await world.until(lambda: world.kubelet.registrations_rejected)
         await asyncio.sleep(1.0)
-        assert world.kubelet.registrations_refused == 1
-        world.kubelet.refuses_registration = False
+        assert world.kubelet.registrations_rejected == 1
+        world.kubelet.rejects_registration = False
         await world.served()
 
 

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from agent_without_sockets import AgentInProcess, PluginInProcess, PodsOfApiServer
-from agent_world import annotation_of, pod_document
-from device_manager import AdmissionRefusedError, DeviceManager
 from gputopo_kube.pods import PodKey
 from gputopo_topologies.catalogue import named
+from support.agent.in_process import AgentInProcess, PluginInProcess, PodsOfApiServer
+from support.agent.world import annotation_of, pod_document
+from support.kubelet.device_manager import AdmissionRejectedError, DeviceManager
 from virtual_time import runner
 
 TOPOLOGY = named("dgx1-v100", node="n1")
@@ -37,7 +37,7 @@ async def _a_minute_without() -> None:
     assert await run("before", 0) == UUIDS[0]
     server.down = True
     await asyncio.sleep(60)
-    with pytest.raises(AdmissionRefusedError):
+    with pytest.raises(AdmissionRejectedError):
         await run("meanwhile", 1)
     await agent.observer.observe()
     assert [pod.key.name for pod in (agent.tracker.listed or ())] == ["before"]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from agent_world import AgentWorld
-from device_manager import AdmissionRefusedError
 from gputopo_deviceplugin.kubelet.podresources import api_pb2 as podresources
-from raw_kubelet import raw_kubelet
+from support.agent.world import AgentWorld
+from support.kubelet.device_manager import AdmissionRejectedError
+from support.kubelet.raw_server import raw_kubelet
 
 
 def pod_without_gpus(name: str) -> bytes:
@@ -22,12 +22,12 @@ async def test_an_invalid_pod_resources_list_fails_new_pods_and_not_the_agent(
     with raw_kubelet(socket) as raw:
         async with world.agent():
             await world.served()
-            raw.answer = b"\xff half of a message"
-            with pytest.raises(AdmissionRefusedError, match="not a message of this API"):
+            raw.response = b"\xff half of a message"
+            with pytest.raises(AdmissionRejectedError, match="not a message of this API"):
                 await world.run("meanwhile", {"main": [0]})
             await world.until(lambda: failures("gputopo_agent_failures_total", {"of": "observe"}))
             assert world.condition("Ready")["status"] == "True"
             await world.set_phase("meanwhile", "Failed")
-            raw.answer = pod_without_gpus("after")
+            raw.response = pod_without_gpus("after")
             given = await world.run("after", {"main": [1]})
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from agent_world import NODE, AgentWorld
-from device_manager import AdmissionRefusedError
+from support.agent.world import NODE, AgentWorld
 from support.api.store import NODES, PODS, TOPOLOGIES
+from support.kubelet.device_manager import AdmissionRejectedError
 
 SOON_SECONDS = 1.0
 """Longest time after the end of the last process until its GPUs are published as free."""
@@ -38,7 +38,7 @@ def deleted(world: AgentWorld) -> dict[int, str]:
 
 
 async def rejected(world: AgentWorld, name: str, gpus: list[int]) -> str:
-    with pytest.raises(AdmissionRefusedError) as messages:
+    with pytest.raises(AdmissionRejectedError) as messages:
         await world.run(name, {"main": gpus})
     return str(messages.value)
 
@@ -188,7 +188,7 @@ async def test_a_pod_of_a_statefulset_does_not_share_gpus_with_its_predecessor(
         await run_with_processes(world, "set-0", [1])
         await world.force_delete("set-0")
         await world.place("set-0", {"main": [1]}, uid="uid-second")
-        with pytest.raises(AdmissionRefusedError, match="of deleted pod default/set-0"):
+        with pytest.raises(AdmissionRejectedError, match="of deleted pod default/set-0"):
             await world.kubelet.admit(("default", "set-0"), {"main": 1})
         await world.force_delete("set-0")
         await world.place("set-0", {"main": [2]}, uid="uid-third")

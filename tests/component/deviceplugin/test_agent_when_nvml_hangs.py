@@ -2,7 +2,7 @@
 
 import asyncio
 
-from agent_world import AgentWorld
+from support.agent.world import AgentWorld
 
 FAULT = "NVML does not respond: "
 

@@ -5,12 +5,12 @@ from collections.abc import Collection
 
 import pytest
 
-from agent_world import AgentWorld
-from fake_kubelet import AdmissionRefusedError
 from gputopo_deviceplugin.admit import offer
 from gputopo_deviceplugin.apiserver import monitor
 from gputopo_deviceplugin.report import startup
+from support.agent.world import AgentWorld
 from support.api.store import PODS
+from support.kubelet.device_manager import AdmissionRejectedError
 
 SOON_SECONDS = 10.0
 
@@ -49,12 +49,12 @@ def connected(world: AgentWorld) -> float | None:
 async def restart_kubelet(world: AgentWorld) -> None:
     """Restart kubelet, which lists no pod until it has read its pods from the API server."""
     await world.kubelet.stop()
-    pods, world.kubelet.books.pods = world.kubelet.books.pods, {}
+    pods, world.kubelet.checkpoint.pods = world.kubelet.checkpoint.pods, {}
     registrations = world.kubelet.registrations
     await world.kubelet.start()
     await world.until(lambda: world.kubelet.registrations > registrations)
     await asyncio.sleep(0.5)  # the agent reads the empty list meanwhile
-    world.kubelet.books.pods = pods
+    world.kubelet.checkpoint.pods = pods
     world.kubelet.restart()
 
 
@@ -67,7 +67,7 @@ async def test_only_gpus_of_running_pods_are_offered_while_packets_are_dropped(
         lists = world.api.lists(PODS)
         world.api.silent = world.api.mute = True  # connections stay open, and nothing is received
         await devices(world, {0, 1})
-        with pytest.raises(AdmissionRefusedError, match="needed 1, available 0"):
+        with pytest.raises(AdmissionRejectedError, match="needed 1, available 0"):
             await world.kubelet.admit(("default", "new"), {"main": 1})
         await world.until(lambda: connected(world) == 0)
         await restart_kubelet(world)
@@ -102,7 +102,7 @@ async def test_a_failed_read_of_a_pod_proves_the_loss_at_once(
         await world.served()
         await world.place("a", {"main": [0]})
         world.api.silent = True
-        with pytest.raises(AdmissionRefusedError):
+        with pytest.raises(AdmissionRejectedError):
             await world.kubelet.admit(("default", "a"), {"main": 1})
         await devices(world, ())
 
@@ -117,7 +117,7 @@ async def test_an_agent_that_starts_meanwhile_keeps_the_gpus_of_running_pods_hea
     world.break_gpus("fault 6 15")  # the new agent finds this GPU only in the state file
     async with world.agent():
         await devices(world, {3})
-        with pytest.raises(AdmissionRefusedError):
+        with pytest.raises(AdmissionRejectedError):
             await world.kubelet.admit(("default", "new"), {"main": 1})
         await restart_kubelet(world)
         await devices(world, {3})

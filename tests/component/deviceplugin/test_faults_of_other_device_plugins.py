@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from agent_world import AgentWorld, annotation_of, pod_document
-from device_manager import AdmissionRefusedError
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
+from support.agent.world import AgentWorld, annotation_of, pod_document
 from support.api.store import PODS
+from support.kubelet.device_manager import AdmissionRejectedError
 
 
 async def test_a_pod_deleted_between_bind_and_allocate_gets_nothing_and_blocks_no_pod(
@@ -20,7 +20,7 @@ async def test_a_pod_deleted_between_bind_and_allocate_gets_nothing_and_blocks_n
         await world.place("a", {"main": [1]})
         await world.until(lambda: len(agent._pods) == 1)
         world.api.delete(PODS, "a")
-        with pytest.raises(AdmissionRefusedError, match="no pod of this node waits for 1 GPUs"):
+        with pytest.raises(AdmissionRejectedError, match="no pod of this node waits for 1 GPUs"):
             await world.kubelet.admit(("default", "a"), {"main": 1})
         given = await world.run("b", {"main": [1]})
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]
@@ -30,10 +30,10 @@ async def test_a_manual_annotation_takes_no_gpu_of_another_pod(world: AgentWorld
     async with world.agent():
         await world.served()
         await world.run("a", {"main": [1]})
-        world.kubelet.books.allocated.clear()  # even if kubelet offers it
+        world.kubelet.checkpoint.allocated.clear()  # even if kubelet offers it
         own = annotation_of("thief", {"main": [world.uuids[1]]})
         world.api.put(PODS, pod_document("thief", {"main": 1}, annotation=own))
-        with pytest.raises(AdmissionRefusedError, match="is used by pod default/a"):
+        with pytest.raises(AdmissionRejectedError, match="is used by pod default/a"):
             await world.kubelet.admit(("default", "thief"), {"main": 1})
 
 
@@ -65,8 +65,8 @@ async def test_a_list_inside_allocate_while_another_pod_ends_allocates_no_gpu_tw
         world.kubelet.plugin = Meddled(plugin, meanwhile)
         await world.run("a", {"main": [1]})
         world.kubelet.plugin = plugin
-        assert world.uuids[1] not in world.kubelet.books.allocated  # kubelet's fault is there
-        with pytest.raises(AdmissionRefusedError, match="is used by pod default/a"):
+        assert world.uuids[1] not in world.kubelet.checkpoint.allocated  # kubelet's fault is there
+        with pytest.raises(AdmissionRejectedError, match="is used by pod default/a"):
             await world.run("b", {"main": [1]})
         given = await world.run("c", {"main": [2]})
     assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[2]
@@ -80,7 +80,7 @@ async def test_a_pod_that_kubelet_rejected_early_is_not_identified_as_the_next_o
         await world.place("rejected", {"main": [0]})
         await world.until(lambda: len(agent._pods) == 1)
         # Kubelets before 1.34 continue to list it.
-        world.kubelet.books.pods["default", "rejected"] = {"main": set()}
+        world.kubelet.checkpoint.pods["default", "rejected"] = {"main": set()}
         world.api.mute = True
         await world.set_phase("rejected", "Failed")
         given = await world.run("b", {"main": [1]})

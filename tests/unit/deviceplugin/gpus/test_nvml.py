@@ -8,7 +8,7 @@ from fakenvml.build import build_library
 from fakenvml.render import render
 from gputopo_deviceplugin.gpus.nvml import Nvml
 from gputopo_topologies.catalogue import named
-from hardware_watch import Watched, watched
+from support.agent.hardware import Watched, watched
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.gpus.snapshot import NvmlGpu, NvmlSnapshot, XidEvent
 from gputopo_deviceplugin.gpus.xid_mark_store import XidMarkStore
 from gputopo_deviceplugin.statefile import StateFile
-from hardware_watch import Clocks
+from support.agent.hardware import Clocks
 
 GPU = GpuUuid("GPU-1")
 UNSUPPORTED = NvmlSnapshot("550", (NvmlGpu(0, GPU, 0, "0", "V100", 1, 0, 3, 16, ()),))

@@ -15,7 +15,6 @@ from typing import Any, NoReturn, TypeVar
 import grpc
 import grpc.aio
 
-from device_manager import DeviceManager
 from gputopo.api.names import RESOURCE
 from gputopo.topology.model import GpuUuid, NodeTopology
 from gputopo_deviceplugin.admit.admission import Admission
@@ -37,11 +36,12 @@ from gputopo_deviceplugin.statefile import StateFile
 from gputopo_kube.client import Listing, WatchEvent
 from gputopo_kube.errors import ApiError
 from gputopo_kube.pods import PodKey, PodView, parse_pod
+from support.kubelet.device_manager import DeviceManager
 
 Value = TypeVar("Value")
 Document = dict[str, Any]
 NODE = "n1"
-_DEVICES = Path(__file__).parent / "data/dev"
+_DEVICES = Path(__file__).parents[2] / "data/dev"
 """Device nodes of the host: only ``nvidiactl``."""
 
 _WATCH_SECONDS = 0.2
@@ -257,7 +257,7 @@ class AgentInProcess:
 
     async def list_pods(self, timeout_seconds: float) -> list[ListedPod]:  # noqa: ARG002
         """Return kubelet's list, as the socket shows it."""
-        assert not self._manager.books.allocating
+        assert not self._manager.checkpoint.allocating
         return [
             ListedPod(
                 PodKey(*key),

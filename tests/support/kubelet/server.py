@@ -1,4 +1,4 @@
-"""A kubelet as far as a device plugin meets it: its device manager on real sockets, real gRPC."""
+"""A fake kubelet for a device plugin: its device manager on real sockets, with real gRPC."""
 
 import asyncio
 import time
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import grpc.aio
 
-from device_manager import AdmissionRefusedError, DeviceManager
 from gputopo_deviceplugin.kubelet.podresources import api_pb2 as podresources
 from gputopo_deviceplugin.kubelet.podresources.api_pb2_grpc import (
     PodResourcesListerServicer,
@@ -20,12 +19,11 @@ from gputopo_deviceplugin.kubelet.v1beta1.api_pb2_grpc import (
     RegistrationServicer,
     add_RegistrationServicer_to_server,
 )
-
-__all__ = ["AdmissionRefusedError", "FakeKubelet", "running_kubelet"]
+from support.kubelet.device_manager import DeviceManager
 
 
 class RateLimit:
-    """A token bucket, which kubelet's pod-resources API has for all clients together."""
+    """A token bucket, as in kubelet's pod-resources API for all clients together."""
 
     def __init__(self, per_second: float = 100.0, burst: int = 10) -> None:
         self._per_second = per_second
@@ -45,40 +43,40 @@ class RateLimit:
 
 
 class FakeKubelet(DeviceManager):
-    """One kubelet; ``start`` and ``stop`` it as often as the test likes."""
+    """One kubelet, which can be started and stopped again and again."""
 
     def __init__(self, directory: Path, resource: str, seed: int = 0) -> None:
         super().__init__(seed)
         self.plugin_dir = directory / "device-plugins"
         self.socket = directory / "pod-resources" / "kubelet.sock"
         self.registrations = 0
-        self.registrations_refused = 0
-        self.refuses_registration = False
+        self.registrations_rejected = 0
+        self.rejects_registration = False
         self.list_limit: RateLimit | None = None
         self.lists_rejected = 0
         self._resource = resource
         self._servers: list[grpc.aio.Server] = []
         self._channel: grpc.aio.Channel | None = None
         self._watch: asyncio.Task[None] | None = None
-        self._told = asyncio.Condition()
+        self._changed = asyncio.Condition()
 
     async def start(self) -> None:
-        """Wipe the sockets of the folder, as kubelet does, and listen."""
+        """Delete the sockets of the folder, as kubelet does, and listen."""
         for folder in (self.plugin_dir, self.socket.parent):
             folder.mkdir(parents=True, exist_ok=True)
             for old in folder.glob("*.sock"):
                 old.unlink()
-        registration, lister = grpc.aio.server(), grpc.aio.server()
+        registration, pod_resources = grpc.aio.server(), grpc.aio.server()
         add_RegistrationServicer_to_server(_Registration(self), registration)
-        add_PodResourcesListerServicer_to_server(_Lister(self), lister)
+        add_PodResourcesListerServicer_to_server(_Lister(self), pod_resources)
         registration.add_insecure_port(f"unix:{self.plugin_dir}/kubelet.sock")
-        lister.add_insecure_port(f"unix:{self.socket}")
-        self._servers = [registration, lister]
+        pod_resources.add_insecure_port(f"unix:{self.socket}")
+        self._servers = [registration, pod_resources]
         for server in self._servers:
             await server.start()
 
     async def stop(self) -> None:
-        """Die; the books stay."""
+        """Stop; the checkpoint stays."""
         await self.forget_plugin()
         for server in self._servers:
             await server.stop(None)
@@ -95,7 +93,7 @@ class FakeKubelet(DeviceManager):
         self.devices = {}
 
     async def registered(self, request: api.RegisterRequest) -> None:
-        """Dial the plugin before Register is answered."""
+        """Connect to the plugin before the response of Register."""
         assert request.version == "v1beta1"
         assert request.resource_name == self._resource
         assert request.options.get_preferred_allocation_available
@@ -105,8 +103,8 @@ class FakeKubelet(DeviceManager):
             f"unix:{self.plugin_dir}/{request.endpoint}", options=options
         )
         stub = DevicePluginStub(self._channel)
-        told = await stub.GetDevicePluginOptions(api.Empty())
-        assert told == request.options
+        options_of_plugin = await stub.GetDevicePluginOptions(api.Empty())
+        assert options_of_plugin == request.options
         self.plugin = stub
         self._watch = asyncio.create_task(self._listen(stub))
         self.registrations += 1
@@ -115,19 +113,19 @@ class FakeKubelet(DeviceManager):
         try:
             async for message in stub.ListAndWatch(api.Empty()):
                 self.devices = {device.ID: device.health for device in message.devices}
-                await self._tell()
+                await self._signal()
         except grpc.aio.AioRpcError:
             self.devices = dict.fromkeys(self.devices, "Unhealthy")
-        await self._tell()
+        await self._signal()
 
-    async def _tell(self) -> None:
-        async with self._told:
-            self._told.notify_all()
+    async def _signal(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
 
     async def wait_for_devices(self, wanted: Mapping[str, str]) -> None:
-        """Return when the plugin reports exactly this."""
-        async with self._told:
-            await self._told.wait_for(lambda: self.devices == wanted)
+        """Return when the plugin reports exactly these devices."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.devices == wanted)
 
 
 class _Registration(RegistrationServicer):
@@ -139,8 +137,8 @@ class _Registration(RegistrationServicer):
         request: api.RegisterRequest,
         context: grpc.aio.ServicerContext[api.RegisterRequest, api.Empty],
     ) -> api.Empty:
-        if self._kubelet.refuses_registration:
-            self._kubelet.registrations_refused += 1
+        if self._kubelet.rejects_registration:
+            self._kubelet.registrations_rejected += 1
             await context.abort(grpc.StatusCode.UNKNOWN, "the resource name is invalid")
         await self._kubelet.registered(request)
         return api.Empty()
@@ -166,7 +164,7 @@ class _Lister(PodResourcesListerServicer):
             pod = reply.pod_resources.add(namespace=namespace, name=name)
             for container, ids in containers.items():
                 entry = pod.containers.add(name=container)
-                for uuid in ids:  # kubelet too writes one entry for each device
+                for uuid in ids:  # kubelet also writes one entry for each device
                     entry.devices.add(resource_name=self._kubelet._resource, device_ids=[uuid])
         return reply
 

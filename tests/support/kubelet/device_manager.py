@@ -1,8 +1,8 @@
-"""Kubelet's device manager: which IDs a container gets, in the order of steps of kubelet 1.36.
+"""Kubelet's device manager: chooses the IDs of a container with the same steps as kubelet 1.36.
 
-Pods are admitted one after the other. Of each, the init containers come first and then the
-application containers, with one preference and one Allocate for each. Whether the real kubelet
-does the same is for the end-to-end tests to say.
+Pods are admitted one after the other: first the init containers of a pod, then its application
+containers, with one preference request and one Allocate each. The end-to-end tests check that the
+real kubelet does the same.
 """
 
 import random
@@ -17,12 +17,12 @@ from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 Key = tuple[str, str]
 
 
-class AdmissionRefusedError(Exception):
-    """The pod is rejected; the message is what kubelet would write in its status."""
+class AdmissionRejectedError(Exception):
+    """The pod is rejected; the message is the one that kubelet writes in its status."""
 
 
 class Plugin(Protocol):
-    """The plugin as kubelet calls it; errors are ``grpc.aio.AioRpcError``."""
+    """The plugin, called by kubelet; errors are ``grpc.aio.AioRpcError``."""
 
     def GetPreferredAllocation(  # noqa: N802
         self, request: api.PreferredAllocationRequest, /
@@ -34,16 +34,16 @@ class Plugin(Protocol):
 
 
 @dataclass(slots=True)
-class Books:
-    """What kubelet recorded; survives its restarts.
+class DeviceCheckpoint:
+    """Kubelet's records of allocations, which survive its restarts.
 
     Attributes:
-        pods: every active pod with the device IDs of each container that its list shows.
-        init: likewise of ordinary init containers, which its list never shows.
-        allocated: IDs that kubelet takes for given, those in flight included.
-        stale: whether a pod with records has ended since ``allocated`` was last made anew.
-        allocating: whether Allocate is being called now.
-        lists_inside_allocate: how often the list was asked for meanwhile.
+        pods: the device IDs of each container in the pod-resources list, of every active pod.
+        init: the same for ordinary init containers, which the list never contains.
+        allocated: IDs that kubelet counts as allocated, including those in flight.
+        stale: whether a pod with records has ended since ``allocated`` was last rebuilt.
+        allocating: whether a call of Allocate is in flight.
+        lists_inside_allocate: number of lists during calls of Allocate.
     """
 
     pods: dict[Key, dict[str, set[str]]] = field(default_factory=dict)
@@ -55,59 +55,59 @@ class Books:
 
 
 class DeviceManager:
-    """The books, and the calls that fill them.
+    """The checkpoint, and the calls that change it.
 
     Attributes:
-        devices: health of every ID, as the plugin told it.
-        aligned: IDs that the topology manager wants taken first.
-        ask_preference: whether the plugin is asked for its preference.
-        ignore_preference: IDs taken in its place.
+        devices: health of every ID, as reported by the plugin.
+        aligned: IDs that the topology manager prefers.
+        requests_preference: whether kubelet calls GetPreferredAllocation.
+        ignore_preference: IDs taken instead of the preferred ones.
         list_forgets_in_flight: the open fault that a list inside Allocate, after a pod ended,
             makes kubelet forget the IDs in flight.
         preference_error_leaks: the open fault that IDs taken before the preference failed stay
-            taken until a pod with records ends.
-        refused_by: the call that failed last.
+            allocated until a pod with records ends.
+        rejected_by: the last call that failed.
     """
 
     def __init__(self, seed: int = 0) -> None:
-        self.books = Books()
+        self.checkpoint = DeviceCheckpoint()
         self.devices: dict[str, str] = {}
         self.plugin: Plugin | None = None
         self.aligned: set[str] = set()
-        self.ask_preference = True
+        self.requests_preference = True
         self.ignore_preference: set[str] | None = None
         self.list_forgets_in_flight = True
         self.preference_error_leaks = True
-        self.refused_by = ""
+        self.rejected_by = ""
         self._random = random.Random(seed)  # noqa: S311 - repeatable disorder
 
     async def admit(
         self,
         key: Key,
-        asks: Mapping[str, int],
+        requests: Mapping[str, int],
         *,
         init: Mapping[str, int] | None = None,
         sidecars: Collection[str] = (),
     ) -> dict[str, api.ContainerAllocateResponse]:
-        """Admit a pod; container ``name`` asks for so many GPUs.
+        """Admit a pod.
 
         Args:
             key: namespace and name.
-            asks: of the application containers.
-            init: of the init containers, which come first.
-            sidecars: which of those keep running and keep their devices.
+            requests: GPUs of each application container.
+            init: GPUs of each init container; these come first.
+            sidecars: the init containers that keep running and keep their devices.
 
         Raises:
-            AdmissionRefusedError: the pod has failed for good.
+            AdmissionRefusedError: kubelet has rejected the pod finally.
         """
-        records = self.books.pods.setdefault(key, {})
-        for name in (*sidecars, *asks):
+        records = self.checkpoint.pods.setdefault(key, {})
+        for name in (*sidecars, *requests):
             records.setdefault(name, set())
-        init_records = self.books.init.setdefault(key, {})
+        init_records = self.checkpoint.init.setdefault(key, {})
         reusable: set[str] = set()
         given = {}
         try:
-            for name, size in {**(init or {}), **asks}.items():
+            for name, size in {**(init or {}), **requests}.items():
                 kept = records if name in records else init_records
                 if size:
                     self._require_healthy(kept.get(name, set()))
@@ -117,45 +117,46 @@ class DeviceManager:
                     reusable |= kept.get(name, set())
                 else:
                     reusable -= kept[name]
-        except AdmissionRefusedError:
+        except AdmissionRejectedError:
             self.end(key)
             raise
         return given
 
     def end(self, key: Key) -> None:
-        """The pod is not active any more; its IDs come free when kubelet looks."""
-        for records in (self.books.pods.pop(key, {}), self.books.init.pop(key, {})):
-            self.books.stale |= any(records.values())
+        """End a pod; its IDs become free when kubelet next rebuilds its records."""
+        for records in (self.checkpoint.pods.pop(key, {}), self.checkpoint.init.pop(key, {})):
+            self.checkpoint.stale |= any(records.values())
 
     def restart(self) -> None:
-        """A new kubelet reads its records; what is allocated follows from them."""
+        """Start a new kubelet, which rebuilds the allocated IDs from its records."""
         self._rebuild()
 
     def listed(self) -> dict[Key, dict[str, set[str]]]:
-        """Return what the pod-resources list shows; to look has the side effect of kubelet's."""
-        self.books.lists_inside_allocate += self.books.allocating
-        if self.list_forgets_in_flight or not self.books.allocating:
+        """Return the pod-resources list; a call has the same side effect as in kubelet."""
+        self.checkpoint.lists_inside_allocate += self.checkpoint.allocating
+        if self.list_forgets_in_flight or not self.checkpoint.allocating:
             self._collect()
         return {
             key: {name: set(ids) for name, ids in records.items()}
-            for key, records in self.books.pods.items()
+            for key, records in self.checkpoint.pods.items()
         }
 
     def _collect(self) -> None:
-        if self.books.stale:
+        if self.checkpoint.stale:
             self._rebuild()
 
     def _rebuild(self) -> None:
-        pods = [*self.books.pods.values(), *self.books.init.values()]
-        self.books.allocated = set().union(*(ids for records in pods for ids in records.values()))
-        self.books.stale = False
+        pods = [*self.checkpoint.pods.values(), *self.checkpoint.init.values()]
+        ids = (each for records in pods for each in records.values())
+        self.checkpoint.allocated = set().union(*ids)
+        self.checkpoint.stale = False
 
     def _require_healthy(self, recorded: set[str]) -> None:
-        """Reject a container, also one whose record is complete, as kubelet does."""
+        """Reject a container with unhealthy devices, even if its record is complete."""
         if self.plugin is None or not self._healthy:
-            raise AdmissionRefusedError("no healthy devices present")
+            raise AdmissionRejectedError("no healthy devices present")
         if not recorded <= self._healthy:
-            raise AdmissionRefusedError("previously allocated devices are no longer healthy")
+            raise AdmissionRejectedError("previously allocated devices are no longer healthy")
 
     @property
     def _healthy(self) -> set[str]:
@@ -167,35 +168,35 @@ class DeviceManager:
         self._collect()
         assert self.plugin is not None
         ids = await self._choose(size, reusable)
-        self.books.allocated |= ids - reusable  # if those were forgotten, they stay so
-        self.books.allocating = True
+        self.checkpoint.allocated |= ids - reusable  # forgotten reusable IDs stay forgotten
+        self.checkpoint.allocating = True
         try:
             request = api.AllocateRequest(container_requests=[{"devices_ids": self._shuffled(ids)}])
             reply = await self.plugin.Allocate(request)
         except grpc.aio.AioRpcError as error:
             self._rebuild()
-            self.refused_by = "Allocate"
-            raise AdmissionRefusedError(str(error.details())) from error
+            self.rejected_by = "Allocate"
+            raise AdmissionRejectedError(str(error.details())) from error
         finally:
-            self.books.allocating = False
+            self.checkpoint.allocating = False
         records[name] = ids
         return reply.container_responses[0]
 
     async def _choose(self, size: int, reusable: set[str]) -> set[str]:
-        """Return what to ask for: reused ones, aligned ones, preferred ones, then any."""
+        """Return the IDs: reused ones, aligned ones, preferred ones, then any."""
         chosen = set(self._shuffled(reusable)[:size])
         if len(chosen) == size:
             return chosen
-        available = self._healthy - self.books.allocated
+        available = self._healthy - self.checkpoint.allocated
         if len(available) < size - len(chosen):
-            raise AdmissionRefusedError(f"needed {size}, available {len(available)}")
+            raise AdmissionRejectedError(f"needed {size}, available {len(available)}")
         aligned = self.aligned & available
         if size - len(chosen) < len(aligned):
             return await self._preferred(chosen, aligned, size)
         chosen |= aligned
         if len(chosen) == size:
             return chosen
-        self.books.allocated |= chosen
+        self.checkpoint.allocated |= chosen
         return await self._preferred(chosen, available - aligned, size)
 
     async def _preferred(self, chosen: set[str], offered: set[str], size: int) -> set[str]:
@@ -207,7 +208,7 @@ class DeviceManager:
         return chosen
 
     async def _preference(self, chosen: set[str], offered: set[str], size: int) -> set[str]:
-        if not self.ask_preference:
+        if not self.requests_preference:
             return set()
         assert self.plugin is not None
         one = {
@@ -219,10 +220,10 @@ class DeviceManager:
         try:
             reply = await self.plugin.GetPreferredAllocation(request)
         except grpc.aio.AioRpcError as error:
-            self.refused_by = "GetPreferredAllocation"
+            self.rejected_by = "GetPreferredAllocation"
             if not self.preference_error_leaks:
                 self._rebuild()
-            raise AdmissionRefusedError(str(error.details())) from error
+            raise AdmissionRejectedError(str(error.details())) from error
         return set(reply.container_responses[0].deviceIDs)
 
     def _shuffled(self, ids: set[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""A kubelet that says any bytes, over real gRPC or instead of it."""
+"""A kubelet that sends any bytes, by gRPC or without it."""
 
 import socket
 import threading
@@ -14,26 +14,26 @@ SERVICE = "v1.PodResourcesLister"
 
 
 class RawKubelet:
-    """What the socket answers next.
+    """The next response of the socket.
 
     Attributes:
-        answer: the bytes of the message.
-        failure: a status to answer with in its place.
+        response: the bytes of the message.
+        failure: a status that is sent instead.
     """
 
     def __init__(self) -> None:
-        self.answer = b""
+        self.response = b""
         self.failure: tuple[grpc.StatusCode, str] | None = None
 
     def _list(self, _: bytes, context: grpc.ServicerContext) -> bytes:
         if self.failure is not None:
             context.abort(*self.failure)
-        return self.answer
+        return self.response
 
 
 @contextmanager
 def raw_kubelet(path: Path) -> Iterator[RawKubelet]:
-    """Answer on the socket ``path`` from a thread."""
+    """Serve the socket ``path`` in a thread."""
     kubelet = RawKubelet()
     handler = grpc.method_handlers_generic_handler(
         SERVICE, {"List": grpc.unary_unary_rpc_method_handler(kubelet._list)}
@@ -49,23 +49,23 @@ def raw_kubelet(path: Path) -> Iterator[RawKubelet]:
 
 
 @contextmanager
-def garbage(path: Path, answer: bytes) -> Iterator[None]:
-    """Answer every connection to ``path`` with these bytes, which are no gRPC, and hang up."""
+def garbage(path: Path, response: bytes) -> Iterator[None]:
+    """Send these bytes, which are not gRPC, to every client of ``path``."""
 
-    def answer_all() -> None:
+    def respond() -> None:
         while True:
             try:
                 connection, _ = listener.accept()
             except OSError:
                 return
             with connection:
-                connection.sendall(answer)
+                connection.sendall(response)
 
     path.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen()
-        thread = threading.Thread(target=answer_all)
+        thread = threading.Thread(target=respond)
         thread.start()
         try:
             yield

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fake_kubelet import FakeKubelet, running_kubelet
 from fakenvml.render import render
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.topology.model import NodeTopology
@@ -21,6 +20,7 @@ from gputopo_kube.probes import Pulse
 from gputopo_topologies.catalogue import named
 from support.api.server import ApiServer, serving
 from support.api.store import NODES, PODS, TOPOLOGIES, Document, key_of
+from support.kubelet.server import FakeKubelet, running_kubelet
 
 NODE = "n1"
 PATIENCE_SECONDS = 30.0
