@@ -32,7 +32,6 @@ NOT_YET_CONVERTED = (
     "tests/property",
     "tests/scheduler_pairs.py",
     "tests/unit/kube",
-    "tests/unit/test_examples_reach_the_engine.py",
     "tests/unit/test_layout_guards.py",
     "tests/wire_fuzz.py",
 )

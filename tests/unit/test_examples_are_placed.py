@@ -1,4 +1,4 @@
-"""A GPUJob in ``examples/`` becomes the pattern that it speaks of, by operator and extender."""
+"""Each GPUJob in ``examples/`` gets the placement request that it describes."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from gputopo_operator.model import PodDefaults
 from gputopo_operator.parse import parse_gpu_job
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-MEANT: dict[str, tuple[Pattern, bool]] = {
+EXPECTED: dict[str, tuple[Pattern, bool]] = {
     "gpujob-ring": (ring(3), True),
     "gpujob-pipeline": (chain(4), True),
     "gpujob-parameter-server": (star(4), True),
@@ -28,33 +28,33 @@ MEANT: dict[str, tuple[Pattern, bool]] = {
 }
 
 
-def asked(job: dict[str, Any]) -> PlacementRequest:
-    """Return what the extender reads from the pod that the operator makes of a GPUJob."""
+def request_of(job: dict[str, Any]) -> PlacementRequest:
+    """Return the placement request of the pod that the operator creates for a GPUJob."""
     job["metadata"] |= {"uid": "uid-job", "namespace": "default"}
     known = parse_gpu_job(job)
     assert known.spec is not None, known.spec_error
     pod = child_job(known, known.spec, None, PodDefaults())["spec"]["template"]
     pod["metadata"] |= {"uid": "uid-pod", "name": "pod", "namespace": "default"}
     pod["metadata"]["resourceVersion"] = "1"
-    record = parse_gpu_pod(pod, RESOURCE)
-    assert record is not None
-    request = placement_request(record, resource=RESOURCE, default_policy=PolicyName.PRESERVE)
+    view = parse_gpu_pod(pod, RESOURCE)
+    assert view is not None
+    request = placement_request(view, resource=RESOURCE, default_policy=PolicyName.PRESERVE)
     assert isinstance(request, PlacementRequest), request
     return request
 
 
-def test_every_example_of_a_gpujob_is_spoken_of_here() -> None:
-    assert {path.stem for path in EXAMPLES.glob("gpujob-*.yaml")} == set(MEANT)
+def test_every_gpujob_example_is_tested() -> None:
+    assert {path.stem for path in EXAMPLES.glob("gpujob-*.yaml")} == set(EXPECTED)
 
 
-@pytest.mark.parametrize("name", MEANT)
-def test_an_example_asks_for_the_pattern_that_it_speaks_of(name: str) -> None:
-    pattern, sensitive = MEANT[name]
-    request = asked(yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text()))
+@pytest.mark.parametrize("name", EXPECTED)
+def test_example_requests_the_pattern_that_it_describes(name: str) -> None:
+    pattern, sensitive = EXPECTED[name]
+    request = request_of(yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text()))
     assert request == PlacementRequest(pattern, sensitive)
 
 
-def test_every_weight_of_a_gpujob_is_in_the_pattern_that_is_placed() -> None:
+def test_weights_of_a_gpujob_are_in_the_placed_pattern() -> None:
     weights = {(0, 1): 1000, (1, 2): 7, (0, 2): None}
     edges = [
         {"from": start, "to": end} | ({} if weight is None else {"weight": weight})
@@ -62,5 +62,5 @@ def test_every_weight_of_a_gpujob_is_in_the_pattern_that_is_placed() -> None:
     ]
     job = yaml.safe_load((EXAMPLES / "gpujob-ring.yaml").read_text())
     job["spec"]["communication"] = {"pattern": "Custom", "edges": edges}
-    placed = asked(job).pattern
+    placed = request_of(job).pattern
     assert {(edge.a, edge.b): edge.weight for edge in placed.edges} == weights | {(0, 2): 1}
