@@ -401,6 +401,19 @@ def test_pod_that_is_gone_when_a_claim_for_it_is_resolved_may_have_started(world
     assert world.usage.used == 0
 
 
+def test_claim_of_a_bound_pod_stays_until_the_watch_shows_the_binding(world: World) -> None:
+    claim = Claim("uid-b", "default", "b", "7", "n1", (DGX.gpus[2].uuid,))
+    world.ledger.replace_claims([claim])
+    api = NoPods()
+    api.found["default", "b"] = record(pod("b", node="n1"))
+    fence = ClaimFence(world.ledger, NoLease(), api, timeout_seconds=1)
+    asyncio.run(fence.resolve_claim(claim))
+    assert world.ledger.reservations.of_others() == (claim,)
+    for _ in range(2):
+        world.ledger.reservations.drop_claim(claim)
+        assert world.ledger.reservations.of_others() == ()
+
+
 def test_ended_pod_is_kept_while_the_status_lists_it(world: World) -> None:
     world.put(RUNNING)
     world.report(BOUND, {0: "uid-old", 1: "uid-old"})
