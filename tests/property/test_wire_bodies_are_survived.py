@@ -26,7 +26,7 @@ from wire_fuzz import bodies
 BODIES = int(os.environ.get("GPUTOPO_FUZZ_BODIES", "1500"))
 SEED = int(os.environ.get("GPUTOPO_FUZZ_SEED", "1"))
 SECONDS = 10.0
-LONGEST_ANSWER = 500
+LONGEST_RESPONSE = 500
 LOGGERS = (
     "aiohttp.server",
     "gputopo_extender.verbs.app",
@@ -37,20 +37,20 @@ STATE = ("gputopo_ledger_gpus", "gputopo_ledger_nodes", "gputopo_ledger_reservat
 
 
 def wrong(verb: str, status: int, text: str) -> str | None:
-    """Return what is wrong with an answer."""
+    """Return what is wrong with a response."""
     if "Traceback" in text:
         return "a traceback"
     if status == 400:
-        fine = 0 < len(text) <= LONGEST_ANSWER and text.count("\n") == 1 and text.endswith("\n")
+        fine = 0 < len(text) <= LONGEST_RESPONSE and text.count("\n") == 1 and text.endswith("\n")
         return None if fine else f"400 without one short line: {text[:300]!r}"
     if status != 200:
         return f"status {status}: {text[:300]!r}"
     return None if has_form_of(verb, json.loads(text)) else f"not in form: {text[:300]!r}"
 
 
-def has_form_of(verb: str, answer: Any) -> bool:
+def has_form_of(verb: str, response: Any) -> bool:
     if verb == "filter":
-        return set(answer) == {
+        return set(response) == {
             "Nodes",
             "NodeNames",
             "FailedNodes",
@@ -58,10 +58,10 @@ def has_form_of(verb: str, answer: Any) -> bool:
             "Error",
         }
     if verb == "prioritize":
-        return all(0 <= each["Score"] <= 10 and isinstance(each["Host"], str) for each in answer)
+        return all(0 <= each["Score"] <= 10 and isinstance(each["Host"], str) for each in response)
     if verb == "bind":
-        return set(answer) == {"Error"}
-    return set(answer) == {"NodeNameToMetaVictims"}
+        return set(response) == {"Error"}
+    return set(response) == {"NodeNameToMetaVictims"}
 
 
 async def state_of(extender: Extender) -> list[str]:
@@ -70,7 +70,9 @@ async def state_of(extender: Extender) -> list[str]:
     return [line for line in lines if line.startswith(STATE)]
 
 
-async def test_any_body_is_answered_and_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+async def test_any_body_gets_a_response_and_changes_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     small = ApiServer()
     small.put(TOPOLOGIES, topology_object("n1", named("dgx1-v100", node="n1")))
     small.put(TOPOLOGIES, topology_object("n2", named("pcie-8gpu", node="n2")))
@@ -96,11 +98,11 @@ async def test_any_body_is_answered_and_changes_nothing(caplog: pytest.LogCaptur
             statuses[status] += 1
             problem = wrong(verb, status, text)
             assert problem is None, (number, verb, body[:2000], problem)
-            told = [each for each in caplog.records if each.name.startswith(LOGGERS)]
-            lines = [each.getMessage() for each in told]
-            assert len(told) <= 1, (lines, number, verb, body[:2000])
-            assert all(each.exc_info is None for each in told), (number, verb, body[:2000])
-            assert status != 400 or len(told) == 1, (number, verb, body[:2000])
+            logged = [each for each in caplog.records if each.name.startswith(LOGGERS)]
+            lines = [each.getMessage() for each in logged]
+            assert len(logged) <= 1, (lines, number, verb, body[:2000])
+            assert all(each.exc_info is None for each in logged), (number, verb, body[:2000])
+            assert status != 400 or len(logged) == 1, (number, verb, body[:2000])
         assert await state_of(extender) == before
     assert json.dumps(small.all(LEASES)) == objects
     assert len(small.bindings) == 1

@@ -36,14 +36,14 @@ def client_of(url: str) -> AsyncClient:
     return aiohttp_client(config)
 
 
-async def test_a_configuration_without_a_context_or_a_user_is_refused() -> None:
+async def test_a_configuration_without_a_context_or_a_user_is_rejected() -> None:
     with pytest.raises(ConfigError, match="No current context"):
         aiohttp_client(KubeConfig(clusters={}, contexts={}))
     with pytest.raises(ConfigError, match="names no user"):
         aiohttp_client(KubeConfig.from_one(cluster=Cluster(server="http://nobody")))
 
 
-async def test_a_request_shows_who_asks_and_keeps_its_path() -> None:
+async def test_a_request_has_the_credentials_and_an_unchanged_path() -> None:
     seen = []
 
     async def handle(request: web.Request) -> web.StreamResponse:
@@ -66,13 +66,13 @@ async def test_a_status_of_the_server_is_an_http_error_with_its_code() -> None:
     assert caught.value.response.status_code == 404
 
 
-async def test_nobody_listening_is_an_error_of_httpx2() -> None:
+async def test_a_failed_connection_is_an_error_of_httpx2() -> None:
     async with client_of("http://127.0.0.1:1") as client:
         with pytest.raises(httpx2.ConnectError):
             await client.get(PodDocument, "a", namespace="default")
 
 
-async def test_an_answer_that_breaks_off_is_an_error_of_httpx2() -> None:
+async def test_an_incomplete_response_is_an_error_of_httpx2() -> None:
     async def handle(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Length": "100"})
         await response.prepare(request)
@@ -86,7 +86,7 @@ async def test_an_answer_that_breaks_off_is_an_error_of_httpx2() -> None:
             await client.get(PodDocument, "a", namespace="default")
 
 
-async def test_a_server_that_says_nothing_is_waited_for_no_longer_than_told() -> None:
+async def test_a_request_without_a_response_ends_after_its_timeout() -> None:
     async def handle(_: web.Request) -> web.StreamResponse:
         await asyncio.sleep(60)
         return web.Response()
