@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-import apiserver
-from apiserver import ApiServer
-from helmchart import Helm
 from localcluster import binaries
 from localcluster.progress import Progress
 from localcluster.settings import current_paths
-from scheduler_pairs import put_nodes
+from support.control_plane import api_server
+from support.control_plane.api_server import ApiServer
+from support.control_plane.scheduler_pairs import put_nodes
+from support.helm_chart import Helm
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +28,7 @@ def helm(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory) ->
 def bare_server(
     kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ApiServer]:
-    with apiserver.running(kubernetes_binaries, tmp_path_factory.mktemp("server")) as server:
+    with api_server.running(kubernetes_binaries, tmp_path_factory.mktemp("server")) as server:
         yield server
 
 
@@ -36,7 +36,7 @@ def bare_server(
 def server(bare_server: ApiServer, helm: Helm) -> ApiServer:
     """The API server with the chart installed and its policies at work."""
     helm.install(bare_server.kubeconfig)
-    apiserver.wait_for_policies(bare_server)
+    api_server.wait_for_policies(bare_server)
     return bare_server
 
 
@@ -46,8 +46,8 @@ def nodes(
 ) -> Iterator[ApiServer]:
     """Another API server with the chart, and with six nodes that schedulers can bind pods to."""
     folder = tmp_path_factory.mktemp("nodes")
-    with apiserver.running(kubernetes_binaries, folder) as server:
+    with api_server.running(kubernetes_binaries, folder) as server:
         helm.install(server.kubeconfig)
-        apiserver.wait_for_policies(server)
+        api_server.wait_for_policies(server)
         put_nodes(server, 6)
         yield server

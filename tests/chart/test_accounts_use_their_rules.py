@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-import apiserver
-from accounts_at_work import (
+from support.control_plane import api_server
+from support.control_plane.api_server import AuditedRequest
+from support.control_plane.component_work import (
     AGENT,
     EXTENDER,
     NODE_COUNT,
@@ -21,10 +22,9 @@ from accounts_at_work import (
     run_gpu_job,
     schedule,
 )
-from apiserver import AuditedRequest
-from component_processes import running_operator
-from helmchart import Helm, Object
-from scheduler_pairs import put_nodes, running_pairs
+from support.control_plane.components import running_operator
+from support.control_plane.scheduler_pairs import put_nodes, running_pairs
+from support.helm_chart import Helm, Object
 
 Right = tuple[str, str, str]
 """API group, resource with its subresource, verb."""
@@ -117,9 +117,9 @@ class Run:
 @pytest.fixture(scope="module")
 def run(helm: Helm, kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("audited")
-    with apiserver.running(kubernetes_binaries, folder, audit=True) as server:
+    with api_server.running(kubernetes_binaries, folder, audit=True) as server:
         helm.install(server.kubeconfig)
-        apiserver.wait_for_policies(server)
+        api_server.wait_for_policies(server)
         put_nodes(server, NODE_COUNT)
         roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
         cluster_roles = [
@@ -138,7 +138,7 @@ def run(helm: Helm, kubernetes_binaries: Path, tmp_path_factory: pytest.TempPath
         asyncio.run(run_agent(server, work))
     prefix = "system:serviceaccount:gputopo-system:"
     seen: dict[str, list[AuditedRequest]] = {EXTENDER: [], OPERATOR: [], AGENT: []}
-    for request in apiserver.audited(folder):
+    for request in api_server.audited(folder):
         if request.user.startswith(prefix):
             seen[request.user.removeprefix(prefix)].append(request)
     return Run(helm.render(), seen, cluster_roles)

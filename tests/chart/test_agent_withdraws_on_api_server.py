@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 import pytest
 from lightkube import AsyncClient, KubeConfig
 
-from apiserver import TOPOLOGIES, ApiServer
 from gputopo.api.names import RESOURCE
 from gputopo_deviceplugin.apiserver.node_api import NodeApi
 from gputopo_deviceplugin.apiserver.node_pods import PodsVersion
@@ -14,6 +13,7 @@ from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.report.publisher import TopologyPublisher
 from gputopo_deviceplugin.report.status import NodeObservation, observed_gpus, ready_condition
 from gputopo_topologies.catalogue import named
+from support.control_plane.api_server import TOPOLOGIES, ApiServer
 
 NODE = "withdrawn"
 TOPOLOGY = named("dgx1-v100", node=NODE)

@@ -8,7 +8,16 @@ import pytest
 import yaml
 
 from gputopo_deviceplugin.settings import AgentSettings
-from helmchart import CHART, Helm, HelmError, Object, container, containers_of, find, pod_of
+from support.helm_chart import (
+    CHART,
+    Helm,
+    HelmError,
+    Object,
+    container,
+    containers_of,
+    find,
+    pod_of,
+)
 
 EVERYTHING: dict[str, Any] = {
     "resourceName": "example.com/gpu",

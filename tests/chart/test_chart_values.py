@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from gputopo.placement.model import PolicyName
-from helmchart import CHART, Helm, HelmError
+from support.helm_chart import CHART, Helm, HelmError
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 TEXT = (CHART / "values.yaml").read_text()

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from apiserver import JOBS, PROFILES, TOPOLOGIES, ApiServer
 from gputopo.api.topology import to_spec
 from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PolicyName
 from gputopo_topologies.catalogue import named, names
+from support.control_plane.api_server import JOBS, PROFILES, TOPOLOGIES, ApiServer
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TEMPLATE = {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}

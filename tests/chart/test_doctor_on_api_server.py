@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-import apiserver
-from apiserver import ONE_GPU, PODS, TOPOLOGIES, ApiServer, service_account
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.api.topology import to_spec
 from gputopo_cli.cluster.doctor.installation import POLICIES
 from gputopo_topologies import catalogue
-from helmchart import CHART, Helm
-from support.command_line import Done, process
+from support.cli.command_line import Done, process
+from support.control_plane import api_server
+from support.control_plane.api_server import ONE_GPU, PODS, TOPOLOGIES, ApiServer, service_account
+from support.helm_chart import CHART, Helm
 
 SYSTEM = "/api/v1/namespaces/gputopo-system"
 APPS = "/apis/apps/v1/namespaces/gputopo-system"
@@ -43,9 +43,9 @@ def cluster(
     kubernetes_binaries: Path, helm: Helm, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ApiServer]:
     """A server of its own, since every object on it counts: one node, one pod with a GPU."""
-    with apiserver.running(kubernetes_binaries, tmp_path_factory.mktemp("doctor")) as server:
+    with api_server.running(kubernetes_binaries, tmp_path_factory.mktemp("doctor")) as server:
         helm.install(server.kubeconfig)
-        apiserver.wait_for_policies(server)
+        api_server.wait_for_policies(server)
         _node(server)
         _topology(server)
         _started(server, "deviceplugin", node="d1")
@@ -58,7 +58,7 @@ def cluster(
         yield server
 
 
-def _must(response: apiserver.ApiResponse) -> dict[str, Any]:
+def _must(response: api_server.ApiResponse) -> dict[str, Any]:
     assert response.accepted, response.message
     return response.body
 

@@ -11,10 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from apiserver import PODS, ApiServer
 from gputopo_extender.handover.leader import STANDBY_READY_SECONDS
-from helmchart import Helm
-from scheduler_pairs import Pair, Pods, put_pod, running_pairs, wait_until, watched
+from support.control_plane.api_server import PODS, ApiServer
+from support.control_plane.scheduler_pairs import (
+    Pair,
+    Pods,
+    put_pod,
+    running_pairs,
+    wait_until,
+    watched,
+)
+from support.helm_chart import Helm
 
 LEASE_SECONDS = 3
 

@@ -6,8 +6,16 @@ from typing import Any
 
 import pytest
 
-from apiserver import LEASES, ONE_GPU, PODS, TOPOLOGIES, ApiServer, User, service_account
 from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
+from support.control_plane.api_server import (
+    LEASES,
+    ONE_GPU,
+    PODS,
+    TOPOLOGIES,
+    ApiServer,
+    User,
+    service_account,
+)
 
 NODE = "guarded"
 POD = f"{PODS}/guarded"

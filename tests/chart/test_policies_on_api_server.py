@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from apiserver import (
+from gputopo.api.names import GPUS_ANNOTATION, INVALIDATED_ANNOTATION, PLACEMENT_ANNOTATION
+from support.control_plane.api_server import (
     ADMIN,
     LEASES,
     ONE_GPU,
@@ -21,7 +22,6 @@ from apiserver import (
     User,
     service_account,
 )
-from gputopo.api.names import GPUS_ANNOTATION, INVALIDATED_ANNOTATION, PLACEMENT_ANNOTATION
 
 ALICE = User("alice")
 EXTENDER = service_account("gputopo-extender")

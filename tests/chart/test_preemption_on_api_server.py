@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from apiserver import PODS, ApiServer
-from extender_world import uuids_of
-from helmchart import Helm
-from objects import Document
-from scheduler_pairs import Pair, put_pod, running_pairs, wait_until
+from support.builders.objects import Document
+from support.control_plane.api_server import PODS, ApiServer
+from support.control_plane.scheduler_pairs import Pair, put_pod, running_pairs, wait_until
+from support.extender.service import uuids_of
+from support.helm_chart import Helm
 
 NODES = 6
 

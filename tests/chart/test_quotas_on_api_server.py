@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from apiserver import ApiServer
-from component_processes import running_operator
-from gpujobs import gpu_job
-from scheduler_pairs import wait_until
+from support.builders.gpujobs import gpu_job
+from support.control_plane.api_server import ApiServer
+from support.control_plane.components import running_operator
+from support.control_plane.scheduler_pairs import wait_until
 
 PROFILED = {"workload": {"profile": "resnet50"}}
 

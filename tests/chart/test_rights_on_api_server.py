@@ -2,7 +2,7 @@
 
 import pytest
 
-from apiserver import ApiServer, service_account
+from support.control_plane.api_server import ApiServer, service_account
 
 OPERATOR = "gputopo-operator"
 EXTENDER = "gputopo-extender"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import yaml
 
-from apiserver import ApiServer
-from helmchart import Helm, find
+from support.control_plane.api_server import ApiServer
+from support.helm_chart import Helm, find
 
 # docs/scheduling.md weighs the extender's steps against these.
 DOCUMENTED_WEIGHTS = {

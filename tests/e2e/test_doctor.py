@@ -7,7 +7,7 @@ import pytest
 
 from sandbox import Sandbox
 from showcase.kubectl import Kubectl, wait_for
-from support.command_line import Done, process
+from support.cli.command_line import Done, process
 
 pytestmark = pytest.mark.e2e
 

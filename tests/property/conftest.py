@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, settings
 
-from effort import TRIED
+from support.property_settings import TRIED
 
 settings.register_profile("gputopo", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("gputopo")

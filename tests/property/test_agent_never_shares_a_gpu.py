@@ -18,14 +18,14 @@ from hypothesis.stateful import (
     rule,
 )
 
-from effort import LONG
 from gputopo_deviceplugin.report.status import observed_gpus
 from gputopo_topologies.catalogue import named
 from support.agent.in_process import AgentInProcess, PluginInProcess, PodsOfApiServer, Processes
 from support.agent.pods import Pod, Shape, shapes
 from support.agent.world import annotation_of, pod_document
 from support.kubelet.device_manager import AdmissionRejectedError, DeviceManager
-from virtual_time import runner
+from support.property_settings import LONG
+from support.virtual_time import runner
 
 TOPOLOGY = named("dgx1-v100", node="n1")
 UUIDS: list[str] = [gpu.uuid for gpu in TOPOLOGY.gpus]

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies
 
-from effort import fuzzed, tried
 from gputopo.api.annotations import (
     AnnotationError,
     parse_gpus,
@@ -24,6 +23,7 @@ from gputopo.api.names import (
 )
 from gputopo_deviceplugin.admit.placement import PlacementError, candidate_gpus, intended_gpus
 from gputopo_kube.pods import PodView, parse_pod
+from support.property_settings import fuzzed, tried
 
 MAX_MESSAGE = 1024
 """Maximum length of the message of an event."""

@@ -11,7 +11,6 @@ import grpc.aio
 import pytest
 from hypothesis import given, settings, strategies
 
-from effort import fuzzed, tried
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 from gputopo_deviceplugin.kubelet.v1beta1.api_pb2_grpc import (
     DevicePluginServicer,
@@ -23,6 +22,7 @@ from support.agent.in_process import AgentInProcess, PodsOfApiServer
 from support.agent.world import annotation_of, pod_document
 from support.kubelet.device_manager import DeviceManager
 from support.kubelet.raw_server import spoiled
+from support.property_settings import fuzzed, tried
 
 TOPOLOGY = named("dgx1-v100", node="n1")
 UUIDS: list[str] = [gpu.uuid for gpu in TOPOLOGY.gpus]

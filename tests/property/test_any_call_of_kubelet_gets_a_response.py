@@ -10,7 +10,6 @@ from typing import Any
 import grpc.aio
 from hypothesis import given, strategies
 
-from effort import fuzzed, tried
 from gputopo.api.names import RESOURCE
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 from gputopo_kube.pods import parse_pod
@@ -18,7 +17,8 @@ from gputopo_topologies.catalogue import named
 from support.agent.in_process import AgentInProcess, Context, PodsOfApiServer
 from support.agent.world import annotation_of, pod_document
 from support.kubelet.device_manager import DeviceManager
-from virtual_time import runner
+from support.property_settings import fuzzed, tried
+from support.virtual_time import runner
 
 TOPOLOGY = named("dgx1-v100", node="n1")
 UUIDS: list[str] = [gpu.uuid for gpu in TOPOLOGY.gpus]

@@ -11,7 +11,6 @@ import grpc
 import pytest
 from hypothesis import given, settings, strategies
 
-from effort import fuzzed, tried
 from gputopo.api.names import RESOURCE
 from gputopo.api.v1alpha1 import GPUTopologyStatus
 from gputopo.topology.model import GpuUuid
@@ -34,6 +33,7 @@ from support.agent.in_process import AgentInProcess, PodsOfApiServer
 from support.agent.world import annotation_of, pod_document
 from support.kubelet.device_manager import DeviceManager
 from support.kubelet.raw_server import RawKubelet, garbage, raw_kubelet, spoiled
+from support.property_settings import fuzzed, tried
 
 TOPOLOGY = named("dgx1-v100", node="n1")
 UUIDS = [GpuUuid(gpu.uuid) for gpu in TOPOLOGY.gpus]

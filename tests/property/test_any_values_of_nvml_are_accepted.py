@@ -11,7 +11,6 @@ import pynvml
 import pytest
 from hypothesis import given, settings, strategies
 
-from effort import fuzzed, tried
 from fakenvml.build import build_library
 from gputopo.api.topology import from_spec, to_spec
 from gputopo.api.v1alpha1 import GPUTopologyStatus
@@ -24,6 +23,7 @@ from gputopo_deviceplugin.report.status import (
     ready_condition,
 )
 from support.agent.hardware import watched
+from support.property_settings import fuzzed, tried
 
 ERRORS = [*range(1, 31), 999, 12345]
 ONE_ERROR_IN = 150

@@ -6,7 +6,6 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import LinkSpec, gpus, node, relabelled
 from gputopo.bandwidth.effective import effective_table
 from gputopo.bandwidth.preserved import preserved_mb_per_s, preserved_table
 from gputopo.patterns.bound import bounds
@@ -16,8 +15,9 @@ from gputopo.patterns.improve import improved_embeddings
 from gputopo.patterns.model import Pattern, PatternKind, build, custom
 from gputopo.patterns.subsets import gpu_masks, positions_of, rows_by_mask, subsets
 from gputopo.topology.model import LinkKind, NodeTopology, indices_of
-from oracle import Edges, best, hardware, pattern_edges, preserved, row_of, speeds
-from strategies import custom_edges, patterns, topologies
+from support.builders.strategies import custom_edges, patterns, topologies
+from support.builders.topologies import LinkSpec, gpus, node, relabelled
+from support.mapa_oracle import Edges, best, hardware, pattern_edges, preserved, row_of, speeds
 
 plain_kinds = st.sampled_from([kind for kind in PatternKind if kind is not PatternKind.CUSTOM])
 

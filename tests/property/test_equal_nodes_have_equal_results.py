@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.verbs import verbs_on
-from builders import DOUBLE, SINGLE, node
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.placement.model import Match, NoFit, PlacementRequest, PolicyName
@@ -22,7 +21,8 @@ from gputopo_extender.state.usage import NodeUsage
 from gputopo_extender.verbs.metrics import Metrics
 from gputopo_extender.verbs.request import placement_request
 from gputopo_kube.pods import PodView, parse_gpu_pod
-from objects import Document, pod, topology_object
+from support.builders.objects import Document, pod, topology_object
+from support.builders.topologies import DOUBLE, SINGLE, node
 
 STRUCTURES = (
     node(0, 1, 2, 3, links={(0, 1): DOUBLE, (2, 3): SINGLE}),

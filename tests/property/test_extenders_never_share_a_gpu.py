@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from prometheus_client import Histogram
 
-from builders import DOUBLE, node
 from gputopo.api.names import GPUS_ANNOTATION, INVALIDATED_ANNOTATION, RESOURCE
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo_extender.fencing.claim_lease import ClaimLease, StoredClaims
@@ -36,7 +35,8 @@ from gputopo_extender.verbs.evaluation import AnyNodeState, NodeFit, evaluate_st
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_kube.errors import ConflictError, NotFoundError, RejectedError, UnavailableError
 from gputopo_kube.pods import PodView, parse_gpu_pod
-from objects import Document, at_version, pod, topology_object
+from support.builders.objects import Document, at_version, pod, topology_object
+from support.builders.topologies import DOUBLE, node
 
 NODES = ("n1", "n2")
 MACHINES = {name: node(0, 1, 2, 4, links={(0, 1): DOUBLE}, name=name) for name in NODES}

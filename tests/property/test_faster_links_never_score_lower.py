@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from builders import DOUBLE, PCIE, SINGLE, LinkSpec
 from gputopo.bandwidth.models import PHYSICAL
 from gputopo.patterns.model import Pattern, all_to_all, chain, ring, ring_tree, star, tree
 from gputopo.patterns.subsets import gpu_masks, subsets
 from gputopo.patterns.table import EmbeddingTable
 from gputopo.topology.model import Ancestor, Link, LinkKind, NodeTopology, indices_of
 from gputopo.topology.rates import link_rate_mb_per_s
-from strategies import topologies
+from support.builders.strategies import topologies
+from support.builders.topologies import DOUBLE, PCIE, SINGLE, LinkSpec
 
 SWITCH: LinkSpec = (LinkKind.NVSWITCH, 3, 4)
 PATTERNS = (ring, tree, ring_tree, all_to_all, chain, star)

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from crd_schemas import broken, instances, of_crd, of_model, root_schema
 from gputopo.api.topology import to_spec
 from gputopo.api.v1alpha1 import (
     GPUJobSpec,
@@ -19,6 +18,7 @@ from gputopo.api.v1alpha1 import (
     GPUTopologyStatus,
 )
 from gputopo_topologies.catalogue import named, names
+from support.crd_schemas import broken, instances, of_crd, of_model, root_schema
 
 PARTS: dict[str, tuple[type[BaseModel], str, str]] = {
     "GPUJob.spec": (GPUJobSpec, "gpujobs", "spec"),

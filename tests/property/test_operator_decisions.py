@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpujobs import GPUS, exited, job_pod, rejected_by_kubelet
 from gputopo.api.v1alpha1 import GPUProfileSpec
 from gputopo_operator.model import ReconcilePlan, WriteErrors
 from gputopo_operator.parse import QUEUE_LABEL
-from situations import Situation
+from support.builders.gpujobs import GPUS, exited, job_pod, rejected_by_kubelet
+from support.operator.cluster_states import Situation
 
 DELETED = {"deletionTimestamp": "2026-01-01T02:00:00Z"}
 DISRUPTED = {"conditions": [{"type": "DisruptionTarget", "status": "True"}]}

@@ -6,7 +6,6 @@ from math import comb
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from builders import relabelled
 from gputopo.bandwidth.models import MODELS
 from gputopo.bandwidth.preserved import preserved_mb_per_s
 from gputopo.patterns.model import ring
@@ -14,8 +13,9 @@ from gputopo.placement.model import Match, NoFit, PlacementRequest, PolicyName
 from gputopo.placement.place import place, ranking
 from gputopo.placement.score import Candidate, score_nodes
 from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology, indices_of, mask_of
-from oracle import Exhaustive, ring_edges
-from strategies import V100_LINKS, free_sets, patterns, topologies
+from support.builders.strategies import V100_LINKS, free_sets, patterns, topologies
+from support.builders.topologies import relabelled
+from support.mapa_oracle import Exhaustive, ring_edges
 
 policies = st.sampled_from(list(PolicyName))
 

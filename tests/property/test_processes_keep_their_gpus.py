@@ -12,7 +12,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from builders import DOUBLE, node
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.topology.model import GpuIndex, indices_of
@@ -20,7 +19,8 @@ from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.topologies import parse_node
 from gputopo_extender.state.usage import NodeUsage
 from gputopo_kube.pods import PodView, parse_gpu_pod
-from objects import Document, at_version, container_states, pod, topology_object
+from support.builders.objects import Document, at_version, container_states, pod, topology_object
+from support.builders.topologies import DOUBLE, node
 
 NODE = node(0, 1, 2, 4, links={(0, 1): DOUBLE}, name="n1")
 COLLECTED = [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"}]

@@ -22,7 +22,7 @@ from gputopo.patterns.model import PatternEdge, PatternKind
 from gputopo.placement.model import PolicyName
 from gputopo.sensitivity.resolve import Sensitivity
 from gputopo.topology.model import NodeTopology
-from strategies import topologies
+from support.builders.strategies import topologies
 
 ranks = st.integers(0, 15)
 edges = st.builds(PatternEdge, ranks, ranks, st.integers(1, 1000))

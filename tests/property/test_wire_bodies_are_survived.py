@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, ClientTimeout
 
-from extender_world import QUICK, Extender
 from gputopo_extender.server import running
 from gputopo_extender.settings import ExtenderSettings
 from gputopo_topologies.catalogue import named
-from objects import pod, topology_object
 from support.api.server import ApiServer, serving
 from support.api.store import LEASES, PODS, TOPOLOGIES
-from wire_fuzz import bodies
+from support.builders.objects import pod, topology_object
+from support.extender.random_bodies import bodies
+from support.extender.service import QUICK, Extender
 
 BODIES = int(os.environ.get("GPUTOPO_FUZZ_BODIES", "1500"))
 SEED = int(os.environ.get("GPUTOPO_FUZZ_SEED", "1"))

@@ -29,7 +29,14 @@ from gputopo.placement.model import Match, PlacementRequest
 from gputopo.placement.place import place
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of, mask_of
 from gputopo_topologies.catalogue import named
-from oracle import Exhaustive, Hardware, hardware, heaviest_tree, longest_ring, pattern_edges
+from support.mapa_oracle import (
+    Exhaustive,
+    Hardware,
+    hardware,
+    heaviest_tree,
+    longest_ring,
+    pattern_edges,
+)
 
 Search = Callable[[Hardware, Iterable[int]], int]
 

@@ -9,7 +9,7 @@ from gputopo_topologies.catalogue import named
 from support.agent.in_process import AgentInProcess, PluginInProcess, PodsOfApiServer
 from support.agent.world import annotation_of, pod_document
 from support.kubelet.device_manager import AdmissionRejectedError, DeviceManager
-from virtual_time import runner
+from support.virtual_time import runner
 
 TOPOLOGY = named("dgx1-v100", node="n1")
 UUIDS: list[str] = [gpu.uuid for gpu in TOPOLOGY.gpus]

@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import ClientSession
 
-from extender_world import QUICK, Extender, Start
 from gputopo_extender.server import running
 from gputopo_extender.settings import ExtenderSettings
 from gputopo_topologies.catalogue import named
-from objects import topology_object
 from support.api.server import ApiServer, serving
 from support.api.store import TOPOLOGIES
+from support.builders.objects import topology_object
+from support.extender.service import QUICK, Extender, Start
 
 
 @pytest.fixture

@@ -2,12 +2,12 @@
 
 import asyncio
 
-from extender_world import Extender, Start, until
 from gputopo_topologies.catalogue import named
-from objects import Document, pod, topology_object
-from scheduler import Scheduler
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
+from support.builders.objects import Document, pod, topology_object
+from support.extender.kube_scheduler import Scheduler
+from support.extender.service import Extender, Start, until
 
 NODES = ["n1", "n2"]
 NOT_READY = "the node's agent is not ready: Stopping: the message"

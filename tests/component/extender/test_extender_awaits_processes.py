@@ -2,11 +2,11 @@
 
 import asyncio
 
-from extender_world import Extender, Start, until
 from gputopo_topologies.catalogue import named
-from objects import Document, container_states, pod, topology_object
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
+from support.builders.objects import Document, container_states, pod, topology_object
+from support.extender.service import Extender, Start, until
 
 DGX = named("dgx1-v100", node="n1")
 WAITING = "n1: GPUs in use by processes of deleted pod default/old: waiting until they end"

@@ -4,12 +4,20 @@ that was restored."""
 import asyncio
 import copy
 
-from extender_world import IMPATIENT, Extender, Start, before_binding, twice, until, uuids_of
 from gputopo_topologies.catalogue import named
-from objects import Document, pod, topology_object
-from scheduler import Scheduler
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
+from support.builders.objects import Document, pod, topology_object
+from support.extender.kube_scheduler import Scheduler
+from support.extender.service import (
+    IMPATIENT,
+    Extender,
+    Start,
+    before_binding,
+    twice,
+    until,
+    uuids_of,
+)
 
 PATIENT = {"api_timeout_seconds": 30.0}
 BEHIND = "kube-scheduler counts enough free GPUs, gputopo does not yet: n1: too few free GPUs"

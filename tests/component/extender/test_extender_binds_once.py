@@ -6,7 +6,13 @@ import random
 
 import pytest
 
-from extender_world import (
+from gputopo.api.names import INVALIDATED_ANNOTATION
+from gputopo_topologies.catalogue import named
+from support.api.faults import Fault
+from support.api.server import ApiServer
+from support.api.store import PODS, TOPOLOGIES
+from support.builders.objects import Document, pod, topology_object
+from support.extender.service import (
     BINDING_DROPPED,
     BINDING_ERROR,
     BINDING_FORBIDDEN,
@@ -21,12 +27,6 @@ from extender_world import (
     until,
     uuids_of,
 )
-from gputopo.api.names import INVALIDATED_ANNOTATION
-from gputopo_topologies.catalogue import named
-from objects import Document, pod, topology_object
-from support.api.faults import Fault
-from support.api.server import ApiServer
-from support.api.store import PODS, TOPOLOGIES
 
 NODES = ["n1", "n2"]
 RESERVED = 'gputopo_ledger_reservations{progress="%s"}'

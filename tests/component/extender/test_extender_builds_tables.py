@@ -8,14 +8,14 @@ from threading import Event
 
 import pytest
 
-from extender_world import Extender, Start, until
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PlacementRequest
 from gputopo_extender import server
 from gputopo_extender.verbs.evaluation import AnyNodeState, NodeFit, evaluate_states
-from objects import pod
 from support.api.server import ApiServer
 from support.api.store import PODS
+from support.builders.objects import pod
+from support.extender.service import Extender, Start, until
 
 NODES = ["n1", "n2"]
 CUSTOM = {"gputopo.io/pattern": "Custom", "gputopo.io/edges": '[{"from":0,"to":1,"weight":1}]'}

@@ -2,11 +2,11 @@
 
 import pytest
 
-from extender_world import Extender, Start
 from gputopo_topologies.catalogue import named
-from objects import Document, pod, topology_object
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
+from support.builders.objects import Document, pod, topology_object
+from support.extender.service import Extender, Start
 
 RING = {"gputopo.io/bandwidth-sensitivity": "Sensitive"}
 

@@ -2,12 +2,12 @@
 
 import asyncio
 
-from extender_world import Extender, Start, until
 from gputopo_topologies.catalogue import named
-from objects import pod, topology_object
 from support.api.faults import Fault
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
+from support.builders.objects import pod, topology_object
+from support.extender.service import Extender, Start, until
 
 USED = 'gputopo_ledger_gpus{state="used"}'
 

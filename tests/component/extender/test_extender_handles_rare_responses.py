@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from extender_world import BINDING_SILENT_BEFORE, IMPATIENT, Start, until
 from gputopo_topologies.catalogue import named
-from objects import pod, topology_object
 from support.api.faults import Fault
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
+from support.builders.objects import pod, topology_object
+from support.extender.service import BINDING_SILENT_BEFORE, IMPATIENT, Start, until
 
 NODES = ["n1", "n2"]
 PODS_UNAVAILABLE = Fault("GET", "/pods/", 503, "overloaded", times=None)

@@ -2,10 +2,10 @@
 
 import copy
 
-from extender_world import Extender, Start, twice, until, uuids_of
-from objects import pod
 from support.api.server import ApiServer
 from support.api.store import PODS
+from support.builders.objects import pod
+from support.extender.service import Extender, Start, twice, until, uuids_of
 
 NODES = ["n1", "n2"]
 GPUS = ("free", "used", "unhealthy", "blocked")

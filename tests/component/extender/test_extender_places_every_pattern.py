@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from exhaustive import Oracle, edges_of
-from extender_world import Start, uuids_of
 from gputopo.api.names import PLACEMENT_ANNOTATION
 from gputopo.api.topology import to_spec
 from gputopo.patterns.model import PatternKind
 from gputopo_topologies.catalogue import named
-from objects import pod, topology_object
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
+from support.builders.objects import pod, topology_object
+from support.extender.service import Start, uuids_of
 
 BUSY = {0, 3, 6}
 FREE = set(range(8)) - BUSY

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from extender_world import LEASES_FORBIDDEN, Start, before_lease_write, until
 from gputopo_extender.handover import leader
 from gputopo_extender.handover import lease as handover_lease
-from objects import Document
 from support.api.faults import Fault
 from support.api.server import ApiServer
 from support.api.store import LEASES, PODS
+from support.builders.objects import Document
+from support.extender.service import LEASES_FORBIDDEN, Start, before_lease_write, until
 
 NAMED = {"namespace": "gputopo-system", "pod": "standby", "handover_after_seconds": 0.3}
 

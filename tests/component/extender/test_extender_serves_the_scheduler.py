@@ -6,12 +6,12 @@ from io import BytesIO
 
 import pytest
 
-from extender_world import Start, uuids_of
 from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
 from gputopo_topologies.catalogue import named
-from objects import container, pod, topology_object
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
+from support.builders.objects import container, pod, topology_object
+from support.extender.service import Start, uuids_of
 
 NODES = ["n1", "n2"]
 

@@ -4,7 +4,14 @@ import asyncio
 import dataclasses
 import json
 
-from extender_world import (
+from gputopo.api.names import CLAIMS_ANNOTATION, GPUS_ANNOTATION
+from gputopo.topology.model import GpuUuid
+from gputopo_topologies.catalogue import named
+from support.api.faults import Fault
+from support.api.server import ApiServer
+from support.api.store import LEASES, PODS, TOPOLOGIES
+from support.builders.objects import Document, pod, topology_object
+from support.extender.service import (
     BINDING_LATE,
     IMPATIENT,
     LEASE_WRITE_RESPONSES_LOST,
@@ -17,13 +24,6 @@ from extender_world import (
     until,
     uuids_of,
 )
-from gputopo.api.names import CLAIMS_ANNOTATION, GPUS_ANNOTATION
-from gputopo.topology.model import GpuUuid
-from gputopo_topologies.catalogue import named
-from objects import Document, pod, topology_object
-from support.api.faults import Fault
-from support.api.server import ApiServer
-from support.api.store import LEASES, PODS, TOPOLOGIES
 
 DGX = named("dgx1-v100", node="n1")
 PATIENT = {"api_timeout_seconds": 30.0}

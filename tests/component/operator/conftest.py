@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from operator_process import Operator
 from support.api.server import ApiServer, serving_in_thread
+from support.operator.process import Operator
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,9 @@
 import urllib.request
 from typing import Any
 
-from gpujobs import (
+from gputopo.api.names import JOB_LABEL, SENSITIVITY_ANNOTATION
+from support.api.faults import Fault
+from support.builders.gpujobs import (
     GPUS,
     Document,
     bind,
@@ -15,9 +17,7 @@ from gpujobs import (
     requested_gpus,
     template,
 )
-from gputopo.api.names import JOB_LABEL, SENSITIVITY_ANNOTATION
-from operator_process import Operator, eventually
-from support.api.faults import Fault
+from support.operator.process import Operator, eventually
 
 
 def _create(operator: Operator, name: str, **spec: Any) -> Document:

@@ -5,9 +5,9 @@ import urllib.request
 
 import pytest
 
-from gpujobs import exited, gpu_job, job_pod
-from operator_process import Operator, eventually
 from support.api.faults import CLOSED, Fault
+from support.builders.gpujobs import exited, gpu_job, job_pod
+from support.operator.process import Operator, eventually
 
 
 def _created_jobs(operator: Operator) -> list[str]:

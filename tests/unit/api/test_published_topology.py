@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from builders import node
 from gputopo.api.topology import from_spec, to_spec
 from gputopo.api.v1alpha1 import GPUTopologySpec
 from gputopo.topology.model import TopologyError
 from gputopo_topologies.catalogue import named
+from support.builders.topologies import node
 
 
 def spec_of(**changes: Any) -> GPUTopologySpec:

@@ -13,7 +13,7 @@ from gputopo.bandwidth.models import EQ2
 from gputopo.bandwidth.samples import parse_samples
 from gputopo.patterns.model import Pattern, all_to_all, ring
 from gputopo_topologies.catalogue import named
-from oracle import mapa_rows
+from support.mapa_oracle import mapa_rows
 
 DGX1 = named("dgx1-v100")
 

@@ -8,13 +8,13 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from builders import DOUBLE, PCIE, SINGLE, LinkSpec, gpu, link, node
 from gputopo.bandwidth.capacity import MAX_MB_PER_S, LinkCapacities, pcie_tree
 from gputopo.bandwidth.effective import effective_table
 from gputopo.bandwidth.models import PHYSICAL
 from gputopo.patterns.model import ring
 from gputopo.topology.model import Ancestor, Link, LinkKind, NodeTopology
 from gputopo_topologies.catalogue import named
+from support.builders.topologies import DOUBLE, PCIE, SINGLE, LinkSpec, gpu, link, node
 
 
 def across(topology: NodeTopology, members: list[int]) -> dict[frozenset[int], int]:

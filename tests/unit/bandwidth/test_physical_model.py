@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from builders import DOUBLE, SINGLE, gpus, node
 from gputopo.bandwidth.models import MODELS, PHYSICAL
 from gputopo.patterns.embedding import embeddings
 from gputopo.patterns.model import (
@@ -24,7 +23,8 @@ from gputopo.patterns.model import (
 )
 from gputopo.topology.model import NodeTopology
 from gputopo_topologies.catalogue import named
-from oracle import mapa_rows
+from support.builders.topologies import DOUBLE, SINGLE, gpus, node
+from support.mapa_oracle import mapa_rows
 
 PUBLISHED = Path(__file__).parents[2] / "data" / "nccl" / "published.csv"
 

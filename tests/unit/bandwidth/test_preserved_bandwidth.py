@@ -2,11 +2,11 @@
 
 import pytest
 
-from builders import DOUBLE, gpus, node
 from gputopo.bandwidth.preserved import preserved_mb_per_s, preserved_table
 from gputopo.topology.model import GpuMask
 from gputopo_topologies.catalogue import named
-from oracle import mapa_rows
+from support.builders.topologies import DOUBLE, gpus, node
+from support.mapa_oracle import mapa_rows
 
 
 def test_all_links_among_free_gpus_count_also_pcie() -> None:

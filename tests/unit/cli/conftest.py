@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from support import healthy_cluster
 from support.api import static
 from support.api.static import StaticApi
-from support.command_line import Command, command_line
+from support.cli import healthy_cluster
+from support.cli.command_line import Command, command_line
 
 
 @pytest.fixture

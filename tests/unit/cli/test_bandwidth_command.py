@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gputopo.bandwidth.models import MODELS
-from support.command_line import Command
+from support.cli.command_line import Command
 
 SAMPLES = """\
 double,single,pcie,bandwidth_gbps

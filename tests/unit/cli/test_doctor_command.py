@@ -8,9 +8,9 @@ import pytest
 
 from support.api import static
 from support.api.static import StaticApi
-from support.broken_cluster import OPERATOR, change, conditions, configured, no_agent
-from support.command_line import Command
-from support.healthy_cluster import (
+from support.cli.broken_cluster import OPERATOR, change, conditions, configured, no_agent
+from support.cli.command_line import Command
+from support.cli.healthy_cluster import (
     BINDINGS,
     CONFIG_MAPS,
     DAEMON_SETS,

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from support.api.static import StaticApi
-from support.broken_cluster import findings
-from support.command_line import Command
-from support.healthy_cluster import PODS
+from support.cli.broken_cluster import findings
+from support.cli.command_line import Command
+from support.cli.healthy_cluster import PODS
 
 TRAIN, WEB = 0, 2
 NVIDIA = "NVIDIA_VISIBLE_DEVICES"

@@ -5,9 +5,9 @@ from importlib.metadata import version
 import pytest
 
 from support.api.static import StaticApi
-from support.broken_cluster import OPERATOR, SCHEDULER, Break, both, change, findings, remove
-from support.command_line import Command
-from support.healthy_cluster import (
+from support.cli.broken_cluster import OPERATOR, SCHEDULER, Break, both, change, findings, remove
+from support.cli.command_line import Command
+from support.cli.healthy_cluster import (
     BINDINGS,
     DAEMON_SETS,
     DEFINITIONS,

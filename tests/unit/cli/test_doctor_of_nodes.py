@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from support import healthy_cluster
 from support.api.static import Document, StaticApi
-from support.broken_cluster import Break, agent, change, conditions, findings, no_agent, remove
-from support.command_line import Command
-from support.healthy_cluster import DAEMON_SETS, NODES, PODS, TOPOLOGIES, configz
+from support.cli import healthy_cluster
+from support.cli.broken_cluster import Break, agent, change, conditions, findings, no_agent, remove
+from support.cli.command_line import Command
+from support.cli.healthy_cluster import DAEMON_SETS, NODES, PODS, TOPOLOGIES, configz
 
 
 def _waiting_agent(state: Document) -> Break:

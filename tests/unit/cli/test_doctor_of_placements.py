@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from gputopo.api.names import GPUS_ANNOTATION
-from support import healthy_cluster
 from support.api.static import StaticApi
-from support.broken_cluster import Break, conditions, findings, remove, todo
-from support.command_line import Command
-from support.healthy_cluster import PODS, TOPOLOGIES, uuids
+from support.cli import healthy_cluster
+from support.cli.broken_cluster import Break, conditions, findings, remove, todo
+from support.cli.command_line import Command
+from support.cli.healthy_cluster import PODS, TOPOLOGIES, uuids
 
 ALL_THREE = "GPU 0, GPU 2, GPU 3 of its node: "
 _USER_KEYS = ("podUID", "namespace", "pod", "container")

@@ -4,7 +4,7 @@ import pytest
 
 from gputopo_cli.cluster.doctor.configuration import parse_duration
 from support.api.static import Document, StaticApi
-from support.broken_cluster import (
+from support.cli.broken_cluster import (
     OPERATOR,
     SCHEDULER,
     Break,
@@ -16,8 +16,8 @@ from support.broken_cluster import (
     remove,
     todo,
 )
-from support.command_line import Command
-from support.healthy_cluster import CONFIG_MAPS, CONFIGURATION, DEPLOYMENTS, PODS
+from support.cli.command_line import Command
+from support.cli.healthy_cluster import CONFIG_MAPS, CONFIGURATION, DEPLOYMENTS, PODS
 
 MAP = "ConfigMap gputopo-system/gputopo-scheduler"
 RESTART = "kubectl -n gputopo-system rollout restart deployment/gputopo-scheduler"

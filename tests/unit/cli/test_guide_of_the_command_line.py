@@ -7,7 +7,7 @@ import pytest
 from typer.main import get_command
 
 from gputopo_cli.app import app
-from support.command_line import Command
+from support.cli.command_line import Command
 
 ROOT = Path(__file__).parents[3]
 GUIDE = ROOT / "docs/cli.md"

@@ -10,7 +10,7 @@ from gputopo_topologies import catalogue
 from support.api.faults import Fault
 from support.api.server import ApiServer, serving_in_thread
 from support.api.store import Document
-from support.command_line import Command
+from support.cli.command_line import Command
 
 TOPOLOGY = catalogue.named("dgx1-v100", node="n1")
 

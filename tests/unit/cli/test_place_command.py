@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.command_line import Command
+from support.cli.command_line import Command
 
 CONTRACT = {
     "gpus",

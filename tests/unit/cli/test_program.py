@@ -16,7 +16,7 @@ from gputopo.topology.model import TopologyError
 from gputopo_cli.app import app
 from gputopo_cli.shared.errors import InputError
 from gputopo_simulate.errors import SimulationError
-from support.command_line import Command, process
+from support.cli.command_line import Command, process
 
 PROGRAM = Path(sys.executable).with_name("gputopo")
 

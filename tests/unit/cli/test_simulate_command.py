@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from gputopo_cli.shared.output import format_number
-from support.command_line import Command
+from support.cli.command_line import Command
 
 MAPA = Path(__file__).parents[2] / "data/mapa"
 JOBS = MAPA / "jobs_seed1.csv"

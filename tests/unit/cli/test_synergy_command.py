@@ -11,7 +11,7 @@ import pytest
 from gputopo.sizing import orders
 from gputopo_cli.synergy.command import Mechanism, Order
 from gputopo_simulate.synergy import mechanisms
-from support.command_line import Command, process
+from support.cli.command_line import Command, process
 from support.synergy import EXAMPLES, SHIPPED
 
 DYNAMIC = EXAMPLES / "synergy-dynamic.csv"

@@ -6,14 +6,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from builders import DOUBLE, node
 from gputopo_cli.shared.options import complete_topologies
 from gputopo_cli.topology.layout import lay_out
 from gputopo_cli.topology.loaded import LoadedTopology
 from gputopo_cli.topology.matrix import format_matrix
 from gputopo_cli.topology.picture import Marks, draw_topology
 from gputopo_topologies import catalogue
-from support.command_line import Command, process
+from support.builders.topologies import DOUBLE, node
+from support.cli.command_line import Command, process
 
 RECORDING = """\
 \tGPU0\tGPU1\tCPU Affinity

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from gputopo.api.names import GPUS_ANNOTATION
-from support import healthy_cluster
 from support.api import static
 from support.api.static import Document, StaticApi
-from support.command_line import Command
-from support.healthy_cluster import PODS, TOPOLOGIES, uuids
+from support.cli import healthy_cluster
+from support.cli.command_line import Command
+from support.cli.healthy_cluster import PODS, TOPOLOGIES, uuids
 
 ROOT = Path(__file__).parents[3]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from crd_schemas import crd, root_schema
+from support.crd_schemas import crd, root_schema
 
 PLURALS = ("gpujobs", "gpuprofiles", "gputopologies")
 every_kind = pytest.mark.parametrize("plural", PLURALS)

@@ -13,7 +13,7 @@ from gputopo_extender.state.usage import node_usage
 from gputopo_extender.verbs.request import placement_request
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_topologies.catalogue import named
-from objects import pod
+from support.builders.objects import pod
 
 TOPOLOGY = named("dgx1-v100", node="n1")
 NODE = GpuNode("n1", 1, TOPOLOGY, TOPOLOGY.mask, ())

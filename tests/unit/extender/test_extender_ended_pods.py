@@ -33,7 +33,7 @@ from gputopo_extender.verbs.retries import FilterRetries
 from gputopo_kube.errors import UnavailableError
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_topologies.catalogue import named
-from objects import Document, at_version, container_states, pod, topology_object
+from support.builders.objects import Document, at_version, container_states, pod, topology_object
 
 DGX = named("dgx1-v100", node="n1")
 BOUND, DELETED, LATER = 10, 20, 30

@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Mapping
 
-from builders import node
 from gputopo.api.names import RESOURCE
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.topology.model import GpuMask
@@ -19,7 +18,8 @@ from gputopo_extender.verbs.evaluation import (
 from gputopo_extender.verbs.request import placement_request
 from gputopo_kube.pods import parse_gpu_pod
 from gputopo_topologies.catalogue import named
-from objects import pod
+from support.builders.objects import pod
+from support.builders.topologies import node
 
 FREE = (0b11111111, 0b00000011, 0b00001111, 0b00000000)
 

@@ -27,7 +27,7 @@ from gputopo_extender.verbs.request import placement_request
 from gputopo_extender.verbs.retries import FilterRetries
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_topologies.catalogue import named
-from objects import Document, at_version, condition, pod, topology_object
+from support.builders.objects import Document, at_version, condition, pod, topology_object
 
 DGX = named("dgx1-v100", node="n1")
 UUIDS = [gpu.uuid for gpu in DGX.gpus]

@@ -8,7 +8,7 @@ from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo_extender.verbs.evaluation import Misfit, MisfitKind
 from gputopo_extender.verbs.request import placement_request
 from gputopo_kube.pods import GpuContainer, PodView, parse_gpu_pod
-from objects import Document, container, pod
+from support.builders.objects import Document, container, pod
 
 
 def record(document: Document) -> PodView:

@@ -12,7 +12,7 @@ from gputopo_extender.state.topologies import parse_node
 from gputopo_extender.state.usage import NodeUsage
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_topologies.catalogue import named
-from objects import container_states, pod, topology_object
+from support.builders.objects import container_states, pod, topology_object
 
 DGX = named("dgx1-v100", node="n1")
 UUID = DGX.gpus[0].uuid

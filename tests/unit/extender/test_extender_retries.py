@@ -11,8 +11,8 @@ from gputopo_extender.verbs import retries as module
 from gputopo_extender.verbs.evaluation import Evaluation, Misfit, MisfitKind, NodeFit
 from gputopo_extender.verbs.retries import ERRORS_SECONDS, LONGEST_WAIT_SECONDS, FilterRetries
 from gputopo_kube.pods import PodView, parse_gpu_pod
-from objects import pod
-from virtual_time import runner
+from support.builders.objects import pod
+from support.virtual_time import runner
 
 BUSY = Misfit(MisfitKind.BUSY, "too few free GPUs")
 SMALL = Misfit(MisfitKind.TOO_SMALL, "too few GPUs")

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 import pytest
 from prometheus_client import Histogram
 
-from extender_world import until
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.topologies import UnreadableTopology, parse_node
@@ -19,7 +18,8 @@ from gputopo_extender.verbs.evaluation import AnyNodeState, NodeFit, evaluate_st
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_extender.verbs.warm_up import TableWarmUp
 from gputopo_topologies.catalogue import named
-from objects import topology_object
+from support.builders.objects import topology_object
+from support.extender.service import until
 
 
 class Recorder:

@@ -7,7 +7,7 @@ import pytest
 from gputopo.api.names import RESOURCE
 from gputopo_kube.podmodel import parse_pod_object
 from gputopo_kube.pods import PodView, parse_gpu_pod
-from objects import container_states, pod
+from support.builders.objects import container_states, pod
 
 COLLECTED = [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"}]
 PREEMPTED = [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]

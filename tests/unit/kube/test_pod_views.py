@@ -17,7 +17,7 @@ from gputopo_kube.pods import (
     parse_gpu_pod,
     parse_pod,
 )
-from objects import Document, container, pod
+from support.builders.objects import Document, container, pod
 
 
 def requesting(quantity: object) -> Document:

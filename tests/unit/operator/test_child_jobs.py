@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from gpujobs import container, gpu_job, requested_gpus, template
 from gputopo.api.annotations import parse_request
 from gputopo.api.v1alpha1 import GPUProfileSpec
 from gputopo.patterns.model import PatternKind
@@ -14,6 +13,7 @@ from gputopo_kube.document import Document
 from gputopo_operator.decision.child_job import SpecError, child_job
 from gputopo_operator.model import PodDefaults
 from gputopo_operator.parse import QUEUE_LABEL, parse_gpu_job
+from support.builders.gpujobs import container, gpu_job, requested_gpus, template
 
 
 def _child(

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from gpujobs import (
-    GPUS,
-    exited,
-    rejected_by_kubelet,
-    template,
-)
 from gputopo.api.names import PLACEMENT_ANNOTATION
 from gputopo.api.v1alpha1 import GPUProfileSpec
 from gputopo_operator.decision.decide import profile_to_read
 from gputopo_operator.model import ReconcilePlan, WriteErrors
 from gputopo_operator.parse import QUEUE_LABEL
-from situations import START, Situation
+from support.builders.gpujobs import (
+    GPUS,
+    exited,
+    rejected_by_kubelet,
+    template,
+)
+from support.operator.cluster_states import START, Situation
 
 LATER = "2026-01-01T00:05:00Z"
 

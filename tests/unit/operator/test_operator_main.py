@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from gpujobs import GPUS, bind, gpu_job, job_pod, observed_topology
 from gputopo_kube.credentials import connected
 from gputopo_operator import __main__ as program
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.settings import OperatorSettings
-from operator_process import free_port, write_kubeconfig
 from support.api.faults import Fault
 from support.api.server import ApiServer, serving_in_thread
+from support.builders.gpujobs import GPUS, bind, gpu_job, job_pod, observed_topology
+from support.operator.process import free_port, write_kubeconfig
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from gpujobs import GPUS, bind, exited, gpu_job, job_pod, observed_topology
 from gputopo_kube.credentials import connected
 from gputopo_kube.errors import ApiError
 from gputopo_operator.controller.job_api import JobApi
@@ -13,9 +12,10 @@ from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS, Recon
 from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.model import GpuJobKey, PodDefaults
 from gputopo_operator.parse import parse_observed
-from operator_process import write_kubeconfig
 from support.api.faults import Fault
 from support.api.server import ApiServer, serving_in_thread
+from support.builders.gpujobs import GPUS, bind, exited, gpu_job, job_pod, observed_topology
+from support.operator.process import write_kubeconfig
 
 KEY = GpuJobKey("default", "train")
 DENIED = "denied by policy"

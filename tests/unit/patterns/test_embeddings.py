@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from builders import DOUBLE, SINGLE, gpus, node
 from gputopo.patterns.embedding import EmbeddingError, embeddings, is_symmetric
 from gputopo.patterns.model import (
     Pattern,
@@ -19,7 +18,8 @@ from gputopo.patterns.model import (
 )
 from gputopo.topology.model import GpuMask, NodeTopology
 from gputopo_topologies.catalogue import named
-from oracle import row_of
+from support.builders.topologies import DOUBLE, SINGLE, gpus, node
+from support.mapa_oracle import row_of
 
 KINDS = (ring, tree, ring_tree, chain, star, all_to_all)
 

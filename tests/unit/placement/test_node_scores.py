@@ -1,6 +1,5 @@
 """Scores of nodes."""
 
-from builders import gpus
 from gputopo.bandwidth.preserved import preserved_mb_per_s
 from gputopo.patterns.model import ring
 from gputopo.placement.model import Match, PlacementRequest
@@ -8,6 +7,7 @@ from gputopo.placement.place import place
 from gputopo.placement.score import Candidate, rank_key, score_nodes
 from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology
 from gputopo_topologies.catalogue import named
+from support.builders.topologies import gpus
 
 DGX1 = named("dgx1-v100")
 

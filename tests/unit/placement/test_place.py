@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from builders import gpus, node
 from gputopo.bandwidth.model import ModelError
 from gputopo.bandwidth.models import AGGREGATE, EQ2, PHYSICAL
 from gputopo.patterns.model import all_to_all, ring, ring_tree
@@ -12,6 +11,7 @@ from gputopo.placement.model import Match, NoFit, PlacementRequest, PolicyName
 from gputopo.placement.place import place, ranking
 from gputopo.topology.model import GpuMask
 from gputopo_topologies.catalogue import named
+from support.builders.topologies import gpus, node
 
 DGX1 = named("dgx1-v100")
 WITHOUT_0_3_6 = GpuMask(DGX1.mask & ~gpus(0, 3, 6))

@@ -7,7 +7,7 @@ import pytest
 from gputopo.topology.hierarchy import blocks
 from gputopo.topology.model import Ancestor, GpuIndex, LinkKind, TopologyError
 from gputopo_topologies.catalogue import describe, named, names
-from oracle import mapa_rows
+from support.mapa_oracle import mapa_rows
 
 MAPA_NAMES = {
     "dgx1-v100": "dgx-v",

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from builders import DOUBLE, SINGLE, link, node
 from gputopo.topology.model import Ancestor, NodeTopology
 from gputopo_topologies.catalogue import named, names
+from support.builders.topologies import DOUBLE, SINGLE, link, node
 
 
 def test_uuids_do_not_change_the_fingerprint() -> None:

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import link, node
 from gputopo.topology.hierarchy import LEVELS, blocks
 from gputopo.topology.model import Ancestor, NodeTopology
 from gputopo_topologies.catalogue import named, names
+from support.builders.topologies import link, node
 
 
 def test_the_levels_of_a_dgx1_are_its_switches_sockets_and_the_node() -> None:

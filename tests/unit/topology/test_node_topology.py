@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from builders import gpu, gpus, link, node
 from gputopo.topology.model import (
     GpuIndex,
     GpuMask,
@@ -13,6 +12,7 @@ from gputopo.topology.model import (
     TopologyError,
     indices_of,
 )
+from support.builders.topologies import gpu, gpus, link, node
 
 
 def test_a_node_of_no_gpus_is_a_topology() -> None:

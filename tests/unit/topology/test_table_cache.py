@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from threading import Barrier, Thread
 
-from builders import node
 from gputopo.topology.model import NodeTopology
 from gputopo.topology.tables import TABLES, TableCache, cached_by_fingerprint
+from support.builders.topologies import node
 
 
 @dataclass(frozen=True)

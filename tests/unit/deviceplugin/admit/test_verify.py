@@ -3,7 +3,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from builders import node
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.identify import (
@@ -16,6 +15,7 @@ from gputopo_deviceplugin.admit.usage import GpuUser, PodState
 from gputopo_deviceplugin.admit.verify import preferred_gpus, verify
 from gputopo_deviceplugin.gpus.health import Health
 from gputopo_kube.pods import ContainerKind, GpuContainer, PodKey, PodView
+from support.builders.topologies import node
 
 TOPOLOGY = node(0, 1, 2, 3)
 ALL = [gpu.uuid for gpu in TOPOLOGY.gpus]

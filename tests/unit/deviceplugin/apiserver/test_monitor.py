@@ -10,7 +10,7 @@ from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_deviceplugin.apiserver.monitor import ConnectionMonitor
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_kube.errors import ApiError
-from virtual_time import runner
+from support.virtual_time import runner
 
 
 class ConnectionChanges(ChangeSignal):

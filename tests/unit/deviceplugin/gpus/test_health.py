@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from builders import node
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.gpus.health import all_unhealthy, evaluate_health
 from gputopo_deviceplugin.gpus.snapshot import NvmlGpu, NvmlSnapshot
 from gputopo_deviceplugin.gpus.xid_marks import XidMark
+from support.builders.topologies import node
 
 TOPOLOGY = node(0, 1)
 FIRST, SECOND = (gpu.uuid for gpu in TOPOLOGY.gpus)

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from builders import node
 from gputopo_deviceplugin.gpus.topology_file import TopologyFile
+from support.builders.topologies import node
 
 TOPOLOGY = node(0, 1)
 

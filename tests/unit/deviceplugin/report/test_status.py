@@ -1,6 +1,5 @@
 from dataclasses import replace
 
-from builders import node
 from gputopo.api.v1alpha1 import GPUTopologyStatus
 from gputopo_deviceplugin.admit.usage import GpuUser, PodState
 from gputopo_deviceplugin.apiserver.node_pods import PodsVersion
@@ -15,6 +14,7 @@ from gputopo_deviceplugin.report.status import (
     stopping_conditions,
 )
 from gputopo_kube.pods import PodKey
+from support.builders.topologies import node
 
 TOPOLOGY = node(0, 1)
 FIRST, SECOND = (gpu.uuid for gpu in TOPOLOGY.gpus)

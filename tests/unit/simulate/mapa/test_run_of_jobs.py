@@ -2,7 +2,6 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from builders import node
 from gputopo.bandwidth.model import ModelError
 from gputopo.bandwidth.models import named as model_named
 from gputopo.patterns.model import ring, tree
@@ -13,6 +12,7 @@ from gputopo_simulate.mapa.model import Queueing, SimulatedJob, SimulationResult
 from gputopo_simulate.mapa.run import MapaSettings, run
 from gputopo_simulate.mapa.timelaw import BandwidthTime
 from gputopo_topologies.catalogue import named
+from support.builders.topologies import node
 
 ONE = {"n": named("dgx1-v100")}
 

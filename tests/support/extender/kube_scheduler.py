@@ -6,7 +6,7 @@ from typing import Any
 
 from aiohttp import ClientSession
 
-from objects import Document
+from support.builders.objects import Document
 
 
 @dataclass(frozen=True, slots=True)

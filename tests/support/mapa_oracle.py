@@ -15,7 +15,7 @@ from gputopo.placement.model import PolicyName
 from gputopo.topology.model import Ancestor, LinkKind, NodeTopology
 
 Hardware: TypeAlias = "nx.Graph[int]"
-MAPA = Path(__file__).parent / "data" / "mapa"
+MAPA = Path(__file__).parents[1] / "data" / "mapa"
 
 
 def mapa_rows(name: str) -> list[dict[str, str]]:

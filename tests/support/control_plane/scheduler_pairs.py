@@ -23,11 +23,18 @@ from typing import Any
 
 import yaml
 
-from apiserver import ONE_GPU, PODS, TOPOLOGIES, ApiServer, free_ports, process
-from extender_world import uuids_of
 from gputopo_topologies.catalogue import named
-from helmchart import Helm, find
-from objects import Document, topology_object
+from support.builders.objects import Document, topology_object
+from support.control_plane.api_server import (
+    ONE_GPU,
+    PODS,
+    TOPOLOGIES,
+    ApiServer,
+    free_ports,
+    process,
+)
+from support.extender.service import uuids_of
+from support.helm_chart import Helm, find
 
 _BOUND = re.compile(r'^gputopo_extender_binds_total\{outcome="bound"\} (\S+)$', re.MULTILINE)
 

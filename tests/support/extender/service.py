@@ -11,10 +11,10 @@ from aiohttp import ClientSession
 
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo_extender.server import ExtenderAddresses
-from objects import Document
-from scheduler import Scheduler
 from support.api.faults import CLOSED, SILENT, Action, Fault, Hook
 from support.api.server import ApiServer
+from support.builders.objects import Document
+from support.extender.kube_scheduler import Scheduler
 
 QUICK = {
     "verbs_port": 0,

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-from gpujobs import Document, gpu_job, job_pod
 from gputopo.api.v1alpha1 import GPUJobStatus, GPUProfileSpec
 from gputopo_operator.decision.decide import decide
 from gputopo_operator.model import GpuJobState, PodDefaults, ReconcilePlan, WriteErrors
 from gputopo_operator.parse import parse_child_job, parse_gpu_job, parse_job_pod
+from support.builders.gpujobs import Document, gpu_job, job_pod
 
 DEFAULTS = PodDefaults()
 START = "2026-01-01T00:00:00Z"

@@ -16,7 +16,7 @@ import yaml
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-CRDS = Path(__file__).parents[1] / "crds"
+CRDS = Path(__file__).parents[2] / "crds"
 
 Schema = dict[str, Any]
 

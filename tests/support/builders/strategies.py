@@ -2,9 +2,9 @@
 
 from hypothesis import strategies as st
 
-from builders import DOUBLE, PCIE, SINGLE, LinkSpec, node
 from gputopo.patterns.model import Pattern, PatternEdge, PatternKind, build, custom
 from gputopo.topology.model import GpuMask, LinkKind, NodeTopology, indices_of, mask_of
+from support.builders.topologies import DOUBLE, PCIE, SINGLE, LinkSpec, node
 
 V100_LINKS: tuple[LinkSpec, ...] = (DOUBLE, SINGLE, PCIE)
 OTHER_LINKS: tuple[LinkSpec, ...] = (

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from lightkube import AsyncClient, KubeConfig
 
-from apiserver import JOBS, PODS, TOPOLOGIES, ApiServer, service_account
 from fakenvml.build import build_library
-from gpujobs import exited, gpu_job, job_pod
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_kube.aiohttp_transport import aiohttp_client
 from gputopo_kube.client import AsyncApi
-from scheduler_pairs import Pair, put_pod, wait_until
 from support.agent.world import NODE, agent_world, annotation_of
+from support.builders.gpujobs import exited, gpu_job, job_pod
+from support.control_plane.api_server import JOBS, PODS, TOPOLOGIES, ApiServer, service_account
+from support.control_plane.scheduler_pairs import Pair, put_pod, wait_until
 
 NODE_COUNT = 2
 EXTENDER = "gputopo-extender"

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from support.api.static import Document, StaticApi
-from support.command_line import Command
-from support.healthy_cluster import CONFIG_MAPS, CONFIGURATION, PODS, TOPOLOGIES
+from support.cli.command_line import Command
+from support.cli.healthy_cluster import CONFIG_MAPS, CONFIGURATION, PODS, TOPOLOGIES
 
 OPERATOR, SCHEDULER = 0, 1  # indices of their Deployments
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-CHART = Path(__file__).parents[1] / "charts" / "gputopo"
+CHART = Path(__file__).parents[2] / "charts" / "gputopo"
 
 Object = dict[str, Any]
 Values = Mapping[str, Any]

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from objects import pod
+from support.builders.objects import pod
 
 UNKNOWN_NODE = "never-seen"
 _EDGES = [

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from apiserver import ApiServer, free_ports, process
+from support.control_plane.api_server import ApiServer, free_ports, process
 
 
 @contextmanager
