@@ -52,11 +52,17 @@ class Pattern:
     """Communication between the ranks ``0..size-1`` of one job; hashable.
 
     :func:`build` and the functions named after the kinds return patterns.
+
+    Raises:
+        PatternError: on a size out of range.
     """
 
     kind: PatternKind
     size: int
     edges: tuple[PatternEdge, ...]
+
+    def __post_init__(self) -> None:
+        _require_size(self.size)
 
 
 def ring(size: int) -> Pattern:
@@ -64,66 +70,38 @@ def ring(size: int) -> Pattern:
 
     MAPA's released program counts the edge of two GPUs twice, once for each direction; its
     figures can only be reproduced so.
-
-    Raises:
-        PatternError: on a size out of range.
     """
-    _require_size(size)
     edges = [_edge(rank, (rank + 1) % size) for rank in range(size)] if size > 1 else []
     return Pattern(PatternKind.RING, size, tuple(edges))
 
 
 def tree(size: int) -> Pattern:
-    """Return the balanced binary tree: rank 0 is the root, ``(r - 1) // 2`` the parent of ``r``.
-
-    Raises:
-        PatternError: on a size out of range.
-    """
-    _require_size(size)
+    """Return the balanced binary tree: rank 0 is the root, ``(r - 1) // 2`` the parent of ``r``."""
     edges = tuple(_edge((rank - 1) // 2, rank) for rank in range(1, size))
     return Pattern(PatternKind.TREE, size, edges)
 
 
 def ring_tree(size: int) -> Pattern:
-    """Return ring and tree over the same ranks (MAPA, figure 8); common edges count once.
-
-    Raises:
-        PatternError: on a size out of range.
-    """
+    """Return ring and tree over the same ranks (MAPA, figure 8); common edges count once."""
     ring_edges = ring(size).edges
     tree_edges = (edge for edge in tree(size).edges if edge not in ring_edges)
     return Pattern(PatternKind.RING_TREE, size, (*ring_edges, *tree_edges))
 
 
 def chain(size: int) -> Pattern:
-    """Return the path 0 - 1 - ... : each rank sends to the next, as pipeline stages do.
-
-    Raises:
-        PatternError: on a size out of range.
-    """
-    _require_size(size)
+    """Return the path 0 - 1 - ... : each rank sends to the next, as pipeline stages do."""
     return Pattern(
         PatternKind.CHAIN, size, tuple(_edge(rank, rank + 1) for rank in range(size - 1))
     )
 
 
 def star(size: int) -> Pattern:
-    """Return rank 0 joined with each other rank, as a parameter server is.
-
-    Raises:
-        PatternError: on a size out of range.
-    """
-    _require_size(size)
+    """Return rank 0 joined with each other rank, as a parameter server is."""
     return Pattern(PatternKind.STAR, size, tuple(_edge(0, rank) for rank in range(1, size)))
 
 
 def all_to_all(size: int) -> Pattern:
-    """Return the complete graph: each pair once.
-
-    Raises:
-        PatternError: on a size out of range.
-    """
-    _require_size(size)
+    """Return the complete graph: each pair once."""
     edges = tuple(PatternEdge(a, b) for a, b in combinations(range(size), 2))
     return Pattern(PatternKind.ALL_TO_ALL, size, edges)
 
@@ -163,6 +141,7 @@ def build(kind: PatternKind, size: int, edges: Sequence[PatternEdge] = ()) -> Pa
         return custom(size, edges)
     if edges:
         raise PatternError(f"edges: allowed with Custom only, not with {kind}")
+    _require_size(size)  # before a large size makes billions of edges
     return _BUILDERS[kind](size)
 
 
