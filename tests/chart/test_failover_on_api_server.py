@@ -102,7 +102,7 @@ def test_standby_takes_over_and_no_gpu_is_given_twice(
         f"{invalidated}, claims of the former leader rejected {disturbed}"
     )
     assert seen.shared == []
-    assert not any(pair.tells_secrets(nodes) for pair in pairs), "they log at debug level"
+    assert not any(pair.logs_secrets(nodes) for pair in pairs), "they log at debug level"
     assert gap < LEASE_SECONDS + 15, "a busy machine is slow, but not for ever"
 
 

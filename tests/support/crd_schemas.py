@@ -1,7 +1,7 @@
 """The schemas in ``crds/`` and those of the pydantic models, in one form that can be compared.
 
 The form is JSON Schema reduced to what both can say: types, properties, required, bounds, words
-and defaults. What a CRD refuses by CEL as not yet supported is left out, and ``replicas`` is the 1
+and defaults. What a CRD rejects by CEL as not yet supported is left out, and ``replicas`` is the 1
 that its CEL rule demands.
 """
 

@@ -15,7 +15,7 @@ Values = Mapping[str, Any]
 
 
 class HelmError(Exception):
-    """Helm refused; the text is what it said."""
+    """Helm failed; the text is its output."""
 
 
 class Helm:
@@ -36,7 +36,7 @@ class Helm:
         return [document for document in yaml.safe_load_all(text) if document]
 
     def notes(self, values: Values | None = None) -> str:
-        """Return what the installer is told."""
+        """Return the notes that Helm prints after the installation."""
         return self.run("install", "gputopo", *self._common(values), "--dry-run=client")
 
     def install(self, kubeconfig: Path, values: Values | None = None) -> None:

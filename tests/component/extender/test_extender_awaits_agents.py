@@ -19,7 +19,7 @@ async def publish(
 ) -> None:
     """Publish the state of the agents of these nodes, and wait until the extender has it."""
     for node in nodes:
-        topology = topology_object(node, named("dgx1-v100", node=node), away=not_ready)
+        topology = topology_object(node, named("dgx1-v100", node=node), not_ready=not_ready)
         api.put(TOPOLOGIES, topology)
     wanted = 0 if not_ready is None else len(nodes)
 

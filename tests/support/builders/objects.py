@@ -11,11 +11,11 @@ Document = dict[str, Any]
 
 
 def container(name: str, gpus: int | str = 0) -> Document:
-    """Return a container that asks for GPUs."""
+    """Return a container that requests GPUs."""
     if not gpus:
         return {"name": name, "image": "busybox"}
-    asked = {RESOURCE: str(gpus)}
-    return {"name": name, "image": "busybox", "resources": {"requests": asked, "limits": asked}}
+    amounts = {RESOURCE: str(gpus)}
+    return {"name": name, "image": "busybox", "resources": {"requests": amounts, "limits": amounts}}
 
 
 def pod(
@@ -59,29 +59,29 @@ def topology_object(
     generation: int = 1,
     unhealthy: Iterable[int] = (),
     held: Mapping[int, str] | None = None,
-    away: str | None = None,
+    not_ready: str | None = None,
     deleted: Iterable[int] = (),
     pods_version: int | None = None,
 ) -> Document:
     """Return a GPUTopology; ``held`` says which GPU index which pod UID holds by observation.
 
     The pods of the GPUs in ``deleted`` were deleted; ``pods_version`` is observedPodsVersion.
-    With ``away``, the reason, its agent says that it is not ready; else it says nothing of that.
+    ``not_ready`` is the reason of the agent's condition ``Ready=False``; None for no condition.
     """
-    sick, holders, ended = set(unhealthy), held or {}, set(deleted)
+    unhealthy_gpus, users, ended = set(unhealthy), held or {}, set(deleted)
     gpus: list[Document] = []
     for gpu in topology.gpus:
-        seen: Document = {"uuid": gpu.uuid, "healthy": gpu.index not in sick}
-        if gpu.index in holders:
-            seen |= {"podUID": holders[gpu.index], "pod": holders[gpu.index], "container": "main"}
+        seen: Document = {"uuid": gpu.uuid, "healthy": gpu.index not in unhealthy_gpus}
+        if gpu.index in users:
+            seen |= {"podUID": users[gpu.index], "pod": users[gpu.index], "container": "main"}
         if gpu.index in ended:
             seen |= {"namespace": "default", "podDeleted": True}
         gpus.append(seen)
     status: Document = {"observedGeneration": generation, "gpus": gpus}
     if pods_version is not None:
         status["observedPodsVersion"] = str(pods_version)
-    if away is not None:
-        status["conditions"] = [condition("Ready", "False", away)]
+    if not_ready is not None:
+        status["conditions"] = [condition("Ready", "False", not_ready)]
     return {
         "apiVersion": API_VERSION,
         "kind": "GPUTopology",

@@ -206,7 +206,7 @@ def wait_for_policies(server: ApiServer) -> None:
     for path, body, user in probes:
         while server.request("POST", f"{path}?dryRun=All", body, user=user).accepted:
             if time.monotonic() > deadline:
-                raise RuntimeError(f"no policy refuses {body}")
+                raise RuntimeError(f"no policy rejects {body}")
             time.sleep(0.2)
 
 
@@ -385,7 +385,7 @@ def _write_credentials(folder: Path, token: str, port: int) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of this machine that nobody listens on."""
+    """Return free ports of this machine."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [server.getsockname()[1] for server in sockets]
     for server in sockets:

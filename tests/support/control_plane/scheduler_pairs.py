@@ -68,7 +68,7 @@ class Pair:
         """Return how often the extender has said something."""
         return (self.folder / "extender.log").read_text().count(words)
 
-    def tells_secrets(self, server: ApiServer) -> bool:
+    def logs_secrets(self, server: ApiServer) -> bool:
         """Return whether a token of this test is in what either of them has logged."""
         logs = "".join(path.read_text() for path in self.folder.glob("*.log"))
         files = (server.kubeconfig, self.folder.parent / "kubeconfig")
@@ -159,7 +159,7 @@ def put_nodes(server: ApiServer, count: int) -> None:
         ready = {"type": "Ready", "status": "True"}
         status = {"capacity": amounts, "allocatable": amounts, "conditions": [ready]}
         assert server.merge(f"/api/v1/nodes/{name}/status", {"status": status}).accepted
-        # The server taints what is new; nobody else is here to take that away.
+        # The API server taints new nodes, and no controller runs here to remove the taint.
         assert server.merge(f"/api/v1/nodes/{name}", {"spec": {"taints": None}}).accepted
         topology = topology_object(name, named("dgx1-v100", node=name))
         del topology["metadata"]["uid"]
@@ -169,7 +169,7 @@ def put_nodes(server: ApiServer, count: int) -> None:
 
 
 def put_pod(server: ApiServer, name: str, gpus: int = 1, priority: str = "") -> None:
-    """Make a pod that asks for GPUs."""
+    """Create a pod that requests GPUs."""
     container = {"name": "main", "image": "busybox", "resources": ONE_GPU}
     if gpus != 1:
         container["resources"] = {"limits": {"gputopo.io/gpu": str(gpus)}}

@@ -103,25 +103,25 @@ def _changed(tree: Any, chance: random.Random) -> Any:
     places = list(_places(tree)) if isinstance(tree, dict | list) else []
     if not places or chance.random() < 0.02:
         return _junk(chance)
-    holder, key = chance.choice(places)
+    parent, key = chance.choice(places)
     what = chance.random()
     if what < 0.5:
-        holder[key] = _junk(chance)
+        parent[key] = _junk(chance)
     elif what < 0.65:
-        del holder[key]
-    elif isinstance(holder, dict):
-        _rename(holder, key, chance)
+        del parent[key]
+    elif isinstance(parent, dict):
+        _rename(parent, key, chance)
     else:
-        holder.extend([holder[key]] * chance.choice([1, 2, 1000]))
+        parent.extend([parent[key]] * chance.choice([1, 2, 1000]))
     return tree
 
 
-def _rename(holder: dict[str, Any], key: str, chance: random.Random) -> None:
-    value = holder.pop(key)
+def _rename(parent: dict[str, Any], key: str, chance: random.Random) -> None:
+    value = parent.pop(key)
     name = chance.choice([key.lower(), key.upper(), key[:1].lower() + key[1:], _text(chance)])
-    holder[name] = value
+    parent[name] = value
     if chance.random() < 0.3:
-        holder[key] = _junk(chance)
+        parent[key] = _junk(chance)
 
 
 def _places(tree: Any) -> Iterator[tuple[Any, Any]]:

@@ -154,7 +154,7 @@ def test_nodes_share_a_state_while_their_states_are_equal() -> None:
 
 
 def test_node_whose_agent_is_not_ready_takes_no_pod_and_keeps_its_usage() -> None:
-    ledger, not_ready = ledger_with(bound("a", 0)), ledger_with(bound("a", 0), away="Stopping")
+    ledger, not_ready = ledger_with(bound("a", 0)), ledger_with(bound("a", 0), not_ready="Stopping")
     assert dataclasses.replace(usage(not_ready), not_ready=None) == usage(ledger)
     reason = "the node's agent is not ready: Stopping: the message"
     found = requested(["n1"], not_ready, pod("b", 1))
@@ -180,7 +180,7 @@ def test_only_a_false_ready_condition_makes_a_node_not_ready() -> None:
 
 
 def test_long_reason_of_an_agent_is_one_short_line() -> None:
-    document = topology_object("n1", DGX, away="NVMLUnavailable")
+    document = topology_object("n1", DGX, not_ready="NVMLUnavailable")
     document["status"]["conditions"][0]["message"] = "line\n" * 500
     found = parse_node(document)
     assert isinstance(found, GpuNode)
@@ -190,7 +190,7 @@ def test_long_reason_of_an_agent_is_one_short_line() -> None:
 
 
 def test_filter_waits_for_an_agent_if_no_node_fits_without_it() -> None:
-    ledger = ledger_with(away="Stopping")
+    ledger = ledger_with(not_ready="Stopping")
     ledger.put_topology(parse_node(topology_object("n2", named("summit", node="n2"))))
     waiting, retries = record(pod("a", 8)), FilterRetries(ledger)
     assert retries.reason(waiting, requested(["n1", "n2"], ledger, pod("a", 1))) is None

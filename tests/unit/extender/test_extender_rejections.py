@@ -204,7 +204,7 @@ def test_rejection_from_before_the_start_is_not_counted() -> None:
 
 def test_reason_of_the_agent_comes_first() -> None:
     world = World()
-    document = topology_object("n1", DGX, away="Stopping")
+    document = topology_object("n1", DGX, not_ready="Stopping")
     world.ledger.put_topology(parse_node(document))
     world.live(**REJECTED)
     assert world.not_ready() == "the node's agent is not ready: Stopping: the message"
