@@ -22,20 +22,6 @@ CODE_BLOCK = re.compile(r"^ *```.*?^ *```|^    .*?$", re.MULTILINE | re.DOTALL)
 MAX_WIDTH = 100
 SUFFIXES = {".py", ".md", ".yaml", ".tpl", ".txt"}
 
-# Folders and pages that still use excluded words. An entry is removed when its folder is converted.
-NOT_YET_CONVERTED = (
-    "tests/support/control_plane/api_server.py",
-    "tests/chart",
-    "tests/support/crd_schemas.py",
-    "tests/support/helm_chart.py",
-    "tests/support/builders/objects.py",
-    "tests/property",
-    "tests/support/control_plane/scheduler_pairs.py",
-    "tests/unit/kube",
-    "tests/unit/test_layout_guards.py",
-    "tests/support/extender/random_bodies.py",
-)
-
 # Names that keep an excluded word, with the reason.
 NAMES = {
     "granted": "label value of an agent metric",
@@ -50,16 +36,12 @@ PHRASES = {
 
 
 def files(folder: str) -> Iterator[tuple[str, str]]:
-    """Yield path and text of the files that are written by hand and already converted."""
+    """Yield path and text of the files that are written by hand."""
     found = [ROOT / folder] if folder.endswith(".md") else sorted((ROOT / folder).rglob("*"))
     for file in found:
         path = file.relative_to(ROOT).as_posix()
         if file.suffix in SUFFIXES and "_pb2" not in path and "tests/data/" not in path:
             yield path, file.read_text()
-
-
-def is_converted(path: str) -> bool:
-    return not any(path == each or path.startswith(f"{each}/") for each in NOT_YET_CONVERTED)
 
 
 def blank_lines(block: re.Match[str]) -> str:
@@ -77,7 +59,7 @@ def test_names_and_text_use_no_excluded_word(folder: str) -> None:
     found = [
         f"{use.path}:{use.line}: {use.word}: {use.context}"
         for path, text in files(folder)
-        if is_converted(path) and path != "docs/glossary.md"
+        if path != "docs/glossary.md"
         for use in find_uses(path, text, EXCLUDED)
         if not is_exception(use)
     ]
@@ -87,7 +69,7 @@ def test_names_and_text_use_no_excluded_word(folder: str) -> None:
 def test_public_class_names_are_unique() -> None:
     defined = defaultdict(list)
     for path, text in (each for folder in CODE for each in files(folder)):
-        code = path.endswith(".py") and is_converted(path)
+        code = path.endswith(".py")
         for node in ast.walk(ast.parse(text)) if code else ():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 defined[node.name].append(f"{path}:{node.lineno}")
@@ -99,7 +81,7 @@ def test_prose_of_pages_is_wrapped(folder: str) -> None:
     long = [
         f"{path}:{number}"
         for path, text in files(folder)
-        if path.endswith(".md") and is_converted(path)
+        if path.endswith(".md")
         for number, line in enumerate(CODE_BLOCK.sub(blank_lines, text).splitlines(), 1)
         if len(line) > MAX_WIDTH and not line.lstrip().startswith("|")
     ]
