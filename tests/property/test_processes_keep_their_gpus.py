@@ -114,7 +114,7 @@ class Machine(RuleBasedStateMachine):
         live = {uid for uid, it in self.pods.items() if it["status"]["phase"] != "Failed"}
         deleted = [gpu for gpu, uid in users.items() if uid not in live]
         self.published.append(
-            topology_object("n1", NODE, held=users, deleted=deleted, pods_version=self.version)
+            topology_object("n1", NODE, used_by=users, deleted=deleted, pods_version=self.version)
         )
 
     @precondition(lambda self: self.published)

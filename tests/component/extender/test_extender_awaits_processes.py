@@ -19,7 +19,7 @@ async def report(api: ApiServer, version: int, *, listed: bool, deleted: bool = 
     """Publish what the agent of n1 has seen up to a version."""
     held = dict.fromkeys(ALL, "uid-old") if listed else None
     marked = ALL if deleted else ()
-    document = topology_object("n1", DGX, held=held, deleted=marked, pods_version=version)
+    document = topology_object("n1", DGX, used_by=held, deleted=marked, pods_version=version)
     if deleted:
         for gpu in document["status"]["gpus"]:
             gpu["pod"] = "old"

@@ -129,7 +129,7 @@ async def test_observed_allocations_count_as_soon_as_the_agent_reports_them(
         assert (await scheduler.filter(pod("a", 6), ["n1"])).fits == ["n1"]
         assert "unobserved" in (await scheduler.filter(pod("a", 7), ["n1"])).error
         seen = topology_object(
-            "n1", named("dgx1-v100", node="n1"), held={0: "uid-foreign", 3: "uid-foreign"}
+            "n1", named("dgx1-v100", node="n1"), used_by={0: "uid-foreign", 3: "uid-foreign"}
         )
         api.put(TOPOLOGIES, seen)
         await until(lambda: _used(extender, 2))

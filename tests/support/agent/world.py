@@ -20,6 +20,7 @@ from gputopo_kube.probes import Pulse
 from gputopo_topologies.catalogue import named
 from support.api.server import ApiServer, serving
 from support.api.store import NODES, PODS, TOPOLOGIES, Document, key_of
+from support.builders.objects import container, pod
 from support.kubelet.server import FakeKubelet, running_kubelet
 
 NODE = "n1"
@@ -40,40 +41,27 @@ def pod_document(
 
     Init containers named in ``sidecars`` keep running.
     """
-    annotations = {} if annotation is None else {GPUS_ANNOTATION: annotation}
-    metadata = {"name": name, "namespace": "default", "uid": uid or f"uid-{name}"}
-    return {
-        "kind": "Pod",
-        "apiVersion": "v1",
-        "metadata": {**metadata, "annotations": annotations},
-        "spec": {
-            "nodeName": node,
-            "containers": [_container(*request) for request in requests.items()],
-            "initContainers": [
-                {
-                    **_container(*request),
-                    **({"restartPolicy": "Always"} if request[0] in sidecars else {}),
-                }
-                for request in (init or {}).items()
-            ],
-        },
-        "status": {"phase": "Pending"},
-    }
+    return pod(
+        name,
+        uid=uid or "",
+        node=node,
+        annotations={} if annotation is None else {GPUS_ANNOTATION: annotation},
+        containers=[container(*request) for request in requests.items()],
+        init_containers=[
+            container(*request) | ({"restartPolicy": "Always"} if request[0] in sidecars else {})
+            for request in (init or {}).items()
+        ],
+    )
 
 
 def annotation_of(
     name: str, containers: Mapping[str, Sequence[str]], *, uid: str | None = None, node: str = NODE
 ) -> str:
-    """Return what the extender writes for a pod."""
+    """Return the annotation that the extender writes to a pod."""
     placed = {key: list(uuids) for key, uuids in containers.items()}
     return json.dumps(
         {"v": 1, "uid": uid or f"uid-{name}", "node": node, "generation": 1, "containers": placed}
     )
-
-
-def _container(name: str, gpus: int) -> Document:
-    amount = {"limits": {RESOURCE: str(gpus)}, "requests": {RESOURCE: str(gpus)}}
-    return {"name": name, "resources": amount if gpus else {}}
 
 
 @dataclass(slots=True)

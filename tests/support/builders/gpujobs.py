@@ -10,10 +10,10 @@ from gputopo.api.names import (
     JOB_LABEL,
     PLACEMENT_ANNOTATION,
     RESOURCE,
-    SCHEDULER_NAME,
 )
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PolicyName
+from support.builders.objects import pod
 
 Document = dict[str, Any]
 
@@ -53,29 +53,21 @@ def job_pod(
     **status: Any,
 ) -> Document:
     """Return a pod of the Job controller; with ``node`` it is bound and has ``gpus``."""
-    document: Document = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "uid": f"uid-{name}",
-            "creationTimestamp": created,
-            "labels": {JOB_LABEL: job["metadata"]["name"]},
-            "annotations": {},
-            "ownerReferences": [
-                {
-                    "apiVersion": "batch/v1",
-                    "kind": "Job",
-                    "name": job["metadata"]["name"],
-                    "uid": job["metadata"]["uid"],
-                    "controller": True,
-                }
-            ],
-        },
-        "spec": {"schedulerName": SCHEDULER_NAME, "containers": [container("main")]},
-        "status": {"phase": phase, **status},
+    document = pod(name, phase=phase, containers=[container("main")])
+    document["metadata"] |= {
+        "creationTimestamp": created,
+        "labels": {JOB_LABEL: job["metadata"]["name"]},
+        "ownerReferences": [
+            {
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "name": job["metadata"]["name"],
+                "uid": job["metadata"]["uid"],
+                "controller": True,
+            }
+        ],
     }
+    document["status"] |= status
     if node is not None:
         bind(document, node, gpus)
     return document

@@ -1,4 +1,4 @@
-"""Pods and GPUTopology objects as the API server has them, for tests of components."""
+"""Pods and GPUTopology objects in the form of the API server."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -22,6 +22,7 @@ def pod(
     name: str,
     gpus: int = 1,
     *,
+    namespace: str = "default",
     uid: str = "",
     node: str | None = None,
     phase: str = "Pending",
@@ -29,13 +30,13 @@ def pod(
     containers: Iterable[Document] = (),
     init_containers: Iterable[Document] = (),
 ) -> Document:
-    """Return a pod of the namespace ``default``; its UID is ``uid-<name>`` unless given."""
+    """Return a pod; its UID is ``uid-<name>`` by default."""
     document: Document = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": name,
-            "namespace": "default",
+            "namespace": namespace,
             "uid": uid or f"uid-{name}",
             "resourceVersion": "1",
             "annotations": dict(annotations or {}),
@@ -58,17 +59,17 @@ def topology_object(
     *,
     generation: int = 1,
     unhealthy: Iterable[int] = (),
-    held: Mapping[int, str] | None = None,
+    used_by: Mapping[int, str] | None = None,
     not_ready: str | None = None,
     deleted: Iterable[int] = (),
     pods_version: int | None = None,
 ) -> Document:
-    """Return a GPUTopology; ``held`` says which GPU index which pod UID holds by observation.
+    """Return a GPUTopology; ``used_by`` has the UID of the pod that uses each GPU index.
 
     The pods of the GPUs in ``deleted`` were deleted; ``pods_version`` is observedPodsVersion.
     ``not_ready`` is the reason of the agent's condition ``Ready=False``; None for no condition.
     """
-    unhealthy_gpus, users, ended = set(unhealthy), held or {}, set(deleted)
+    unhealthy_gpus, users, ended = set(unhealthy), used_by or {}, set(deleted)
     gpus: list[Document] = []
     for gpu in topology.gpus:
         seen: Document = {"uuid": gpu.uuid, "healthy": gpu.index not in unhealthy_gpus}

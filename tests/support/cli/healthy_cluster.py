@@ -7,15 +7,13 @@ real objects are the same.
 import json
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Any
 
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
-from gputopo.api.topology import to_spec
 from gputopo_topologies import catalogue
 from support.api.static import StaticApi
-
-Document = dict[str, Any]
+from support.builders import objects
+from support.builders.objects import Document
 
 PODS = "/api/v1/pods"
 TOPOLOGIES = "/apis/gputopo.io/v1alpha1/gputopologies"
@@ -45,34 +43,22 @@ def users_of_gpus() -> StaticApi:
 
 def pod(name: str, node: str, gpus: Sequence[str], *, namespace: str = "default") -> Document:
     """Return a running pod with one container and these GPUs."""
-    uid = f"uid-{name}"
     containers = {"main": list(gpus)} if gpus else {}
-    given = GpusAnnotation(uid=uid, node=node, generation=1, containers=containers)
-    return {
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "uid": uid,
-            "annotations": {GPUS_ANNOTATION: given.dump()} if gpus else {},
-        },
-        "spec": {
-            "nodeName": node,
-            "containers": [
-                {"name": "main", "resources": {"limits": {RESOURCE: str(len(gpus))}}},
-            ],
-        },
-        "status": {
-            "phase": "Running",
-            "startTime": "2026-01-02T03:04:05Z",
-            "conditions": [
-                {
-                    "type": "PodScheduled",
-                    "status": "True",
-                    "lastTransitionTime": "2026-01-02T03:04:04Z",
-                },
-            ],
-        },
+    placed = GpusAnnotation(uid=f"uid-{name}", node=node, generation=1, containers=containers)
+    document = objects.pod(
+        name,
+        containers=[objects.container("main", str(len(gpus)))],
+        namespace=namespace,
+        node=node,
+        phase="Running",
+        annotations={GPUS_ANNOTATION: placed.dump()} if gpus else {},
+    )
+    scheduled = objects.condition("PodScheduled", "True", "Scheduled")
+    document["status"] |= {
+        "startTime": "2026-01-02T03:04:05Z",
+        "conditions": [scheduled | {"lastTransitionTime": "2026-01-02T03:04:04Z"}],
     }
+    return document
 
 
 def topology(name: str, *users: Document) -> Document:
@@ -91,31 +77,18 @@ def topology(name: str, *users: Document) -> Document:
         ].items()
         for uuid in given
     }
-    conditions = {
+    document = objects.topology_object(name, known, generation=3)
+    reasons = {
         "Ready": "Serving",
         "GPUsHealthy": "AllHealthy",
         "AllocationsAsPlaced": "AllAsPlaced",
     }
-    return {
-        "metadata": {"name": name, "generation": 3},
-        "spec": to_spec(known).to_json(),
-        "status": {
-            "observedGeneration": 3,
-            "conditions": [
-                {
-                    "type": kind,
-                    "status": "True",
-                    "reason": reason,
-                    "message": "fine",
-                    "lastTransitionTime": "2026-01-02T03:00:00Z",
-                }
-                for kind, reason in conditions.items()
-            ],
-            "gpus": [
-                {"uuid": gpu.uuid, "healthy": True, **used.get(gpu.uuid, {})} for gpu in known.gpus
-            ],
-        },
-    }
+    document["status"]["conditions"] = [
+        objects.condition(kind, "True", reason) for kind, reason in reasons.items()
+    ]
+    for seen in document["status"]["gpus"]:
+        seen.update(used.get(seen["uuid"], {}))
+    return document
 
 
 NODES = "/api/v1/nodes"

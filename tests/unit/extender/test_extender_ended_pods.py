@@ -61,7 +61,7 @@ class World:
         self, version: int | None, held: Mapping[int, str] | None = None, *, deleted: bool = False
     ) -> None:
         marked = held if deleted and held else ()
-        document = topology_object("n1", DGX, held=held, deleted=marked, pods_version=version)
+        document = topology_object("n1", DGX, used_by=held, deleted=marked, pods_version=version)
         self.ledger.put_topology(parse_node(document))
 
     def put(self, document: Document, version: int = BOUND) -> None:

@@ -91,13 +91,13 @@ def bound(name: str, *gpus: int, uid: str = "", node: str = "n1") -> Document:
 
 
 def test_annotated_and_observed_gpus_are_both_used() -> None:
-    here = usage(ledger_with(bound("a", 0, 3), held={5: "uid-a"}))
+    here = usage(ledger_with(bound("a", 0, 3), used_by={5: "uid-a"}))
     assert here.used == 0b101001
     assert (here.unknown, here.blocked) == (0, None)
 
 
 def test_observed_pod_that_is_not_known_to_have_ended_uses_its_gpus() -> None:
-    assert usage(ledger_with(held={5: "uid-unknown"})).used == 0b100000
+    assert usage(ledger_with(used_by={5: "uid-unknown"})).used == 0b100000
 
 
 def test_gpu_with_an_unidentified_user_is_used() -> None:
@@ -113,9 +113,9 @@ def test_unreadable_annotation_blocks_the_node_until_its_gpus_are_observed() -> 
     ledger = ledger_with(torn)
     assert "default/a" in str(usage(ledger).blocked)
     assert "default/a" in requested(["n1"], ledger, pod("b", 1)).unresolvable()["n1"]
-    half = ledger_with(torn, held={0: "uid-a"})
+    half = ledger_with(torn, used_by={0: "uid-a"})
     assert usage(half).blocked is not None
-    seen = ledger_with(torn, held={0: "uid-a", 1: "uid-a"})
+    seen = ledger_with(torn, used_by={0: "uid-a", 1: "uid-a"})
     assert (usage(seen).blocked, usage(seen).used) == (None, 0b11)
 
 
@@ -128,7 +128,7 @@ def test_copied_annotation_does_not_count_and_its_pod_counts_by_number() -> None
 def test_unmanaged_pod_counts_by_number_until_it_is_observed() -> None:
     unmanaged = pod("a", 3, node="n1")
     assert usage(ledger_with(unmanaged)).unknown == 3
-    half = usage(ledger_with(unmanaged, held={4: "uid-a"}))
+    half = usage(ledger_with(unmanaged, used_by={4: "uid-a"}))
     assert (half.used, half.unknown) == (0b10000, 2)
     ended = pod("a", 3, node="n1", phase="Failed")
     assert usage(ledger_with(ended)).unknown == 0
