@@ -48,7 +48,7 @@ def run(options: Options) -> None:
         ]
         for (name, kinds), grew in zip(tasks, found, strict=True)
     ]
-    title = f"Memory of the tables of all sizes, of which {TABLES.max_bytes / _MB:,.0f} MB are kept"
+    title = f"Memory of the tables of all sizes, of which {TABLES.maxsize / _MB:,.0f} MB are kept"
     show(title, ["", "arrays MB", "process MB", "at the worst MB"], rows)
 
 
@@ -64,7 +64,7 @@ def grown(name: str, kinds: Sequence[PatternKind]) -> Grown:
         for size in range(2, len(topology.gpus) + 1):
             request = PlacementRequest(pattern_of(kind, size), sensitive=True)
             place(topology, idle, request)
-    return Grown(TABLES.nbytes, _resident() - resident, _peak() - peak)
+    return Grown(int(TABLES.currsize), _resident() - resident, _peak() - peak)
 
 
 def _resident() -> int:

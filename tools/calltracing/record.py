@@ -47,7 +47,8 @@ class _Recorder:
 
     def _called(self, frame: FrameType, module: str) -> None:
         code = frame.f_code
-        if code.co_name.startswith("<"):  # a comprehension or lambda runs where it stands
+        # A comprehension or lambda runs where it stands, and a property is an attribute.
+        if code.co_name.startswith("<") or _is_property(frame):
             return
         self._seen[id(frame)] = frame
         trace = _current.get()
@@ -93,6 +94,13 @@ class _Recorder:
             ours = ours and code.co_name != "<module>" and not code.co_filename.startswith("<")
             self._modules[code] = name if ours else None
         return self._modules[code]
+
+
+def _is_property(frame: FrameType) -> bool:
+    first = frame.f_code.co_varnames[:1]
+    if first != ("self",) or "self" not in frame.f_locals:
+        return False
+    return isinstance(getattr(type(frame.f_locals["self"]), frame.f_code.co_name, None), property)
 
 
 def start() -> None:

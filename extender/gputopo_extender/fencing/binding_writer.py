@@ -1,4 +1,4 @@
-"""Writes the Bindings of reserved decisions, and resolves those whose result is unknown.
+"""Claims and writes the Bindings of decisions, and resolves those whose result is unknown.
 
 The binder calls it, under the lock of the pod. A Binding depends on one version of its pod. If its
 result is unknown, the pod is read. If the pod still waits, it is changed: then no Binding in
@@ -61,7 +61,7 @@ class BindingWriter:
     async def write(
         self, decision: Decision, pod: PodView, *, until: float
     ) -> BindResult | PodView:
-        """Claim the GPUs of a reserved decision and bind; return the pod to decide again.
+        """Claim the GPUs of a decision and bind; return the pod to decide again.
 
         A new decision is needed if another extender has written claims, or if the node or the pod
         has changed. If the change of the pod does not matter to the decision, the Binding is
@@ -70,7 +70,7 @@ class BindingWriter:
         (docs/adr/0008-claims-fence-bindings.md).
         """
         try:
-            claimed = await self._fence.claim()
+            claimed = await self._fence.claim(decision)
         except ApiError as error:
             return self._fail(decision, f"its GPUs cannot be claimed: {error}")
         clock = asyncio.get_running_loop().time

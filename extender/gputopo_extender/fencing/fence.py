@@ -13,6 +13,7 @@ from gputopo.runtime.log import fields
 from gputopo_extender.fencing.claim_lease import ClaimLease
 from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_extender.state.claim import Claim
+from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.errors import ApiError, ConflictError, NotFoundError, UnavailableError
 from gputopo_kube.podmodel import PodError
@@ -76,15 +77,17 @@ class ClaimFence:
         # All binds that wait share the result, also a failure: an outage causes no queue.
         await asyncio.shield(self._read_task)
 
-    async def claim(self) -> bool:
-        """Write the claims of all reservations; return False if others have written since ``load``.
+    async def claim(self, decision: Decision) -> bool:
+        """Reserve the GPUs of a decision, and write the claims of all reservations.
 
-        Reservations of the same moment share one write.
+        The reservation is made before the first await. Reservations of the same moment share one
+        write. Return False if others have written since ``load``.
 
         Raises:
             ApiError: the claims may have been written. If they were, the next write finds another
                 version of the Lease.
         """
+        self._ledger.reservations.reserve(decision)
         if self._next is None:
             self._next = asyncio.create_task(self._write(self._term))
         return await asyncio.shield(self._next)

@@ -66,10 +66,10 @@ class Binder:
         pod = await self._find(args)
         if isinstance(pod, BindResult):
             return pod
+        state = self._ledger.states().get(args.node)
         request = placement_request(
             pod, resource=self._resource, default_policy=self._default_policy
         )
-        state = self._ledger.states().get(args.node)
         if isinstance(request, PlacementRequest) and isinstance(state, NodeState):
             try:
                 # This builds the tables, so that the decision itself does not wait for them.
@@ -145,8 +145,7 @@ class Binder:
         if isinstance(match, Misfit):
             return BindResult(BindOutcome.NO_FIT, f"{node}: {match.reason}")
         decision = decide(pod, request, match, node=node, usage=usage)
-        # Nothing was awaited since the checks: they and the reservation are one step.
-        self._ledger.reservations.reserve(decision)
+        # The reservation is made before anything else can run: it and the checks are one step.
         return await self._writer.write(decision, pod, until=until)
 
     async def _result_without_decision(self, pod: PodView, node: str) -> BindResult | None:

@@ -122,7 +122,7 @@ class _LedgerCollector(Collector):
         yield GaugeMetricFamily(
             "gputopo_placement_tables_bytes",
             "Memory of the tables that are kept; it has a limit.",
-            value=TABLES.nbytes,
+            value=TABLES.currsize,
         )
         yield self._reservations()
         yield from self._gpus()

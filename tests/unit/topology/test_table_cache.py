@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from threading import Barrier, Thread
 
 from gputopo.topology.model import NodeTopology
-from gputopo.topology.tables import TABLES, TableCache, cached_by_fingerprint
+from gputopo.topology.tables import TABLES, cached_by_fingerprint
 from support.builders.topologies import node
 
 
@@ -14,16 +14,6 @@ class Block:
 
     nbytes: int
     number: int = 0
-
-
-def numbered(cache: TableCache, key: str, nbytes: int, built: list[str]) -> Block:
-    """Return the table of ``key``; append the key to ``built`` when it is built."""
-
-    def build() -> Block:
-        built.append(key)
-        return Block(nbytes, len(built))
-
-    return cache.get(key, build)
 
 
 def test_a_table_is_built_once_for_equal_nodes() -> None:
@@ -52,42 +42,51 @@ def test_two_functions_have_separate_tables() -> None:
 
 
 def test_the_least_recently_used_table_is_removed_at_the_limit() -> None:
-    cache, built = TableCache(max_bytes=10), list[str]()
-    for key in ("a", "b", "a", "c", "a", "b"):
-        numbered(cache, key, 5, built)
-    assert built == ["a", "b", "c", "b"]
-    assert cache.nbytes == 10
+    built: list[int] = []
+    part = int(TABLES.maxsize // 2)
+
+    @cached_by_fingerprint
+    def table(_topology: NodeTopology, number: int) -> Block:
+        built.append(number)
+        return Block(part, number)
+
+    for number in (1, 2, 1, 3, 1, 2):
+        table(node(0), number)
+    assert built == [1, 2, 3, 2]
+    assert TABLES.currsize <= TABLES.maxsize
+    TABLES.clear()
+    table(node(0), 1)
+    assert built == [1, 2, 3, 2, 1]
+    TABLES.clear()
 
 
 def test_a_table_above_the_limit_is_returned_and_not_cached() -> None:
-    cache, built = TableCache(max_bytes=10), list[str]()
-    assert numbered(cache, "big", 11, built) == Block(11, 1)
-    assert cache.nbytes == 0
+    @cached_by_fingerprint
+    def table(_topology: NodeTopology) -> Block:
+        return Block(int(TABLES.maxsize) + 1)
 
-
-def test_tables_are_built_again_after_clear() -> None:
-    cache, built = TableCache(max_bytes=10), list[str]()
-    numbered(cache, "a", 5, built)
-    cache.clear()
-    assert cache.nbytes == 0
-    numbered(cache, "a", 5, built)
-    assert built == ["a", "a"]
+    before = TABLES.currsize
+    assert table(node(0)).nbytes > TABLES.maxsize
+    assert TABLES.currsize == before
 
 
 def test_two_threads_that_build_the_same_table_store_it_once() -> None:
-    cache, both = TableCache(max_bytes=100), Barrier(2)
+    both, results = Barrier(2), list[Block]()
 
-    def build() -> Block:
+    @cached_by_fingerprint
+    def table(_topology: NodeTopology) -> Block:
         both.wait()
         return Block(7)
 
-    threads = [Thread(target=cache.get, args=("a", build)) for _ in range(2)]
+    before = TABLES.currsize
+    threads = [Thread(target=lambda: results.append(table(node(0)))) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert cache.nbytes == 7
+    assert results[0] is results[1]
+    assert TABLES.currsize == before + 7
 
 
 def test_all_tables_together_stay_below_150_mb() -> None:
-    assert TABLES.max_bytes < 150_000_000
+    assert TABLES.maxsize < 150_000_000
