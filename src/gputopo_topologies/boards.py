@@ -21,7 +21,7 @@ class Board:
     pcie_version: int
 
 
-_BOARDS: Final = tuple(
+BOARDS: Final = tuple(
     (re.compile(rf"\b({models})"), Board(nvlink, pcie))
     for models, nvlink, pcie in (
         (r"G?B[123]00", 5, 5),
@@ -34,6 +34,7 @@ _BOARDS: Final = tuple(
         (r"T4\b|P4\b|P40|M40|M60|K80|GTX", 0, 3),
     )
 )
+"""Patterns of model names; the first that occurs in a name counts."""
 
 
 def board_of_model(model: str) -> Board | None:
@@ -42,7 +43,7 @@ def board_of_model(model: str) -> Board | None:
     >>> board_of_model("Tesla V100-SXM2-32GB")
     Board(nvlink_version=2, pcie_version=3)
     """
-    return next((board for pattern, board in _BOARDS if pattern.search(model)), None)
+    return next((board for pattern, board in BOARDS if pattern.search(model)), None)
 
 
 def memory_gib_of_model(model: str) -> int:

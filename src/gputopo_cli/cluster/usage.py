@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.api.v1alpha1 import ObservedGpu
 from gputopo_cli.cluster.pods import PlacedPod
-from gputopo_cli.cluster.published import PublishedNode
+from gputopo_cli.topology.published import PublishedNode
 from gputopo_kube.pods import PodKey
 
 NO_GPUS: Final = "the node publishes no GPUs"

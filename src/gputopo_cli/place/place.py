@@ -10,14 +10,13 @@ from gputopo.patterns.model import PatternKind, build
 from gputopo.placement.model import Match, NoFit, PlacementRequest
 from gputopo.placement.place import place, ranking
 from gputopo.sensitivity.resolve import Sensitivity, resolve_sensitivity
-from gputopo.topology.model import GpuMask, indices_of
+from gputopo.topology.model import GpuMask, indices_of, mask_of
 from gputopo_cli.bandwidth.models import find_model
 from gputopo_cli.place.edges import parse_edges
 from gputopo_cli.place.options import PlaceOptions
 from gputopo_cli.shared import output
-from gputopo_cli.shared.arguments import parse_gpu_mask, to_word
-from gputopo_cli.topology.load import load_topology
-from gputopo_cli.topology.loaded import LoadedTopology
+from gputopo_cli.shared.arguments import parse_gpus, to_word
+from gputopo_cli.topology.load import LoadedTopology, load_topology
 from gputopo_cli.topology.picture import Marks, draw_topology
 
 
@@ -59,7 +58,7 @@ def _place(options: PlaceOptions) -> PlaceResult:
     model = find_model(options.model)
     loaded = load_topology(options.topology, options.context)
     topology = loaded.topology
-    busy = GpuMask(parse_gpu_mask(options.busy, "busy", topology) | loaded.in_use_mask)
+    busy = GpuMask(mask_of(parse_gpus(options.busy, "busy", topology)) | loaded.in_use_mask)
     free = GpuMask(topology.mask & ~busy)
     choice = place(topology, free, request, model)
     if isinstance(choice, NoFit):

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PolicyName
 from gputopo.runtime.messages import quoted
-from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology, mask_of
+from gputopo.topology.model import GpuIndex, NodeTopology
 from gputopo_cli.shared.errors import InputError
 
 MAX_INTEGER: Final = 999_999_999
@@ -72,11 +72,6 @@ def parse_integer(text: str, field: str, least: int = 0, most: int = MAX_INTEGER
     if not (plain and least <= int(text) <= most):
         raise InputError(f"{field}: {quoted(text)} is not an integer in {least}..{most}")
     return int(text)
-
-
-def parse_gpu_mask(text: str, field: str, topology: NodeTopology) -> GpuMask:
-    """Return the GPUs of a list such as ``0,1,4``; none for an empty text."""
-    return mask_of(parse_gpus(text, field, topology))
 
 
 def parse_gpus(text: str, field: str, topology: NodeTopology) -> tuple[GpuIndex, ...]:

@@ -44,14 +44,15 @@ def add_command(app: typer.Typer, name: str, command: Callable[..., None]) -> No
     app.command(name)(run)
 
 
-def new_group(description: str) -> typer.Typer:
-    """Return a group of commands that prints its help if it is called without a command."""
+def new_group(description: str, status: int = 0) -> typer.Typer:
+    """Return a group of commands; without a command it prints help and exits with ``status``."""
     group = typer.Typer(rich_markup_mode=None, help=description)
 
     @group.callback(invoke_without_command=True)
     def _group(context: typer.Context) -> None:
         if context.invoked_subcommand is None:
             typer.echo(context.get_help())
+            raise typer.Exit(status)
 
     return group
 
@@ -61,18 +62,11 @@ def complete(words: Collection[str]) -> Callable[[str], list[str]]:
     return lambda incomplete: [word for word in words if word.startswith(incomplete)]
 
 
-def catalogue_names() -> list[str]:
-    """Return all names and aliases of the servers in the catalogue."""
-    from gputopo_topologies import catalogue
-
-    return [
-        name for first in catalogue.names() for name in (first, *catalogue.describe(first).aliases)
-    ]
-
-
 def complete_topologies(incomplete: str) -> list[str]:
     """Return the names of the catalogue that start with ``incomplete``."""
-    return complete(catalogue_names())(incomplete)
+    from gputopo_topologies import catalogue
+
+    return complete(catalogue.all_names())(incomplete)
 
 
 TableOrJson = Annotated[

@@ -10,8 +10,7 @@ from gputopo_cli.bandwidth.models import find_model
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.files import read_text
 from gputopo_cli.simulate.options import SimulationOptions
-from gputopo_cli.topology.load import load_topology
-from gputopo_cli.topology.loaded import LoadedTopology
+from gputopo_cli.topology.load import LoadedTopology, load_topology
 from gputopo_simulate.mapa.generate import JobMix, generate
 from gputopo_simulate.mapa.joblists import parse_jobs
 from gputopo_simulate.mapa.model import Queueing, SimulatedJob, SimulationResult

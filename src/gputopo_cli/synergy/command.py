@@ -19,7 +19,7 @@ from gputopo_cli.synergy.options import QueueOptions
 Order = Literal["fifo", "srtf", "las", "ftf"]
 Mechanism = Literal["proportional", "greedy", "tune", "marginal", "opt", "drf", "tetris"]
 
-app = new_group("Size CPUs and memory by each job's sensitivity.")
+app = new_group("Size CPUs and memory by each job's sensitivity.", status=2)
 
 
 def simulate(

@@ -1,20 +1,52 @@
 """Load a topology from the catalogue, a file or a node of the cluster."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from gputopo.api.names import GROUP, VERSION
+from gputopo.api.v1alpha1 import ObservedGpu
 from gputopo.runtime.messages import quoted
+from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology, TopologyError, mask_of
 from gputopo_cli.shared.arguments import suggest
+from gputopo_cli.shared.connection import connect
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.files import STANDARD_INPUT, read_text
-from gputopo_cli.shared.options import catalogue_names
-from gputopo_cli.topology.cluster import load_node
-from gputopo_cli.topology.loaded import LoadedTopology
+from gputopo_cli.topology.published import parse_node
+from gputopo_kube.document import Document
+from gputopo_kube.errors import NotFoundError, RejectedError
 from gputopo_topologies import catalogue
 from gputopo_topologies.load import parse, parse_document
 from gputopo_topologies.topo_matrix import has_matrix
 
 _NODE: Final = "node/"
+_NOT_FOUND: Final = "the cluster has no GPUTopology of this name"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTopology:
+    """A node topology with its name for messages.
+
+    Attributes:
+        in_use: why a GPU is not free; only for nodes of a cluster.
+    """
+
+    name: str
+    topology: NodeTopology
+    in_use: Mapping[GpuIndex, str] = field(default_factory=dict)
+
+    @property
+    def in_use_mask(self) -> GpuMask:
+        """The GPUs that are not free."""
+        return mask_of(self.in_use)
+
+    @property
+    def summary(self) -> str:
+        """Number and models of the GPUs."""
+        gpus = self.topology.gpus
+        models = " and ".join(dict.fromkeys(gpu.model for gpu in gpus if gpu.model))
+        return f"{len(gpus)} {'GPU' if len(gpus) == 1 else 'GPUs'}{models and f', {models}'}"
 
 
 def load_topology(argument: str, context: str | None = None) -> LoadedTopology:
@@ -22,27 +54,24 @@ def load_topology(argument: str, context: str | None = None) -> LoadedTopology:
 
     The argument is looked up as a name of the catalogue, then as a file (``-`` is standard
     input), then as a node of the cluster. ``node/NAME`` is always a node, ``./NAME`` a file.
-
-    Args:
-        argument: the user's argument.
-        context: context of the kubeconfig; None for its current one.
+    ``context`` is a context of the kubeconfig; None for its current one.
 
     Raises:
         InputError: if nothing of this name is found, or it cannot be read.
         TopologyError: if the file or object is not a valid topology.
     """
     if argument.startswith(_NODE):
-        return load_node(argument.removeprefix(_NODE), context)
-    if argument in catalogue_names():
+        return _load_node(argument.removeprefix(_NODE), context)
+    if argument in catalogue.all_names():
         return LoadedTopology(argument, catalogue.named(argument))
     if argument == STANDARD_INPUT or "/" in argument or Path(argument).exists():
         return _load_file(argument)
     try:
-        return load_node(argument, context)
+        return _load_node(argument, context)
     except InputError as error:
         raise InputError(
             f"topology: {quoted(argument)} is not a name of the catalogue, a file or a node"
-            f" ({error}){suggest(argument, catalogue_names())}"
+            f" ({error}){suggest(argument, catalogue.all_names())}"
         ) from None
 
 
@@ -67,3 +96,35 @@ def _parse_yaml(text: str, name: str) -> object:
         return None
     except RecursionError:
         raise InputError(f"{name}: is nested too deeply") from None
+
+
+def _load_node(name: str, context: str | None) -> LoadedTopology:
+    """Return the topology that the agent of a node has published, with the GPUs in use."""
+    if not name:
+        raise InputError("node: the name is empty")
+    node = parse_node(_get(name, context))
+    if node.topology is None:
+        raise TopologyError(f"node/{name}: {node.fault}")
+    in_use = {
+        GpuIndex(node.index_of[uuid]): reason
+        for uuid, gpu in node.observed.items()
+        if (reason := _reason_not_free(gpu)) and uuid in node.index_of
+    }
+    return LoadedTopology(f"node/{name}", node.topology, in_use)
+
+
+def _reason_not_free(gpu: ObservedGpu) -> str | None:
+    if not gpu.healthy:
+        return "unhealthy"
+    if gpu.pod_uid is None:
+        return None
+    return f"{gpu.namespace}/{gpu.pod}" if gpu.pod else gpu.pod_uid
+
+
+def _get(name: str, context: str | None) -> Document:
+    with connect(context) as cluster:
+        try:
+            return cluster.get("apis", GROUP, VERSION, "gputopologies", name)
+        except RejectedError as error:
+            reason = _NOT_FOUND if isinstance(error, NotFoundError) else error.message
+            raise InputError(f"node: {quoted(name)}: {reason}") from None

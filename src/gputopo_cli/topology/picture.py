@@ -9,7 +9,7 @@ from gputopo.topology.model import GpuIndex, LinkKind, NodeTopology
 from gputopo_cli.shared.output import format_gb_per_s
 from gputopo_cli.topology.layout import GPU_RADIUS, Box, Layout, lay_out
 from gputopo_cli.topology.links import LinkType, link_type, link_types
-from gputopo_cli.topology.loaded import LoadedTopology
+from gputopo_cli.topology.load import LoadedTopology
 
 _NVLINKS: Final = ("#1b7f3b", "#3d8fd1", "#8e5bb5", "#c9822b")
 _PCIE: Final = ("#8f9aa5", "#abb4bc", "#c3cad0", "#d6dbe0")

@@ -9,24 +9,24 @@ from gputopo.api.names import API_VERSION
 from gputopo.api.topology import to_spec
 from gputopo.topology.model import GpuIndex, GpuMask, indices_of, mask_of
 from gputopo_cli.shared import output
-from gputopo_cli.shared.arguments import parse_gpu_mask, parse_gpus
+from gputopo_cli.shared.arguments import parse_gpus
 from gputopo_cli.shared.errors import InputError
-from gputopo_cli.topology.load import load_topology
-from gputopo_cli.topology.loaded import LoadedTopology
+from gputopo_cli.topology.load import LoadedTopology, load_topology
 from gputopo_cli.topology.matrix import format_matrix
 from gputopo_cli.topology.picture import Marks, draw_topology
 from gputopo_topologies import catalogue
+from gputopo_topologies.catalogue.server import ServerModel
 
 
 def list_catalogue(form: str) -> None:
     """Write the servers of the catalogue."""
-    entries = [catalogue.describe(name) for name in catalogue.names()]
+    servers = catalogue.SERVERS.items()
     if form == "json":
-        output.write_json([_entry_document(entry) for entry in entries])
+        output.write_json([_server_document(name, server) for name, server in servers])
     else:
         rows = [
-            (entry.name, str(entry.gpus), entry.description, ", ".join(entry.aliases))
-            for entry in entries
+            (name, str(server.gpus), server.description, ", ".join(server.aliases))
+            for name, server in servers
         ]
         output.show([output.table("NAME", "GPUs>", "SERVER AND LINKS", "ALSO CALLED", rows=rows)])
 
@@ -37,7 +37,7 @@ def show_topology(
     """Write one topology, with allocated and busy GPUs marked."""
     loaded = load_topology(argument, context)
     chosen = parse_gpus(gpus, "gpus", loaded.topology)
-    used = GpuMask(parse_gpu_mask(busy, "busy", loaded.topology) | loaded.in_use_mask)
+    used = GpuMask(mask_of(parse_gpus(busy, "busy", loaded.topology)) | loaded.in_use_mask)
     if both := mask_of(chosen) & used:
         raise InputError(f"gpus: {indices_of(GpuMask(both))[0]} is busy")
     states = {gpu: loaded.in_use.get(gpu, "busy") for gpu in indices_of(used)}
@@ -52,13 +52,9 @@ def show_topology(
         output.show(_lines(loaded, states), output_file)
 
 
-def _entry_document(entry: catalogue.CatalogueEntry) -> dict[str, object]:
-    return {
-        "name": entry.name,
-        "gpus": entry.gpus,
-        "links": entry.description,
-        "aliases": list(entry.aliases),
-    }
+def _server_document(name: str, server: ServerModel) -> dict[str, object]:
+    aliases = list(server.aliases)
+    return {"name": name, "gpus": server.gpus, "links": server.description, "aliases": aliases}
 
 
 def _topology_document(loaded: LoadedTopology, states: Mapping[GpuIndex, str]) -> dict[str, object]:

@@ -5,7 +5,6 @@ instances, MAPA's own names) give the same topology.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import combinations
 from types import MappingProxyType
@@ -18,46 +17,26 @@ from gputopo_topologies.catalogue.mapa import MAPA_SERVERS
 from gputopo_topologies.catalogue.nvlink import NVLINK_SERVERS
 from gputopo_topologies.catalogue.nvswitch import NVSWITCH_SERVERS
 from gputopo_topologies.catalogue.pcie import PCIE_SERVERS
-from gputopo_topologies.catalogue.server import GIB, ServerModel
+from gputopo_topologies.catalogue.server import ServerModel
 
 _NAMESPACE: Final = uuid5(NAMESPACE_DNS, "catalogue.gputopo.io")
 
-_SERVERS: Final[Mapping[str, ServerModel]] = MappingProxyType(
+SERVERS: Final[Mapping[str, ServerModel]] = MappingProxyType(
     {**MAPA_SERVERS, **NVLINK_SERVERS, **NVSWITCH_SERVERS, **PCIE_SERVERS}
 )
 _NAME_OF: Final[Mapping[str, str]] = MappingProxyType(
-    {known: name for name, one in _SERVERS.items() for known in (name, *one.aliases)}
+    {known: name for name, one in SERVERS.items() for known in (name, *one.aliases)}
 )
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogueEntry:
-    """Name and short description of one server of the catalogue.
-
-    Attributes:
-        aliases: further names of the server.
-    """
-
-    name: str
-    description: str
-    gpus: int
-    aliases: tuple[str, ...]
 
 
 def names() -> tuple[str, ...]:
     """Return the name of each server, without further names."""
-    return tuple(_SERVERS)
+    return tuple(SERVERS)
 
 
-def describe(name: str) -> CatalogueEntry:
-    """Return the entry of the server with this name or further name.
-
-    Raises:
-        TopologyError: on an unknown name.
-    """
-    known = _known(name)
-    server = _SERVERS[known]
-    return CatalogueEntry(known, server.description, server.gpus, server.aliases)
+def all_names() -> tuple[str, ...]:
+    """Return all names of the servers, each followed by its further names."""
+    return tuple(_NAME_OF)
 
 
 def named(name: str, *, node: str = "") -> NodeTopology:
@@ -70,7 +49,7 @@ def named(name: str, *, node: str = "") -> NodeTopology:
         TopologyError: on an unknown name; the message lists the known names and the nearest.
     """
     known = _known(name)
-    server = _SERVERS[known]
+    server = SERVERS[known]
     return NodeTopology(
         gpus=tuple(_gpus(known, node, server)),
         links=tuple(_links(server)),
@@ -83,7 +62,7 @@ def _known(name: str) -> str:
         return _NAME_OF[name]
     near = get_close_matches(name, _NAME_OF, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
-    raise TopologyError(f"topology: {name!r} is not one of {', '.join(_SERVERS)}{hint}")
+    raise TopologyError(f"topology: {name!r} is not one of {', '.join(SERVERS)}{hint}")
 
 
 def _gpus(name: str, node: str, server: ServerModel) -> Iterator[Gpu]:
@@ -95,7 +74,7 @@ def _gpus(name: str, node: str, server: ServerModel) -> Iterator[Gpu]:
             minor=index,
             pci_bus_id=f"0000{domain}{bus_id}",
             model=server.model,
-            memory_bytes=server.memory_gib * GIB,
+            memory_bytes=server.memory_bytes,
             numa_node=server.numa_node(index),
         )
 

@@ -22,7 +22,6 @@ PCIE_SERVERS: Final[Mapping[str, ServerModel]] = MappingProxyType(
             bus_ids="1A:00.0 1B:00.0 3D:00.0 3E:00.0 88:00.0 89:00.0 B1:00.0 B2:00.0",
             together={Ancestor.PIX: 2, Ancestor.NODE: 4},
             numa_nodes=two_numa_nodes(32, 192),
-            pcie_version=3,
             aliases=("g4dn.metal",),
         ),
         "pcie-8gpu-1socket": ServerModel(
@@ -32,7 +31,6 @@ PCIE_SERVERS: Final[Mapping[str, ServerModel]] = MappingProxyType(
             bus_ids="04:00.0 05:00.0 06:00.0 07:00.0 0B:00.0 0C:00.0 0D:00.0 0E:00.0",
             together={Ancestor.PIX: 4, Ancestor.PXB: 8},
             numa_nodes=(NumaNode(0, 28, 256 * GIB),),
-            pcie_version=3,
         ),
         "pcie-4gpu-1socket": ServerModel(
             description="4 A10G on PCIe 4 at the root ports of one socket",
@@ -41,7 +39,6 @@ PCIE_SERVERS: Final[Mapping[str, ServerModel]] = MappingProxyType(
             bus_ids="1B:00.0 1C:00.0 1D:00.0 1E:00.0",
             together={Ancestor.PHB: 4},
             numa_nodes=(NumaNode(0, 48, 192 * GIB),),
-            pcie_version=4,
             aliases=("g5.12xlarge", "g5.24xlarge", "g6.12xlarge", "g6.24xlarge", "g6e.12xlarge"),
         ),
         "pcie-8gpu-l40s": ServerModel(
@@ -51,7 +48,6 @@ PCIE_SERVERS: Final[Mapping[str, ServerModel]] = MappingProxyType(
             bus_ids="16:00.0 27:00.0 38:00.0 5A:00.0 98:00.0 A8:00.0 B8:00.0 D8:00.0",
             together={Ancestor.NODE: 4},
             numa_nodes=two_numa_nodes(96, 768),
-            pcie_version=4,
             aliases=("g5.48xlarge", "g6.48xlarge", "g6e.48xlarge"),
         ),
     }

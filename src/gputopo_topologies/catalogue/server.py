@@ -6,6 +6,7 @@ from typing import Final
 
 from gputopo.topology.model import Ancestor, LinkKind, NumaNode
 from gputopo.topology.rates import PCIE_LANES
+from gputopo_topologies.boards import BOARDS, Board, memory_gib_of_model
 
 GIB: Final = 2**30
 
@@ -19,18 +20,17 @@ class ServerModel:
         together: number of consecutive GPUs below one ancestor, by level, nearest level first.
             ``{PIX: 2, NODE: 4}``: GPUs 0 and 1 meet at PIX, 0 and 3 at NODE, 0 and 4 at SYS.
         numa_nodes: contain the GPUs in equal shares, in order.
+        memory_gib: of one GPU, if the name of its model does not contain it.
         nvlinks: pairs of GPUs by the number of their direct NVLinks, ``{2: "0-3 0-4"}``.
         to_nvswitch: NVLinks of each GPU into the NVSwitch; 0 without one.
     """
 
     description: str
     model: str
-    memory_gib: int
     bus_ids: str
     together: Mapping[Ancestor, int]
     numa_nodes: tuple[NumaNode, ...]
-    pcie_version: int
-    nvlink_version: int = 0
+    memory_gib: int = 0
     nvlinks: Mapping[int, str] = field(default_factory=dict)
     to_nvswitch: int = 0
     aliases: tuple[str, ...] = ()
@@ -39,6 +39,16 @@ class ServerModel:
     def gpus(self) -> int:
         """Number of GPUs."""
         return len(self.bus_ids.split())
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory of one GPU."""
+        return (self.memory_gib or memory_gib_of_model(self.model)) * GIB
+
+    @property
+    def board(self) -> Board:
+        """NVLink and PCIe generation of the GPUs; all models of the catalogue are known."""
+        return next(board for pattern, board in BOARDS if pattern.search(self.model))
 
     def numa_node(self, gpu: int) -> int:
         """Return the NUMA node of a GPU."""
@@ -54,11 +64,11 @@ class ServerModel:
     def best_link(self, a: int, b: int) -> tuple[LinkKind, int, int]:
         """Return type, version and count of the best link of two GPUs, ``a < b``."""
         if self.to_nvswitch:
-            return LinkKind.NVSWITCH, self.nvlink_version, self.to_nvswitch
+            return LinkKind.NVSWITCH, self.board.nvlink_version, self.to_nvswitch
         for count, pairs in self.nvlinks.items():
             if f"{a}-{b}" in pairs.split():
-                return LinkKind.NVLINK, self.nvlink_version, count
-        return LinkKind.PCIE, self.pcie_version, PCIE_LANES
+                return LinkKind.NVLINK, self.board.nvlink_version, count
+        return LinkKind.PCIE, self.board.pcie_version, PCIE_LANES
 
 
 def two_numa_nodes(cpus: int, memory_gib: int) -> tuple[NumaNode, ...]:

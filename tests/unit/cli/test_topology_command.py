@@ -8,7 +8,7 @@ import pytest
 
 from gputopo_cli.shared.options import complete_topologies
 from gputopo_cli.topology.layout import lay_out
-from gputopo_cli.topology.loaded import LoadedTopology
+from gputopo_cli.topology.load import LoadedTopology
 from gputopo_cli.topology.matrix import format_matrix
 from gputopo_cli.topology.picture import Marks, draw_topology
 from gputopo_topologies import catalogue
@@ -28,8 +28,8 @@ def test_list_names_every_server_of_the_catalogue(gputopo: Command) -> None:
     assert listed[0] == {
         "name": "dgx1-v100",
         "gpus": 8,
-        "links": catalogue.describe("dgx1-v100").description,
-        "aliases": list(catalogue.describe("dgx1-v100").aliases),
+        "links": catalogue.SERVERS["dgx1-v100"].description,
+        "aliases": list(catalogue.SERVERS["dgx1-v100"].aliases),
     }
     table = gputopo("topology list").out
     assert all(name in table for name in catalogue.names())
@@ -37,7 +37,7 @@ def test_list_names_every_server_of_the_catalogue(gputopo: Command) -> None:
 
 @pytest.mark.parametrize("name", catalogue.names())
 def test_every_server_has_a_matrix_and_a_picture(gputopo: Command, name: str) -> None:
-    count = catalogue.describe(name).gpus
+    count = catalogue.SERVERS[name].gpus
     out = gputopo(f"topology show {name}").out
     assert [line.split()[0] for line in out.splitlines()[3 : 3 + count]] == [
         f"GPU{gpu}" for gpu in range(count)

@@ -14,8 +14,8 @@ from gputopo_cli.cluster.doctor.model import (
     warning,
 )
 from gputopo_cli.cluster.pods import parse_placed_pod
-from gputopo_cli.cluster.published import PublishedNode, parse_node
 from gputopo_cli.cluster.usage import NO_GPUS, NO_POD, GpuUse, list_uses
+from gputopo_cli.topology.published import PublishedNode, parse_node
 
 _MAX_WAIT: Final = timedelta(minutes=1)
 """Time in which a node must admit a pod. Its images are pulled only afterwards."""

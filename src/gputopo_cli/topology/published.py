@@ -1,4 +1,4 @@
-"""The published state of a node's GPUs, which ``who-has`` and ``doctor`` read."""
+"""The published state of a node's GPUs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from gputopo.api.topology import from_spec
 from gputopo.api.v1alpha1 import Condition, GPUTopologySpec, GPUTopologyStatus, ObservedGpu
 from gputopo.runtime.messages import first_error
-from gputopo.topology.model import TopologyError
+from gputopo.topology.model import NodeTopology, TopologyError
 from gputopo_kube.document import Document
 
 
@@ -22,6 +22,7 @@ class PublishedNode:
         conditions: the agent's conditions, by type.
         behind: whether the status belongs to an earlier generation of the spec.
         fault: why the object is invalid; None if it is valid.
+        topology: None if the object is invalid.
     """
 
     name: str
@@ -30,6 +31,7 @@ class PublishedNode:
     conditions: Mapping[str, Condition] = field(default_factory=dict)
     behind: bool = False
     fault: str | None = None
+    topology: NodeTopology | None = None
 
 
 def parse_node(document: Document) -> PublishedNode:
@@ -52,4 +54,5 @@ def parse_node(document: Document) -> PublishedNode:
         {gpu.uuid: gpu for gpu in status.gpus},
         {condition.type: condition for condition in status.conditions},
         behind=(status.observed_generation or 0) < metadata["generation"],
+        topology=topology,
     )
