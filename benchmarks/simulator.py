@@ -10,7 +10,7 @@ from benchmarks.table import show
 from gputopo.topology.model import NodeTopology
 from gputopo_cli.synergy.experiment import RunRequest, prepare_experiment
 from gputopo_cli.synergy.options import QueueOptions
-from gputopo_simulate.mapa.generate import JobMix, generate
+from gputopo_simulate.mapa.generate import generate
 from gputopo_simulate.mapa.run import MapaSettings
 from gputopo_simulate.mapa.run import run as simulate
 from gputopo_topologies.catalogue import named
@@ -75,8 +75,7 @@ def _nodes_and_links(options: Options) -> None:
 
 def _took(nodes: int, jobs: int) -> tuple[float, float]:
     """Return the seconds of a simulation on the clock and of the processor, tables included."""
-    mix = JobMix(count=jobs, arrivals_per_time=_ARRIVALS_PER_NODE * nodes)
-    drawn, fleet = generate(1, mix), _nodes(nodes)
+    drawn, fleet = generate(1, jobs, _ARRIVALS_PER_NODE * nodes), _nodes(nodes)
     began, cpu_began = time.perf_counter(), time.process_time()
     simulate(fleet, drawn, MapaSettings())
     return time.perf_counter() - began, time.process_time() - cpu_began

@@ -19,29 +19,17 @@ class TableRow(NamedTuple):
     cells: dict[str, str]
 
     def text(self, column: str) -> str:
-        """Return a cell that is not empty.
-
-        Raises:
-            SimulationError: if it is empty.
-        """
+        """Return a cell; raise :class:`SimulationError` if it is empty."""
         if not self.cells[column]:
             raise self.error(column, "is missing")
         return self.cells[column]
 
     def number(self, column: str, least: float, most: float = _MAX_VALUE) -> float:
-        """Return a cell with a number from ``least`` to ``most``.
-
-        Raises:
-            SimulationError: if it is not such a number.
-        """
+        """Return a number; raise :class:`SimulationError` if it is not in least..most."""
         return self._parse(column, float, least, most, "number")
 
     def whole(self, column: str, least: int, most: float = _MAX_VALUE) -> int:
-        """Return a cell with a whole number from ``least`` to ``most``.
-
-        Raises:
-            SimulationError: if it is not such a number.
-        """
+        """Return a whole number; raise :class:`SimulationError` if it is not in least..most."""
         return self._parse(column, int, least, most, "whole number")
 
     def error(self, column: str, why: str) -> SimulationError:

@@ -1,7 +1,6 @@
 """Aggregate bandwidth as a bandwidth model; it is valid for every pattern and link."""
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,8 +8,6 @@ from numpy.typing import NDArray
 from gputopo.patterns.model import Pattern
 from gputopo.patterns.table import EmbeddingTable
 from gputopo.topology.model import NodeTopology
-
-NAME: Final = "aggregate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +17,7 @@ class Aggregate:
     It ranks the sets for one pattern. It does not estimate a measured bandwidth.
     """
 
-    name: str = NAME
+    name: str = "aggregate"
 
     def unsupported_reason(self, _topology: NodeTopology, _pattern: Pattern) -> str | None:
         """Return None: the model supports every node and pattern."""

@@ -38,10 +38,7 @@ def effective_table(
 ) -> EffectiveTable:
     """Return the effective bandwidth of the best embedding into every set.
 
-    Args:
-        topology: topology of the node.
-        pattern: pattern of the job.
-        model: None for the default model.
+    ``model`` is None for the default model of node and pattern.
 
     Raises:
         EmbeddingError: on a node with more than 16 GPUs.

@@ -22,8 +22,6 @@ from gputopo.patterns.model import Pattern, PatternKind
 from gputopo.patterns.table import EmbeddingTable
 from gputopo.topology.model import LinkKind, NodeTopology
 
-NAME: Final = "eq2"
-
 SIZES: Final = range(2, 6)
 """Sizes of the fitted rings."""
 
@@ -58,7 +56,7 @@ class Equation2:
     counts of links.
     """
 
-    name: str = NAME
+    name: str = "eq2"
 
     def unsupported_reason(self, topology: NodeTopology, pattern: Pattern) -> str | None:
         """Return which limit of the domain is exceeded, None within the domain."""

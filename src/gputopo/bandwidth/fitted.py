@@ -1,14 +1,14 @@
 """A fitted model: equation 2 with coefficients of a user's regression, and its JSON file."""
 
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 from pydantic.alias_generators import to_camel
 
-from gputopo.bandwidth.fit import FitErrors, FitResult
+from gputopo.bandwidth.fit import FitResult
 from gputopo.bandwidth.link_mix import (
     FEATURES,
     LinkClass,
@@ -22,8 +22,6 @@ from gputopo.patterns.model import MAX_GPUS_PER_POD, Pattern, PatternKind
 from gputopo.patterns.table import EmbeddingTable
 from gputopo.runtime.messages import first_error
 from gputopo.topology.model import LinkKind, NodeTopology
-
-NAME: Final = "fitted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ class FittedModel:
     coefficients: tuple[float, ...]
     sizes: tuple[int, ...]
     classes: LinkClasses
-    name: str = NAME
+    name: str = "fitted"
 
     def unsupported_reason(self, topology: NodeTopology, pattern: Pattern) -> str | None:
         """Return which limit of the domain is exceeded, None within the domain."""
@@ -79,7 +77,12 @@ def parse_model(text: str | bytes) -> FittedModel:
 
 class _FilePart(BaseModel):
     model_config = ConfigDict(
-        strict=True, extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True
+        strict=True,
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        populate_by_name=True,
+        from_attributes=True,
     )
 
 
@@ -88,17 +91,6 @@ class _LinkPart(_FilePart):
     version: Annotated[int, Field(ge=1)]
     count: Annotated[int, Field(ge=1)]
     bandwidth_mb_per_s: Annotated[int, Field(ge=1, alias="bandwidthMBps")]
-
-    @classmethod
-    def from_class(cls, link: LinkClass | None) -> Self | None:
-        if link is None:
-            return None
-        return cls(
-            kind=link.kind,
-            version=link.version,
-            count=link.count,
-            bandwidth_mb_per_s=link.bandwidth_mb_per_s,
-        )
 
     def link_class(self) -> LinkClass:
         return LinkClass(self.kind, self.version, self.count, self.bandwidth_mb_per_s)
@@ -114,14 +106,6 @@ class _ErrorsPart(_FilePart):
     relative: FiniteFloat
     rmse_gb_per_s: Annotated[FiniteFloat, Field(alias="rmseGBps")]
     mae_gb_per_s: Annotated[FiniteFloat, Field(alias="maeGBps")]
-
-    @classmethod
-    def from_errors(cls, errors: FitErrors) -> Self:
-        return cls(
-            relative=errors.relative,
-            rmse_gb_per_s=errors.rmse_gb_per_s,
-            mae_gb_per_s=errors.mae_gb_per_s,
-        )
 
 
 _Size = Annotated[int, Field(ge=2, le=MAX_GPUS_PER_POD)]
@@ -149,22 +133,18 @@ class _ModelFile(_FilePart):
 
     @classmethod
     def from_fit(cls, result: FitResult) -> Self:
-        classes, unseen = result.classes, result.unseen
+        unseen = result.unseen
         return cls(
             version=1,
             equation="eq2",
             pattern="Ring",
             coefficients=result.coefficients,
             sizes=result.sizes,
-            links=_LinksPart(
-                double=_LinkPart.from_class(classes.double),
-                single=_LinkPart.from_class(classes.single),
-                pcie=_LinkPart.from_class(classes.pcie),
-            ),
+            links=_LinksPart.model_validate(result.classes),
             samples=result.samples,
             link_mixes=result.mixes,
-            in_sample=_ErrorsPart.from_errors(result.within),
-            cross_validated=None if unseen is None else _ErrorsPart.from_errors(unseen),
+            in_sample=_ErrorsPart.model_validate(result.within),
+            cross_validated=None if unseen is None else _ErrorsPart.model_validate(unseen),
             folds=result.folds,
             warnings=result.warnings,
         )

@@ -73,11 +73,8 @@ def link_mixes(
 ) -> NDArray[np.int64]:
     """Return [rows, 3]: the pattern's edges on links of class x, y and z.
 
-    Args:
-        topology: topology of a node without :func:`unknown_link`.
-        pattern: the pattern of ``table``.
-        table: best embeddings of the pattern.
-        classes: classes of x, y and z.
+    ``table`` has the best embeddings of the pattern; no link of the node is an
+    :func:`unknown_link`.
     """
     order = (classes.double, classes.single, classes.pcie)
     column = np.zeros((MAX_INDEX + 1, MAX_INDEX + 1), dtype=np.intp)

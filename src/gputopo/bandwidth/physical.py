@@ -36,8 +36,6 @@ from gputopo.patterns.model import Pattern, PatternKind
 from gputopo.patterns.table import EmbeddingTable
 from gputopo.topology.model import NodeTopology
 
-NAME: Final = "physical"
-
 _COLLECTIVES: Final = frozenset({PatternKind.RING, PatternKind.TREE, PatternKind.RING_TREE})
 
 _PAIRS_AT_ONCE: Final = 2**17
@@ -48,7 +46,7 @@ _PAIRS_AT_ONCE: Final = 2**17
 class Physical:
     """The physical model; see the module."""
 
-    name: str = NAME
+    name: str = "physical"
 
     def unsupported_reason(self, _topology: NodeTopology, _pattern: Pattern) -> str | None:
         """Return None: the model supports every node and pattern."""

@@ -48,9 +48,8 @@ class Prices(NamedTuple):
 def find_prices(demand: Mapping[JobOptions, int], capacity: ResourceAmounts) -> Prices:
     """Return the least prices at which jobs take at most the capacity.
 
-    Args:
-        demand: number of jobs with the same options.
-        capacity: of all servers together. An infinite resource has no price.
+    ``demand`` is the number of jobs with the same options, ``capacity`` that of all servers
+    together. An infinite resource has no price.
     """
     prices = Prices(0, 0, 0)
     for _ in range(_ROUNDS):

@@ -121,11 +121,7 @@ def place_jobs(
     Where even the least option of a job does not fit, jobs on its servers are reduced to
     their least options. These are within the shares, so they fit wherever GPUs are free.
 
-    Args:
-        servers: idle, with enough GPUs for all jobs.
-        choices: the jobs, in any order.
-        prices: weights of the resources.
-        order: which jobs are placed first.
+    The servers are idle and have enough GPUs for all jobs. Prices weight the resources.
     """
     balance = ServerBalance(servers, choices, prices)
 

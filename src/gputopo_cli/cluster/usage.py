@@ -64,12 +64,7 @@ _Pods: TypeAlias = Mapping[PodKey, PlacedPod]
 
 
 def list_uses(nodes: Iterable[PublishedNode], pods: Iterable[PlacedPod]) -> list[GpuUse]:
-    """Return all users of every GPU, by node and index.
-
-    Args:
-        nodes: the published nodes.
-        pods: all pods of the cluster.
-    """
+    """Return all users of every GPU, by node and index; ``pods`` are all of the cluster."""
     by_key = {pod.view.key: pod for pod in pods}
     live: dict[str, list[PlacedPod]] = defaultdict(list)
     for pod in by_key.values():

@@ -11,7 +11,7 @@ from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.files import read_text
 from gputopo_cli.simulate.options import SimulationOptions
 from gputopo_cli.topology.load import LoadedTopology, load_topology
-from gputopo_simulate.mapa.generate import JobMix, generate
+from gputopo_simulate.mapa.generate import generate
 from gputopo_simulate.mapa.joblists import parse_jobs
 from gputopo_simulate.mapa.model import Queueing, SimulatedJob, SimulationResult
 from gputopo_simulate.mapa.released.program import run_as_released
@@ -44,12 +44,9 @@ class Experiment:
 def prepare_experiment(
     options: SimulationOptions, seeds: tuple[int, ...], judge: str | None = None
 ) -> Experiment:
-    """Load topology, jobs, models and curves.
+    """Load topology, jobs, models and curves; ``seeds`` are ignored with ``--jobs``.
 
-    Args:
-        options: the command's options.
-        seeds: seeds of the generated job lists; ignored with ``--jobs``.
-        judge: bandwidth model that evaluates the results; None for that of the options.
+    ``judge`` is the bandwidth model that evaluates the results; None for that of the options.
     """
     if options.as_released:
         _reject_options_of_our_simulator(options, judge)
@@ -80,7 +77,7 @@ def _load_jobs(
         jobs = parse_jobs(read_text(options.jobs, "jobs"))
         return (jobs,), f"{len(jobs)} jobs of {options.jobs}"
     if options.jobs is None and options.generate is not None:
-        lists = tuple(generate(seed, JobMix(count=options.generate)) for seed in seeds)
+        lists = tuple(generate(seed, options.generate) for seed in seeds)
         noun = "seed" if len(seeds) == 1 else "seeds"
         return lists, f"{options.generate} jobs of {noun} {', '.join(map(str, seeds))}"
     raise InputError("jobs: either --jobs FILE or --generate N is required")

@@ -33,11 +33,8 @@ def format_matrix(
 ) -> Iterator[Text]:
     """Yield the lines of the matrix, of a legend and of the groups of near GPUs.
 
-    Args:
-        topology: the node.
-        states: the state of some GPUs, such as ``busy``.
-        width: columns of the terminal. A wider matrix is split into several tables, one
-            below the other; a cell is never cut.
+    ``states`` has the state of some GPUs, such as ``busy``. A matrix wider than ``width``
+    columns is split into several tables, one below the other; a cell is never cut.
     """
     styles = _styles(topology)
     rows = [_row(topology, gpu, states, styles) for gpu in topology.gpus]

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from enum import StrEnum
 from statistics import fmean, stdev
 from types import MappingProxyType
@@ -60,7 +60,7 @@ class GroupSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class SpeedUp:
+class SpeedUp(Quartiles):
     """One policy compared with another, as in MAPA's table 3; above 1 is better.
 
     Attributes:
@@ -69,11 +69,6 @@ class SpeedUp:
         throughput: of this policy divided by that of the other.
     """
 
-    minimum: float
-    lower: float
-    median: float
-    upper: float
-    maximum: float
     throughput: float
 
 
@@ -116,14 +111,10 @@ def speed_up(baseline: GroupSummary, other: GroupSummary) -> SpeedUp | None:
     if baseline.execution_time is None or other.execution_time is None:
         return None
     slow, fast = baseline.execution_time, other.execution_time
-    return SpeedUp(
-        minimum=slow.minimum / fast.minimum,
-        lower=slow.lower / fast.lower,
-        median=slow.median / fast.median,
-        upper=slow.upper / fast.upper,
-        maximum=slow.maximum / fast.maximum,
-        throughput=other.throughput / baseline.throughput,
-    )
+    times = zip(astuple(slow), astuple(fast), strict=True)
+    ratios = [before / after for before, after in times]
+    ratios.append(other.throughput / baseline.throughput)
+    return SpeedUp(*ratios)
 
 
 def quartiles(values: Sequence[float]) -> Quartiles | None:

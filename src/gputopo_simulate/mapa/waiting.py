@@ -54,15 +54,8 @@ def should_wait(
     The residual time of a running job is the mean residual time that finished jobs had at
     the same age. The next end is each of the running jobs with a weight of one divided by
     its residual time. To wait saves ``gpus * mean time * (slowdown now - slowdown then)``,
-    and leaves ``free`` GPUs idle until that end.
-
-    Args:
-        rule: parameters.
-        observed: run times of finished jobs, ascending.
-        gpus: of the waiting job.
-        free: number of GPUs that would be idle.
-        slowdown: of the job on the GPUs that are free now.
-        ends: of the running jobs.
+    and leaves ``free`` GPUs idle until that end. ``observed`` has the run times of finished
+    jobs, ascending; ``slowdown`` is that of the job on the GPUs that are free now.
     """
     if not observed or not ends:
         return False

@@ -10,10 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gputopo.sizing.model import (
-    SizingMechanism,
-    SizingRequest,
-)
+from gputopo.sizing.model import SizingMechanism, SizingRequest
 from gputopo.sizing.orders import JobProgress, OrderKey, sort_jobs
 from gputopo.sizing.requests import runnable
 from gputopo_simulate.errors import SimulationError
@@ -57,12 +54,6 @@ def run(
     With rounds, a job that finishes keeps its servers until the round ends. The first round
     begins after all arrivals if all are within the first second, otherwise at the first
     multiple of the round's length after an arrival.
-
-    Args:
-        cluster: all servers.
-        jobs: in any order.
-        settings: queue order, mechanism and rounds.
-        progress: called when jobs have finished.
 
     Raises:
         SimulationError: no jobs, or jobs that would never finish.

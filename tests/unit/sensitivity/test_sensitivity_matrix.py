@@ -114,11 +114,3 @@ def test_scaling_to_0_gpus_is_rejected() -> None:
 
 def test_demand_is_the_least_cpus_then_the_least_memory_that_saturate() -> None:
     assert saturating_demand(MATRIX) == Demand(12, 62.5)
-    assert saturating_demand(MATRIX, 0.3) == Demand(3, 62.5)
-    assert saturating_demand(MATRIX, 0.01) == Demand(1, 20)
-
-
-@pytest.mark.parametrize("saturated", [0, -0.1, 1.1, math.nan])
-def test_saturation_is_a_share_of_the_best(saturated: float) -> None:
-    with pytest.raises(ValueError, match="saturated: "):
-        saturating_demand(MATRIX, saturated)

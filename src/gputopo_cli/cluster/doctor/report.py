@@ -3,6 +3,7 @@
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -38,15 +39,7 @@ def _document(results: Sequence[CheckResult]) -> dict[str, object]:
                 "check": result.check.name,
                 "result": _worst(result),
                 "notChecked": result.unread,
-                "findings": [
-                    {
-                        "severity": finding.severity.value,
-                        "object": finding.object,
-                        "problem": finding.problem,
-                        "todo": finding.todo,
-                    }
-                    for finding in result.findings
-                ],
+                "findings": [asdict(finding) for finding in result.findings],
             }
             for result in results
         ],

@@ -40,14 +40,9 @@ def run_as_released(
 ) -> tuple[FinishedTrainingJob, ...]:
     """Return all jobs in the order in which they finish, as in the authors' program.
 
-    The program stops when no job is active, and after the monitored jobs; this does not.
-
-    Args:
-        cluster: all servers; the program has profiles for 3, 4 and 6 CPUs per GPU.
-        jobs: of 1, 2, 4, 8 or 16 GPUs.
-        order: a key of :data:`ORDERS`.
-        mechanism: a key of :data:`MECHANISMS`.
-        progress: called when jobs have finished.
+    The program stops when no job is active, and after the monitored jobs; this does not. It has
+    profiles for 3, 4 and 6 CPUs per GPU, and jobs of 1, 2, 4, 8 or 16 GPUs. ``order`` is a key of
+    :data:`ORDERS`, ``mechanism`` one of :data:`MECHANISMS`.
 
     Raises:
         SimulationError: the program has no profile for a job or the cluster, or would give up.

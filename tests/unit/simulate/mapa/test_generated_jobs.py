@@ -2,9 +2,8 @@ from collections import Counter
 
 import pytest
 
-from gputopo.patterns.model import PatternError
 from gputopo_simulate.errors import SimulationError
-from gputopo_simulate.mapa.generate import GENERATOR_WORKLOADS, JobMix, generate
+from gputopo_simulate.mapa.generate import GENERATOR_WORKLOADS, generate
 
 PINNED = [
     (0, 1, "vgg16", 20.0, True),
@@ -16,13 +15,13 @@ PINNED = [
 def test_seed_gives_the_same_jobs_in_every_version_of_python() -> None:
     drawn = [
         (job.id, job.pattern.size, job.workload, job.service, job.sensitive)
-        for job in generate(1, JobMix(count=3))
+        for job in generate(1, 3)
     ]
     assert drawn == PINNED
 
 
 def test_default_mix_is_that_of_mapa() -> None:
-    jobs = generate(7, JobMix(count=6000))
+    jobs = generate(7, 6000)
     sizes = Counter(job.pattern.size for job in jobs)
     workloads = Counter(job.workload for job in jobs)
     assert set(sizes) == {1, 2, 3, 4, 5}
@@ -35,28 +34,20 @@ def test_default_mix_is_that_of_mapa() -> None:
 
 
 def test_arrivals_follow_the_rate() -> None:
-    jobs = generate(3, JobMix(count=5000, arrivals_per_time=0.25))
+    jobs = generate(3, 5000, arrivals_per_time=0.25)
     arrivals = [job.arrival for job in jobs]
     assert arrivals == sorted(arrivals)
     assert arrivals[-1] / 5000 == pytest.approx(4, rel=0.05)
 
 
 @pytest.mark.parametrize(
-    ("mix", "message"),
+    ("count", "rate", "message"),
     [
-        (JobMix(count=0), "count: 0"),
-        (JobMix(gpus=(3, 2)), "gpus: 3..2"),
-        (JobMix(service=(0, 2)), "service: 0..2"),
-        (JobMix(arrivals_per_time=0), "arrivals_per_time: 0"),
-        (JobMix(arrivals_per_time=float("nan")), "arrivals_per_time: nan"),
-        (JobMix(workloads={}), "workloads"),
+        (0, None, "count: 0"),
+        (1, 0, "arrivals_per_time: 0"),
+        (1, float("nan"), "arrivals_per_time: nan"),
     ],
 )
-def test_invalid_mix_is_rejected(mix: JobMix, message: str) -> None:
+def test_invalid_number_or_rate_is_rejected(count: int, rate: float | None, message: str) -> None:
     with pytest.raises(SimulationError, match=message):
-        generate(1, mix)
-
-
-def test_size_above_that_of_a_pod_is_rejected() -> None:
-    with pytest.raises(PatternError, match="gpus: 20"):
-        generate(1, JobMix(gpus=(20, 20)))
+        generate(1, count, rate)

@@ -2,7 +2,7 @@ import pytest
 
 from gputopo.patterns.model import ring
 from gputopo_simulate.errors import SimulationError
-from gputopo_simulate.mapa.generate import JobMix, generate
+from gputopo_simulate.mapa.generate import generate
 from gputopo_simulate.mapa.model import Queueing, SimulatedJob, SimulationResult
 from gputopo_simulate.mapa.run import MapaSettings, run
 from gputopo_simulate.mapa.summary import JobGroup, effective_gb_per_s, jobs_in_group
@@ -111,7 +111,7 @@ def test_no_job_waits_longer_than_the_limit() -> None:
 
 
 def test_waiting_raises_the_worst_bandwidth_and_shortens_the_run_on_a_torus() -> None:
-    jobs = generate(5, JobMix())
+    jobs = generate(5, 300)
     results = [
         run({"n": named("torus-2d-16")}, jobs, MapaSettings(time_law=BandwidthTime(), waiting=rule))
         for rule in (None, WaitingRule())
