@@ -1,8 +1,9 @@
 """Bind under repetition, concurrency, faults of the API server and restarts."""
 
 import asyncio
-import gc
 import random
+import tracemalloc
+from uuid import uuid4
 
 import pytest
 
@@ -53,18 +54,29 @@ async def test_repeated_bind_to_the_same_node_succeeds_and_writes_nothing(
     assert uuids_of(api.pod("a")) == first
 
 
-async def test_pods_that_come_and_go_leave_no_locks_behind(start: Start, api: ApiServer) -> None:
-    def locks() -> int:
-        return sum(isinstance(each, asyncio.Lock) for each in gc.get_objects())
-
-    api.put(PODS, pod("a"))
+async def test_pods_that_come_and_go_leave_no_memory_behind(start: Start, api: ApiServer) -> None:
     async with start() as extender:
         scheduler = extender.scheduler()
-        assert "no GPUTopology" in await scheduler.bind(pod("a"), "gone")
-        before = locks()
-        for number in range(20):
-            assert "no GPUTopology" in await scheduler.bind(pod("a"), f"gone-{number}")
-        assert locks() < before + 20
+
+        async def bind_new_pods(count: int) -> None:
+            for number in range(count):
+                api.put(PODS, pod(f"p{number}", uid=str(uuid4())))
+                assert "no GPUTopology" in await scheduler.bind(api.pod(f"p{number}"), "gone")
+                api.delete(PODS, f"p{number}")
+
+        def allocated() -> int:
+            ours = tracemalloc.Filter(inclusive=True, filename_pattern="*/verbs/bind.py")
+            traces = tracemalloc.take_snapshot().filter_traces([ours])
+            return sum(statistic.count for statistic in traces.statistics("filename"))
+
+        tracemalloc.start()
+        try:
+            await bind_new_pods(5)
+            before = allocated()
+            await bind_new_pods(30)
+            assert allocated() <= before + 10
+        finally:
+            tracemalloc.stop()
 
 
 async def test_pod_of_the_same_name_but_another_uid_is_not_bound(

@@ -53,8 +53,9 @@ class FakeKubelet(DeviceManager):
         self.registrations_rejected = 0
         self.rejects_registration = False
         self.list_limit: RateLimit | None = None
+        self.lists_served = 0
         self.lists_rejected = 0
-        self._resource = resource
+        self.resource = resource
         self._servers: list[grpc.aio.Server] = []
         self._channel: grpc.aio.Channel | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -95,7 +96,7 @@ class FakeKubelet(DeviceManager):
     async def registered(self, request: api.RegisterRequest) -> None:
         """Connect to the plugin before the response of Register."""
         assert request.version == "v1beta1"
-        assert request.resource_name == self._resource
+        assert request.resource_name == self.resource
         assert request.options.get_preferred_allocation_available
         await self.forget_plugin()
         options = (("grpc.default_authority", "localhost"),)
@@ -159,13 +160,14 @@ class _Lister(PodResourcesListerServicer):
         if limit is not None and not limit.allows():
             self._kubelet.lists_rejected += 1
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
+        self._kubelet.lists_served += 1
         reply = podresources.ListPodResourcesResponse()
         for (namespace, name), containers in self._kubelet.listed().items():
             pod = reply.pod_resources.add(namespace=namespace, name=name)
             for container, ids in containers.items():
                 entry = pod.containers.add(name=container)
                 for uuid in ids:  # kubelet also writes one entry for each device
-                    entry.devices.add(resource_name=self._kubelet._resource, device_ids=[uuid])
+                    entry.devices.add(resource_name=self._kubelet.resource, device_ids=[uuid])
         return reply
 
 

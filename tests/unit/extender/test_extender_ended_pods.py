@@ -414,6 +414,38 @@ def test_claim_of_a_bound_pod_stays_until_the_watch_shows_the_binding(world: Wor
         assert world.ledger.reservations.of_others() == ()
 
 
+class OneClaim(NoLease):
+    """A Lease with one claim."""
+
+    def __init__(self, claim: Claim) -> None:
+        self.claim = claim
+
+    async def read_claims(self) -> StoredClaims:
+        return StoredClaims((self.claim,), "1")
+
+
+class ShownPods(NoPods):
+    """An API server whose watch shows each change of a pod at once."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.world = world
+
+    async def invalidate(self, namespace: str, name: str) -> PodView | None:
+        assert namespace == "default"
+        self.world.put(pod(name), LATER)
+        return record(at_version(pod(name), LATER))
+
+
+def test_claim_for_a_pod_that_this_process_binds_is_resolved_after_the_bind(world: World) -> None:
+    world.put(pod("old", 2))
+    reserve(world, pod("old", 2))
+    claim = Claim("uid-old", "default", "old", "7", "n1", (DGX.gpus[5].uuid,))
+    fence = ClaimFence(world.ledger, OneClaim(claim), ShownPods(world), timeout_seconds=1)
+    asyncio.run(fence.load(record(pod("next"))))
+    assert world.ledger.reservations.of_others() == (claim,)
+
+
 def test_ended_pod_is_kept_while_the_status_lists_it(world: World) -> None:
     world.put(RUNNING)
     world.report(BOUND, {0: "uid-old", 1: "uid-old"})

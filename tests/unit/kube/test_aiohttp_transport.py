@@ -1,4 +1,4 @@
-"""lightkube's requests by aiohttp: what goes wrong there arrives as lightkube's callers know it."""
+"""lightkube's requests by aiohttp: failures are raised as the errors of httpx2."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -86,14 +86,15 @@ async def test_an_incomplete_response_is_an_error_of_httpx2() -> None:
             await client.get(PodDocument, "a", namespace="default")
 
 
-async def test_a_request_without_a_response_ends_after_its_timeout() -> None:
+async def test_a_request_without_a_response_ends_after_its_timeout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gputopo_kube.aiohttp_transport._LIST_TIMEOUT_SECONDS", 0.2)
+
     async def handle(_: web.Request) -> web.StreamResponse:
         await asyncio.sleep(60)
         return web.Response()
 
     async with server(handle) as url, client_of(url) as client:
-        quick = httpx2.Timeout(0.2)
-        transport = client._client._client._transport
-        async with httpx2.AsyncClient(transport=transport, timeout=quick) as impatient:
-            with pytest.raises(httpx2.ReadTimeout):
-                await impatient.get(url)
+        with pytest.raises(httpx2.ReadTimeout):
+            await client.get(PodDocument, "a", namespace="default")
