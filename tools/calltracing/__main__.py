@@ -22,6 +22,7 @@ def main() -> int:
     """Run the command, and print what its roots called."""
     parser = argparse.ArgumentParser(prog="tools/calltrace", description=record.__doc__)
     parser.add_argument("--root", action="append", required=True, metavar="CLASS.FUNCTION")
+    parser.add_argument("--package", default="", help="count the modules of this package only")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="-- PROGRAM [ARGUMENT ...]")
     options = parser.parse_args()
@@ -34,7 +35,11 @@ def main() -> int:
     depends = _imports(
         {call.module.partition(".")[0] for calls in found.values() for call in calls}
     )
-    reports = [report(root, found[root], depends) for root in options.root if root in found]
+    reports = [
+        report(root, found[root], depends, options.package)
+        for root in options.root
+        if root in found
+    ]
     if options.output == "json":
         print(json.dumps(document(reports), indent=2))
     else:

@@ -26,6 +26,8 @@ class _Trace:
 
 
 _current: ContextVar[_Trace | None] = ContextVar("calltrace", default=None)
+_running: ContextVar[FrameType | None] = ContextVar("calltrace-running", default=None)
+"""The function that runs in this context: a task inherits the one that created it."""
 
 
 class _Recorder:
@@ -41,11 +43,15 @@ class _Recorder:
         if event not in {"call", "return"} or (module := self._module(frame)) is None:
             return
         if event == "return":
+            _running.set(self._caller(frame))
             self._ended(frame)
-        elif id(frame) not in self._seen:  # else it is resumed
-            self._called(frame, module)
+            return
+        creator = _running.get()
+        _running.set(frame)
+        if id(frame) not in self._seen:  # else it is resumed
+            self._called(frame, module, creator)
 
-    def _called(self, frame: FrameType, module: str) -> None:
+    def _called(self, frame: FrameType, module: str, creator: FrameType | None) -> None:
         code = frame.f_code
         # A comprehension or lambda runs where it stands, and a property is an attribute.
         if code.co_name.startswith("<") or _is_property(frame):
@@ -57,7 +63,7 @@ class _Recorder:
             _current.set(trace)
         if trace is None:
             return
-        caller = self._caller(frame)
+        caller = self._caller(frame) or creator
         source = caller.f_code if caller else None
         if (source, code) not in trace.calls:
             names = (

@@ -33,13 +33,21 @@ class Report:
     path: tuple[str, ...]
 
 
-def report(root: str, calls: Sequence[Call], depends: Callable[[str, str], bool]) -> Report:
+def report(
+    root: str,
+    calls: Sequence[Call],
+    depends: Callable[[str, str], bool],
+    package: str = "",
+) -> Report:
     """Return the counts; ``depends(a, b)`` says whether module a imports module b, if indirectly.
+
+    With ``package``, modules and returns are counted in this package only: what a call does in
+    another package is a part of the module that calls it.
 
     Example: verbs -> ledger, verbs -> evaluate, evaluate -> ledger enters ledger, evaluate and
     ledger again: 3 modules with verbs, 1 return, 0 upward calls.
     """
-    path = tuple(_path(calls))
+    path = tuple(_path(calls, package))
     upward = tuple(
         call
         for call in calls
@@ -84,9 +92,9 @@ def document(reports: Iterable[Report]) -> list[dict[str, object]]:
     return [asdict(one) for one in reports]
 
 
-def _path(calls: Sequence[Call]) -> Iterator[str]:
+def _path(calls: Sequence[Call], package: str) -> Iterator[str]:
     at = ""
     for call in calls:
-        if call.module not in {at, call.caller_module}:
+        if call.module.startswith(package) and call.module not in {at, call.caller_module}:
             at = call.module
             yield at

@@ -23,6 +23,10 @@ def test_a_module_entered_again_is_a_return() -> None:
     assert found.upward == ()
 
 
+def test_only_the_modules_of_a_package_are_counted() -> None:
+    assert report("filter", TRACE, depends, "ledger").path == ("ledger",)
+
+
 def test_a_call_into_a_module_that_imports_the_caller_is_upward() -> None:
     callback = Call("ledger", "changes", "verbs", "on_change")
     found = report("filter", [*TRACE, callback], depends)
