@@ -51,6 +51,8 @@ def format_passages(passages: Sequence[Passage]) -> Iterator[str]:
     """Yield the lines of a numbered list with file and line of each passage."""
     for number, passage in enumerate(passages, 1):
         yield f"{number}. {passage.kind}, {passage.path}:{passage.line}"
+        if passage.context:
+            yield f"   [{passage.context}]"
         for line in passage.text.splitlines():
             yield from textwrap.wrap(
                 line,

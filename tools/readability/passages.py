@@ -2,6 +2,7 @@
 
 import ast
 import re
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -12,6 +13,7 @@ PARAGRAPH: Final = "paragraph"
 KINDS: Final = (DOCSTRING, MESSAGE, PARAGRAPH)
 
 _MIN_MESSAGE: Final = 20  # characters; shorter literals are keys, names and machine values
+_MAX_CONTEXT: Final = 300
 _MIN_PARAGRAPH: Final = 60  # characters; shorter blocks are captions
 _HAS_DOCSTRING: Final = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _LOG_METHODS: Final = {"debug", "info", "warning", "error", "exception", "critical", "log"}
@@ -28,12 +30,18 @@ _INDENTED_CODE: Final = re.compile(r"    \S")
 
 @dataclass(frozen=True, order=True)
 class Passage:
-    """One text of the project and where it begins."""
+    """One text of the project, where it begins, and what a reader sees beside it.
+
+    Attributes:
+        context: the definition of a docstring, the call that uses a message, or the heading above a
+            paragraph.
+    """
 
     path: str
     line: int
     kind: str
     text: str
+    context: str = ""
 
 
 def extract_passages(path: str, text: str) -> Iterator[Passage]:
@@ -50,18 +58,29 @@ def _extract_from_python(path: str, text: str) -> Iterator[Passage]:
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, _HAS_DOCSTRING) and (docstring := ast.get_docstring(node)):
-            yield Passage(path, node.body[0].lineno, DOCSTRING, docstring)
+            yield Passage(path, node.body[0].lineno, DOCSTRING, docstring, _definition(node))
     literals = {
-        (literal.lineno, literal.col_offset): literal
+        (literal.lineno, literal.col_offset): (literal, source)
         for node in ast.walk(tree)
         for source in _message_sources(node)
         for literal in _find_literals(source)
     }
-    for literal in literals.values():
+    for literal, source in literals.values():
         message = _render(literal)
         # A message is a phrase: machine values, paths and formats have fewer than three words.
         if len(message) >= _MIN_MESSAGE and len(message.split()) > 2:  # noqa: PLR2004
-            yield Passage(path, literal.lineno, MESSAGE, message)
+            used = textwrap.shorten(ast.unparse(source), _MAX_CONTEXT, placeholder=" ...")
+            yield Passage(path, literal.lineno, MESSAGE, message, used)
+
+
+def _definition(node: ast.AST) -> str:
+    match node:
+        case ast.ClassDef(name=name):
+            return f"class {name}"
+        case ast.FunctionDef(name=name, args=args) | ast.AsyncFunctionDef(name=name, args=args):
+            names = [each.arg for each in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
+            return f"def {name}({', '.join(names)})"
+    return "module"
 
 
 def _message_sources(node: ast.AST) -> Iterator[ast.AST]:
@@ -110,15 +129,17 @@ def _render(literal: ast.JoinedStr | ast.Constant) -> str:
 def _extract_from_markdown(path: str, text: str) -> Iterator[Passage]:
     """Yield prose blocks and list items; skip code, headings, tables and pictures."""
     block: list[str] = []
-    start, fenced = 0, False
+    start, fenced, heading = 0, False, ""
     for number, line in enumerate([*text.splitlines(), ""], 1):
         fence = line.lstrip().startswith("```")
         fenced ^= fence
         code = fence or fenced or (not block and _INDENTED_CODE.match(line))
         prose = bool(line.strip()) and not code and not _NOT_PROSE.match(line)
         if block and (not prose or _ITEM.match(line)):
-            yield from _make_paragraph(path, start, block)
+            yield from _make_paragraph(path, start, block, heading)
             block = []
+        if line.startswith("#") and not code:
+            heading = line.strip("# ")
         if prose:
             start = start if block else number
             block.append(line)
@@ -140,7 +161,7 @@ def _extract_from_chart(path: str, text: str) -> Iterator[Passage]:
             block = []
 
 
-def _make_paragraph(path: str, line: int, block: list[str]) -> Iterator[Passage]:
+def _make_paragraph(path: str, line: int, block: list[str], heading: str = "") -> Iterator[Passage]:
     text = " ".join(" ".join(block).split())
     if len(text) >= _MIN_PARAGRAPH:
-        yield Passage(path, line, PARAGRAPH, text)
+        yield Passage(path, line, PARAGRAPH, text, heading)

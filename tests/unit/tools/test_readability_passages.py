@@ -150,3 +150,23 @@ def test_git_revision_gives_numbered_text(capsys: pytest.CaptureFixture[str]) ->
 def test_unknown_revision_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--ref", "no-such-revision"]) == 2
     assert "no-such-revision" in capsys.readouterr().err
+
+
+def test_a_passage_comes_with_what_a_reader_sees_beside_it() -> None:
+    python = '''
+class Store:
+    """Keeps objects by name."""
+
+    async def find(self, name, *, now):
+        """Return the object with this name."""
+        raise KeyError(f"no object has the name {name}: " + "create it first, please")
+'''
+    found = {each.text: each.context for each in extract_passages("a.py", python)}
+    assert found["Keeps objects by name."] == "class Store"
+    assert found["Return the object with this name."] == "def find(self, name, now)"
+    assert "create it first" in found["no object has the name {name}: "]
+    page = (
+        "# Guide\n\n## Start\n\nThis paragraph is long enough to be drawn by the script, I hope.\n"
+    )
+    [paragraph] = extract_passages("a.md", page)
+    assert paragraph.context == "Start"
