@@ -73,7 +73,7 @@ def kubectl(installed: install.Installed) -> Kubectl:
 
 @pytest.fixture
 def local_nodes(installed: install.Installed) -> Iterator[LocalNodes]:
-    """Access the nodes' files and processes; faults of a test are repaired after it."""
+    """Access to the nodes' files and processes; faults are repaired after each test."""
     assert installed.local, "this test reaches into the nodes of the local cluster"
     nodes = LocalNodes()
     yield nodes
@@ -84,7 +84,7 @@ def local_nodes(installed: install.Installed) -> Iterator[LocalNodes]:
 def carry_out(
     installed: install.Installed, tmp_path: Path, request: pytest.FixtureRequest
 ) -> CarryOut:
-    """Carry out a scenario of ``tools/faults`` and print what was seen."""
+    """Run a scenario of ``tools/faults`` and print its findings."""
     assert installed.local, "this test breaks parts of the local cluster"
 
     def run(scenario: Callable[[Bench, Options], None], options: Options) -> Outcome:
@@ -124,7 +124,7 @@ def dgx1(kubectl: Kubectl) -> str:
 
 @pytest.fixture(scope="session")
 def nvswitch(kubectl: Kubectl) -> str:
-    """Name of the node whose GPUs hang on NVSwitches."""
+    """Name of the node with NVSwitches."""
     return _node_with(kubectl, lambda kinds: any(kind.startswith("NVSwitch") for kind in kinds))
 
 

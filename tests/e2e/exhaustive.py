@@ -1,7 +1,7 @@
 """MAPA by brute force over a published GPUTopology: the oracle of the placement tests.
 
-Written from the paper's definitions alone, on the object that the cluster serves,
-so that it shares no code with what it judges.
+It implements the paper's definitions on the object that the cluster serves, and shares no
+code with gputopo.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,7 +35,7 @@ _ANCESTORS = ("INTERNAL", "PIX", "PXB", "PHB", "NODE", "SYS")
 
 
 def edges_of(pattern: str, size: int) -> Edges:
-    """Which of two or more ranks talk to each other; the lower rank of a pair first."""
+    """Return the edges of a pattern as pairs of ranks; the lower rank comes first."""
     if pattern == "RingTree":
         return {**edges_of("Tree", size), **edges_of("Ring", size)}
     if pattern == "Ring" and size == 2:
@@ -66,7 +66,7 @@ class Oracle:
         return tuple(self.index[uuid] for uuid in uuids)
 
     def aggregate(self, edges: Edges, order: tuple[int, ...]) -> int:
-        """Equation 1: the links beneath the edges, as often as they weigh."""
+        """Equation 1: the sum over the edges of link bandwidth times weight."""
         megabytes = sum(
             weight * int(self.links[frozenset((order[a], order[b]))]["bandwidthMBps"])
             for (a, b), weight in edges.items()
@@ -74,11 +74,11 @@ class Oracle:
         return megabytes // 1000
 
     def most_aggregate(self, edges: Edges, gpus: tuple[int, ...]) -> int:
-        """The aggregate bandwidth of the best order of these GPUs."""
+        """Return the aggregate bandwidth of the best order of these GPUs."""
         return max(self.aggregate(edges, order) for order in permutations(gpus))
 
     def greedy(self, edges: Edges, free: set[int], size: int) -> tuple[int, ...]:
-        """The free GPUs of the most aggregate bandwidth, the lowest among equals."""
+        """Return the free GPUs with the highest aggregate bandwidth, the lowest among equals."""
         return max(_sets(free, size), key=lambda gpus: self.most_aggregate(edges, gpus))
 
     def effective(self, gpus: tuple[int, ...]) -> float:
@@ -105,7 +105,7 @@ class Oracle:
         return sum(float(theta * term) for theta, term in zip(_THETA, terms, strict=True))
 
     def preserved(self, left: set[int]) -> int:
-        """Equation 3: all pairs among the GPUs left free."""
+        """Equation 3: all pairs among the GPUs that remain free."""
         pairs = combinations(sorted(left), 2)
         return sum(int(self.links[frozenset(pair)]["bandwidthMBps"]) for pair in pairs) // 1000
 

@@ -1,4 +1,4 @@
-"""Breaking things on the nodes of the local cluster, on purpose and only there."""
+"""Inject faults on the nodes of the local cluster."""
 
 import subprocess
 from pathlib import Path
@@ -10,13 +10,13 @@ _TOPOLOGY = "/run/nvidia/driver/lib/topology.conf"
 
 
 class LocalNodes:
-    """The nodes of the local cluster, and what was broken on them."""
+    """The nodes of the local cluster, and the faults to repair."""
 
     def __init__(self) -> None:
         self._broken: set[str] = set()
 
     def run(self, node: str, *command: str) -> str:
-        """Return what a command prints inside a node's namespaces."""
+        """Run a command in a node's namespaces and return its output."""
         done = subprocess.run(
             [str(_CLUSTER), "in", node, *command], capture_output=True, text=True, check=False
         )
@@ -24,18 +24,18 @@ class LocalNodes:
         return done.stdout
 
     def break_gpu(self, node: str, index: int, nvml_error: int) -> None:
-        """Let NVML answer with an error for one GPU."""
+        """Let NVML return an error for one GPU."""
         if node not in self._broken:
             self.run(node, "cp", _TOPOLOGY, f"{_TOPOLOGY}.whole")
             self._broken.add(node)
         self.run(node, "sh", "-c", f"echo fault {index} {nvml_error} >> {_TOPOLOGY}")
 
     def repair(self) -> None:
-        """Undo every fault."""
+        """Repair every fault."""
         for node in sorted(self._broken):
             self.run(node, "mv", f"{_TOPOLOGY}.whole", _TOPOLOGY)
         self._broken.clear()
 
     def kill(self, program: str) -> int:
-        """SIGKILL every process in the nodes' pods whose command line names the program."""
+        """Send SIGKILL to every process of the nodes' pods that runs the program."""
         return containers.kill(program)

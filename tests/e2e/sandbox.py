@@ -1,4 +1,4 @@
-"""A namespace of its own for each test, and the steps that most tests share."""
+"""A namespace for each test, and the steps that most tests share."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from showcase.truth import ContainerGpus, read_containers
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """A namespace on the cluster; what happens in it ends with the test."""
+    """A namespace on the cluster, which is removed after the test."""
 
     kubectl: Kubectl
     namespace: str
@@ -101,7 +101,7 @@ class Sandbox:
         return str(events[-1].get("message", "")) if events else ""
 
     def remove(self) -> None:
-        """Delete the namespace and wait until nothing of it is left."""
+        """Delete the namespace and wait until all its objects are gone."""
         self.kubectl.run(
             "delete", "gpujobs,jobs,pods", "--all", "-n", self.namespace, "--wait=true"
         )

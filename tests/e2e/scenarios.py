@@ -1,4 +1,4 @@
-"""What a test of a scenario of ``tools/faults`` is given."""
+"""The arguments of a test that runs a scenario of ``tools/faults``."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""No GPU is ever given twice, however many pods come at once and whatever dies."""
+"""No GPU is given to two pods, also when many pods come at once and components crash."""
 
 import time
 from collections import Counter
@@ -58,7 +58,7 @@ def test_extender_killed_while_24_pods_are_placed_loses_nothing(
 
 
 def _one_by_one(sandbox: Sandbox, count: int) -> None:
-    """Create pods slowly enough that most are still to be placed when the first is bound."""
+    """Create pods one after the other: most are not placed when the first is bound."""
     for number in range(count):
         sandbox.create(workloads.gpu_pod(f"burst-{number}", 1, image=sandbox.image))
 

@@ -20,7 +20,7 @@ def oracle(sandbox: Sandbox, dgx1: str) -> Oracle:
 
 @pytest.fixture
 def take(sandbox: Sandbox, dgx1: str, oracle: Oracle) -> Callable[[set[int]], None]:
-    """Leave exactly these GPUs of the node taken, by pods of neighbouring GPUs."""
+    """Use exactly these GPUs of the node, by pods on neighbouring GPUs."""
 
     def taker(wanted: set[int]) -> None:
         pods_in_the_way = []

@@ -1,4 +1,4 @@
-"""A pod of higher priority ends others and runs on their GPUs."""
+"""A pod of higher priority preempts others and runs on their GPUs."""
 
 import uuid
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Three minutes of churn while every part of the cluster is killed: the short form of the soak."""
+"""A soak test of three minutes: pods come and go while every component is killed."""
 
 from pathlib import Path
 

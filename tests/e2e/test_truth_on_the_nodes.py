@@ -1,4 +1,4 @@
-"""What the nodes publish is what NVML says, also when a GPU breaks."""
+"""Nodes publish the values of NVML, also when a GPU fails."""
 
 import pytest
 

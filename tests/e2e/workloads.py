@@ -1,4 +1,4 @@
-"""Manifests that the end-to-end tests create, and what they read of them."""
+"""Manifests that the end-to-end tests create, and functions that read the objects."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

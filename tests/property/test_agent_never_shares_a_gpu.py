@@ -1,6 +1,6 @@
-"""Random sequences of pods on one node: the real agent between a kubelet and an API server.
+"""Random sequences of pods on one node, with the real agent, a fake kubelet and API server.
 
-Kubelet chooses at random where the real one does, forgets the same as the real one, and both
+The fake kubelet chooses at random and loses records as the real one does. Kubelet and agent
 restart at any time.
 """
 

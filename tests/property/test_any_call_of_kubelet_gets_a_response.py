@@ -1,6 +1,6 @@
 """Random calls and lists of kubelet: the agent returns a response, or an error with a reason.
 
-And whatever it says, no GPU is granted to two pods that live.
+No GPU is given to two live pods, for any calls.
 """
 
 from collections.abc import Awaitable
@@ -27,7 +27,7 @@ PODS = ["a", "b", "c"]
 
 
 class Kubelet:
-    """A kubelet that lies about free GPUs, used GPUs and its earlier requests."""
+    """A kubelet with wrong values for free GPUs, used GPUs and its earlier requests."""
 
     def __init__(self, seed: int) -> None:
         self.chance = Random(seed)  # noqa: S311 - repeatable disorder

@@ -1,4 +1,4 @@
-"""Random values of NVML, different at each call: a GPU may be lost, never the agent."""
+"""NVML returns random values at each call: a GPU may be lost, but the agent runs on."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -46,7 +46,7 @@ def tiny_queues(draw: st.DrawFn) -> list[SizingRequest]:
 def possible_sizes(
     servers: Sequence[ServerCapacity], request: SizingRequest
 ) -> Iterator[tuple[float, list[list[float]]]]:
-    """Yield every value that keeps the guarantee, and what the job then takes of each server."""
+    """Yield every value that keeps the guarantee, with the amounts taken of each server."""
     least = guaranteed(servers, request)
     for parts in product(range(request.gpus + 1), repeat=len(servers)):
         if sum(parts) == request.gpus:
@@ -82,7 +82,7 @@ def best_total_value(servers: Sequence[ServerCapacity], requests: Sequence[Sizin
 def front_of_queue(
     servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]
 ) -> list[SizingRequest]:
-    """Return as many jobs from the front of the queue as there are GPUs for."""
+    """Return the jobs at the front of the queue whose GPUs fit the cluster."""
     gpus = sum(server.gpus for server in servers)
     return [
         request

@@ -1,6 +1,6 @@
-"""Whatever comes over the wire is answered in time, in the verb's form or with 400, and harmless.
+"""Any request body gets a response in time, in the verb's form or with status 400.
 
-``GPUTOPO_FUZZ_BODIES`` says how many bodies are tried, ``GPUTOPO_FUZZ_SEED`` which.
+``GPUTOPO_FUZZ_BODIES`` sets the number of bodies, ``GPUTOPO_FUZZ_SEED`` the seed.
 """
 
 import itertools
@@ -37,7 +37,7 @@ STATE = ("gputopo_ledger_gpus", "gputopo_ledger_nodes", "gputopo_ledger_reservat
 
 
 def wrong(verb: str, status: int, text: str) -> str | None:
-    """Return what is wrong with a response."""
+    """Return the error of a response, None if it is correct."""
     if "Traceback" in text:
         return "a traceback"
     if status == 400:

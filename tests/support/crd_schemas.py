@@ -1,4 +1,4 @@
-"""The schemas in ``crds/`` and those of the pydantic models, in one form that can be compared.
+"""Convert the schemas in ``crds/`` and those of the pydantic models to one common form.
 
 The form is JSON Schema reduced to what both can say: types, properties, required, bounds, words
 and defaults. What a CRD rejects by CEL as not yet supported is left out, and ``replicas`` is the 1
@@ -144,7 +144,7 @@ def _texts(schema: Schema) -> st.SearchStrategy[str]:
 
 
 def broken(schema: Schema, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield copies of an accepted value with one thing wrong, each with what is wrong."""
+    """Yield copies of an accepted value with one error each, and a name of the error."""
     for wrong in _wrong_values(schema, value):
         yield f"{wrong!r:.60}", wrong
     if "properties" in schema:

@@ -1,4 +1,4 @@
-"""The chart as Helm renders it, in Kubernetes objects."""
+"""Render the chart with Helm, and return Kubernetes objects."""
 
 import json
 import subprocess
@@ -30,7 +30,7 @@ class Helm:
         """Return the objects of a release ``gputopo`` in namespace ``gputopo-system``.
 
         Raises:
-            HelmError: on values that the chart does not take.
+            HelmError: if the chart rejects the values.
         """
         text = self.run("template", "gputopo", *self._common(values), "--kube-version", kubernetes)
         return [document for document in yaml.safe_load_all(text) if document]
@@ -40,7 +40,7 @@ class Helm:
         return self.run("install", "gputopo", *self._common(values), "--dry-run=client")
 
     def install(self, kubeconfig: Path, values: Values | None = None) -> None:
-        """Install the chart on a cluster, and wait for nothing."""
+        """Install the chart on a cluster without waiting."""
         access = ("--kubeconfig", str(kubeconfig), "--create-namespace")
         self.run("upgrade", "--install", "gputopo", *self._common(values), *access)
 
@@ -55,7 +55,7 @@ class Helm:
         return done.stdout
 
     def write(self, values: Values | None) -> Path:
-        """Return a values file."""
+        """Write a values file and return its path."""
         path = self._folder / "values.json"
         path.write_text(json.dumps(values or {}))
         return path

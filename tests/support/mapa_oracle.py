@@ -192,7 +192,7 @@ class Exhaustive:
         return aggregate / 1000
 
     def choices(self, free: Iterable[int]) -> dict[tuple[PolicyName, bool], Order]:
-        """Return the set that each policy must choose, for sensitive and other jobs."""
+        """Return the set that each policy must choose, for sensitive and for other jobs."""
         members = tuple(sorted(free))
         return {
             (policy, sensitive): choose

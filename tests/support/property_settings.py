@@ -1,4 +1,4 @@
-"""How long tests look for counterexamples: a short while, or very long when asked to."""
+"""Number of examples of property tests; GPUTOPO_LONG sets a large number."""
 
 import os
 from collections import Counter
@@ -12,7 +12,7 @@ fuzzed: Final = settings(max_examples=100_000 if LONG else 100, deadline=None)
 """For tests whose inputs are cheap and many."""
 
 TRIED: Final = Counter[str]()
-"""How many inputs of each kind were tried in this run; pytest tells at the end."""
+"""Number of inputs of each kind in this run; pytest prints them at the end."""
 
 
 def tried(kind: str) -> None:

@@ -1,6 +1,6 @@
-"""An event loop whose clock jumps to the next timer: programs that wait run at once.
+"""An event loop whose clock jumps to the next timer, so that no test sleeps.
 
-For programs without I/O: the loop never sleeps, and one that waits for nothing fails.
+For programs without I/O: a program that waits without a timer fails instead of hanging.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class _Selector(selectors.SelectSelector):
-    """Never waits; the time that it was to wait passes at once."""
+    """A selector that never waits: it adds the timeout to its clock."""
 
     passed_seconds = 0.0
 
@@ -17,24 +17,24 @@ class _Selector(selectors.SelectSelector):
         events = super().select(0)
         if not events:
             if timeout is None:
-                raise RuntimeError("the program waits for something that never comes")
+                raise RuntimeError("the program waits, but no timer is set")
             self.passed_seconds += timeout
         return events
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """A loop that runs as fast as its programs compute."""
+    """An event loop with the selector's virtual clock."""
 
     def __init__(self) -> None:
         self._ticks = _Selector()
         super().__init__(self._ticks)
 
     def time(self) -> float:
-        """Return the seconds that passed for the programs."""
+        """Return the virtual time in seconds."""
         return self._ticks.passed_seconds
 
 
 def runner() -> asyncio.Runner:
-    """Return a runner of such a loop."""
+    """Return a runner with a virtual-time loop."""
     factory: Any = VirtualTimeLoop
     return asyncio.Runner(loop_factory=factory)

@@ -36,7 +36,7 @@ class NodeWithoutAnnotations:
 
 @dataclass(slots=True)
 class Watched:
-    """One agent's view of the GPUs."""
+    """A HardwareWatch with its state and clocks."""
 
     session: NvmlSession
     watch: HardwareWatch
@@ -57,7 +57,7 @@ class Watched:
 def watched(
     library_dir: Path, state_dir: Path, clocks: Clocks | None = None, *, quiet_seconds: float = 300
 ) -> Watched:
-    """Make the parts as the agent does."""
+    """Build the parts as the agent does."""
     clocks = clocks or Clocks()
     settings = AgentSettings(node="n1", library_dir=library_dir, xid_quiet_seconds=quiet_seconds)
     session = NvmlSession(library_dir, ())

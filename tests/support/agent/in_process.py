@@ -1,7 +1,7 @@
 """The agent's decisions between a device manager and an API server, all in this process.
 
-The parts are the real ones: pods, admission, device plugin, observer. The sockets are left out, and
-the parts that component tests cover: registration, NVML, publishing.
+The pods, admission, device plugin and observer are the real ones. Sockets, registration, NVML and
+publishing are left out: component tests cover them.
 """
 
 import asyncio

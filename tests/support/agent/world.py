@@ -112,7 +112,7 @@ class AgentWorld:
         self.api.objects[key_of(TOPOLOGIES, NODE)].pop("status")
 
     def observed(self, index: int) -> Document:
-        """Return a GPU of the status, nothing before the first status."""
+        """Return a GPU of the status, empty before the first status."""
         gpus = self.status.get("gpus")
         return dict(gpus[index]) if gpus else {}
 
@@ -129,7 +129,7 @@ class AgentWorld:
     async def place(
         self, name: str, containers: Mapping[str, Sequence[int]], *, uid: str | None = None
     ) -> None:
-        """Bind a pod with these GPUs, as the extender does; ``uid`` of another of that name."""
+        """Bind a pod with these GPUs, as the extender does; ``uid`` by default from the name."""
         gpus = {
             key: [self.uuids[index] for index in value]
             for key, value in containers.items()
@@ -175,7 +175,7 @@ class AgentWorld:
         new.rename(self.conf)
 
     async def until(self, holds: Callable[[], object]) -> None:
-        """Return when ``holds`` is true; fail where it is not in time."""
+        """Return when ``holds`` is true; fail after a timeout."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not holds():  # noqa: ASYNC110 - what it looks at is another program's
                 await asyncio.sleep(0.02)
@@ -206,7 +206,7 @@ class AgentWorld:
 async def agent_world(
     directory: Path, library_dir: Path, name: str = "dgx1-v100", **settings: Any
 ) -> AsyncIterator[AgentWorld]:
-    """Make a node whose folder of sockets is ``directory``."""
+    """Run the fakes of a node; its sockets are in ``directory``."""
     topology = named(name, node=NODE)
     conf = directory / "topology.conf"
     conf.write_text(render(topology))

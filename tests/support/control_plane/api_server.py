@@ -173,7 +173,7 @@ class ApiServer:
 
 
 def wait_for_policies(server: ApiServer) -> None:
-    """Wait until the chart's policies are enforced: the server compiles them when it likes."""
+    """Wait until the chart's policies are enforced: the server compiles them at some time after."""
     container = {"name": "main", "image": "busybox"}
     forged = {"name": "probe", "annotations": {"gputopo.io/gpus": "x"}}
     agent = service_account("gputopo-deviceplugin", "other")

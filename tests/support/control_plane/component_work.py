@@ -64,7 +64,7 @@ def bound(server: ApiServer) -> set[str]:
 
 
 def put_other_pod(server: ApiServer, name: str, **spec: Any) -> None:
-    """Make a pod without GPUs, which kube-scheduler binds itself."""
+    """Create a pod without GPUs, which kube-scheduler binds itself."""
     containers = [{"name": "main", "image": "busybox"}]
     body = {"schedulerName": "gputopo", "containers": containers, **spec}
     response = server.create(PODS, {"metadata": {"name": name}, "spec": body})
@@ -72,7 +72,7 @@ def put_other_pod(server: ApiServer, name: str, **spec: Any) -> None:
 
 
 def put_volume(server: ApiServer) -> None:
-    """Make a volume, a claim that fits it, and a claim for which one is to be provisioned."""
+    """Create a volume, a claim that matches it, and a claim that needs a new volume."""
     for name, provisioner in (
         ("local", "kubernetes.io/no-provisioner"),
         ("remote", "example.org/x"),
@@ -101,7 +101,7 @@ def put_volume(server: ApiServer) -> None:
 
 
 def put_device(server: ApiServer) -> None:
-    """Make a network card of node-0, and a claim for it."""
+    """Create a network card of node-0, and a claim for it."""
     api = "/apis/resource.k8s.io/v1"
     assert server.create(f"{api}/deviceclasses", {"metadata": {"name": "nic"}, "spec": {}}).accepted
     pool = {"name": "node-0", "generation": 1, "resourceSliceCount": 1}
@@ -116,7 +116,7 @@ def put_device(server: ApiServer) -> None:
 
 
 def read_metrics(server: ApiServer, pair: Pair, work: Path) -> None:
-    """Ask kube-scheduler for its metrics, as an account that may not read them."""
+    """Request kube-scheduler's metrics with an account that may not read them."""
     access = KubeConfig.from_file(server.kubeconfig_of(OPERATOR, work / "reader")).get()
     assert access is not None
     assert access.user is not None
@@ -169,7 +169,7 @@ def put_on_gpus(server: ApiServer, name: str) -> None:
 
 
 async def call_as_extender(access: Path) -> None:
-    """Read and invalidate, which the extender does where a Binding was not answered."""
+    """Read and invalidate a pod, as the extender does after a Binding without a response."""
     async with aiohttp_client(KubeConfig.from_file(access)) as client:
         pods = PodApi(AsyncApi(client, timeout_seconds=5.0), RESOURCE)
         assert await pods.get_pod("default", "high") is not None
@@ -187,7 +187,7 @@ async def run_agent(server: ApiServer, work: Path) -> None:
     access = server.kubeconfig_of(AGENT, work / "agent-kubeconfig", pod.body)
 
     class Real:
-        """The API server, where the agent's world has its small one."""
+        """The real API server, in place of the fake one of the agent's tests."""
 
         def client(self) -> AsyncClient:
             return AsyncClient(config=KubeConfig.from_file(access), trust_env=False)

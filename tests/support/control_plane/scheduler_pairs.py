@@ -1,7 +1,7 @@
 """Pairs of kube-scheduler and extender, as real processes, on a real API server without kubelets.
 
-Nodes are objects: what is bound to them stays pending for ever. What schedulers and extenders
-do is all there is to see.
+Nodes are only objects, so pods that are bound to them stay pending. Tests see what schedulers and
+extenders do.
 """
 
 import itertools
@@ -41,7 +41,7 @@ _BOUND = re.compile(r'^gputopo_extender_binds_total\{outcome="bound"\} (\S+)$', 
 
 @dataclass(slots=True, eq=False)
 class Pair:
-    """A kube-scheduler and the extender that it asks."""
+    """A kube-scheduler and the extender that it calls."""
 
     extender: Popen[bytes]
     scheduler: Popen[bytes]
@@ -51,11 +51,11 @@ class Pair:
 
     @property
     def pod(self) -> str:
-        """Name of the pod that the pair would be, and host name of its kube-scheduler."""
+        """The pair's pod name, which is the host name of its kube-scheduler."""
         return self.folder.name
 
     def send(self, number: signal.Signals) -> None:
-        """Signal both processes, as if their pod or node were hit."""
+        """Send a signal to both processes, as if their pod or node failed."""
         self.scheduler.send_signal(number)
         self.extender.send_signal(number)
 
@@ -65,11 +65,11 @@ class Pair:
         return int(float(found[1])) if found else 0
 
     def logged(self, words: str) -> int:
-        """Return how often the extender has said something."""
+        """Return how often the extender has logged a text."""
         return (self.folder / "extender.log").read_text().count(words)
 
     def logs_secrets(self, server: ApiServer) -> bool:
-        """Return whether a token of this test is in what either of them has logged."""
+        """Return whether one of the two logs contains a token of this test."""
         logs = "".join(path.read_text() for path in self.folder.glob("*.log"))
         files = (server.kubeconfig, self.folder.parent / "kubeconfig")
         tokens = [json.loads(path.read_text())["users"][0]["user"]["token"] for path in files]
@@ -77,7 +77,7 @@ class Pair:
         return any(token.rpartition(".")[2] in logs for token in tokens)
 
     def is_ready(self) -> bool:
-        """Return what kubelet would find."""
+        """Return the result of kubelet's readiness probe."""
         try:
             _read(f"http://127.0.0.1:{self.probes_port}/readyz")
             _read(f"https://127.0.0.1:{self.scheduler_port}/readyz")
@@ -100,7 +100,7 @@ class Pods:
     live: dict[str, Document] = field(default_factory=dict)
 
     def see(self, event: dict[str, Any]) -> None:
-        """Take an event of the watch."""
+        """Process an event of the watch."""
         document = event["object"]
         name = document["metadata"]["name"]
         ended = document["status"].get("phase") in {"Succeeded", "Failed"}
@@ -149,7 +149,7 @@ def watched(server: ApiServer) -> Iterator[Pods]:
 
 
 def put_nodes(server: ApiServer, count: int) -> None:
-    """Make nodes of 8 GPUs each, as kubelet and agent would publish them."""
+    """Create nodes of 8 GPUs each, as kubelet and agent publish them."""
     for number in range(count):
         name = f"node-{number}"
         amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", "gputopo.io/gpu": "8"}
@@ -202,7 +202,7 @@ def running_pairs(
 
 
 def wait_until(holds: Callable[[], bool], seconds: float) -> None:
-    """Wait until something holds."""
+    """Wait until a condition holds."""
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "it did not come to hold in time"
@@ -239,7 +239,7 @@ def _started(
 
 
 def _blocked(configuration: Document) -> int:
-    """Return the time that the chart gives, in seconds; see ``lease_blocked_seconds``."""
+    """Return the chart's value in seconds; see ``lease_blocked_seconds``."""
     return int(configuration["leaderElection"]["renewDeadline"].removesuffix("s")) + 1
 
 

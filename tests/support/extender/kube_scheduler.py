@@ -1,4 +1,4 @@
-"""Talks to the extender as kube-scheduler does: PascalCase, both modes, four verbs."""
+"""Calls the extender as kube-scheduler does: PascalCase, both modes, four verbs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from support.builders.objects import Document
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """A reply of filter."""
+    """A response of filter."""
 
     fits: list[str]
     failed: dict[str, str]
@@ -28,7 +28,7 @@ class Scheduler:
     cached: bool = True
 
     async def filter(self, pod: Document, nodes: Sequence[str]) -> Filtered:
-        """Call filter and check that the reply has the mode of the request."""
+        """Call filter and check that the response has the mode of the request."""
         reply = await self._post("filter", self._args(pod, nodes))
         if self.cached:
             assert reply["Nodes"] is None
@@ -62,7 +62,7 @@ class Scheduler:
     async def preempt(
         self, pod: Document, offers: Mapping[str, Sequence[Document]]
     ) -> dict[str, list[str]]:
-        """Call preempt and return the UIDs of the victims on each node that is left."""
+        """Call preempt and return the UIDs of the victims on each node that remains."""
         body: Document = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": None}
         if self.cached:
             body["NodeNameToMetaVictims"] = {
@@ -84,7 +84,7 @@ class Scheduler:
         }
 
     async def schedule(self, pod: Document, nodes: Sequence[str]) -> str | None:
-        """Carry one pod through the verbs; return its node, None where none fits or bind fails."""
+        """Call the verbs for one pod; return its node, None if no node fits or bind fails."""
         fits = (await self.filter(pod, nodes)).fits
         if not fits:
             return None

@@ -1,4 +1,4 @@
-"""Bodies as no kube-scheduler sends them, drawn by seed from ones that it does send."""
+"""Random request bodies: changed copies of bodies that kube-scheduler sends."""
 
 import copy
 import json
@@ -83,7 +83,7 @@ def valid_bodies() -> list[tuple[str, dict[str, Any]]]:
 
 
 def bodies(seed: int) -> Iterator[tuple[str, bytes]]:
-    """Yield verbs with bodies, for ever; the same for the same seed."""
+    """Yield verbs with bodies without end; a seed always yields the same ones."""
     chance = random.Random(seed)  # noqa: S311 - a fuzzer must be repeatable, not secret
     known = valid_bodies()
     while True:
@@ -99,7 +99,7 @@ def bodies(seed: int) -> Iterator[tuple[str, bytes]]:
 
 
 def _changed(tree: Any, chance: random.Random) -> Any:
-    """Replace, rename, remove or add something somewhere in the tree."""
+    """Replace, rename, remove or add a random value of the document."""
     places = list(_places(tree)) if isinstance(tree, dict | list) else []
     if not places or chance.random() < 0.02:
         return _junk(chance)
@@ -155,7 +155,7 @@ def _nested(chance: random.Random) -> Any:
 
 
 def _torn(text: bytes, chance: random.Random) -> bytes:
-    """Change the bytes themselves: cut, flip, insert, or throw all away."""
+    """Change the bytes: cut, flip, insert, or remove all."""
     position = chance.randrange(len(text) + 1)
     return chance.choice(
         [

@@ -98,7 +98,7 @@ class DeviceManager:
             sidecars: the init containers that keep running and keep their devices.
 
         Raises:
-            AdmissionRefusedError: kubelet has rejected the pod finally.
+            AdmissionRejectedError: kubelet has rejected the pod finally.
         """
         records = self.checkpoint.pods.setdefault(key, {})
         for name in (*sidecars, *requests):

@@ -1,4 +1,4 @@
-"""A kubelet that sends any bytes, by gRPC or without it."""
+"""A fake pod-resources socket that sends any bytes, by gRPC or without it."""
 
 import socket
 import threading
@@ -75,7 +75,7 @@ def garbage(path: Path, response: bytes) -> Iterator[None]:
 
 
 def spoiled(chance: Random, whole: bytes) -> bytes:
-    """Return a part of it, or bytes changed, put in, or put in its place."""
+    """Return a changed copy: a part, or with bytes changed, inserted or replaced."""
     at = chance.randrange(len(whole) + 1)
     noise = chance.randbytes(chance.choice([1, 1, 2, 8, 100]))
     kind = chance.randrange(6)

@@ -39,11 +39,11 @@ class Situation:
         )
 
     def plan(self) -> ReconcilePlan:
-        """Return the plan for the present state, without its writes."""
+        """Return the plan for the current state, without writing."""
         return decide(self.state(), DEFAULTS)
 
     def reconcile(self) -> ReconcilePlan:
-        """Write plans until one is empty; return the first."""
+        """Carry out plans until one is empty; return the first."""
         first = plan = self.plan()
         for _ in range(3):
             self.write(plan)

@@ -1,4 +1,4 @@
-"""The installed operator as a process, with a fake API server in the process of the test."""
+"""Run the installed operator as a process, with the fake API server in the test's process."""
 
 import json
 import os
@@ -20,7 +20,7 @@ PATIENCE_S = 20.0
 
 
 def eventually(what: str, look: Callable[[], T | None]) -> T:
-    """Return what ``look`` returns as soon as that is not None or False."""
+    """Call ``look`` until its result is not None or False, and return the result."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         if found := look():
@@ -54,7 +54,7 @@ class Operator:
             )
 
     def kill(self) -> None:
-        """Kill it, as a power failure does."""
+        """Send SIGKILL, as in a power failure."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
