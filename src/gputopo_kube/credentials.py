@@ -14,8 +14,8 @@ from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError
 
 from gputopo_kube.errors import CredentialsError
-from gputopo_kube.sync import HttpRequest, HttpResponse, SyncApi
-from gputopo_kube.translate import translated
+from gputopo_kube.lightkube_sender import LightkubeSender
+from gputopo_kube.sync import SyncApi
 
 
 @contextmanager
@@ -30,19 +30,7 @@ def connected(timeout_seconds: float, user_agent: str) -> Iterator[SyncApi]:
     timeout = httpx2.Timeout(timeout_seconds)
     with Client(_load()[0], ConnectionParams(timeout=timeout)) as client:
         client.headers["User-Agent"] = user_agent
-
-        def send(request: HttpRequest) -> HttpResponse:
-            with translated():
-                response = client.request(
-                    request.method,
-                    request.path,
-                    params=request.query,
-                    json=request.body,
-                    headers=request.headers,
-                )
-            return HttpResponse(response.status_code, response.reason_phrase, response.content)
-
-        yield SyncApi(send, str(client.base_url))
+        yield SyncApi(LightkubeSender(client), str(client.base_url))
 
 
 def connection_fields() -> dict[str, Any]:

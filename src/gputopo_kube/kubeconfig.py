@@ -14,8 +14,9 @@ from kubernetes.client import ApiException
 from kubernetes.config import ConfigException, load_kube_config
 from urllib3.exceptions import HTTPError
 
+from gputopo_kube.blocking_http import HttpRequest, HttpResponse
 from gputopo_kube.errors import CredentialsError, UnavailableError
-from gputopo_kube.sync import HttpRequest, HttpResponse, SyncApi
+from gputopo_kube.sync import SyncApi
 
 _TIMEOUT_SECONDS: Final = 10.0
 

@@ -4,47 +4,17 @@ Objects are dicts, addressed by their path. Typed models would reject objects of
 """
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Final, TypeAlias
+from typing import Final
 from urllib.parse import quote
 
+from gputopo_kube.blocking_http import HttpRequest, HttpResponse, Send
 from gputopo_kube.document import Document
 from gputopo_kube.errors import NotFoundError, UnavailableError, error_of_status
 
 _PAGE_SIZE: Final = 500
 _LONGEST_MESSAGE: Final = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
-    """A request. ``path`` is percent-encoded, and ``body`` is sent as JSON."""
-
-    method: str
-    path: str
-    query: Mapping[str, str]
-    body: Document | None
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """The media types of request and response."""
-        patch = self.method == "PATCH"
-        content = "application/merge-patch+json" if patch else "application/json"
-        return {"Accept": "application/json", "Content-Type": content}
-
-
-@dataclass(frozen=True, slots=True)
-class HttpResponse:
-    """A response with any status."""
-
-    status: int
-    reason: str
-    body: bytes
-
-
-Send: TypeAlias = Callable[[HttpRequest], HttpResponse]
-"""Returns the response to a request; raises ``UnavailableError`` without one."""
 
 
 class SyncApi:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from gputopo_kube.blocking_http import HttpRequest, HttpResponse
 from gputopo_kube.errors import (
     ApiError,
     ConflictError,
@@ -11,7 +12,7 @@ from gputopo_kube.errors import (
     RejectedError,
     UnavailableError,
 )
-from gputopo_kube.sync import HttpRequest, HttpResponse, SyncApi
+from gputopo_kube.sync import SyncApi
 
 
 def api_of(*responses: tuple[int, object]) -> tuple[SyncApi, list[HttpRequest]]:

@@ -1,0 +1,37 @@
+"""HTTP requests and responses of blocking clients, as values."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gputopo_kube.document import Document
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """A request. ``path`` is percent-encoded, and ``body`` is sent as JSON."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    body: Document | None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The media types of request and response."""
+        patch = self.method == "PATCH"
+        content = "application/merge-patch+json" if patch else "application/json"
+        return {"Accept": "application/json", "Content-Type": content}
+
+
+@dataclass(frozen=True, slots=True)
+class HttpResponse:
+    """A response with any status."""
+
+    status: int
+    reason: str
+    body: bytes
+
+
+Send: TypeAlias = Callable[[HttpRequest], HttpResponse]
+"""Returns the response to a request; raises ``UnavailableError`` without one."""
