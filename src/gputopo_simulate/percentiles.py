@@ -8,11 +8,8 @@ def interpolated(ordered: Sequence[float], fraction: float) -> float:
     """Return a percentile, interpolated linearly between two values, as numpy does by default.
 
     ``statistics.quantiles`` with the inclusive method is the same formula, but rounds
-    differently in the last bit and has no 0 % and 100 %.
-
-    Args:
-        ordered: at least one value, ascending.
-        fraction: 0..1; 0.5 is the median.
+    differently in the last bit and has no 0 % and 100 %. There is at least one value; they are
+    ascending. ``fraction`` 0.5 is the median.
     """
     position = fraction * (len(ordered) - 1)
     below = math.floor(position)

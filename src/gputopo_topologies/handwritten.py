@@ -86,11 +86,9 @@ _LEVEL_OF: Final[Mapping[str, Ancestor]] = MappingProxyType(
 
 
 def parse_handwritten(document: object, name: str) -> NodeTopology:
-    """Return the topology of a handwritten file.
+    """Return the topology of a handwritten file, which is decoded JSON or YAML.
 
-    Args:
-        document: the decoded JSON or YAML.
-        name: name of the file; UUIDs are derived from it and the GPU index.
+    UUIDs are derived from the file's name and the GPU index.
 
     Raises:
         TopologyError: on an unknown, missing or wrong field; the message names it and its value.

@@ -22,11 +22,8 @@ def parse(text: str, name: str) -> NodeTopology:
     """Return the topology of a text; its content decides the format.
 
     It is JSON (see :func:`parse_document`) or the output of ``nvidia-smi topo -m``, preferably
-    with the output of ``nvidia-smi -L`` before or after it.
-
-    Args:
-        text: content of the file.
-        name: name of the file, for messages and for UUIDs that the text does not contain.
+    with the output of ``nvidia-smi -L`` before or after it. ``name`` is used in messages and for
+    UUIDs that the text does not contain.
 
     Raises:
         TopologyError: on any other text; the message starts with ``name``.

@@ -48,12 +48,10 @@ class _ListedGpu:
 
 
 def parse_recording(text: str, name: str) -> NodeTopology:
-    """Return the topology of a recording.
+    """Return the topology of a text that has a matrix (:func:`.topo_matrix.has_matrix`).
 
-    Args:
-        text: output of ``nvidia-smi topo -m``, optionally with that of ``nvidia-smi -L``; it
-            has a matrix (:func:`gputopo_topologies.topo_matrix.has_matrix`).
-        name: name of the text; UUIDs that are not listed are derived from it and the index.
+    It may contain the output of ``nvidia-smi -L`` too. UUIDs that are not listed are derived
+    from the text's name and the GPU index.
 
     Raises:
         TopologyError: on an incomplete or inconsistent matrix, or a list of other GPUs.

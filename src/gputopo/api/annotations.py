@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic import Field, TypeAdapter, ValidationError
 
 from gputopo.api.names import (
     EDGES_ANNOTATION,
@@ -20,7 +19,7 @@ from gputopo.api.names import (
     POLICY_ANNOTATION,
     SENSITIVITY_ANNOTATION,
 )
-from gputopo.api.v1alpha1 import Edge, Uuid
+from gputopo.api.v1alpha1 import ApiModel, Edge, Uuid
 from gputopo.errors import InvalidInputError
 from gputopo.patterns.model import PatternEdge, PatternKind
 from gputopo.placement.model import PolicyName
@@ -42,11 +41,7 @@ class RequestAnnotations:
     policy: PolicyName | None = None
 
 
-class _JsonAnnotation(BaseModel):
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True
-    )
-
+class _JsonAnnotation(ApiModel):
     def dump(self) -> str:
         """Return the compact JSON text of the annotation."""
         return self.model_dump_json(by_alias=True, exclude_none=True)

@@ -15,7 +15,9 @@ from gputopo.sensitivity.resolve import Sensitivity
 from gputopo.topology.model import Ancestor, LinkKind
 
 
-class _Model(BaseModel):
+class ApiModel(BaseModel):
+    """JSON of the API: camelCase keys; unknown keys are ignored."""
+
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True
     )
@@ -42,7 +44,7 @@ MegabytesPerSecond = Annotated[int, Field(ge=0)]
 ConditionStatus = Literal["True", "False", "Unknown"]
 
 
-class TopologyGpu(_Model):
+class TopologyGpu(ApiModel):
     """``GPUTopology.spec.gpus[]``."""
 
     uuid: Uuid
@@ -54,7 +56,7 @@ class TopologyGpu(_Model):
     numa_node: NumaNodeId | None = None
 
 
-class TopologyLink(_Model):
+class TopologyLink(ApiModel):
     """``GPUTopology.spec.links[]``: the best link of one pair of GPUs."""
 
     a: Uuid
@@ -66,7 +68,7 @@ class TopologyLink(_Model):
     bandwidth_mb_per_s: Annotated[int, Field(alias="bandwidthMBps", gt=0)]
 
 
-class TopologyNumaNode(_Model):
+class TopologyNumaNode(ApiModel):
     """``GPUTopology.spec.numaNodes[]``."""
 
     id: NumaNodeId
@@ -74,7 +76,7 @@ class TopologyNumaNode(_Model):
     memory: Memory
 
 
-class GPUTopologySpec(_Model):
+class GPUTopologySpec(ApiModel):
     """``GPUTopology.spec``: hardware only."""
 
     gpus: Annotated[list[TopologyGpu], Field(max_length=64)] = []
@@ -82,7 +84,7 @@ class GPUTopologySpec(_Model):
     numa_nodes: Annotated[list[TopologyNumaNode], Field(max_length=64)] = []
 
 
-class ObservedGpu(_Model):
+class ObservedGpu(ApiModel):
     """``GPUTopology.status.gpus[]``: health, and the container that uses the GPU.
 
     Attributes:
@@ -99,7 +101,7 @@ class ObservedGpu(_Model):
     pod_deleted: bool | None = None
 
 
-class Condition(_Model):
+class Condition(ApiModel):
     """A Kubernetes condition."""
 
     type: Annotated[str, Field(min_length=1, max_length=64)]
@@ -113,7 +115,7 @@ class Condition(_Model):
 Conditions = Annotated[list[Condition], Field(max_length=16)]
 
 
-class GPUTopologyStatus(_Model):
+class GPUTopologyStatus(ApiModel):
     """``GPUTopology.status``: the state that the agent observes.
 
     Attributes:
@@ -128,7 +130,7 @@ class GPUTopologyStatus(_Model):
     gpus: Annotated[list[ObservedGpu], Field(max_length=64)] = []
 
 
-class Edge(_Model):
+class Edge(ApiModel):
     """One edge of a Custom pattern, between two ranks (numbered from 0)."""
 
     from_: Annotated[int, Field(alias="from", ge=0, lt=MAX_GPUS_PER_POD)]
@@ -140,7 +142,7 @@ class Edge(_Model):
         return PatternEdge(self.from_, self.to, self.weight)
 
 
-class Communication(_Model):
+class Communication(ApiModel):
     """``GPUJob.spec.communication``."""
 
     pattern: PatternKind = PatternKind.RING
@@ -148,26 +150,26 @@ class Communication(_Model):
     bandwidth_sensitivity: Sensitivity = Sensitivity.AUTO
 
 
-class PlacementSpec(_Model):
+class PlacementSpec(ApiModel):
     """``GPUJob.spec.placement``."""
 
     policy: PolicyName | None = None
 
 
-class Workload(_Model):
+class Workload(ApiModel):
     """``GPUJob.spec.workload``."""
 
     profile: Annotated[ObjectName, Field(pattern=_SUBDOMAIN)] | None = None
 
 
-class ResourcesSpec(_Model):
+class ResourcesSpec(ApiModel):
     """``GPUJob.spec.resources``: the container of the template that gets the GPUs."""
 
     mode: Literal["Fixed", "Proportional", "Auto"] = "Fixed"
     container: ContainerName | None = None
 
 
-class Limits(_Model):
+class Limits(ApiModel):
     """``GPUJob.spec.limits``."""
 
     backoff_limit: Annotated[int, Field(ge=0, le=1000)] = 6
@@ -175,7 +177,7 @@ class Limits(_Model):
     active_deadline_seconds: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
 
 
-class GPUJobSpec(_Model):
+class GPUJobSpec(ApiModel):
     """``GPUJob.spec``."""
 
     suspend: bool = False
@@ -190,7 +192,7 @@ class GPUJobSpec(_Model):
     template: dict[str, Any]
 
 
-class JobPlacement(_Model):
+class JobPlacement(ApiModel):
     """``GPUJob.status.placements[]``: intended and observed GPUs of one pod."""
 
     pod: ObjectName
@@ -205,14 +207,14 @@ class JobPlacement(_Model):
     preserved_mb_per_s: Annotated[MegabytesPerSecond | None, Field(alias="preservedMBps")] = None
 
 
-class JobFailures(_Model):
+class JobFailures(ApiModel):
     """``GPUJob.status.failures``: of the application, and admission rejections of kubelet."""
 
     application: Annotated[int, Field(ge=0)] = 0
     admission: Annotated[int, Field(ge=0)] = 0
 
 
-class GPUJobStatus(_Model):
+class GPUJobStatus(ApiModel):
     """``GPUJob.status``; the phase is derived from the conditions.
 
     Attributes:
@@ -228,7 +230,7 @@ class GPUJobStatus(_Model):
     placements: Annotated[list[JobPlacement], Field(max_length=16)] = []
 
 
-class GPUProfileSpec(_Model):
+class GPUProfileSpec(ApiModel):
     """``GPUProfile.spec``: properties of a workload, set by the user."""
 
     bandwidth_sensitivity_percent: Annotated[int, Field(ge=0, le=100)] | None = None

@@ -55,13 +55,11 @@ class FitResult:
         coefficients: the 14 of equation 2, in the paper's order.
         sizes: numbers of GPUs in the samples, ascending.
         classes: classes of x, y and z; None for a class without samples.
-        samples: number of samples.
         mixes: number of different link mixes.
         within: errors on the samples themselves.
         unseen: errors on samples with a link mix that was not in the fit (cross-validation);
             None with a single link mix.
         folds: number of fits of the cross-validation.
-        warnings: warnings for the user.
     """
 
     coefficients: tuple[float, ...]

@@ -28,10 +28,7 @@ from gputopo.topology.model import LinkKind, NodeTopology
 class FittedModel:
     """Equation 2 with fitted coefficients, for rings with the sizes and links of the samples.
 
-    Attributes:
-        coefficients: the 14 of equation 2, in the paper's order.
-        sizes: numbers of GPUs.
-        classes: classes of x, y and z.
+    The attributes are those of :class:`FitResult`.
     """
 
     coefficients: tuple[float, ...]

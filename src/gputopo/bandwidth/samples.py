@@ -59,12 +59,8 @@ def parse_samples(text: str, topology: NodeTopology | None = None) -> BandwidthS
     Its first line contains the columns: ``gpus,bandwidth_gbps``, with GPUs as ``0-3-4`` or
     ``"0,3,4"``, of which the ring with the best aggregate is used; or
     ``double,single,pcie,bandwidth_gbps`` with numbers of links. Empty lines and lines that start
-    with ``#`` are skipped.
-
-    Args:
-        text: content of the file.
-        topology: topology of the measured machine; required for ``gpus``. Without it, links are
-            those of a DGX-1 V100.
+    with ``#`` are skipped. ``topology`` is that of the measured machine; it is required for
+    ``gpus``. Without it, links are those of a DGX-1 V100.
 
     Raises:
         SampleError: on any other text.

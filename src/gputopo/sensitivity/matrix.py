@@ -27,7 +27,6 @@ class SensitivityMatrix:
     :meth:`rising` makes such a matrix from raw measurements.
 
     Attributes:
-        gpus: GPUs of the job.
         cpus: numbers of CPUs for all GPUs together, ascending.
         memory_gb: amounts of memory for all GPUs together, ascending (10^9 bytes).
         throughput: one row for each number of CPUs, one entry for each amount of memory: steps
@@ -42,11 +41,7 @@ class SensitivityMatrix:
     measured_gpus: int
 
     def __post_init__(self) -> None:
-        """Check axes and throughput.
-
-        Raises:
-            ValueError: the message names the field and the value.
-        """
+        """Raise ``ValueError`` with the field and the value if an axis or throughput is invalid."""
         for name, count in (("gpus", self.gpus), ("measured_gpus", self.measured_gpus)):
             if count < 1:
                 raise ValueError(f"{name}: {count} is not at least 1")

@@ -24,7 +24,6 @@ class MinIOCache:
     """The data set of a job and its reads, for all its GPUs together.
 
     Attributes:
-        dataset_gb: size of the data set.
         floor_gb: memory of the processes, which is not available for the cache.
         storage_mb_per_s: rate of reads that are not hits of the cache.
         mb_per_step: data that a step reads.
@@ -36,11 +35,7 @@ class MinIOCache:
     mb_per_step: float
 
     def __post_init__(self) -> None:
-        """Check that all values are positive numbers.
-
-        Raises:
-            ValueError: the message names the field and the value.
-        """
+        """Raise ``ValueError`` with the field and the value if one is not a positive number."""
         for name in ("dataset_gb", "floor_gb", "storage_mb_per_s", "mb_per_step"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
@@ -66,11 +61,8 @@ def derived_matrix(
 ) -> SensitivityMatrix:
     """Return the sensitivity matrix of a job that was measured at full memory only.
 
-    Args:
-        gpus: GPUs of the job.
-        curve: steps per second by CPUs, with the data set cached.
-        memory_gb: amounts of memory of the matrix, ascending.
-        cache: data set and reads of the job.
+    ``curve`` has the steps per second by CPUs, with the data set cached; ``memory_gb`` the
+    amounts of memory of the matrix, ascending.
 
     Raises:
         ValueError: on an empty curve, or amounts of memory that are invalid or too low to run.

@@ -42,11 +42,7 @@ class ProfilingPlan:
     least_cpus: int = 1
 
     def __post_init__(self) -> None:
-        """Check that there is something to measure.
-
-        Raises:
-            ValueError: the message names the field and the value.
-        """
+        """Raise ``ValueError`` with the field and the value if there is nothing to measure."""
         if self.least_cpus < 1:
             raise ValueError(f"least_cpus: {self.least_cpus} is not at least 1")
         if not self.least_cpus <= self.share_cpus <= self.most_cpus:
@@ -62,9 +58,7 @@ def next_point(
 ) -> tuple[int, float] | None:
     """Return the next CPUs and memory to measure, or None if the profile is complete.
 
-    Args:
-        plan: limits of the measurements.
-        measured: throughput by CPUs and memory, of the points that were measured.
+    ``measured`` has the throughput by CPUs and memory, of the points that were measured.
     """
     for memory_gb in sorted(plan.memory_gb, reverse=True):
         cpus = next_cpus(plan, _at(memory_gb, measured))

@@ -35,12 +35,8 @@ def resolve_sensitivity(
     """Return whether a job is bandwidth-sensitive (MAPA, section 2.3).
 
     The user's declaration has priority over the profile. Without both, a job with several GPUs
-    counts as sensitive.
-
-    Args:
-        declared: declaration of the user.
-        gpus: number of requested GPUs.
-        profile_percent: speed lost on slow links, 0..100; None if it was not measured.
+    counts as sensitive. ``profile_percent`` is the speed lost on slow links, 0..100; None if it was
+    not measured.
     """
     if declared is not Sensitivity.AUTO:
         return ResolvedSensitivity(declared is Sensitivity.SENSITIVE, "Declared")

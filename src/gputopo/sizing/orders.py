@@ -13,7 +13,6 @@ class JobProgress(NamedTuple):
     """What a queue order needs to know of a job that has not finished.
 
     Attributes:
-        arrival_seconds: time of arrival.
         attained_gpu_seconds: run time so far, multiplied by its GPUs.
         remaining_seconds: run time left at the throughput of the proportional share.
         alone_seconds: whole run time at that throughput, without waiting; more than 0.

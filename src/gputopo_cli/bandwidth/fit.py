@@ -46,7 +46,7 @@ def list_models(form: str) -> None:
 
 
 def fit_samples(samples: str, topology: str | None, form: str, output_file: str | None) -> None:
-    """FitResult a model to samples, write the coefficients and errors, and the model to a file."""
+    """Fit a model to samples, write the coefficients and errors, and the model to a file."""
     measured_on = None if topology is None else load_topology(topology).topology
     result = fit(parse_samples(read_text(samples, "samples"), measured_on))
     if output_file is not None:

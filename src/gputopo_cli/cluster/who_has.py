@@ -22,7 +22,6 @@ class UserQuery:
     """The GPUs to show; an empty field selects all.
 
     Attributes:
-        node: name of the node.
         gpu: a UUID or an index.
         pod: ``namespace/name``.
     """

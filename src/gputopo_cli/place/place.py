@@ -1,23 +1,29 @@
 """Choose GPUs for one job and write them as text, JSON or a picture (``gputopo place``)."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from gputopo.patterns.model import PatternKind, build
+from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternEdge, PatternKind, build
 from gputopo.placement.model import Match, NoFit, PlacementRequest
 from gputopo.placement.place import place, ranking
+from gputopo.runtime.messages import quoted
 from gputopo.sensitivity.resolve import Sensitivity, resolve_sensitivity
 from gputopo.topology.model import GpuMask, indices_of, mask_of
 from gputopo_cli.bandwidth.models import find_model
-from gputopo_cli.place.edges import parse_edges
 from gputopo_cli.place.options import PlaceOptions
 from gputopo_cli.shared import output
-from gputopo_cli.shared.arguments import parse_gpus, to_word
+from gputopo_cli.shared.arguments import parse_gpus, parse_integer, to_word
+from gputopo_cli.shared.errors import InputError
 from gputopo_cli.topology.load import LoadedTopology, load_topology
 from gputopo_cli.topology.picture import Marks, draw_topology
+
+_MAX_WEIGHT: Final = 1000
+_EDGE: Final = re.compile(r"(?P<from>\d+)-(?P<to>\d+)(:(?P<weight>\d+))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,9 @@ def write_placement(options: PlaceOptions, form: str, output_file: str | None) -
 
 
 def _place(options: PlaceOptions) -> PlaceResult:
-    edges = parse_edges(options.edges)
+    edges = [
+        _parse_edge(part.strip()) for part in options.edges.split(",") if options.edges.strip()
+    ]
     kind = options.pattern or (PatternKind.CUSTOM if edges else PatternKind.RING)
     sensitive = options.sensitive
     if sensitive is None:
@@ -65,6 +73,18 @@ def _place(options: PlaceOptions) -> PlaceResult:
         return PlaceResult(loaded, busy, request, (), choice.reason)
     matches = ranking(topology, free, request, model, most=1 + options.runners_up)
     return PlaceResult(loaded, busy, request, matches, None)
+
+
+def _parse_edge(text: str) -> PatternEdge:
+    """Return an edge such as ``0-1:2``: two ranks, and a weight if it is not 1."""
+    found = _EDGE.fullmatch(text)
+    if found is None:
+        raise InputError(f"edges: {quoted(text)} is not written as 0-1 or 0-1:2")
+    return PatternEdge(
+        a=parse_integer(found["from"], "edges", most=MAX_GPUS_PER_POD - 1),
+        b=parse_integer(found["to"], "edges", most=MAX_GPUS_PER_POD - 1),
+        weight=parse_integer(found["weight"] or "1", "edges", 1, _MAX_WEIGHT),
+    )
 
 
 def _document(result: PlaceResult) -> dict[str, object]:

@@ -1,7 +1,5 @@
 """Read the readiness and the resources of nodes."""
 
-from collections.abc import Iterable
-
 from gputopo_kube.document import Document
 
 
@@ -9,11 +7,6 @@ def is_ready(document: Document) -> bool:
     """Return whether a node or pod has the condition Ready."""
     conditions = (document.get("status") or {}).get("conditions") or ()
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-
-
-def ready_nodes(nodes: Iterable[Document]) -> set[str]:
-    """Return the names of the ready nodes."""
-    return {node["metadata"]["name"] for node in nodes if is_ready(node)}
 
 
 def resource_amount(node: Document, part: str, resource: str) -> str:

@@ -11,7 +11,7 @@ from gputopo.api.names import GROUP, VERSION
 from gputopo_cli.cluster.doctor.installation import DEFINITIONS
 from gputopo_cli.cluster.doctor.installed import OURS
 from gputopo_cli.cluster.doctor.model import ClusterSnapshot, ObjectKind
-from gputopo_cli.cluster.doctor.nodes import ready_nodes
+from gputopo_cli.cluster.doctor.nodes import is_ready
 from gputopo_kube.document import Document
 from gputopo_kube.errors import ApiError, NotFoundError
 from gputopo_kube.sync import SyncApi
@@ -86,9 +86,10 @@ def _kubelets(cluster: SyncApi, documents: _Documents) -> list[Document]:
     if not {ObjectKind.TOPOLOGIES, ObjectKind.NODES} <= documents.keys():
         raise NotFoundError("the nodes with GPUs are unknown", HTTPStatus.NOT_FOUND)
     names = {each["metadata"]["name"] for each in documents[ObjectKind.TOPOLOGIES]}
+    ready = {each["metadata"]["name"] for each in documents[ObjectKind.NODES] if is_ready(each)}
     found: list[Document] = []
     timeouts = 0
-    for name in sorted(names & ready_nodes(documents[ObjectKind.NODES])):
+    for name in sorted(names & ready):
         if timeouts == _MAX_TIMEOUTS:
             result: Document = {"error": f"skipped, because {timeouts} others do not respond"}
         else:

@@ -35,7 +35,8 @@ def check_scheduler(snapshot: ClusterSnapshot) -> Iterator[Finding]:
     """Yield the problems of the configuration that the running kube-scheduler has."""
     source = find_configuration(snapshot)
     name = f"ConfigMap {source.namespace}/{source.config_map}"
-    restart = f"kubectl -n {source.namespace} rollout restart deployment/{_name(source.deployment)}"
+    deployment = source.deployment["metadata"]["name"]
+    restart = f"kubectl -n {source.namespace} rollout restart deployment/{deployment}"
     try:
         config_map = source.find_config_map(snapshot)
         config = parse_configuration(config_map, source.key)
@@ -138,8 +139,3 @@ def _older_pods(snapshot: ClusterSnapshot, config_map: Document) -> Iterator[Doc
             # RFC 3339 in UTC with whole seconds: the order of texts is the order of times.
             if status["name"] == CONTAINER and "" < running.get("startedAt", "") < changed:
                 yield pod
-
-
-def _name(document: Document) -> str:
-    name: str = document["metadata"]["name"]
-    return name

@@ -26,10 +26,7 @@ def demands(
     """Return the option that each job waits for: its demand.
 
     A demand that does not fit on the idle servers would never fit; then it is the trimmed
-    share.
-
-    Raises:
-        InvalidInputError: no server, or two servers or two jobs of one name.
+    share. It checks names by :func:`check_names`.
     """
     check_names(servers, requests)
     cache, idle = OptionsCache(servers), [ServerState.idle(server) for server in servers]

@@ -40,12 +40,7 @@ def opt(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) ->
 
 
 def upper_bound(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> float:
-    """Return an upper bound of the sum of values of the jobs that run.
-
-    Raises:
-        SolverMissingError: HiGHS is not installed.
-        InvalidInputError: no server, or two servers or two jobs of one name.
-    """
+    """Return an upper bound of the sum of values of the jobs that run; raises as :func:`opt`."""
     check_names(servers, requests)
     return _choose_options(servers, requests)[1]
 

@@ -30,8 +30,7 @@ class LinearProgram:
     """Maximize the sum of gains over 0 <= x <= 1, with each row's sum between its limits.
 
     Attributes:
-        gains: of each variable.
-        columns: of each variable.
+        gains, columns: of each variable.
         limits: least and most of each row; infinite for no limit.
         binary: whether every x is 0 or 1.
     """
