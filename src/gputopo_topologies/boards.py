@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from gputopo.topology.model import Ancestor, GpuIndex, Link, LinkKind
+from gputopo.topology.rates import link_rate_mb_per_s
+
 NVLINKS_OF_A_GPU: Final[Mapping[int, int]] = MappingProxyType({1: 4, 2: 6, 3: 12, 4: 18, 5: 18})
 """Maximum of NVLinks of one GPU, by generation (P100, V100, A100, H100, B200)."""
 
@@ -80,3 +83,11 @@ def has_nvswitch(nvlinks_of_a_gpu: int) -> bool:
     where only two GPUs of a larger node are present, for instance in a virtual machine.
     """
     return nvlinks_of_a_gpu > max(NVLINKS_OF_A_GPU.values())
+
+
+def rated_link(
+    pair: tuple[int, int], best: tuple[LinkKind, int, int], ancestor: Ancestor, model: str
+) -> Link:
+    """Return the link of two GPUs; ``best`` has its kind, version and count."""
+    rate = link_rate_mb_per_s(*best, model)
+    return Link(GpuIndex(pair[0]), GpuIndex(pair[1]), *best, ancestor, rate)

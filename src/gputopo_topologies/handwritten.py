@@ -29,10 +29,9 @@ from gputopo.topology.model import (
 from gputopo.topology.rates import (
     PCIE_LANES,
     PCIE_X16_MB_PER_S,
-    link_rate_mb_per_s,
     pcie_version_beside,
 )
-from gputopo_topologies.boards import NVLINKS_OF_A_GPU
+from gputopo_topologies.boards import NVLINKS_OF_A_GPU, rated_link
 
 _NAMESPACE: Final = uuid5(NAMESPACE_DNS, "handwritten.gputopo.io")
 
@@ -187,12 +186,4 @@ def _link(file: _Handwritten, pair: tuple[int, int], nvlinks: int, ancestor: Anc
         nvlink_version = file.nvlink.generation if file.nvlink else 0
         kind, count = LinkKind.PCIE, file.pcie_lanes
         version = file.pcie_generation or pcie_version_beside(nvlink_version)
-    return Link(
-        a=GpuIndex(pair[0]),
-        b=GpuIndex(pair[1]),
-        kind=kind,
-        version=version,
-        count=count,
-        ancestor=ancestor,
-        bandwidth_mb_per_s=link_rate_mb_per_s(kind, version, count, file.model),
-    )
+    return rated_link(pair, (kind, version, count), ancestor, file.model)

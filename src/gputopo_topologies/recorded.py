@@ -24,13 +24,14 @@ from gputopo.topology.model import (
     NodeTopology,
     TopologyError,
 )
-from gputopo.topology.rates import PCIE_LANES, link_rate_mb_per_s, pcie_version_beside
+from gputopo.topology.rates import PCIE_LANES, pcie_version_beside
 from gputopo_topologies.boards import (
     Board,
     board_of_model,
     has_nvswitch,
     memory_gib_of_model,
     nvlink_version_of_counts,
+    rated_link,
 )
 from gputopo_topologies.topo_matrix import TopoMatrix, parse_matrix
 
@@ -105,15 +106,7 @@ class _Recording:
             version = min(board.pcie_version for board in boards)
             kind, count = LinkKind.PCIE, PCIE_LANES
         model = self.listed[a].model if a in self.listed else ""
-        return Link(
-            a=GpuIndex(a),
-            b=GpuIndex(b),
-            kind=kind,
-            version=version,
-            count=count,
-            ancestor=self.ancestor(a, b),
-            bandwidth_mb_per_s=link_rate_mb_per_s(kind, version, count, model),
-        )
+        return rated_link((a, b), (kind, version, count), self.ancestor(a, b), model)
 
     def nvlinks(self, a: int, b: int) -> int:
         cell = self.matrix.cells[self.matrix.gpus[a], self.matrix.gpus[b]]

@@ -1,6 +1,7 @@
 """List bandwidth models, and fit one to measurements (``gputopo bandwidth``)."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import astuple
 from types import MappingProxyType
 from typing import Final
 
@@ -87,6 +88,4 @@ def _error_rows(result: FitResult) -> Iterator[tuple[str, ...]]:
 
 
 def _format_errors(errors: FitErrors) -> tuple[str, ...]:
-    return tuple(
-        f"{value:.4f}" for value in (errors.relative, errors.rmse_gb_per_s, errors.mae_gb_per_s)
-    )
+    return tuple(f"{value:.4f}" for value in astuple(errors))

@@ -1,14 +1,16 @@
 """Options that ``gputopo synergy simulate`` and ``gputopo synergy compare`` share."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from gputopo_cli.shared import options
 
-_SMALLEST = 0.001
-_LARGEST = 1_000_000
+
+def _amount(text: str, *, show_default: bool | str = True) -> Any:  # noqa: ANN401 - as typer
+    """Return an option for a number that is not 0."""
+    return typer.Option(metavar="X", min=0.001, max=1_000_000, help=text, show_default=show_default)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +27,7 @@ class QueueOptions:
             help="Instead of --jobs: generate N jobs of one GPU each, as Synergy's authors did.",
         ),
     ] = None
-    jobs_per_hour: Annotated[
-        float,
-        typer.Option(
-            metavar="X", min=_SMALLEST, max=_LARGEST, help="Arrival rate of the generated jobs."
-        ),
-    ] = 9
+    jobs_per_hour: Annotated[float, _amount("Arrival rate of the generated jobs.")] = 9
     split: Annotated[
         str,
         typer.Option(
@@ -51,23 +48,12 @@ class QueueOptions:
         int, typer.Option(metavar="N", min=1, max=10_000, help="Number of equal servers.")
     ] = 16
     gpus: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="GPUs of a server.")] = 8
-    cpus: Annotated[
-        float, typer.Option(metavar="X", min=_SMALLEST, max=_LARGEST, help="CPUs of a server.")
-    ] = 24
-    memory_gb: Annotated[
-        float,
-        typer.Option(
-            metavar="X", min=_SMALLEST, max=_LARGEST, help="Memory of a server, in 10^9 bytes."
-        ),
-    ] = 500
+    cpus: Annotated[float, _amount("CPUs of a server.")] = 24
+    memory_gb: Annotated[float, _amount("Memory of a server, in 10^9 bytes.")] = 500
     storage_mb_per_s: Annotated[
         float | None,
-        typer.Option(
-            metavar="X",
-            min=_SMALLEST,
-            max=_LARGEST,
-            show_default="no limit",
-            help="Storage bandwidth of a server, which its jobs share too.",
+        _amount(
+            "Storage bandwidth of a server, which its jobs share too.", show_default="no limit"
         ),
     ] = None
     decide: Annotated[

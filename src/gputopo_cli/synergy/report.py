@@ -1,6 +1,7 @@
 """Run simulations of Synergy and write their jobs and statistics (``gputopo synergy``)."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import astuple
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -108,9 +109,7 @@ def _comparison_rows(runs: Sequence[CompletedRun]) -> Iterator[tuple[str, ...]]:
 
 
 def _cells(run: CompletedRun) -> tuple[str, ...]:
-    found = run.figures
-    hours = (found.makespan, found.mean_jct, found.median_jct, found.p99_jct)
-    return tuple(f"{each:.2f}" for each in hours)
+    return tuple(f"{hours:.2f}" for hours in astuple(run.figures))
 
 
 def _notes(experiment: QueueExperiment, runs: Sequence[CompletedRun]) -> Iterator[RenderableType]:

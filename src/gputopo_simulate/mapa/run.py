@@ -19,8 +19,7 @@ from gputopo_simulate.mapa.model import (
 from gputopo_simulate.mapa.nodes import NodePlacement, RunningJob, SimulatedNodes, request_of
 from gputopo_simulate.mapa.queueing import JobQueue
 from gputopo_simulate.mapa.timelaw import FixedTime, TimeLaw
-from gputopo_simulate.mapa.waiting import WaitingRule
-from gputopo_simulate.mapa.waiting_state import WaitingState
+from gputopo_simulate.mapa.waiting import WaitingRule, WaitingState
 from gputopo_simulate.progress import ProgressCallback
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from uuid import NAMESPACE_DNS, uuid5
 
 from gputopo.topology.model import Gpu, GpuIndex, GpuUuid, Link, NodeTopology, TopologyError
-from gputopo.topology.rates import link_rate_mb_per_s
+from gputopo_topologies.boards import rated_link
 from gputopo_topologies.catalogue.mapa import MAPA_SERVERS
 from gputopo_topologies.catalogue.nvlink import NVLINK_SERVERS
 from gputopo_topologies.catalogue.nvswitch import NVSWITCH_SERVERS
@@ -80,14 +80,5 @@ def _gpus(name: str, node: str, server: ServerModel) -> Iterator[Gpu]:
 
 
 def _links(server: ServerModel) -> Iterator[Link]:
-    for a, b in combinations(range(server.gpus), 2):
-        kind, version, count = server.best_link(a, b)
-        yield Link(
-            a=GpuIndex(a),
-            b=GpuIndex(b),
-            kind=kind,
-            version=version,
-            count=count,
-            ancestor=server.ancestor(a, b),
-            bandwidth_mb_per_s=link_rate_mb_per_s(kind, version, count, server.model),
-        )
+    for pair in combinations(range(server.gpus), 2):
+        yield rated_link(pair, server.best_link(*pair), server.ancestor(*pair), server.model)
