@@ -1,9 +1,8 @@
-"""The claims of all extenders: the GPUs that Bindings in flight may give to pods.
+"""Defines a claim: the GPUs that a Binding in flight may give to a pod.
 
-A claim is written to the Lease before its Binding, on the condition that no other extender has
-written since the Lease was read. So the next writer knows it, even if it is another process
-(docs/adr/0008-claims-fence-bindings.md). The ledger counts claims as used GPUs; ``leases`` reads
-and writes them.
+An extender writes a claim to the Lease before it sends the Binding. The write fails if another
+extender has written the Lease since it was read. So the next writer knows all earlier claims
+(docs/adr/0008-claims-fence-bindings.md). The ledger treats claimed GPUs as used.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,7 +24,7 @@ _Uuid = Annotated[GpuUuid, Field(min_length=1, max_length=63)]
 
 
 class ClaimsError(InvalidInputError):
-    """Claims that cannot be parsed; the message names the field."""
+    """The claims in the Lease are missing or invalid; the message names the field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +32,10 @@ class Claim:
     """The GPUs of one node that a Binding may give to a pod.
 
     Attributes:
-        version: resource version of the pod on which the Binding depends. Two equal claims are of
-            the same Binding. This matters because a write that changes nothing leaves the Lease
-            its version, so other extenders would not notice it.
-        gpus: in rank order.
+        version: resource version of the pod that the Binding requires. It makes the claims of two
+            Bindings differ. Otherwise the second write could leave the Lease unchanged, and other
+            extenders would not notice that write.
+        gpus: UUIDs in rank order.
     """
 
     uid: _Text
@@ -53,7 +52,7 @@ class Claim:
 
 
 class _Claims(BaseModel):
-    """The value of the Lease's annotation."""
+    """The value of the annotation that stores the claims in the Lease."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -65,7 +64,7 @@ def parse_claims(annotations: Mapping[str, str]) -> tuple[Claim, ...]:
     """Return the claims in the annotations of the Lease.
 
     Raises:
-        ClaimsError: where they are missing or cannot be parsed.
+        ClaimsError: if the annotation is missing or cannot be parsed.
     """
     text = annotations.get(CLAIMS_ANNOTATION)
     if text is None:
@@ -82,7 +81,7 @@ def format_claims(claims: Iterable[Claim]) -> dict[str, str]:
 
 
 def claimed_pod(claim: Claim) -> PodView:
-    """Return the view of a pod that was bound by a claim and no longer exists."""
+    """Return a view of a pod that no longer exists but may have been bound under this claim."""
     gpus = GpusAnnotation(
         uid=claim.uid, node=claim.node, generation=0, containers={"": list(claim.gpus)}
     )

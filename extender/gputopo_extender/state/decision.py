@@ -1,4 +1,4 @@
-"""Makes the decision of bind: exact GPUs of one node for one pod, and the annotations for them.
+"""Makes the decision of bind: a pod, a node, exact GPUs and the annotations of the Binding.
 
 The binder calls it with the match that the policy has chosen.
 """
@@ -20,10 +20,11 @@ class Decision:
     """The GPUs of one node for one pod.
 
     Attributes:
-        claim: the pod, its version, the node and the GPUs. The Binding fails for any other version.
-        generation: of the GPUTopology.
+        claim: the pod, its version, the node and the GPUs. The Binding fails if the version
+            differs.
+        generation: generation of the GPUTopology.
         reason: policy, pattern and sensitivity, for the log.
-        annotations: of the Binding.
+        annotations: annotations that the Binding writes to the pod.
     """
 
     claim: Claim
@@ -59,9 +60,9 @@ def decide(
 
 
 def is_unchanged(pod: PodView, before: PodView) -> bool:
-    """Return whether nothing changed that a decision for the pod depends on.
+    """Return whether a decision made for ``before`` is still valid for ``pod``, a newer view.
 
-    The annotations include the one by which other extenders invalidate a Binding.
+    Annotations are compared too, because other extenders invalidate a Binding by an annotation.
     """
     return _decisive(pod) == _decisive(before) and pod.version > before.version
 
@@ -71,7 +72,7 @@ def _decisive(pod: PodView) -> tuple[object, ...]:
 
 
 def _by_container(pod: PodView, uuids: tuple[GpuUuid, ...]) -> dict[str, list[str]]:
-    """Return the GPUs of each container: the first ranks go to the first container."""
+    """Return the GPUs of each container. The first container gets the first ranks."""
     remaining = iter(uuids)
     return {
         container.name: [next(remaining) for _ in range(container.gpus)]

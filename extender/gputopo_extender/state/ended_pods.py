@@ -1,9 +1,9 @@
-"""Keeps the GPUs of ended pods used until their containers are known to have stopped.
+"""Remembers ended pods, so that their GPUs stay used until their containers have stopped.
 
-A pod object can disappear while its processes run: forced deletion, PodGC. So the GPUs of such a
-pod are free at once only if kubelet has reported that its containers stopped. Otherwise the node
-agent must confirm it, by a status that accounts for the end of the pod and does not list the pod
-(docs/adr/0009-free-when-processes-are-gone.md). The ledger is the only caller.
+Forced deletion and PodGC can remove a pod object while its processes still run. So the GPUs of an
+ended pod become free only when kubelet reports that its containers have stopped, or when the node
+agent confirms the end: the agent knows that the pod has ended, and its status does not list the pod
+(docs/adr/0009-free-when-processes-are-gone.md). Only the ledger calls this module.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,16 +18,16 @@ from gputopo_extender.state.topologies import GpuNode
 from gputopo_kube.pods import PodView
 
 LONGEST_WAIT_SECONDS: Final = 120.0
-"""The longest wait for the agent, unless its status lists the pod.
+"""How long the GPUs of an ended pod stay used without a confirmation of the end.
 
-A pod that has used its GPUs for longer than the agent takes to publish that, about a second, is
-listed in the status. The limit is for nodes that never return.
+The limit is for nodes that never return. It does not apply to a pod that the agent's status lists.
+The agent lists a pod about a second after the pod began to use GPUs.
 """
 
 UNKNOWN_VERSION_WAIT_SECONDS: Final = 10.0
-"""The longest wait for a pod that vanished between two lists and that no status has listed.
+"""The same limit for a pod that disappeared between two lists of pods.
 
-The agent may never report a version as large as that of the list.
+Its end has the version of the second list. The agent may never report a version that large.
 """
 
 _LARGEST_VERSION: Final = 2**63 - 1
@@ -38,11 +38,11 @@ class _EndedPod:
     """A pod that was deleted or has ended.
 
     Attributes:
-        pod: its last view.
-        version: resource version of its end, or a later one.
-        is_exact: whether ``version`` is that of its end.
+        pod: last view of the pod.
+        version: resource version at which the pod ended, or a later one.
+        is_exact: whether the pod ended exactly at ``version``.
         confirmed: whether kubelet or the agent has reported that none of its containers runs.
-        until: time at which it is dropped, unless the status of its node lists it.
+        until: time at which the pod is dropped, unless the status of its node lists the pod.
     """
 
     pod: PodView
@@ -53,12 +53,12 @@ class _EndedPod:
 
 
 class EndedPodsOfNode(NamedTuple):
-    """The effect of ended pods on their node.
+    """The ended pods of one node, and the pause of that node.
 
     Attributes:
         unconfirmed: pods whose containers may still run.
         confirmed: UIDs of pods whose containers have stopped.
-        paused: why the node takes no pods after a rejection by its kubelet, else None.
+        paused: why the node is paused after kubelet rejected a pod; None if it is not paused.
     """
 
     unconfirmed: list[PodView]
@@ -67,10 +67,10 @@ class EndedPodsOfNode(NamedTuple):
 
 
 class EndedPods:
-    """The ended pods of all nodes, by node and UID, and the pauses after rejections."""
+    """Keeps ended pods that may still use GPUs, and the pauses of nodes after rejections."""
 
     def __init__(self, clock: Callable[[], float], outdated: set[str]) -> None:
-        """Add to ``outdated`` each node whose usage may have changed; ``clock`` is in seconds."""
+        """Add nodes whose usage may have changed to ``outdated``; ``clock`` returns seconds."""
         self._clock = clock
         self._outdated = outdated
         self._on: dict[str, dict[str, _EndedPod]] = {}
@@ -81,9 +81,9 @@ class EndedPods:
     def add(
         self, pod: PodView, before: PodView | None, *, version: int, is_exact: bool = True
     ) -> None:
-        """Add a pod that has ended or is gone; ``before`` is its view before that.
+        """Add a pod that has ended or was deleted; ``before`` is the previous view of the pod.
 
-        ``version`` is that of its end; a later one where it is not exact.
+        The pod ended at ``version``, or at an earlier, unknown version if ``is_exact`` is false.
         """
         if pod.node is None:
             return
@@ -102,42 +102,42 @@ class EndedPods:
                 heappush(self._due, (paused_until, pod.node))
 
     def add_lost(self, claims: Iterable[Claim], *, version: int | None = None) -> None:
-        """Add pods that may have been bound and started, and that no watch has shown as bound.
+        """Add deleted pods that may have been bound and started unseen by the watch.
 
-        ``version`` is that of the list that lacks them, None where a read by name found none.
+        ``version`` is the version of the list that lacks them, None if a GET did not find the pod.
         """
         latest = _LARGEST_VERSION if version is None else version
         for claim in claims:
             self.add(claimed_pod(claim), None, version=latest, is_exact=False)
 
     def add_running(self, pod: PodView, before: PodView | None) -> None:
-        """Note that a bound pod is live: it may return after etcd was restored from a backup."""
+        """Forget the end of a bound, live pod: a restored etcd can bring a deleted pod back."""
         node = str(pod.node)
         self._on.get(node, {}).pop(pod.uid, None)
         if pod.running and before is not None and not before.running:
             self._rejections.started(node, self._clock())
 
     def note_listed(self, node: GpuNode) -> None:
-        """Remember the pods that the status of a node lists."""
+        """Remember which pods the status of a node lists."""
         self._listed.update(user.uid for user in node.users if user.uid)
 
     def forget_listed(self, pods: AbstractSet[str]) -> None:
-        """Forget the pods that a status has listed, except these and the ended ones."""
+        """Forget which pods a status has listed, except for ``pods`` and for ended pods."""
         self._listed &= pods | {uid for ended in self._on.values() for uid in ended}
 
     def lower_versions(self, version: int) -> None:
-        """Lower all versions to that of an older list: etcd was restored from a backup."""
+        """Lower the versions of all ended pods to ``version``, because etcd was restored."""
         for ended in self._on.values():
             for uid, each in ended.items():
                 ended[uid] = replace(each, version=min(each.version, version))
 
     def mark_due(self) -> None:
-        """Mark the nodes as outdated where a wait or a pause has passed."""
+        """Mark a node as outdated when its pause or its wait for an ended pod is over."""
         while self._due and self._due[0][0] <= self._clock():
             self._outdated.add(heappop(self._due)[1])
 
     def update(self, name: str, node: GpuNode | None) -> None:
-        """Drop the pods for which the node's status accounts, and those kept long enough."""
+        """Drop pods whose end the node's status confirms, and pods that were kept long enough."""
         now = self._clock()
         ended = self._on.pop(name, {}).values()
         kept = (_updated(each, node, now, listed=each.pod.uid in self._listed) for each in ended)
@@ -145,7 +145,7 @@ class EndedPods:
             self._on[name] = remaining
 
     def on_node(self, name: str) -> EndedPodsOfNode:
-        """Return the ended pods of a node that still have an effect."""
+        """Return the ended pods of a node, and whether the node is paused."""
         ended = self._on.get(name, {}).values()
         return EndedPodsOfNode(
             [each.pod for each in ended if not each.confirmed],
@@ -154,7 +154,7 @@ class EndedPods:
         )
 
     def _confirm(self, pod: PodView) -> None:
-        """Use a later view of an ended pod: kubelet may report there that it has stopped."""
+        """Mark an ended pod as confirmed if its new view shows that its containers stopped."""
         ended = self._on.get(str(pod.node), {})
         known = ended.get(pod.uid)
         if known is not None and is_confirmed(pod):
@@ -162,34 +162,34 @@ class EndedPods:
 
 
 def with_history(pod: PodView, before: PodView | None) -> PodView:
-    """Return the view; the status of a rejected pod does not show that it was started before."""
+    """Return ``pod``, marked as started if ``before`` was; a rejection deletes this status."""
     is_lost = before is not None and before.started and not pod.started
     return replace(pod, started=True) if is_lost else pod
 
 
 def is_confirmed(pod: PodView) -> bool:
     """Return whether kubelet has reported that the containers of an ended pod stopped."""
-    # After its restart kubelet rejects pods again, also those whose containers still run.
+    # After a restart kubelet may reject a pod whose containers still run.
     return pod.stopped and not (pod.rejected is not None and pod.started)
 
 
 def _updated(
     ended: _EndedPod, node: GpuNode | None, now: float, *, listed: bool
 ) -> _EndedPod | None:
-    """Return what remains of an ended pod; ``listed`` says whether any status listed the pod."""
+    """Return the updated pod, None to drop it; ``listed``: some status has listed the pod."""
     is_listed = node is not None and any(user.uid == ended.pod.uid for user in node.users)
     if now >= ended.until and not is_listed:
         return None
     if node is None or not node.reported:
         return ended
     if node.pods_version is None:
-        # Such an agent never confirms: its nodes are used as if each end were confirmed.
+        # An agent without this field cannot confirm an end, so the end is taken as confirmed.
         return replace(ended, confirmed=True)
     if is_listed:
         return ended
     needed = ended.version
     if listed and not ended.is_exact:
-        # The agent has dropped the pod from its status, so it knew of the end. The end has an
-        # unknown version between that of the last view and that of the list.
+        # The agent removed the pod from its status, so the agent knew that the pod had ended. The
+        # pod ended at an unknown version between its last view and the list.
         needed = min(needed, ended.pod.version + 1)
     return None if node.pods_version >= needed else ended

@@ -1,8 +1,8 @@
 """Derives the usage of each node from topologies, pods, claims and reservations.
 
-The reflectors of pods and topologies write lists and changes into it. The verbs and bind read usage
-and states from it, and bind adds reservations. Usage is always derived, never updated, so a ledger
-filled by a list equals one filled by changes.
+The reflectors of pods and topologies write lists and changes into the ledger. The verbs read usage
+and states from the ledger, and bind adds reservations. The usage of a node is always computed from
+all inputs, so a list and a series of changes give the same result.
 """
 
 import asyncio
@@ -27,16 +27,17 @@ class Ledger:
     """The state of one extender process. No method awaits, so each call is atomic.
 
     Attributes:
-        reservations: reservations of this process, and claims of others that no pod shows yet.
-        pods_version: resource version of the newest change or list of pods that was shown.
-        rewinds: how often a list was older than the changes before it, which happens when etcd is
-            restored from a backup.
-        relist: set when the API server has lost changes that were shown. Everything must be listed
-            again then.
+        reservations: reservations of this process, and claims of other extenders whose pods are not
+        yet seen as bound.
+        pods_version: resource version of the newest change or list of pods that was received.
+        rewinds: how often a list had a lower version than an earlier change. This happens when etcd
+            is restored from a backup.
+        relist: set when the API server has lost changes that it had reported. Everything must be
+            listed again then.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start empty; ``clock`` is in seconds."""
+        """Create an empty ledger; ``clock`` returns seconds."""
         self._nodes: dict[str, GpuNode | UnreadableTopology] = {}
         self._pods: dict[str, PodView] = {}
         self._pods_on: defaultdict[str, set[str]] = defaultdict(set)
@@ -53,7 +54,7 @@ class Ledger:
         self.relist = asyncio.Event()
 
     def usage(self, node: str) -> NodeUsage | UnreadableTopology | None:
-        """Return the usage of a node; None where no topology is published for it."""
+        """Return the usage of a node, None if the node has no GPUTopology."""
         return self.usages().get(node)
 
     def usages(self) -> Mapping[str, NodeUsage | UnreadableTopology]:
@@ -62,7 +63,7 @@ class Ledger:
         return self._usages
 
     def states(self) -> Mapping[str, NodeState | UnreadableTopology]:
-        """Return the state of all nodes with a topology; nodes with equal states share one."""
+        """Return the states of all nodes with a topology; equal states are the same object."""
         self._refresh()
         return self._states
 
@@ -82,13 +83,13 @@ class Ledger:
         return self._changes
 
     def is_current(self, decision: Decision) -> bool:
-        """Return whether the node is unchanged since the decision, and its GPUs are healthy."""
+        """Return whether the node is ready, with the same topology, and the GPUs are healthy."""
         usage = self.usage(decision.claim.node)
         gpus = decision.match.gpus
         return (
             isinstance(usage, NodeUsage)
             and usage.generation == decision.generation
-            # A topology that was deleted and created again begins with the same generation.
+            # A GPUTopology that was deleted and created again starts at generation 1 again.
             and tuple(map(usage.topology.uuid_of.get, gpus)) == decision.claim.gpus
             and usage.not_ready is None
             and mask_of(gpus) & ~usage.healthy == 0
@@ -109,7 +110,7 @@ class Ledger:
         )
 
     def get_pod(self, uid: str) -> PodView | None:
-        """Return the pod as the watch showed it last, None where it is unknown or gone."""
+        """Return the newest view of a pod, None if the pod is unknown or was deleted."""
         return self._pods.get(uid)
 
     def is_waiting(self, uid: str) -> bool:
@@ -118,7 +119,7 @@ class Ledger:
         return pod is not None and pod.live and pod.node is None
 
     def replace_claims(self, claims: Iterable[Claim]) -> None:
-        """Replace the claims of other extenders, leaving out those that pods show already."""
+        """Replace the claims of other extenders; skip claims of bound and ended pods."""
         unshown = (
             claim for claim in claims if claim.uid not in self._pods or self.is_waiting(claim.uid)
         )
@@ -144,7 +145,7 @@ class Ledger:
         self._outdated.add(name)
 
     def begin_pod_list(self) -> int:
-        """Note that a list of pods is about to be requested; return its number."""
+        """Record that a list of pods is about to be requested; return the number of the list."""
         return self.reservations.begin_list()
 
     def replace_pods(
@@ -152,8 +153,8 @@ class Ledger:
     ) -> None:
         """Replace all pods by the list with number ``epoch`` and this resource version.
 
-        A pod is gone if it was reserved for or claimed before the list was requested, and the list
-        does not contain it.
+        Reservations and claims that were made before the list was requested end if the list does
+        not contain their pod.
         """
         if version is not None:
             self._begin_at(version)
@@ -171,8 +172,8 @@ class Ledger:
     def put_pod(self, pod: PodView) -> None:
         """Add or replace a pod.
 
-        Its reservation ends when the pod shows its node, which comes with the annotations, or has
-        ended.
+        The reservation of the pod ends when the pod is bound or has ended. A Binding writes node
+        and annotations together, so a bound pod has both.
         """
         self._put(pod, self._forget(pod.uid))
         self.pods_version = max(self.pods_version, pod.version)
@@ -187,15 +188,15 @@ class Ledger:
             self.pods_version = max(self.pods_version, last.version)
 
     def end_lost(self, uid: str) -> None:
-        """Drop reservation and claims of a pod that the API server no longer has.
+        """Drop the reservation and the claims of a pod that the API server no longer has.
 
-        It may have been bound and started before it was deleted, which the watch shows later.
+        The pod may have been bound and started before its deletion, so it is added as an ended pod.
         """
         self._ended.add_lost(self.reservations.of_pod(uid))
         self.reservations.end(uid)
 
     def _begin_at(self, version: int) -> None:
-        """Note the version of a list; everything known from larger versions is void."""
+        """Record the version of a list; a lower version than before means a restored etcd."""
         if version < self.pods_version:
             self.rewinds += 1
             self._ended.lower_versions(version)
@@ -225,7 +226,7 @@ class Ledger:
         return known
 
     def _refresh(self) -> None:
-        """Derive usage and state again of the nodes that changed or whose waits have passed."""
+        """Compute usage and state of nodes that have changed, or whose pause or wait is over."""
         self._ended.mark_due()
         if not self._outdated:
             return
@@ -248,7 +249,7 @@ class Ledger:
             self._states[name] = self._shared(usage.state)
 
     def _shared(self, state: NodeState) -> NodeState:
-        """Return the one object for all nodes with an equal state."""
+        """Return the one object that all nodes in an equal state share."""
         return self._shared_states.setdefault(state.key, state)
 
     def _derive(self, node: GpuNode, without: AbstractSet[str] = frozenset()) -> NodeUsage:

@@ -52,7 +52,7 @@ def pod_reflector(
 def _parse_pod(document: Document, resource: str) -> PodOrNone:
     """Return the pod, None if it requests no GPU.
 
-    An object that the API server would never store is skipped: it must not stop the extender.
+    An invalid object is logged and skipped, so that it does not stop the extender.
     """
     try:
         return parse_gpu_pod(document, resource)

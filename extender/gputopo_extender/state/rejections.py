@@ -1,7 +1,7 @@
-"""Pauses nodes whose kubelet rejected a pod: 15 s first, then twice as long each time, up to 120 s.
+"""Pauses a node after its kubelet rejected a pod: for 15 s, doubled each time up to 120 s.
 
-The list of ended pods adds rejections. A paused node counts as not ready, so filter and bind leave
-it out.
+``EndedPods`` adds rejections. The ledger treats a paused node as not ready, so filter and bind do
+not choose the node.
 """
 
 from dataclasses import dataclass
@@ -25,20 +25,20 @@ class _Pause:
 
 
 class KubeletRejections:
-    """Pauses by node.
+    """Keeps the pauses of all nodes, in memory only.
 
-    They are not stored: an extender that starts knows none. A node that rejects every pod costs
-    one pod then.
+    After a restart of the extender, a node that rejects every pod gets one more pod before it is
+    paused again.
     """
 
     def __init__(self) -> None:
         self._pauses: dict[str, _Pause] = {}
 
     def add(self, pod: PodView, now: float) -> float | None:
-        """Begin a pause for the node of a rejected pod; return the time of its end.
+        """Begin a pause for the node of a rejected pod; return when the pause ends.
 
-        A rejection during a pause changes nothing and returns None. It concerns a pod that was
-        bound before the pause; otherwise a burst of eight pods would cause the longest pause.
+        A rejection during a pause has no effect and returns None, because its pod was bound before
+        the pause. Otherwise a burst of eight rejected pods would cause the longest pause.
         """
         node = str(pod.node)
         remembered = now - _FORGOTTEN_AFTER_SECONDS
@@ -59,7 +59,7 @@ class KubeletRejections:
         return now + seconds
 
     def started(self, node: str, now: float) -> None:
-        """Forget the last pause of a node, because a pod began to run after it."""
+        """Forget the last pause of a node if it is over, because a pod has started there."""
         known = self._pauses.get(node)
         if known is not None and now >= known.until:
             del self._pauses[node]
@@ -71,7 +71,7 @@ class KubeletRejections:
 
 
 def is_admission_error(pod: PodView) -> bool:
-    """Return whether kubelet rejected the GPUs that the extender gave to a new pod.
+    """Return whether kubelet rejected a new pod because of the GPUs that the extender chose.
 
     Unmanaged pods and pods that are being deleted are rejected for other reasons.
     """

@@ -1,6 +1,7 @@
-"""GPUs that pods may get by Bindings in flight: own reservations and claims of other extenders.
+"""Keeps the reservations of this extender and the claims of other extenders.
 
-The ledger counts them as used. Bind adds reservations; the claim fence reads and replaces claims.
+The ledger treats their GPUs as used, because Bindings in flight may give them to pods. Bind adds
+reservations. The claim fence reads and replaces claims.
 """
 
 from collections import defaultdict
@@ -25,10 +26,10 @@ class BindingProgress(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """GPUs kept for a pod from before its Binding is written until the pod shows it.
+    """GPUs kept for a pod, from before its Binding is sent until the pod is seen as bound.
 
     Attributes:
-        epoch: number of pod lists begun before it was made.
+        epoch: number of pod lists that had begun when the reservation was made.
     """
 
     decision: Decision
@@ -40,19 +41,19 @@ class Reservations:
     """The reservations of this process by pod UID, and the claims of other extenders."""
 
     def __init__(self, outdated: set[str]) -> None:
-        """Add to ``outdated`` each node whose reserved GPUs change."""
+        """Add nodes whose reserved GPUs change to ``outdated``."""
         self._outdated = outdated
         self._epoch = 0
         self._own: dict[str, Reservation] = {}
         self._others: dict[Claim, int] = {}
 
     def begin_list(self) -> int:
-        """Note that a list of pods is about to be requested; return its number."""
+        """Record that a list of pods is about to be requested; return the number of the list."""
         self._epoch += 1
         return self._epoch
 
     def get(self, uid: str) -> Reservation | None:
-        """Return the reservation of a pod."""
+        """Return the reservation of a pod, None if there is none."""
         return self._own.get(uid)
 
     def own(self) -> tuple[Reservation, ...]:
@@ -64,7 +65,7 @@ class Reservations:
         return tuple(claim for claim in self._others if uid in (None, claim.uid))
 
     def unbound(self) -> tuple[Claim, ...]:
-        """Return the claims for the Lease: all except those of Bindings that succeeded."""
+        """Return the claims to write to the Lease: all except those of successful Bindings."""
         own = (
             each.decision.claim
             for each in self._own.values()
@@ -73,7 +74,7 @@ class Reservations:
         return (*own, *self._others)
 
     def of_pod(self, uid: str) -> list[Claim]:
-        """Return the claims for a pod, own ones and those of others."""
+        """Return the claims for a pod: those of this extender and of other extenders."""
         own = self._own.get(uid)
         return [*([own.decision.claim] if own else ()), *self.of_others(uid)]
 
@@ -91,13 +92,13 @@ class Reservations:
             self._outdated.add(claim.node)
 
     def reserve(self, decision: Decision) -> None:
-        """Keep the GPUs of a decision whose Binding is about to be sent."""
+        """Reserve the GPUs of a decision whose Binding is about to be sent."""
         claim = decision.claim
         self._own[claim.uid] = Reservation(decision, BindingProgress.WRITING, self._epoch)
         self._outdated.add(claim.node)
 
     def mark(self, uid: str, progress: BindingProgress) -> None:
-        """Note the progress of a Binding; do nothing where the reservation has ended."""
+        """Record the progress of a Binding; do nothing if the reservation has ended."""
         known = self._own.get(uid)
         if known is not None:
             self._own[uid] = replace(known, progress=progress)
@@ -109,13 +110,13 @@ class Reservations:
             self._outdated.add(known.decision.claim.node)
 
     def end(self, uid: str) -> None:
-        """Drop reservation and claims of a pod that is bound, has ended or is gone."""
+        """Drop the reservation and the claims of a pod that is bound, has ended or was deleted."""
         self.release(uid)
         for claim in self.of_others(uid):
             self.drop_claim(claim)
 
     def end_missing(self, listed: AbstractSet[str], *, epoch: int) -> list[Claim]:
-        """Drop what was reserved before list ``epoch`` for pods that the list does not contain.
+        """Drop reservations and claims made before list ``epoch``, for pods that the list lacks.
 
         Return the dropped claims. Their pods may have been bound before they were deleted.
         """
@@ -136,7 +137,7 @@ class Reservations:
         return [*own, *others]
 
     def doubt_bound(self) -> None:
-        """Treat successful Bindings as unknown: the API server may have lost them."""
+        """Mark the results of successful Bindings as unknown: the API server may have lost them."""
         for uid, reservation in self._own.items():
             if reservation.progress is BindingProgress.BOUND:
                 self._own[uid] = replace(reservation, progress=BindingProgress.UNKNOWN)
@@ -146,7 +147,7 @@ class Reservations:
         reserved: defaultdict[str, GpuMask] = defaultdict(lambda: GpuMask(0))
         for claim in (*(each.decision.claim for each in self._own.values()), *self._others):
             if claim.node == node.node and claim.uid not in without:
-                # By UUID, because the index of a GPU changes when another one leaves the node.
+                # Claims name GPUs by UUID, because indexes change when another GPU is removed.
                 gpus = known_mask(node.topology, claim.gpus)
                 reserved[claim.uid] = GpuMask(reserved[claim.uid] | gpus)
         return list(reserved.values())

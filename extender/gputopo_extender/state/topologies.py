@@ -1,7 +1,7 @@
 """Parses GPUTopology objects into the form that the ledger keeps.
 
-The reflector of topologies calls it for each object. An object that cannot be used becomes an
-``UnreadableTopology`` with the reason, so that filter can report it.
+The reflector of topologies calls it for each object. An invalid object becomes an
+``UnreadableTopology`` with the reason, which filter reports.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,9 +24,9 @@ class ReportedUser:
     """The pod that uses a GPU, as the agent reports it.
 
     Attributes:
-        uid: None where the agent did not identify the pod.
+        uid: UID of the pod, None if the agent did not identify the pod.
         pod: namespace and name.
-        deleted: whether the pod was deleted or has ended, and a process of it still runs.
+        deleted: whether the pod was deleted or has ended while one of its processes still runs.
     """
 
     gpu: GpuIndex
@@ -37,15 +37,15 @@ class ReportedUser:
 
 @dataclass(frozen=True, slots=True)
 class GpuNode:
-    """The GPUs of a node as its GPUTopology shows them.
+    """The GPUs of a node, as published in its GPUTopology.
 
     Attributes:
-        generation: of the spec, hence of the topology.
-        healthy: GPUs that the agent reports as healthy. A GPU that it does not report is not.
+        generation: generation of the GPUTopology; it grows when the spec changes.
+        healthy: GPUs that the agent reports as healthy. GPUs without a report are not healthy.
         users: the observed users of GPUs.
-        not_ready: why the node's agent is not ready, None where it does not report that.
-        pods_version: resource version of the newest change of the node's pods that the status
-            accounts for; None from agents that do not report it.
+        not_ready: why the node's agent is not ready; None if the agent does not report this.
+        pods_version: resource version of the newest change of the node's pods that the agent knew
+            when it wrote the status; None if the agent does not report the version.
         reported: whether an agent has written the status. A new GPUTopology has none.
     """
 
@@ -68,7 +68,7 @@ class UnreadableTopology:
 
 
 def parse_node(document: Mapping[str, Any]) -> GpuNode | UnreadableTopology:
-    """Parse a GPUTopology object; an invalid content raises nothing."""
+    """Parse a GPUTopology object; return an ``UnreadableTopology`` if its content is invalid."""
     metadata = document["metadata"]
     node = str(metadata["name"])
     try:
@@ -91,7 +91,7 @@ def parse_node(document: Mapping[str, Any]) -> GpuNode | UnreadableTopology:
 
 
 def _not_ready(conditions: list[Condition]) -> str | None:
-    """Return why the agent is not ready; an agent without the condition counts as ready."""
+    """Return why the agent is not ready; an agent that reports no condition is taken as ready."""
     for condition in conditions:
         if condition.type == READY_CONDITION and condition.status == "False":
             message = " ".join(condition.message.split())
@@ -100,7 +100,7 @@ def _not_ready(conditions: list[Condition]) -> str | None:
 
 
 def known_mask(topology: NodeTopology, uuids: Iterable[str]) -> GpuMask:
-    """Return these GPUs of a node as a set, without those that the node does not have."""
+    """Return the set of these GPUs, without the GPUs that the topology does not contain."""
     known = topology.index_of
     return mask_of(known[GpuUuid(uuid)] for uuid in uuids if GpuUuid(uuid) in known)
 

@@ -1,8 +1,8 @@
-"""Derives the usage of one node from its topology, its pods and the reservations on it.
+"""Computes the usage of one node from its topology, its pods and the reservations on it.
 
-The ledger calls it for each node that has changed. Bind, the metrics and, through the node state,
-filter decide by its result. A GPU is used if its pod's annotation, the agent or a reservation says
-so (docs/adr/0004-union-of-intended-and-observed.md).
+The ledger calls it for each node that has changed. filter and bind decide by the result. A GPU is
+used if a pod's annotation names it, if the agent has observed a user, or if the GPU is reserved
+(docs/adr/0004-union-of-intended-and-observed.md).
 """
 
 from collections.abc import Hashable, Iterable
@@ -23,15 +23,15 @@ class NodeState:
     """The part of a node's usage that decides which pods fit, and on which GPUs.
 
     The ledger keeps one NodeState for all nodes with an equal ``key``. 5,000 nodes have a few
-    hundred states, and each is evaluated once. States are compared by identity, which is fast.
+    hundred states, and each state is evaluated once. Comparing states by identity is fast.
 
     Attributes:
-        structure: the topology of one of the nodes; its UUIDs and name are those of that node.
+        structure: the topology of one of these nodes, with the UUIDs and the name of that node.
         free: healthy GPUs without a known user.
-        unknown: number of GPUs that unmanaged pods use and no agent has observed yet.
-        blocked: why no GPU of the node may be given to a pod, None where this is allowed.
-        not_ready: why the node takes no pods now, None where it takes them.
-        deleted: healthy GPUs whose only users are processes of ended pods.
+        unknown: number of GPUs that unmanaged pods use and that no agent has observed yet.
+        blocked: why no GPU of the node may be given to a pod; None if the node is not blocked.
+        not_ready: why the node takes no pods now; None if the node is ready.
+        deleted: healthy GPUs that only processes of ended pods use.
     """
 
     structure: NodeTopology
@@ -44,7 +44,7 @@ class NodeState:
 
     @property
     def key(self) -> Hashable:
-        """Equal for states in which nodes can take the same pods."""
+        """The compared values: nodes whose states have equal keys can take the same pods."""
         return (
             self.structure.fingerprint,
             *(self.healthy, self.free, self.unknown, self.blocked, self.not_ready, self.deleted),
@@ -57,14 +57,14 @@ class NodeUsage:
 
     Attributes:
         generation: of the GPUTopology.
-        used: GPUs that a pod uses by annotation or observation, or that are reserved. The GPUs
-            of an ended pod stay used until its containers are known to have stopped.
-        unknown: number of GPUs that unmanaged pods use and no agent has observed yet.
-        blocked: why no GPU of the node may be given to a pod, None where this is allowed.
-        shared: GPUs that more than one live pod or reservation names. gputopo never causes this,
-            so it is an alarm.
-        not_ready: why the node takes no pods now, None where it takes them.
-        deleted: GPUs of ``used`` whose only users are pods that were deleted or have ended.
+        used: GPUs that a pod has by annotation or observation, and reserved GPUs. The GPUs of an
+            ended pod stay used until its containers are known to have stopped.
+        unknown: number of GPUs that unmanaged pods use and that no agent has observed yet.
+        blocked: why no GPU of the node may be given to a pod; None if the node is not blocked.
+        shared: GPUs that belong to more than one live pod or reservation. gputopo never causes
+            this, so a shared GPU is an error.
+        not_ready: why the node takes no pods now; None if the node is ready.
+        deleted: GPUs of ``used`` that only deleted or ended pods use.
     """
 
     generation: int
@@ -84,7 +84,7 @@ class NodeUsage:
 
     @property
     def state(self) -> NodeState:
-        """The part that decides which pods fit."""
+        """The part of the usage that decides which pods fit on the node."""
         deleted = GpuMask(self.healthy & self.deleted)
         return NodeState(
             *(self.topology, self.healthy, self.free, self.unknown, self.blocked, self.not_ready),
@@ -94,7 +94,7 @@ class NodeUsage:
 
 @dataclass(frozen=True, slots=True)
 class _PodGpus:
-    """The GPUs of one pod: by annotation, by observation, or only their number."""
+    """The annotated and observed GPUs of one pod, and how many are not observed yet."""
 
     annotated: GpuMask
     observed: GpuMask
@@ -113,11 +113,12 @@ def node_usage(
     """Return the usage of a node.
 
     Args:
-        node: its published GPUs, with the users that its agent observed.
-        pods: live pods that are bound to it.
+        node: the node's published GPUs, and the users that its agent observed.
+        pods: live pods that are bound to the node.
         reserved: GPUs reserved or claimed for other pods.
         ended: pods that have ended and whose containers may still run.
-        stopped: UIDs of pods whose containers have stopped; an observation of them is outdated.
+        stopped: UIDs of pods whose containers have stopped; observations of these pods are
+            outdated.
     """
     live = [_pod_gpus(node, pod) for pod in pods]
     shared = intended = 0
@@ -146,7 +147,7 @@ def node_usage(
 def _observed(node: GpuNode, ended: AbstractSet[str]) -> GpuMask:
     """Return the GPUs on which the agent observed a pod that is not known to have ended.
 
-    This includes pods that the API server does not have, and pods that the agent did not identify.
+    The pod may be unknown to the API server, or the agent may not have identified the pod.
     """
     return mask_of(user.gpu for user in node.users if not user.deleted and user.uid not in ended)
 
@@ -158,12 +159,12 @@ def _pod_gpus(node: GpuNode, pod: PodView) -> _PodGpus:
     except AnnotationOwnerError:
         annotation = None
     except AnnotationError:
-        # gputopo chose its GPUs, but only an observation shows which they are.
+        # gputopo chose the GPUs of this pod, but only an observation shows which GPUs these are.
         all_observed = observed.bit_count() >= pod.most_gpus
-        blocked = None if all_observed else f"annotation of pod {pod.key}: GPUs cannot be parsed"
+        blocked = None if all_observed else f"pod {pod.key}: its GPU annotation cannot be parsed"
         return _PodGpus(GpuMask(0), observed, blocked=blocked)
     if annotation is None:
-        # Another scheduler has bound it: only the agent knows which GPUs it uses.
+        # Another scheduler bound the pod, so only the agent knows which GPUs the pod uses.
         missing = max(0, pod.most_gpus - observed.bit_count())
         return _PodGpus(GpuMask(0), observed, unknown=missing)
     uuids = (uuid for uuids in annotation.containers.values() for uuid in uuids)
