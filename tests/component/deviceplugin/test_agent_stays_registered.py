@@ -56,6 +56,18 @@ async def test_a_kubelet_that_rejects_the_agent_is_called_again_after_a_pause(
         await world.served()
 
 
+async def test_repeated_rejections_of_the_agent_are_logged_once(
+    world: AgentWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("gputopo_deviceplugin.kubelet.registration._REJECTED_SECONDS", 0.05)
+    world.kubelet.rejects_registration = True
+    async with world.agent():
+        await world.until(lambda: world.kubelet.registrations_rejected >= 3)
+        world.kubelet.rejects_registration = False
+        await world.served()
+    assert sum("not registered" in each for each in caplog.messages) == 1
+
+
 async def test_rejected_watches_do_not_cause_a_list_of_pods_each_second(
     world: AgentWorld,
 ) -> None:

@@ -1,5 +1,7 @@
+from typing import Any
+
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.admit.offer import AssignedGpus, withholding_condition
+from gputopo_deviceplugin.admit.offer import AssignedGpus, DeviceOffer, withholding_condition
 from gputopo_deviceplugin.conditions import not_ready
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.health import Health
@@ -43,3 +45,10 @@ def test_an_incomplete_list_of_kubelet_removes_no_gpu() -> None:
     assigned.update(frozenset([B]), complete=True)
     assert assigned.gpus == {B}
     assert assigned.known
+
+
+def test_nothing_is_decided_before_nvml_was_read() -> None:
+    unused: Any = None
+    offer = DeviceOffer(GpuState(), unused, unused, unused, unused)
+    offer.update()
+    assert offer.withheld is None

@@ -81,3 +81,40 @@ def test_a_driver_without_field_values_reports_no_recovery_action(
         assert {gpu.recovery_action for gpu in nvml.read_gpus().gpus} == {None}
     finally:
         nvml.close()
+
+
+def test_after_an_error_of_xid_events_the_session_registers_again(
+    watch: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    created: list[object] = []
+    create, wait = pynvml.nvmlEventSetCreate, pynvml.nvmlEventSetWait
+
+    def failing(*_: object) -> object:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN)
+
+    def counted() -> object:
+        created.append(create())
+        return created[-1]
+
+    monkeypatch.setattr(pynvml, "nvmlEventSetCreate", counted)
+    watch.look()
+    monkeypatch.setattr(pynvml, "nvmlEventSetWait", failing)
+    assert watch.session.wait_for_xid() is None
+    monkeypatch.setattr(pynvml, "nvmlEventSetWait", wait)
+    watch.look()
+    watch.session.close()
+    assert len(created) == 2
+
+
+def test_a_session_that_nvml_does_not_close_ends(
+    watch: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> object:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN)
+
+    watch.look()
+    shutdown = pynvml.nvmlShutdown
+    monkeypatch.setattr(pynvml, "nvmlShutdown", failing)
+    watch.session.close()
+    shutdown()  # the library is shared with other tests
+    assert not watch.session.is_open
