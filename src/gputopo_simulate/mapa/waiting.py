@@ -1,4 +1,4 @@
-"""A rule for when a sensitive job waits for better links instead of starting at once.
+"""When a sensitive job waits for better links instead of starting at once, and its wait in a run.
 
 In MAPA's released program such jobs wait by accident, below a bandwidth that fits one server and
 one model. This rule is relative: it compares the GPU time that a job loses on the links that are

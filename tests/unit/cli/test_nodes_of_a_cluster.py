@@ -25,6 +25,7 @@ def document() -> Document:
         "status": {
             "gpus": [
                 {"uuid": uuids[TOPOLOGY.gpus[0].index], "healthy": True},
+                {"uuid": uuids[TOPOLOGY.gpus[1].index], "healthy": True},
                 {
                     "uuid": uuids[TOPOLOGY.gpus[3].index],
                     "healthy": True,
