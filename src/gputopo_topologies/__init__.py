@@ -1,4 +1,4 @@
-"""Node topologies that do not come from a cluster: well-known servers, files, recordings.
+"""Node topologies from a catalogue of known servers, from files and from recordings.
 
-The command line, the tools and the tests use this package; no component does.
+Only the command line, the tools and the tests use this package.
 """

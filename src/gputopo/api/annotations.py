@@ -28,12 +28,12 @@ from gputopo.sensitivity.resolve import Sensitivity
 
 
 class AnnotationError(InvalidInputError):
-    """An annotation has a wrong value; the message names both and the allowed values."""
+    """An annotation has a wrong value; the message names the annotation, value and remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestAnnotations:
-    """Values of the annotations that users set; a missing annotation has its default."""
+    """Values of the annotations that users set; a missing annotation gets its default value."""
 
     pattern: PatternKind = PatternKind.RING
     edges: tuple[PatternEdge, ...] = ()
@@ -50,8 +50,8 @@ class _JsonAnnotation(ApiModel):
 class GpusAnnotation(_JsonAnnotation):
     """``gputopo.io/gpus``: the exact GPUs of each container, in rank order.
 
-    ``uid`` and ``node`` are those of the pod; with others the annotation is ignored, because it
-    was copied from another pod.
+    ``uid`` and ``node`` identify the pod that the annotation was written for. If another pod has
+    the annotation, it was copied, and gputopo ignores it.
     """
 
     v: Literal[1] = 1
@@ -62,7 +62,7 @@ class GpusAnnotation(_JsonAnnotation):
 
 
 class PlacementAnnotation(_JsonAnnotation):
-    """``gputopo.io/placement``: the bandwidths of the decision and its reason.
+    """``gputopo.io/placement``: the bandwidths and the reason of the extender's decision.
 
     ``exact`` is false if the search for the best embedding reached its limit. Then no embedding
     into the chosen GPUs has more than ``aggregate_bound_mb_per_s``. ``policy`` and ``pattern`` may
@@ -117,7 +117,7 @@ def format_request(request: RequestAnnotations) -> dict[str, str]:
 
 
 def parse_gpus(annotations: Mapping[str, str]) -> GpusAnnotation | None:
-    """Return the exact GPUs of a pod, None without the annotation.
+    """Return the exact GPUs of a pod, or None if the pod has no such annotation.
 
     Raises:
         AnnotationError: on a value that cannot be parsed.
@@ -126,7 +126,7 @@ def parse_gpus(annotations: Mapping[str, str]) -> GpusAnnotation | None:
 
 
 def parse_placement(annotations: Mapping[str, str]) -> PlacementAnnotation | None:
-    """Return the bandwidths of the decision for a pod, None without the annotation.
+    """Return the bandwidths of the extender's decision, or None without the annotation.
 
     Raises:
         AnnotationError: on a value that cannot be parsed.
@@ -163,7 +163,7 @@ def _edges(annotations: Mapping[str, str], pattern: PatternKind) -> tuple[Patter
             '{"from": rank, "to": rank, "weight": 1..1000}'
         ) from None
     if not edges:
-        raise AnnotationError(f"{EDGES_ANNOTATION}: [] has no edge")
+        raise AnnotationError(f"{EDGES_ANNOTATION}: [] has no edge; add at least one edge")
     return edges
 
 

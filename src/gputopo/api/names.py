@@ -25,20 +25,20 @@ GPUS_ANNOTATION: Final = "gputopo.io/gpus"
 PLACEMENT_ANNOTATION: Final = "gputopo.io/placement"
 
 GPUS_RESET_ANNOTATION: Final = "gputopo.io/gpus-reset-at"
-"""Set on a Node by an administrator: RFC 3339 time; earlier XIDs are ignored."""
+"""Set on a Node by an administrator: an RFC 3339 time. XIDs before this time are ignored."""
 
 READY_CONDITION: Final = "Ready"
-"""Condition of a GPUTopology: the agent serves kubelet; while False, the node gets no new pods."""
+"""Condition of a GPUTopology. While it is False, the node gets no new pods."""
 
 INVALIDATED_ANNOTATION: Final = "gputopo.io/binding-called-off"
-"""Set on a pod to change its resource version, so that Bindings in flight fail; any value."""
+"""Set to any value on a pod. This changes its resource version, so Bindings in flight fail."""
 
 CLAIMS_ANNOTATION: Final = "gputopo.io/claims"
 """Annotation of the Lease ``gputopo-claims``: the claims of all extenders."""
 
 NVIDIA_VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
 CUDA_VISIBLE_DEVICES: Final = "CUDA_VISIBLE_DEVICES"
-"""The agent sets both in containers with GPUs; a value in the pod's spec overrides it."""
+"""The agent sets both variables in containers with GPUs; values in the pod's spec win."""
 
 HIDING_VALUES: Final = frozenset({"", "void", "none", "-1"})
-"""Values that hide all GPUs from a container, also those that its image requests."""
+"""Values of NVIDIA_VISIBLE_DEVICES that make all GPUs invisible to a container."""

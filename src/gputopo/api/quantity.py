@@ -25,7 +25,7 @@ def parse_bytes(quantity: str) -> int:
     34359738368
 
     Raises:
-        TopologyError: on a quantity that is no whole number of bytes, Ki, Mi, ...
+        TopologyError: if the quantity is not a whole number of bytes, Ki, Mi, ...
     """
     match = _QUANTITY.fullmatch(quantity)
     if match is None:
@@ -34,7 +34,7 @@ def parse_bytes(quantity: str) -> int:
 
 
 def format_bytes(count: int) -> str:
-    """Return the shortest exact quantity of a number of bytes, in binary units.
+    """Return a number of bytes in the largest binary unit that keeps the number whole.
 
     >>> format_bytes(34359738368)
     '32Gi'

@@ -1,4 +1,4 @@
-"""Match of extended resource names against patterns."""
+"""Match extended resource names against patterns."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 def matches_any(resource: str, patterns: Iterable[str]) -> bool:
     """Return whether a resource name matches one of the patterns.
 
-    A trailing ``*`` matches any rest: ``nvidia.com/mig-*`` matches ``nvidia.com/mig-1g.10gb``.
+    A ``*`` at the end matches any text: ``nvidia.com/mig-*`` matches ``nvidia.com/mig-1g.10gb``.
     """
     return any(
         resource.startswith(pattern[:-1]) if pattern.endswith("*") else resource == pattern

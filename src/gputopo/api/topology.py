@@ -14,7 +14,7 @@ from gputopo.topology.model import (
 
 
 def to_spec(topology: NodeTopology) -> GPUTopologySpec:
-    """Return the spec of a topology; links refer to GPUs by UUID."""
+    """Return the ``GPUTopology.spec`` of a topology. Its links refer to GPUs by UUID."""
     uuid_of = topology.uuid_of
     return GPUTopologySpec(
         gpus=[
@@ -49,7 +49,7 @@ def to_spec(topology: NodeTopology) -> GPUTopologySpec:
 
 
 def from_spec(spec: GPUTopologySpec) -> NodeTopology:
-    """Return the topology of a spec.
+    """Return the node topology that a ``GPUTopology.spec`` describes.
 
     Raises:
         TopologyError: if the spec is inconsistent.

@@ -1,7 +1,7 @@
 """pydantic models of the custom resources, equal to the schemas in ``crds/``.
 
-They contain the fields that components read or write. Unknown keys are ignored, so that a
-component can be rolled back while newer objects exist.
+They contain the fields that components read or write. Unknown keys are ignored, so an older
+version of a component can read objects of a newer version.
 """
 
 from typing import Annotated, Any, Literal
@@ -77,7 +77,7 @@ class TopologyNumaNode(ApiModel):
 
 
 class GPUTopologySpec(ApiModel):
-    """``GPUTopology.spec``: hardware only."""
+    """``GPUTopology.spec``: the hardware of one node, without its state."""
 
     gpus: Annotated[list[TopologyGpu], Field(max_length=64)] = []
     links: Annotated[list[TopologyLink], Field(max_length=2016)] = []
@@ -88,7 +88,7 @@ class ObservedGpu(ApiModel):
     """``GPUTopology.status.gpus[]``: health, and the container that uses the GPU.
 
     Attributes:
-        pod_deleted: True if the pod was deleted or has ended, and one of its processes still runs.
+        pod_deleted: the pod was deleted or has ended, but one of its processes still runs.
     """
 
     uuid: Uuid
@@ -119,8 +119,8 @@ class GPUTopologyStatus(ApiModel):
     """``GPUTopology.status``: the state that the agent observes.
 
     Attributes:
-        observed_pods_version: newest resource version of this node's pods that the status
-            includes; None from agents that do not report it.
+        observed_pods_version: the status takes into account all changes of this node's pods
+            up to this resource version. None if the agent does not report it.
     """
 
     observed_generation: Generation | None = None
@@ -138,7 +138,7 @@ class Edge(ApiModel):
     weight: Annotated[int, Field(ge=1, le=1000)] = 1
 
     def to_pattern_edge(self) -> PatternEdge:
-        """Return the edge as a pattern takes it."""
+        """Return the edge in the type that :func:`gputopo.patterns.model.build` takes."""
         return PatternEdge(self.from_, self.to, self.weight)
 
 
@@ -163,7 +163,7 @@ class Workload(ApiModel):
 
 
 class ResourcesSpec(ApiModel):
-    """``GPUJob.spec.resources``: the container of the template that gets the GPUs."""
+    """``GPUJob.spec.resources``: which container of the pod template gets the GPUs."""
 
     mode: Literal["Fixed", "Proportional", "Auto"] = "Fixed"
     container: ContainerName | None = None
@@ -208,7 +208,7 @@ class JobPlacement(ApiModel):
 
 
 class JobFailures(ApiModel):
-    """``GPUJob.status.failures``: of the application, and admission rejections of kubelet."""
+    """``GPUJob.status.failures``: pods that failed in their program or in kubelet's admission."""
 
     application: Annotated[int, Field(ge=0)] = 0
     admission: Annotated[int, Field(ge=0)] = 0
@@ -218,8 +218,8 @@ class GPUJobStatus(ApiModel):
     """``GPUJob.status``; the phase is derived from the conditions.
 
     Attributes:
-        failed_pod_uids: pods that ``failures`` includes and that still exist, so that none is
-            counted twice.
+        failed_pod_uids: pods that are in ``failures`` and still exist. The operator does not
+            add them to ``failures`` again.
     """
 
     observed_generation: Generation | None = None

@@ -15,11 +15,11 @@ from gputopo.placement.model import Match, PlacementRequest
 from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology, indices_of
 
 SortKeys = tuple[NDArray[np.int64], ...]
-"""Sort keys of a policy, the most important first: [sets] values, higher is better."""
+"""Sort keys of a policy, the most important first. Each has one value per set; high is best."""
 
 
 class FeasibleSets:
-    """All sets of the requested size among the free GPUs of a node; there is at least one.
+    """All sets of the requested size among the free GPUs of a node; at least one set.
 
     All arrays have one entry for each set, in ascending order of the sets.
 
@@ -65,7 +65,7 @@ class FeasibleSets:
         return preserved_table(self.topology).take(remaining)
 
     def match(self, choice: int) -> Match:
-        """Return the match of the set with this number."""
+        """Return the match for the set ``sets[choice]``."""
         row = self._rows[choice]
         table, model = self._embeddings, self._effective.model
         common = effective_table(self.topology, self.request.pattern, PHYSICAL)

@@ -1,4 +1,4 @@
-"""The request of a job for GPUs of one node, and its result: a match, or the reason for none."""
+"""The request of a job for GPUs of one node, and its result: a match or the reason for no fit."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,9 +10,9 @@ from gputopo.topology.model import GpuIndex
 class PolicyName(StrEnum):
     """Name of a placement policy: the rule that chooses among the GPU sets of a node.
 
-    All are described in MAPA, section 4. BASELINE takes the lowest indices. TOPO_AWARE takes
-    the nearest GPUs on PCIe. GREEDY takes the most aggregate bandwidth. PRESERVE gives the best
-    links to sensitive jobs and keeps them free of all others.
+    MAPA describes them in section 4. BASELINE takes the GPUs with the lowest indices. TOPO_AWARE
+    takes GPUs near each other on PCIe. GREEDY takes the GPUs with the most aggregate bandwidth.
+    PRESERVE gives the best links to sensitive jobs and keeps other jobs off these links.
     """
 
     BASELINE = "Baseline"
@@ -26,10 +26,10 @@ class PlacementRequest:
     """The GPUs that one job requests on one node.
 
     Attributes:
-        pattern: of the communication between the GPUs; it has one rank for each GPU.
+        pattern: pattern of the communication between the GPUs, with one rank for each GPU.
         sensitive: whether the job's speed depends on the bandwidth between its GPUs.
         policy: chooses one match among the feasible ones.
-        sensitivity_reason: why the job counts as sensitive or not. It is no part of equality,
+        sensitivity_reason: why ``sensitive`` is true or false. Equality ignores this field,
             because it does not change which GPUs are chosen.
     """
 
@@ -53,10 +53,10 @@ class Match:
         aggregate_mb_per_s: aggregate bandwidth (MAPA, equation 1); 0 for one GPU.
         effective_mb_per_s: effective bandwidth by ``model``; None for one GPU, which has no link.
         model: name of the bandwidth model; None for one GPU.
-        common_mb_per_s: effective bandwidth by the model that supports every node, to compare
-            nodes whose values are from different models; None for one GPU.
+        common_mb_per_s: effective bandwidth by the physical model, which supports every node.
+            It compares nodes that have different values of ``model``. None for one GPU.
         preserved_mb_per_s: preserved bandwidth of the GPUs that stay free (MAPA, equation 3).
-        bound_mb_per_s: upper bound of the aggregate of all rank orders of the same GPUs.
+        bound_mb_per_s: no rank order of the same GPUs has a higher aggregate bandwidth.
     """
 
     gpus: tuple[GpuIndex, ...]
@@ -69,7 +69,7 @@ class Match:
 
     @property
     def exact(self) -> bool:
-        """Whether this rank order is proved to have the highest aggregate."""
+        """Whether it is proved that no other rank order has a higher aggregate bandwidth."""
         return self.bound_mb_per_s == self.aggregate_mb_per_s
 
 

@@ -1,4 +1,4 @@
-"""Choose GPUs of one node for one job; the entry point for all callers."""
+"""Choose GPUs of one node for one job. All callers of the package start here."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -24,17 +24,17 @@ def place(
     request: PlacementRequest,
     model: BandwidthModel | None = None,
 ) -> Match | NoFit:
-    """Return the GPUs that the policy of the request chooses among ``free``, or why none fit.
+    """Return the free GPUs that the policy of the request chooses, or why the job does not fit.
 
-    The result depends only on the arguments, and on the fingerprint of the topology. The first
-    call for a fingerprint and a pattern builds their tables (see
-    :func:`gputopo.patterns.embedding.embeddings`). Results are cached.
+    Topologies with the same fingerprint have the same result. The first call for a fingerprint
+    and a pattern builds tables (see :func:`gputopo.patterns.embedding.embeddings`). Results are
+    cached.
 
     Args:
         topology: topology of the node.
         free: GPUs that can be chosen.
         request: the request of the job, with its policy.
-        model: bandwidth model; None for the default of node and pattern.
+        model: bandwidth model; None for the default model of the node and pattern.
 
     Raises:
         ValueError: if a free GPU is not in the topology.
@@ -53,7 +53,7 @@ def ranking(
 ) -> tuple[Match, ...]:
     """Return up to ``most`` matches, the best by the policy first.
 
-    The first is the result of :func:`place`. The ranking is empty if nothing fits.
+    The first match is the result of :func:`place`. The tuple is empty if the job does not fit.
 
     Raises:
         ValueError: if a free GPU is not in the topology.
@@ -80,9 +80,9 @@ def _cached_place(
 
 
 def _best_first(keys: SortKeys, count: int) -> Iterator[int]:
-    """Yield the numbers 0..count-1 in descending order of the keys, lowest number among equals.
+    """Yield the numbers 0..count-1 in descending order of their keys, equal ones ascending.
 
-    Callers take only the first few, and selecting one is much faster than sorting all.
+    Callers use only the first few numbers. To select these is much faster than to sort all.
     """
     remaining = np.arange(count)
     while len(remaining):

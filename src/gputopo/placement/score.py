@@ -1,4 +1,4 @@
-"""Scores of nodes for one job, as kube-scheduler needs them."""
+"""Score nodes for one job, on the scale of a kube-scheduler extender."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from gputopo.placement.model import Match
 Key = TypeVar("Key", bound=Hashable)
 
 MAX_SCORE: Final = 10
-"""kube-scheduler's MaxExtenderPriority; it multiplies a score by the extender's weight."""
+"""kube-scheduler's MaxExtenderPriority: the highest score that an extender can return."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Candidate:
 
     Attributes:
         match: the match on this node.
-        lost_mb_per_s: bandwidth among the free GPUs before the placement minus that after it.
+        lost_mb_per_s: by how much the placement reduces the bandwidth among the free GPUs.
     """
 
     match: Match
@@ -28,15 +28,15 @@ class Candidate:
 def score_nodes(candidates: Mapping[Key, Candidate], *, sensitive: bool) -> dict[Key, int]:
     """Return a score of 0..10 for each candidate; a better one never has a lower score.
 
-    A key may stand for several nodes of equal state; their number does not change the scores.
+    One key can represent several nodes of equal state. Their number does not change the scores.
 
-    For a sensitive job with several GPUs, the best node has the highest effective bandwidth, and
-    among equals the least lost bandwidth. For all other jobs it has the least lost bandwidth, and
-    among equals the least preserved bandwidth, so that idle nodes stay idle.
+    A sensitive job with several GPUs prefers the highest effective bandwidth, then the least lost
+    bandwidth. All other jobs prefer the least lost bandwidth, then the least preserved bandwidth;
+    this keeps idle nodes idle.
 
-    The best nodes have 10, the next best 9, and so on; from the eleventh rank on all have 0.
-    Scores are ranks and not proportional to bandwidth, so that one node with a very high bandwidth
-    does not make all others equal.
+    The best nodes get 10, the next best 9, and so on; from the eleventh rank on, nodes get 0.
+    Scores are ranks: if they were proportional to bandwidth, one node with a very high bandwidth
+    would push the scores of all others to nearly 0.
     """
     keys = _keys(candidates, sensitive=sensitive)
     ranks = {key: rank for rank, key in enumerate(sorted(set(keys.values()), reverse=True))}
@@ -58,8 +58,8 @@ def rank_key(candidate: Candidate, *, sensitive: bool, one_model: bool) -> tuple
     Args:
         candidate: the node.
         sensitive: whether the job is sensitive.
-        one_model: whether the values of all compared nodes are from one model. Values of two
-            models cannot be compared; then the common model is used.
+        one_model: whether one bandwidth model computed the values of all compared nodes. If
+            not, the values of the common model are compared.
     """
     match = candidate.match
     bandwidth = match.effective_mb_per_s if one_model else match.common_mb_per_s

@@ -1,4 +1,4 @@
-"""Log lines of all programs: time in UTC, level, message and ``key=value`` fields."""
+"""Format of all log lines: UTC time, level, message and ``key=value`` fields."""
 
 import json
 import logging
@@ -14,7 +14,7 @@ class _LineFormatter(logging.Formatter):
 
 
 class LogFields:
-    """Values of one log line; they are formatted only if the line is written."""
+    """Values of one log line. They are formatted only if the line is written."""
 
     __slots__ = ("_values",)
 
@@ -28,7 +28,7 @@ class LogFields:
 
 
 def fields(**values: object) -> LogFields:
-    """Return the values as ``key=value`` fields; a value with blanks or quotes is quoted.
+    """Return the values as ``key=value`` fields. A value with spaces or quotes is quoted.
 
     >>> str(fields(pod="default/a", gpus="0,3", reason="no such pod", node=None))
     'pod=default/a gpus=0,3 reason="no such pod"'
@@ -37,7 +37,7 @@ def fields(**values: object) -> LogFields:
 
 
 def configure(level: str, quiet: Iterable[str]) -> None:
-    """Write lines of ``level`` and above to stderr, of the loggers in ``quiet`` only warnings."""
+    """Log ``level`` and above to stderr; the loggers in ``quiet`` log only warnings and errors."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_LineFormatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -1,4 +1,4 @@
-"""How error messages name a rejected field and show its value."""
+"""Format the rejected field and its value for error messages."""
 
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
@@ -11,7 +11,7 @@ _LONGEST: Final = 80
 
 
 def quoted(value: object) -> str:
-    """Return a value for an error message: quoted, on one line, cut after 80 characters.
+    """Return a value for an error message: quoted, on one line, at most 80 characters.
 
     >>> quoted("ring")
     "'ring'"
@@ -30,9 +30,9 @@ def first_error(
 
     Args:
         error: the error that pydantic raised.
-        prefix: path of the validated object; without it, an error of the object as a whole
-            has the field ``value``.
-        fields: known fields of the object, for a hint at a misspelt one.
+        prefix: path of the validated object. Without a prefix, an error that concerns the
+            object and not one of its fields starts with ``value``.
+        fields: known fields of the object, to suggest one for a misspelt field.
         skip: parts of pydantic's path that are not fields, such as members of a union.
     """
     detail = error.errors(include_url=False, include_context=False)[0]
@@ -47,7 +47,7 @@ def first_error(
 
 
 def field_path(parts: Iterable[int | str], *, prefix: str = "") -> str:
-    """Return the path of a field as users write it, cut after 80 characters.
+    """Return the path of a field as users write it, at most 80 characters.
 
     >>> field_path(("links", 3, "kind"), prefix="spec")
     'spec.links[3].kind'

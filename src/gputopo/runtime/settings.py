@@ -1,4 +1,4 @@
-"""Settings of a program, from its flags and environment variables; flags win."""
+"""Load the settings of a program from flags and environment variables; flags win."""
 
 import argparse
 import re
@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from gputopo.errors import InvalidInputError
 from gputopo.runtime.messages import first_error
 
-# In a container beside a Service that is named as the program, Kubernetes sets variables with the
-# program's prefix, such as GPUTOPO_EXTENDER_SERVICE_HOST. They are no settings.
+# If a Service has the name of the program, Kubernetes sets variables for this Service in each
+# container, such as GPUTOPO_EXTENDER_SERVICE_HOST. They are not settings.
 _SERVICE_LINK = re.compile(r"SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?")
 
 Port = Annotated[int, Field(ge=0, le=65535)]
@@ -19,11 +19,11 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class SettingsError(InvalidInputError):
-    """A setting is missing, unknown or has a wrong value; the message names it."""
+    """A setting is missing, unknown or has a wrong value; the message names the setting."""
 
 
 class ProgramSettings(BaseModel):
-    """Base class of a program's settings: one field for each, with description and default.
+    """Base class of a program's settings. Each setting is a field with description and default.
 
     Attributes:
         program: name of the program. The field ``some_name`` of ``gputopo-x`` is set by the
@@ -42,7 +42,7 @@ class ProgramSettings(BaseModel):
 
     @classmethod
     def load(cls, arguments: Sequence[str], environment: Mapping[str, str]) -> Self:
-        """Return the settings that flags and environment variables give.
+        """Return the settings from flags and environment variables.
 
         Raises:
             SettingsError: on an unknown variable, a missing setting or a wrong value.

@@ -13,10 +13,10 @@ class Demand(NamedTuple):
 
 
 def saturating_demand(matrix: SensitivityMatrix) -> Demand:
-    """Return the least CPUs, and with them the least memory, that saturate the job.
+    """Return the least CPUs that saturate the job, and the least memory for these CPUs.
 
-    CPUs are minimised first, because the profile is measured along them, at the most memory
-    (section 3.1). A job is saturated at its best throughput.
+    CPUs are minimised first, because the profile varies the CPUs at the maximum of memory
+    (section 3.1). A job is saturated if it has its best throughput.
     """
     best = matrix.best
     row = next(row for row, values in enumerate(matrix.throughput) if values[-1] == best)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple, Self
 
 ROUNDING: Final = 1 + 1e-9
-"""Tolerance for rounding: a share that is slightly below a measured point reaches it."""
+"""Tolerance for rounding errors: an amount this factor below a measured point is equal to it."""
 
 
 class Point(NamedTuple):
@@ -24,14 +24,14 @@ class SensitivityMatrix:
     """Throughput of one job with its number of GPUs, by CPUs and memory.
 
     Throughput does not decrease with more CPUs or memory, because a job can leave them unused.
-    :meth:`rising` makes such a matrix from raw measurements.
+    :meth:`rising` makes a matrix with this property from raw measurements.
 
     Attributes:
         cpus: numbers of CPUs for all GPUs together, ascending.
         memory_gb: amounts of memory for all GPUs together, ascending (10^9 bytes).
-        throughput: one row for each number of CPUs, one entry for each amount of memory: steps
-            per second, or the same multiple of it in the whole matrix.
-        measured_gpus: GPUs of the measurement; different from ``gpus`` in a scaled matrix.
+        throughput: one row for each number of CPUs, with one entry for each amount of memory.
+            The unit is steps per second, or steps per second times a constant.
+        measured_gpus: GPUs of the measured job; it differs from ``gpus`` in a scaled matrix.
     """
 
     gpus: int
@@ -59,7 +59,7 @@ class SensitivityMatrix:
     ) -> Self:
         """Return the matrix of raw measurements, with non-decreasing throughput.
 
-        A cell below another cell with fewer CPUs or less memory gets the value of that cell.
+        If a cell is lower than a cell with fewer CPUs or less memory, it gets that cell's value.
 
         Raises:
             ValueError: on invalid axes or throughput.
@@ -76,8 +76,8 @@ class SensitivityMatrix:
     def at(self, cpus: float, memory_gb: float) -> float:
         """Return the throughput at the largest measured point that is not above the arguments.
 
-        It is not interpolated, so that the job really reaches it. Below the smallest point the
-        throughput is 0, because the job may not run there.
+        The value is not interpolated, because the job might not reach an interpolated value.
+        Below the smallest point it is 0, because the job might not run with so little.
         """
         row = bisect_right(self.cpus, cpus * ROUNDING) - 1
         column = bisect_right(self.memory_gb, memory_gb * ROUNDING) - 1
@@ -98,7 +98,7 @@ class SensitivityMatrix:
 
         Each GPU has its own process, which runs as fast as its share of CPUs and memory allows,
         and all processes wait for each other (section 4.2). So the axes scale with the number of
-        GPUs, and steps per second do not change. Communication is not included.
+        GPUs, and steps per second do not change. The time of communication is ignored.
 
         Raises:
             ValueError: on fewer than 1 GPU.

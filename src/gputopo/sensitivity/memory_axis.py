@@ -1,12 +1,13 @@
 """The memory axis of the sensitivity matrix, computed for a MinIO cache (Synergy, section 3.1).
 
-A MinIO cache never evicts: with m of a data set of D in the cache, the share m/D of the reads of
-every epoch are hits. The other reads have the rate of the storage, and the job runs at the lowest
-rate of its GPUs, its CPUs and its storage. A page cache thrashes instead; then throughput must be
-measured at several amounts of memory (``ProfilingPlan.memory_gb``).
+A MinIO cache never evicts data. If it contains m GB of a data set of D GB, then m/D of the reads of
+every epoch are hits. All other reads come from storage. The slowest of GPUs, CPUs and storage
+limits the speed of the job. A page cache evicts data before it is read again, so with a page cache
+throughput must be measured at several amounts of memory (``ProfilingPlan.memory_gb``).
 
-Example: 100 GB of data, 50 GB of memory of which the processes need 10, so 40 % hits. A step reads
-50 MB, 30 of them from storage; at 600 MB/s these are 20 steps per second.
+Example: a job with 100 GB of data has 50 GB of memory, and its processes need 10 GB. The cache has
+40 GB, so 40 % of the reads are hits. A step reads 50 MB, 30 MB of them from storage. With 600 MB/s
+of storage bandwidth, the job makes 20 steps per second.
 """
 
 import math
@@ -25,7 +26,7 @@ class MinIOCache:
 
     Attributes:
         floor_gb: memory of the processes, which is not available for the cache.
-        storage_mb_per_s: rate of reads that are not hits of the cache.
+        storage_mb_per_s: bandwidth of reads from storage.
         mb_per_step: data that a step reads.
     """
 
@@ -48,7 +49,7 @@ class MinIOCache:
     def fetched_per_s(self, memory_gb: float) -> float:
         """Return the steps per second that storage and cache allow.
 
-        It is 0 with less memory than the processes need, and infinite if all data is cached.
+        The result is 0 if the processes need more memory, and infinite if all data is cached.
         """
         if memory_gb < self.floor_gb:
             return 0.0
@@ -65,7 +66,7 @@ def derived_matrix(
     amounts of memory of the matrix, ascending.
 
     Raises:
-        ValueError: on an empty curve, or amounts of memory that are invalid or too low to run.
+        ValueError: if the curve is empty, or the amounts of memory are invalid or too low.
     """
     rows = [
         [min(rate, cache.fetched_per_s(amount)) for amount in memory_gb]

@@ -1,13 +1,13 @@
 """Optimistic profiling: the next number of CPUs to measure (Synergy, section 3.1).
 
-A job is measured with the maximum of memory and with a few numbers of CPUs. The search is binary,
-between the fewest and the most CPUs: if the upper half of the interval gains less than a tenth of
-throughput, it continues in the lower half, else in the upper half. It ends at the knee of the
-curve. Two more points complete the curve: the proportional share, which is the reference of the
-job's minimum throughput, and the fewest CPUs.
+A job is measured with the maximum of memory and with a few numbers of CPUs. A binary search between
+the fewest and the most CPUs chooses these numbers. If throughput rises by less than 10 % over the
+upper half of the interval, the search continues in the lower half, else in the upper half. So it
+finds the point from which more CPUs bring little. Two more points are measured: the proportional
+share, whose throughput is guaranteed to the job, and the fewest CPUs.
 
-Example: with 1 to 24 CPUs, throughput 100 at 24 and 99 at 12, the gain of the upper half is below
-a tenth, so 6 CPUs are measured next.
+Example: throughput is 100 with 24 CPUs and 99 with 12 CPUs. The gain from 12 to 24 is below 10 %,
+so 6 CPUs are measured next.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 from gputopo.sensitivity.matrix import SensitivityMatrix
 
 MIN_GAIN: Final = 0.1
-"""Gain in throughput below which an interval is not searched further (section 3.1)."""
+"""Least gain in throughput for which the search continues at more CPUs (section 3.1)."""
 
 Curve: TypeAlias = Mapping[int, float]
 """Throughput by number of CPUs, at one amount of memory."""
@@ -31,8 +31,8 @@ class ProfilingPlan:
     Attributes:
         most_cpus: CPUs of the server.
         share_cpus: the job's proportional share of CPUs, an integer.
-        memory_gb: amounts of memory to measure. It is only the largest one if the others are
-            computed from it (:mod:`gputopo.sensitivity.memory_axis`).
+        memory_gb: amounts of memory to measure; only the maximum, if the throughput at other
+            amounts is computed (:mod:`gputopo.sensitivity.memory_axis`).
         least_cpus: the fewest CPUs that the job can get.
     """
 
@@ -56,7 +56,7 @@ class ProfilingPlan:
 def next_point(
     plan: ProfilingPlan, measured: Mapping[tuple[int, float], float]
 ) -> tuple[int, float] | None:
-    """Return the next CPUs and memory to measure, or None if the profile is complete.
+    """Return the number of CPUs and the memory to measure next, None if the profile is complete.
 
     ``measured`` has the throughput by CPUs and memory, of the points that were measured.
     """
@@ -68,15 +68,15 @@ def next_point(
 
 
 def next_cpus(plan: ProfilingPlan, curve: Curve) -> int | None:
-    """Return the next number of CPUs to measure at one amount of memory, or None."""
+    """Return the number of CPUs to measure next at one amount of memory, None at the end."""
     return next((cpus for cpus in _search(plan, curve) if cpus not in curve), None)
 
 
 def interpolated(curve: Curve) -> dict[int, float]:
     """Return the throughput at every number of CPUs between the fewest and the most measured.
 
-    Interpolation is linear. It does not overestimate a concave curve, and throughput that
-    approaches a limit is concave.
+    Interpolation is linear. It does not overestimate a concave curve, such as a throughput that
+    approaches a limit.
     """
     counts = sorted(curve)
     result = {counts[-1]: curve[counts[-1]]} if counts else {}
@@ -90,8 +90,8 @@ def measured_matrix(gpus: int, measured: Mapping[tuple[int, float], float]) -> S
     """Return the sensitivity matrix of a job that was measured at several amounts of memory.
 
     Raises:
-        ValueError: if nothing was measured, or the amounts were measured with different ranges
-            of CPUs.
+        ValueError: if nothing was measured, or amounts of memory were measured with different
+            ranges of CPUs.
     """
     memory_gb = sorted({amount for _, amount in measured})
     curves = [interpolated(_at(amount, measured)) for amount in memory_gb]
@@ -103,7 +103,7 @@ def measured_matrix(gpus: int, measured: Mapping[tuple[int, float], float]) -> S
 
 
 def _search(plan: ProfilingPlan, curve: Curve) -> Iterable[int]:
-    """Yield the numbers of CPUs to measure; ``curve`` must have a point before the next one."""
+    """Yield the numbers of CPUs to measure; ``curve`` must have all results before the next."""
     low, high = plan.least_cpus, plan.most_cpus
     yield high
     while high - low > 1:

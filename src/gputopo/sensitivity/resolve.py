@@ -9,7 +9,7 @@ SENSITIVE_FROM_PERCENT: Final = 10
 
 
 class Sensitivity(StrEnum):
-    """What the user declares: whether a job gains from bandwidth between its GPUs."""
+    """The user's declaration whether a job gains from bandwidth between its GPUs."""
 
     SENSITIVE = "Sensitive"
     INSENSITIVE = "Insensitive"
@@ -18,11 +18,11 @@ class Sensitivity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ResolvedSensitivity:
-    """Whether a job is sensitive, and the reason.
+    """Whether a job is bandwidth-sensitive, and the reason.
 
     Attributes:
-        reason: ``Declared``, ``Profile``, ``SensitivityUnknown`` (several GPUs and no profile:
-            assumed to be sensitive) or ``SingleGpu`` (no links).
+        reason: ``Declared``, ``Profile``, ``SensitivityUnknown`` (a job with several GPUs and no
+            profile is assumed to be sensitive) or ``SingleGpu`` (one GPU uses no links).
     """
 
     sensitive: bool
@@ -34,9 +34,9 @@ def resolve_sensitivity(
 ) -> ResolvedSensitivity:
     """Return whether a job is bandwidth-sensitive (MAPA, section 2.3).
 
-    The user's declaration has priority over the profile. Without both, a job with several GPUs
-    counts as sensitive. ``profile_percent`` is the speed lost on slow links, 0..100; None if it was
-    not measured.
+    The user's declaration has priority over the profile. A job with several GPUs and neither
+    of them is assumed to be sensitive. ``profile_percent`` is the measured loss of speed on slow
+    links, 0..100; None if it was not measured.
     """
     if declared is not Sensitivity.AUTO:
         return ResolvedSensitivity(declared is Sensitivity.SENSITIVE, "Declared")

@@ -6,15 +6,15 @@ from typing import Final
 from gputopo.topology.model import Ancestor, GpuMask, NodeTopology
 
 LEVELS: Final = tuple(Ancestor)
-"""From the nearest common ancestor to the farthest."""
+"""All kinds of common ancestors, from the nearest to the farthest."""
 
 
 def blocks(topology: NodeTopology, level: Ancestor) -> tuple[GpuMask, ...]:
     """Return the groups of GPUs whose common ancestor is ``level`` or nearer.
 
     ``NODE`` gives the sockets, ``PHB`` the host bridges, ``PIX`` the switches. Each GPU is in
-    exactly one group. Groups are ordered by their lowest GPU. If A and B are in one group, and
-    B and C are, then A and C are too, even where their own link says otherwise.
+    exactly one group. Groups are ordered by their lowest GPU. If the links put A with B and B
+    with C, all three are in one group, even if the link of A and C has a farther ancestor.
 
     For instance, with GPUs 0 and 1 at one switch and GPU 2 at another, ``PIX`` gives
     ``(0b011, 0b100)``.
@@ -28,7 +28,7 @@ def blocks(topology: NodeTopology, level: Ancestor) -> tuple[GpuMask, ...]:
 
 
 def _merged(groups: Iterable[int], pair: int) -> list[int]:
-    """Return the groups with those that contain a GPU of ``pair`` merged into one."""
+    """Merge the groups that contain the GPUs of ``pair``; return all groups."""
     merged, others = pair, []
     for group in groups:
         if group & pair:

@@ -1,7 +1,7 @@
 """The node topology: an immutable, complete graph of the GPUs of one node.
 
-A GPU has two names, which have different types so that they are not confused: its index (a
-small number, the bit of a mask) and its UUID (the device ID for kubelet and CUDA).
+A GPU has an index (its bit number in a mask) and a UUID (its device ID for kubelet and CUDA).
+The two have different types, so that mypy finds code that confuses them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from gputopo.errors import InvalidInputError
 GpuIndex = NewType("GpuIndex", int)
 GpuUuid = NewType("GpuUuid", str)
 GpuMask = NewType("GpuMask", int)
-"""A set of GPUs of one node: bit i stands for the GPU of index i."""
+"""A set of GPUs of one node: bit i is 1 if the set contains the GPU with index i."""
 
 MAX_INDEX = 63
 
@@ -33,8 +33,8 @@ class LinkKind(StrEnum):
 class Ancestor(StrEnum):
     """Nearest common ancestor of two GPUs on PCIe, as ``nvidia-smi topo -m`` names it.
 
-    INTERNAL is one board; PIX one switch; PXB several switches; PHB one host bridge;
-    NODE one NUMA node; SYS crosses sockets. Members are listed from nearest to farthest.
+    The path between the GPUs crosses: INTERNAL one board, PIX one switch, PXB several switches,
+    PHB one host bridge, NODE one NUMA node, SYS the interconnect between sockets.
     """
 
     INTERNAL = "INTERNAL"
@@ -54,9 +54,9 @@ class Gpu:
     """One physical GPU.
 
     Attributes:
-        index: NVML index; unique in the node, gaps are allowed.
+        index: NVML index. It is unique in the node; gaps between indices are allowed.
         minor: the N of ``/dev/nvidiaN``.
-        numa_node: nearest NUMA node, None where the platform does not report it.
+        numa_node: nearest NUMA node; None if the platform does not report one.
     """
 
     index: GpuIndex
@@ -70,12 +70,12 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The best link between two GPUs, ``a < b``.
+    """The best link between two GPUs; ``a`` is less than ``b``.
 
     Attributes:
         version: NVLink generation, or PCIe generation for ``LinkKind.PCIE``.
         count: parallel NVLinks, or PCIe lanes.
-        bandwidth_mb_per_s: peak in one direction, in 10^6 bytes per second (MAPA, table 1).
+        bandwidth_mb_per_s: peak bandwidth in one direction (MAPA, table 1); 1 MB is 10^6 bytes.
     """
 
     a: GpuIndex
@@ -89,7 +89,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class NumaNode:
-    """One NUMA node of the host; ``cpus`` counts hardware threads."""
+    """One NUMA node of the host; ``cpus`` is the number of its hardware threads."""
 
     id: int
     cpus: int
@@ -126,8 +126,8 @@ class NodeTopology:
     def fingerprint(self) -> str:
         """Hash of the GPU indices and the links, as 32 hexadecimal digits.
 
-        It does not depend on UUIDs, bus ids, minor numbers, models, memory and NUMA nodes, nor
-        on the order of GPUs and links. It is the same in every process and release.
+        UUIDs, bus IDs, minor numbers, models, memory, NUMA nodes and the order of GPUs and
+        links do not change the hash. It is the same in every process and release.
         """
         indices = sorted(gpu.index for gpu in self.gpus)
         links = sorted(
@@ -140,7 +140,7 @@ class NodeTopology:
 
     @cached_property
     def link_of(self) -> Mapping[tuple[GpuIndex, GpuIndex], Link]:
-        """The link of each pair of GPUs, in both orders of the pair."""
+        """The link of each pair of GPUs; ``(a, b)`` and ``(b, a)`` are both keys."""
         table: dict[tuple[GpuIndex, GpuIndex], Link] = {}
         for link in self.links:
             table[link.a, link.b] = table[link.b, link.a] = link

@@ -10,20 +10,20 @@ from gputopo.topology.model import LinkKind, TopologyError
 NVLINK_MB_PER_S: Final[Mapping[int, int]] = MappingProxyType(
     {1: 20_000, 2: 25_000, 3: 25_000, 4: 25_000, 5: 50_000}
 )
-"""One NVLink, one direction, by generation (1 and 2: MAPA, table 1)."""
+"""Bandwidth of one NVLink in one direction, by generation (1 and 2: MAPA, table 1)."""
 
 _SLOWER_NVLINKS: Final = re.compile(r"\b(RTX (3090|A6000|A5500|A5000|A4500)|A40)\b")
 _SLOWER_MB_PER_S: Final = 14_062
-"""One NVLink 3 of a board with the GA102 chip, which has a lower clock.
+"""Bandwidth of one NVLink 3 of a board with the GA102 chip, whose links have a lower clock.
 
-``nvidia-smi nvlink -s`` shows it on them. Four links make the 112.5 GB/s, both directions
-together, of their data sheets.
+``nvidia-smi nvlink -s`` prints this value on these boards. Their data sheets state 112.5 GB/s for
+four links and both directions together.
 """
 
 PCIE_X16_MB_PER_S: Final[Mapping[int, int]] = MappingProxyType(
     {1: 3_000, 2: 6_000, 3: 12_000, 4: 24_000, 5: 48_000, 6: 96_000}
 )
-"""Sixteen PCIe lanes, one direction, by generation.
+"""Bandwidth of 16 PCIe lanes in one direction, by generation.
 
 Generation 3 is from MAPA, table 1. Each generation doubles the rate of the previous one.
 """
@@ -35,7 +35,7 @@ _NEWEST_PCIE_BESIDE_NVLINK: Final = 5
 
 
 def pcie_version_beside(nvlink_version: int) -> int:
-    """Return the PCIe generation of servers with an NVLink generation (0: without NVLink).
+    """Return the PCIe generation of servers with this NVLink generation; 0 is no NVLink.
 
     >>> pcie_version_beside(4)
     5
@@ -59,7 +59,7 @@ def link_rate_mb_per_s(kind: LinkKind, version: int, count: int, model: str = ""
         TopologyError: on an unknown generation, or a count below 1.
     """
     if count < 1:
-        raise TopologyError(f"count: {count} is below 1, a {kind} link has at least one")
+        raise TopologyError(f"count: {count} is below 1; a {kind} link has a count of at least 1")
     rates = PCIE_X16_MB_PER_S if kind is LinkKind.PCIE else NVLINK_MB_PER_S
     if version not in rates:
         known = ", ".join(str(known) for known in rates)

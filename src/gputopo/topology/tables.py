@@ -1,4 +1,4 @@
-"""Cache of the tables that are computed once for all nodes of equal fingerprint."""
+"""Cache of tables. Nodes with the same fingerprint share one table."""
 
 from collections.abc import Callable, Hashable
 from threading import Lock
@@ -10,7 +10,7 @@ from gputopo.topology.model import NodeTopology
 
 
 class Table(Protocol):
-    """A value of the cache: numpy arrays, and classes that hold some."""
+    """A value of the cache: a numpy array or a class with numpy arrays."""
 
     @property
     def nbytes(self) -> int:
@@ -22,7 +22,7 @@ _Table = TypeVar("_Table", bound=Table)
 
 
 class FingerprintKey(Hashable):
-    """A topology as a key of a cache: equal to every topology of the same fingerprint."""
+    """A cache key with a topology. Keys are equal if their topologies have equal fingerprints."""
 
     __slots__ = ("topology",)
 
@@ -40,7 +40,7 @@ class FingerprintKey(Hashable):
 
 
 TABLES: Final = LRUCache[Hashable, Table](maxsize=128 * 2**20, getsizeof=lambda table: table.nbytes)
-"""All tables of this process, by bytes. One pattern in all sizes on 16 GPUs takes 3 MB."""
+"""All tables of this process. One pattern in all sizes on 16 GPUs takes 3 MB."""
 
 _LOCK: Final = Lock()
 
@@ -50,8 +50,8 @@ def cached_by_fingerprint(
 ) -> Callable[[NodeTopology, *_Keys], _Table]:
     """Cache the tables that a function returns in :data:`TABLES`.
 
-    The function takes a topology and hashable keys. Of the topology, its result may depend
-    only on what the fingerprint covers, because all nodes of that fingerprint share it.
+    The function takes a topology and hashable keys. Its result must be the same for all
+    topologies with one fingerprint, because they share the result.
 
     Tables are built outside the lock, so that other threads continue. Two threads may build the
     same table; one of the equal results is stored.

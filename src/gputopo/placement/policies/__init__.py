@@ -1,4 +1,4 @@
-"""The placement policies, one module for each, and their table by name."""
+"""The placement policies by name. Each policy is a module of this package."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -10,10 +10,10 @@ from gputopo.placement.policies import baseline, greedy, preserve, topo_aware
 
 
 class Policy(Protocol):
-    """A policy: it ranks the feasible sets by sort keys."""
+    """A function that ranks the feasible sets of one request by sort keys."""
 
     def __call__(self, feasible: FeasibleSets, /) -> SortKeys:
-        """Return the sort keys; among equal sets, the lowest is chosen."""
+        """Return the sort keys. Of sets with equal keys, the one with the lowest GPUs is chosen."""
 
 
 POLICIES: Final[Mapping[PolicyName, Policy]] = MappingProxyType(

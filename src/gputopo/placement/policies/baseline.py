@@ -4,5 +4,5 @@ from gputopo.placement.feasible import FeasibleSets, SortKeys
 
 
 def keys(_feasible: FeasibleSets) -> SortKeys:
-    """Return no key: all sets are equal, and the lowest is chosen."""
+    """Return no key. So all sets are equal, and the one with the lowest GPUs is chosen."""
     return ()

@@ -1,17 +1,17 @@
-"""Preserve policy: the best links for sensitive jobs, which all other jobs keep free.
+"""Preserve policy: sensitive jobs get the best links, and all other jobs avoid these links.
 
-It is MAPA's algorithm 1: every set is scored by its best embedding, and a job that fits is always
-placed. The authors' program differs: it compares several orders of one set, and a job waits if no
-set has more than 12.34 GB/s, which is the value of equation 2 without any link.
+It is MAPA's algorithm 1. Each set is scored by its best embedding, and a job that fits is always
+placed. The authors' program differs in two points. It compares several orders of one set. And a
+job waits if no set has more than 12.34 GB/s, the value of equation 2 for no links.
 """
 
 from gputopo.placement.feasible import FeasibleSets, SortKeys
 
 
 def keys(feasible: FeasibleSets) -> SortKeys:
-    """Return effective and preserved bandwidth for a sensitive job.
+    """Return effective bandwidth, then preserved bandwidth, as keys of a sensitive job.
 
-    For all other jobs, return preserved and aggregate bandwidth.
+    For all other jobs, return preserved bandwidth, then aggregate bandwidth.
     """
     if feasible.request.sensitive:
         return feasible.effective_mb_per_s, feasible.preserved_mb_per_s

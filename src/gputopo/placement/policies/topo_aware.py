@@ -1,9 +1,9 @@
 """TopoAware policy: GPUs that are near each other on PCIe, regardless of NVLinks.
 
-It partitions the PCIe tree recursively, as the topology-aware policy in MAPA, section 4. Level by
-level, from the farthest common ancestor (sockets, then host bridges, then switches), the job gets
-as few blocks of GPUs as possible, and among those the blocks with the fewest free GPUs, so that
-other blocks stay completely free.
+It partitions the PCIe tree recursively, like the topology-aware policy in MAPA, section 4. A block
+is a group of GPUs below one socket, host bridge or switch. First for sockets, then host bridges,
+then switches, the policy uses as few blocks as possible. Among equal choices it takes the blocks
+with the fewest free GPUs, so that other blocks stay completely free.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from gputopo.topology.tables import cached_by_fingerprint
 
 
 def keys(feasible: FeasibleSets) -> SortKeys:
-    """Return for each level the number of used blocks and of free GPUs in them, both negated."""
+    """Return two keys per level: the number of used blocks and of their free GPUs, both negated."""
     found: list[NDArray[np.int64]] = []
     for level in _levels(feasible.topology):
         used = np.zeros(len(feasible.sets), dtype=np.int64)
@@ -31,10 +31,10 @@ def keys(feasible: FeasibleSets) -> SortKeys:
 
 @cached_by_fingerprint
 def _levels(topology: NodeTopology) -> NDArray[np.uint64]:
-    """Return [levels, blocks] masks, the farthest level first, rows padded with zeros.
+    """Return [levels, blocks] GPU masks, the farthest level first; zeros fill up short rows.
 
-    Levels with the same blocks as the previous one are left out, and so are levels with one block
-    or with one GPU in each, because they do not distinguish sets.
+    A level is left out if its blocks are those of the previous level, if it has only one block,
+    or if each block has one GPU. Such a level does not distinguish sets.
     """
     count = len(topology.gpus)
     found = [blocks(topology, level) for level in reversed(LEVELS)]
