@@ -162,6 +162,9 @@ class AsyncApi:
                         response = await request
                 finally:
                     self._in_flight.discard(scope)
+        except NotFoundError:
+            self.on_response()
+            raise
         except TimeoutError:
             lost = timeout_seconds is None
             limit = "before the connection was lost" if lost else f"within {timeout_seconds:g} s"

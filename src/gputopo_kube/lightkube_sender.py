@@ -1,11 +1,17 @@
 """Sends the operator's requests through the HTTP client of lightkube."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import httpx2
 
 from gputopo_kube.blocking_http import HttpRequest, HttpResponse
 from gputopo_kube.translate import translated
+
+_MOST_REPEATS: Final = 3
+_LONGEST_WAIT_SECONDS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,19 +19,27 @@ class LightkubeSender:
     """Sends requests by the HTTP client of lightkube; several threads may use it."""
 
     client: httpx2.Client
+    sleep: Callable[[float], None] = time.sleep
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """Return the response, whatever its status.
 
+        A read is repeated when the API server, which is limiting requests, says so.
+
         Raises:
             UnavailableError: if there is no response.
         """
-        with translated():
-            response = self.client.request(
-                request.method,
-                request.path,
-                params=request.query,
-                json=request.body,
-                headers=request.headers,
-            )
+        for repeats_left in range(_MOST_REPEATS, -1, -1):
+            with translated():
+                response = self.client.request(
+                    request.method,
+                    request.path,
+                    params=request.query,
+                    json=request.body,
+                    headers=request.headers,
+                )
+            wait = response.headers.get("Retry-After", "")
+            if request.method != "GET" or not wait.isdecimal() or not repeats_left:
+                break
+            self.sleep(min(int(wait), _LONGEST_WAIT_SECONDS))
         return HttpResponse(response.status_code, response.reason_phrase, response.content)

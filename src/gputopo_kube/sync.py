@@ -82,7 +82,9 @@ def _decode(body: bytes) -> Document | None:
 
 
 def _message(response: HttpResponse, document: Document | None) -> str:
+    """Return why the request failed; never an empty text."""
+    reason = response.reason or "no reason given"
     if document is not None:
-        return str(document.get("message") or response.reason)
+        return str(document.get("message") or reason)
     text = response.body.decode(errors="replace").strip()[:_LONGEST_MESSAGE]
-    return f"{response.reason}: {text}" if text else response.reason
+    return f"{reason}: {text}" if text else reason

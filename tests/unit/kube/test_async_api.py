@@ -147,15 +147,17 @@ async def test_abandoned_requests_fail_at_once_and_later_ones_are_sent() -> None
         assert await api.find(LeaseDocument, "claims", "x") == LEASE
 
 
-async def test_only_successful_responses_are_reported() -> None:
-    responses = [failure(403, "no"), response(LEASE)]
+async def test_successful_reads_are_reported_also_of_missing_objects() -> None:
+    responses = [failure(403, "no"), failure(404, "none"), response(LEASE)]
     heard: list[None] = []
     async with api_of(lambda _: responses.pop(0), on_response=lambda: heard.append(None)) as api:
         with pytest.raises(RejectedError):
             await api.find(LeaseDocument, "claims", "x")
         assert not heard
+        assert await api.find(LeaseDocument, "claims", "x") is None
+        assert len(heard) == 1
         await api.find(LeaseDocument, "claims", "x")
-    assert len(heard) == 1
+    assert len(heard) == 2
 
 
 def topologies(api: AsyncApi) -> ObjectSource[str]:

@@ -85,3 +85,9 @@ def test_a_failed_request_is_an_error_with_its_reason(
     with pytest.raises(error) as caught:
         api.get("nodes")
     assert str(caught.value).startswith(f"API server: {message}")
+
+
+def test_an_error_without_any_text_says_so() -> None:
+    api = SyncApi(lambda _: HttpResponse(403, "", b""), "http://api")
+    with pytest.raises(RejectedError, match="403: no reason given"):
+        api.get("nodes")
