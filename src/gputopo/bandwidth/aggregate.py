@@ -1,4 +1,4 @@
-"""Aggregate bandwidth as a bandwidth model; it is valid for every pattern and link."""
+"""Aggregate bandwidth as a bandwidth model for every pattern and every type of link."""
 
 from dataclasses import dataclass
 
@@ -12,9 +12,9 @@ from gputopo.topology.model import NodeTopology
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """The aggregate bandwidth of the embedding (MAPA, equation 1).
+    """The model whose value is the aggregate bandwidth of the embedding (MAPA, equation 1).
 
-    It ranks the sets for one pattern. It does not estimate a measured bandwidth.
+    It ranks the GPU sets for one pattern. Its values do not predict a measured bandwidth.
     """
 
     name: str = "aggregate"

@@ -1,14 +1,14 @@
 """Capacity of the links of a node across the cuts of a GPU set.
 
-A cut divides the set into two sides. Three kinds of links add up across it. NVLinks between two
-GPUs serve that pair only. An NVSwitch gives every GPU a port, and a side has at most the sum of its
-ports. PCIe is a tree that all GPUs share: the lanes of the GPU, the uplink of its switch, the
-processor, the interconnect of the sockets; its capacity is the minimum cut of the tree. All links
-have this capacity in each direction at the same time.
+A cut divides the GPU set into two sides. Its capacity is the sum over three kinds of links. Direct
+NVLinks carry traffic between two GPUs only. An NVSwitch gives every GPU a port; a side can send at
+most the sum of its ports. PCIe is a tree that all GPUs share: the lanes of each GPU, the uplinks of
+switches, the processors, the interconnect of the sockets. The capacity of PCIe is the minimum cut
+of this tree. All capacities are for one direction; both directions can be used at the same time.
 
-Example: GPUs 0 and 1 at a PCIe 3 switch of one socket, 2 and 3 at a switch of the other, and two
-NVLinks of generation 2 between 0 and 1. A GPU has 12 GB/s to its switch; between the sockets there
-are two thirds of that, 8 GB/s; the NVLinks have 50 GB/s. Capacities in GB/s::
+Example: GPUs 0 and 1 are at a PCIe 3 switch of one socket, GPUs 2 and 3 at a switch of the other.
+Two NVLinks of generation 2 connect GPUs 0 and 1. Each GPU has 12 GB/s to its switch. The sockets
+have two thirds of that between them, 8 GB/s. The NVLinks have 50 GB/s. Capacities in GB/s::
 
     {0} | {1, 2, 3}     50 NVLink + 12 lanes of GPU 0              = 62
     {0, 1} | {2, 3}     8 between the sockets                      =  8
@@ -40,16 +40,16 @@ _UPLINKS: Final = (
     (Ancestor.PXB, Fraction(5, 6)),
     (Ancestor.NODE, Fraction(2, 3)),
 )
-"""Uplink of each level of the PCIe tree, as a share of the PCIe bandwidth of one GPU below it.
+"""Uplink of each level of the PCIe tree, as a fraction of the PCIe bandwidth of one GPU below.
 
-The shares follow the rates in NCCL's ``src/graph/topo.h``. A PCIe switch has one uplink. Traffic
-between two GPUs through an Intel processor needs 6/5 of the lanes. Between sockets, Intel's
-Broadwell, Skylake, Sapphire Rapids and Emerald Rapids have 6, 10, 22 and 40 GB/s, and their PCIe
-x16 has 12, 12, 48 and 48 GB/s: two thirds on average.
+The fractions come from the rates in NCCL's ``src/graph/topo.h``. A PCIe switch has one uplink.
+Traffic between two GPUs through an Intel processor needs 6/5 of the lanes. Between sockets, Intel's
+Broadwell, Skylake, Sapphire Rapids and Emerald Rapids have 6, 10, 22 and 40 GB/s. Their PCIe x16
+has 12, 12, 48 and 48 GB/s. On average, the first is two thirds of the second.
 """
 
 MAX_MB_PER_S: Final = 8_000_000
-"""Limit of the bandwidth of a link, so that sums over 16 GPUs fit 32 bits."""
+"""Higher bandwidths of a link are reduced to this, so that sums over 16 GPUs fit 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Branch:
     """A node of a tree of links: a GPU, or a point where several branches are connected.
 
     Attributes:
-        gpus: all GPUs below.
+        gpus: all GPUs in this branch.
         uplink_mb_per_s: bandwidth to the rest of the tree, in each direction.
         branches: the branches below; empty for a GPU.
     """
@@ -72,8 +72,8 @@ class LinkCapacities:
     """The links of a node, prepared for :meth:`across`.
 
     Attributes:
-        direct_mb_per_s: [64, 64] NVLinks between two GPUs, by index; 0 without any.
-        shared: the trees of shared links.
+        direct_mb_per_s: [64, 64] bandwidth of the NVLinks between two GPUs, by GPU index.
+        shared: the trees of the links that all GPUs share.
     """
 
     direct_mb_per_s: NDArray[np.int32]
@@ -93,11 +93,11 @@ class LinkCapacities:
     def across(self, members: NDArray[np.uint8]) -> NDArray[np.int32]:
         """Return [cuts, rows] MB/s across each cut of each set, in each direction.
 
-        One side of cut number c has ``members[0]`` and, for each bit i of c, ``members[i + 1]``.
-        So the cuts of members 0, 1, 2 are {0}, {0, 1}, {0, 2}.
+        The first side of cut number c contains ``members[0]``. It contains ``members[i + 1]``
+        if bit i of c is 1. For members 0, 1, 2 the first sides are {0}, {0, 1}, {0, 2}.
 
         Args:
-            members: [size, rows] GPU indices of each set, two or more.
+            members: [size, rows] GPU indices of each set; size is at least 2.
         """
         total = _between_pairs(self.direct_mb_per_s[members[:, None], members[None]])
         for tree in self.shared:
@@ -106,7 +106,7 @@ class LinkCapacities:
 
 
 def pcie_tree(topology: NodeTopology) -> Branch:
-    """Return the PCIe tree of a node; its leaves are the GPUs with their own lanes."""
+    """Return the PCIe tree of a node. Its leaves are the GPUs, with their lanes as uplinks."""
     lanes = _lanes_mb_per_s(topology)
     branches = [Branch(GpuMask(1 << gpu), rate) for gpu, rate in lanes.items()]
     for level, share in _UPLINKS:
@@ -120,7 +120,7 @@ def pcie_tree(topology: NodeTopology) -> Branch:
 
 
 def nvswitch(topology: NodeTopology) -> Branch:
-    """Return the NVSwitch of a node as a tree of ports; a GPU without NVSwitch has a port of 0."""
+    """Return the NVSwitch of a node as a tree with one port per GPU, of 0 MB/s without NVLink."""
     ports = {gpu.index: 0 for gpu in topology.gpus}
     for link in topology.links:
         if link.kind is LinkKind.NVSWITCH:
@@ -130,9 +130,9 @@ def nvswitch(topology: NodeTopology) -> Branch:
 
 
 def _lanes_mb_per_s(topology: NodeTopology) -> dict[GpuIndex, int]:
-    """Return the PCIe bandwidth of each GPU, by its best PCIe link or by its NVLink generation.
+    """Return the PCIe bandwidth of each GPU, from its best PCIe link or its NVLink generation.
 
-    The topology contains only the best link of each pair, so that an NVLink hides PCIe.
+    A topology has only the best link of each pair: no PCIe link for GPUs with NVLinks.
     """
     lanes = {gpu.index: 0 for gpu in topology.gpus}
     for link in topology.links:
@@ -152,7 +152,7 @@ def _rate(link: Link) -> int:
 
 
 def _connect(branches: list[Branch], uplink: int) -> Branch:
-    """Return the branch above these; a single branch only gets the lower of the two uplinks."""
+    """Join branches into one. A single branch stays, with the lower of the two uplinks."""
     if len(branches) == 1 and uplink:
         only = branches[0]
         return Branch(only.gpus, min(only.uplink_mb_per_s, uplink), only.branches)
@@ -165,10 +165,10 @@ def _connect(branches: list[Branch], uplink: int) -> Branch:
 def _minimum_cuts(
     branch: Branch, members: NDArray[np.uint8]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the minimum cuts below a branch that separate the two sides, twice [cuts, rows].
+    """Return two arrays [cuts, rows]: the minimum cuts in a branch that separate the two sides.
 
-    In the first result the branch point belongs to the side of the first member, in the second
-    to the other side. A GPU outside the set belongs to the side of its branch point, without cost.
+    In the first array the branch point is on the side of the first member, in the second array on
+    the other side. A GPU outside the set is on the side of its branch point and adds no cost.
     """
     rates = np.zeros(MAX_INDEX + 1, dtype=np.int32)
     for gpu in branch.branches:
@@ -186,7 +186,7 @@ def _minimum_cuts(
 
 
 def _sums(values: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return [cuts and all members, rows] the sum of [size, rows] over the first side."""
+    """Return the sums of ``values`` over the first side: a row for each cut, then all members."""
     size, rows = values.shape
     sums = np.empty((2 ** (size - 1), rows), dtype=np.int32)
     sums[0] = values[0]
@@ -197,10 +197,10 @@ def _sums(values: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def _between_pairs(mb_per_s: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return [cuts and all members, rows] the sum of [size, size, rows] across each cut.
+    """Return the bandwidth between pairs across each cut: a row for each cut, then all members.
 
-    If a member moves to the first side, its links to the other side cross the cut, and its links
-    into the first side no longer do.
+    After a member moves to the first side, its links to the other side cross the cut. Its links to
+    members of the first side no longer cross the cut.
     """
     size, _, rows = mb_per_s.shape
     ports = mb_per_s.sum(axis=0, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Effective bandwidth of every GPU set of a node, by one model."""
+"""Compute the effective bandwidth of every GPU set of a node by one bandwidth model."""
 
 from dataclasses import dataclass
 
@@ -15,11 +15,11 @@ from gputopo.topology.tables import cached_by_fingerprint
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EffectiveTable:
-    """Effective bandwidth of each GPU set of a pattern's size.
+    """Effective bandwidth of each GPU set that has as many GPUs as the pattern.
 
     Attributes:
-        model: the model of all rows, so that they can be compared; None for one GPU, which has
-            no link.
+        model: the model of all rows, so that their values can be compared. None for one GPU,
+            which has no link.
         mb_per_s: [rows] in the order of the embedding table; all 0 for one GPU.
     """
 
@@ -38,7 +38,7 @@ def effective_table(
 ) -> EffectiveTable:
     """Return the effective bandwidth of the best embedding into every set.
 
-    ``model`` is None for the default model of node and pattern.
+    If ``model`` is None, the default model of the node and the pattern is used.
 
     Raises:
         EmbeddingError: on a node with more than 16 GPUs.

@@ -1,8 +1,8 @@
-"""Equation 2 of MAPA: a fitted model of effective bandwidth, and the domain where it is valid.
+"""Equation 2 of MAPA: a fitted model of effective bandwidth, with the domain where it is valid.
 
-It was fitted on 31 sets of 2 to 5 GPUs of one DGX-1 V100, with NCCL rings. It is not monotone and
-its values are meaningless outside that domain: four double and three single NVLinks and three PCIe
-links give -130 GB/s. Therefore :meth:`Equation2.unsupported_reason` limits its use.
+MAPA fitted the equation on 31 sets of 2 to 5 GPUs of one DGX-1 V100, with NCCL rings. Outside this
+domain its values have no meaning. For instance, four double NVLinks, three single NVLinks and three
+PCIe links give -130 GB/s. So :meth:`Equation2.unsupported_reason` limits its use to the domain.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from gputopo.patterns.table import EmbeddingTable
 from gputopo.topology.model import LinkKind, NodeTopology
 
 SIZES: Final = range(2, 6)
-"""Sizes of the fitted rings."""
+"""Numbers of GPUs of the measured rings."""
 
 COEFFICIENTS: Final = (
     16.39670455,
@@ -41,31 +41,31 @@ COEFFICIENTS: Final = (
     -5.114108079,
     -46.97390071,
 )
-"""Full precision, from the authors' program; table 2 of the paper has three decimals."""
+"""Coefficients of the authors' program; table 2 of the paper rounds them to three decimals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Equation2:
     """Equation 2, for rings of 2..5 GPUs on a V100-class node.
 
-    Such a node has single or double NVLinks of generation 2 and otherwise PCIe 3 with 16 lanes,
-    with the bandwidths of MAPA's table 1. It has at least one NVLink.
+    Such a node has at least one NVLink. Each pair of GPUs has one or two NVLinks of generation 2 or
+    16 lanes of PCIe 3, with the bandwidths of MAPA's table 1.
 
-    The value of a set is that of its ring with the best aggregate. Several such rings have the
-    same value: with links of 50, 25 and 12 GB/s, rings of one size and equal aggregate have equal
-    counts of links.
+    A set has the value of its ring with the best aggregate bandwidth. If several rings have it,
+    all have the same value. The reason: with links of 50, 25 and 12 GB/s, rings of one size and
+    equal aggregate bandwidth have equal numbers of links of each class.
     """
 
     name: str = "eq2"
 
     def unsupported_reason(self, topology: NodeTopology, pattern: Pattern) -> str | None:
-        """Return which limit of the domain is exceeded, None within the domain."""
+        """Return why node or pattern is outside the domain, None within the domain."""
         if pattern.size == 1:
             return None
         if pattern.kind is not PatternKind.RING or pattern.size not in SIZES:
             return f"it was fitted on Ring of 2 to 5 GPUs, not {pattern.kind} of {pattern.size}"
         if not any(link.kind is LinkKind.NVLINK for link in topology.links):
-            return "it was fitted on a node with NVLinks, this one has none"
+            return "it was fitted on a node with NVLinks; this node has no NVLink"
         if (link := unknown_link(DGX1_V100, topology.links)) is not None:
             return f"it was fitted on {DGX1_V100}, not {LinkClass.from_link(link)}"
         return None
@@ -73,5 +73,5 @@ class Equation2:
     def effective_mb_per_s(
         self, topology: NodeTopology, pattern: Pattern, table: EmbeddingTable
     ) -> NDArray[np.int64]:
-        """Return equation 2 for every row, to the nearest MB/s."""
+        """Return equation 2 for every row, rounded to whole MB/s."""
         return effective_mb_per_s(COEFFICIENTS, link_mixes(topology, pattern, table, DGX1_V100))

@@ -1,12 +1,12 @@
-"""MAPA's regression (equation 2) on other measurements, with its errors.
+"""Fit equation 2 of MAPA to other measurements, and compute the errors of the fit.
 
-It is ordinary least squares on the 14 terms of equation 2. A machine has only a few dozen sets, so
-that errors on the samples themselves are too optimistic; the cross-validated errors are relevant.
+The method is ordinary least squares on the 14 terms of equation 2. A machine has only a few dozen
+GPU sets. So the errors on the samples are too low; use the cross-validated errors instead.
 
-The paper gives a relative error of 0.0709, an RMSE of 1.5153 and an MAE of 7.0539 GB/s. An RMSE is
-never below the MAE: the authors' script divides the norm of the residuals by the number of samples
-instead of its square root. The correct RMSE is 1.5153 * sqrt(31) = 8.44 GB/s. The relative error of
-the paper is the square of the one here, which is 0.27.
+The paper gives a relative error of 0.0709, an RMSE of 1.5153 and an MAE of 7.0539 GB/s. But an RMSE
+is never below the MAE: the authors' script divides the norm of the residuals by the number of
+samples instead of its square root. The correct RMSE is 1.5153 * sqrt(31) = 8.44 GB/s. The relative
+error of the paper is the square of :attr:`FitErrors.relative`, which is 0.27.
 """
 
 from collections.abc import Iterator
@@ -20,16 +20,16 @@ from gputopo.bandwidth.link_mix import FEATURES, LinkClasses, features
 from gputopo.bandwidth.samples import BandwidthSamples
 
 _MOST_FOLDS_OF_ONE: Final = 30
-"""Up to this number of link mixes, each is left out once; with more, a tenth at a time."""
+"""With at most this number of link mixes, each fold of the cross-validation has one mix."""
 
 _FOLDS: Final = 10
 _SEED: Final = 1
 
 _OVERFITTED: Final = 2.0
-"""Ratio of the errors on unseen link mixes and on the samples above which a warning is given."""
+"""Above this ratio of the RMSE on unseen link mixes to that on the samples, the user is warned."""
 
 _NEGLIGIBLE: Final = 1e-3
-"""GB/s below measurement accuracy."""
+"""An error in GB/s that is too small to measure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class FitErrors:
     """Errors of predictions against measurements.
 
     Attributes:
-        relative: norm of the residuals over norm of the measurements.
+        relative: norm of the residuals divided by the norm of the measurements.
         rmse_gb_per_s: root of the mean squared residual.
         mae_gb_per_s: mean absolute residual.
     """
@@ -52,13 +52,13 @@ class FitResult:
     """The result of a regression.
 
     Attributes:
-        coefficients: the 14 of equation 2, in the paper's order.
-        sizes: numbers of GPUs in the samples, ascending.
-        classes: classes of x, y and z; None for a class without samples.
+        coefficients: the 14 coefficients of equation 2, in the paper's order.
+        sizes: sizes of the rings in the samples, ascending.
+        classes: classes of the links x, y and z; None for a class without samples.
         mixes: number of different link mixes.
         within: errors on the samples themselves.
-        unseen: errors on samples with a link mix that was not in the fit (cross-validation);
-            None with a single link mix.
+        unseen: errors on link mixes that the fit did not use (cross-validation); None if the
+            samples have only one link mix.
         folds: number of fits of the cross-validation.
     """
 
@@ -74,7 +74,7 @@ class FitResult:
 
 
 def fit(samples: BandwidthSamples) -> FitResult:
-    """Return equation 2 fitted to ``samples``; it is deterministic."""
+    """Fit equation 2 to ``samples``. Equal samples give equal results."""
     counts = np.array([sample.mix for sample in samples.samples], dtype=np.int64)
     measured = np.array([sample.gb_per_s for sample in samples.samples])
     terms = features(counts)
@@ -98,10 +98,10 @@ def fit(samples: BandwidthSamples) -> FitResult:
 
 
 def _folds(mixes: int) -> NDArray[np.intp]:
-    """Return the fold of each link mix; all samples of one mix are in the same fold.
+    """Return the fold of each link mix. All samples of one mix are in the same fold.
 
-    Otherwise a fit would be tested on a mix that it has seen, because it predicts the same value
-    for all samples of a mix.
+    A fit predicts one value for all samples of a mix. So it must not be tested on samples of a mix
+    that it was fitted to.
     """
     if mixes <= _MOST_FOLDS_OF_ONE:
         return np.arange(mixes)
@@ -144,7 +144,7 @@ def _warnings(result: FitResult, rank: int) -> Iterator[str]:
             " coefficients: the smallest coefficients that fit them were chosen"
         )
     if result.unseen is None:
-        yield "one link mix only: the error on other link mixes is unknown"
+        yield "the samples have only one link mix; the error on other link mixes is unknown"
     elif result.unseen.rmse_gb_per_s > _OVERFITTED * result.within.rmse_gb_per_s + _NEGLIGIBLE:
         yield (
             f"the RMSE is {result.unseen.rmse_gb_per_s:.3g} GB/s on unseen link mixes and"

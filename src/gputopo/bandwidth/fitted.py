@@ -1,4 +1,4 @@
-"""A fitted model: equation 2 with coefficients of a user's regression, and its JSON file."""
+"""Equation 2 with the coefficients of a user's own fit, and the JSON file of this model."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
@@ -26,7 +26,7 @@ from gputopo.topology.model import LinkKind, NodeTopology
 
 @dataclass(frozen=True, slots=True)
 class FittedModel:
-    """Equation 2 with fitted coefficients, for rings with the sizes and links of the samples.
+    """Equation 2 with fitted coefficients, for rings with sizes and links that were in the samples.
 
     The attributes are those of :class:`FitResult`.
     """
@@ -37,7 +37,7 @@ class FittedModel:
     name: str = "fitted"
 
     def unsupported_reason(self, topology: NodeTopology, pattern: Pattern) -> str | None:
-        """Return which limit of the domain is exceeded, None within the domain."""
+        """Return why node or pattern is outside the domain, None within the domain."""
         if pattern.size == 1:
             return None
         if pattern.kind is not PatternKind.RING or pattern.size not in self.sizes:
@@ -50,7 +50,7 @@ class FittedModel:
     def effective_mb_per_s(
         self, topology: NodeTopology, pattern: Pattern, table: EmbeddingTable
     ) -> NDArray[np.int64]:
-        """Return equation 2 for every row, to the nearest MB/s."""
+        """Return equation 2 for every row, rounded to whole MB/s."""
         mixes = link_mixes(topology, pattern, table, self.classes)
         return effective_mb_per_s(self.coefficients, mixes)
 
@@ -61,10 +61,10 @@ def to_json(result: FitResult) -> str:
 
 
 def parse_model(text: str | bytes) -> FittedModel:
-    """Return the model of a JSON file.
+    """Return the model from the text of a JSON file.
 
     Raises:
-        ModelError: on a wrong field; the message names it and its value.
+        ModelError: on a wrong field; the message names the field and its value.
     """
     try:
         return _ModelFile.model_validate_json(text).model()
@@ -109,7 +109,7 @@ _Size = Annotated[int, Field(ge=2, le=MAX_GPUS_PER_POD)]
 
 
 _Coefficient = Annotated[float, Field(ge=-1e12, le=1e12)]
-"""Within these limits, values of equation 2 for up to 16 links fit 64 bits."""
+"""With coefficients in this range, values for up to 16 links fit into 64 bits."""
 
 
 class _ModelFile(_FilePart):

@@ -1,7 +1,7 @@
-"""Link mix of a match: the numbers of links of each class, the variables of equation 2.
+"""Link mix of a match: its number of links of each class. These are the inputs of equation 2.
 
-Only links below edges of the pattern count, not all links among the GPUs, and a ring of two counts
-its link twice. The figures of the paper can only be reproduced so.
+The mix contains only the links that edges of the pattern use. A ring of two GPUs counts its link
+twice. Other rules do not reproduce the figures of the paper.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ FEATURES: Final = 14
 
 @dataclass(frozen=True, slots=True)
 class LinkClass:
-    """Links that are equal for a regression; the fields are those of :class:`Link`."""
+    """A class of equal links in equation 2; see :class:`Link` for the fields."""
 
     kind: LinkKind
     version: int
@@ -30,7 +30,7 @@ class LinkClass:
 
     @classmethod
     def from_link(cls, link: Link) -> "LinkClass":
-        """Return the class of a link."""
+        """Return the class to which a link belongs."""
         return cls(link.kind, link.version, link.count, link.bandwidth_mb_per_s)
 
     def __str__(self) -> str:
@@ -40,7 +40,7 @@ class LinkClass:
 
 @dataclass(frozen=True, slots=True)
 class LinkClasses:
-    """The classes of x, y and z in equation 2; None for a class without samples."""
+    """The link classes x, y and z of equation 2; None for a class without samples."""
 
     double: LinkClass | None
     single: LinkClass | None
@@ -60,21 +60,21 @@ DGX1_V100: Final = LinkClasses(
     single=LinkClass(LinkKind.NVLINK, 2, 1, 25_000),
     pcie=LinkClass(LinkKind.PCIE, 3, 16, 12_000),
 )
-"""The machine of MAPA (table 1)."""
+"""Link classes of the DGX-1 V100 that MAPA measured (table 1)."""
 
 
 def unknown_link(classes: LinkClasses, links: Iterable[Link]) -> Link | None:
-    """Return the first link that belongs to no class, None if all links belong to one."""
+    """Return the first link that belongs to no class, or None if there is no such link."""
     return next((link for link in links if link not in classes), None)
 
 
 def link_mixes(
     topology: NodeTopology, pattern: Pattern, table: EmbeddingTable, classes: LinkClasses
 ) -> NDArray[np.int64]:
-    """Return [rows, 3]: the pattern's edges on links of class x, y and z.
+    """Return [rows, 3]: how many edges of the pattern use links of class x, y and z.
 
-    ``table`` has the best embeddings of the pattern; no link of the node is an
-    :func:`unknown_link`.
+    ``table`` has the best embeddings of the pattern. Each link of the node must belong to one of
+    the classes (see :func:`unknown_link`).
     """
     order = (classes.double, classes.single, classes.pcie)
     column = np.zeros((MAX_INDEX + 1, MAX_INDEX + 1), dtype=np.intp)
@@ -88,7 +88,7 @@ def link_mixes(
 
 
 def features(mixes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return [rows, 14]: the terms of equation 2, in the paper's order, for [rows, 3]."""
+    """Return [rows, 14]: the terms of equation 2 in the paper's order, for mixes [rows, 3]."""
     x, y, z = mixes.astype(np.float64).T
     plain = (x, y, z)
     pairs = (x * y, y * z, z * x)
@@ -106,7 +106,7 @@ def features(mixes: NDArray[np.int64]) -> NDArray[np.float64]:
 def predicted_gb_per_s(
     coefficients: tuple[float, ...], mixes: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return [rows] equation 2 with 14 coefficients, for [rows, 3] counts of links."""
+    """Return [rows]: equation 2 with these 14 coefficients, for link mixes [rows, 3]."""
     gb_per_s: NDArray[np.float64] = features(mixes) @ np.array(coefficients)
     return gb_per_s
 
@@ -114,5 +114,5 @@ def predicted_gb_per_s(
 def effective_mb_per_s(
     coefficients: tuple[float, ...], mixes: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return :func:`predicted_gb_per_s` to the nearest MB/s."""
+    """Return :func:`predicted_gb_per_s`, rounded to whole MB/s."""
     return np.rint(1000 * predicted_gb_per_s(coefficients, mixes)).astype(np.int64)

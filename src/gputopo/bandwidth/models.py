@@ -21,7 +21,7 @@ MODELS: Final[Mapping[str, BandwidthModel]] = MappingProxyType(
 
 
 def named(name: str) -> BandwidthModel:
-    """Return the model of a name.
+    """Return the bandwidth model with this name.
 
     Raises:
         ModelError: on an unknown name.
@@ -34,8 +34,8 @@ def named(name: str) -> BandwidthModel:
 def default_model(topology: NodeTopology, pattern: Pattern) -> BandwidthModel:
     """Return the default model for a node and a pattern.
 
-    It is equation 2 where that is supported, else the physical model. All sets of one node and
-    pattern have the same model. Of the models that support everything, the physical one ranks
-    measured sets best (docs/bandwidth-models.md).
+    The default is equation 2 if it supports the node and the pattern, else the physical model. Of
+    the models that support all nodes and patterns, the physical model ranks measured GPU sets best
+    (docs/bandwidth-models.md).
     """
     return PHYSICAL if EQ2.unsupported_reason(topology, pattern) else EQ2

@@ -1,28 +1,27 @@
 """The physical model: effective bandwidth from link capacities, for any node and pattern.
 
-Two limits slow a job down. The narrowest cut: the traffic between two parts of its GPUs is limited
-by the links between them. The ports: the traffic of one GPU with all others is limited by its own
-links. The value is the harmonic mean of the bandwidth at the narrowest cut and the bandwidth at
-the ports; that is, each limit applies for half of the data.
+Two limits slow a job down. The first limit is the narrowest cut: the links between two parts of the
+GPU set limit the traffic between these parts. The second limit is the ports: the links of each GPU
+limit its traffic with all others. The effective bandwidth is the harmonic mean of the bandwidth at
+the narrowest cut and the bandwidth at the ports, as if each limit applied to half of the data.
 
-NCCL uses Ring, Tree and RingTree for an all-reduce and chooses its own channels over all links.
-Therefore the value of these patterns depends on the set and not on the rank order. Its unit is
-NCCL's "bus bandwidth", the sum of the rates of its rings. Each ring crosses every cut at least once
-in each direction, so that the sum of the rates is at most the capacity of the narrowest cut, as
-with spanning trees (Edmonds, 1973).
+NCCL uses Ring, Tree and RingTree for an all-reduce and chooses its own channels over all links. So
+the value of these patterns does not depend on the rank order. It is NCCL's "bus bandwidth", the sum
+of the rates of its rings. Each ring crosses every cut at least once in each direction, so the sum
+is at most the capacity of the narrowest cut, as with spanning trees (Edmonds, 1973).
 
-In the other patterns every edge carries its own traffic between the GPUs of its two ranks, and a
-cut carries the edges that cross it. The unit is the rate at which the busiest GPU sends.
+In the other patterns each edge has its own traffic between the GPUs of its two ranks. The traffic
+across a cut is that of the edges that cross it. The value is the rate at which the busiest GPU
+sends.
 
-Example, a ring on GPUs 0, 1, 2, 3 of the node in :mod:`gputopo.bandwidth.capacity`. The narrowest
-cut is {0, 1} | {2, 3} with 8 GB/s. The ports of the GPUs have 62, 62, 12 and 12 GB/s; their mean
-time for 1 GB is (1/62 + 1/62 + 1/12 + 1/12) / 4 = 0.0497 s, the time at the cut is 1/8 = 0.125 s.
-The value is 2 / (0.125 + 0.0497) = 11.45 GB/s.
+Example: a ring on GPUs 0, 1, 2, 3 of the node in :mod:`gputopo.bandwidth.capacity`. The narrowest
+cut is {0, 1} | {2, 3} with 8 GB/s, so 1 GB takes 1/8 = 0.125 s there. The ports of the GPUs have
+62, 62, 12 and 12 GB/s. Their mean time for 1 GB is (1/62 + 1/62 + 1/12 + 1/12) / 4 = 0.0497 s. The
+value is 2 / (0.125 + 0.0497) = 11.45 GB/s.
 
-More or faster links never lower a value (for a given rank order, where it matters), because
-capacities are sums and minima of link bandwidths. The exception is an NVLink between two GPUs whose
-PCIe link is faster than usual with that NVLink, because an NVLink hides the PCIe link of its pair
-(:mod:`gputopo.bandwidth.capacity`).
+For a given rank order, more or faster links never lower the value, because capacities are sums and
+minima of link bandwidths. One exception exists. The PCIe bandwidth of a pair with an NVLink is
+estimated from the NVLink generation, so such an NVLink can replace a faster PCIe link.
 """
 
 from dataclasses import dataclass
@@ -39,12 +38,12 @@ from gputopo.topology.model import NodeTopology
 _COLLECTIVES: Final = frozenset({PatternKind.RING, PatternKind.TREE, PatternKind.RING_TREE})
 
 _PAIRS_AT_ONCE: Final = 2**17
-"""Pairs of set and cut that are evaluated together; they fit the processor's cache."""
+"""How many pairs of set and cut are evaluated at once; their data fits the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Physical:
-    """The physical model; see the module."""
+    """The physical model; the docstring of the module describes it."""
 
     name: str = "physical"
 
@@ -55,9 +54,9 @@ class Physical:
     def effective_mb_per_s(
         self, topology: NodeTopology, pattern: Pattern, table: EmbeddingTable
     ) -> NDArray[np.int64]:
-        """Return the value of every row, to the nearest MB/s.
+        """Return the effective bandwidth of every row, rounded to whole MB/s.
 
-        Cost: rows times the 2^(k - 1) cuts of k GPUs, at most 4.5 million for 16 GPUs.
+        The cost for k GPUs is rows times 2^(k - 1) cuts, at most 4.5 million on 16 GPUs.
         """
         capacities, demand = LinkCapacities.from_topology(topology), _Demand.from_pattern(pattern)
         members = np.sort(table.orders, axis=1) if _is_collective(pattern) else table.orders
@@ -71,11 +70,11 @@ class Physical:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Demand:
-    """Traffic of a pattern across cuts, in units of the value.
+    """Traffic of a pattern across cuts, relative to the effective bandwidth.
 
     Attributes:
         cuts: [cuts] traffic across each cut, in the order of :meth:`LinkCapacities.across`.
-        ports: [ranks with edges] number of the cut between one rank and all others.
+        ports: [ranks with edges] number of the cut that separates the rank from all others.
         port_traffic: [ranks with edges] traffic of each of these ranks.
     """
 
@@ -97,8 +96,8 @@ class _Demand:
 
 
 def _values(mb_per_s: NDArray[np.int32], demand: _Demand) -> NDArray[np.float64]:
-    """Return [rows] the value of each set, from its capacities [cuts, rows]."""
-    # Sorted, so that sets with the same links have exactly the same sum.
+    """Return [rows]: the effective bandwidth of each set, from its capacities [cuts, rows]."""
+    # Sort the times, so that sets with the same links have exactly the same sum.
     times = np.sort(demand.port_traffic[:, None] / mb_per_s[demand.ports], axis=0)
     by_ports = times.sum(axis=0) / len(times)
     by_cut = (demand.cuts[:, None] / mb_per_s).max(axis=0)

@@ -1,4 +1,4 @@
-"""Preserved bandwidth of the GPUs that stay free (MAPA, equation 3)."""
+"""Compute the preserved bandwidth of free GPUs (MAPA, equation 3)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from gputopo.topology.tables import cached_by_fingerprint
 
 
 def preserved_mb_per_s(topology: NodeTopology, free: GpuMask) -> int:
-    """Return the sum of the bandwidths of all links, also PCIe, among the free GPUs."""
+    """Return the sum of the bandwidths of all links, PCIe included, between the free GPUs."""
     return sum(
         link.bandwidth_mb_per_s
         for link in topology.links
@@ -19,10 +19,10 @@ def preserved_mb_per_s(topology: NodeTopology, free: GpuMask) -> int:
 
 @cached_by_fingerprint
 def preserved_table(topology: NodeTopology) -> NDArray[np.int64]:
-    """Return [2^GPUs] :func:`preserved_mb_per_s` of every subset, by its mask of positions.
+    """Return :func:`preserved_mb_per_s` of every GPU set, by its mask of positions.
 
-    Each GPU doubles the table: for every set of the GPUs before it, the set with the GPU has in
-    addition the links of the GPU into that set.
+    Each further GPU doubles the table. If it joins a set of the GPUs before it, its links to that
+    set are added to the bandwidth of the set.
     """
     totals = np.zeros(1, dtype=np.int64)
     for row in link_weights(topology):

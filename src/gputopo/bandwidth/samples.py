@@ -1,4 +1,4 @@
-"""Parser of a CSV table of measured bandwidths into samples for the regression."""
+"""Parse a CSV table of measured bandwidths into samples for a fit of equation 2."""
 
 import csv
 import re
@@ -29,11 +29,11 @@ class SampleError(InvalidInputError):
 
 @dataclass(frozen=True, slots=True)
 class BandwidthSample:
-    """One measurement of a ring.
+    """One measured bandwidth of a ring.
 
     Attributes:
-        mix: numbers of links of the ring in the classes x, y and z of equation 2. There are as
-            many links as GPUs; the link of two GPUs counts twice.
+        mix: numbers of links of the ring in the classes x, y and z of equation 2. A ring has as
+            many links as GPUs; a ring of two GPUs has its link twice.
         gb_per_s: measured bandwidth.
     """
 
@@ -43,10 +43,10 @@ class BandwidthSample:
 
 @dataclass(frozen=True, slots=True)
 class BandwidthSamples:
-    """Measurements on one kind of machine; at least one.
+    """One or more measurements on machines of one type.
 
     Attributes:
-        classes: classes of x, y and z on that machine.
+        classes: link classes x, y and z of this type of machine.
     """
 
     samples: tuple[BandwidthSample, ...]
@@ -56,11 +56,11 @@ class BandwidthSamples:
 def parse_samples(text: str, topology: NodeTopology | None = None) -> BandwidthSamples:
     """Return the samples of a CSV file.
 
-    Its first line contains the columns: ``gpus,bandwidth_gbps``, with GPUs as ``0-3-4`` or
-    ``"0,3,4"``, of which the ring with the best aggregate is used; or
-    ``double,single,pcie,bandwidth_gbps`` with numbers of links. Empty lines and lines that start
-    with ``#`` are skipped. ``topology`` is that of the measured machine; it is required for
-    ``gpus``. Without it, links are those of a DGX-1 V100.
+    The first line has columns: ``gpus,bandwidth_gbps`` or ``double,single,pcie,bandwidth_gbps``.
+    ``gpus`` is ``0-3-4`` or ``"0,3,4"``; the ring with the best aggregate bandwidth is used.
+    The other columns are numbers of links. Empty lines and lines that start with ``#`` are skipped.
+    ``topology`` is that of the measured machine. The column ``gpus`` requires it. Without a
+    topology, the links are those of a DGX-1 V100.
 
     Raises:
         SampleError: on any other text.
@@ -70,8 +70,8 @@ def parse_samples(text: str, topology: NodeTopology | None = None) -> BandwidthS
     names = [name.strip() for name in header]
     if sorted(names) not in (sorted(BY_GPUS), sorted(BY_LINKS)):
         raise SampleError(
-            f"line {number}: columns are {','.join(names)[:_MAX_SHOWN] or 'missing'},"
-            f" not {','.join(BY_GPUS)} or {','.join(BY_LINKS)}"
+            f"line {number}: columns are {','.join(names)[:_MAX_SHOWN] or 'missing'};"
+            f" expected {','.join(BY_GPUS)} or {','.join(BY_LINKS)}"
         )
     classes = DGX1_V100 if topology is None else _classes(topology)
     mix_of = _counted
@@ -118,11 +118,11 @@ class _SampleRow:
 
 
 class _RingMixes:
-    """Link mixes of the best-aggregate rings of a machine."""
+    """Link mixes of the rings with the best aggregate bandwidth on a machine."""
 
     def __init__(self, topology: NodeTopology, classes: LinkClasses) -> None:
         if len(topology.gpus) > MAX_NODE_GPUS:
-            raise SampleError(f"topology: {len(topology.gpus)} GPUs, at most {MAX_NODE_GPUS}")
+            raise SampleError(f"topology: has {len(topology.gpus)} GPUs; at most {MAX_NODE_GPUS}")
         self._topology = topology
         self._classes = classes
         self._mixes: dict[int, tuple[NDArray[np.uint64], NDArray[np.int64]]] = {}
@@ -134,7 +134,7 @@ class _RingMixes:
         if len(set(gpus)) < len(gpus):
             raise row.error("gpus", "has a GPU twice")
         if len(gpus) == 1:
-            raise row.error("gpus", "is one GPU, which has no link")
+            raise row.error("gpus", "has one GPU, which has no link")
         sets, mixes = self._of_size(len(gpus))
         x, y, z = mixes[np.flatnonzero(sets == mask_of(gpus))[0]].tolist()
         return x, y, z
@@ -168,12 +168,12 @@ def _counted(row: _SampleRow) -> tuple[int, int, int]:
     x, y, z = (row.count(column) for column in BY_LINKS[:3])
     if not 2 <= x + y + z <= MAX_GPUS_PER_POD:  # noqa: PLR2004 - two GPUs are the smallest ring
         raise SampleError(
-            f"line {row.line}: double, single, pcie: {x + y + z} links are not a ring of 2 to"
+            f"line {row.line}: double, single, pcie: {x + y + z} links do not make a ring of 2 to"
             f" {MAX_GPUS_PER_POD} GPUs, which has a link for each GPU (two GPUs count theirs twice)"
         )
     if x + y + z == 2 and 1 in {x, y, z}:  # noqa: PLR2004 - likewise
         raise SampleError(
-            f"line {row.line}: double, single, pcie: two GPUs have one link, counted twice"
+            f"line {row.line}: double, single, pcie: a ring of two GPUs has one link, counted twice"
         )
     return x, y, z
 

@@ -1,9 +1,9 @@
 """Upper bound of the aggregate bandwidth of any embedding of a pattern into a set.
 
-It is the bound of P. C. Gilmore (1962) and E. L. Lawler (1963) for the quadratic assignment
-problem. A rank on a GPU gains at most its heaviest edges on the fastest links of that GPU,
-heaviest on fastest. The best assignment of ranks to GPUs by these values is the bound, after
-division by 2, because it counts each edge at both of its ends.
+P. C. Gilmore (1962) and E. L. Lawler (1963) published this bound for the quadratic assignment
+problem. At best, a rank on a GPU has its heaviest edge on the fastest link of the GPU, its second
+heaviest edge on the second fastest link, and so on. The bound is the best assignment of ranks to
+GPUs by these values. It is divided by 2, because each edge is counted at both of its ends.
 """
 
 from typing import Final
@@ -16,14 +16,14 @@ from gputopo.patterns.model import Pattern
 from gputopo.patterns.subsets import subsets
 
 _CELLS: Final = 1 << 21
-"""Numbers in memory at a time during the assignment."""
+"""Limit of the numbers in memory at a time during the assignment."""
 
 
 def bounds(weights: NDArray[np.int64], pattern: Pattern) -> NDArray[np.int64]:
-    """Return [rows] MB/s: an upper bound for each set of ``pattern.size`` GPUs.
+    """Return [rows]: an upper bound in MB/s for each set of ``pattern.size`` GPUs.
 
     Args:
-        weights: [gpus, gpus] MB/s by position.
+        weights: [gpus, gpus] link bandwidths in MB/s, by position.
         pattern: a pattern that is not larger than the node.
     """
     members = subsets(len(weights), pattern.size).members
@@ -37,10 +37,10 @@ def bounds(weights: NDArray[np.int64], pattern: Pattern) -> NDArray[np.int64]:
 
 
 def _best_assignment(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return [rows] the maximal sum of values over all assignments of ranks to members.
+    """Return [rows]: the maximum sum of values over all assignments of ranks to members.
 
-    Dynamic programming: ``most[mask]`` is the maximum for the first ranks on the members of
-    ``mask``.
+    This is dynamic programming: if ``mask`` has n members, ``most[mask]`` is the maximum for the
+    first n ranks on these members.
 
     Args:
         values: [rows, members, ranks].

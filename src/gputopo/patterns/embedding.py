@@ -1,19 +1,20 @@
-"""The best embedding of a pattern into every GPU set of a node; the entry point of the package.
+"""Find the best embedding of a pattern into every GPU set of a node.
 
-An embedding maps ranks to GPUs one to one. All pairs of GPUs have a link, so every such map is a
-match in MAPA's sense (section 3.3). The best one has the highest aggregate bandwidth (equation 1);
-among equals, the lowest GPUs in rank order. A set is represented by its best embedding, because a
-library such as NCCL looks for it too: the value of a set does not depend on the order of its GPUs.
+An embedding assigns each rank a GPU of its own. All pairs of GPUs have a link, so every embedding
+is a match as in MAPA (section 3.3). The best embedding has the highest aggregate bandwidth
+(equation 1). Of several best ones, it is the one with the lowest GPUs in rank order. Only the best
+embedding of each set is used, because libraries such as NCCL also search for the best order.
 
-Cost for n GPUs and patterns of size k, once for each node topology:
+Numbers of steps for n GPUs and a pattern of size k, once for each node topology:
 
-- ring, chain, star: k^2 steps for each set of up to k GPUs, at most n^2 2^n;
-- tree: k^3 for each set, because the frontier has one more rank. All these are exact for n <= 16;
-- any pattern: k^(w+1) for each set, where w is its vertex separation, and at most all k! orders.
-  The search is exact up to :data:`MAX_EXACT_STEPS`; every pattern is below it for n <= 8 or k <= 7;
-- above that: k^4 for each set of k GPUs and start, and an upper bound for better embeddings. The
-  total may then depend on the numbering of the GPUs;
-- all-to-all and other patterns with equal edges between all ranks: k^2 for each set of k GPUs.
+- Ring, chain, star: k^2 for each set of up to k GPUs, at most n^2 2^n in all.
+- Tree: k^3 for each set, because the frontier has one more rank.
+- Any pattern: k^(w+1) for each set, where w is its vertex separation; at most all k! orders. The
+  search is exact if it needs at most :data:`MAX_EXACT_STEPS`. This includes all rings, chains,
+  stars and trees for n <= 16, and all patterns for n <= 8 or k <= 7.
+- With more steps: a local search with k^4 for each set and start, and an upper bound. Then the
+  result may depend on the numbering of the GPUs.
+- All-to-all and other patterns with equal edges between all ranks: k^2 for each set.
 """
 
 from typing import Final
@@ -34,22 +35,22 @@ from gputopo.topology.model import NodeTopology, indices_of
 from gputopo.topology.tables import cached_by_fingerprint
 
 MAX_NODE_GPUS: Final = 16
-"""Tables have one row for each GPU set: at most 2^16 rows in all sizes together."""
+"""Tables have one row for each GPU set, so all sizes together have at most 2^16 rows."""
 
 MAX_EXACT_STEPS: Final = 100_000_000
-"""Limit of an exact search, in steps and not in seconds, so that every machine finds the same.
+"""Limit of the exact search, in steps: a limit in seconds would make results vary by machine.
 
-A step takes about 13 ns on one core of 2024 if there are many rows.
+If there are many rows, one step takes about 13 ns on one core of a processor of 2024.
 """
 
 _MAX_TOTAL: Final = 2**53
-"""Totals up to this are exact as integers and as floats."""
+"""Largest total for which a float represents each whole number exactly."""
 
 _Found = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
 
 
 class EmbeddingError(InvalidInputError):
-    """A node has too many GPUs for tables over all sets, or its totals are too large."""
+    """The node has too many GPUs for a table of all GPU sets, or a total is too large."""
 
 
 @cached_by_fingerprint
@@ -77,7 +78,7 @@ def embeddings(topology: NodeTopology, pattern: Pattern) -> EmbeddingTable:
 
 
 def _search(weights: NDArray[np.int64], pattern: Pattern) -> _Found:
-    """Return orders by position, totals and bounds."""
+    """Return the order (GPU position of each rank), total and upper bound of each set."""
     if len(weights) < pattern.size:
         none = np.zeros(0, dtype=np.int64)
         return np.zeros((0, pattern.size), dtype=np.uint8), none, none
@@ -93,9 +94,10 @@ def _search(weights: NDArray[np.int64], pattern: Pattern) -> _Found:
 
 
 def is_symmetric(pattern: Pattern) -> bool:
-    """Return whether all orders of a set have the same total.
+    """Return whether all rank orders of a GPU set have the same total.
 
-    Such are all-to-all, rings of up to three, and Custom patterns with all pairs in one weight.
+    This holds for AllToAll, rings of up to three ranks, and Custom patterns with equal edges
+    between all ranks.
     """
     pairs = {(edge.a, edge.b) for edge in pattern.edges}
     weights = {edge.weight for edge in pattern.edges}

@@ -1,17 +1,17 @@
-"""Exact search for the best embedding into all sets at once: dynamic programming along a plan.
+"""Exact search for the best embeddings into all GPU sets at once, by dynamic programming.
 
-Layer by layer, one more rank is placed. The gain of the remaining ranks depends only on the set of
-used GPUs and on the positions of the frontier in it, so only the best of all cases with the same
-set and frontier is kept. For a ring this is the algorithm of M. Held and R. M. Karp (1962). If all
-ranks stay in the frontier, it is plain enumeration.
+Each layer places one more rank, in the order of a :class:`SearchPlan`. The frontier is the placed
+ranks that have an unplaced neighbour. The gain of the remaining ranks depends only on the used GPUs
+and on the GPUs of the frontier. So of all cases with equal used GPUs and frontier, only the best is
+kept. For a ring this is the algorithm of M. Held and R. M. Karp (1962). If all ranks stay in the
+frontier, the search tries every order.
 
-Besides its total, each case carries the order of its ranks as one number with 4 bits for each GPU
-position, rank 0 in the highest digit. Among equal totals the lowest number is kept, which is the
-lowest order.
+Each case has a total and a code: the GPU positions of its ranks as one number, with 4 bits for each
+rank and rank 0 in the highest bits. Of equal totals the one with the lowest code is kept.
 
-Example: a ring of 4 on GPUs with 50 GB/s on links 0-1 and 2-3, 25 on 1-2 and 0-3, 12 on 0-2 and
-1-3. Rank 0 is pinned to GPU 0, and ranks are placed in the order 0, 1, 2, 3. Totals by set and by
-the GPU of the last rank, which is the frontier::
+Example: a ring of 4 on GPUs with 50 GB/s on links 0-1 and 2-3, 25 GB/s on 1-2 and 0-3, and 12 GB/s
+on 0-2 and 1-3. Rank 0 is pinned to GPU 0, and ranks are placed in the order 0, 1, 2, 3. Totals by
+set and by the GPU of the last rank, which is the frontier::
 
     ranks 0-1   {0,1}: 50 on GPU 1      {0,2}: 12 on 2             {0,3}: 25 on 3
     ranks 0-2   {0,1,2}: 75 on 2,       {0,1,3}: 62 on 3,          {0,2,3}: 62 on 3,
@@ -19,7 +19,7 @@ the GPU of the last rank, which is the frontier::
     ranks 0-3   {0,1,2,3}: rank 3 on GPU 3, after 75 on 2:  75 + 50 (2-3) + 25 (3-0) = 150
                            rank 3 on GPU 1, after 75 on 2:  75 + 25 (2-1) + 50 (1-0) = 150
 
-Both have the best total; order 0, 1, 2, 3 is lower than 0, 3, 2, 1 and is kept.
+Both have the best total. Order 0, 1, 2, 3 is kept, because it is lower than 0, 3, 2, 1.
 """
 
 from dataclasses import dataclass
@@ -36,19 +36,19 @@ from gputopo.patterns.subsets import Subsets, rows_by_mask, subsets
 _DIGIT_BITS: Final = 4
 _NO_CODE: Final = np.uint64(2**64 - 1)
 _BLOCK: Final = 1 << 17
-"""Cases that are evaluated together: many enough to hide the cost of a numpy call, few enough
-for the processor's cache."""
+"""How many cases are evaluated at once. With fewer, the calls of numpy cost more than their work;
+with more, the data does not fit the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Layer:
-    """The best cases with the first ranks of a plan placed.
+    """The best cases after the first ranks of a plan were placed.
 
     Attributes:
         frontier: the placed ranks that have an unplaced neighbour.
-        totals: [arrangements, rows] best total by arrangement of the frontier in a set (see
+        totals: [arrangements, rows] best total, by arrangement of the frontier in a set (see
             :func:`arrangements`) and by set.
-        codes: [arrangements, rows] the lowest order with that total.
+        codes: [arrangements, rows] lowest code of an order with that total.
     """
 
     frontier: tuple[int, ...]
@@ -58,15 +58,15 @@ class _Layer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Cases:
-    """The cases of placing one rank, equal for all sets: members are numbered from the lowest.
+    """All ways to place one rank. They are equal for all sets, as members of a set have numbers.
 
     Attributes:
         frontier: the frontier after the rank is placed.
         member: [cases, arrangements] member on which the rank is placed.
         previous: [cases, arrangements] arrangement of the previous frontier in the set without
             that member.
-        gains: weight of each edge to a placed rank, and [cases, arrangements] the two ends of
-            the edge as ``member * members + member``.
+        gains: for each edge to a placed rank its weight, and [cases, arrangements] the members
+            at its two ends as ``member * members + member``.
     """
 
     frontier: tuple[int, ...]
@@ -78,10 +78,10 @@ class _Cases:
 def best_embeddings(
     weights: NDArray[np.int64], pattern: Pattern, plan: SearchPlan
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the lowest of the best orders of every set, and its total.
+    """Return the best order of every set, the lowest of several, and its total.
 
     Args:
-        weights: [gpus, gpus] MB/s by position.
+        weights: [gpus, gpus] link bandwidths in MB/s, by position.
         pattern: the pattern of ``plan``; not larger than the node.
         plan: the order in which ranks are placed.
 
@@ -99,7 +99,7 @@ def best_embeddings(
 
 
 def arrangements(count: int, size: int) -> NDArray[np.int8]:
-    """Return [size, arrangements] all ordered choices of ``size`` of ``count``, ascending.
+    """Return [size, arrangements]: all ordered choices of ``size`` of ``count`` numbers, ascending.
 
     >>> arrangements(3, 2).T.tolist()
     [[0, 1], [0, 2], [1, 0], [1, 2], [2, 0], [2, 1]]
@@ -113,7 +113,7 @@ def arrangements(count: int, size: int) -> NDArray[np.int8]:
 
 
 def _arrangement_numbers(chosen: NDArray[np.int8], count: int) -> NDArray[np.intp]:
-    """Return the number of each arrangement of ``chosen``; inverse of :func:`arrangements`."""
+    """Return the number of each arrangement of ``chosen``: its column in :func:`arrangements`."""
     size = len(chosen)
     numbers = np.zeros(chosen.shape[1], dtype=np.intp)
     for place, member in enumerate(chosen):
@@ -123,9 +123,9 @@ def _arrangement_numbers(chosen: NDArray[np.int8], count: int) -> NDArray[np.int
 
 
 def _cases(pattern: Pattern, plan: SearchPlan, placed: int, frontier: tuple[int, ...]) -> _Cases:
-    """Return the cases of placing the next rank, after ``placed`` ranks of the plan."""
+    """Return all ways to place the next rank, after ``placed`` ranks of the plan."""
     rank, members = plan.ranks[placed], placed + 1
-    low = np.int8(plan.pinned and placed > 0)  # member 0 is taken by a pinned rank 0
+    low = np.int8(plan.pinned and placed > 0)  # a pinned rank 0 uses member 0
     kept, dropped = _frontiers(pattern, plan, placed, frontier)
     arranged = arrangements(members - int(low), len(kept) + len(dropped)) + low
     at = dict(zip((*kept, *dropped), arranged, strict=True))
@@ -140,7 +140,7 @@ def _cases(pattern: Pattern, plan: SearchPlan, placed: int, frontier: tuple[int,
     ]
 
     def by_arrangement(values: NDArray[np.intp]) -> NDArray[np.intp]:
-        # The kept ranks come first, so that the cases of one new arrangement are adjacent.
+        # The ranks that stay come first, so that the cases of one new arrangement are adjacent.
         return np.ascontiguousarray(values.reshape(perm(members - int(low), len(kept)), -1).T)
 
     gains = tuple((weight, by_arrangement(pair)) for weight, pair in ends)
@@ -150,7 +150,7 @@ def _cases(pattern: Pattern, plan: SearchPlan, placed: int, frontier: tuple[int,
 def _frontiers(
     pattern: Pattern, plan: SearchPlan, placed: int, frontier: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the ranks of the next frontier, and those that leave it or never enter it."""
+    """Return the ranks of the next frontier, and the ranks that are no longer in a frontier."""
     candidates, later = (*frontier, plan.ranks[placed]), plan.ranks[placed + 1 :]
     free = [rank for rank in candidates if not (plan.pinned and rank == 0)]
     kept = tuple(rank for rank in free if _edges(pattern, rank, later))
@@ -188,7 +188,7 @@ def _best(
     digits: NDArray[np.uint64],
     links: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Return the best total, and its lowest code, for a block of arrangements and rows.
+    """Return the best totals of a block of arrangements and rows, each with its lowest code.
 
     Args:
         layer: the previous layer.
@@ -196,7 +196,7 @@ def _best(
         block: arrangements to compute.
         without: [members, rows] row of the set without each member.
         digits: [members, rows] code of the rank on each member.
-        links: [members * members, rows] MB/s between members.
+        links: [members * members, rows] bandwidth between members, in MB/s.
     """
     member = cases.member[:, block]
     source = (

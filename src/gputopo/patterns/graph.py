@@ -1,4 +1,4 @@
-"""The links of a node as a matrix, for the searches."""
+"""Convert the links of a node to a matrix."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,7 +7,7 @@ from gputopo.topology.model import NodeTopology, indices_of
 
 
 def link_weights(topology: NodeTopology) -> NDArray[np.int64]:
-    """Return [gpus, gpus] MB/s by position in ascending index; 0 on the diagonal."""
+    """Return [gpus, gpus]: link bandwidths in MB/s, by GPU position; 0 on the diagonal."""
     indices = indices_of(topology.mask)
     position_of = {index: position for position, index in enumerate(indices)}
     mb_per_s = np.zeros((len(indices), len(indices)), dtype=np.int64)

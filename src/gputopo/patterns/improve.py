@@ -1,9 +1,9 @@
 """Local search for good embeddings of patterns that are too dense for the exact search.
 
-From several greedy starts, pairs of ranks are swapped while the total increases, for all sets at
-once. The problem is a quadratic assignment problem (T. C. Koopmans, M. J. Beckmann, 1957). The
-number of starts depends on the pattern and the node, not on time, so that every machine finds the
-same embeddings.
+A greedy search finds several start embeddings. Then pairs of ranks are swapped while this increases
+the total, for all sets at once. The problem is a quadratic assignment problem (T. C. Koopmans,
+M. J. Beckmann, 1957). The number of starts depends only on the pattern and the node, so every
+machine finds the same embeddings.
 """
 
 from typing import Final
@@ -15,16 +15,16 @@ from gputopo.patterns.model import Pattern
 from gputopo.patterns.subsets import subsets
 
 _ROWS: Final = 2048
-"""Sets that are searched together; it limits the memory."""
+"""How many sets are searched at once; this limits the memory."""
 
 _WORK: Final = 48_000_000
-"""Numbers evaluated in one round of swaps, from all starts together: more sets, fewer starts.
+"""Limit of the numbers that one round of swaps evaluates, over all starts and sets.
 
-It gives at least 5 starts for every size on 16 GPUs, besides the one in rank order.
+On 16 GPUs it allows at least 5 starts for every size, besides the start in rank order.
 """
 
 _Numbers = NDArray[np.float64]
-"""Integers below 2^53 as floats: sums are exact in any order, and matrix products are fast."""
+"""Whole numbers below 2^53 as floats: their sums are exact, and matrix products are fast."""
 
 _Start = tuple[list[int], int]
 
@@ -32,10 +32,10 @@ _Start = tuple[list[int], int]
 def improved_embeddings(
     weights: NDArray[np.int64], pattern: Pattern, bounds: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return a good order of every set, and its total; at least that of the greedy search.
+    """Return a good order of every set, and its total, which is at least that of the start.
 
     Args:
-        weights: [gpus, gpus] MB/s by position.
+        weights: [gpus, gpus] link bandwidths in MB/s, by position.
         pattern: a pattern that is not larger than the node.
         bounds: [rows] upper bound of the total; a set that reaches it is not searched further.
 
@@ -56,7 +56,7 @@ def improved_embeddings(
 
 
 def traffic_matrix(pattern: Pattern) -> _Numbers:
-    """Return [size, size] the total weight of the edges between two ranks."""
+    """Return [size, size]: the total weight of the edges between two ranks."""
     traffic = np.zeros((pattern.size, pattern.size))
     for a, b, weight in pattern.edges:
         traffic[a, b] += weight
@@ -65,7 +65,7 @@ def traffic_matrix(pattern: Pattern) -> _Numbers:
 
 
 def links_within(weights: NDArray[np.int64], members: NDArray[np.uint8]) -> _Numbers:
-    """Return [rows, size, size] MB/s between the members of each set."""
+    """Return [rows, size, size]: the bandwidth between the members of each set, in MB/s."""
     return weights[members[:, :, None], members[:, None, :]].astype(np.float64)
 
 
@@ -85,10 +85,10 @@ def _improved(
 
 
 def _starts(traffic: _Numbers, rows: int) -> list[_Start]:
-    """Return the starts of the greedy search: an order of ranks, and the first rank's member.
+    """Return the starts of the greedy search: an order of ranks, and the member of its first rank.
 
-    The first start has the ranks in ascending order. The others begin with each rank, the one
-    with the most traffic first, on each member, as far as the work is within its limit.
+    The first start has the ranks in ascending order. The others begin with one rank on one member.
+    Ranks with the most traffic come first, until :data:`_WORK` is reached.
     """
     size = len(traffic)
     busiest = np.argsort(-traffic.sum(axis=0), kind="stable").tolist()
@@ -98,7 +98,7 @@ def _starts(traffic: _Numbers, rows: int) -> list[_Start]:
 
 
 def _by_traffic(traffic: _Numbers, first: int) -> list[int]:
-    """Return all ranks, ``first`` first; each next one has the most traffic with those before."""
+    """Return all ranks from ``first`` on; each has the most traffic with the ranks before it."""
     ranks = [first]
     while len(ranks) < len(traffic):
         joined = traffic[ranks].sum(axis=0)
@@ -108,7 +108,7 @@ def _by_traffic(traffic: _Numbers, first: int) -> list[int]:
 
 
 def _greedy(links: _Numbers, traffic: _Numbers, ranks: list[int], first: int) -> NDArray[np.intp]:
-    """Return orders in which each of ``ranks``, in turn, takes the member with the most gain."""
+    """Place ``ranks`` in turn, each on the member with the most gain, and return the orders."""
     rows = np.arange(len(links))
     orders = np.full(links.shape[:2], first, dtype=np.intp)
     taken = np.zeros(links.shape[:2], dtype=bool)
@@ -125,16 +125,16 @@ def _greedy(links: _Numbers, traffic: _Numbers, ranks: list[int], first: int) ->
 
 
 def _swap(orders: NDArray[np.intp], links: _Numbers, traffic: _Numbers) -> None:
-    """Swap the two ranks with the largest gain, in each row while there is one, in place.
+    """Swap the two ranks with the largest gain, in each row and in place, until no swap gains.
 
-    It terminates, because every swap increases a total that is bounded.
+    The loop ends, because every swap increases the total and the total has an upper bound.
     """
     size = len(traffic)
     active = np.arange(len(orders))
     while len(active):
         by_rank = _links_by_rank(orders[active], links[active])
-        # moved[r, a, b]: total of rank b on the GPU of rank a, with all other ranks unmoved.
-        # It is one small product for each set; a large product would use all cores.
+        # moved[r, a, b]: total of rank b on the GPU of rank a, if no other rank moves.
+        # One small matrix product for each set: a single large product would use all cores.
         moved = by_rank @ traffic
         own = np.diagonal(moved, axis1=1, axis2=2)
         gains = moved + moved.transpose(0, 2, 1) - own[:, :, None] - own[:, None, :]
@@ -148,7 +148,7 @@ def _swap(orders: NDArray[np.intp], links: _Numbers, traffic: _Numbers) -> None:
 
 
 def _links_by_rank(orders: NDArray[np.intp], links: _Numbers) -> _Numbers:
-    """Return [rows, size, size] MB/s between the ranks of each order."""
+    """Return [rows, size, size]: the bandwidth between the ranks of each order, in MB/s."""
     rows, size = orders.shape
     ends = orders[:, :, None] * size + orders[:, None, :]
     pairs = (rows, size * size)

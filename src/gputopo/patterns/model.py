@@ -1,6 +1,6 @@
 """Communication patterns: graphs with the ranks of a job as vertices (MAPA, section 3.1).
 
-Edge weights are an addition to MAPA, whose edges have equal weight.
+In MAPA all edges have equal weight; gputopo adds edge weights.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from gputopo.errors import InvalidInputError
 
 MAX_GPUS_PER_POD: Final = 16
-"""Maximum of the GPUs of one pod, and thus the largest pattern."""
+"""Maximum number of GPUs of one pod, and of ranks of a pattern."""
 
 
 class PatternKind(StrEnum):
@@ -40,7 +40,7 @@ class PatternError(InvalidInputError):
 
 
 class PatternEdge(NamedTuple):
-    """Traffic between two ranks, proportional to ``weight``; in a pattern, ``a < b``."""
+    """Traffic between ranks ``a`` and ``b``, proportional to ``weight``; in a pattern ``a < b``."""
 
     a: int
     b: int
@@ -49,7 +49,7 @@ class PatternEdge(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Communication between the ranks ``0..size-1`` of one job; hashable.
+    """Graph of the communication between the ranks ``0..size-1`` of one job; hashable.
 
     :func:`build` and the functions named after the kinds return patterns.
 
@@ -66,10 +66,9 @@ class Pattern:
 
 
 def ring(size: int) -> Pattern:
-    """Return the ring of NCCL; one GPU has no edge, two GPUs have their edge twice.
+    """Return the ring of NCCL. One GPU has no edge; two GPUs have their edge twice.
 
-    MAPA's released program counts the edge of two GPUs twice, once for each direction; its
-    figures can only be reproduced so.
+    MAPA's released program also counts the edge of two GPUs twice, once for each direction.
     """
     edges = [_edge(rank, (rank + 1) % size) for rank in range(size)] if size > 1 else []
     return Pattern(PatternKind.RING, size, tuple(edges))
@@ -82,32 +81,32 @@ def tree(size: int) -> Pattern:
 
 
 def ring_tree(size: int) -> Pattern:
-    """Return ring and tree over the same ranks (MAPA, figure 8); common edges count once."""
+    """Return the edges of ring and tree together (MAPA, figure 8), without duplicates."""
     ring_edges = ring(size).edges
     tree_edges = (edge for edge in tree(size).edges if edge not in ring_edges)
     return Pattern(PatternKind.RING_TREE, size, (*ring_edges, *tree_edges))
 
 
 def chain(size: int) -> Pattern:
-    """Return the path 0 - 1 - ... : each rank sends to the next, as pipeline stages do."""
+    """Return the path 0 - 1 - 2 ...: each rank sends to the next, like a pipeline stage."""
     return Pattern(
         PatternKind.CHAIN, size, tuple(_edge(rank, rank + 1) for rank in range(size - 1))
     )
 
 
 def star(size: int) -> Pattern:
-    """Return rank 0 joined with each other rank, as a parameter server is."""
+    """Return the edges from rank 0, for instance a parameter server, to all other ranks."""
     return Pattern(PatternKind.STAR, size, tuple(_edge(0, rank) for rank in range(1, size)))
 
 
 def all_to_all(size: int) -> Pattern:
-    """Return the complete graph: each pair once."""
+    """Return the complete graph: one edge between each two ranks."""
     edges = tuple(PatternEdge(a, b) for a, b in combinations(range(size), 2))
     return Pattern(PatternKind.ALL_TO_ALL, size, edges)
 
 
 def custom(size: int, edges: Iterable[PatternEdge]) -> Pattern:
-    """Return the graph of the edges; a repeated pair has the sum of its weights.
+    """Return the pattern with these edges. Weights of edges between the same ranks are added.
 
     Ranks without an edge are allowed; they can be on any GPU.
 
@@ -121,7 +120,7 @@ def custom(size: int, edges: Iterable[PatternEdge]) -> Pattern:
         _require_edge(f"edges[{position}]", edge, size)
         weights[min(edge.a, edge.b), max(edge.a, edge.b)] += edge.weight
     if not weights:
-        raise PatternError("edges: a Custom pattern has at least one")
+        raise PatternError("edges: a Custom pattern needs at least one edge")
     merged = tuple(PatternEdge(a, b, weight) for (a, b), weight in sorted(weights.items()))
     return Pattern(PatternKind.CUSTOM, size, merged)
 
@@ -141,7 +140,7 @@ def build(kind: PatternKind, size: int, edges: Sequence[PatternEdge] = ()) -> Pa
         return custom(size, edges)
     if edges:
         raise PatternError(f"edges: allowed with Custom only, not with {kind}")
-    _require_size(size)  # before a large size makes billions of edges
+    _require_size(size)  # before a large size creates billions of edges
     return _BUILDERS[kind](size)
 
 

@@ -1,12 +1,12 @@
-"""The order in which the exact search places the ranks of a pattern, and its cost.
+"""Find the order in which the exact search places the ranks of a pattern with the fewest cases.
 
-After some ranks are placed, the rest of the search depends only on the set of used GPUs and on the
-positions of the frontier: the placed ranks that have an unplaced neighbour. A small frontier means
-few cases. The order with the fewest cases is found by dynamic programming over the sets of ranks,
-as for the vertex separation of a graph (E. L. Lawler, 1979; H. L. Bodlaender et al., 2012).
+The frontier is the placed ranks that have an unplaced neighbour. The rest of the search depends
+only on the used GPUs and on the GPUs of the frontier, so a small frontier means few cases. The
+order with the fewest cases is found by dynamic programming over the sets of ranks, as for the
+vertex separation of a graph (E. L. Lawler, 1979; H. L. Bodlaender et al., 2012).
 
-Example, a ring of 4 on 4 GPUs. Rank 0 is pinned to the lowest GPU of its set. Placing 0, 1, 2, 3 in
-turn, the frontier beside rank 0 is always the last rank placed. The cases are::
+Example: a ring of 4 on 4 GPUs. Rank 0 is pinned to the lowest GPU of its set. In the order 0, 1, 2,
+3, the frontier is always rank 0 and the rank placed last. The cases are::
 
     rank 0    4 sets of 1 GPU   x 1 position                            =  4
     rank 1    6 sets of 2 GPUs  x 1 GPU for rank 1                      =  6
@@ -31,10 +31,10 @@ class SearchPlan:
 
     Attributes:
         ranks: all ranks, in the order in which they are placed.
-        pinned: whether rank 0 is placed first, on the lowest GPU of its set. This is enough for
-            a ring, because a rotated ring has the same edges.
-        steps: number of cases: for each placed rank, the sets of GPUs used so far times the
-            arrangements of the frontier and the new rank in them.
+        pinned: whether rank 0 is placed first, on the lowest GPU of its set. A ring needs no
+            other start, because a rotated ring has the same edges.
+        steps: number of cases, summed over the placed ranks: the sets of used GPUs, times the
+            arrangements of the frontier and the new rank in such a set.
     """
 
     ranks: tuple[int, ...]
@@ -44,7 +44,7 @@ class SearchPlan:
 
 @lru_cache(maxsize=256)
 def search_plan(pattern: Pattern, gpus: int) -> SearchPlan:
-    """Return the cheapest plan for ``pattern`` on a node with ``gpus`` GPUs."""
+    """Return the plan with the fewest steps for ``pattern`` on a node with ``gpus`` GPUs."""
     size, pinned = pattern.size, pattern.kind is PatternKind.RING
     cost = _costs(_frontier_sizes(pattern, pinned=pinned), size, gpus, pinned=pinned)
     least = _least_costs(cost, size, pinned=pinned)
@@ -58,7 +58,7 @@ def search_plan(pattern: Pattern, gpus: int) -> SearchPlan:
 
 
 def _frontier_sizes(pattern: Pattern, *, pinned: bool) -> NDArray[np.int64]:
-    """Return [sets of placed ranks] the number of them with an unplaced neighbour."""
+    """Return the size of the frontier for each set of placed ranks, by mask."""
     sets = np.arange(1 << pattern.size)
     neighbours = [0] * pattern.size
     for edge in pattern.edges:
@@ -71,7 +71,7 @@ def _frontier_sizes(pattern: Pattern, *, pinned: bool) -> NDArray[np.int64]:
 
 
 def _costs(frontier: NDArray[np.int64], size: int, gpus: int, *, pinned: bool) -> NDArray[np.int64]:
-    """Return [sets of placed ranks] the number of cases of placing one more."""
+    """Return the number of cases to place one more rank, for each set of placed ranks, by mask."""
     placed = np.bitwise_count(np.arange(1 << size)).astype(np.int64)
     cases = np.array(
         [
@@ -88,7 +88,7 @@ def _costs(frontier: NDArray[np.int64], size: int, gpus: int, *, pinned: bool) -
 
 
 def _least_costs(cost: NDArray[np.int64], size: int, *, pinned: bool) -> NDArray[np.int64]:
-    """Return [sets of ranks] the least cost of placing all of them."""
+    """Return the least cost to place all ranks of a set, for each set of ranks, by mask."""
     sets = np.arange(1 << size)
     placed = np.bitwise_count(sets)
     least = np.zeros(1 << size, dtype=np.int64)

@@ -1,7 +1,7 @@
 """All subsets of one size of the GPUs of a node, as arrays.
 
-A position is the place of a GPU among the GPUs of its node in ascending index. Masks of positions
-have no gaps, even where the indices do: on a node with GPUs 0, 2 and 60, GPU 60 has position 2.
+The GPUs of a node have the positions 0, 1, 2, ... in ascending order of their indices. Indices can
+have gaps, positions have none: on a node with GPUs 0, 2 and 60, GPU 60 has position 2.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ class Subsets:
     """The subsets of one size, in lexicographic order of ascending positions.
 
     Attributes:
-        masks: [rows] bit i stands for position i.
+        masks: [rows] bit i is 1 if the subset contains position i.
         members: [rows, size] positions, ascending.
     """
 
@@ -29,7 +29,7 @@ class Subsets:
 
 @lru_cache(maxsize=256)
 def subsets(count: int, size: int) -> Subsets:
-    """Return the subsets of ``size`` of ``count`` positions; all sizes of 16 take 1 MB.
+    """Return the subsets with ``size`` of ``count`` positions. All sizes for 16 take 1 MB.
 
     >>> subsets(3, 2).members.tolist()
     [[0, 1], [0, 2], [1, 2]]
@@ -47,7 +47,7 @@ def subsets(count: int, size: int) -> Subsets:
 
 @lru_cache(maxsize=32)
 def rows_by_mask(count: int) -> NDArray[np.int32]:
-    """Return [masks] the row of each mask among the subsets of its size."""
+    """Return, by mask of positions, the row of the subset among the subsets of its size."""
     rows = np.empty(1 << count, dtype=np.int32)
     for size in range(count + 1):
         masks = subsets(count, size).masks
@@ -57,12 +57,12 @@ def rows_by_mask(count: int) -> NDArray[np.int32]:
 
 
 def gpu_masks(indices: Sequence[GpuIndex], members: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Return the GpuMask of each row of positions."""
+    """Return [rows]: the positions of each row as a GpuMask."""
     bits = np.array([1 << index for index in indices], dtype=np.uint64)
     masks: NDArray[np.uint64] = bits[members].sum(axis=1, dtype=np.uint64)
     return masks
 
 
 def positions_of(indices: Sequence[GpuIndex], gpus: int) -> int:
-    """Return a GpuMask as a mask of positions."""
+    """Convert a GpuMask to a mask of positions."""
     return sum(1 << position for position, index in enumerate(indices) if gpus >> index & 1)

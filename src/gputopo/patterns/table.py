@@ -1,4 +1,4 @@
-"""The table of the best embeddings of one pattern into all GPU sets of a node."""
+"""Table with the best embedding of one pattern into each GPU set of a node."""
 
 from dataclasses import dataclass
 
@@ -8,18 +8,18 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EmbeddingTable:
-    """Best embedding of one pattern into every set of its size.
+    """Best embedding of one pattern into every GPU set of the pattern's size.
 
-    Rows are in lexicographic order of ascending GPU indices, so that the first of several
-    equal rows is the lowest set. The arrays are shared and read-only.
+    Rows are in lexicographic order of ascending GPU indices. So of several rows with equal values,
+    the first has the lowest set. The arrays are shared and read-only.
 
     Attributes:
-        sets: [rows] GpuMask of the set.
+        sets: [rows] the GPU set, as a GpuMask.
         orders: [rows, size] GPU index of each rank.
         aggregate_mb_per_s: [rows] sum over the edges of the pattern of weight times bandwidth
             of the link (MAPA, equation 1, where all weights are 1).
-        bound_mb_per_s: [rows] upper bound for all embeddings into the set; equal to the
-            aggregate if the embedding is proved to be the best.
+        bound_mb_per_s: [rows] upper bound for all embeddings into the set. It equals the
+            aggregate bandwidth if no embedding can be better.
     """
 
     sets: NDArray[np.uint64]

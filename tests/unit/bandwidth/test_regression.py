@@ -56,10 +56,10 @@ def test_order_of_columns_comments_and_empty_lines_do_not_matter() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "line 1: columns are missing, not gpus,bandwidth_gbps or double,single,pcie,"),
+        ("", "line 1: columns are missing; expected gpus,bandwidth_gbps or double,single,pcie,"),
         ("# only\n", "line 1: columns are missing"),
-        ("gpus,speed\n0-1,5", "line 1: columns are gpus,speed, not gpus,bandwidth_gbps or"),
-        ("gpus,gpus,bandwidth_gbps\n", "line 1: columns are gpus,gpus,bandwidth_gbps, not"),
+        ("gpus,speed\n0-1,5", "line 1: columns are gpus,speed; expected gpus,bandwidth_gbps or"),
+        ("gpus,gpus,bandwidth_gbps\n", "line 1: columns are gpus,gpus,bandwidth_gbps; expected"),
         ("# one\ngpus,bandwidth_gbps\n", "line 2: no samples below the columns"),
         ("gpus,bandwidth_gbps\n0-1\n", "line 2: 1 values for 2 columns"),
         ("gpus,bandwidth_gbps\n0,1,5\n", "line 2: 3 values for 2 columns"),
@@ -71,14 +71,14 @@ def test_order_of_columns_comments_and_empty_lines_do_not_matter() -> None:
         ("gpus,bandwidth_gbps\n0-1,1e-320\n", "line 2: bandwidth_gbps: '1e-320' is not in 0.001"),
         ("gpus,bandwidth_gbps\n0" + "0" * 200_000 + ",5\n", "line 2: field larger than"),
         ("gpus,bandwidth_gbps\n0" + "0" * 500 + ",5\n", "line 2: gpus: '0{79} is not a list"),
-        ("c" * 500, "line 1: columns are c{80}, not"),
+        ("c" * 500, "line 1: columns are c{80}; expected"),
         ("gpus,bandwidth_gbps\n0+1,5\n", "line 2: gpus: '0\\+1' is not a list of GPUs"),
         (
             "gpus,bandwidth_gbps\n0-8,5\n",
             "line 2: gpus: '0-8' has GPU 8, which is not",
         ),
         ("gpus,bandwidth_gbps\n1-1,5\n", "line 2: gpus: '1-1' has a GPU twice"),
-        ("gpus,bandwidth_gbps\n1,5\n", "line 2: gpus: '1' is one GPU, which has no link"),
+        ("gpus,bandwidth_gbps\n1,5\n", "line 2: gpus: '1' has one GPU, which has no link"),
     ],
 )
 def test_a_wrong_file_is_rejected_with_line_column_and_value(text: str, message: str) -> None:
@@ -91,9 +91,9 @@ def test_a_wrong_file_is_rejected_with_line_column_and_value(text: str, message:
     [
         ("1,1,x,5", "line 2: pcie: 'x' is not a count of links"),
         ("-1,1,3,5", "line 2: double: '-1' is not a count of links"),
-        ("1,0,0,5", "line 2: double, single, pcie: 1 links are not a ring of 2 to 16 GPUs"),
-        ("9,9,9,5", "line 2: double, single, pcie: 27 links are not a ring"),
-        ("1,1,0,5", "line 2: double, single, pcie: two GPUs have one link, counted twice"),
+        ("1,0,0,5", "line 2: double, single, pcie: 1 links do not make a ring of 2 to 16 GPUs"),
+        ("9,9,9,5", "line 2: double, single, pcie: 27 links do not make a ring"),
+        ("1,1,0,5", "line 2: double, single, pcie: a ring of two GPUs has one link, counted twice"),
     ],
 )
 def test_counts_of_no_ring_are_rejected(row: str, message: str) -> None:
@@ -107,7 +107,7 @@ def test_gpus_without_a_topology_are_rejected() -> None:
 
 
 def test_gpus_of_a_too_large_node_are_rejected() -> None:
-    with pytest.raises(SampleError, match=r"^topology: 17 GPUs, at most 16"):
+    with pytest.raises(SampleError, match=r"^topology: has 17 GPUs; at most 16"):
         parse_samples("gpus,bandwidth_gbps\n0-1,5\n", node(*range(17)))
 
 
@@ -178,7 +178,7 @@ def test_few_samples_are_fitted_with_a_warning() -> None:
     assert result.unseen is None
     assert result.folds == 0
     assert "2 samples of 1 link mixes determine 1 of 14 coefficients" in result.warnings[0]
-    assert "one link mix only" in result.warnings[1]
+    assert "only one link mix" in result.warnings[1]
 
 
 def test_only_measured_link_classes_are_kept() -> None:

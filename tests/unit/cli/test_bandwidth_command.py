@@ -76,14 +76,14 @@ def test_one_link_mix_cannot_be_validated(gputopo: Command, tmp_path: Path) -> N
     path.write_text("double,single,pcie,bandwidth_gbps\n2,0,0,39\n2,0,0,40\n")
     out = gputopo(f"bandwidth fit {path}").out
     assert "on link mixes not seen" not in out
-    assert "warning: one link mix only" in out
+    assert "warning: the samples have only one link mix" in out
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ("", "line 1: columns are missing"),
-        ("a,b\n", "line 1: columns are a,b, not "),
+        ("a,b\n", "line 1: columns are a,b; expected "),
         ("double,single,pcie,bandwidth_gbps\n2,0,0,fast\n", "line 2: bandwidth_gbps: 'fast'"),
     ],
 )

@@ -130,7 +130,7 @@ def test_picture_marks_ranks_busy_gpus_and_used_links(gputopo: Command) -> None:
         ("--gpus 3 --busy 1,,2", "busy: '' is not an integer in 0..999999999"),
         ("--gpus 3 --policy preserv", f"policy: 'preserv' is not one of {POLICIES}; did you mean"),
         ("--gpus 3 --pattern circle", f"pattern: 'circle' is not one of {PATTERNS}"),
-        ("--gpus 3 --pattern custom", "edges: a Custom pattern has at least one"),
+        ("--gpus 3 --pattern custom", "edges: a Custom pattern needs at least one edge"),
         (
             "--gpus 3 --pattern ring --edges 0-1",
             "edges: allowed with Custom only, not with Ring",

@@ -69,7 +69,7 @@ def test_a_weight_below_one_is_rejected() -> None:
 
 
 def test_a_custom_pattern_without_edges_is_rejected() -> None:
-    with pytest.raises(PatternError, match="edges: a Custom pattern has at least one"):
+    with pytest.raises(PatternError, match="edges: a Custom pattern needs at least one edge"):
         build(PatternKind.CUSTOM, 2)
 
 
