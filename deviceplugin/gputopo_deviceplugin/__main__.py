@@ -19,7 +19,7 @@ from gputopo_kube.probes import ProbeServer, Pulse
 
 
 def main() -> None:
-    """Run the agent; a wrong setting ends it with a message and exit status 1."""
+    """Run the agent. An invalid setting ends the process with a message and exit status 1."""
     try:
         settings = AgentSettings.load(sys.argv[1:], os.environ)
     except SettingsError as error:

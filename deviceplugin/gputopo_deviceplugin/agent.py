@@ -1,4 +1,4 @@
-"""The node agent as a whole: creates its parts and runs their loops."""
+"""Creates the parts of the node agent and runs their loops."""
 
 import asyncio
 from typing import Final
@@ -40,16 +40,15 @@ _BEAT_SECONDS: Final = 1.0
 
 
 class Agent:
-    """Connects the parts. Calls go from reports and decisions down to state and sources.
+    """The node agent of one node.
 
-    Sources (NVML, kubelet, the API server) write to the state and signal ``changes``; the loops
-    of the offer and the report wait for these.
+    Its sources (NVML, kubelet, the API server) write to the state and signal ``changes``. The loops
+    that decide the offer and write the report wait for these signals.
     """
 
     def __init__(
         self, settings: AgentSettings, client: AsyncClient, metrics: AgentMetrics, pulse: Pulse
     ) -> None:
-        """Serve ``settings.node``."""
         self._settings = settings
         self._metrics = metrics
         self._pulse = pulse

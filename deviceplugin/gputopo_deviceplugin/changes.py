@@ -4,14 +4,13 @@ import asyncio
 
 
 class ChangeSignal:
-    """Counts changes; loops wait for the next one. All in one event loop.
+    """Counts changes and wakes waiting loops. Use it in one event loop only.
 
     Attributes:
         count: changes so far.
     """
 
     def __init__(self) -> None:
-        """Start without changes."""
         self.count = 0
         self._changed = asyncio.Event()
 
@@ -22,6 +21,6 @@ class ChangeSignal:
         self._changed = asyncio.Event()
 
     async def wait_after(self, count: int) -> None:
-        """Return when there were more than ``count`` changes, so that none is missed."""
+        """Return when there were more than ``count`` changes, so that no change is missed."""
         while self.count <= count:
             await self._changed.wait()

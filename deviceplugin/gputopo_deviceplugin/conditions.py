@@ -7,10 +7,11 @@ from gputopo.api.names import READY_CONDITION
 
 @dataclass(frozen=True, slots=True)
 class NodeCondition:
-    """Whether a condition holds.
+    """One condition of the node.
 
     Attributes:
-        type: its name, ``Ready`` for example.
+        type: name of the condition, for example ``Ready``.
+        holds: whether the condition is true.
         reason: one word in CamelCase.
         message: a text for people.
     """

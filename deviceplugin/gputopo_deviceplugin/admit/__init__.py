@@ -1,1 +1,1 @@
-"""Decisions for kubelet: which GPUs a container gets, and which GPUs are offered."""
+"""Decides which GPUs a container gets, and which GPUs the agent offers to kubelet."""

@@ -1,7 +1,7 @@
-"""Decides kubelet's requests while it admits a container: reads the inputs, then decides.
+"""Responds to kubelet's calls GetPreferredAllocation and Allocate during an admission.
 
-Kubelet's list is read inside the preference request and never inside Allocate: there it could make
-kubelet forget the GPUs in flight.
+Kubelet's list is read during GetPreferredAllocation and never during Allocate, because a read
+during Allocate could make kubelet forget the GPUs in flight.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class PodResources(Protocol):
 
 
 class Admission:
-    """The decisions about kubelet's requests."""
+    """Decides about kubelet's requests for GPUs."""
 
     def __init__(
         self,
@@ -54,14 +54,14 @@ class Admission:
         node: str,
         timeout_seconds: float,
     ) -> None:
-        """Decide for ``node``.
+        """Decide about the containers of one node.
 
         Args:
             tracker: the users of GPUs.
             pod_resources: kubelet's list of pods.
-            lock: is held during each call.
-            state: the GPUs that are offered.
-            kubelet: shows when kubelet has restarted.
+            lock: held during each call of kubelet.
+            state: the GPUs that are offered to kubelet, with their health.
+            kubelet: the number of registrations, which a restart of kubelet increases.
             recorder: records allocations and rejections.
             node: this node's name.
             timeout_seconds: time limit for all reads from the API server in one call.
@@ -80,7 +80,7 @@ class Admission:
         self._rejected: set[str] = set()
 
     async def prefer(self, request: PreferenceRequest) -> tuple[GpuUuid, ...] | AdmissionRejection:
-        """Return the GPUs that kubelet should take, or the reason why it gets none."""
+        """Return the GPUs that kubelet should take, or the reason why the container gets none."""
         async with self._lock.call():
             result = await self._identify(request)
             gpus = preferred_gpus(request, result)
@@ -95,7 +95,7 @@ class Admission:
             return gpus
 
     async def allocate(self, gpus: Sequence[GpuUuid]) -> AdmissionResult:
-        """Return the container that gets these GPUs, or the reason why it must not get them."""
+        """Return the container that gets these GPUs, or the reason for the rejection."""
         async with self._lock.call():
             expected, self._expected = self._expected, None
             if self._expected_registration != self._kubelet.registrations:
@@ -126,9 +126,9 @@ class Admission:
         self._rejected &= {pod.uid for pod in self._pods.values()}
         deadline = _now() + self._timeout_seconds
         requesting, others = unresolved_pods(listed, self._pods)
-        # The watch may be behind kubelet: it may show a former pod of the same name, or a pod that
-        # has ended. So each pod that may be in admission is read again, and before a rejection
-        # each pod on which it depends.
+        # The watch may be later than kubelet, and may show a former pod of the same name or a pod
+        # that has ended. So each pod that may be in admission is read again. Before a rejection,
+        # the pods that led to the rejection are read again too.
         unread = await self._pods.refresh(requesting, deadline - _now())
         result = self._evaluate(request, listed)
         if isinstance(result, AdmissionRejection):
@@ -138,7 +138,7 @@ class Admission:
             result = self._evaluate(request, listed)
         if isinstance(result, ContainerAllocation) and unread:
             names = ", ".join(sorted(map(str, unread)))
-            return AdmissionRejection(f"the API server did not return in time: pods {names}")
+            return AdmissionRejection(f"the API server did not return these pods in time: {names}")
         return result
 
     def _evaluate(self, request: PreferenceRequest, listed: list[ListedPod]) -> AdmissionResult:
@@ -147,7 +147,7 @@ class Admission:
     async def _refresh_others(
         self, gpus: Sequence[GpuUuid], expected: AdmissionResult | None
     ) -> None:
-        """Read other users of these GPUs again: they may have ended since kubelet's list."""
+        """Read the other users of these GPUs again, because they may have ended meanwhile."""
         own = expected.pod.uid if isinstance(expected, ContainerAllocation) else None
         intended = intended_users(gpus, own, self._live_pods(), self._node).values()
         users = self._tracker.find_pods(gpus) | {(user.key, user.uid) for user in intended}
@@ -156,7 +156,7 @@ class Admission:
             await self._pods.refresh(others, self._timeout_seconds)
 
     def _live_pods(self) -> list[PodView]:
-        """Return this node's pods without the rejected ones, which will never have GPUs."""
+        """Return this node's pods except the rejected pods, which never get GPUs."""
         return [pod for pod in self._pods.values() if pod.uid not in self._rejected]
 
     def _reject(self, rejection: AdmissionRejection) -> None:

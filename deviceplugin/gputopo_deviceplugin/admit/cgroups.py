@@ -1,8 +1,9 @@
 """Finds out whether processes of a pod run on this node, by the pod's cgroup.
 
-The agent has no host PID namespace, so ``cgroup.procs`` of cgroup v1 does not show it other
-processes. ``pids.current`` (v1) and ``cgroup.events`` (v2) are the same in every namespace. Both
-include the cgroups below, so the cgroup of the pod covers all of its containers.
+The agent does not share the host's PID namespace, so ``cgroup.procs`` of cgroup v1 does not list
+processes of other pods. The agent reads ``pids.current`` (v1) or ``cgroup.events`` (v2) instead,
+which are the same in every namespace. Both files include child cgroups, so the cgroup of the pod
+covers all of its containers.
 """
 
 import errno
@@ -14,20 +15,20 @@ from typing import Final
 from gputopo.runtime.log import fields
 
 _DEEPEST: Final = 4
-"""Levels that are searched for kubelet's cgroup; kubelet's ``cgroupRoot`` has one or two."""
+"""Depth of the search for kubelet's cgroup; the setting ``cgroupRoot`` adds one or two levels."""
 
 _WITHOUT_PODS: Final = (".service", ".mount", ".socket", ".swap", "user.slice", "init.scope")
 _GONE: Final = (errno.ENOENT, errno.ENODEV)
-"""Reading a cgroup that is being removed fails with ENODEV."""
+"""Errors of a removed cgroup; a read during the removal fails with ENODEV."""
 
 _log = logging.getLogger(__name__)
 
 
 class Cgroups:
-    """Kubelet's cgroups below ``/sys/fs/cgroup`` of the host, for both versions and drivers.
+    """Finds the cgroups of pods, for cgroup v1 and v2 and kubelet's two cgroup drivers.
 
     Attributes:
-        available: False where no cgroup of kubelet was found: then no process is visible.
+        available: False if no cgroup of kubelet was found. Then no process of a pod is visible.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -38,10 +39,10 @@ class Cgroups:
         self._search()
 
     def running(self, uids: Collection[str]) -> set[str]:
-        """Return the pods of which a process runs, including the pause process.
+        """Return the UIDs of the pods that have a running process, including the pause process.
 
-        The cost is a few stat calls for each pod. Where a pod has no cgroup, kubelet's cgroups are
-        searched again, once for each call: kubelet may have another ``cgroupRoot`` now.
+        The cost is a few stat calls for each pod. If a pod has no cgroup, each call searches
+        kubelet's cgroups once more, because kubelet's ``cgroupRoot`` may have changed.
         """
         folders = {uid: self._folders(uid) for uid in uids}
         if not all(folders.values()):
@@ -53,7 +54,7 @@ class Cgroups:
         self._roots = list(_kubepods(_hierarchy(self._directory), _DEEPEST))
         available = bool(self._roots)
         if available != self.available:
-            state = "found" if available else "not found, GPUs of deleted pods count as free"
+            state = "found" if available else "not found, so GPUs of deleted pods are free at once"
             _log.warning("kubelet's cgroups %s", fields(state=state, directory=self._directory))
         self.available = available
 
@@ -71,8 +72,8 @@ def _hierarchy(directory: Path) -> Path:
 def _kubepods(folder: Path, levels: int) -> Iterator[Path]:
     """Yield the cgroups that contain the pods' cgroups, below any ``cgroupRoot``.
 
-    The cgroupfs driver names it ``kubepods``; the systemd driver ``kubepods.slice``, or
-    ``kubelet-kubepods.slice`` in ``kubelet.slice``.
+    The cgroupfs driver names this cgroup ``kubepods``. The systemd driver names it
+    ``kubepods.slice``, or ``kubelet-kubepods.slice`` in ``kubelet.slice``.
     """
     try:
         below = [entry for entry in folder.iterdir() if entry.is_dir()]
@@ -86,7 +87,7 @@ def _kubepods(folder: Path, levels: int) -> Iterator[Path]:
 
 
 def _candidates(root: Path, uid: str) -> Iterator[Path]:
-    """Yield the possible paths of a pod's cgroup: one for each quality-of-service class."""
+    """Yield the possible paths of a pod's cgroup, one for each quality-of-service class."""
     if root.name == "kubepods":
         for parent in (root, root / "burstable", root / "besteffort"):
             yield parent / f"pod{uid}"
@@ -98,7 +99,7 @@ def _candidates(root: Path, uid: str) -> Iterator[Path]:
 
 
 def _populated(folder: Path) -> bool:
-    """Return whether a process runs; True also where that cannot be read."""
+    """Return whether a process runs in this cgroup; also True if the cgroup cannot be read."""
     try:
         events = folder / "cgroup.events"
         if events.exists():
@@ -108,6 +109,6 @@ def _populated(folder: Path) -> bool:
         if isinstance(error, OSError) and error.errno in _GONE:
             return False
         _log.error(
-            "cgroup not read, its pod counts as running %s", fields(path=folder, reason=error)
+            "cgroup not read, its pod is treated as running %s", fields(path=folder, reason=error)
         )
         return True

@@ -1,4 +1,4 @@
-"""Serves the device-plugin API to kubelet: converts messages to values and back."""
+"""Serves the device-plugin API to kubelet, and converts its messages to values and back."""
 
 from collections.abc import AsyncIterator
 
@@ -23,7 +23,7 @@ from gputopo_deviceplugin.settings import AgentSettings
 
 
 class GpuDevicePlugin(DevicePluginServicer):
-    """Serves this node's GPUs; the device IDs are their UUIDs."""
+    """Serves this node's GPUs to kubelet. The ID of a device is the UUID of the GPU."""
 
     def __init__(
         self,

@@ -35,7 +35,7 @@ class ContainerAllocation:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRejection:
-    """The reason why a container gets no GPUs; ``pod`` where its pod is known."""
+    """The reason why a container gets no GPUs. ``pod`` is None if its pod is not known."""
 
     reason: str
     pod: PodView | None = None
@@ -81,8 +81,8 @@ def identify(
     pod, container = fitting[0]
     waiting_keys = {key for key in _without_gpus(listed) if _may_request(key, pods)} - {pod.key}
     if pod.running and waiting_keys:
-        # It was admitted long ago. Kubelet requests GPUs for it only after it lost its record, and
-        # then no other pod may be the one in admission.
+        # This pod was admitted long ago. Kubelet requests GPUs for it only if kubelet has lost its
+        # record. The pod gets its GPUs only if no other pod can be in admission.
         return AdmissionRejection(
             f"the request may be for pod {pod.key}, which runs already, or for another pod that "
             f"has no GPUs yet: {_join(sorted(waiting_keys))}"
@@ -95,10 +95,10 @@ def identify(
 def unresolved_pods(
     listed: Sequence[ListedPod], pods: Mapping[PodKey, PodView]
 ) -> tuple[set[PodKey], set[PodKey]]:
-    """Return the listed pods with a container without GPUs: they may wait for GPUs.
+    """Return the listed pods that may wait for GPUs, because a container has none.
 
     Returns:
-        Those that request GPUs or are not known, and those that are known to request none.
+        The pods that request GPUs or are not known, and the pods that are known to request none.
     """
     without = _without_gpus(listed)
     requesting = {key for key in without if _may_request(key, pods)}
@@ -116,12 +116,12 @@ def _may_request(key: PodKey, pods: Mapping[PodKey, PodView]) -> bool:
 def _waiting(
     listed: Sequence[ListedPod], pods: Mapping[PodKey, PodView], rejected: Collection[str]
 ) -> Iterator[tuple[PodView, list[GpuContainer]]]:
-    """Yield each pod that may be in admission, and which of its containers may be the next.
+    """Yield each pod that may be in admission, with its containers that may be the next.
 
-    Kubelet serves containers in their order. Of those that keep their GPUs, the next one is the
-    first without GPUs in the list. Ordinary init containers before it are not listed. But kubelet
-    requests a preference only for the first of these with a size: it serves smaller requests with
-    GPUs of init containers that have ended.
+    Kubelet serves the containers of a pod in order. Of the sidecars and application containers,
+    the next one is the first that the list shows without GPUs. Kubelet does not list ordinary init
+    containers, so each one directly before it may be the next too. Of several containers with the
+    same size, it is the first: kubelet gives the others GPUs of init containers that have ended.
     """
     for entry in listed:
         pod = pods.get(entry.key)
@@ -167,9 +167,9 @@ def _allocation(
 
 
 def _select(candidates: Sequence[GpuUuid], request: PreferenceRequest) -> tuple[GpuUuid, ...]:
-    """Return as many GPUs as requested, the required ones first, in rank order.
+    """Select the requested number of GPUs, including the required ones; keep the rank order.
 
-    From (D, A, C) with A required, a request for 2 gets (D, A); with C required, (D, C).
+    For example, a request for 2 of (D, A, C) gets (D, A) if A is required, and (D, C) if C is.
     """
     by_need = sorted(candidates, key=lambda gpu: gpu not in request.required)
     selected = set(by_need[: request.size])

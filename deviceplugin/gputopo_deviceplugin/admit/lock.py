@@ -1,4 +1,4 @@
-"""Keeps the agent's reads of the pod-resources list apart from kubelet's calls of admission."""
+"""Prevents reads of the pod-resources list while kubelet admits a container."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,30 +6,29 @@ from contextlib import asynccontextmanager
 
 
 class AdmissionLock:
-    """One call of kubelet at a time, and no container in flight while its list is read.
+    """Serializes kubelet's calls, and delays reads of its list while a container is in flight.
 
-    Between GetPreferredAllocation and its record after Allocate, a container is in flight. A read
-    of the list in this time could make kubelet forget the container's GPUs.
+    A container is in flight from GetPreferredAllocation until kubelet has recorded its GPUs after
+    Allocate. A read of the list during this time could make kubelet forget these GPUs.
     """
 
     def __init__(self) -> None:
-        """Start without a container in flight."""
         self._lock = asyncio.Lock()
         self._in_flight_until = 0.0
 
     @asynccontextmanager
     async def call(self) -> AsyncIterator[None]:
-        """Wait for other calls to end."""
+        """Handle one call of kubelet after all other calls have ended."""
         async with self._lock:
             yield
 
     def set_in_flight(self, seconds: float) -> None:
-        """Consider a container in flight for this time from now on; 0 ends it."""
+        """Treat a container as in flight for this time from now on; with 0, none is in flight."""
         self._in_flight_until = _now() + seconds
 
     @asynccontextmanager
     async def idle(self) -> AsyncIterator[None]:
-        """Wait until no container is in flight, and hold up kubelet's calls meanwhile."""
+        """Wait until no container is in flight, then delay kubelet's calls until the exit."""
         while True:
             await asyncio.sleep(max(0.0, self._in_flight_until - _now()))
             async with self._lock:

@@ -1,4 +1,4 @@
-"""Decides which GPUs kubelet may give to new containers, from the state of the agent's parts."""
+"""Decides from the state of the agent which GPUs kubelet may give to new containers."""
 
 import logging
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.kubelet.state import KubeletState
 
 ADMITTED_SECONDS: Final = 30.0
-"""Time after its start until kubelet has admitted all of its pods again."""
+"""Time that kubelet needs after its start to admit all of its pods again."""
 
 COMPETING: Final = "CompetingAllocator"
 
@@ -29,7 +29,7 @@ def withholding_condition(
 
     Args:
         connected: whether the API server responds.
-        competitor: the other allocator of this node's GPUs.
+        competitor: message about another allocator of this node's GPUs, None if there is none.
         without_record: running pods for whose GPUs kubelet has no record.
     """
     if not connected:
@@ -40,13 +40,13 @@ def withholding_condition(
         return not_ready(
             "KubeletRecordsLost",
             f"kubelet has no record of the GPUs of these running pods: {', '.join(without_record)};"
-            " delete them or drain the node; the GPUs are offered again when they have ended",
+            " delete them or drain the node; its GPUs are offered again when the pods have ended",
         )
     return None
 
 
 class AssignedGpus:
-    """The GPUs of all containers, and never fewer than these.
+    """The GPUs that containers have. The set may contain more GPUs, but never fewer.
 
     Attributes:
         gpus: the GPUs.
@@ -54,7 +54,6 @@ class AssignedGpus:
     """
 
     def __init__(self) -> None:
-        """Start before kubelet's first list."""
         self.gpus: frozenset[GpuUuid] = frozenset()
         self.known = False
 
@@ -62,9 +61,9 @@ class AssignedGpus:
         """Use the GPUs of all containers in kubelet's list.
 
         Args:
-            gpus: of all listed containers.
-            complete: False where some pods of kubelet may be missing. After its start, kubelet
-                lists none, and then one more for each pod that it has admitted again.
+            gpus: the GPUs of all listed containers.
+            complete: False if pods may be missing in the list. After its start kubelet lists no
+                pods; it adds each pod when it has admitted the pod again.
         """
         self.gpus = gpus if complete else self.gpus | gpus
         self.known = True
@@ -78,7 +77,7 @@ class DeviceOffer:
     """Writes to the state which GPUs are offered, and whether the agent may register.
 
     Attributes:
-        withheld: the reason why GPUs without a container are not offered, None where they are.
+        withheld: the reason why GPUs without a container are not offered, None if they are.
     """
 
     def __init__(
@@ -89,7 +88,6 @@ class DeviceOffer:
         connection: ApiConnection,
         node: NodeWatch,
     ) -> None:
-        """Decide by the state of these parts."""
         self._state = state
         self._kubelet = kubelet
         self._tracker = tracker
@@ -110,14 +108,14 @@ class DeviceOffer:
             await changes.wait_after(seen)
 
     def update_assigned(self) -> None:
-        """Use kubelet's list, which was just read."""
-        # An empty list comes from a kubelet without its pods: the agent's own pod would be there.
+        """Update the assigned GPUs from kubelet's list, which was just read."""
+        # An empty list is not complete, because it lacks the agent's own pod.
         admitted = self._kubelet.watched_seconds >= ADMITTED_SECONDS
         complete = bool(self._tracker.listed) and admitted
         self._assigned.update(self._tracker.assigned_gpus(), complete=complete)
 
     def update(self) -> None:
-        """Decide again."""
+        """Decide which GPUs are offered, and whether the agent may register."""
         hardware = self._state.hardware
         if hardware is None:
             return

@@ -1,4 +1,4 @@
-"""The intended GPUs of a pod's containers: those that the extender has chosen. Pure."""
+"""Finds the GPUs that the extender has chosen for a pod's containers. Pure."""
 
 from collections.abc import Mapping
 
@@ -11,14 +11,14 @@ from gputopo_kube.pods import GpuContainer, PodView
 
 
 class PlacementError(InvalidInputError):
-    """A pod without a valid placement annotation of its own."""
+    """The pod has no valid annotation with its own placement."""
 
 
 def intended_gpus(pod: PodView, node: str) -> Mapping[str, tuple[GpuUuid, ...]]:
     """Return the GPUs that the extender has chosen for each container, in rank order.
 
     Raises:
-        PlacementError: it has not chosen for this pod on this node; the message has the remedy.
+        PlacementError: the extender has chosen no GPUs for this pod on this node.
     """
     try:
         annotation = own_gpus(pod)
@@ -43,10 +43,10 @@ def intended_gpus(pod: PodView, node: str) -> Mapping[str, tuple[GpuUuid, ...]]:
 def lasting_container(pod: PodView, container: str) -> GpuContainer | None:
     """Return the container that keeps the GPUs of ``container`` until the pod ends.
 
-    A sidecar or application container keeps its own GPUs. The GPUs of an ordinary init container
-    are a part of those of the next container that keeps its GPUs. For example, with an init
-    container of 2 GPUs before an application container of 4, this is the application container for
-    both. None where there is no such container, or ``container`` requests no GPUs.
+    A sidecar or application container keeps its own GPUs. An ordinary init container gets a part
+    of the GPUs of the next sidecar or application container. For example, with an init container
+    of 2 GPUs before an application container of 4, the result is the application container for
+    both. It is None if there is no such container, or if ``container`` requests no GPUs.
     """
     names = [each.name for each in pod.containers]
     if container not in names:
@@ -56,12 +56,12 @@ def lasting_container(pod: PodView, container: str) -> GpuContainer | None:
 
 
 def candidate_gpus(pod: PodView, container: str, node: str) -> tuple[GpuUuid, ...]:
-    """Return the intended GPUs from which a container gets its own, in rank order.
+    """Return the intended GPUs that a container may get, in rank order.
 
-    A sidecar or application container gets all of them, an ordinary init container a part.
+    A sidecar or application container gets all of them; an ordinary init container gets a part.
 
     Raises:
-        PlacementError: as ``intended_gpus``, and where the counts do not match.
+        PlacementError: as for ``intended_gpus``, or the numbers of GPUs do not match.
     """
     requested = next(each for each in pod.containers if each.name == container)
     lasting = lasting_container(pod, container)
@@ -71,12 +71,12 @@ def candidate_gpus(pod: PodView, container: str, node: str) -> tuple[GpuUuid, ..
             later = f"container {lasting.name} after it requests {lasting.gpus}"
         raise PlacementError(
             f"pod {pod.key}: init container {container} requests {requested.gpus} GPUs, but "
-            f"{later}: request at most as many as the next container that keeps its GPUs"
+            f"{later}; request at most as many as the next sidecar or application container"
         )
     gpus = intended_gpus(pod, node).get(lasting.name, ())
     if len(set(gpus)) != lasting.gpus:
         raise PlacementError(
-            f"pod {pod.key}: container {lasting.name} requests {lasting.gpus} GPUs, and its "
-            f"annotation names {len(set(gpus))}"
+            f"pod {pod.key}: container {lasting.name} requests {lasting.gpus} GPUs, but the "
+            f"annotation of the pod names {len(set(gpus))}"
         )
     return gpus

@@ -20,7 +20,7 @@ def device_node_response(
 ) -> api.ContainerAllocateResponse:
     """Return the response with device nodes of the host's ``device_dir``.
 
-    CUDA numbers its devices in the order of its variable, so the UUIDs are in rank order.
+    CUDA numbers devices in the order of CUDA_VISIBLE_DEVICES, so the UUIDs are in rank order.
     """
     value = ",".join(uuids)
     names = (*(f"nvidia{gpus[uuid].minor}" for uuid in uuids), *controls)
@@ -38,9 +38,9 @@ def device_node_response(
 def cdi_response(uuids: Sequence[GpuUuid], cdi_kind: str) -> api.ContainerAllocateResponse:
     """Return the response with CDI devices, which containerd or CRI-O inject.
 
-    NVIDIA_VISIBLE_DEVICES is ``void``. Without a value, NVIDIA's runtime would read that of the
-    image, which is ``all`` in CUDA base images. With the UUIDs, its legacy hook would inject the
-    same GPUs a second time.
+    NVIDIA_VISIBLE_DEVICES is ``void``. Without a value here, NVIDIA's runtime would use the value
+    in the image, which is ``all`` in CUDA base images. With UUIDs here, the legacy hook of the
+    runtime would inject the same GPUs a second time.
     """
     return api.ContainerAllocateResponse(
         envs={CUDA_VISIBLE_DEVICES: ",".join(uuids), NVIDIA_VISIBLE_DEVICES: "void"},

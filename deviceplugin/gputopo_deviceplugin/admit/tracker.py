@@ -39,20 +39,20 @@ class PodProcesses(Protocol):
     available: bool
 
     def running(self, uids: Collection[str]) -> set[str]:
-        """Return the pods of which a process runs."""
+        """Return the UIDs of the pods that have a running process."""
         ...
 
 
 class UsageTracker:
-    """The GPUs in use on this node, by the agent's allocations, kubelet's list and processes.
+    """Records the users of this node's GPUs, from allocations, kubelet's list and processes.
 
-    A pod is forgotten when the API server reports that it ended or was deleted, no process of it
-    runs, and kubelet does not list it as a pod that it has yet to start.
+    The tracker forgets a pod when the API server reports that the pod ended or was deleted, no
+    process of the pod runs, and kubelet cannot start the pod any more.
 
     Attributes:
-        pods: of this node, as the API server knows them.
-        listed: kubelet's list, None before it was read for the first time.
-        lost: GPUs for which kubelet lost its record; they count as listed.
+        pods: the pods of this node, as the API server reports them.
+        listed: kubelet's list, None until it was read for the first time.
+        lost: GPUs for which kubelet lost its record. The tracker adds them to kubelet's list.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class UsageTracker:
         file: StateFile,
         on_failure: Callable[[str, Exception], None],
     ) -> None:
-        """Start with the usage in ``file``; ``on_failure`` is called when it cannot be written."""
+        """Start with the usage in ``file``; ``on_failure`` is called if a write fails."""
         self.pods = pods
         self.listed: Sequence[ListedPod] | None = None
         self.lost: Lost = {}
@@ -79,7 +79,7 @@ class UsageTracker:
         return self._processes.available
 
     def add_allocation(self, allocation: ContainerAllocation) -> None:
-        """Store an allocation, also in the file."""
+        """Store an allocation in memory and in the file."""
         self._usage = with_allocation(self._usage, allocation)
         self._unlisted.update(allocation.gpus)
         self._allocated_since_list.add(allocation.pod.uid)
@@ -94,29 +94,29 @@ class UsageTracker:
     def add_listed(self) -> None:
         """Store the users in kubelet's list.
 
-        Call it after the listed pods were read: the watch may be behind, and show a former pod of
-        the same name.
+        The caller first reads the listed pods from the API server again, because the watch may be
+        late and show a former pod of the same name.
         """
         self._usage = with_listed(self._usage, self.listed_users(), self.pods)
 
     def listed_users(self) -> dict[GpuUuid, GpuUser]:
-        """Return the user of each GPU by kubelet's list."""
+        """Return the user of each GPU according to kubelet's list."""
         return users_in_list(self.listed or (), self.lost, self._usage, self.pods)
 
     def assigned_gpus(self) -> frozenset[GpuUuid]:
-        """Return the GPUs of all containers: by kubelet's list, and allocations not listed yet."""
+        """Return the GPUs in kubelet's list, and the GPUs of allocations not yet listed."""
         live = {gpu for (_, gpu), user in self._usage.items() if self._is_live(user)}
         return frozenset(self.listed_users()) | (self._unlisted & live)
 
     def users_after_end(self) -> dict[GpuUuid, GpuUser]:
-        """Return the GPUs that processes of ended and deleted pods use now."""
+        """Return the ended and deleted pods whose processes use GPUs now, by GPU."""
         return _after_end(self._update_usage())
 
     def all_users(self) -> dict[GpuUuid, GpuUser]:
-        """Return the users to publish: kubelet's list, and processes that run now.
+        """Return the users to publish: live pods, and ended pods with running processes.
 
-        Until kubelet has listed its pods, the stored users replace the list.
-        Kubelets before 1.34 continue to list pods that have ended.
+        The live pods come from kubelet's list, or from the stored usage before the first list.
+        Kubelets before 1.34 continue to list ended pods, so ended pods in the list are ignored.
         """
         stored = self._update_usage()
         self._save()
@@ -127,7 +127,7 @@ class UsageTracker:
         return {**listed, **_after_end(stored)}
 
     def find_users(self, gpus: Collection[GpuUuid]) -> dict[GpuUuid, GpuUser]:
-        """Return the users of these GPUs: live pods, and processes that run now."""
+        """Return the users of these GPUs: live pods, and ended pods with running processes."""
         listed = {gpu: user for gpu, user in self.listed_users().items() if self._is_live(user)}
         found = {**listed, **self._update_usage()}
         return {gpu: found[gpu] for gpu in gpus if gpu in found}
@@ -149,7 +149,7 @@ class UsageTracker:
                 changes.notify()
 
     def _update_usage(self) -> dict[GpuUuid, GpuUser]:
-        """Forget pods that no longer use GPUs; return the users among the other pods."""
+        """Forget the pods that no longer use GPUs, and return the remaining users."""
         states = {uid: self._known_state(user.key, uid) for (uid, _), user in self._usage.items()}
         not_live = [uid for uid, state in states.items() if state is not PodState.LIVE]
         running = self._processes.running(not_live)
@@ -164,14 +164,14 @@ class UsageTracker:
         return users_of(self._usage, using)
 
     def _may_start(self, states: Mapping[str, PodState]) -> set[str]:
-        """Return the deleted pods that kubelet may not know as deleted yet."""
+        """Return the deleted pods that kubelet may still start, not knowing of the deletion."""
         deleted = {uid for uid, state in states.items() if state is PodState.DELETED}
         if self.listed is None:
             return deleted
         return deleted & {user.uid for user in self.listed_users().values()}
 
     def _known_state(self, key: PodKey, uid: str) -> PodState:
-        """Return the state of a pod; a pod that is not known yet counts as live."""
+        """Return the state of a pod; a pod that is not known yet is treated as live."""
         return state_of(key, uid, self.pods) if self.pods.knows(key) else PodState.LIVE
 
     def _state(self, user: GpuUser) -> PodState | None:

@@ -1,8 +1,8 @@
-"""Which pod uses which GPUs until its last process has ended. Pure.
+"""Records which pod uses which GPUs, until the last process of the pod has ended. Pure.
 
-Kubelet stops listing a pod when it is deleted from the API, even by force. Its processes may
-run on until the end of its grace period. So the agent remembers by pod UID which GPUs it allocated
-and which GPUs kubelet listed.
+Kubelet does not list a pod that was deleted from the API, even by force. But processes of the pod
+may run until the end of the grace period. So the agent stores, by the UID of the pod, the GPUs
+that it has allocated and the GPUs that kubelet has listed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,8 +31,8 @@ class GpuUser:
     """The container that uses a GPU.
 
     Attributes:
-        uid: of the pod; None where the API server did not return the pod.
-        state: of the pod; a process of it still runs where it is not live.
+        uid: UID of the pod, None if the API server did not return the pod.
+        state: state of the pod. If the pod is not live, one of its processes still runs.
     """
 
     key: PodKey
@@ -42,7 +42,7 @@ class GpuUser:
 
 
 Usage: TypeAlias = Mapping[tuple[str, GpuUuid], GpuUser]
-"""The users of GPUs by pod UID and GPU: a process of a deleted pod may use the GPU of another."""
+"""The users of GPUs by pod UID and GPU. A live and a deleted pod may use the same GPU."""
 
 Lost: TypeAlias = Mapping[tuple[PodKey, str], frozenset[GpuUuid]]
 """GPUs of running containers for which kubelet lost its record, by pod and container."""
@@ -57,7 +57,7 @@ def state_of(key: PodKey, uid: str, pods: Mapping[PodKey, PodView]) -> PodState:
 
 
 def with_allocation(usage: Usage, allocation: ContainerAllocation) -> Usage:
-    """Return the usage after an allocation: no other pod uses these GPUs any longer."""
+    """Return the usage after an allocation, which replaces other users of these GPUs."""
     pod = allocation.pod
     others = {key: user for key, user in usage.items() if key[1] not in allocation.gpus}
     user = GpuUser(pod.key, allocation.container, pod.uid)
@@ -67,10 +67,10 @@ def with_allocation(usage: Usage, allocation: ContainerAllocation) -> Usage:
 def users_in_list(
     listed: Iterable[ListedPod], lost: Lost, usage: Usage, pods: Mapping[PodKey, PodView]
 ) -> dict[GpuUuid, GpuUser]:
-    """Return the user of each GPU in kubelet's list, with the UID where it is known.
+    """Return the user of each GPU in kubelet's list, with the UID of the pod if it is known.
 
-    Kubelet's list has no UIDs. Where two pods had the same name, an entry belongs to the pod that
-    was given these GPUs: kubelet may still list the former pod.
+    Kubelet's list has no UIDs, and may contain a former pod of the same name. So an entry belongs
+    to the pod that has these GPUs in ``usage``.
     """
     uids = {(user.key, gpu): uid for (uid, gpu), user in usage.items()}
     known = {key: pod.uid for key, pod in pods.items()}
@@ -96,9 +96,9 @@ def with_listed(
 
 
 def users_of(usage: Usage, states: Mapping[str, PodState]) -> dict[GpuUuid, GpuUser]:
-    """Return the users among the pods in ``states``, by UID.
+    """Return the user of each GPU, if the UID of its pod is in ``states``.
 
-    Where two pods use a GPU, it is the one that is not live.
+    If two pods use the same GPU, the result has the pod that is not live.
     """
     found = [
         (gpu, replace(user, state=states[uid]))

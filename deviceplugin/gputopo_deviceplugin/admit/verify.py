@@ -1,4 +1,4 @@
-"""Decides which GPUs kubelet should take, and whether it may use those that it took. Pure."""
+"""Decides which GPUs kubelet should take, and whether a container may use them. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -23,10 +23,10 @@ from gputopo_kube.pods import PodView
 def preferred_gpus(
     request: PreferenceRequest, result: AdmissionResult
 ) -> tuple[GpuUuid, ...] | AdmissionRejection:
-    """Return the GPUs that kubelet should take.
+    """Return the GPUs that kubelet should take, or the rejection.
 
-    Where kubelet has taken the required GPUs already, an error here would leave them marked as
-    used in its checkpoint. So a rejected request gets some GPUs then, and Allocate rejects it.
+    Kubelet has already taken the required GPUs of a request. An error would leave them marked as
+    used in kubelet's checkpoint. So such a request gets GPUs here, and Allocate rejects it.
     """
     if isinstance(result, ContainerAllocation):
         return result.gpus
@@ -45,7 +45,7 @@ def verify(
     users: Mapping[GpuUuid, GpuUser],
     health: Health,
 ) -> AdmissionResult:
-    """Return the container that may use the GPUs that kubelet took, or the reason against it.
+    """Return the container that may use the GPUs that kubelet took, or a rejection.
 
     Args:
         gpus: the GPUs that kubelet took, in any order.
@@ -53,7 +53,7 @@ def verify(
         pods: live pods of this node.
         node: this node's name.
         users: the users of GPUs: live pods, and processes of ended and deleted pods.
-        health: of every GPU of this node.
+        health: health of every GPU of this node.
     """
     if isinstance(expected, AdmissionRejection):
         return expected
@@ -63,8 +63,8 @@ def verify(
     pod = found.pod
     if set(gpus) != set(found.gpus):
         return AdmissionRejection(
-            f"pod {pod.key}: kubelet took {_join(gpus)}, but container {found.container} was "
-            f"given {_join(found.gpus)}",
+            f"pod {pod.key}: kubelet took {_join(gpus)}, but container {found.container} "
+            f"should have {_join(found.gpus)}",
             pod,
         )
     others = {gpu: user for gpu, user in users.items() if not _is_own(user, found)}
@@ -84,7 +84,7 @@ def intended_users(
 ) -> dict[GpuUuid, GpuUser]:
     """Return the other live pods whose annotations name some of these GPUs.
 
-    Only this shows the user where kubelet lost its record of a container that still runs.
+    If kubelet has lost its record of a running container, only the annotation shows its GPUs.
     """
     return {
         gpu: GpuUser(pod.key, container, pod.uid)
@@ -111,7 +111,7 @@ def _describe_use(gpu: GpuUuid, user: GpuUser) -> str:
 
 
 def _is_own(user: GpuUser, found: ContainerAllocation) -> bool:
-    """Return whether the user is the container, or an init container that shares its GPUs."""
+    """Return whether the user is the found container, or an init container that shares its GPUs."""
     pod = found.pod
     if (user.key, user.uid) != (pod.key, pod.uid):
         return False
@@ -124,10 +124,10 @@ def _find_reuse(
     node: str,
     users: Mapping[GpuUuid, GpuUser],
 ) -> AdmissionResult:
-    """Find the container that reuses these GPUs of init containers of its pod.
+    """Find the container that reuses these GPUs from init containers of its pod.
 
-    Only for such a container kubelet requests no preference. To guess another pod from the GPUs
-    would give it the GPUs of another one.
+    Kubelet omits the preference request only for such a container. For other containers a guess
+    from the GPUs could give a pod the GPUs of another pod.
     """
     owners = {(user.key, user.uid) if (user := users.get(gpu)) else None for gpu in gpus}
     for pod in pods:
@@ -138,8 +138,8 @@ def _find_reuse(
     uses = [_describe_use(gpu, users[gpu]) for gpu in sorted(gpus) if gpu in users]
     reasons = f" ({'; '.join(uses)})" if uses else ""
     return AdmissionRejection(
-        f"kubelet took {_join(gpus)} without a preference request, and they are not those of init "
-        f"containers of one pod{reasons}: the agent was registered again meanwhile, or "
+        f"kubelet took {_join(gpus)} without a preference request, and these GPUs are not those of "
+        f"init containers of one pod{reasons}: either the agent was registered again meanwhile, or "
         "another plugin has registered the same resource; create the pod again"
     )
 
@@ -147,7 +147,7 @@ def _find_reuse(
 def _next_container(
     gpus: Sequence[GpuUuid], pod: PodView, node: str, users: Mapping[GpuUuid, GpuUser]
 ) -> ContainerAllocation | None:
-    """Return the first container after the users of these GPUs that may have exactly these."""
+    """Return the first container after the users of these GPUs that may get all of them."""
     using = {users[gpu].container for gpu in gpus}
     last = max((at for at, each in enumerate(pod.containers) if each.name in using), default=-1)
     for container in pod.containers[last + 1 :]:

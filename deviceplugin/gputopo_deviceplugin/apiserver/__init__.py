@@ -1,1 +1,1 @@
-"""The API server as this node's agent uses it: connection, pods, Node, events."""
+"""The agent's access to the API server: connection, pods, Node and events."""

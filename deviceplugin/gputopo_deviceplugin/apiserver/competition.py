@@ -1,6 +1,6 @@
 """Finds other allocators of the same GPUs on this node. Pure.
 
-Two independent allocators give one GPU to two containers.
+Two independent allocators would give the same GPU to two containers.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -20,13 +20,13 @@ def find_competitor(
     own_resource: str,
     drivers: Collection[str],
 ) -> str | None:
-    """Describe the other allocator of this node's GPUs and the remedy; None where there is none.
+    """Return a message about another allocator of this node's GPUs, None if there is none.
 
     Args:
         document: the Node object.
         slices: ResourceSlices.
         node: name of this node.
-        resources: names of extended resources, with a pattern syntax as in ``matches_any``.
+        resources: names of extended resources, or patterns as in ``matches_any``.
         own_resource: the resource that this agent serves.
         drivers: names of DRA drivers.
     """

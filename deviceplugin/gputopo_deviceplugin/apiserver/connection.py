@@ -15,11 +15,10 @@ class ApiConnection:
         responded_at: time of the last response, by the event loop's clock.
         pod_unread: set when a pod could not be read, until the next heartbeat.
         responding: set while the API server responds.
-        lost: set while it does not respond any longer.
+        lost: set while the API server no longer responds.
     """
 
     def __init__(self, changes: ChangeSignal) -> None:
-        """Start without a connection; signal each change of ``connected``."""
         self._changes = changes
         self._connected = asyncio.Event()
         self.responded_at = float("-inf")
@@ -29,7 +28,7 @@ class ApiConnection:
 
     @property
     def connected(self) -> bool:
-        """Whether it responds, and this node's pods were listed since the last loss."""
+        """Whether the API server responds, and has listed this node's pods since the last loss."""
         return self._connected.is_set()
 
     async def wait_connected(self) -> None:
@@ -45,7 +44,10 @@ class ApiConnection:
             _log.info("the API server responds, listing the pods")
 
     def record_unread_pod(self) -> None:
-        """Record that a pod could not be read: a heartbeat is sent now, and its result counts."""
+        """Record that a pod could not be read.
+
+        A heartbeat follows at once. If it fails too, the API server is lost.
+        """
         self.pod_unread.set()
 
     def record_pod_list(self) -> None:
@@ -56,7 +58,7 @@ class ApiConnection:
             self._changes.notify()
 
     def record_loss(self) -> None:
-        """Record that the API server does not respond any longer."""
+        """Record that the API server no longer responds."""
         self.responding.clear()
         self._connected.clear()
         self.lost.set()

@@ -1,4 +1,4 @@
-"""Records what happened to pods and GPUs: in the log, the metrics and Kubernetes events."""
+"""Records allocations and health changes in the log, the metrics and Kubernetes events."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class EventSink(Protocol):
-    """The API server, as far as events need it."""
+    """The request to the API server that the recorder sends; see ``NodeApi``."""
 
     async def create_event(self, event: Document) -> None:
         """Create an Event."""
@@ -31,13 +31,13 @@ class EventSink(Protocol):
 class EventRecorder:
     """Records allocations, rejections, differences and health changes.
 
-    Events are written in the background: no caller waits for the API server.
+    Events are written in the background, so no caller waits for the API server.
     """
 
     def __init__(
         self, sink: EventSink, node: str, metrics: AgentMetrics, changes: ChangeSignal
     ) -> None:
-        """Write events of ``node``; each allocation is signalled as a change."""
+        """Write events as the agent of ``node``; signal each allocation to ``changes``."""
         self._sink = sink
         self._node = node
         self._metrics = metrics
@@ -51,7 +51,7 @@ class EventRecorder:
         self._changes.notify()
 
     def record_rejection(self, pod: PodView | None, reason: str) -> None:
-        """Record that a container gets no GPUs; with an event where its pod is known."""
+        """Record that a container gets no GPUs. If its pod is known, the pod gets an event."""
         _log.warning("rejected %s", fields(reason=reason))
         self._metrics.count_allocation(granted=False)
         if pod is not None:

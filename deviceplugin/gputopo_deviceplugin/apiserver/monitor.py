@@ -1,8 +1,8 @@
 """Finds out whether the API server responds to this agent.
 
 A node can be Ready while its agent does not reach the API server. Each new pod then fails its
-admission. So the agent must detect the loss, even where packets are silently dropped: then a watch
-looks as if nothing changed. It sends a small request when nothing was received for some seconds.
+admission. So the agent must detect the loss. If packets are silently dropped, a watch looks as if
+nothing changed. So the agent sends a heartbeat when it has received nothing for some seconds.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_kube.errors import ApiError
 
 QUIET_SECONDS: Final = 4.0
-"""Time without a response before a heartbeat: at 1,000 nodes at most 250 heartbeats a second."""
+"""Time without a response before a heartbeat; 1,000 nodes send at most 250 a second."""
 
 RESPONSE_SECONDS: Final = 2.0
 PAUSE_SECONDS: Final = 1.0
 LOST_SECONDS: Final = 8.0
-"""Lost after this time and two failed heartbeats, so 9 s after the last response at the latest.
+"""The API server is lost after this time without a response and two failed heartbeats.
 
-With dropped packets: last response at 0 s, heartbeats from 4 to 6 s and from 7 to 9 s.
+This takes 9 s: the heartbeats last from 4 to 6 s and from 7 to 9 s after the last response.
 """
 
 _log = logging.getLogger(__name__)
@@ -71,8 +71,8 @@ class ConnectionMonitor:
     async def run_while_responding(self, *loops: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run these loops while the API server responds.
 
-        They are cancelled at each loss and started again at the next response: a watch on a
-        connection that was interrupted cannot be trusted.
+        The loops are cancelled at each loss and started again at the next response, because a
+        watch may miss events when its connection is interrupted.
         """
         while True:
             await self._connection.responding.wait()

@@ -1,4 +1,4 @@
-"""The agent's requests to the API server. All of them are about its own node."""
+"""The agent's requests to the API server. All of them concern its own node."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -17,8 +17,8 @@ from gputopo_kube.resources import (
 )
 
 FIRST_DELAY_SECONDS: Final = 1.0
-"""Delay of a reflector after its first failure. All agents lose the API server at once, so it is
-longer than the extender's."""
+"""Delay of a reflector after its first failure. It is longer than in the extender, because all
+agents lose the API server at the same time."""
 
 
 class NodeApi:
@@ -38,7 +38,7 @@ class NodeApi:
         resource: str,
         on_response: Callable[[], None] = lambda: None,
     ) -> None:
-        """Send requests by ``client``; ``resource`` is the extended resource that counts GPUs.
+        """Send requests through ``client``; ``resource`` is the extended resource that counts GPUs.
 
         ``on_response`` is called after each successful response and each watch event.
         """
@@ -55,7 +55,7 @@ class NodeApi:
         self.slices = api.objects(ResourceSliceDocument, _unparsed, fields=on_node)
 
     def abandon(self) -> None:
-        """Let all requests that wait for a response fail now: the API server is lost."""
+        """Let all requests that wait for a response fail now, because the API server is lost."""
         self._api.abandon()
 
     async def heartbeat(self) -> None:

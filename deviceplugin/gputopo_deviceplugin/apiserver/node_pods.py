@@ -1,4 +1,4 @@
-"""This node's pods from the API server: listed, watched, and read one by one when unknown."""
+"""Keeps this node's pods from the API server, by a watch and by reads of single pods."""
 
 import asyncio
 import logging
@@ -17,28 +17,28 @@ from gputopo_kube.pods import PodKey, PodView, version_number
 from gputopo_kube.reflector import ListWatchSource, ListWatchTiming, Reflector
 
 _MOST_DELETED: Final = 1_000
-"""Deleted pods that are remembered, so that a late response does not add one again."""
+"""Number of deleted pods to remember, so that a late response does not add one again."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class PodsVersion:
-    """How far the changes of this node's pods are known, as resource versions.
+    """Resource versions of the changes of this node's pods that the agent knows.
 
     Attributes:
-        newest: of the list, or of the newest change since.
-        needed: of the newest change that a published status must account for: a pod with GPUs
-            ended or was deleted, or changes may have been missed.
+        newest: version of the newest change, or of the last list.
+        needed: version of the newest change that requires a new status: a pod with GPUs ended or
+            was deleted, or changes may have been missed.
     """
 
     newest: int
     needed: int
 
     def later(self, version: int) -> "PodsVersion":
-        """Return the version after a change for which no new status is needed.
+        """Return the versions after a change that requires no new status.
 
-        Versions go back when etcd is restored from a snapshot.
+        ``version`` can be lower than before if etcd was restored from a snapshot.
         """
         return PodsVersion(version, min(version, self.needed))
 
@@ -55,7 +55,7 @@ class NodePods(Mapping[PodKey, PodView]):
     """The pods of this node by namespace and name.
 
     Attributes:
-        version: None until the pods were listed.
+        version: versions of the known changes, None until the pods were listed.
     """
 
     def __init__(
@@ -99,15 +99,15 @@ class NodePods(Mapping[PodKey, PodView]):
         return len(self._pods)
 
     def knows(self, key: PodKey) -> bool:
-        """Return whether it is known which pod has this name, or that no pod has it."""
+        """Return whether the agent knows which pod has this name, or that no pod has it."""
         return self.version is not None or key in self._pods or key in self._absent
 
     async def run(self) -> None:
-        """Follow the API server until cancelled."""
+        """List and watch the pods until cancelled."""
         await self._reflector.run()
 
     async def refresh(self, keys: Iterable[PodKey], timeout_seconds: float) -> set[PodKey]:
-        """Read these pods again, all within the time.
+        """Read these pods again, all within ``timeout_seconds``.
 
         Returns:
             The pods that could not be read; their last known state is kept.
@@ -136,16 +136,16 @@ class NodePods(Mapping[PodKey, PodView]):
             self._pods[key] = pod
 
     def _is_outdated(self, pod: PodView) -> bool:
-        """Return whether the watch has shown a later state of the pod during the read."""
+        """Return whether the watch has received a newer state of the pod during the read."""
         known = self._pods.get(pod.key)
         newer = known is not None and known.uid == pod.uid and known.version > pod.version
         return newer or pod.uid in self._deleted
 
     def _replace(self, listing: Listing[PodView]) -> None:
-        """Replace all pods. After a failed watch, changes may have been missed.
+        """Replace all pods. After a failed watch a new status is needed: changes may be missing.
 
-        A list after a silent watch changes nothing in most cases. Then it must not make every
-        agent write its status once a minute.
+        A list after a silent watch usually changes nothing. Such a list needs no new status:
+        otherwise every agent would write its status once a minute.
         """
         version = version_number(listing.resource_version)
         before, self._pods = self._pods, {pod.key: pod for pod in listing.items}

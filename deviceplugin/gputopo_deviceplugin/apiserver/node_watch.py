@@ -1,6 +1,7 @@
 """Watches the Node object and the ResourceSlices of this node.
 
-The Node owns the GPUTopology. Both show whether another device plugin or driver allocates the GPUs.
+The Node owns the GPUTopology. Its resources and the ResourceSlices show whether another device
+plugin or DRA driver allocates the same GPUs.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ _NOT_SERVED = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN})
 
 
 class NodeWatch:
-    """The last known state of these objects.
+    """Keeps the Node object and the ResourceSlices of this node.
 
     Attributes:
         document: the Node object, empty before it was read for the first time.
@@ -54,12 +55,12 @@ class NodeWatch:
         self.competitor: str | None = None
 
     def annotation(self, name: str) -> str | None:
-        """Return the value of an annotation of the Node, None where it does not have it."""
+        """Return the value of an annotation of the Node, None if the annotation is missing."""
         annotations = (self.document.get("metadata") or {}).get("annotations") or {}
         return annotations.get(name)
 
     async def wait_read(self) -> None:
-        """Wait until both kinds were listed once, or their first list failed."""
+        """Wait until the first list of each kind of object has succeeded or failed."""
         await asyncio.gather(self.node_reflector.tried.wait(), self.slice_reflector.tried.wait())
 
     def _list_nodes(self, listing: Listing[Document]) -> None:

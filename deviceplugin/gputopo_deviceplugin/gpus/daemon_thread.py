@@ -1,6 +1,6 @@
-"""Blocking calls in daemon threads, so that a call that hangs does not keep the process alive.
+"""Runs blocking calls in daemon threads, so that a hanging call does not keep the process alive.
 
-The threads of a ``ThreadPoolExecutor`` are joined when the interpreter exits.
+A ``ThreadPoolExecutor`` is not used, because the interpreter waits for its threads at exit.
 """
 
 import asyncio
@@ -31,6 +31,6 @@ def call_in_daemon_thread(function: Callable[[], Value], name: str) -> asyncio.F
 
 
 async def finished(future: asyncio.Future[Value], timeout_seconds: float | None = None) -> bool:
-    """Wait for ``future`` and return whether it is done in time; it is never cancelled."""
+    """Wait for ``future`` and return whether it is done in time. Do not cancel it."""
     done, _ = await asyncio.wait({future}, timeout=timeout_seconds)
     return bool(done)

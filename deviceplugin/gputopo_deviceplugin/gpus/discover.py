@@ -31,7 +31,7 @@ _ANCESTOR_OF_LEVEL: Final = {
     50: Ancestor.SYS,
 }
 _ASSUMED_PCIE_GENERATION: Final = 3
-"""Used where the platform does not report it. MAPA's table 1 assumes it too, with 12 GB/s."""
+"""Used if the platform reports no PCIe generation. MAPA's table 1 assumes 3 too (12 GB/s)."""
 
 
 def discover(
@@ -40,13 +40,13 @@ def discover(
     """Return the node's topology.
 
     A GPU that NVML cannot read stays in the topology unchanged, with its links, unless another
-    GPU has its index: a fault must not look like a change of hardware. Two GPUs for which NVML
-    reports no common ancestor count as connected through the system (SYS).
+    GPU has its index. So a fault does not look like a change of hardware. If NVML reports no
+    common ancestor of two GPUs, they are treated as connected through the system (SYS).
 
     Args:
         snapshot: the GPUs, and which of them cannot be read.
         numa_nodes: NUMA nodes of the host.
-        known: the previous topology, None at the first time.
+        known: the previous topology, None if there is none.
     """
     readable = {GpuIndex(gpu.index): gpu for gpu in snapshot.gpus}
     unreadable = _unreadable(snapshot, known)
@@ -85,7 +85,7 @@ def _to_gpu(gpu: NvmlGpu) -> Gpu:
 
 
 def _previous_link(known: NodeTopology | None, a: GpuIndex, b: GpuIndex) -> Link:
-    """Return the previous link; without one, PCIe of the assumed generation."""
+    """Return the previous link. If there is none, return PCIe of the assumed generation."""
     if known is not None and (link := known.link_of.get((a, b))) is not None:
         return link
     return _pcie(a, b, Ancestor.SYS, _ASSUMED_PCIE_GENERATION, PCIE_LANES)
@@ -99,9 +99,9 @@ def _link(snapshot: NvmlSnapshot, a: NvmlGpu, b: NvmlGpu) -> Link:
 
 
 def _nvlinks_between(a: NvmlGpu, b: NvmlGpu, ancestor: Ancestor) -> Iterator[Link]:
-    """Yield the direct NVLinks, and the NVLinks through an NVSwitch, where there are any.
+    """Yield the direct NVLinks and the NVLinks through an NVSwitch, if there are any.
 
-    A link counts when both of its ends are active. With 6 NVLinks to a switch on one GPU and 5 on
+    A link counts if both of its ends are active. With 6 NVLinks to a switch on one GPU and 5 on
     the other, the connection has 5.
     """
     for kind, ends in (
@@ -142,5 +142,5 @@ def _pcie(a: GpuIndex, b: GpuIndex, ancestor: Ancestor, generation: int, lanes: 
 
 
 def _comparable_bus_id(pci_bus_id: str) -> str:
-    """Normalise an ID: drivers write 4 or 8 digits of the domain, in either case."""
+    """Normalise a bus ID: drivers write 4 or 8 digits of the domain, in upper or lower case."""
     return pci_bus_id.lower().lstrip("0")

@@ -11,8 +11,8 @@ class NodeHardware:
     """The node's GPUs and their health.
 
     Attributes:
-        topology: None where no GPU of the node was ever found.
-        fault: why NVML as a whole is unavailable, None where it is available.
+        topology: None if no GPU was ever found on the node.
+        fault: the reason why NVML is unavailable, None while NVML is available.
     """
 
     topology: NodeTopology | None

@@ -10,7 +10,7 @@ from gputopo_deviceplugin.gpus.xid_marks import Marks, XidMark
 from gputopo_deviceplugin.gpus.xids import explain, is_fatal
 
 Health = Mapping[GpuUuid, str | None]
-"""The reason why each GPU is unhealthy; None for a healthy one."""
+"""The reason why each GPU is unhealthy, None for a healthy GPU."""
 
 _RECOVERY_ACTIONS: Final[Mapping[int, str]] = MappingProxyType(
     {
@@ -23,7 +23,7 @@ _RECOVERY_ACTIONS: Final[Mapping[int, str]] = MappingProxyType(
         7: "SYSTEM_REBOOT: reboot the system",
     }
 )
-"""By ``NVML_GPU_RECOVERY_ACTION_*``. Source for 1 to 4:
+"""Remedy for each ``NVML_GPU_RECOVERY_ACTION_*``. Source for 1 to 4:
 https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html;
 5 to 7 are in newer versions of ``nvml.h``."""
 
@@ -33,8 +33,8 @@ def evaluate_health(
 ) -> Health:
     """Return the health of every GPU of the topology.
 
-    A GPU is unhealthy for the first of these reasons: a fatal XID, NVML fails for it or does
-    not list it, MIG mode is on, NVML reports a recovery action, a transient XID.
+    These reasons are checked in order: the GPU had a fatal XID; NVML cannot read or list the GPU;
+    MIG mode is on; NVML reports a recovery action; the GPU had a transient XID.
 
     Args:
         topology: the GPUs.
@@ -58,12 +58,12 @@ def evaluate_health(
 
 
 def all_unhealthy(topology: NodeTopology, reason: str) -> Health:
-    """Return the health of all GPUs while NVML as a whole is unavailable."""
+    """Return the health of all GPUs while NVML is unavailable."""
     return {gpu.uuid: reason for gpu in topology.gpus}
 
 
 def _decisive(marks: list[XidMark]) -> XidMark | None:
-    """Return the newest fatal mark; without one the newest."""
+    """Return the newest fatal mark. If there is none, return the newest mark."""
     return max(marks, key=lambda mark: (is_fatal(mark.code), mark.at_seconds), default=None)
 
 

@@ -1,6 +1,6 @@
-"""Calls NVML through pynvml; no other module does. A GPU that fails does not affect the others.
+"""Calls NVML through pynvml. An error of one GPU does not affect the other GPUs.
 
-Every method blocks, so callers run them in threads.
+No other module calls NVML. All methods block, so callers run them in threads.
 """
 
 import ctypes
@@ -33,7 +33,7 @@ Value = TypeVar("Value")
 
 
 class NvmlError(GputopoError):
-    """NVML as a whole is unavailable: no library, no driver, or a driver that was unloaded."""
+    """NVML is unavailable: there is no library or no driver, or the driver was unloaded."""
 
 
 class Nvml:
@@ -42,7 +42,7 @@ class Nvml:
     def __init__(self, library_dir: Path) -> None:
         """Load the driver's library and initialise it.
 
-        It is loaded here by its full path. pynvml then loads it by its SONAME, and the
+        The library is loaded here by its full path. pynvml then loads it by its SONAME, and the
         dynamic linker returns the library that is already loaded.
 
         Raises:
@@ -84,7 +84,7 @@ class Nvml:
 
 
 class XidListener:
-    """Waits for XID events of the GPUs that can be read when it is created."""
+    """Waits for XID events of the GPUs that NVML can read when the listener is created."""
 
     def __init__(self) -> None:
         """Register for the XID events of every GPU that supports them.
@@ -99,13 +99,13 @@ class XidListener:
             try:
                 self._register(pynvml.nvmlDeviceGetHandleByIndex(index))
             except pynvml.NVMLError:
-                continue  # lost, or without events: the next reading reports it
+                continue  # lost or without events; the next read reports a lost GPU
 
     def wait(self, timeout_milliseconds: int) -> XidEvent | None:
-        """Return the next critical XID, None where there was none in time.
+        """Return the next critical XID, None if there is none in time.
 
         Raises:
-            NvmlError: this listener no longer works; create another one.
+            NvmlError: this listener no longer works; create a new listener.
         """
         try:
             event = pynvml.nvmlEventSetWait(self._set, timeout_milliseconds)
@@ -189,7 +189,7 @@ def _common_ancestor(a: Any, b: Any) -> int | None:  # noqa: ANN401 - ctypes poi
 
 
 def _supported(call: Callable[[], Value], otherwise: Value) -> Value:
-    """Return the result of the call, or ``otherwise`` where the platform does not support it."""
+    """Return the result of the call, or ``otherwise`` if the platform does not support the call."""
     try:
         return call()
     except pynvml.NVMLError as error:

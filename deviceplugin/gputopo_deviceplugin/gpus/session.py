@@ -1,4 +1,4 @@
-"""One NVML session, kept open: reads the GPUs and waits for XID events. Every method blocks."""
+"""Reads the GPUs and waits for XID events in one NVML session. Every method blocks."""
 
 import logging
 import time
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class NvmlSession:
-    """Opens NVML when needed. Any thread may call it, with at most one call at a time."""
+    """Opens NVML when needed, and keeps it open. Any thread may call it, one call at a time."""
 
     def __init__(self, library_dir: Path, numa_nodes: tuple[NumaNode, ...]) -> None:
         """Use the driver's library in ``library_dir``."""
@@ -38,15 +38,15 @@ class NvmlSession:
 
     @property
     def listens(self) -> bool:
-        """Whether XID events can be waited for."""
+        """Whether the session can wait for XID events."""
         return self._listener is not None
 
     def read_topology(self, known: NodeTopology | None) -> tuple[NodeTopology, NvmlSnapshot]:
         """Read all GPUs. GPUs that cannot be read are taken from the ``known`` topology.
 
         Raises:
-            NvmlError: NVML is unavailable, or reports values that the API cannot express; the
-                session is closed.
+            NvmlError: NVML is unavailable, or reports values that GPUTopology does not allow. The
+                session is then closed.
         """
         try:
             if self._nvml is None:
@@ -64,7 +64,7 @@ class NvmlSession:
         return topology, snapshot
 
     def wait_for_xid(self) -> XidEvent | None:
-        """Return the next XID, None where there is none within a quarter of a second."""
+        """Return the next XID, None if there is none within a quarter of a second."""
         if self._listener is None:
             return None
         try:

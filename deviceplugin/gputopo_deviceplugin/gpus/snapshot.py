@@ -1,4 +1,4 @@
-"""What NVML reports about a node at one time, as plain values."""
+"""Plain values for the data that NVML reports about a node at one time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ class NvmlLink:
     """One active NVLink of a GPU.
 
     Attributes:
-        generation: of NVLink, 1 to 5 (NVML numbers them differently).
+        generation: generation of NVLink, 1 to 5. NVML uses other numbers.
         peer_bus_id: PCI bus ID of the GPU at the other end; None for an NVSwitch.
     """
 
@@ -27,7 +27,8 @@ class NvmlGpu:
 
     Attributes:
         numa_node: nearest NUMA node, None where the platform does not report it.
-        pcie_generation: 0 where the platform does not report it; likewise ``pcie_lanes``.
+        pcie_generation: 0 if the platform does not report it.
+        pcie_lanes: 0 if the platform does not report them.
         mig: whether MIG mode is on.
         recovery_action: ``NVML_GPU_RECOVERY_ACTION_*``, None where the driver does not report it.
     """
@@ -52,8 +53,8 @@ class NvmlSnapshot:
 
     Attributes:
         failures: NVML's error for each GPU that could not be read, by GPU index.
-        levels: NVML's number of the common ancestor of each pair ``(a, b)``, ``a < b``; pairs
-            that NVML does not know are missing.
+        levels: NVML's number for the common ancestor of GPUs ``a`` and ``b``, by ``(a, b)`` with
+            ``a < b``. A pair is missing if NVML reports no common ancestor.
     """
 
     driver_version: str

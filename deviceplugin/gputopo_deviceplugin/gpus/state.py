@@ -1,6 +1,6 @@
-"""The state of this node's GPUs, from which kubelet and the API server are informed.
+"""Keeps the state of this node's GPUs, which the agent reports to kubelet and the API server.
 
-``gpus`` writes the hardware, ``admit.offer`` what kubelet may use of it.
+The folder ``gpus`` writes the hardware. ``admit.offer`` writes which GPUs kubelet may use.
 """
 
 from gputopo.topology.model import GpuUuid
@@ -15,11 +15,10 @@ class GpuState:
     Attributes:
         changes: signals each change.
         hardware: None until the GPUs were read for the first time.
-        unregistered_reason: why the agent must not register with kubelet, None where it may.
+        unregistered_reason: why the agent must not register with kubelet, None if it may.
     """
 
     def __init__(self) -> None:
-        """Start without any knowledge of the GPUs."""
         self.changes = ChangeSignal()
         self.hardware: NodeHardware | None = None
         self.unregistered_reason: str | None = "the GPUs of this node were not read yet"
@@ -30,9 +29,9 @@ class GpuState:
     def offered(self) -> Health:
         """The health of every GPU as reported to kubelet.
 
-        Kubelet has no other way to keep new pods out. GPUs that a container has stay as healthy
-        as their hardware: after its own restart kubelet rejects a running pod where one of the
-        pod's devices is unhealthy.
+        Withheld GPUs are reported as unhealthy, because kubelet has no other way to keep new pods
+        out. GPUs of containers keep the health of their hardware: after a restart, kubelet rejects
+        a running pod if one of the pod's devices is unhealthy.
         """
         health = self.hardware.health if self.hardware else {}
         if self._withheld_reason is None:
@@ -49,7 +48,7 @@ class GpuState:
             self.changes.notify()
 
     def withhold(self, reason: str | None, assigned: frozenset[GpuUuid]) -> None:
-        """Offer only the GPUs ``assigned`` to a container, for this reason; None offers all."""
+        """Withhold all GPUs but the ``assigned`` ones; if ``reason`` is None, offer all GPUs."""
         if (reason, assigned) != (self._withheld_reason, self._assigned):
             self._withheld_reason, self._assigned = reason, assigned
             self.changes.notify()

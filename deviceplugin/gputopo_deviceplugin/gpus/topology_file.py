@@ -1,4 +1,4 @@
-"""The state file of the node topology, for an agent that starts without the API server."""
+"""Stores the node topology in a file, for an agent that starts without the API server."""
 
 import logging
 from pathlib import Path
@@ -14,9 +14,9 @@ _log = logging.getLogger(__name__)
 
 
 class TopologyFile:
-    """The topology that this node's agent has read last.
+    """The state file with the last topology that the agent has read.
 
-    A GPU that NVML cannot read when the agent starts must not disappear from the topology.
+    With it, a GPU that NVML cannot read at the next start does not disappear from the topology.
     """
 
     def __init__(self, state_dir: Path) -> None:
@@ -25,11 +25,11 @@ class TopologyFile:
         self._written: NodeTopology | None = None
 
     def load(self) -> NodeTopology | None:
-        """Return the topology, None where there is no valid file."""
+        """Return the topology, None if there is no valid file."""
         return self._file.load(_parse_topology)
 
     def save(self, topology: NodeTopology) -> None:
-        """Replace the topology; a failure is logged once for each topology."""
+        """Replace the stored topology. A failed write is logged, once for each topology."""
         if topology == self._written:
             return
         self._written = topology

@@ -67,7 +67,7 @@ class HardwareWatch:
         self._in_flight: asyncio.Future[Any] | None = None
 
     async def run(self, known: NodeTopology | None) -> None:
-        """Watch the GPUs until cancelled, beginning with the topology ``known`` from before."""
+        """Watch the GPUs until cancelled. ``known`` is the topology from before the start."""
         self._known = known
         try:
             while True:
@@ -77,7 +77,7 @@ class HardwareWatch:
             await self._end()
 
     async def _pause(self) -> None:
-        """Wait until the next reading is due, an XID arrives or a hanging call returns."""
+        """Wait until the next read is due, an XID arrives or a hanging call returns."""
         if not self._session.listens:
             await asyncio.sleep(self._settings.retry_seconds)
             return
@@ -103,7 +103,7 @@ class HardwareWatch:
         return self._evaluate(topology, snapshot)
 
     async def _call(self, function: Callable[[], Value], purpose: str, limit: float) -> Value:
-        """Return the function's result, however late; report a hang after ``limit`` seconds."""
+        """Return the function's result. After ``limit`` seconds, report a hang and wait on."""
         call = call_in_daemon_thread(function, "nvml")
         self._in_flight = call
         if not await finished(call, limit):
@@ -143,7 +143,7 @@ class HardwareWatch:
         self._state.set_hardware(hardware)
 
     async def _end(self) -> None:
-        """Close the session, unless a call hangs: its thread ends with the process."""
+        """Close the session. If a call hangs, leave its thread to the end of the process."""
         if self._in_flight is not None and not await finished(self._in_flight, _END_SECONDS):
             _log.warning("NVML not closed, a call hangs")
             return

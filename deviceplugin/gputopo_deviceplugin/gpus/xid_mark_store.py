@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class XidMarkStore:
-    """The valid marks; each change is written to the state file."""
+    """Keeps the valid marks, and writes each change to the state file."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class XidMarkStore:
         return critical
 
     def update(self, snapshot: NvmlSnapshot) -> Marks:
-        """Remove marks that are expired, or recovered by this snapshot; return the others."""
+        """Remove marks that expired, or whose GPU recovered; return the remaining marks."""
         valid = xid_marks.without_expired(
             self._marks, now_seconds=self._monotonic(), quiet_seconds=self._quiet_seconds
         )
@@ -59,10 +59,10 @@ class XidMarkStore:
         return self._marks
 
     def apply_reset(self, reset_at: str) -> None:
-        """Remove the marks from before a time, the value of the Node's annotation in RFC 3339.
+        """Remove the marks that are older than ``reset_at``, the value of the Node's annotation.
 
-        Each value is applied once: an unchanged annotation does not remove later marks, even
-        where the wall clock was set back in between.
+        Each value is applied once. So an unchanged annotation does not remove later marks, even
+        if the wall clock was set back.
         """
         if reset_at == self._reset_at:
             return

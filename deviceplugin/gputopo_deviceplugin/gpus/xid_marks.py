@@ -1,7 +1,7 @@
-"""Decides how long an XID makes a GPU unhealthy, by one mark for each GPU and XID code. Pure.
+"""Decides how long an XID makes a GPU unhealthy. Each GPU and XID code has one mark. Pure.
 
-All decisions use the monotonic clock. All processes of a node share it, it starts at boot and
-never jumps. So the age of a mark is correct after a restart of the agent and after a change of
+All decisions use the monotonic clock. All processes of a node share this clock. It starts at boot
+and never jumps. So the age of a mark is correct after a restart of the agent and after a change of
 the wall clock.
 """
 
@@ -35,19 +35,19 @@ class XidMark:
 
 
 Marks = Mapping[tuple[GpuUuid, int], XidMark]
-"""By GPU and code, so that a transient XID does not replace a fatal one."""
+"""Marks by GPU and XID code, so that a transient XID does not replace a fatal XID."""
 
 
 def with_mark(marks: Marks, mark: XidMark) -> Marks:
-    """Add a mark; it replaces an older one of the same GPU and code."""
+    """Add a mark, which replaces an older mark of the same GPU and code."""
     return {**marks, (mark.gpu, mark.code): mark}
 
 
 def without_expired(marks: Marks, *, now_seconds: float, quiet_seconds: float) -> Marks:
     """Remove transient marks older than ``quiet_seconds``, and all marks from before a reboot.
 
-    A mark whose time is in the future is from before a reboot: the monotonic clock starts at
-    boot. This happens only where the state folder is on a disk and not on a tmpfs.
+    A mark with a time in the future is from before a reboot, because the monotonic clock starts
+    at boot. Such marks exist only if the state folder is on a disk instead of a tmpfs.
     """
     return {
         key: mark
@@ -60,8 +60,8 @@ def without_expired(marks: Marks, *, now_seconds: float, quiet_seconds: float) -
 def without_recovered(marks: Marks, snapshot: NvmlSnapshot) -> Marks:
     """Remove the fatal marks of GPUs that needed a recovery action and no longer need one.
 
-    A GPU whose driver has always reported NONE keeps its marks: not every driver knows an
-    action for every XID.
+    A GPU whose driver has always reported NONE keeps its marks, because not every
+    driver reports an action for every XID.
     """
     actions = {gpu.uuid: gpu.recovery_action for gpu in snapshot.gpus}
     result = {}
@@ -83,7 +83,7 @@ def parse_time(text: str) -> datetime:
     """Parse a time in RFC 3339.
 
     Raises:
-        ValueError: the text is no such time, or has no time zone.
+        ValueError: the text is not a time in RFC 3339, or has no time zone.
     """
     time = datetime.fromisoformat(text)
     if time.tzinfo is None:
@@ -95,7 +95,7 @@ def to_monotonic(time: datetime, *, now_seconds: float, wall_seconds: float) -> 
     """Convert a wall-clock time to monotonic time.
 
     Args:
-        time: with a time zone.
+        time: wall-clock time with a time zone.
         now_seconds: current monotonic time.
         wall_seconds: current Unix time.
     """
@@ -116,8 +116,8 @@ class StoredXidMarks(BaseModel):
     """The content of the state file.
 
     Attributes:
-        marks: of all GPUs.
-        reset_at: the value of the Node's annotation ``gputopo.io/gpus-reset-at`` applied last.
+        marks: the marks of all GPUs.
+        reset_at: the last applied value of the Node's annotation ``gputopo.io/gpus-reset-at``.
     """
 
     model_config = ConfigDict(populate_by_name=True)

@@ -3,13 +3,13 @@
 Source: "Xid Catalog", column "Resolution Bucket (Immediate Action)", of October 2025:
 https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html. In this catalogue:
 
-* ``RESET_GPU``: the codes of ``_RESET``, and 109. ``WORKFLOW_XID_48`` of 48 ends in a reset too.
-* ``RESTART_BM`` and ``RESTART_VM``: the codes of ``_REBOOT``.
-* 109: ``RESET_GPU``, but NVIDIA's device plugin for Kubernetes classifies it as an application
+* The codes of ``_RESET`` have ``RESET_GPU``. 48 has ``WORKFLOW_XID_48``, which ends in a reset.
+* The codes of ``_REBOOT`` have ``RESTART_BM`` or ``RESTART_VM``.
+* 109 has ``RESET_GPU``, but NVIDIA's device plugin for Kubernetes classifies it as an application
   error. gputopo makes the GPU unhealthy for a limited time. If a reset is required, NVML's
   recovery action keeps the GPU unhealthy after that.
-* 74 and 144 to 150: the action depends on registers that NVML does not report with the event.
-  The same rule applies: unhealthy for a limited time, then NVML's recovery action decides.
+* For 74 and 144 to 150 the action depends on registers that NVML does not report with the event.
+  gputopo treats these codes like 109.
 """
 
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ _TRANSIENT: Final[Mapping[int, str]] = MappingProxyType(
         **dict.fromkeys(range(144, 151), "NVLink error"),
     }
 )
-"""Names of the most frequent transient XIDs; every XID in no table is transient too."""
+"""Names of the most frequent transient XIDs. An XID that is in no table is transient too."""
 
 
 def is_critical(xid: int) -> bool:

@@ -58,7 +58,7 @@ def _compare_pod(entry: ListedPod, pod: PodView, node: str) -> Iterator[Allocati
         given = frozenset(intended.get(container, ()))
         if observed != given and (observed or pod.running):
             text = (
-                f"container {container} was given {_join(given)}, but kubelet lists "
+                f"container {container} should have {_join(given)}, but kubelet lists "
                 f"{_join(observed)}{reason}"
             )
             missing = frozenset() if observed else given

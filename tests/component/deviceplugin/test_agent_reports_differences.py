@@ -19,7 +19,9 @@ async def test_a_swap_in_kubelets_list_is_recorded_once_for_each_pod(
         assert world.observed(4)["podUID"] == "uid-a"
         await world.until(lambda: world.condition("AllocationsAsPlaced")["status"] == "False")
         message = world.condition("AllocationsAsPlaced")["message"]
-        expected = f"container main was given {world.uuids[1]}, but kubelet lists {world.uuids[4]}"
+        expected = (
+            f"container main should have {world.uuids[1]}, but kubelet lists {world.uuids[4]}"
+        )
         assert f"pod default/a: {expected}" in message
         metric = "gputopo_agent_differing_containers"
         assert world.metrics.registry.get_sample_value(metric) == 2

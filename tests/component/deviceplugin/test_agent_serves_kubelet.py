@@ -112,7 +112,9 @@ async def test_other_gpus_than_the_chosen_ones_are_rejected(world: AgentWorld) -
     async with world.agent():
         await world.served()
         world.kubelet.ignore_preference = {world.uuids[0], world.uuids[1]}
-        with pytest.raises(AdmissionRejectedError, match=r"kubelet took .* but container main was"):
+        with pytest.raises(
+            AdmissionRejectedError, match=r"kubelet took .* but container main should have"
+        ):
             await world.run("a", {"main": [6, 2]})
         assert world.kubelet.checkpoint.allocated == set()
         await world.until(lambda: world.events("GPUsRefused"))
@@ -161,10 +163,13 @@ async def test_a_gpu_that_a_live_container_uses_is_not_allocated_twice(world: Ag
         ('{"v":2}', "annotation gputopo.io/gpus: v: 2: Input should be 1"),
         (annotation_of("a", {"main": ["GPU-1"]}, uid="uid-b"), "uid: uid-b is not the pod's own"),
         (annotation_of("a", {"main": ["GPU-1"]}, node="n9"), "node: n9 is not the pod's own, n1"),
-        (annotation_of("a", {"other": ["GPU-1"]}), "requests 1 GPUs, and its annotation names 0"),
+        (
+            annotation_of("a", {"other": ["GPU-1"]}),
+            "requests 1 GPUs, but the annotation of the pod names 0",
+        ),
         (
             annotation_of("a", {"main": ["GPU-1", "GPU-2"]}),
-            "requests 1 GPUs, and its annotation names 2",
+            "requests 1 GPUs, but the annotation of the pod names 2",
         ),
         (annotation_of("a", {"main": ["GPU-1"]}), "GPU-1 is not available on this node now"),
     ],
@@ -257,7 +262,9 @@ async def test_no_pod_is_admitted_while_the_api_server_cannot_confirm_it(
         await world.place("set-0", {"main": [5]})
         await world.until(lambda: len(agent._pods) == 1)
         world.api.down = True  # by now set-0 may be another pod, with other GPUs
-        with pytest.raises(AdmissionRejectedError, match=r"did not return in time: .*set-0"):
+        with pytest.raises(
+            AdmissionRejectedError, match=r"did not return these pods in time: .*set-0"
+        ):
             await world.kubelet.admit(("default", "set-0"), {"main": 1})
         # The failed read proves the loss: no further pod reaches the agent.
         await world.kubelet.wait_for_devices(dict.fromkeys(world.uuids, "Unhealthy"))

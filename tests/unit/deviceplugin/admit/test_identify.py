@@ -136,7 +136,10 @@ def test_gpus_that_kubelet_requires_must_be_the_pods_own() -> None:
 
 def test_a_gpu_given_twice_to_one_container_is_rejected() -> None:
     message = reason_of(run(2, [listed("a", main=uuids())], pod("a", {"main": [0, 0]})))
-    assert message == "pod default/a: container main requests 2 GPUs, and its annotation names 1"
+    assert (
+        message
+        == "pod default/a: container main requests 2 GPUs, but the annotation of the pod names 1"
+    )
 
 
 def test_an_init_container_gets_the_first_ranks_of_the_lasting_container() -> None:
@@ -174,7 +177,7 @@ def test_an_init_container_that_requests_too_many_gpus_is_rejected_with_a_remedy
     a = pod("a", {"main": [0]}, init=(GpuContainer("warm", 2, ContainerKind.INIT),))
     assert reason_of(run(2, [listed("a", main=uuids())], a)) == (
         "pod default/a: init container warm requests 2 GPUs, but container main after it requests "
-        "1: request at most as many as the next container that keeps its GPUs"
+        "1; request at most as many as the next sidecar or application container"
     )
     alone = pod("a", {}, init=(GpuContainer("warm", 2, ContainerKind.INIT),))
     assert "no sidecar or application container after it requests any" in reason_of(

@@ -75,7 +75,7 @@ def test_the_order_in_which_kubelet_names_gpus_does_not_matter() -> None:
 def test_other_gpus_than_the_intended_ones_are_rejected() -> None:
     message = reason(check([0, 1], identified(pod("a", 3, 1), 3, 1)))
     assert message == (
-        f"pod default/a: kubelet took {ALL[0]} {ALL[1]}, but container main was given "
+        f"pod default/a: kubelet took {ALL[0]} {ALL[1]}, but container main should have "
         f"{ALL[1]} {ALL[3]}"
     )
 
@@ -119,9 +119,9 @@ def test_gpus_of_an_init_container_need_no_preference_request() -> None:
 def test_other_gpus_are_rejected_without_a_preference_request() -> None:
     message = reason(check([2, 3], None, pod("a", 3, 2)))
     assert message == (
-        f"kubelet took {ALL[2]} {ALL[3]} without a preference request, and they are not those "
-        "of init containers of one pod: the agent was registered again meanwhile, or another "
-        "plugin has registered the same resource; create the pod again"
+        f"kubelet took {ALL[2]} {ALL[3]} without a preference request, and these GPUs are not "
+        "those of init containers of one pod: either the agent was registered again meanwhile, or "
+        "another plugin has registered the same resource; create the pod again"
     )
     a, used = lender("a", 3, 2)
     b, others = lender("b", 0)

@@ -36,24 +36,26 @@ def test_intended_gpus_in_any_order_are_no_difference() -> None:
 
 def test_other_more_and_fewer_gpus_are_reported_with_both_sets() -> None:
     assert messages(pod({"main": ["GPU-2", "GPU-1"]}), main={"GPU-3"}) == [
-        "pod default/a: container main was given GPU-1 GPU-2, but kubelet lists GPU-3"
+        "pod default/a: container main should have GPU-1 GPU-2, but kubelet lists GPU-3"
     ]
     assert messages(pod({"main": ["GPU-1"]}), main={"GPU-1", "GPU-2"}, log={"GPU-3"}) == [
-        "pod default/a: container main was given GPU-1, but kubelet lists GPU-1 GPU-2",
-        "pod default/a: container log was given none, but kubelet lists GPU-3",
+        "pod default/a: container main should have GPU-1, but kubelet lists GPU-1 GPU-2",
+        "pod default/a: container log should have none, but kubelet lists GPU-3",
     ]
 
 
 def test_a_container_without_gpus_is_reported_once_its_pod_runs() -> None:
     assert messages(pod({"main": ["GPU-1"]}, running=False), main=set()) == []
     assert messages(pod({"main": ["GPU-1"]}), main=set()) == [
-        "pod default/a: container main was given GPU-1, but kubelet lists none"
+        "pod default/a: container main should have GPU-1, but kubelet lists none"
     ]
 
 
 def test_gpus_without_a_placement_are_reported_with_the_reason() -> None:
     [text] = messages(pod(None), main={"GPU-1"})
-    assert text.startswith("pod default/a: container main was given none, but kubelet lists GPU-1")
+    assert text.startswith(
+        "pod default/a: container main should have none, but kubelet lists GPU-1"
+    )
     assert text.endswith("(pod default/a was not placed by gputopo: set schedulerName: gputopo)")
 
 
