@@ -1,4 +1,4 @@
-"""Link generations of a GPU, from its model name or else from its NVLink counts."""
+"""Find the link generations of a GPU from its model name, or else from its NVLink counts."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from gputopo.topology.model import Ancestor, GpuIndex, Link, LinkKind
 from gputopo.topology.rates import link_rate_mb_per_s
 
 NVLINKS_OF_A_GPU: Final[Mapping[int, int]] = MappingProxyType({1: 4, 2: 6, 3: 12, 4: 18, 5: 18})
-"""Maximum of NVLinks of one GPU, by generation (P100, V100, A100, H100, B200)."""
+"""Maximum number of NVLinks of one GPU, by generation (P100, V100, A100, H100, B200)."""
 
 _BRIDGE_OF_AMPERE: Final = 4
 _MEMORY: Final = re.compile(r"\b(\d+) ?GB\b")
@@ -18,7 +18,7 @@ _MEMORY: Final = re.compile(r"\b(\d+) ?GB\b")
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """NVLink and PCIe generation of a GPU; ``nvlink_version`` is 0 without NVLink."""
+    """NVLink and PCIe generation of a GPU; ``nvlink_version`` is 0 for a GPU without NVLink."""
 
     nvlink_version: int
     pcie_version: int
@@ -37,11 +37,11 @@ BOARDS: Final = tuple(
         (r"T4\b|P4\b|P40|M40|M60|K80|GTX", 0, 3),
     )
 )
-"""Patterns of model names; the first that occurs in a name counts."""
+"""Generations by patterns of model names; the first pattern that matches is used."""
 
 
 def board_of_model(model: str) -> Board | None:
-    """Return the generations of a model by NVIDIA's name, None if the model is unknown.
+    """Return the link generations of the GPU model with this name, None if it is unknown.
 
     >>> board_of_model("Tesla V100-SXM2-32GB")
     Board(nvlink_version=2, pcie_version=3)
@@ -50,24 +50,24 @@ def board_of_model(model: str) -> Board | None:
 
 
 def memory_gib_of_model(model: str) -> int:
-    """Return the memory in GiB that a model name contains, 0 without one."""
+    """Return the memory in GiB that the model name states, 0 if it states none."""
     found = _MEMORY.search(model.replace("-", " "))
     return int(found[1]) if found else 0
 
 
 def nvlink_version_of_counts(most_on_a_pair: int, most_on_a_gpu: int) -> int:
-    """Return the most probable NVLink generation of unnamed GPUs; 0 without NVLink.
+    """Return the most probable NVLink generation of GPUs whose model is unknown; 0 is no NVLink.
 
-    It is the oldest of 2, 3 and 4 whose GPUs have so many links. Behind a switch, the links of
-    one pair are all links of the GPU. Four links on a pair are the bridge or mesh of
-    generation 3.
+    It is the oldest of 2, 3 and 4 whose GPUs can have so many links. With an NVSwitch, the matrix
+    shows all links of a GPU on each pair. Four links on a pair mean generation 3, with a bridge
+    or a mesh.
 
-    For instance, 1 or 2 links on a pair and 6 on a GPU give 2 (V100); 12 on a pair and 84 on a
-    GPU (7 peers behind a switch) give 3 (A100).
+    Examples: 2 links on a pair and 6 on a GPU give 2 (V100). 12 links on a pair and 84 on a GPU
+    (12 to each of 7 peers through a switch) give 3 (A100).
 
     Args:
-        most_on_a_pair: maximum of NVLinks of one pair.
-        most_on_a_gpu: maximum of the NVLinks of one GPU, summed over its peers.
+        most_on_a_pair: highest number of NVLinks of a pair.
+        most_on_a_gpu: highest number of NVLinks of a GPU, summed over its peers.
     """
     if not most_on_a_pair:
         return 0
@@ -77,10 +77,10 @@ def nvlink_version_of_counts(most_on_a_pair: int, most_on_a_gpu: int) -> int:
 
 
 def has_nvswitch(nvlinks_of_a_gpu: int) -> bool:
-    """Return whether the NVLinks of a GPU, summed over its peers, exceed those of any GPU.
+    """Return whether the GPU has more NVLinks, summed over its peers, than any GPU model has.
 
-    Then it reaches every peer over the same links, through a switch. The switch is not visible
-    where only two GPUs of a larger node are present, for instance in a virtual machine.
+    Then it uses the same links for all peers, through an NVSwitch. The sum does not show the
+    NVSwitch if only two GPUs are visible, for instance in a virtual machine.
     """
     return nvlinks_of_a_gpu > max(NVLINKS_OF_A_GPU.values())
 

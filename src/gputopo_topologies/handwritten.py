@@ -1,4 +1,4 @@
-"""Parser of node topologies that are written by hand as JSON or YAML.
+"""Parse node topologies that are written by hand as JSON or YAML.
 
 ``docs/topologies.md`` describes the format.
 """
@@ -81,13 +81,13 @@ _LEVEL_OF: Final[Mapping[str, Ancestor]] = MappingProxyType(
         "sockets": Ancestor.NODE,
     }
 )
-"""Common PCIe ancestor of the GPUs of one group, by field, nearest first."""
+"""Common PCIe ancestor of the GPUs of a group, by the name of its field, nearest first."""
 
 
 def parse_handwritten(document: object, name: str) -> NodeTopology:
-    """Return the topology of a handwritten file, which is decoded JSON or YAML.
+    """Return the topology of a handwritten file. ``document`` is the decoded JSON or YAML.
 
-    UUIDs are derived from the file's name and the GPU index.
+    GPU UUIDs are derived from the name of the file and the GPU index.
 
     Raises:
         TopologyError: on an unknown, missing or wrong field; the message names it and its value.
@@ -109,11 +109,11 @@ def parse_handwritten(document: object, name: str) -> NodeTopology:
 
 
 def _tree(file: _Handwritten) -> dict[str, _Groups]:
-    """Return the groups of each field, nearest first; without ``sockets`` there is one socket.
+    """Return the groups of GPUs by field, nearest ancestor first; the default is one socket.
 
     Raises:
-        TopologyError: if a GPU is in no socket or in two groups of a field, or a group overlaps
-            two groups of a farther field.
+        TopologyError: if a GPU is in no socket or in two groups of one field, or if a group lies
+            in two groups of another field.
     """
     tree = {
         "switches": file.switches,
@@ -149,7 +149,7 @@ def _ancestor(tree: Mapping[str, _Groups], a: int, b: int) -> Ancestor:
 
 
 def _nvlinks(file: _Handwritten) -> dict[tuple[int, int], int]:
-    """Return the NVLinks of each ascending pair that has direct ones."""
+    """Return the number of direct NVLinks of each pair that has any; pairs are ascending."""
     if file.nvlink is None:
         return {}
     if file.nvswitch is not None:

@@ -1,4 +1,4 @@
-"""Parser of node topologies in any of the supported text formats."""
+"""Parse a node topology in any of the supported text formats."""
 
 import json
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ _LISTS: Final = ("List", "GPUTopologyList")
 
 
 def parse(text: str, name: str) -> NodeTopology:
-    """Return the topology of a text; its content decides the format.
+    """Return the topology in a text. The content of the text decides its format.
 
-    It is JSON (see :func:`parse_document`) or the output of ``nvidia-smi topo -m``, preferably
-    with the output of ``nvidia-smi -L`` before or after it. ``name`` is used in messages and for
-    UUIDs that the text does not contain.
+    The text is JSON (see :func:`parse_document`) or the output of ``nvidia-smi topo -m``, best with
+    the output of ``nvidia-smi -L`` before or after it. UUIDs that the text does not contain are
+    derived from ``name``.
 
     Raises:
         TopologyError: on any other text; the message starts with ``name``.
@@ -37,8 +37,8 @@ def parse(text: str, name: str) -> NodeTopology:
 def parse_document(document: object, name: str) -> NodeTopology:
     """Return the topology of a decoded JSON or YAML document.
 
-    It is a GPUTopology object as ``kubectl get gputopology NODE -o json`` prints it, a list
-    of exactly one, or a handwritten topology (``docs/topologies.md``).
+    The document is a GPUTopology object as ``kubectl get gputopology NODE -o json`` prints it, a
+    list with exactly one such object, or a handwritten topology (``docs/topologies.md``).
 
     Raises:
         TopologyError: on any other document; the message starts with ``name``.
@@ -67,7 +67,7 @@ def _json(text: str) -> object:
         raise TopologyError(
             f"line {error.lineno}, column {error.colno}: is not JSON: {error.msg}"
         ) from None
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits; deep nesting
+    except (ValueError, RecursionError) as error:  # a number of 5000 digits, or deep nesting
         raise TopologyError(f"is JSON that cannot be parsed: {error}") from None
 
 
@@ -83,14 +83,14 @@ def _only_item(document: Mapping[str, object]) -> object:
     items = document.get("items")
     count = len(items) if isinstance(items, list) else 0
     if not isinstance(items, list) or count != 1:
-        raise TopologyError(f"items: {count} instead of one {_KIND}; name the node")
+        raise TopologyError(f"items: {count} objects instead of one {_KIND}; name the node")
     return items[0]
 
 
 def _of_object(document: object) -> NodeTopology:
     kind = document.get("kind") if isinstance(document, Mapping) else document
     if not isinstance(document, Mapping) or kind != _KIND:
-        raise TopologyError(f"kind: {kind!r} is not {_KIND}, nor a list of one")
+        raise TopologyError(f"kind: {kind!r} is neither {_KIND} nor a list with one {_KIND}")
     try:
         return from_spec(GPUTopologySpec.model_validate(document.get("spec")))
     except ValidationError as error:

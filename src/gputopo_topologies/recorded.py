@@ -1,9 +1,9 @@
-"""Parser of a recording of ``nvidia-smi topo -m`` into a node topology.
+"""Parse a recording of ``nvidia-smi topo -m`` into a node topology.
 
-The matrix does not contain models, generations and NVSwitches, nor the PCIe ancestor of two GPUs
-with NVLinks. That ancestor is inferred from the links of both to third devices. The rest comes
-from ``nvidia-smi -L`` in the same text, or else from the NVLink counts
-(:mod:`gputopo_topologies.boards`).
+The matrix does not contain GPU models, link generations and NVSwitches. These come from the output
+of ``nvidia-smi -L`` in the same text, or else from the NVLink counts
+(:mod:`gputopo_topologies.boards`). The matrix also lacks the PCIe ancestor of GPUs with NVLinks. It
+is inferred from the ancestors that each of the two GPUs has with other devices.
 """
 
 import re
@@ -42,7 +42,7 @@ _LISTED: Final = re.compile(r"^\s*GPU ([0-9]{1,3}): (.+?) \(UUID: (\S+)\)\s*$", 
 
 @dataclass(frozen=True, slots=True)
 class _ListedGpu:
-    """One line of ``nvidia-smi -L``."""
+    """One GPU in the output of ``nvidia-smi -L``."""
 
     model: str
     uuid: str
@@ -51,11 +51,11 @@ class _ListedGpu:
 def parse_recording(text: str, name: str) -> NodeTopology:
     """Return the topology of a text that has a matrix (:func:`.topo_matrix.has_matrix`).
 
-    It may contain the output of ``nvidia-smi -L`` too. UUIDs that are not listed are derived
-    from the text's name and the GPU index.
+    The text may also contain the output of ``nvidia-smi -L``. UUIDs that it does not list are
+    derived from ``name`` and the GPU index.
 
     Raises:
-        TopologyError: on an incomplete or inconsistent matrix, or a list of other GPUs.
+        TopologyError: if the matrix is incomplete or inconsistent, or the list has other GPUs.
     """
     matrix = parse_matrix(text)
     recording = _Recording(name, matrix, _listed(text, matrix))
@@ -70,7 +70,7 @@ def _listed(text: str, matrix: TopoMatrix) -> dict[int, _ListedGpu]:
     indices = sorted(index for index, _ in lines)
     if lines and indices != list(matrix.gpus):
         raise TopologyError(
-            f"nvidia-smi -L lists GPUs {indices}, the matrix has {list(matrix.gpus)}"
+            f"nvidia-smi -L lists GPUs {indices}, but the matrix has {list(matrix.gpus)}"
         )
     return dict(lines)
 
@@ -116,7 +116,7 @@ class _Recording:
         return sum(self.nvlinks(gpu, peer) for peer in self.matrix.gpus if peer != gpu)
 
     def board(self, gpu: int) -> Board:
-        """Return the board of a GPU by its model name, completed from its NVLink counts."""
+        """Return the board of a GPU, from its model name or else from its NVLink counts."""
         peers = [self.nvlinks(gpu, peer) for peer in self.matrix.gpus if peer != gpu]
         by_counts = nvlink_version_of_counts(max(peers, default=0), sum(peers))
         listed = self.listed.get(gpu)
@@ -126,11 +126,11 @@ class _Recording:
         return Board(known.nvlink_version or by_counts, known.pcie_version)
 
     def ancestor(self, a: int, b: int) -> Ancestor:
-        """Return the PCIe ancestor of two GPUs, inferred where the cell has NVLinks instead.
+        """Return the PCIe ancestor of two GPUs, inferred if their cell has NVLinks instead.
 
-        In a tree, a third device limits the ancestor of two GPUs. If its levels to the two
-        differ, theirs is the farther one: with PIX and SYS, the two meet at SYS. If the levels
-        are equal, the two meet at that level or nearer.
+        In a tree, the ancestors of two GPUs with a third device limit their own ancestor. If
+        these two ancestors differ, the GPUs have the farther one: PIX and SYS give SYS. If they
+        are equal, the GPUs have this ancestor or a nearer one.
         """
         one, other = self.matrix.gpus[a], self.matrix.gpus[b]
         cell = self.matrix.cells[one, other]
@@ -148,7 +148,7 @@ class _Recording:
         return LEVELS[min([*equal, LEVELS.index(farthest)])]
 
     def _levels_of_third_devices(self, one: str, other: str) -> tuple[list[int], list[int]]:
-        """Return the levels where the two differ (the farther one), and where they are equal."""
+        """Return two lists: the farther of two different ancestors, and equal ancestors."""
         unequal: list[int] = []
         equal: list[int] = []
         for third in self.matrix.devices:

@@ -1,8 +1,8 @@
-"""Parser of the matrix that ``nvidia-smi topo -m`` prints.
+"""Parse the matrix that ``nvidia-smi topo -m`` prints.
 
-Drivers differ: headers are underlined with escape codes, columns are separated by tabs or by
-spaces, NICs have their own names or are NIC0. Older drivers have no NUMA column and
-print SOC for SYS. :mod:`gputopo_topologies.recorded` derives links from the cells.
+The format depends on the driver. Headers can be underlined with escape codes. Tabs or spaces
+separate the columns. NICs have their own names or NIC0, NIC1, ... Older drivers print no NUMA
+column and SOC instead of SYS. :mod:`gputopo_topologies.recorded` derives links from the cells.
 """
 
 import re
@@ -39,14 +39,14 @@ _NUMA_NODE: Final = re.compile(r"[0-9]{1,3}")
 
 @dataclass(frozen=True, slots=True)
 class TopoMatrix:
-    """A complete, symmetric matrix.
+    """The parsed matrix; it is complete and symmetric.
 
     Attributes:
         gpus: name of each GPU, by its index, ascending.
         devices: names of all columns, NICs included.
-        cells: cell of two devices, in both orders; that of two NICs may be missing.
-        cpu_affinity: CPUs near a GPU, as printed; empty without any.
-        numa_affinity: NUMA node near a GPU, None unless exactly one is printed.
+        cells: cell of each pair of devices, in both orders; cells of two NICs may be missing.
+        cpu_affinity: CPUs near each GPU, as printed; empty if none are printed.
+        numa_affinity: NUMA node near each GPU, None unless exactly one is printed.
     """
 
     gpus: Mapping[int, str]
@@ -69,11 +69,11 @@ def has_matrix(text: str) -> bool:
 
 
 def parse_matrix(text: str) -> TopoMatrix:
-    """Return the first matrix of a text that :func:`has_matrix`; other lines are ignored.
+    """Return the first matrix of a text (see :func:`has_matrix`). Other lines are ignored.
 
     Raises:
-        TopologyError: on an incomplete or inconsistent matrix, or an unknown cell; the message
-            names row, column and value.
+        TopologyError: if the matrix is incomplete or inconsistent, or a cell is unknown; the
+            message names row, column and value.
     """
     lines = _lines(text)
     start = next(number for number, line in enumerate(lines) if _is_header(line))
@@ -111,7 +111,7 @@ def _is_header(line: str) -> bool:
 
 
 def _columns(header: str) -> list[str]:
-    """Return the devices of a header; without its tabs, GPU names may be joined."""
+    """Return the devices of a header. If tabs were lost, GPU names may follow without a space."""
     return re.sub(r"(GPU[0-9]+)(?=[A-Za-z])", r"\1 ", _TITLES.split(header)[0]).split()
 
 
@@ -135,7 +135,7 @@ def _rows(
             continue
         name = words[0][0]
         if name not in columns:
-            raise TopologyError(f"row {name} has no column")
+            raise TopologyError(f"row {name}: the matrix has no column {name}")
         if name in rows:
             raise TopologyError(f"row {name} occurs more than once")
         cells = {
@@ -143,7 +143,7 @@ def _rows(
             for column, word in zip(columns, words[1:], strict=False)
         }
         if len(cells) < len(columns):
-            raise TopologyError(f"row {name} ends before column {columns[len(cells)]}")
+            raise TopologyError(f"row {name}: column {columns[len(cells)]} is missing")
         cpu, numa = _affinities(
             line[words[len(columns)].end() :], has_cpu_affinity=has_cpu_affinity
         )
@@ -152,7 +152,7 @@ def _rows(
 
 
 def _is_row(words: Sequence[re.Match[str]], columns: Sequence[str]) -> bool:
-    """Return whether a line is a row; a legend of NICs may follow the matrix."""
+    """Return whether a line is a row of the matrix; a list of NICs may follow the matrix."""
     if len(words) < 2:  # noqa: PLR2004 - a name and a cell
         return False
     name, first = words[0][0], words[1][0]
@@ -160,7 +160,7 @@ def _is_row(words: Sequence[re.Match[str]], columns: Sequence[str]) -> bool:
 
 
 def _cell(row: str, column: str, word: str) -> Cell | None:
-    """Return the value of a cell, None for X."""
+    """Return the value of a cell, None for the X on the diagonal."""
     if (word == _SELF) != (row == column) or not _is_cell(word):
         allowed = _SELF if row == column else f"NV1, NV2, ..., {', '.join(_LEVELS)}"
         raise TopologyError(f"row {row}, column {column}: {word!r} is not one of {allowed}")
@@ -170,7 +170,7 @@ def _cell(row: str, column: str, word: str) -> Cell | None:
 
 
 def _affinities(rest: str, *, has_cpu_affinity: bool) -> tuple[str, int | None]:
-    """Return CPUs and NUMA node; a driver without CPU affinity leaves the first field empty."""
+    """Return CPUs and NUMA node. A driver without CPU affinity leaves the first field empty."""
     fields = [field.strip() for field in rest.split("\t")[1:]] if "\t" in rest else rest.split()
     cpu = fields.pop(0) if fields and has_cpu_affinity else ""
     numa = next((field for field in fields if field), "")
@@ -185,7 +185,7 @@ def _symmetric(rows: Mapping[str, _Row]) -> dict[tuple[str, str], Cell]:
                 continue
             if cells.setdefault((column, row), cell) != cell:
                 raise TopologyError(
-                    f"row {row}, column {column} is {_format(cell)}, row {column},"
+                    f"row {row}, column {column} is {_format(cell)}, but row {column},"
                     f" column {row} is {_format(cells[column, row])}"
                 )
             cells[row, column] = cell

@@ -7,7 +7,7 @@ from gputopo.sizing.server_state import TOLERANCE, ServerState, Slots
 
 
 def first_fit(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots | None:
-    """Return the first server where the job fits, else the fewest servers, else None."""
+    """Return the first server where the job fits, else the fewest that fit it, else None."""
     for server in servers:
         if server.gpus >= gpus and server.has_free(option, 1):
             return [(server, gpus)]
@@ -15,14 +15,14 @@ def first_fit(servers: Sequence[ServerState], gpus: int, option: Option) -> Slot
 
 
 def best_fit(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots | None:
-    """Return the server with the fewest free GPUs (then CPUs, then memory) where the job fits.
+    """Return the server where the job fits with the fewest free GPUs, then CPUs, then memory.
 
-    If no single server fits, return the fewest servers, else None.
+    If no single server fits, return the fewest servers that fit the job together, else None.
     """
     cpus, memory_gb = option.cpus - TOLERANCE, option.memory_gb - TOLERANCE
     storage = option.storage_mb_per_s - TOLERANCE
     found, least = None, (0, 0.0, 0.0)
-    for server in servers:  # written out for speed: each job of a round runs this loop
+    for server in servers:  # explicit loop for speed: it runs for each job of a round
         if (
             server.gpus >= gpus
             and server.cpus >= cpus
@@ -36,9 +36,9 @@ def best_fit(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots
 
 
 def fit_by_gpus(servers: Sequence[ServerState], gpus: int) -> Slots:
-    """Return the server with the fewest free GPUs that suffice, else the fewest servers.
+    """Return servers by free GPUs alone: the smallest that is enough, else the fewest servers.
 
-    Only GPUs count. All servers together must have enough free GPUs.
+    All servers together must have enough free GPUs.
     """
     fitting = [(server.gpus, index) for index, server in enumerate(servers) if server.gpus >= gpus]
     if fitting:
@@ -53,9 +53,9 @@ def fit_by_gpus(servers: Sequence[ServerState], gpus: int) -> Slots:
 
 
 def split_over_servers(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots | None:
-    """Return the fewest servers that together have the GPUs, each GPU with its part of the option.
+    """Return the fewest servers on which each GPU of the job gets its part of the option.
 
-    None if there are none; a job of one GPU cannot be split.
+    None if the servers do not have enough, or if the job has one GPU and cannot be split.
     """
     if gpus == 1:
         return None

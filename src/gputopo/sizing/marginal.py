@@ -1,8 +1,8 @@
-"""Marginal mechanism: CPUs and memory go to the jobs whose throughput gains most by them.
+"""Marginal mechanism: CPUs and memory go to the jobs whose throughput rises most with them.
 
-Synergy-Tune uses two points of a job's matrix, demand and share. The points between give most
-of the gain for part of the cost. Which of them to choose depends on what other jobs
-would gain, so prices decide (:mod:`gputopo.sizing.prices`).
+Synergy-Tune uses only two points of a job's matrix: its demand and its share. Points between them
+often give most of the gain for a part of the resources. Prices of the resources decide which point
+each job gets (:mod:`gputopo.sizing.prices`).
 """
 
 from collections import Counter
@@ -19,20 +19,20 @@ from gputopo.sizing.spread import PlacementOrder, place_jobs
 from gputopo.sizing.swap import swap_jobs
 
 _ACCEPTED_LOSS: Final = 0.01
-"""Part of the value that may be lost on single servers before another order is tried."""
+"""If placement on single servers loses more than this part of the value, try another order."""
 
 
 def marginal(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
-    """Give jobs the options with the highest sum of values that is found.
+    """Give each job an option, so that the sum of the options' values is as high as possible.
 
     See :class:`SizingMechanism`. GPUs and queue order decide which jobs run, as in
     :func:`~gputopo.sizing.tune.tune`, and no job is slower than with its proportional share.
 
-    1. With all servers merged into one, prices choose an option for each job.
-    2. Jobs are spread over servers so that these options fit. If much value is lost, another
-       order is tried, and the better result counts.
-    3. Spare resources go to the jobs that gain most, and jobs of equal size are swapped where
-       one of them gains.
+    1. Prices choose an option for each job, as if all servers were one server.
+    2. Jobs are spread over servers so that these options fit. If much value is lost, they are
+       placed again in another order, and the better result is used.
+    3. Spare resources go to the jobs that gain most. Jobs with as many GPUs swap servers if one
+       of them gains.
     """
     check_names(servers, requests)
     choices, prices = _choose_options(servers, runnable(servers, requests))
@@ -46,7 +46,7 @@ def marginal(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest
 def _choose_options(
     servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]
 ) -> tuple[list[OptionChoice], Prices]:
-    """Return an option for each job as if all servers were one, and the prices."""
+    """Return an option for each job, as if all servers were one, and the prices."""
     cache, capacity = OptionsCache(servers), total_capacity(servers)
     jobs = [(request, cache.get(request)) for request in requests]
     prices = find_prices(Counter(options for _, options in jobs), capacity)
@@ -65,11 +65,11 @@ def _place(
     prices: Prices,
     order: PlacementOrder,
 ) -> list[PlacedJob]:
-    """Return the jobs on servers, after spare resources were assigned and jobs swapped."""
+    """Place the jobs, assign spare resources, swap jobs, and return the placed jobs."""
     states = [ServerState.idle(server) for server in servers]
     placed = place_jobs(states, choices, prices, order)
     assign_spare(placed, prices)
     target = total_value(choices)
-    while total_value(placed) < target and swap_jobs(placed, states):  # ends: each swap gains
+    while total_value(placed) < target and swap_jobs(placed, states):  # ends: every swap gains
         assign_spare(placed, prices)
     return placed

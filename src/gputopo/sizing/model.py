@@ -9,7 +9,7 @@ from gputopo.errors import InvalidInputError
 from gputopo.sensitivity.matrix import SensitivityMatrix
 
 MAX_AMOUNT: Final = 1e7
-"""Upper limit of each resource of a server: sums up to it are exact to one millionth."""
+"""Upper limit of each resource of a server: sums below it are exact to one millionth."""
 
 
 class ResourceAmounts(NamedTuple):
@@ -26,11 +26,11 @@ class ServerCapacity:
 
     Attributes:
         memory_gb: in 10^9 bytes.
-        storage_mb_per_s: read bandwidth for data that is not in memory; infinite where
-            storage limits no job.
+        storage_mb_per_s: read bandwidth of storage for data that is not in memory; infinite
+            if storage limits no job.
 
     Raises:
-        InvalidInputError: an amount is out of range; names the server, the field, the value.
+        InvalidInputError: an amount is out of range; the message names server, field and value.
     """
 
     name: str
@@ -60,7 +60,7 @@ class SizingRequest:
     Attributes:
         job: ID of the job.
         matrix: throughput of the job by CPUs and memory, at the number of GPUs it requests.
-        storage_mb_per_s: what the job reads from storage at its best throughput. With less
+        storage_mb_per_s: read rate of the job from storage at its best throughput. With less
             storage bandwidth its throughput falls in proportion.
 
     Raises:
@@ -98,9 +98,9 @@ class Assignment(NamedTuple):
     """Servers, CPUs and memory of one job.
 
     Attributes:
-        parts: one for each server of the job. The ratio of CPUs, memory and storage
-            bandwidth to GPUs is the same in all parts (Synergy, section 4.2).
-        throughput: predicted, in the unit of the job's matrix.
+        parts: one for each server of the job. All parts have the same CPUs, memory and storage
+            bandwidth per GPU (Synergy, section 4.2).
+        throughput: predicted throughput, in the unit of the job's matrix.
     """
 
     job: str
@@ -117,9 +117,9 @@ class SizingResult:
 
 
 class SizingMechanism(Protocol):
-    """Assigns jobs to servers for one round. Pure: equal input gives an equal result.
+    """Assigns jobs to servers for one round. Equal input gives an equal result.
 
-    Synergy calls this a mechanism; the order of the queue is the policy.
+    Synergy calls this a mechanism, and the queue order a policy.
     """
 
     def __call__(
@@ -128,11 +128,11 @@ class SizingMechanism(Protocol):
         """Return the assignments of the jobs that run now.
 
         Args:
-            servers: with their whole capacity: running jobs are assigned again.
-            requests: of running and waiting jobs, in queue order.
+            servers: all servers with their full capacity. Running jobs are assigned again.
+            requests: requests of the running and waiting jobs, in queue order.
 
         Raises:
-            InvalidInputError: no server, or two servers or two jobs of one name.
+            InvalidInputError: there is no server, or two servers or jobs have the same name.
         """
         ...
 
@@ -140,8 +140,8 @@ class SizingMechanism(Protocol):
 def proportional_share(servers: Sequence[ServerCapacity], gpus: int) -> ResourceAmounts:
     """Return the proportional share of ``gpus`` GPUs: C_i / G_i * g_j (Synergy, section 4.1).
 
-    Where servers differ, the smallest amount per GPU counts, so that every server with free
-    GPUs can give the share.
+    If servers differ, the share is based on the smallest amount per GPU, so that every server
+    with free GPUs has the share free.
     """
     return ResourceAmounts(
         min(server.cpus / server.gpus for server in servers) * gpus,
@@ -151,7 +151,7 @@ def proportional_share(servers: Sequence[ServerCapacity], gpus: int) -> Resource
 
 
 def total_capacity(servers: Sequence[ServerCapacity]) -> ResourceAmounts:
-    """Return the sums over all servers."""
+    """Return the sum of each resource over all servers."""
     return ResourceAmounts(
         sum(server.cpus for server in servers),
         sum(server.memory_gb for server in servers),
@@ -160,7 +160,7 @@ def total_capacity(servers: Sequence[ServerCapacity]) -> ResourceAmounts:
 
 
 def throughput_with(request: SizingRequest, resources: ResourceAmounts) -> float:
-    """Return the predicted throughput: W[c, m], or less where storage bandwidth limits it."""
+    """Return the predicted throughput: W[c, m], or less if storage bandwidth limits it."""
     by_matrix = request.matrix.at(resources.cpus, resources.memory_gb)
     if resources.storage_mb_per_s >= request.storage_mb_per_s:
         return by_matrix
@@ -169,5 +169,5 @@ def throughput_with(request: SizingRequest, resources: ResourceAmounts) -> float
 
 
 def proportional_throughput(servers: Sequence[ServerCapacity], request: SizingRequest) -> float:
-    """Return the throughput with the proportional share: sizing guarantees it to each job."""
+    """Return the throughput with the proportional share, which sizing guarantees to each job."""
     return throughput_with(request, proportional_share(servers, request.gpus))

@@ -1,4 +1,4 @@
-"""The possible sizes of one job: proportional share, demand, and the useful points between."""
+"""Options of one job: its proportional share, its demand, and useful sizes between them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from gputopo.sizing.model import (
 
 
 class Option(NamedTuple):
-    """One possible size of a job: resources of all its GPUs together, and the throughput.
+    """One possible size of a job: the resources for all its GPUs together, and the throughput.
 
     Attributes:
-        throughput: in the unit of the job's matrix.
-        value: throughput relative to the guaranteed one, so that jobs can be compared. A job
-            that does not run with its share has no such ratio: it is relative to its best.
+        throughput: predicted throughput, in the unit of the job's matrix.
+        value: throughput divided by the guaranteed throughput, so that jobs can be compared.
+            If the guaranteed throughput is 0, it is divided by the job's best throughput.
     """
 
     cpus: float
@@ -34,15 +34,16 @@ class Option(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobOptions:
-    """The options of one job, for one proportional share.
+    """The options of one job. They depend on the proportional share of one GPU.
 
     Attributes:
-        share: the proportional share; its throughput is guaranteed. It has no more storage
-            bandwidth than the job can use.
-        trimmed_share: the share without what exceeds the demand; its throughput is the same.
-        demand: the least resources that saturate the job, and at least the trimmed share.
-        efficient: the Pareto-optimal points of the matrix that keep the guarantee, by
-            ascending throughput. The first one is within the share.
+        share: the proportional share, whose throughput is guaranteed. Its storage bandwidth is
+            at most what the job can use.
+        trimmed_share: the share, reduced to the demand where it exceeds it. The throughput is
+            that of the share.
+        demand: the least resources that saturate the job, but at least the trimmed share.
+        efficient: the Pareto-optimal points of the matrix with at least the guaranteed
+            throughput, by ascending throughput. The first one does not exceed the share.
     """
 
     share: Option
@@ -52,21 +53,21 @@ class JobOptions:
 
     @property
     def least(self) -> Option:
-        """The efficient option that is within the share, so that it always fits."""
+        """The efficient option that does not exceed the share, so that it always fits."""
         return self.efficient[0]
 
     @property
     def demand_exceeds_share(self) -> bool:
-        """Whether the demand has more than the share of any resource."""
+        """Whether the demand exceeds the share in any resource."""
         return self.demand[:3] != self.trimmed_share[:3]
 
     def better_than(self, option: Option) -> list[Option]:
-        """Return the efficient options of higher value, by descending value."""
+        """Return the efficient options with a higher value than ``option``, by descending value."""
         return [other for other in reversed(self.efficient) if other.value > option.value]
 
 
 class OptionChoice(NamedTuple):
-    """The option that a job should get, before it has a server."""
+    """The option chosen for a job that has no server yet."""
 
     request: SizingRequest
     options: JobOptions
@@ -74,17 +75,17 @@ class OptionChoice(NamedTuple):
 
 
 class OptionsCache:
-    """Options of the jobs of one call. Requests with the same matrix object share them."""
+    """Cache of options during one sizing call. Requests with one matrix object share options."""
 
     def __init__(self, servers: Sequence[ServerCapacity]) -> None:
-        """Begin empty, for the proportional share of ``servers``."""
+        """Compute the proportional share of one GPU from ``servers``."""
         self._share_per_gpu = proportional_share(servers, 1)
         self._known: dict[tuple[int, float], JobOptions] = {}
 
     def get(self, request: SizingRequest) -> JobOptions:
         """Return the options of a job.
 
-        The key is the matrix's identity: to hash a matrix costs more than to size a job.
+        The key is the ``id`` of the matrix, because its hash takes longer than its options.
         """
         key = id(request.matrix), request.storage_mb_per_s
         options = self._known.get(key)
@@ -98,15 +99,15 @@ class OptionsCache:
 def options_of(request: SizingRequest, share_per_gpu: ResourceAmounts) -> JobOptions:
     """Return the options of a job, given the proportional share of one GPU.
 
-    Example: 3 CPUs and 60 GB are the share; 12 CPUs with 20 GB saturate the job, which then
-    runs twice as fast. Share: (3, 60), trimmed share: (3, 20), demand: (12, 20).
+    Example: the share is 3 CPUs and 60 GB. With 12 CPUs and 20 GB the job is saturated and runs
+    twice as fast. Then share = (3, 60), trimmed share = (3, 20), demand = (12, 20).
     """
     cpus, memory_gb, storage = (amount * request.gpus for amount in share_per_gpu)
     share = ResourceAmounts(cpus, memory_gb, min(storage, request.storage_mb_per_s))
     demand = ResourceAmounts(*saturating_demand(request.matrix), request.storage_mb_per_s)
     trimmed = ResourceAmounts(*map(min, share, demand))
     if throughput_with(request, trimmed) < throughput_with(request, share):
-        # With few CPUs the job needs more memory than at its demand: trim nothing.
+        # With these few CPUs the job needs more memory than its demand has: do not trim.
         trimmed, demand = share, ResourceAmounts(*map(max, share, demand))
     guaranteed = throughput_with(request, share)
     scale = guaranteed or request.matrix.best
@@ -125,7 +126,7 @@ def _option(request: SizingRequest, resources: ResourceAmounts, scale: float) ->
 
 
 def _efficient(request: SizingRequest, share: Option, scale: float) -> tuple[Option, ...]:
-    """Return the Pareto-optimal options that keep the guarantee, by ascending throughput."""
+    """Return the Pareto-optimal options from the guaranteed throughput on, in ascending order."""
     guaranteed, matrix = share.throughput, request.matrix
     storage_per_step = request.storage_mb_per_s / matrix.best
     points = [*_corners(matrix, guaranteed), *_corners(matrix, matrix.best)]
@@ -141,9 +142,9 @@ def _efficient(request: SizingRequest, share: Option, scale: float) -> tuple[Opt
 
 
 def _corners(matrix: SensitivityMatrix, max_throughput: float) -> Iterator[Point]:
-    """Yield the cells where less CPU or less memory would lower the throughput.
+    """Yield the cells where fewer CPUs or less memory would lower the throughput.
 
-    Throughputs above ``max_throughput`` count as that: the job needs no more.
+    Throughputs above ``max_throughput`` are treated as equal to it.
     """
     columns = range(len(matrix.memory_gb))
     fewer_cpus = [0.0] * len(columns)

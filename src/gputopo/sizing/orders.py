@@ -1,7 +1,7 @@
 """Orders of the job queue, called policies in the Synergy paper (section 2.1).
 
-Each is a pure key function. Equal jobs are ordered by arrival and then by ID, so that the
-order is total and a run is repeatable.
+Each order is a key function. Jobs with equal keys are ordered by arrival and then by ID, so that a
+run is repeatable.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -10,12 +10,12 @@ from typing import Final, NamedTuple, TypeAlias
 
 
 class JobProgress(NamedTuple):
-    """What a queue order needs to know of a job that has not finished.
+    """Times of a job that has not finished, as input of a queue order.
 
     Attributes:
-        attained_gpu_seconds: run time so far, multiplied by its GPUs.
-        remaining_seconds: run time left at the throughput of the proportional share.
-        alone_seconds: whole run time at that throughput, without waiting; more than 0.
+        attained_gpu_seconds: run time so far, multiplied by the number of GPUs.
+        remaining_seconds: run time left with the throughput of the proportional share.
+        alone_seconds: total run time with this throughput, without waiting; more than 0.
     """
 
     job: str
@@ -26,7 +26,7 @@ class JobProgress(NamedTuple):
 
 
 OrderKey: TypeAlias = Callable[[JobProgress, float], float]
-"""From a job and the time now to a number; the job with the smallest runs first."""
+"""Returns a number for a job and the current time. The job with the lowest number runs first."""
 
 
 def fifo(progress: JobProgress, now_seconds: float) -> float:  # noqa: ARG001 - one signature
@@ -47,8 +47,8 @@ def las(progress: JobProgress, now_seconds: float) -> float:  # noqa: ARG001 - o
 def ftf(progress: JobProgress, now_seconds: float) -> float:
     """Worst finish-time fairness first (Themis).
 
-    That is the time from arrival to end if the job runs from now on, divided by the time it
-    would take alone.
+    Finish-time fairness is the time from arrival to end if the job runs from now on, divided by
+    the time that the job would take alone.
     """
     waited_seconds = now_seconds - progress.arrival_seconds
     return -(waited_seconds + progress.remaining_seconds) / progress.alone_seconds

@@ -1,13 +1,13 @@
 """Prices of CPUs, memory and storage bandwidth, for the marginal mechanism.
 
-A relaxation of the first program of Synergy-Opt (section 4.1, equations 1 to 5) with all
-servers merged into one. At given prices each job takes the option with the highest value
-minus cost. The right prices are the least at which all jobs together take no more than there
-is: the Lagrange multipliers of equations 2 and 3.
+This relaxes the first program of Synergy-Opt (section 4.1, equations 1 to 5), which merges all
+servers into one. Each job takes the option with the highest value minus cost. The prices are the
+lowest at which all jobs together take no more than the capacity. They correspond to the Lagrange
+multipliers of equations 2 and 3.
 
-Example: each of two jobs has 2 CPUs and gains 2 in value with 2 more CPUs, a third gains 0.5.
-With 10 CPUs, 4 are left after 6 for all three. At a price of 0.25 a CPU the two jobs buy them,
-and the third, which would gain 0.5 for 2 CPUs, no longer does.
+Example: three jobs have 2 CPUs each, of 10 CPUs. With 2 more CPUs, the value of two jobs rises by 2
+and that of the third by 0.5. The 4 CPUs left are not enough for all. At a price of 0.25 per CPU,
+2 CPUs cost 0.5: the first two jobs take them, but the third job gains nothing from them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,14 +19,14 @@ from gputopo.sizing.model import ResourceAmounts
 from gputopo.sizing.options import JobOptions, Option
 
 _ROUNDS: Final = 4
-"""Each round sets one price after another; more rounds change the result little."""
+"""How often all prices are set, one after another. More rounds change the result little."""
 
 _TIE_BREAK: Final = 1 + 1e-9
-"""Raises a price at which a job gains nothing by more resources, so that it takes less."""
+"""Raises a price slightly, so that a job does not take resources without a gain."""
 
 
 class Prices(NamedTuple):
-    """Value of one CPU, one GB and one MB/s."""
+    """Prices of one CPU, one GB of memory and one MB/s of storage bandwidth, in units of value."""
 
     cpu: float
     memory_gb: float
@@ -41,15 +41,15 @@ class Prices(NamedTuple):
         )
 
     def best_option(self, options: Iterable[Option]) -> Option:
-        """Return the option with the highest value minus cost, the first of equals."""
+        """Return the option with the highest value minus cost; of several, the first."""
         return max(options, key=lambda option: option.value - self.cost_of(option))
 
 
 def find_prices(demand: Mapping[JobOptions, int], capacity: ResourceAmounts) -> Prices:
-    """Return the least prices at which jobs take at most the capacity.
+    """Return the lowest prices at which all jobs together take at most the capacity.
 
-    ``demand`` is the number of jobs with the same options, ``capacity`` that of all servers
-    together. An infinite resource has no price.
+    ``demand`` has the number of jobs for each set of options, ``capacity`` the sums over all
+    servers. An infinite resource has no price.
     """
     prices = Prices(0, 0, 0)
     for _ in range(_ROUNDS):
@@ -67,7 +67,7 @@ def find_prices(demand: Mapping[JobOptions, int], capacity: ResourceAmounts) -> 
 def _find_price(
     demand: Mapping[JobOptions, int], prices: Prices, index: int, amount: float
 ) -> float:
-    """Return the least price of one resource while the other prices stay."""
+    """Return the lowest price of one resource that is enough, with the other prices unchanged."""
     steps: list[tuple[float, float]] = []
     for options, count in demand.items():
         points = sorted(
@@ -86,8 +86,8 @@ def _find_price(
 def _concave_steps(points: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
     """Yield the rising steps of the upper concave envelope of points (amount, value).
 
-    Example: the points (2, 1), (4, 1.5), (6, 6) have one step, 1.25 a unit for 4 units. The
-    point at 4 is below the line between the others, so no price makes a job choose it.
+    Example: the points (2, 1), (4, 1.5), (6, 6) have one step of 4 units, with 1.25 per unit. No
+    price makes a job choose the point at 4, because it is below the line between the others.
 
     Args:
         points: by ascending amount.

@@ -1,4 +1,4 @@
-"""Check requests, and choose those that run now by GPUs and queue order alone."""
+"""Check requests, and choose the jobs that run now, by GPUs and queue order alone."""
 
 from collections.abc import Sequence
 
@@ -10,10 +10,10 @@ def check_names(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequ
     """Check that there is a server, and that names of servers and jobs are unique.
 
     Raises:
-        InvalidInputError: no server, or two servers or two jobs of one name.
+        InvalidInputError: there is no server, or two servers or jobs have the same name.
     """
     if not servers:
-        raise InvalidInputError("servers: none given; at least one is needed")
+        raise InvalidInputError("servers: the list is empty; at least one server is needed")
     _check_unique("server", [server.name for server in servers])
     _check_unique("job", [request.job for request in requests])
 
@@ -21,16 +21,16 @@ def check_names(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequ
 def _check_unique(kind: str, names: Sequence[str]) -> None:
     if len(set(names)) < len(names):
         double = next(name for index, name in enumerate(names) if name in names[:index])
-        raise InvalidInputError(f"{kind} {double}: name is used twice; names must be unique")
+        raise InvalidInputError(f"{kind} {double}: the name is used twice; names must be unique")
 
 
 def runnable(
     servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]
 ) -> list[SizingRequest]:
-    """Return the requests that run now: in queue order, each whose GPUs are still free.
+    """Return the requests that run now: in queue order, each gets its GPUs if enough are left.
 
-    A job is passed over only if it needs more GPUs than are left, so no GPU stays idle that
-    a waiting job could use (Synergy, section 4.2).
+    A job is passed over only if it needs more GPUs than are left. So no GPU stays idle that a
+    waiting job could use (Synergy, section 4.2).
     """
     free = sum(server.gpus for server in servers)
     chosen = []

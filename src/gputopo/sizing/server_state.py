@@ -14,13 +14,13 @@ from gputopo.sizing.model import (
 from gputopo.sizing.options import JobOptions, Option, OptionChoice
 
 TOLERANCE: Final = 1e-6
-"""CPUs, GB or MB/s by which sums of fractions may be wrong."""
+"""Allowed rounding error of sums of fractions, in CPUs, GB or MB/s."""
 
 
 class ServerState:
     """Free resources of one server, and the jobs on it.
 
-    Amounts become negative while a server is overcommitted.
+    Free amounts are negative while a server is overcommitted.
     """
 
     __slots__ = ("cpus", "gpus", "jobs", "memory_gb", "name", "storage_mb_per_s")
@@ -37,7 +37,7 @@ class ServerState:
         return cls(server.name, server.gpus, free)
 
     def has_free(self, option: Option, fraction: float) -> bool:
-        """Whether this fraction of an option's CPUs, memory and storage bandwidth is free."""
+        """Return whether this fraction of the option's resources is free."""
         return (
             self.cpus + TOLERANCE >= option.cpus * fraction
             and self.memory_gb + TOLERANCE >= option.memory_gb * fraction
@@ -45,7 +45,7 @@ class ServerState:
         )
 
     def max_gpus(self, option: Option, gpus: int) -> int:
-        """Return how many of a job's ``gpus`` GPUs fit, each with its part of the option."""
+        """Return how many of a job's ``gpus`` GPUs fit here, each with its part of the option."""
         fitting = float(self.gpus)
         free = (self.cpus, self.memory_gb, self.storage_mb_per_s)
         for amount, needed in zip(free, option, strict=False):
@@ -55,18 +55,18 @@ class ServerState:
 
     @property
     def is_overcommitted(self) -> bool:
-        """Whether jobs have more of a resource than the server has."""
+        """Whether the jobs together have more of any resource than the server."""
         return min(self.cpus, self.memory_gb, self.storage_mb_per_s) < -TOLERANCE
 
     def take(self, option: Option, fraction: float) -> None:
-        """Subtract a fraction of an option; a negative fraction adds it."""
+        """Subtract a fraction of an option from the free amounts; a negative fraction adds it."""
         self.cpus -= option.cpus * fraction
         self.memory_gb -= option.memory_gb * fraction
         self.storage_mb_per_s -= option.storage_mb_per_s * fraction
 
 
 Slots: TypeAlias = list[tuple[ServerState, int]]
-"""The servers of a job, and its number of GPUs on each."""
+"""The servers of a job, with its number of GPUs on each server."""
 
 
 class PlacedJob:
@@ -97,14 +97,14 @@ class PlacedJob:
         self._occupy()
 
     def change_option(self, option: Option) -> None:
-        """Replace the option; the GPUs stay."""
+        """Replace the option and keep the GPUs."""
         for server, gpus in self.slots:
             server.take(self.option, -gpus / self.request.gpus)
             server.take(option, gpus / self.request.gpus)
         self.option = option
 
     def can_change_option(self, option: Option) -> bool:
-        """Whether all servers of the job have free what the option has more than the current."""
+        """Return whether the additional resources of ``option`` are free on the job's servers."""
         now = self.option
         cpus, memory_gb = option.cpus - now.cpus, option.memory_gb - now.memory_gb
         storage = option.storage_mb_per_s - now.storage_mb_per_s
@@ -122,7 +122,7 @@ class PlacedJob:
         """Return the immutable result for this job."""
         whole = self.request.gpus
         cpus, memory_gb, storage, throughput, _ = self.option
-        if len(self.slots) == 1:  # no division: amounts stay exact
+        if len(self.slots) == 1:  # without a division amounts stay exact
             only = ServerPart(self.slots[0][0].name, whole, cpus, memory_gb, storage)
             return Assignment(self.request.job, (only,), throughput)
         parts = tuple(
@@ -144,7 +144,7 @@ def total_value(jobs: Iterable[OptionChoice | PlacedJob]) -> float:
 
 
 def sizing_result(requests: Sequence[SizingRequest], placed: Iterable[PlacedJob]) -> SizingResult:
-    """Return the result of a call: jobs that are not placed wait."""
+    """Return the result of a sizing call. Requests that are not placed wait."""
     running = {job.request.job: job for job in placed}
     return SizingResult(
         tuple(running[each.job].assignment() for each in requests if each.job in running),

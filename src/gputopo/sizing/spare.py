@@ -1,4 +1,4 @@
-"""Assign spare resources where they gain most, and reduce jobs on overcommitted servers."""
+"""Assign spare resources to the jobs that gain most; reduce jobs on overcommitted servers."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -10,13 +10,13 @@ from gputopo.sizing.prices import Prices
 from gputopo.sizing.server_state import PlacedJob, ServerState
 
 _MIN_COST: Final = 1e-4
-"""Cost of a change that costs nothing, so that such changes are ordered by gain."""
+"""Least cost of a change. It orders changes without a cost by their gain."""
 
 
 def assign_spare(jobs: Sequence[PlacedJob], prices: Prices) -> None:
-    """Change jobs to better options, the highest gain for its cost first, until none fits.
+    """Change jobs to better options until no better option fits, by descending gain per cost.
 
-    A change that does not fit now never will: free resources only shrink.
+    A change that does not fit is not tried again, because free resources only decrease.
     """
     heap = [step for index in range(len(jobs)) for step in _best_change(jobs, index, prices)]
     heapify(heap)
@@ -31,7 +31,7 @@ def assign_spare(jobs: Sequence[PlacedJob], prices: Prices) -> None:
 def _best_change(
     jobs: Sequence[PlacedJob], index: int, prices: Prices
 ) -> Iterator[tuple[float, int, Option]]:
-    """Yield the best change of one job that fits, if any: minus gain by cost, index, option."""
+    """Yield the best change of one job that fits: its negated gain per cost, index, option."""
     job = jobs[index]
     now, cost = job.option, prices.cost_of(job.option)
     best, best_rate = None, 0.0
@@ -48,8 +48,8 @@ def _best_change(
 def reduce_overcommitted(servers: Sequence[ServerState], prices: Prices) -> None:
     """Change jobs to their least options until no server is overcommitted.
 
-    A least option may have more of one resource than the option before, so other servers of
-    a changed job are checked too. This ends because each job is changed at most once.
+    The least option may have more of one resource than the option before. So all servers of a
+    changed job are checked again. The loop ends, because each job is changed at most once.
     """
     to_check = list(servers)
     while to_check:
@@ -62,7 +62,7 @@ def reduce_overcommitted(servers: Sequence[ServerState], prices: Prices) -> None
 
 
 def _loss(job: PlacedJob, prices: Prices) -> float:
-    """Return the value that a job loses with its least option, by the cost that it frees."""
+    """Return the value that a job loses with its least option, divided by the freed cost."""
     least, now = job.options.least, job.option
     freed = prices.cost_of(now) - prices.cost_of(least)
     return (now.value - least.value) / freed if freed > 0 else math.inf

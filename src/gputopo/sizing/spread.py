@@ -1,10 +1,10 @@
-"""Spread jobs over servers so that each server's resources are used at about the same ratio.
+"""Spread jobs over servers so that all resources of a server are used to about the same degree.
 
-Excess is what a job takes above the average, of each resource, weighted by its price. A job
-with many CPUs per GPU has a positive excess of CPUs and goes to a server where jobs so far
-have a negative one. Example: the average is 3 CPUs per GPU at a price of 1. A job of 2 GPUs with
-10 CPUs has an excess of 5 - 3 = 2 per GPU and adds 4 to its server; two jobs of one GPU with 1
-CPU each then bring the server back to 0.
+The excess of a job is its amount of a resource per GPU minus the average, times the price of the
+resource. A job with many CPUs per GPU has a positive excess of CPUs. It goes to a server whose
+jobs have a negative excess of CPUs. Example: the average is 3 CPUs per GPU and the price is 1. A
+job of 2 GPUs with 10 CPUs has an excess of 5 - 3 = 2 per GPU and adds 4 to its server. Two jobs of
+one GPU with 1 CPU each then bring the server back to 0.
 """
 
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ from gputopo.sizing.server_state import TOLERANCE, PlacedJob, ServerState, Slots
 from gputopo.sizing.spare import reduce_overcommitted
 
 _MAX_IMBALANCE: Final = 3.0
-"""Imbalance (see :meth:`ServerBalance.imbalance`) up to which a job stays on few servers.
+"""A job is split over more servers if the imbalance of one of its servers would exceed this.
 
-A lower limit splits more jobs; a higher one leaves resources unused beside jobs that
-were not split. From 0.5 to 6 the mean loss hardly changes.
+See :meth:`ServerBalance.imbalance`. A lower limit splits more jobs; a higher limit leaves more
+resources unused. With limits from 0.5 to 6 the mean loss of value hardly changes.
 """
 
 _NO_PRICE_WEIGHT: Final = 1e-9
-"""Weight of a resource without a price: all jobs have enough of it if it is spread evenly."""
+"""Weight of a resource without a price. It is small, because there is enough for all jobs."""
 
 
 Excess: TypeAlias = tuple[float, float, float]
@@ -34,12 +34,12 @@ Excess: TypeAlias = tuple[float, float, float]
 
 
 class ServerBalance:
-    """Excess of each server: the sum over the GPUs that are taken there."""
+    """Excess of each server: the sum of the excess of all GPUs that jobs use on the server."""
 
     def __init__(
         self, servers: Sequence[ServerState], choices: Sequence[OptionChoice], prices: Prices
     ) -> None:
-        """Compute averages over all GPUs, idle GPUs included."""
+        """Compute averages and variances over all GPUs, idle GPUs included."""
         gpus = sum(server.gpus for server in servers)
         self._mean = [sum(each.option[k] for each in choices) / gpus for k in range(3)]
         self._weights = [price or _NO_PRICE_WEIGHT for price in prices]
@@ -53,7 +53,7 @@ class ServerBalance:
         ]
 
     def excess(self, request: SizingRequest, option: Option) -> Excess:
-        """Return the excess of one GPU of a job; cached, as jobs share option objects."""
+        """Return the excess of one GPU of a job. It is cached: jobs share option objects."""
         excess = self._known.get(id(option))
         if excess is None:
             cpus, memory_gb, storage = (
@@ -66,20 +66,20 @@ class ServerBalance:
     def most_opposite(
         self, servers: Sequence[ServerState], excess: Excess, count: int
     ) -> list[ServerState]:
-        """Return the ``count`` servers whose excess compensates the given one best."""
+        """Return the ``count`` servers whose excess best cancels out ``excess``."""
         cpus, memory_gb, storage = excess
         products = []
-        for index, server in enumerate(servers):  # written out for speed: runs for each job
+        for index, server in enumerate(servers):  # explicit sum for speed: it runs for each job
             own = self._excess_of[server]
             products.append((own[0] * cpus + own[1] * memory_gb + own[2] * storage, index))
         chosen = [min(products)] if count == 1 else sorted(products)[:count]
         return [servers[index] for _, index in chosen]
 
     def imbalance(self, server: ServerState, gpus: int, excess: Excess) -> float:
-        """Return how unlikely other jobs compensate the server after ``gpus`` GPUs are taken.
+        """Return a measure of how unlikely later jobs cancel out the server's excess.
 
-        The square of the server's excess then, divided by the variance of the excess that
-        its free GPUs would have with random jobs.
+        It is the square of the excess after the job takes ``gpus`` GPUs, divided by the variance
+        of the excess of random jobs on the GPUs that then stay free.
         """
         own, left = self._excess_of[server], server.gpus - gpus + 0.5
         return sum(
@@ -100,10 +100,10 @@ class ServerBalance:
 
 
 class PlacementOrder(Enum):
-    """Which jobs are placed first, while there is most to choose from.
+    """Which jobs are placed first, when most servers are free.
 
-    LARGEST_EXCESS: big jobs with much excess; few servers can compensate them.
-    LARGEST_GAIN: jobs that lose most value with their least option.
+    LARGEST_EXCESS: jobs with the most excess over all GPUs, because few servers can balance them.
+    LARGEST_GAIN: jobs that lose the most value with their least option.
     """
 
     LARGEST_EXCESS = auto()
@@ -116,12 +116,12 @@ def place_jobs(
     prices: Prices,
     order: PlacementOrder,
 ) -> list[PlacedJob]:
-    """Place all jobs, with their chosen options as far as these fit.
+    """Place all jobs, with their chosen options if these fit, else with lower ones.
 
-    Where even the least option of a job does not fit, jobs on its servers are reduced to
-    their least options. These are within the shares, so they fit wherever GPUs are free.
+    If even the least option of a job does not fit, jobs on its servers are reduced to their least
+    options. Least options do not exceed the shares, so they fit wherever GPUs are free.
 
-    The servers are idle and have enough GPUs for all jobs. Prices weight the resources.
+    The servers must be idle and have enough GPUs for all jobs. Prices weight the resources.
     """
     balance = ServerBalance(servers, choices, prices)
 
@@ -143,7 +143,7 @@ def place_jobs(
 def _find_option(
     servers: Sequence[ServerState], choice: OptionChoice, balance: ServerBalance, prices: Prices
 ) -> tuple[Option, Slots]:
-    """Return the best option that fits, the chosen one first, and its servers."""
+    """Return the chosen option, or the best other option if it does not fit, and its servers."""
     request, options, option = choice
     slots = _find_slots(servers, request, option, balance)
     if slots:
@@ -158,9 +158,9 @@ def _find_option(
 def _find_slots(
     servers: Sequence[ServerState], request: SizingRequest, option: Option, balance: ServerBalance
 ) -> Slots | None:
-    """Return the fewest servers that stay balanced, else those with the least imbalance.
+    """Return the fewest servers that stay balanced, else the servers with the least imbalance.
 
-    A job of 8 GPUs is tried in parts of 8, 4, 2 and 1 GPUs.
+    For a job of 8 GPUs, parts of 8, 4, 2 and 1 GPUs per server are tried, one after another.
     """
     excess = balance.excess(request, option)
     found: list[tuple[float, int, Slots]] = []
@@ -188,7 +188,7 @@ def _find_parts(
     excess: Excess,
     balance: ServerBalance,
 ) -> Slots | None:
-    """Return the most opposite servers for parts of ``part`` GPUs each, and a smaller rest."""
+    """Split the job into parts of ``part`` GPUs and return the servers that balance them best."""
     cpus, memory_gb, storage = (amount * part / gpus - TOLERANCE for amount in option[:3])
     fitting = [
         server

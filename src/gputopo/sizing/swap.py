@@ -7,9 +7,9 @@ from gputopo.sizing.server_state import TOLERANCE, PlacedJob, ServerState
 
 
 def swap_jobs(jobs: Sequence[PlacedJob], servers: Sequence[ServerState]) -> bool:
-    """Swap each job on a single server with one of as many GPUs, if that improves its option.
+    """Swap a job on one server with another job of as many GPUs, if its option then improves.
 
-    The other job keeps its option, so every swap is a gain. Return whether any was swapped.
+    The other job keeps its option, so every swap is a gain. Return whether any jobs were swapped.
     """
     swaps = sum(_swap_one(job, servers) for job in jobs if len(job.slots) == 1)
     return swaps > 0
@@ -29,7 +29,7 @@ def _swap_one(job: PlacedJob, servers: Sequence[ServerState]) -> bool:
 def _find_partner(
     job: PlacedJob, option: Option, servers: Sequence[ServerState]
 ) -> PlacedJob | None:
-    """Return a job on another server, where each of the two fits in the other's place."""
+    """Return a job on another server that can swap servers with ``job``, None without one."""
     here, now = job.slots[0][0], job.option
     max_cpus = here.cpus + now.cpus + TOLERANCE
     max_memory_gb = here.memory_gb + now.memory_gb + TOLERANCE

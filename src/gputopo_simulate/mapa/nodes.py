@@ -51,7 +51,7 @@ class SimulatedNodes:
             SimulationError: there is no node, or one with too many GPUs.
         """
         if not nodes:
-            raise SimulationError("nodes: none given; at least one is needed")
+            raise SimulationError("nodes: the list is empty; at least one node is needed")
         self._policy, self._model = policy, model
         self._names = sorted(nodes)
         self._topologies = {topology.fingerprint: topology for topology in nodes.values()}

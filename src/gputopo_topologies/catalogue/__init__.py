@@ -1,7 +1,7 @@
 """Catalogue of well-known servers as node topologies.
 
-Each module contains one family of servers and its sources. The further names of a server (cloud
-instances, MAPA's own names) give the same topology.
+Each module contains one family of servers and its sources. Some servers have further names, such
+as names of cloud instances and names that MAPA uses.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,23 +30,23 @@ _NAME_OF: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def names() -> tuple[str, ...]:
-    """Return the name of each server, without further names."""
+    """Return the main name of each server."""
     return tuple(SERVERS)
 
 
 def all_names() -> tuple[str, ...]:
-    """Return all names of the servers, each followed by its further names."""
+    """Return all names of the servers: each main name, followed by its further names."""
     return tuple(_NAME_OF)
 
 
 def named(name: str, *, node: str = "") -> NodeTopology:
     """Return the topology of the server with this name or further name.
 
-    UUIDs depend only on the server, ``node`` and the GPU index: they are the same in every run
-    and differ between nodes.
+    GPU UUIDs are derived from the server, ``node`` and the GPU index. So they are the same in every
+    run and differ between nodes.
 
     Raises:
-        TopologyError: on an unknown name; the message lists the known names and the nearest.
+        TopologyError: on an unknown name; the message lists the known names.
     """
     known = _known(name)
     server = SERVERS[known]

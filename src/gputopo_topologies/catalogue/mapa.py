@@ -1,15 +1,15 @@
 """The servers of MAPA's evaluation.
 
-NVLinks are those of its released program (socal-ucr/MAPA, ``src/GpuTopology.hh``; here GPUs are
-numbered from 0). The PCIe trees follow the usual build of each server. The program differs from
-the drawings of the paper in three places:
+The NVLinks are those of MAPA's released program (socal-ucr/MAPA, ``src/GpuTopology.hh``), with GPUs
+numbered from 0. The PCIe trees are those that such servers usually have. The program differs from
+the figures of the paper in three places:
 
-- torus-2d-16 has 31 NVLinks, a torus of 4 by 4 has 32. The program does not declare the link
-  between the first GPUs of rows 1 and 2 (0-4), so it is missing here too.
-- cubemesh-16 has the 32 NVLinks that the program declares. At run time the program loses two of
-  them (4-5, 12-13): it declares their ends in the wrong order and overwrites them with PCIe.
-- Four links of cubemesh-16 (0-11, 1-5, 3-8, 9-13) are declared as double, with the weight of a
-  single link, 25 GB/s. The program scores by weight, so they are single here.
+- torus-2d-16 has 31 NVLinks, but a torus of 4 by 4 has 32. The program does not declare the link
+  between the first GPUs of rows 1 and 2 (0-4), so this link is missing here too.
+- cubemesh-16 has the 32 NVLinks that the program declares. At run time the program overwrites two
+  of them (4-5, 12-13) with PCIe, because it declares their ends in the wrong order.
+- The program declares four links of cubemesh-16 (0-11, 1-5, 3-8, 9-13) as double, but with the
+  weight of a single link, 25 GB/s. It computes scores from weights, so they are single here.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,9 @@
-"""Servers and workstations with direct NVLinks between GPUs, in meshes or pairs.
+"""Servers and workstations with direct NVLinks between GPUs.
 
-power8-minsky is the server of the SC'17 paper (Amaral et al., section 5.1): IBM Power S822LC,
-where a P100 has two of its four NVLinks to the other GPU of its socket and two to the CPU.
-The links to the CPU carry no traffic between GPUs and are left out. The other servers are as
-``nvidia-smi topo -m`` prints them; ``tests/data/topo`` contains the recordings.
+power8-minsky is the server of the SC'17 paper (Amaral et al., section 5.1), an IBM Power S822LC.
+Each P100 has two NVLinks to the other GPU of its socket and two NVLinks to the CPU. The links to
+the CPU are left out, because they carry no traffic between GPUs. The other servers are recordings
+of ``nvidia-smi topo -m`` (``tests/data/topo``).
 """
 
 from collections.abc import Mapping

@@ -1,10 +1,9 @@
 """Servers with an NVSwitch that connects all GPUs at full rate.
 
-NVLinks of a GPU and their generation: NVIDIA's user guides of each system (DGX-2: 6 of
+The number of NVLinks of a GPU and their generation are from NVIDIA's user guides (DGX-2: 6 of
 generation 2, DGX A100: 12 of 3, DGX H100: 18 of 4, HGX B200: 18 of 5). The PCIe trees of the DGX
-A100 and H100 are derived from the NICs in ``nvidia-smi topo -m`` (``tests/data/topo`` contains
-recordings). Those of the other two are usual for the board and not verified on a
-machine.
+A100 and H100 are derived from recordings of ``nvidia-smi topo -m`` (``tests/data/topo``). The PCIe
+trees of the other two are common for the board and were not verified on a machine.
 """
 
 from collections.abc import Mapping

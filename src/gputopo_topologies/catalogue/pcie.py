@@ -1,9 +1,9 @@
 """Servers without NVLink; their GPUs communicate over PCIe.
 
-Each is one of the usual builds: two sockets with or without PCIe switches, or one socket with the
-GPUs at its root ports or behind switches. A cloud instance is a further name of the server with
-the same number and PCIe generation of GPUs. Its PCIe tree may differ; ``nvidia-smi topo -m`` on
-the instance shows it.
+They have two sockets with or without PCIe switches, or one socket with the GPUs at root ports or
+behind switches. The names of cloud instances are further names of the server with as many GPUs of
+the same PCIe generation. The PCIe tree of an instance may differ from that of the server;
+``nvidia-smi topo -m`` on the instance prints it.
 """
 
 from collections.abc import Mapping

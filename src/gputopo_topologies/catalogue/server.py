@@ -16,13 +16,13 @@ class ServerModel:
     """One server model; its GPUs are numbered along the PCIe tree.
 
     Attributes:
-        bus_ids: PCI bus ids of the GPUs, separated by blanks; those of one example server.
-        together: number of consecutive GPUs below one ancestor, by level, nearest level first.
-            ``{PIX: 2, NODE: 4}``: GPUs 0 and 1 meet at PIX, 0 and 3 at NODE, 0 and 4 at SYS.
-        numa_nodes: contain the GPUs in equal shares, in order.
-        memory_gib: of one GPU, if the name of its model does not contain it.
-        nvlinks: pairs of GPUs by the number of their direct NVLinks, ``{2: "0-3 0-4"}``.
-        to_nvswitch: NVLinks of each GPU into the NVSwitch; 0 without one.
+        bus_ids: PCI bus IDs of the GPUs of an example server, separated by spaces.
+        together: number of consecutive GPUs below one ancestor, by ancestor, nearest first. With
+            ``{PIX: 2, NODE: 4}``, GPUs 0 and 1 have PIX, 0 and 3 have NODE, 0 and 4 have SYS.
+        numa_nodes: NUMA nodes of the server. They have the same number of consecutive GPUs.
+        memory_gib: memory of one GPU, if the name of its model does not state it.
+        nvlinks: pairs of GPUs by the number of their direct NVLinks, as ``{2: "0-3 0-4"}``.
+        to_nvswitch: NVLinks of each GPU to the NVSwitch; 0 without an NVSwitch.
     """
 
     description: str
@@ -47,7 +47,7 @@ class ServerModel:
 
     @property
     def board(self) -> Board:
-        """NVLink and PCIe generation of the GPUs; all models of the catalogue are known."""
+        """NVLink and PCIe generation of the GPUs."""
         return next(board for pattern, board in BOARDS if pattern.search(self.model))
 
     def numa_node(self, gpu: int) -> int:

@@ -49,11 +49,11 @@ def test_double_names_are_rejected(name: str) -> None:
         ServerCapacity("n1", 8, 24, 500),
         SizingRequest("j1", JOB),
     )
-    with pytest.raises(InvalidInputError, match="servers: none"):
+    with pytest.raises(InvalidInputError, match="servers: the list is empty"):
         mechanism([], [request])
-    with pytest.raises(InvalidInputError, match="server n1: name is used twice"):
+    with pytest.raises(InvalidInputError, match="server n1: the name is used twice"):
         mechanism([server, server], [request])
-    with pytest.raises(InvalidInputError, match="job j1: name is used twice"):
+    with pytest.raises(InvalidInputError, match="job j1: the name is used twice"):
         mechanism([server], [SizingRequest("j0", JOB), request, request])
 
 

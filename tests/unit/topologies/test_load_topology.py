@@ -66,13 +66,13 @@ def test_other_text_is_rejected(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ({"kind": "Pod"}, "kind: 'Pod' is not GPUTopology, nor a list of one"),
-        ({"kind": None}, "kind: None is not GPUTopology, nor a list of one"),
-        (listed(), "items: 0 instead of one GPUTopology; name the node"),
-        ({"kind": "List"}, "items: 0 instead of one GPUTopology; name the node"),
-        (listed(published(), published()), "items: 2 instead of one GPUTopology; name"),
-        (listed({"kind": "Pod"}), "kind: 'Pod' is not GPUTopology, nor a list of one"),
-        (listed(7), "kind: 7 is not GPUTopology, nor a list of one"),
+        ({"kind": "Pod"}, "kind: 'Pod' is neither GPUTopology nor a list with one"),
+        ({"kind": None}, "kind: None is neither GPUTopology nor a list with one"),
+        (listed(), "items: 0 objects instead of one GPUTopology; name the node"),
+        ({"kind": "List"}, "items: 0 objects instead of one GPUTopology; name the node"),
+        (listed(published(), published()), "items: 2 objects instead of one GPUTopology; name"),
+        (listed({"kind": "Pod"}), "kind: 'Pod' is neither GPUTopology nor a list with one"),
+        (listed(7), "kind: 7 is neither GPUTopology nor a list with one"),
         (published(spec=None), "spec: None: Input should be a valid dictionary"),
         (published(spec={"gpus": [{}]}), "spec.gpus[0].uuid: is required"),
         (

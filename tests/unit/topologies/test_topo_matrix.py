@@ -144,17 +144,20 @@ def test_ancestors_of_gpus_with_nvlinks_are_inferred(
         (PAIR.replace(" X ", "PIX", 1), "row GPU0, column GPU0: 'PIX' is not one of X"),
         (
             PAIR.replace("NODE", "SYS", 1),
-            "row GPU1, column GPU0 is NODE, row GPU0, column GPU1 is SYS",
+            "row GPU1, column GPU0 is NODE, but row GPU0, column GPU1 is SYS",
         ),
         (
             PAIR.replace("NODE", "NV4", 1),
-            "row GPU1, column GPU0 is NODE, row GPU0, column GPU1 is NV4",
+            "row GPU1, column GPU0 is NODE, but row GPU0, column GPU1 is NV4",
         ),
         (PAIR[: PAIR.rindex("GPU1")], "row GPU1 is missing"),
         (PAIR[: PAIR.rindex("NODE")], "row GPU1 is missing"),
-        (PAIR[: PAIR.rindex("X")], "row GPU1 ends before column GPU1"),
+        (PAIR[: PAIR.rindex("X")], "row GPU1: column GPU1 is missing"),
         (PAIR + PAIR.splitlines()[1], "row GPU0 occurs more than once"),
-        (PAIR + PAIR.splitlines()[1].replace("GPU0", "GPU2"), "row GPU2 has no column"),
+        (
+            PAIR + PAIR.splitlines()[1].replace("GPU0", "GPU2"),
+            "row GPU2: the matrix has no column GPU2",
+        ),
         (PAIR.replace("GPU1    CPU", "GPU0    CPU"), "column GPU0 occurs more than once"),
         (
             PAIR.replace("GPU1", "GPU64"),
@@ -162,7 +165,7 @@ def test_ancestors_of_gpus_with_nvlinks_are_inferred(
         ),
         (
             "GPU 0: Tesla T4 (UUID: GPU-a)\n" + PAIR,
-            "nvidia-smi -L lists GPUs [0], the matrix has [0, 1]",
+            "nvidia-smi -L lists GPUs [0], but the matrix has [0, 1]",
         ),
         (
             "GPU 0: Tesla T4 (UUID: GPU-a)\nGPU 1: Tesla T4 (UUID: GPU-a)\n" + PAIR,

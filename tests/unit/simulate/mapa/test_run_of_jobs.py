@@ -170,7 +170,7 @@ def test_node_with_too_many_gpus_is_rejected() -> None:
 
 
 def test_run_without_nodes_is_rejected() -> None:
-    with pytest.raises(SimulationError, match="nodes: none given"):
+    with pytest.raises(SimulationError, match="nodes: the list is empty"):
         simulate([job(0, 1)], {})
 
 
