@@ -1,4 +1,4 @@
-"""The program: runs the extender until SIGTERM or SIGINT."""
+"""The program ``gputopo-extender``, which runs until SIGTERM or SIGINT."""
 
 import asyncio
 import logging

@@ -1,9 +1,9 @@
 """The bodies of kube-scheduler's extender protocol (``k8s.io/kube-scheduler/extender/v1``).
 
-The HTTP application parses requests with it, and the verbs format responses. The Go types have no
-JSON tags, so kube-scheduler sends keys in PascalCase. Go decodes keys in any case, so this module
-does so too. Requests are validated. Responses are plain dicts, because building models for
-thousands of nodes takes milliseconds.
+The HTTP application parses requests with this module, and the verbs format responses with it. The
+Go types have no JSON tags, so kube-scheduler sends keys in PascalCase. Go accepts keys in any case,
+so this module accepts three spellings. Requests are validated. Responses are plain dicts, because
+building models for thousands of nodes takes milliseconds.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ def _either(name: str) -> AliasChoices:
 
 
 def _uid(victim: object) -> object:
-    """Return the UID of a victim in either mode; it is not validated."""
+    """Return the UID of a victim, given as ``{"UID": ...}`` or as a pod, without validation."""
     if not isinstance(victim, dict):
         return None
     metadata = victim.get("metadata")
@@ -35,9 +35,9 @@ def _has_name(item: object) -> bool:
 
 
 class ExtenderArgs(BaseModel):
-    """Body of filter and prioritize: the pod and the nodes that fit so far.
+    """Body of filter and prioritize: the pod, and the nodes that kube-scheduler still considers.
 
-    With ``nodeCacheCapable: true`` only ``NodeNames`` is set, else only ``Nodes``.
+    With ``nodeCacheCapable: true`` only ``NodeNames`` is set, otherwise only ``Nodes``.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -49,14 +49,14 @@ class ExtenderArgs(BaseModel):
     @field_validator("nodes")
     @classmethod
     def _named(cls, nodes: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Reject items without a name, because ``candidates`` needs it."""
+        """Reject items without a name, because ``candidates`` needs the name."""
         items = (nodes or {}).get("items") or []
         if not isinstance(items, list) or not all(map(_has_name, items)):
-            raise ValueError("items: not a list of objects with metadata.name")
+            raise ValueError("items is not a list of objects with metadata.name")
         return nodes
 
     def candidates(self) -> list[str]:
-        """Return the names of the nodes to evaluate, in either mode."""
+        """Return the names of the nodes to evaluate, from ``NodeNames`` or ``Nodes``."""
         if self.node_names is not None:
             return self.node_names
         items = (self.nodes or {}).get("items") or []
@@ -64,9 +64,9 @@ class ExtenderArgs(BaseModel):
 
 
 class Victims(BaseModel):
-    """The pods of a node that would be ended for the preemptor, by UID.
+    """The UIDs of the pods of one node that would be ended for the preemptor.
 
-    With ``nodeCacheCapable: true`` a victim is ``{"UID": ...}``, else a whole pod.
+    With ``nodeCacheCapable: true`` a victim is ``{"UID": ...}``, otherwise a pod object.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -85,7 +85,7 @@ class Victims(BaseModel):
 
 
 class ExtenderPreemptionArgs(BaseModel):
-    """Body of preempt: the preemptor, and the pods of each node that would end for it."""
+    """Body of preempt: the preemptor, and for each node the pods that would be ended for it."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -98,12 +98,12 @@ class ExtenderPreemptionArgs(BaseModel):
     )
 
     def offers(self) -> dict[str, Victims]:
-        """Return the victims on each node, in either mode."""
+        """Return the victims by node, from the field that kube-scheduler has set."""
         return (self.victims if self.meta_victims is None else self.meta_victims) or {}
 
 
 class ExtenderBindingArgs(BaseModel):
-    """Body of bind; it has no pod object."""
+    """Body of bind, which has the name and UID of the pod instead of the pod object."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -120,9 +120,9 @@ def filter_result(
     failed: Mapping[str, str],
     unresolvable: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return the response of filter in the mode of the request.
+    """Return the response of filter, with node names or Node objects as in the request.
 
-    ``failed`` nodes may fit after preemption, ``unresolvable`` nodes do not.
+    Preemption may help on ``failed`` nodes. It does not help on ``unresolvable`` nodes.
     """
     names = list(fitting)
     result: dict[str, Any] = {
@@ -144,7 +144,7 @@ def filter_result(
 
 
 def filter_error(message: str) -> dict[str, Any]:
-    """Return the response of a filter with an error: kube-scheduler tries the pod again soon."""
+    """Return a response of filter with an error, after which kube-scheduler soon tries again."""
     return {
         "Nodes": None,
         "NodeNames": None,
@@ -160,7 +160,7 @@ def priorities(scores: Mapping[str, int]) -> list[dict[str, Any]]:
 
 
 def preempt_result(offers: Mapping[str, Victims]) -> dict[str, Any]:
-    """Return the response of preempt, which is the same in both modes."""
+    """Return the response of preempt, in which victims are always UIDs."""
     return {
         "NodeNameToMetaVictims": {
             node: {
@@ -173,5 +173,5 @@ def preempt_result(offers: Mapping[str, Victims]) -> dict[str, Any]:
 
 
 def bind_result(error: str = "") -> dict[str, str]:
-    """Return the response of bind; an empty error means bound."""
+    """Return the response of bind; an empty error means that the pod is bound."""
     return {"Error": error}

@@ -1,4 +1,4 @@
-"""Assembles the parts of the extender and runs them; the program calls it."""
+"""Creates the parts of the extender and runs them. The program calls it."""
 
 import asyncio
 import gc
@@ -34,7 +34,7 @@ from gputopo_kube.reflector import ListWatchTiming, Reflector
 _RESOLVE_EVERY_SECONDS: Final = 2.0
 _FREEZE_EVERY_SECONDS: Final = 1.0
 _SHUTDOWN_SECONDS: Final = 10.0
-"""Time for requests in progress at the end: more than one bind may take."""
+"""Time to finish open requests at shutdown. It is longer than any bind takes."""
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class ExtenderAddresses:
 async def running(
     settings: ExtenderSettings, client: AsyncClient
 ) -> AsyncIterator[ExtenderAddresses]:
-    """Run the extender while the block runs; a failure of any part ends the block."""
+    """Run the extender during the ``async with`` block; a failure of any part ends the block."""
     ledger = Ledger()
     api = AsyncApi(client, timeout_seconds=settings.api_timeout_seconds)
     timing = ListWatchTiming(settings.relist_after_silence_seconds, settings.relist_every_seconds)
@@ -111,7 +111,7 @@ async def running(
 def _probe_server(
     settings: ExtenderSettings, readiness: Readiness, metrics: Metrics
 ) -> ProbeServer:
-    """Return the server of the probes. All checks run in the event loop, where the state is."""
+    """Return the probe server. All checks run in the event loop, because the ledger is there."""
     return ProbeServer(
         settings.probes_host,
         settings.probes_port,
@@ -133,7 +133,7 @@ async def _background(*parts: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 def _handover(settings: ExtenderSettings, api: AsyncApi) -> list[Coroutine[Any, Any, None]]:
-    """Return the loop that takes the Lease from a failing leader, if this pod has a name."""
+    """Return the task that takes the Lease from a failing leader, if the pod's name is set."""
     if not settings.pod:
         return []
     candidate = LeaseCandidate(
@@ -147,7 +147,7 @@ def _handover(settings: ExtenderSettings, api: AsyncApi) -> list[Coroutine[Any, 
 
 
 async def _relist_when_stale(ledger: Ledger, reflectors: Sequence[Reflector[Any]]) -> None:
-    """List everything again when the API server has lost changes that were shown."""
+    """List all objects again when the API server has lost changes that it had reported."""
     while True:
         await ledger.relist.wait()
         ledger.relist.clear()
@@ -165,8 +165,8 @@ async def _resolve_forever(binder: Binder, metrics: Metrics) -> None:
 async def _freeze_lists(reflectors: Sequence[Reflector[Any]]) -> None:
     """Exclude the listed objects from garbage collection.
 
-    They stay for long and have no cycles. To scan them takes 0.1 s for 5,000 nodes, in which no
-    verb is served.
+    The objects live long and have no reference cycles. Scanning these objects would take 0.1 s for
+    5,000 nodes. During that time the extender would not respond.
     """
     seen: list[int] = []
     try:

@@ -10,7 +10,7 @@ from gputopo.runtime.settings import Port, ProgramSettings, Seconds
 
 
 class ExtenderSettings(ProgramSettings):
-    """All settings with their defaults. Port 0 stands for any free port."""
+    """All settings with their defaults. Port 0 selects a free port."""
 
     program: ClassVar = "gputopo-extender"
     purpose: ClassVar = "Scheduler extender that chooses nodes and exact GPUs."
@@ -59,7 +59,7 @@ class ExtenderSettings(ProgramSettings):
         Field(
             ge=0,
             description="if more nodes fit a pod that prefers none of them, filter returns "
-            "one of the best; 0 stands for never",
+            "one of the best; 0 disables this",
         ),
     ] = 100
     api_timeout_seconds: Annotated[

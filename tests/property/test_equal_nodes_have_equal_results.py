@@ -112,7 +112,7 @@ def plain(ledger: Ledger, name: str, request: PlacementRequest) -> Match | str:
         (usage.free.bit_count() < size, "too few free GPUs"),
         (
             usage.free.bit_count() - usage.unknown < size,
-            "GPUs held by pods of other schedulers, unobserved",
+            "other schedulers' pods use GPUs not yet observed",
         ),
     )
     for holds, reason in short:

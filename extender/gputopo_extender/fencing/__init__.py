@@ -1,1 +1,1 @@
-"""Claims in the Lease and Bindings, safe with several extenders (ADR 8)."""
+"""Writes claims and Bindings safely when several extenders run (ADR 8)."""

@@ -1,8 +1,8 @@
-"""Claims and writes the Bindings of decisions, and resolves those whose result is unknown.
+"""Claims the GPUs of a decision, writes the Binding, and resolves Bindings with an unknown result.
 
-The binder calls it, under the lock of the pod. A Binding depends on one version of its pod. If its
-result is unknown, the pod is read. If the pod still waits, it is changed: then no Binding in
-flight can succeed, even if it arrives late.
+The binder calls it while it has the lock of the pod. A Binding requires one version of its pod. If
+the result of a Binding is unknown, the writer reads the pod. If the pod is not bound, the writer
+changes the pod, so that a Binding in flight fails even if it arrives late.
 """
 
 import asyncio
@@ -40,8 +40,8 @@ class BindResult:
     """The result of a bind.
 
     Attributes:
-        error: the response to kube-scheduler; empty if the pod is bound.
-        decision: the one that was carried out, for ``BOUND`` only.
+        error: error text for kube-scheduler; empty if the pod is bound.
+        decision: the decision that was carried out; set for ``BOUND`` only.
     """
 
     outcome: BindOutcome
@@ -50,10 +50,10 @@ class BindResult:
 
 
 class BindingWriter:
-    """Claims and writes Bindings, and resolves those in flight."""
+    """Claims GPUs, writes Bindings, and resolves Bindings in flight."""
 
     def __init__(self, ledger: Ledger, api: PodApi, fence: ClaimFence) -> None:
-        """Note results in ``ledger``."""
+        """Record the results in ``ledger``."""
         self._ledger = ledger
         self._api = api
         self._fence = fence
@@ -61,18 +61,18 @@ class BindingWriter:
     async def write(
         self, decision: Decision, pod: PodView, *, until: float
     ) -> BindResult | PodView:
-        """Claim the GPUs of a decision and bind; return the pod to decide again.
+        """Claim the GPUs of a decision and bind the pod.
 
-        A new decision is needed if another extender has written claims, or if the node or the pod
-        has changed. If the change of the pod does not matter to the decision, the Binding is
-        written again for the new version until ``until`` (time of the event loop). The claim stays
-        valid: an extender that invalidates it changes the pod's annotations first
-        (docs/adr/0008-claims-fence-bindings.md).
+        Return the pod instead of a result if a new decision is needed. This is so if another
+        extender has written claims, or if the node or the pod has changed. If the change of the pod
+        does not affect the decision, the Binding is written again for the new version, until the
+        event loop's time is ``until``. The claim stays valid, because another extender must change
+        the pod's annotations to invalidate it (docs/adr/0008-claims-fence-bindings.md).
         """
         try:
             claimed = await self._fence.claim(decision)
         except ApiError as error:
-            return self._fail(decision, f"its GPUs cannot be claimed: {error}")
+            return self._fail(decision, f"the GPUs cannot be claimed: {error}")
         clock = asyncio.get_running_loop().time
         current, result = decision, pod
         while claimed and self._ledger.is_current(current):
@@ -87,7 +87,7 @@ class BindingWriter:
         return result
 
     async def resolve(self, decision: Decision) -> BindResult:
-        """Find out the result of a Binding; invalidate it if the pod still waits for it."""
+        """Find out the result of a Binding; invalidate the Binding if the pod is not bound yet."""
         claim = decision.claim
         try:
             result = self._result(decision, await self._get_pod(decision))
@@ -115,7 +115,7 @@ class BindingWriter:
     async def _after_conflict(
         self, decision: Decision, conflict: ConflictError
     ) -> BindResult | PodView:
-        """Find out whether the pod is bound, or has only changed since it was read."""
+        """Find out whether the pod is bound already, or only changed since it was read."""
         try:
             result = self._result(decision, await self._get_pod(decision))
         except (ApiError, PodError) as error:
@@ -128,14 +128,14 @@ class BindingWriter:
         return await self._api.get_pod(decision.claim.namespace, decision.claim.name)
 
     def _result(self, decision: Decision, pod: PodView | None) -> BindResult | PodView:
-        """Return the result of the Binding that the pod shows, or the pod if it still waits."""
+        """Return the result of the Binding as the pod shows it, or the pod if it is not bound."""
         claim = decision.claim
         if pod is None or pod.uid != claim.uid:
             self._ledger.end_lost(claim.uid)
-            return self._fail(decision, "the pod is gone")
+            return self._fail(decision, "the pod was deleted")
         if pod.node is None:
             return pod
-        # Whether exactly this decision was carried out.
+        # Check that exactly this decision was carried out, not another Binding to the same node.
         written = decision.annotations[GPUS_ANNOTATION]
         if pod.node == claim.node and pod.annotations.get(GPUS_ANNOTATION) == written:
             return self._bound(decision)

@@ -1,7 +1,6 @@
 """Reads and writes the Lease that stores the claims on GPUs, for the claim fence.
 
-A Lease is the smallest object with a resource version that every cluster has. Only its
-annotation is used.
+A Lease is the smallest object that every cluster supports. The claims are in its annotation.
 """
 
 from collections.abc import Iterable
@@ -20,7 +19,7 @@ class StoredClaims:
     """The claims in the Lease.
 
     Attributes:
-        version: resource version of the Lease, None if it does not exist yet.
+        version: resource version of the Lease, None if the Lease does not exist yet.
     """
 
     claims: tuple[Claim, ...]
@@ -28,7 +27,7 @@ class StoredClaims:
 
 
 class ClaimLease:
-    """Reads and writes the claims."""
+    """Reads and writes the claims in the Lease."""
 
     def __init__(self, api: AsyncApi, namespace: str) -> None:
         """Use the Lease in ``namespace``."""
@@ -40,7 +39,7 @@ class ClaimLease:
 
         Raises:
             ApiError: if the Lease could not be read.
-            ClaimsError: if the claims cannot be parsed; no GPU may be given away then.
+            ClaimsError: if the claims cannot be parsed. Then no GPU may be given to any pod.
         """
         lease = await self._api.find(LeaseDocument, _NAME, self._namespace)
         if lease is None:
@@ -52,7 +51,7 @@ class ClaimLease:
         return StoredClaims(claims, str(lease["metadata"]["resourceVersion"]))
 
     async def write_claims(self, claims: Iterable[Claim], *, version: str | None) -> str:
-        """Replace the claims of ``version`` with these; return the new version.
+        """Replace the claims, if the Lease still has ``version``; return the new version.
 
         Raises:
             ConflictError, NotFoundError: the Lease no longer has that version.

@@ -1,8 +1,8 @@
-"""Writes the claims of this extender to the Lease, and resolves those of other extenders.
+"""Writes the claims of this extender to the Lease, and resolves the claims of other extenders.
 
-No Binding is written before its GPUs are claimed by a write that every other extender must notice.
-The binder loads the claims; the binding writer claims. docs/adr/0008-claims-fence-bindings.md
-explains why this is safe with several extenders, of which one may be frozen at any point.
+The GPUs of a Binding are claimed before it is written, so that all other extenders know them. The
+binder loads the claims, and the binding writer adds claims. docs/adr/0008-claims-fence-bindings.md
+explains why this is safe even if an extender freezes.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView
 
 SPACING_SECONDS: Final = 0.1
-"""Time between the beginnings of two writes. Decisions made in between are claimed in one write.
+"""Least time between the starts of two writes. One write claims all decisions of that time.
 The first write after a pause does not wait."""
 
 _LOOK_SECONDS: Final = 0.005
@@ -41,7 +41,7 @@ class ClaimFence:
         spacing_seconds: float = SPACING_SECONDS,
         look_seconds: float = _LOOK_SECONDS,
     ) -> None:
-        """Keep the claims of others in ``ledger``, where they count as used GPUs.
+        """Store the claims of other extenders in ``ledger``, which treats their GPUs as used.
 
         Wait at most ``timeout_seconds`` for the watch of pods.
         """
@@ -61,27 +61,28 @@ class ClaimFence:
         self._next_at = 0.0
 
     async def load(self, pod: PodView) -> None:
-        """Read the claims of others, and wait until the watch shows what they had bound before.
+        """Read the other extenders' claims, and wait until the watch shows their Bindings.
 
-        A claim is left out of the Lease once its pod is bound, which the watch may show later. So
-        ``pod``, which waits to be bound, is changed. When the watch shows this change, it has
-        shown everything before it.
+        An extender removes a claim from the Lease when the pod is bound, but the watch may show the
+        bound pod later. So this method changes ``pod``, which is not bound yet, and waits until the
+        watch shows the change. Then the watch has shown all earlier changes too.
 
         Raises:
-            ApiError, ClaimsError, PodError: nothing may be given away then.
+            ApiError, ClaimsError, PodError: the claims are unknown, so no GPU may be given to any
+                pod.
         """
         if self._is_known():
             return
         if self._read_task is None:
             self._read_task = asyncio.create_task(self._read(pod))
-        # All binds that wait share the result, also a failure: an outage causes no queue.
+        # All waiting binds share the result, also a failure, so that no queue forms in an outage.
         await asyncio.shield(self._read_task)
 
     async def claim(self, decision: Decision) -> bool:
         """Reserve the GPUs of a decision, and write the claims of all reservations.
 
-        The reservation is made before the first await. Reservations of the same moment share one
-        write. Return False if others have written since ``load``.
+        The reservation is made before the first await. Reservations made within ``SPACING_SECONDS``
+        share one write. Return False if another extender has written the Lease since ``load``.
 
         Raises:
             ApiError: the claims may have been written. If they were, the next write finds another
@@ -95,8 +96,9 @@ class ClaimFence:
     async def resolve_claim(self, claim: Claim) -> None:
         """Drop a claim of another extender if its Binding cannot succeed any more.
 
-        A Binding in flight is invalidated. If it was carried out, the claim stays until the watch
-        shows it. If the result is unknown, the claim stays until the next call.
+        If the pod is not bound, a Binding in flight is invalidated. If the pod is bound, the claim
+        stays until the watch shows the bound pod. If the result is unknown, the claim stays until
+        the next call.
         """
         try:
             await self._resolve(claim)
@@ -118,7 +120,7 @@ class ClaimFence:
         self._version = stored.version
         self._known = True
         self._rewinds = rewinds
-        # Decisions that were made before and are not claimed yet did not consider these claims.
+        # Earlier decisions that are not claimed yet did not consider these claims, so drop them.
         self._term += 1
         self._next = None
 
@@ -126,17 +128,17 @@ class ClaimFence:
         before = self._ledger.pods_version
         changed = await self._api.invalidate(pod.namespace, pod.name)
         if changed is None:
-            raise PodError(f"pod {pod.key} is gone")
+            raise PodError(f"pod {pod.key} was deleted")
         if changed.version <= before:
-            # A write has a larger version than all changes that were shown before it.
+            # Without a restore, a write has a higher version than all changes received before it.
             self._ledger.relist.set()
             raise UnavailableError(
-                f"its resource versions went back from {before} to {changed.version}: "
+                f"resource versions went back from {before} to {changed.version}: "
                 "waiting for a new list of pods"
             )
         try:
             async with asyncio.timeout(self._timeout_seconds):
-                # This happens once in the life of a leader, so polling is enough.
+                # A leader waits here only once, so polling is enough.
                 while self._ledger.pods_version < changed.version:  # noqa: ASYNC110
                     await asyncio.sleep(self._look_seconds)
         except TimeoutError:
@@ -146,10 +148,10 @@ class ClaimFence:
             ) from None
 
     async def _resolve_all(self) -> None:
-        """Resolve the Bindings of others in flight, so that their GPUs are not reserved longer."""
+        """Resolve the claims of other extenders, so that their GPUs are not kept needlessly."""
         async with asyncio.TaskGroup() as tasks:
             for claim in self._ledger.reservations.of_others():
-                # A pod that this process may be binding is resolved after that bind.
+                # If this process may be binding the pod, the claim is resolved after that bind.
                 if self._ledger.reservations.get(claim.uid) is None:
                     tasks.create_task(self.resolve_claim(claim))
 
@@ -167,7 +169,7 @@ class ClaimFence:
             self._ledger.reservations.drop_claim(claim)
 
     def _is_known(self) -> bool:
-        """Return whether the claims were read since etcd was last restored."""
+        """Return whether the claims are known, and were read after the last restore of etcd."""
         return self._known and self._rewinds == self._ledger.rewinds
 
     async def _write(self, term: int) -> bool:
@@ -178,7 +180,7 @@ class ClaimFence:
             if not self._is_known() or term != self._term:
                 return False
             self._next_at = clock() + self._spacing_seconds
-            # Later reservations are claimed by the next write.
+            # The next write claims the reservations that are made from now on.
             self._next = None
             claims = self._ledger.reservations.unbound()
             try:

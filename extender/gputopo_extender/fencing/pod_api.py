@@ -1,4 +1,4 @@
-"""The requests about pods that the binder, the claim fence and the writer of Bindings send."""
+"""The requests about pods that the binder, the claim fence and the binding writer send."""
 
 import uuid
 
@@ -15,7 +15,7 @@ class PodApi:
     """Reads pods, binds them, and invalidates Bindings in flight."""
 
     def __init__(self, api: AsyncApi, resource: str) -> None:
-        """Send requests by ``api``; ``resource`` is the extended resource that counts GPUs."""
+        """Send requests with ``api``; ``resource`` is the name of the GPU resource."""
         self._api = api
         self._resource = resource
 
@@ -28,10 +28,10 @@ class PodApi:
         return self._parse(await self._api.find(PodDocument, name, namespace))
 
     async def invalidate(self, namespace: str, name: str) -> PodView | None:
-        """Make every Binding of the pod that is in flight fail; return the changed pod.
+        """Change the pod, so that every Binding of it in flight fails; return the changed pod.
 
-        A Binding depends on the version of the pod that was read before it, so any change to the
-        pod that comes first invalidates it.
+        A Binding requires the version that the pod had when the extender decided, so any change of
+        the pod makes the Binding fail.
 
         Raises:
             ApiError: if a Binding may still be carried out.
@@ -43,11 +43,11 @@ class PodApi:
             return None
 
     async def bind(self, decision: Decision) -> None:
-        """Write the node and the GPUs of a decision in one Binding.
+        """Send the Binding that writes the node and the GPUs of a decision to the pod.
 
         Raises:
-            RejectedError: the pod was not bound by this request. ConflictError: the pod was
-                bound before, or it has changed since it was read.
+            RejectedError: this request did not bind the pod.
+            ConflictError: the pod was bound before, or has changed since it was read.
             UnavailableError: the pod may have been bound.
         """
         claim = decision.claim

@@ -1,8 +1,8 @@
 """Decides when a standby takes the Lease from a leader whose extender is failing.
 
 kube-scheduler renews its Lease even if its extender does not respond. So the extender of a standby
-reads from the API server the state of the leader's extender, as its kubelet reports it. ``lease``
-calls this module with each observation.
+watches the leader's extender: it reads the container status that kubelet reports to the API server.
+``lease`` calls this module with each observation.
 """
 
 from collections import deque
@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 CRASHES: Final = 2
-"""This number of ends of the leader's extender within ``CRASH_WINDOW_SECONDS`` is a crash loop.
+"""So many crashes of the leader's extender within ``CRASH_WINDOW_SECONDS`` are a crash loop.
 
-One end is followed by a restart within about 3 s. After the second one kubelet waits for 10 s, then
-for 20 s, and so on.
+kubelet restarts the container about 3 s after the first crash. It waits for 10 s after the second
+crash, then for 20 s, and so on.
 """
 
 CRASH_WINDOW_SECONDS: Final = 60.0
 
 STANDBY_READY_SECONDS: Final = 15.0
-"""The standby must have been ready for this time, so that two failing pods do not alternate."""
+"""Time for which the standby must be ready first, so that two failing pods do not alternate."""
 
 _CONTAINER: Final = "extender"
 
@@ -30,8 +30,8 @@ class SchedulerPodState:
     """The state of a scheduler pod, as its kubelet reports it.
 
     Attributes:
-        ready: both containers are ready, and the pod is not being deleted.
-        extender_ready: the extender is ready.
+        ready: whether both containers are ready and the pod is not being deleted.
+        extender_ready: whether the extender's container is ready.
         crashes: how often the extender's container has ended since the pod was created.
     """
 
@@ -48,7 +48,7 @@ def pod_state(pod: Mapping[str, Any]) -> SchedulerPodState | None:
     found = next((each for each in statuses if each["name"] == _CONTAINER), None)
     if found is None:
         return None
-    # A container that has ended is counted by restartCount only once it is started again.
+    # restartCount includes the end of a container only after the container was started again.
     state = found.get("state", {})
     ended = "running" not in state and ("terminated" in state or bool(found.get("lastState")))
     conditions = {each["type"]: each["status"] for each in status.get("conditions", [])}
@@ -61,10 +61,10 @@ def pod_state(pod: Mapping[str, Any]) -> SchedulerPodState | None:
 
 
 class LeaderHistory:
-    """Observations of one leader's extender. Times are in seconds of a monotonic clock."""
+    """The observations of one leader's extender, with times of a monotonic clock in seconds."""
 
     def __init__(self, tolerated_seconds: float) -> None:
-        """Tolerate that the extender is not ready for ``tolerated_seconds``."""
+        """Report a failure if the extender is not ready for ``tolerated_seconds``."""
         self._tolerated_seconds = tolerated_seconds
         self._last: SchedulerPodState | None = None
         self._crashed_at: deque[float] = deque()
@@ -90,16 +90,16 @@ class LeaderHistory:
 
 
 class Standby:
-    """Decides for one standby whether it must replace the leader."""
+    """Decides whether this standby must take the Lease from the leader."""
 
     def __init__(self, tolerated_seconds: float) -> None:
-        """Tolerate that a leader's extender is not ready for ``tolerated_seconds``."""
+        """Report a failure if a leader's extender is not ready for ``tolerated_seconds``."""
         self._tolerated_seconds = tolerated_seconds
         self._leader = ("", LeaderHistory(tolerated_seconds))
         self._ready_since: float | None = None
 
     def reset(self) -> None:
-        """Forget all observations: there is no other leader, or the API server did not respond."""
+        """Forget all observations. Call it if no other pod leads, or the API server fails."""
         self._leader = ("", LeaderHistory(self._tolerated_seconds))
         self._ready_since = None
 

@@ -1,7 +1,7 @@
 """Takes the Lease of the schedulers from a leader whose extender is failing.
 
-The server runs it in the background. It reads the Lease and both scheduler pods once a second, and
-``leader`` decides.
+The server runs it in the background. It reads the Lease and both scheduler pods once a second.
+``leader`` decides whether to take the Lease.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LeaseCandidate:
-    """This pod as one of the scheduler pods.
+    """The scheduler pod of this extender, and how it competes for the Lease.
 
     Attributes:
         pod: name of this pod, which is the host name of its kube-scheduler.
         lease: name of the Lease for which the schedulers compete, in ``namespace``.
-        tolerated_seconds: how long a leader's extender may be not ready.
-        blocked_seconds: how long no scheduler may acquire a Lease that was taken away. Longer
+        tolerated_seconds: how long a leader's extender may be not ready before its Lease is taken.
+        blocked_seconds: how long no scheduler can acquire a Lease that was taken. It must be longer
             than kube-scheduler's ``renewDeadline``, after which the former leader ends.
     """
 
@@ -51,7 +51,7 @@ class LeaseHandover:
         candidate: LeaseCandidate,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Act for ``candidate``; ``clock`` is in seconds."""
+        """Act for ``candidate``; ``clock`` returns seconds."""
         self._api = api
         self._candidate = candidate
         self._standby = Standby(candidate.tolerated_seconds)
@@ -92,15 +92,15 @@ class LeaseHandover:
         return None if pod is None else pod_state(pod)
 
     async def _take(self, lease: Mapping[str, Any]) -> None:
-        """Write the identity of no scheduler into the Lease, for ``blocked_seconds``.
+        """Write an identity into the Lease that is not a scheduler's, for ``blocked_seconds``.
 
-        With an empty identity the former leader, which tries again within a second, would mostly be
-        the first to acquire the Lease. With this one it fails to renew, ends, and starts again as
-        a standby.
+        The former leader then fails to renew the Lease, ends, and starts again as a standby. With
+        an empty identity the former leader would mostly acquire the Lease again first, because it
+        tries every second.
 
         Raises:
-            RejectedError: if the Lease was renewed since it was read: the next check tries again.
-            UnavailableError: if it may have been written.
+            RejectedError: if the Lease was renewed since it was read. The next check tries again.
+            UnavailableError: if it is unknown whether the Lease was written.
         """
         spec = {
             **lease["spec"],

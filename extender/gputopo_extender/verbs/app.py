@@ -21,10 +21,11 @@ from gputopo_kube.podmodel import PodError
 from gputopo_kube.reflector import Reflector
 
 MAX_BODY_BYTES: Final = 256 * 1024 * 1024
-"""Without nodeCacheCapable the scheduler sends thousands of whole Node objects."""
+"""Without nodeCacheCapable kube-scheduler sends thousands of complete Node objects."""
 
 KEEPALIVE_SECONDS: Final = 150
-"""Above the 90 s of Go's client: if the server closes first, the next request can fail."""
+"""Longer than the 90 s of Go's client. If the server closed a connection first, the next request
+could fail."""
 
 _LONGEST_REASON: Final = 300
 
@@ -34,15 +35,15 @@ Body = TypeVar("Body", bound=BaseModel)
 
 
 class Readiness:
-    """Whether the ledger is complete and current."""
+    """Decides whether the ledger is complete and current, so that verbs may be served."""
 
     def __init__(self, reflectors: Sequence[Reflector[Any]], stale_after_seconds: float) -> None:
-        """Require a list or event of every reflector within ``stale_after_seconds``."""
+        """Require that every reflector got a list or event in the last ``stale_after_seconds``."""
         self._reflectors = reflectors
         self._stale_after_seconds = stale_after_seconds
 
     def reason_not_ready(self) -> str | None:
-        """Return why no verb may be served now, None where all may."""
+        """Return why no verb may be served now, None if all verbs may be served."""
         for reflector in self._reflectors:
             age = reflector.age_seconds()
             if age is None:
@@ -53,7 +54,7 @@ class Readiness:
 
 
 class BadBodyError(InvalidInputError):
-    """A request body that does not have the format of the verb."""
+    """A request body is invalid for its verb; the message names the field."""
 
 
 def verbs_app(verbs: Verbs, readiness: Readiness, metrics: Metrics) -> web.Application:
@@ -121,7 +122,7 @@ def _measured(metrics: Metrics) -> Middleware:
 
 
 def _shorten(text: str) -> str:
-    """Return one line of limited length: a body may have keys of any length."""
+    """Return one line of limited length, because the keys of a body can be long."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_REASON else line[: _LONGEST_REASON - 3] + "..."
 

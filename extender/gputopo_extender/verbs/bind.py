@@ -1,8 +1,8 @@
-"""Binds one pod to one node with exact GPUs: the only place where GPUs are given away.
+"""Binds one pod to one node with exact GPUs. Only this module gives GPUs to pods.
 
-The bind verb calls it. It decides from the current usage and reserves in one step, claims the GPUs
-together with other decisions of the same moment, and writes node and GPUs in one Binding. The
-reservation stays until the pod shows the Binding, or until the Binding cannot succeed any more.
+The bind verb calls it. It chooses GPUs by the current usage and reserves them in one step. Then it
+claims the GPUs, together with other recent decisions, and writes node and GPUs in one Binding. The
+reservation ends when the pod is seen as bound, or when the Binding cannot succeed any more.
 """
 
 import asyncio
@@ -27,17 +27,17 @@ from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView
 
 _MOST_TRIES: Final = 4
-"""Tries of one bind when the pod, the claims or the topology change meanwhile."""
+"""How often one bind tries again if the pod, the claims or the topology change meanwhile."""
 
 _WRITING_SECONDS: Final = 3.0
-"""After this time a bind does not write its Binding again: kube-scheduler's httpTimeout is 5 s."""
+"""A bind does not repeat its Binding after this time; kube-scheduler's httpTimeout is 5 s."""
 
 _MOST_AT_ONCE: Final = 100
-"""The claims are one object of at most 256 KiB. A hundred claims of eight GPUs are 60 KiB."""
+"""The annotation with all claims may have 256 KiB. A hundred claims of 8 GPUs have 60 KiB."""
 
 
 class Binder:
-    """Binds pods; binds of one pod run one after the other."""
+    """Binds pods; two binds of the same pod run one after the other."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Binder:
         resource: str,
         default_policy: PolicyName,
     ) -> None:
-        """Decide from ``ledger``, and write claims and Bindings by ``fence`` and ``api``."""
+        """Decide by ``ledger``, write claims with ``fence``, and Bindings with ``api``."""
         self._ledger = ledger
         self._cache = cache
         self._api = api
@@ -57,7 +57,7 @@ class Binder:
         self._writer = BindingWriter(ledger, api, fence)
         self._resource = resource
         self._default_policy = default_policy
-        # A lock exists only while a bind holds it or waits for it, because pods come and go.
+        # A lock exists only while a bind uses it, so that locks of deleted pods do not stay.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._at_once = asyncio.Semaphore(_MOST_AT_ONCE)
 
@@ -72,12 +72,12 @@ class Binder:
         )
         if isinstance(request, PlacementRequest) and isinstance(state, NodeState):
             try:
-                # This builds the tables, so that the decision itself does not wait for them.
+                # This builds the tables before the decision, which then does not wait for them.
                 await self._cache.evaluate({state}, request)
             except TablesNotReadyError as error:
                 return BindResult(BindOutcome.FAILED, str(error))
         async with self._locks.setdefault(pod.uid, asyncio.Lock()), self._at_once:
-            # Meanwhile the watch may have shown the pod bound, or another bind reserved for it.
+            # Meanwhile the watch may have shown that the pod was bound or changed.
             pod = self._ledger.get_pod(pod.uid) or pod
             until = asyncio.get_running_loop().time() + _WRITING_SECONDS
             for _ in range(_MOST_TRIES):
@@ -87,11 +87,11 @@ class Binder:
                 pod = result
         return BindResult(
             BindOutcome.FAILED,
-            f"the pod, node {args.node} or the claims are being changed by others: try again",
+            f"other clients keep changing the pod, node {args.node} or the claims: try again",
         )
 
     async def resolve_open(self) -> list[BindResult]:
-        """Resolve the Bindings in flight, and the claims of others, that no watch has shown.
+        """Resolve Bindings of this process in flight, and the claims of other extenders.
 
         Return the results of the Bindings of this process.
         """
@@ -99,7 +99,8 @@ class Binder:
         for reservation in self._ledger.reservations.own():
             uid = reservation.decision.claim.uid
             async with self._locks.setdefault(uid, asyncio.Lock()):
-                # No bind is writing under the lock: a reservation in progress was cancelled.
+                # No bind runs while this code has the lock, so an unfinished reservation was
+                # cancelled.
                 now = self._ledger.reservations.get(uid)
                 if now is not None and now.progress is not BindingProgress.BOUND:
                     results.append(await self._writer.resolve(now.decision))
@@ -128,7 +129,7 @@ class Binder:
     async def _try(
         self, pod: PodView, request: PlacementRequest | Misfit, node: str, until: float
     ) -> BindResult | PodView:
-        """Bind, or return the pod to try again with, because something has changed meanwhile."""
+        """Bind once; return the pod instead of a result if a change requires a new try."""
         if result := await self._result_without_decision(pod, node):
             return result
         shown = self._ledger.get_pod(pod.uid)
@@ -145,11 +146,11 @@ class Binder:
         if isinstance(match, Misfit):
             return BindResult(BindOutcome.NO_FIT, f"{node}: {match.reason}")
         decision = decide(pod, request, match, node=node, usage=usage)
-        # The reservation is made before anything else can run: it and the checks are one step.
+        # No other code runs between the checks above and the reservation in ``write``.
         return await self._writer.write(decision, pod, until=until)
 
     async def _result_without_decision(self, pod: PodView, node: str) -> BindResult | None:
-        """Return the result of an earlier bind or of the pod's end; else load the claims."""
+        """Return a result if the pod is bound, in flight or ended; else load the claims."""
         earlier = self._ledger.reservations.get(pod.uid)
         target = pod.node or (earlier.decision.claim.node if earlier else None)
         elsewhere = BindResult(BindOutcome.REJECTED, f"the pod is bound or being bound to {target}")
@@ -172,9 +173,9 @@ class Binder:
         return None
 
     async def _verified(self, pod: PodView, result: BindResult) -> BindResult:
-        """Return the result of a bound pod, unless a restored etcd has lost its Binding.
+        """Return ``result`` if the pod is still bound, and a failure if etcd has lost the Binding.
 
-        kube-scheduler never retries a pod after a successful bind.
+        After a successful bind kube-scheduler would never try the pod again.
         """
         try:
             stored = await self._api.get_pod(pod.namespace, pod.name)

@@ -1,8 +1,8 @@
-"""Evaluates for a pod which nodes fit, and why the others do not.
+"""Decides which nodes fit a pod, and why the other nodes do not fit.
 
-Filter, prioritize, preempt and bind decide by it. Reasons are short and equal for all nodes of one
-kind, because kube-scheduler counts equal reasons in one event ("0/9 nodes are available: 7 too few
-free GPUs, 2 no GPUTopology").
+All four verbs use it. Reasons are short, and equal for nodes with the same problem, because
+kube-scheduler counts equal reasons in one event ("0/9 nodes are available: 7 too few free GPUs, 2
+no GPUTopology").
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from gputopo_extender.state.topologies import UnreadableTopology
 from gputopo_extender.state.usage import NodeState
 
 AnyNodeState = NodeState | UnreadableTopology | None
-"""The ledger's entry for a node; None where no topology is published for it."""
+"""The ledger's entry for a node; None if the node has no GPUTopology."""
 
 
 class MisfitKind(StrEnum):
@@ -50,9 +50,9 @@ _TEMPORARY = frozenset(
         MisfitKind.RESERVED_ELSEWHERE,
     }
 )
-"""Misfits that end without action or after other pods end.
+"""Misfits that end automatically or when other pods end.
 
-With any other misfit preemption would end pods without effect.
+Preemption has no effect on nodes with other misfits.
 """
 
 _PERMANENT = frozenset(MisfitKind) - _TEMPORARY
@@ -76,8 +76,8 @@ class Evaluation:
     Thousands of nodes have a few hundred states, so the results are stored once for each state.
 
     Attributes:
-        keys: the key of each node, in the order of the nodes; usually its state.
-        results: for each key in ``keys``, and for no other.
+        keys: one key for each node, in the order of ``nodes``; usually the state of the node.
+        results: the result for each key in ``keys``, without other keys.
     """
 
     nodes: Sequence[str]
@@ -85,20 +85,20 @@ class Evaluation:
     results: Mapping[Hashable, NodeFit]
 
     def fitting(self) -> list[str]:
-        """Return the nodes that can take the pod."""
+        """Return the nodes that fit the pod."""
         candidates = self._candidates()
         return list(compress(self.nodes, map(candidates.__contains__, self.keys)))
 
     def has_fit(self) -> bool:
-        """Return whether any node can take the pod."""
+        """Return whether any node fits the pod."""
         return any(isinstance(result, Candidate) for result in self.results.values())
 
     def best(self, size: int, in_flight: Mapping[str, int], *, sensitive: bool) -> list[str]:
         """Return the best nodes for a pod of ``size`` GPUs.
 
-        They have the highest score. Of those they have the largest part of their GPUs in use,
-        counting this pod and the GPUs of the pods ``in_flight`` to each node, as
-        kube-scheduler's MostAllocated does.
+        These are the nodes with the highest score and, among those, with the largest share of GPUs
+        in use. As in kube-scheduler's MostAllocated, this pod and pods in flight are included;
+        ``in_flight`` has the number of their GPUs by node.
         """
         scores = score_nodes(self._candidates(), sensitive=sensitive)
         highest = max(scores.values(), default=0)
@@ -116,21 +116,21 @@ class Evaluation:
         return list(compress(self.nodes, map(fullest.__contains__, self.keys)))
 
     def scores(self, *, sensitive: bool) -> dict[str, int]:
-        """Return a score of 0..10 for each node; 0 for a node that no longer fits."""
+        """Return a score of 0..10 for each node, 0 for a node that does not fit any more."""
         scored = score_nodes(self._candidates(), sensitive=sensitive)
         by_key = dict.fromkeys(self.results, 0) | scored
         return dict(zip(self.nodes, map(by_key.__getitem__, self.keys), strict=True))
 
     def failed(self) -> dict[str, str]:
-        """Return the nodes that may fit later or after preemption, and why they do not fit now."""
+        """Return nodes that may fit later or after preemption, with the reasons why not now."""
         return self.misfits_of(_TEMPORARY)
 
     def unresolvable(self) -> dict[str, str]:
-        """Return the nodes on which preemption has no effect, and why they do not fit."""
+        """Return nodes on which preemption has no effect, with the reasons why they do not fit."""
         return self.misfits_of(_PERMANENT)
 
     def misfits_of(self, kinds: AbstractSet[MisfitKind]) -> dict[str, str]:
-        """Return the nodes with misfits of these kinds, and the reasons."""
+        """Return the nodes with misfits of these kinds, with the reasons."""
         reasons = {
             key: result.reason
             for key, result in self.results.items()
@@ -151,17 +151,17 @@ class Evaluation:
 def evaluation(
     nodes: Sequence[str], keys: Sequence[Hashable], results: Mapping[Hashable, NodeFit]
 ) -> Evaluation:
-    """Return the evaluation of these nodes; ``results`` has one for each key, or more."""
+    """Return the evaluation of these nodes; ``results`` may contain keys of other nodes."""
     return Evaluation(nodes, keys, {key: results[key] for key in set(keys)})
 
 
 def rejected(nodes: Sequence[str], misfit: Misfit) -> Evaluation:
-    """Return the evaluation of a pod that no node can take."""
+    """Return the evaluation of a pod that fits no node because of ``misfit``."""
     return Evaluation(nodes, [None] * len(nodes), {None: misfit} if nodes else {})
 
 
 def reserved(nodes: Sequence[str], reservation: Reservation) -> Evaluation:
-    """Return the evaluation of a pod with a Binding in flight: only the node of that fits."""
+    """Return the evaluation of a pod with a Binding in flight; only the Binding's node fits."""
     decision = reservation.decision
     elsewhere = Misfit(MisfitKind.RESERVED_ELSEWHERE, "the pod is being bound to another node")
     return evaluation(
@@ -174,7 +174,7 @@ def reserved(nodes: Sequence[str], reservation: Reservation) -> Evaluation:
 def evaluate_states(
     states: Iterable[AnyNodeState], request: PlacementRequest
 ) -> dict[Hashable, NodeFit]:
-    """Return fit or misfit of a node in each of these states."""
+    """Return whether a node in each of these states fits, or why it does not fit."""
     return {state: _evaluate(state, request) for state in states}
 
 
@@ -230,12 +230,12 @@ def _shortage(state: NodeState, free: GpuMask, size: int) -> Misfit | None:
     if count < size:
         return Misfit(MisfitKind.BUSY, "too few free GPUs")
     if count - state.unknown < size:
-        return Misfit(MisfitKind.UNOBSERVED, "GPUs held by pods of other schedulers, unobserved")
+        return Misfit(MisfitKind.UNOBSERVED, "other schedulers' pods use GPUs not yet observed")
     return None
 
 
 def _part_in_use(key: Hashable, more: int) -> float:
-    """Return the part of a node's healthy GPUs that is in use with ``more`` of them used."""
+    """Return the share of a node's healthy GPUs in use after ``more`` GPUs are used."""
     if not isinstance(key, NodeState):
         return 0.0
     healthy = key.healthy.bit_count()

@@ -1,9 +1,9 @@
 """Evaluates node states for a request in a thread, and keeps the results.
 
-Filter, prioritize, preempt and bind use it. A result depends only on the state of the node and on
-the request, so a kept result never becomes wrong. The first evaluation of a pattern and size on a
-node structure builds tables: this takes milliseconds for 8 GPUs, and seconds for some patterns on
-16. Other pods are served meanwhile.
+All four verbs use it. A result depends only on the node state and the request, so a stored result
+never becomes wrong. The first evaluation of a pattern and size on a node structure builds tables.
+This takes milliseconds for 8 GPUs, and seconds for some patterns on 16 GPUs. The extender serves
+other pods meanwhile.
 """
 
 import asyncio
@@ -29,31 +29,31 @@ _Results = dict[Hashable, NodeFit]
 
 
 class TablesNotReadyError(GputopoError):
-    """Building the tables takes longer than the caller may wait; the building continues."""
+    """The tables are not built within the caller's time limit; building them continues."""
 
 
 class EvaluationCache:
-    """Results by request and state. The least recently used requests are dropped first."""
+    """Stores results by request and state; drops the least recently used requests first."""
 
     def __init__(
         self, evaluate: EvaluateStates, build_seconds: Histogram, *, timeout_seconds: float
     ) -> None:
-        """Call ``evaluate`` in a thread, and note in ``build_seconds`` how long each call takes."""
+        """Call ``evaluate`` in a thread, and record the time of each call in ``build_seconds``."""
         self._build_seconds = build_seconds
         self._timeout_seconds = timeout_seconds
         self._evaluate = evaluate
         self._kept: OrderedDict[PlacementRequest, _Results] = OrderedDict()
-        # Requests of one pattern share its tables: the second one finds them built.
+        # Requests with the same pattern share tables. The lock makes the first one build them.
         self._locks = WeakValueDictionary[Pattern, asyncio.Lock]()
         self._running: set[asyncio.Task[None]] = set()
 
     async def evaluate(
         self, states: AbstractSet[AnyNodeState], request: PlacementRequest
     ) -> Mapping[Hashable, NodeFit]:
-        """Return the results of these states, and maybe of others.
+        """Return the results of these states, possibly with results of other states.
 
         Raises:
-            TablesNotReadyError: after the timeout; a later call finds the results.
+            TablesNotReadyError: if the timeout ends first; a later call returns the results.
         """
         results = self._results_of(request)
         if states <= results.keys():
@@ -72,7 +72,7 @@ class EvaluationCache:
         return results
 
     async def prepare(self, states: AbstractSet[AnyNodeState], request: PlacementRequest) -> None:
-        """Evaluate these states without a timeout."""
+        """Evaluate these states without a time limit."""
         await self._complete(states, request, self._results_of(request))
 
     def _results_of(self, request: PlacementRequest) -> _Results:

@@ -1,6 +1,6 @@
 """The four verbs of kube-scheduler's extender protocol: filter, prioritize, bind and preempt.
 
-The HTTP application calls them. Each parses the pod, has it evaluated and formats the response.
+The HTTP application calls the verbs. Each verb parses the pod, decides and formats a response.
 """
 
 import logging
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class Verbs:
-    """filter, prioritize, bind and preempt on one ledger."""
+    """Carries out filter, prioritize, bind and preempt with one ledger."""
 
     def __init__(
         self,
@@ -50,9 +50,9 @@ class Verbs:
         default_policy: PolicyName,
         offer_one_above: int,
     ) -> None:
-        """Evaluate the nodes in ``ledger`` by ``cache``.
+        """Evaluate the nodes in ``ledger`` with ``cache``.
 
-        If more than ``offer_one_above`` nodes fit, filter offers one; with 0 it offers all.
+        If more than ``offer_one_above`` nodes fit, filter returns only one; with 0 it returns all.
         """
         self._ledger = ledger
         self._cache = cache
@@ -65,10 +65,10 @@ class Verbs:
         self._retries = FilterRetries(ledger)
 
     async def filter(self, args: ExtenderArgs) -> dict[str, Any]:
-        """Return the nodes that can take the pod now, and why the others cannot.
+        """Return the nodes that fit the pod now, and why the other nodes do not fit.
 
         Raises:
-            PodError: where the body has no pod.
+            PodError: if the body has no valid pod.
         """
         pod = parse_gpu_pod(args.pod, self._resource)
         if pod is None:
@@ -91,10 +91,10 @@ class Verbs:
         )
 
     async def prioritize(self, args: ExtenderArgs) -> list[dict[str, Any]]:
-        """Return a score for each node; 0 for all if the pod cannot be evaluated.
+        """Return a score for each node; 0 for all nodes if the pod cannot be evaluated.
 
         Raises:
-            PodError: where the body has no pod.
+            PodError: if the body has no valid pod.
         """
         pod = parse_gpu_pod(args.pod, self._resource)
         nodes = args.candidates()
@@ -127,11 +127,11 @@ class Verbs:
         return bind_result(result.error)
 
     async def preempt(self, args: ExtenderPreemptionArgs) -> dict[str, Any]:
-        """Return the best of the offered nodes for the pod, with the victims as offered.
+        """Return the best of the given nodes for the pod, with unchanged victims.
 
         Raises:
-            PodError: where the body has no pod that requests GPUs.
-            TablesNotReadyError: where the evaluation takes longer than the caller may wait.
+            PodError: if the body has no valid pod that requests GPUs.
+            TablesNotReadyError: if the tables are not built within the time limit.
         """
         pod = parse_gpu_pod(args.pod, self._resource)
         if pod is None:
@@ -164,7 +164,7 @@ class Verbs:
     async def _filtered(
         self, pod: PodView, request: PlacementRequest | Misfit, nodes: Sequence[str]
     ) -> Evaluation:
-        """Evaluate the nodes; evaluate again where the ledger may be behind and then changes."""
+        """Evaluate the nodes. If the ledger may be outdated, wait and evaluate each change."""
         with self._metrics.decision_seconds.labels("filter").time():
             found = await self._evaluate(pod, request, nodes)
         wait = self._retries.begin_wait(pod, found)
@@ -181,24 +181,24 @@ class Verbs:
             return rejected(nodes, request)
         if reservation := self._ledger.reservations.get(pod.uid):
             return reserved(nodes, reservation)
-        # A node may change during the evaluation. The result for its former state stays right.
+        # A node may change during the evaluation; the response is then right for its former state.
         states = list(map(self._ledger.states().get, nodes))
         return evaluation(nodes, states, await self._cache.evaluate(set(states), request))
 
     def _offered(
         self, pod: PodView, request: PlacementRequest | Misfit, found: Evaluation
     ) -> list[str]:
-        """Return the fitting nodes; of many only one of the best, unless the pod prefers nodes.
+        """Return the fitting nodes, or one of the best if many fit and the pod prefers none.
 
-        With one node kube-scheduler computes no scores and does not call prioritize.
+        If only one node remains, kube-scheduler does not compute scores or call prioritize.
         """
         fitting = found.fitting()
         few = self._offer_one_above == 0 or len(fitting) <= self._offer_one_above
         if few or pod.prefers_nodes or isinstance(request, Misfit):
             return fitting
         best = found.best(request.size, self._in_flight.gpus_by_node(), sensitive=request.sensitive)
-        # A random one, as in kube-scheduler: a bind that fails on one node for an unknown reason
-        # may succeed on the next.
+        # Choose at random, as kube-scheduler does. If a bind fails on one node for an unknown
+        # reason, the next try may use another node.
         node = random.choice(best)  # noqa: S311 - not a secret
         self._in_flight.add(pod.uid, node, request.size)
         return [node]

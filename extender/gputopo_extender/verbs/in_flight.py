@@ -1,9 +1,9 @@
-"""Counts the GPUs of pods that filter has sent to a node and that the ledger does not show there.
+"""Counts the GPUs of pods for which filter has returned one node and that are not reserved yet.
 
-kube-scheduler filters the next pod before it has bound this one, and it counts this one at once.
-The ledger knows the pod when its GPUs are reserved. Where filter chooses between nodes that differ
-only in the GPUs in use, it must count as kube-scheduler does. Otherwise each pod of a burst
-would break up another whole node.
+kube-scheduler filters the next pod before it has bound the previous one. kube-scheduler already
+counts the GPUs of the previous pod as used, but the ledger does so only after bind has reserved
+them. filter uses this count when it prefers nodes with more GPUs in use. Otherwise each pod of a
+burst would go to another empty node.
 """
 
 from collections import Counter
@@ -12,19 +12,19 @@ from gputopo_extender.state.ledger import Ledger
 
 
 class InFlightPods:
-    """Breaks ties between nodes only: a wrong count cannot make a placement wrong."""
+    """Counts GPUs to break ties between nodes; a wrong count cannot make a placement invalid."""
 
     def __init__(self, ledger: Ledger) -> None:
-        """Forget a pod as soon as ``ledger`` shows its node, or that it is gone."""
+        """Forget a pod when ``ledger`` shows it as reserved, bound, ended or deleted."""
         self._ledger = ledger
         self._pods: dict[str, tuple[str, int]] = {}
 
     def add(self, uid: str, node: str, gpus: int) -> None:
-        """Note the node to which a pod was sent last."""
+        """Record the node that filter has returned for a pod; it replaces an earlier node."""
         self._pods[uid] = (node, gpus)
 
     def gpus_by_node(self) -> Counter[str]:
-        """Return the number of GPUs that the pods in flight to each node request."""
+        """Return for each node how many GPUs the pods in flight to that node request."""
         self._pods = {uid: target for uid, target in self._pods.items() if self._is_in_flight(uid)}
         gpus = Counter[str]()
         for node, count in self._pods.values():

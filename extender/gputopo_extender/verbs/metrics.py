@@ -1,6 +1,6 @@
-"""The metrics of the extender. The verbs feed counters and histograms.
+"""The metrics of the extender. The verbs update counters and histograms.
 
-Gauges are read from the ledger and the reflectors at each scrape, so they always agree with them.
+Gauges are computed from the ledger and the reflectors at each scrape.
 """
 
 from collections.abc import Iterable, Sequence
@@ -90,7 +90,7 @@ class Metrics:
         build = Info("gputopo_build", "Version of gputopo.", registry=self.registry)
         build.info({"version": version("gputopo"), "component": "extender"})
         self.registry.register(_LedgerCollector(ledger, reflectors))
-        # A series that exists from the start differs from one that is not reported at all.
+        # Create all series at the start, so that 0 differs from a missing series.
         for reason in MisfitKind:
             self._filtered.labels(reason)
         for outcome in BindOutcome:
@@ -107,7 +107,7 @@ class Metrics:
         self.resolved(result)
 
     def resolved(self, result: BindResult) -> None:
-        """Note the effective bandwidth of a pod that was bound."""
+        """Record the effective bandwidth of a pod that was bound."""
         match = result.decision.match if result.decision else None
         if match and match.effective_mb_per_s is not None and match.model is not None:
             self._effective.labels(match.model).observe(match.effective_mb_per_s * _BYTES_PER_MB)
@@ -187,7 +187,7 @@ class _LedgerCollector(Collector):
 def _gpu_counts(usages: Iterable[NodeUsage]) -> dict[str, int]:
     """Count each GPU once: as unhealthy, else as used, else as blocked, else as free.
 
-    GPUs whose only users are processes of deleted pods have a count of their own.
+    GPUs that only processes of deleted pods use are counted as ``deleted_pods``.
     """
     counts = {"free": 0, "used": 0, "deleted_pods": 0, "unhealthy": 0, "blocked": 0}
     for usage in usages:

@@ -1,9 +1,9 @@
-"""Chooses, for preemption, the nodes on which the freed GPUs suit the pod best.
+"""Chooses the nodes on which preemption frees the best GPUs for the pod.
 
-The preempt verb calls it. kube-scheduler offers nodes with victims. It spares every pod that need
-not end for the preemptor to fit, so each victim is needed for something, for instance CPU. So no
-victim is removed here. kube-scheduler then takes the node with the cheapest victims; where several
-nodes have equal cost, their links decide.
+The preempt verb calls it. kube-scheduler offers nodes, each with its victims. All victims are
+needed for the preemptor to fit, for instance because of their CPUs, so this module removes none of
+them. kube-scheduler then takes the node with the cheapest victims. Among nodes of equal cost, this
+module keeps those whose links are best.
 """
 
 from collections import defaultdict
@@ -17,10 +17,10 @@ from gputopo_extender.verbs.evaluation import NodeFit
 
 @dataclass(frozen=True, slots=True)
 class FreedNode:
-    """A node, its victims, and its fit for the preemptor without them.
+    """A node, its victims, and whether the preemptor fits after the victims have ended.
 
     Attributes:
-        priorities: of the victims; None where unknown, for instance of a pod without GPUs.
+        priorities: priorities of the victims; None if unknown, for instance for a pod without GPUs.
     """
 
     node: str
@@ -32,10 +32,10 @@ class FreedNode:
 def choose_nodes(freed: Iterable[FreedNode], *, sensitive: bool) -> dict[str, Victims]:
     """Return the nodes from which kube-scheduler should choose, with their victims.
 
-    Nodes that do not fit even without the victims are removed. Of nodes with equal cost by
-    kube-scheduler's own measures (violated budgets, highest priority, sum of priorities, number of
-    victims) those with the best score stay. A node with a victim of unknown priority is not
-    compared with any other.
+    A node is removed if the preemptor does not fit even without the victims. Nodes have equal cost
+    if kube-scheduler's own measures are equal: violated budgets, highest priority, sum of
+    priorities, number of victims. Of nodes with equal cost only those with the best score are
+    returned. A node with a victim of unknown priority is not compared with other nodes.
     """
     groups: defaultdict[object, dict[str, FreedNode]] = defaultdict(dict)
     for each in freed:

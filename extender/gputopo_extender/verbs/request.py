@@ -1,6 +1,6 @@
 """Makes the placement request of a pod from its containers and annotations.
 
-Every verb calls it. A pod that cannot be placed on any node is rejected with the reason.
+Every verb calls it. A pod with an invalid request is rejected with the reason.
 """
 
 from gputopo.api.annotations import AnnotationError, RequestAnnotations, parse_request
@@ -15,9 +15,9 @@ from gputopo_kube.pods import UNKNOWN_COUNT, PodView
 def placement_request(
     pod: PodView, *, resource: str, default_policy: PolicyName
 ) -> PlacementRequest | Misfit:
-    """Return the request for all GPUs that the pod's containers keep, as one match.
+    """Return one request for the GPUs of all containers that keep their GPUs until the pod ends.
 
-    The reason of a misfit names the field or annotation, its value and the remedy.
+    If the pod is invalid, return a misfit that names the field or annotation and the remedy.
     """
     if reason := _unusable_containers(pod, resource):
         return Misfit(MisfitKind.REJECTED, reason)
@@ -25,7 +25,7 @@ def placement_request(
     if size > MAX_GPUS_PER_POD:
         return Misfit(
             MisfitKind.REJECTED,
-            f"{resource}: {size} in one pod, allowed are 1..{MAX_GPUS_PER_POD}",
+            f"{resource}: {size} in one pod; request 1..{MAX_GPUS_PER_POD}",
         )
     try:
         annotated = parse_request(pod.annotations)
@@ -42,15 +42,15 @@ def placement_request(
 
 
 def _unusable_containers(pod: PodView, resource: str) -> str | None:
-    """Return why no node can take the containers of a pod, None where a node may."""
+    """Return why no node can take the pod's containers, None if their GPU counts are valid."""
     for each in pod.containers:
         if each.gpus >= UNKNOWN_COUNT:
             return (
                 f"{resource} in container {each.name!r}: not a whole number below {UNKNOWN_COUNT}"
             )
     for position, each in enumerate(pod.containers):
-        # kubelet passes the GPUs on to the next container that keeps its own. If they are more
-        # than that one requests, it chooses at random which to leave out.
+        # kubelet passes the init container's GPUs on to the next container that keeps its GPUs. If
+        # that container requests fewer GPUs, kubelet chooses at random which GPUs to leave out.
         keeper = next((later for later in pod.containers[position:] if later.keeps_gpus), None)
         most = keeper.gpus if keeper else 0
         if each.gpus > most:

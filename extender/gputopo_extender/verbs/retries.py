@@ -1,13 +1,13 @@
 """Decides when filter returns an error, so that kube-scheduler tries the pod again soon.
 
-Without an error a pod that fits nowhere waits for an event of the cluster, or for the flush every
-five minutes, and other pods may be preempted for it. That is right only if nothing but other pods
-prevents the placement. After an error kube-scheduler retries after its back-off of seconds. An
-error also ends a nomination of the pod. So filter first waits for the usual delay of the watch,
-which ends a moment after the victims of a preemption have gone.
+Without an error, a pod that fits nowhere waits for a cluster event, or at most five minutes, and
+kube-scheduler may preempt other pods for it. This is right only if other pods are the only
+obstacle. After an error kube-scheduler tries again within seconds. An error also removes the pod's
+nominated node. So filter first waits a moment for the watch, which shows the end of preempted pods
+late.
 
-A cause may last: a process that cannot be killed, an agent that is down. So filter returns
-no error once a minute for a pod that may preempt others, and kube-scheduler looks for victims.
+Some obstacles last, for instance a process that cannot be killed or an agent that is down. So once
+a minute filter returns no error for a pod that may preempt others, and kube-scheduler preempts.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from gputopo_kube.pods import PodView
 LONGEST_WAIT_SECONDS: Final = 0.1
 
 ERRORS_SECONDS: Final = 60.0
-"""A pod that may preempt others gets errors for this time, before it may preempt."""
+"""For this time filter returns errors for a pod, before the pod may preempt others."""
 
 _LOOK_SECONDS: Final = 0.01
 _MOST_REMEMBERED: Final = 1_000
@@ -31,21 +31,22 @@ _MOST_NAMED: Final = 3
 _OUTDATED: Final = frozenset(
     {MisfitKind.BUSY, MisfitKind.UNOBSERVED, MisfitKind.RESERVED_ELSEWHERE}
 )
-"""kube-scheduler sends only nodes with enough free GPUs by its own count. It counts these too."""
+"""kube-scheduler sends only nodes with enough free GPUs by its own count, so these misfits show
+that the ledger may be outdated."""
 
 
 class LedgerWait:
-    """Waits for changes of the ledger, for ``LONGEST_WAIT_SECONDS`` in all."""
+    """Waits for changes of the ledger, for at most ``LONGEST_WAIT_SECONDS`` in total."""
 
     def __init__(self, ledger: Ledger) -> None:
-        """Start to wait now."""
+        """Start the time limit now."""
         self._ledger = ledger
         self._clock = asyncio.get_running_loop().time
         self._until = self._clock() + LONGEST_WAIT_SECONDS
         self._seen = ledger.changes()
 
     async def changed(self) -> bool:
-        """Wait for the next change; return False if there was none in time."""
+        """Wait for the next change; return False if the time limit ends first."""
         while self._clock() < self._until:
             await asyncio.sleep(_LOOK_SECONDS)
             before, self._seen = self._seen, self._ledger.changes()
@@ -55,29 +56,29 @@ class LedgerWait:
 
 
 class FilterRetries:
-    """Decides whether kube-scheduler must try a pod that fits nowhere again soon."""
+    """Decides whether kube-scheduler must soon try again a pod that fits nowhere."""
 
     def __init__(self, ledger: Ledger, clock: Callable[[], float] = time.monotonic) -> None:
-        """Decide from the pods in ``ledger``; ``clock`` is in seconds."""
+        """Decide by the pods in ``ledger``; ``clock`` returns seconds."""
         self._ledger = ledger
         self._clock = clock
         self._waited: dict[str, float] = {}
         self._errors_since: dict[str, float] = {}
 
     def may_be_outdated(self, pod: PodView, found: Evaluation) -> bool:
-        """Return whether the pod may fit once the watch has shown all changes.
+        """Return whether the pod may fit when the watch has delivered all changes.
 
-        Pods of a scheduling group are filtered one after another before any is bound, so that
-        nothing changes meanwhile.
+        This is false for a pod of a scheduling group. kube-scheduler filters all pods of the group
+        before it binds any of them, so waiting does not help.
         """
         if pod.grouped or found.has_fit() or found.misfits_of({MisfitKind.DELETED_PODS}):
             return False
         return bool(found.misfits_of(_OUTDATED))
 
     def begin_wait(self, pod: PodView, found: Evaluation) -> LedgerWait | None:
-        """Return a wait for a pod that may fit soon.
+        """Return a wait for a pod that may fit soon, None for other pods.
 
-        A pod waits once, because kube-scheduler filters one pod at a time.
+        A pod waits only once, because kube-scheduler filters no other pod during the wait.
         """
         if pod.uid in self._waited or not self.may_be_outdated(pod, found):
             return None
@@ -85,7 +86,7 @@ class FilterRetries:
         return LedgerWait(self._ledger)
 
     def reason(self, pod: PodView, found: Evaluation) -> str | None:
-        """Return why the pod must be tried again soon, None where it fits or waits for pods."""
+        """Return why the pod must be tried again soon, None if it fits or other pods must end."""
         reason = self._reason(pod, found)
         if reason is None or self._is_preemption_due(pod):
             self._errors_since.pop(pod.uid, None)
@@ -93,7 +94,7 @@ class FilterRetries:
         return reason
 
     def _is_preemption_due(self, pod: PodView) -> bool:
-        """Return whether the pod may preempt others and has got errors for long enough."""
+        """Return whether the pod may preempt others and got errors for ``ERRORS_SECONDS``."""
         now = self._clock()
         if pod.uid not in self._errors_since:
             self._remember(self._errors_since, pod.uid, now)
@@ -107,7 +108,7 @@ class FilterRetries:
             return self._deleted(deleted)
         if not_ready := found.misfits_of({MisfitKind.NOT_READY}):
             count = f"{len(not_ready)} of {len(found.nodes)} nodes"
-            return f"{count} may take the pod soon: {min(not_ready.values())}"
+            return f"{count} are not ready but may take the pod soon: {min(not_ready.values())}"
         if not self.may_be_outdated(pod, found):
             return None
         busy = found.misfits_of(_OUTDATED)
@@ -123,7 +124,7 @@ class FilterRetries:
         return f"{_listed(named or nodes)}: waiting until they end"
 
     def _remember(self, times: dict[str, float], uid: str, now: float) -> None:
-        """Add a time; where there are many, drop pods that no longer wait, or the oldest."""
+        """Add a time. If there are too many, drop those of pods that do not wait, or the oldest."""
         if len(times) >= _MOST_REMEMBERED:
             gone = [each for each in times if not self._ledger.is_waiting(each)]
             for known in gone or [next(iter(times))]:

@@ -1,7 +1,8 @@
-"""Builds the tables of rings before a pod needs them: at the start, and for new node structures.
+"""Builds the tables of ring patterns before a pod needs them.
 
-Nearly all jobs use rings. The tables of other patterns are built for the first pod that uses them.
-The server runs it in the background.
+The server runs it in the background. It builds tables at the start and when a node with a new
+structure appears. Nearly all jobs use rings. The tables of another pattern are built when the first
+pod uses that pattern.
 """
 
 import asyncio
@@ -23,17 +24,17 @@ _log = logging.getLogger(__name__)
 
 
 class TableWarmUp:
-    """Builds one size at a time, so that it does not delay pods."""
+    """Builds the tables of one size at a time, so that building does not delay pods."""
 
     def __init__(self, ledger: Ledger, cache: EvaluationCache, policy: PolicyName) -> None:
-        """Prepare ``cache`` for the structures in ``ledger`` and pods with the default policy."""
+        """Fill ``cache`` for the structures in ``ledger`` and for the default policy."""
         self._ledger = ledger
         self._cache = cache
         self._policy = policy
         self._warm: set[str] = set()
 
     async def run(self) -> None:
-        """Prepare every structure that appears, until cancelled."""
+        """Build tables for each new structure until cancelled."""
         while True:
             for structure in self._cold():
                 self._warm.add(structure.fingerprint)

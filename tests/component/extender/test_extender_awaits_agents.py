@@ -104,7 +104,9 @@ async def test_pod_that_waits_for_an_agent_is_placed_when_the_agent_is_ready(
         await publish(extender, api, not_ready="Stopping", nodes=("n1", "n2"))
         response = await scheduler.filter(pod("a", 2), NODES)
         assert (response.fits, response.failed) == ([], {})
-        assert response.error == f"2 of 2 nodes may take the pod soon: {NOT_READY}"
+        assert (
+            response.error == f"2 of 2 nodes are not ready but may take the pod soon: {NOT_READY}"
+        )
         waiting = asyncio.create_task(queue(scheduler, pod("a", 2)))
         await asyncio.sleep(0.3)
         assert not waiting.done()

@@ -100,6 +100,6 @@ async def test_node_whose_kubelet_rejects_pods_is_paused(start: Start, api: ApiS
         await until(lambda: is_(extender, 'gputopo_ledger_nodes{state="away"}', 1))
         assert (await scheduler.filter(pod("b"), ["n1", "n2"])).fits == ["n2"]
         assert (await scheduler.filter(pod("b"), ["n1"])).error == (
-            "1 of 1 nodes may take the pod soon: kubelet rejected pod default/a "
+            "1 of 1 nodes are not ready but may take the pod soon: kubelet rejected pod default/a "
             "(UnexpectedAdmissionError: Pod was rejected: no answer): the node is not used for 15 s"
         )

@@ -135,7 +135,7 @@ async def test_bind_detects_a_restored_etcd(start: Start, api: ApiServer) -> Non
         api.restore(backup)
         api.put(PODS, pod("second", 4))
         error = await scheduler.bind(pod("second", 4), "n1")
-        assert "its resource versions went back from" in error
+        assert "resource versions went back from" in error
         await until(lambda: _listed(api, lists))
         await until(lambda: _bound(scheduler, pod("second", 4)))
         assert (await scheduler.filter(pod("next", 8), ["n2"])).fits == ["n2"], "restored as well"

@@ -74,10 +74,10 @@ async def test_binding_of_a_pod_that_is_deleted_meanwhile_fails(
         scheduler = extender.scheduler()
         api.faults.append(POD_NOT_FOUND)
         error = await scheduler.bind(pod("a", 8), "n1")
-        assert error == "the claims of other extenders cannot be read: pod default/a is gone"
+        assert error == "the claims of other extenders cannot be read: pod default/a was deleted"
         assert await scheduler.bind(pod("b", 8), "n2") == ""
         api.faults.extend([BINDING_SILENT_BEFORE, POD_NOT_FOUND])
-        assert "the pod is gone" in await scheduler.bind(pod("a", 8), "n1")
+        assert "the pod was deleted" in await scheduler.bind(pod("a", 8), "n1")
 
 
 async def test_filter_waits_on_after_a_change_that_frees_no_gpu(

@@ -278,7 +278,7 @@ async def test_extender_without_rights_on_leases_binds_nothing(
             api.faults.append(LEASES_FORBIDDEN)
 
         before_lease_write(api, rights_are_removed)
-        assert "its GPUs cannot be claimed: API server: 403" in await scheduler.bind(
+        assert "the GPUs cannot be claimed: API server: 403" in await scheduler.bind(
             pod("a", 8), "n1"
         )
         assert await extender.metric('gputopo_ledger_gpus{state="used"}') == 0
@@ -293,7 +293,7 @@ async def test_claims_of_a_write_without_a_response_are_found(start: Start, api:
     async with start(**IMPATIENT) as extender:
         scheduler = extender.scheduler()
         api.faults.append(LEASE_WRITE_RESPONSES_LOST)
-        assert "its GPUs cannot be claimed" in await scheduler.bind(pod("a", 8), "n1")
+        assert "the GPUs cannot be claimed" in await scheduler.bind(pod("a", 8), "n1")
         api.faults.clear()
         assert claimed(api) == ["a"]
         assert await scheduler.bind(pod("b", 8), "n1") == ""
@@ -347,7 +347,9 @@ async def test_bind_fails_after_repeated_changes_by_others(start: Start, api: Ap
             before_lease_write(api, another_writes)
 
         before_lease_write(api, another_writes)
-        assert "being changed by others" in await extender.scheduler().bind(pod("b"), "n1")
+        assert "other clients keep changing the pod" in await extender.scheduler().bind(
+            pod("b"), "n1"
+        )
         api.hooks.clear()
         assert await extender.scheduler().bind(pod("b"), "n1") == ""
 

@@ -380,7 +380,7 @@ def test_pod_that_is_gone_when_its_binding_is_resolved_may_have_started(world: W
     decision = reserve(world, pod("old", 2))
     fence = ClaimFence(world.ledger, NoLease(), NoPods(), timeout_seconds=1)
     writer = BindingWriter(world.ledger, NoPods(), fence)
-    assert "the pod is gone" in asyncio.run(writer.resolve(decision)).error
+    assert "the pod was deleted" in asyncio.run(writer.resolve(decision)).error
     assert world.ledger.reservations.own() == ()
     assert world.usage.deleted == mask_of(decision.match.gpus)
     world.report(LATER)

@@ -197,7 +197,9 @@ def test_filter_waits_for_an_agent_if_no_node_fits_without_it() -> None:
     assert retries.reason(waiting, requested(["n2", "gone"], ledger, pod("a", 8))) is None
     reason = retries.reason(waiting, requested(["n1", "n2", "gone"], ledger, pod("a", 8)))
     assert reason is not None
-    assert reason.startswith("1 of 3 nodes may take the pod soon: the node's agent is not ready")
+    assert reason.startswith(
+        "1 of 3 nodes are not ready but may take the pod soon: the node's agent is not ready"
+    )
 
 
 def test_gpu_of_two_live_pods_is_shared() -> None:
