@@ -12,10 +12,9 @@ _log = logging.getLogger(__name__)
 
 
 class AgentMetrics:
-    """The metrics, in a registry of their own."""
+    """The agent's metrics, in a separate registry."""
 
     def __init__(self) -> None:
-        """Start with all at zero."""
         registry = self.registry = CollectorRegistry()
         self._gpus = Gauge("gputopo_agent_gpus", "GPUs of this node", ["state"], registry=registry)
         self._serving = Gauge(
@@ -81,7 +80,7 @@ class AgentMetrics:
         self._tracking.set(processes_visible)
 
     def count_allocation(self, *, granted: bool) -> None:
-        """Count a container that got its GPUs, or was rejected."""
+        """Count a container that got its GPUs, or whose request was rejected."""
         self._allocations.labels("granted" if granted else "refused").inc()
 
     def record_failure(self, operation: str, error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""The agent's settings, from flags and environment variables; flags win."""
+"""The agent's settings, from flags and environment variables; flags take precedence."""
 
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -10,7 +10,7 @@ from gputopo.runtime.settings import Port, ProgramSettings, Seconds
 
 
 class AgentSettings(ProgramSettings):
-    """All settings. Only ``node`` has no default. Port 0 takes any free port."""
+    """The agent's settings. Only ``node`` has no default. Port 0 means any free port."""
 
     program: ClassVar = "gputopo-deviceplugin"
     purpose: ClassVar = "Publishes this node's GPU topology and serves its GPUs to kubelet."
@@ -23,7 +23,7 @@ class AgentSettings(ProgramSettings):
         str,
         Field(
             description="resources of other plugins for the same GPUs, separated by commas; "
-            "a trailing * matches any rest of the name"
+            "a trailing * matches any end of the name"
         ),
     ] = "nvidia.com/gpu,nvidia.com/gpu.shared,nvidia.com/mig-*,nvidia.com/pgpu"
     competing_drivers: Annotated[
@@ -35,11 +35,11 @@ class AgentSettings(ProgramSettings):
     )
     device_dir: Annotated[
         Path,
-        Field(description="folder of nvidia0, nvidiactl, ... on the host, as containers get it"),
+        Field(description="folder of nvidia0, nvidiactl and so on, on the host"),
     ] = Path("/dev")
     device_mount: Annotated[
         Path | None,
-        Field(description="device_dir as this container sees it; the same path by default"),
+        Field(description="path of device_dir in this container; by default the same path"),
     ] = None
     device_injection: Annotated[
         Literal["DeviceNodes", "CDI"],
@@ -71,7 +71,7 @@ class AgentSettings(ProgramSettings):
     probes_port: Annotated[Port, Field(description="port of livez, readyz and metrics")] = 8890
     health_seconds: Annotated[Seconds, Field(description="time between two reads of NVML")] = 5.0
     retry_seconds: Annotated[
-        Seconds, Field(description="time before NVML is tried again on a node without it")
+        Seconds, Field(description="time between two attempts to open NVML on a node without NVML")
     ] = 30.0
     xid_quiet_seconds: Annotated[
         Seconds,
@@ -79,7 +79,7 @@ class AgentSettings(ProgramSettings):
     ] = 300.0
     nvml_timeout_seconds: Annotated[
         Seconds,
-        Field(description="time limit for a call of NVML; after it all GPUs are unhealthy"),
+        Field(description="time limit for a call of NVML, after which all GPUs are unhealthy"),
     ] = 5.0
     nvml_open_timeout_seconds: Annotated[
         Seconds,
@@ -96,21 +96,22 @@ class AgentSettings(ProgramSettings):
         Field(description="time for which the agent serves pods in flight after SIGTERM"),
     ] = 2.0
     api_timeout_seconds: Annotated[
-        Seconds, Field(description="time limit for the API server outside of admission")
+        Seconds,
+        Field(description="time limit for a response of the API server outside of admission"),
     ] = 10.0
     admission_timeout_seconds: Annotated[
         Seconds,
-        Field(description="time limit for the API server while kubelet waits for a response"),
+        Field(description="time limit for all reads from the API server in one call of kubelet"),
     ] = 1.5
 
     @property
     def injected_cdi_kind(self) -> str | None:
-        """The CDI kind, None where containers get device nodes."""
+        """The CDI kind, None if containers get device nodes."""
         return self.cdi_kind if self.device_injection == "CDI" else None
 
     @property
     def competitors(self) -> frozenset[str]:
-        """Resources of other plugins for the same GPUs; a trailing ``*`` matches any rest."""
+        """Resources of other plugins for the same GPUs; a trailing ``*`` matches any end."""
         return _split(self.competing_resources)
 
     @property

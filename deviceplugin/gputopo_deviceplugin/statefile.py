@@ -1,7 +1,7 @@
-"""JSON files that survive a restart of the agent and not a reboot of the node.
+"""Stores JSON files that survive a restart of the agent, but not a reboot of the node.
 
-They are in a folder of the host's ``/run``, which is a tmpfs. They contain what a new agent cannot
-get elsewhere: which GPUs each pod was given, which GPUs reported a fatal XID, and the topology.
+The files are in a folder of the host's ``/run``, which is a tmpfs. They contain data that a new
+agent cannot get elsewhere: the GPUs of each pod, the XID marks and the topology.
 """
 
 import json
@@ -19,7 +19,7 @@ Value = TypeVar("Value")
 
 
 class StateFile:
-    """One JSON document, replaced as a whole."""
+    """A file with one JSON document."""
 
     def __init__(self, path: Path) -> None:
         """Use the file at ``path``; its folder is created when it is missing."""
@@ -27,7 +27,7 @@ class StateFile:
         self._written: str | None = None
 
     def load(self, parse: Callable[[Any], Value]) -> Value | None:
-        """Return the parsed document; None where there is none, or where it is not valid.
+        """Return the parsed document, None if the file is missing or not valid.
 
         ``parse`` raises a ValueError (as pydantic does) for a document that is not valid.
         """
@@ -40,10 +40,10 @@ class StateFile:
             return None
 
     def save(self, document: Any) -> None:  # noqa: ANN401 - any JSON value
-        """Replace the document atomically; do nothing where it was written last.
+        """Replace the document atomically. Do nothing if the document has not changed.
 
         Raises:
-            OSError: the file cannot be written; it keeps the previous document.
+            OSError: the file cannot be written; the previous document stays in the file.
         """
         text = json.dumps(document, sort_keys=True)
         if text == self._written:

@@ -36,7 +36,7 @@ def find_competitor(
     ]
     if not found:
         return None
-    return f"{'; '.join(found)}: it allocates the same GPUs; remove it from this node"
+    return f"{'; '.join(found)}: another allocator serves the same GPUs; remove it from this node"
 
 
 def _resources(document: Document, patterns: Collection[str], own_resource: str) -> Iterator[str]:

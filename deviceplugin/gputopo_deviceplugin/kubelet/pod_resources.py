@@ -1,4 +1,4 @@
-"""The client of kubelet's pod-resources API: which GPUs each container has, as kubelet records."""
+"""Reads from kubelet's pod-resources API which GPUs each container has."""
 
 import asyncio
 import random
@@ -34,8 +34,8 @@ _RETRY_SECONDS: Final = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: 60.0,
     grpc.StatusCode.UNAVAILABLE: 0.1,
 }
-"""How long a call is repeated at most. Kubelet returns RESOURCE_EXHAUSTED beyond 100 calls a second
-of all clients together; UNAVAILABLE for longer than a moment means that it is down."""
+"""Longest time for which a call is repeated. Kubelet returns RESOURCE_EXHAUSTED if all clients
+together send more than 100 calls a second. If UNAVAILABLE lasts longer, kubelet is down."""
 
 
 class PodResourcesError(GputopoError):
@@ -59,7 +59,7 @@ class PodResourcesClient:
     def __init__(self, socket: Path, resource: str) -> None:
         """Read the devices of ``resource``."""
         self._channel = grpc.aio.insecure_channel(f"unix:{socket}", options=CHANNEL_OPTIONS)
-        # The raw bytes are returned: for a response that it cannot decode, gRPC returns None.
+        # gRPC would return None for a response that it cannot decode, so it returns bytes.
         self._list = self._channel.unary_unary(
             "/v1.PodResourcesLister/List",
             request_serializer=api.ListPodResourcesRequest.SerializeToString,
@@ -131,7 +131,7 @@ class PodResourcesClient:
 
 
 def _check(kind: str, allowed: re.Pattern[str], name: str) -> None:
-    """Reject names that Kubernetes does not allow: they would be used in paths and messages."""
+    """Reject a name that Kubernetes does not allow; names are used in paths and messages."""
     if not allowed.fullmatch(name):
         raise _error(f"{kind} name {quoted(name)} is not valid")
 

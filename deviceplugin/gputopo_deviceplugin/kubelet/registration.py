@@ -1,6 +1,6 @@
-"""Keeps the agent registered with kubelet: serves its socket first, then registers it.
+"""Serves the agent's socket, and keeps the agent registered with kubelet.
 
-It registers again when kubelet restarts or drops the agent's socket.
+The agent is registered again when kubelet restarts or removes the agent's socket.
 """
 
 import asyncio
@@ -28,16 +28,16 @@ OPTIONS: Final = api.DevicePluginOptions(get_preferred_allocation_available=True
 _CHECK_SECONDS: Final = 0.2
 _REGISTER_SECONDS: Final = 5.0
 _REJECTED_SECONDS: Final = 5.0
-"""Pause after kubelet rejects the registration; it is not used while kubelet does not run."""
+"""Pause after kubelet has rejected the registration; no pause while kubelet is down."""
 
 _UNWATCHED_CHECKS: Final = 50
-"""Register again after so many checks without ListAndWatch, which kubelet calls at once."""
+"""Number of checks without a call of ListAndWatch after which the agent registers again."""
 
 _log = logging.getLogger(__name__)
 
 
 class Registrar:
-    """Serves a device plugin on a unix socket and keeps it registered, as the state permits."""
+    """Serves a device plugin on a unix socket and keeps it registered while this is permitted."""
 
     def __init__(
         self,

@@ -15,7 +15,6 @@ class KubeletState:
     """
 
     def __init__(self, changes: ChangeSignal) -> None:
-        """Start without a connection; signal each change."""
         self._changes = changes
         self._watched_at = float("inf")
         self.registered = False
@@ -24,12 +23,12 @@ class KubeletState:
 
     @property
     def watched(self) -> bool:
-        """Whether kubelet watches the devices; a kubelet that ended or dropped us does not."""
+        """Whether a call of ``ListAndWatch`` is open, which means that kubelet knows the agent."""
         return self.watchers > 0
 
     @property
     def watched_seconds(self) -> float:
-        """Time since kubelet watches without a break; 0 where it does not."""
+        """Time for which kubelet has watched the devices without a break, 0 if it does not."""
         return asyncio.get_running_loop().time() - self._watched_at if self.watchers else 0.0
 
     def add_watcher(self) -> None:

@@ -1,6 +1,6 @@
 """Compares kubelet's pod-resources list with the intended GPUs. Pure.
 
-The list shows the observed GPUs of a container, its pod's annotation the intended ones.
+The list has the observed GPUs of each container. The annotation of its pod has the intended GPUs.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -14,10 +14,10 @@ from gputopo_kube.pods import PodKey, PodView
 
 @dataclass(frozen=True, slots=True)
 class AllocationDifference:
-    """A live container whose observed GPUs are not the intended ones; ``message`` names both.
+    """A container of a live pod whose observed GPUs are not the intended GPUs.
 
     Attributes:
-        missing: the intended GPUs, where kubelet has no record of any.
+        missing: the intended GPUs if kubelet lists no GPUs for the container, else empty.
     """
 
     pod: PodView = field(compare=False)
@@ -30,10 +30,10 @@ class AllocationDifference:
 def find_differences(
     listed: Sequence[ListedPod], pods: Mapping[PodKey, PodView], node: str
 ) -> list[AllocationDifference]:
-    """Return every container whose GPUs differ, in the order of the list.
+    """Return every container whose observed GPUs are not the intended GPUs, in list order.
 
-    A container without GPUs counts only when its pod runs: until then kubelet is still admitting
-    it. A pod that the API server does not know is skipped: its intended GPUs are unknown.
+    A container without GPUs is a difference only if its pod runs: a pod that does not run may
+    still be in admission. A pod is skipped if the agent does not know its annotation.
 
     Args:
         listed: kubelet's pod-resources list.

@@ -1,4 +1,4 @@
-"""Records each change of a GPU's health, and has it reported."""
+"""Records each change of a GPU's health, and signals that the status must be reported."""
 
 from gputopo_deviceplugin.apiserver.events import EventRecorder
 from gputopo_deviceplugin.apiserver.node_watch import NodeWatch
@@ -10,7 +10,7 @@ from gputopo_deviceplugin.gpus.state import GpuState
 async def record_health_changes(
     state: GpuState, node: NodeWatch, recorder: EventRecorder, changes: ChangeSignal
 ) -> None:
-    """Compare the hardware with its previous state at each change, until cancelled."""
+    """Compare the health of the GPUs with the previous health at each change, until cancelled."""
     before = NodeHardware(None, {}, None)
     while True:
         hardware = state.hardware

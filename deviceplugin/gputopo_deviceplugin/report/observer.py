@@ -15,7 +15,7 @@ class AllocationObserver:
     """Updates the tracker from kubelet's list.
 
     Attributes:
-        differing: containers whose observed GPUs are not the intended ones.
+        differing: containers whose observed GPUs are not the intended GPUs.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class AllocationObserver:
         node: str,
         timeout_seconds: float,
     ) -> None:
-        """Read from kubelet and the API server, for ``timeout_seconds`` at most each."""
+        """Read from kubelet and from the API server, each within ``timeout_seconds``."""
         self._tracker = tracker
         self._pods = tracker.pods
         self._pod_resources = pod_resources
@@ -43,13 +43,13 @@ class AllocationObserver:
         self.differing: Sequence[AllocationDifference] = ()
 
     async def observe(self, *, connected: bool = True) -> None:
-        """Read the list once; each new difference is recorded once.
+        """Read kubelet's list, and record each new difference once.
 
-        Where the agent is not ``connected`` to the API server, its pods may be outdated, and
-        nothing is compared.
+        If the agent is not ``connected`` to the API server, its pods may be outdated, so the list
+        is not compared with their annotations.
 
         Raises:
-            PodResourcesError: kubelet does not respond; the previous list remains.
+            PodResourcesError: kubelet does not respond; the previous list stays in use.
         """
         async with self._lock.idle():
             listed = await self._pod_resources.list_pods(self._timeout_seconds)
@@ -85,10 +85,10 @@ class AllocationObserver:
     ) -> list[AllocationDifference]:
         """Return the containers for which kubelet lost its record.
 
-        They run, and kubelet has listed them without GPUs since its last start. A pod that ends
-        is listed without GPUs for a moment, until its phase shows the end; but it was listed with
-        GPUs before, and kubelet loses records only when it starts. A pod that is being deleted is
-        skipped: no new pod can be mistaken for it.
+        These containers run, and kubelet has listed them without GPUs since its last start. A pod
+        that has just ended may also be listed without GPUs. But kubelet listed this pod with GPUs
+        before, and kubelet loses records only when it starts. A pod that is being deleted is
+        skipped, because a new pod cannot be mistaken for it.
         """
         if self._registration != self._kubelet.registrations:
             self._registration = self._kubelet.registrations

@@ -1,4 +1,4 @@
-"""Writes this node's GPUTopology: its spec and its status, each only when it has changed."""
+"""Writes the spec and the status of this node's GPUTopology, each only when it has changed."""
 
 import logging
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class TopologyStore(Protocol):
-    """The API server, as far as the GPUTopology needs it; see ``NodeApi``."""
+    """The requests to the API server about the GPUTopology; see ``NodeApi``."""
 
     async def topology(self) -> Document | None:
         """Return the object, None if it does not exist."""
@@ -35,12 +35,12 @@ class TopologyStore(Protocol):
         ...
 
     async def patch_topology_status(self, status: Document, version: str | None = None) -> Document:
-        """Change the status and return the object; only at this version, where one is given."""
+        """Change the status and return the object; ``version`` is the version that it must have."""
         ...
 
 
 class TopologyPublisher:
-    """Reads and writes the published object."""
+    """Reads and writes this node's GPUTopology."""
 
     def __init__(self, store: TopologyStore, clock: Callable[[], str] | None = None) -> None:
         """Write to ``store``; ``clock`` returns the time in RFC 3339."""
@@ -49,7 +49,7 @@ class TopologyPublisher:
         self._object: Document | None = None
 
     async def load(self) -> NodeTopology | None:
-        """Read the object again and return its topology, None where there is no valid one.
+        """Read the object again and return its topology, None if it has no valid topology.
 
         Raises:
             ApiError: the object could not be read.
@@ -93,10 +93,10 @@ class TopologyPublisher:
         return after != before
 
     async def withdraw(self) -> bool:
-        """Publish that the agent ends; everything else in the status stays.
+        """Publish that the agent ends, and leave the rest of the status unchanged.
 
-        It is not published where another agent of this node has written meanwhile, and on a node
-        without GPUs. Returns whether it was published.
+        Nothing is published on a node without GPUs, or if another agent of this node has written
+        the status meanwhile. Returns whether the end was published.
 
         Raises:
             ApiError: the object could not be read or written.
@@ -138,7 +138,7 @@ class TopologyPublisher:
 
 
 def _owner_reference(node: Document) -> dict[str, str]:
-    """The object is deleted with its Node; a new Node of the same name becomes its owner."""
+    """Return the reference to the owner; the object is deleted together with its Node."""
     metadata = node["metadata"]
     return {"apiVersion": "v1", "kind": "Node", "name": metadata["name"], "uid": metadata["uid"]}
 

@@ -1,4 +1,4 @@
-"""Publishes what the agent observes on its node, and at the end that it stops."""
+"""Publishes the observations of the agent on its node, and finally that the agent stops."""
 
 import asyncio
 import logging
@@ -28,10 +28,10 @@ _WRITE_SECONDS: Final = 0.2
 """Shortest time from one write to the next report, so that many changes cause few writes."""
 
 _AFTER_START_SECONDS: Final = 0.5
-"""Time between two reads of kubelet's list after its start."""
+"""Time between two reads of kubelet's list soon after kubelet's start."""
 
 _WITHDRAW_SECONDS: Final = 3.0
-"""Longest wait for the API server when the agent ends: kubelet kills it after some 30 s."""
+"""Longest wait for the API server when the agent ends; kubelet kills the agent after 30 s."""
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class ReportSources:
 
 
 class StatusReporter:
-    """Updates the published object, the metrics and the offered GPUs."""
+    """Updates the published GPUTopology, the metrics and the offered GPUs."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class StatusReporter:
             self._changes.notify()
 
     async def withdraw(self) -> bool:
-        """Publish that the agent ends, and nothing after it; return whether it was published."""
+        """Publish that the agent ends, and nothing later. Return whether the end was published."""
         self._withdrawn = True
         try:
             async with asyncio.timeout(_WITHDRAW_SECONDS), self._publishing:
@@ -123,8 +123,8 @@ class StatusReporter:
     def _pause_seconds(self) -> float:
         """Return the time until the next report, which is short after a start of kubelet.
 
-        Kubelet then admits its pods again one by one, and may have lost its records of them. A
-        pod that is bound before this is published would be rejected.
+        After its start kubelet admits its pods again one by one, and may have lost its records of
+        them. A pod that is bound before the agent publishes this loss would be rejected.
         """
         usual = self._settings.observe_seconds
         admitted = self._kubelet.watched_seconds >= ADMITTED_SECONDS
@@ -145,8 +145,8 @@ class StatusReporter:
         return listed and await self._publish(observation)
 
     async def _observe(self) -> None:
-        """Read kubelet's list, and store for which changes of pods it accounts."""
-        # The version before the read: a status must not account for later changes.
+        """Read kubelet's list, and store the pod versions from before the read."""
+        # The list may not include changes of pods that arrive during the read.
         version = self._tracker.pods.version
         try:
             await self._observer.observe(connected=self._connection.connected)
@@ -192,6 +192,6 @@ class StatusReporter:
             return False
 
     def _may_write(self) -> bool:
-        """Return whether to publish; without connection a write would delay kubelet's list."""
+        """Return whether to publish. A write without connection delays reads of kubelet's list."""
         known = bool(self._node.document)
         return known and self._connection.connected and not self._withdrawn

@@ -1,4 +1,4 @@
-"""Finds the topology from before the agent's start: published, or in the state file."""
+"""Loads the topology from before the agent's start: from the API server or the state file."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ from gputopo_kube.errors import ApiError
 
 _RETRY_SECONDS: Final = 1.0
 _START_SECONDS: Final = 10.0
-"""Longest wait for the API server at the start, before kubelet is served without it."""
+"""Longest wait for the API server at the start. Then the agent starts without it."""
 
 _log = logging.getLogger(__name__)
 
@@ -26,10 +26,10 @@ async def load_known_topology(
     file: TopologyFile,
     metrics: AgentMetrics,
 ) -> NodeTopology | None:
-    """Return the published topology, or that of the state file; None where there is none.
+    """Return the published topology, or the one in the state file; None if neither exists.
 
-    The wait for the API server is limited: kubelet must know the GPUs of running pods when it
-    restarts.
+    The wait for the API server is limited, because a kubelet that restarts must learn the GPUs of
+    running pods soon.
     """
     try:
         async with asyncio.timeout(_START_SECONDS):

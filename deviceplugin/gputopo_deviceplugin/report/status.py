@@ -17,16 +17,16 @@ from gputopo_kube.pods import version_number
 
 @dataclass(frozen=True, slots=True)
 class NodeObservation:
-    """What the agent has observed on its node.
+    """The observations of the agent on its node at one time.
 
     Attributes:
         hardware: topology and health.
         ready: whether GPUs are offered to new containers.
         gpus: health and user of every GPU.
-        differing: messages about containers whose GPUs are not the intended ones.
-        pods_version: of the pods that were known before users and processes were read; None
-            where kubelet has not listed its pods yet, so that no new end of a pod is confirmed.
-        processes_visible: False where no process of a deleted pod is visible.
+        differing: messages about containers whose GPUs are not the intended GPUs.
+        pods_version: versions of the pods that were known before users and processes were read.
+            None before kubelet has listed its pods; then the status confirms no new end of a pod.
+        processes_visible: False if the agent cannot see processes of deleted pods.
     """
 
     hardware: NodeHardware
@@ -37,7 +37,9 @@ class NodeObservation:
     processes_visible: bool
 
 
-STOPPING: Final = not_ready("Stopping", "the agent ends; the next one takes over")
+STOPPING: Final = not_ready(
+    "Stopping", "the agent is stopping; the node is ready again when its next agent runs"
+)
 
 
 def observed_gpus(health: Health, users: Mapping[GpuUuid, GpuUser]) -> list[ObservedGpu]:
@@ -63,13 +65,13 @@ def _user_fields(user: GpuUser) -> dict[str, Any]:
 def build_status(
     observation: NodeObservation, *, generation: int, before: GPUTopologyStatus, now: str
 ) -> GPUTopologyStatus:
-    """Return the status to publish; it equals ``before`` where nothing changed.
+    """Return the status to publish, which equals ``before`` if nothing has changed.
 
     Args:
-        observation: of the node.
-        generation: of the spec to which the status refers.
+        observation: observation of the node.
+        generation: generation of the spec to which the status refers.
         before: the published status; conditions that do not change keep their transition times.
-        now: RFC 3339 time of a transition.
+        now: current time in RFC 3339, for conditions that change.
     """
     wanted = [
         observation.ready,
@@ -92,7 +94,7 @@ def build_status(
 
 
 def _pods_version(before: str | None, version: PodsVersion | None) -> str:
-    """Return the version to publish: the one of ``before`` where it is still valid.
+    """Return the version to publish: ``before`` if it is still valid, else the newest.
 
     For example, with the needed version 10 and the newest 20, a published 15 stays and a published
     9 becomes 20. A published version above the newest one was written before etcd was restored
@@ -122,14 +124,14 @@ def _processes_tracked(*, visible: bool) -> NodeCondition:
         message = "GPUs of a deleted pod are in use until its last process has ended"
         return NodeCondition("ProcessesTracked", holds=True, reason="CgroupsFound", message=message)
     message = (
-        "no cgroup of kubelet found: GPUs of a deleted pod count as free at once; mount the "
+        "no cgroup of kubelet was found, so GPUs of a deleted pod are free at once; mount the "
         "host's /sys/fs/cgroup at --cgroup-dir"
     )
     return NodeCondition("ProcessesTracked", holds=False, reason="CgroupsNotFound", message=message)
 
 
 def stopping_conditions(before: GPUTopologyStatus, now: str) -> list[Condition]:
-    """Return the conditions of a status whose agent ends; only ``Ready`` changes."""
+    """Return the conditions to publish when the agent ends. Only ``Ready`` changes."""
     known = {condition.type: condition for condition in before.conditions}
     old = known.get(READY_CONDITION)
     ready = _condition(STOPPING, old, before.observed_generation, now)
@@ -153,7 +155,7 @@ def _condition(
 def ready_condition(
     hardware: NodeHardware, withheld: NodeCondition | None, *, registered: bool, watched: bool
 ) -> NodeCondition:
-    """Return whether kubelet is served, and may give GPUs to new containers."""
+    """Return the condition ``Ready``: whether kubelet may give GPUs to new containers."""
     if withheld is not None:
         return withheld
     if hardware.fault is not None:

@@ -33,7 +33,8 @@ async def test_an_agent_publishes_that_it_ends_and_serves_pods_in_flight(
         stopping = asyncio.create_task(agent.stop())
         await world.until(lambda: world.condition("Ready")["reason"] == "Stopping")
         assert not_ready(world) == (
-            "the node's agent is not ready: Stopping: the agent ends; the next one takes over"
+            "the node's agent is not ready: Stopping: the agent is stopping; "
+            "the node is ready again when its next agent runs"
         )
         assert not stopping.done()
         await world.run("late", {"main": [1]})
