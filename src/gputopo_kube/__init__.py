@@ -1,4 +1,4 @@
-"""The Kubernetes boundary of gputopo: client, errors, resources, reflector and probe server.
+"""Accesses the Kubernetes API: client, errors, object kinds, pods, reflector and probe server.
 
-The components and the command line use it. Only this package imports a Kubernetes client library.
+The components and the command line use it. No other package imports a Kubernetes client library.
 """

@@ -1,7 +1,7 @@
-"""A lightkube client that sends its requests by aiohttp, for the extender.
+"""A lightkube client for the extender that sends its requests with aiohttp.
 
-httpx2's own transport took half of the extender's processor time in a burst of binds. It is
-written in pure Python, and keeps 20 connections: each request beyond those began with a TLS
+The transport of httpx2 took half of the extender's processor time in a burst of binds. It is
+written in pure Python and keeps only 20 connections, so further requests began with a TLS
 handshake.
 """
 
@@ -18,21 +18,21 @@ from lightkube.core.exceptions import ConfigError
 from yarl import URL
 
 _LIST_TIMEOUT_SECONDS: Final = 30.0
-"""Limit for one page of a list; requests that a scheduler waits for have their own shorter one."""
+"""Limit for one page of a list. Requests for which kube-scheduler waits have a shorter limit."""
 
 
 def aiohttp_client(config: KubeConfig | None = None) -> AsyncClient:
-    """Return a client of the API server; an event loop must run.
+    """Return a client of the API server. Call it while an event loop runs.
 
     Args:
-        config: by default the service account of the pod, else the kubeconfig.
+        config: by default the pod's service account or, outside a pod, the kubeconfig.
 
     Raises:
         ConfigError: if the configuration has no current context, or the context has no user.
     """
     chosen = (config or KubeConfig.from_env()).get()
     if chosen is None or chosen.user is None:
-        raise ConfigError("the current context of the kubeconfig names no user")
+        raise ConfigError("kubeconfig: the current context has no user")
     context = verify_cluster(chosen.cluster, chosen.user, chosen.abs_file)
     return AsyncClient(
         chosen,
@@ -42,12 +42,12 @@ def aiohttp_client(config: KubeConfig | None = None) -> AsyncClient:
 
 
 class _Transport(httpx2.AsyncBaseTransport):
-    """Sends all requests by one aiohttp session."""
+    """Sends all requests with one aiohttp session."""
 
     def __init__(self, context: SSLContext) -> None:
-        """Verify the server, and authenticate by certificate, with ``context``."""
+        """Verify the server with ``context``, which may also contain a client certificate."""
         self._session = aiohttp.ClientSession(
-            # No limit of connections: the callers limit the number of requests.
+            # Connections need no limit, because the callers limit the number of requests.
             connector=aiohttp.TCPConnector(ssl=context, limit=0),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -88,13 +88,13 @@ class _Body(httpx2.AsyncByteStream):
                 yield chunk
 
     async def aclose(self) -> None:
-        """Close the connection. A response that was read to its end has released it already."""
+        """Close the connection, unless reading the whole response has already released it."""
         self._response.close()
 
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Raise the error of httpx2 for each error of aiohttp."""
+    """Replace each error of aiohttp by the corresponding error of httpx2."""
     try:
         yield
     except TimeoutError as error:

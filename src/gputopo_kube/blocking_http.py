@@ -1,4 +1,4 @@
-"""HTTP requests and responses of blocking clients, as values."""
+"""Defines the HTTP requests and responses of the blocking clients."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -34,4 +34,4 @@ class HttpResponse:
 
 
 Send: TypeAlias = Callable[[HttpRequest], HttpResponse]
-"""Returns the response to a request; raises ``UnavailableError`` without one."""
+"""Returns the response to a request; raises ``UnavailableError`` if there is no response."""

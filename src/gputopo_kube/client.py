@@ -1,7 +1,7 @@
 """Asynchronous requests to the API server, for the extender and the agent.
 
-Objects are dicts. A list is parsed page by page and a watch event by event, so neither typed
-models nor whole lists stay in memory.
+Objects are dicts. Lists are parsed page by page and watches event by event, so that complete lists
+of objects do not stay in memory.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class Listing(Generic[Item]):
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[Item]):
-    """One change in a watch, with the object's state after it, or its last state."""
+    """One change in a watch; ``item`` is the object after the change, or before its deletion."""
 
     item: Item
     deleted: bool
@@ -60,9 +60,10 @@ class WatchEvent(Generic[Item]):
 
 
 def httpx_client(timeout_seconds: float) -> AsyncClient:
-    """Return a client by the service account of the pod, else by the kubeconfig.
+    """Return a client with the pod's service account or, outside a pod, the kubeconfig.
 
-    It reads the token file of the service account again when the API server rejects the token.
+    The client reads the token file of the service account again when the API server rejects the
+    token.
     """
     return AsyncClient(timeout=httpx2.Timeout(timeout_seconds))
 
@@ -77,11 +78,12 @@ class AsyncApi:
         timeout_seconds: float | None = None,
         on_response: Callable[[], None] = lambda: None,
     ) -> None:
-        """Send requests by ``client``.
+        """Send requests with ``client``.
 
         Args:
-            client: its own time limits apply to connections, reads and pages of lists.
-            timeout_seconds: limit for each whole request other than lists and watches.
+            client: lightkube client; its time limits apply to connections, reads and pages of
+                lists.
+            timeout_seconds: time limit of each request from start to end, except lists and watches.
             on_response: called after each successful response and each watch event.
         """
         self._client = client
@@ -90,7 +92,7 @@ class AsyncApi:
         self._in_flight: set[asyncio.Timeout] = set()
 
     def abandon(self) -> None:
-        """Let all requests that wait for a response fail now: the connection is lost."""
+        """Let all requests that wait for a response fail now, because the connection was lost."""
         in_flight, self._in_flight = self._in_flight, set()
         for scope in in_flight:
             scope.reschedule(asyncio.get_running_loop().time())
@@ -100,12 +102,12 @@ class AsyncApi:
         return await self.found(self._client.get(kind, name, namespace=namespace))
 
     async def ping(self, kind: Kind, name: str) -> None:
-        """Read the metadata of a cluster-scoped object, which need not exist.
+        """Check the connection by reading the metadata of a cluster-scoped object.
 
-        This is the cheapest request that needs credentials and access rights. The API server
-        serves version 0 from its memory, without etcd.
+        The object need not exist. This is the cheapest request that needs credentials and access
+        rights, because the API server serves resource version 0 from its memory, without etcd.
         """
-        # lightkube's own get accepts neither a version nor a media type.
+        # The method get of lightkube accepts neither a resource version nor a media type.
         request = self._client._client.request(  # noqa: SLF001
             "get",
             res=kind,
@@ -118,7 +120,7 @@ class AsyncApi:
     async def create(
         self, kind: Kind, body: Document, *, name: str | None = None, namespace: str | None = None
     ) -> Document:
-        """Create an object and return it; ``name`` is that of a subresource's parent."""
+        """Create an object and return it; ``name`` is the parent's name for a subresource."""
         document = kind.from_dict(body)
         request = self._client.create(document, name, namespace=namespace)  # type: ignore[arg-type]
         return await self.send(request)
@@ -126,14 +128,14 @@ class AsyncApi:
     async def patch(
         self, kind: Kind, name: str, body: Document, namespace: str | None = None
     ) -> Document:
-        """Change an object by a merge patch and return it."""
+        """Change an object with a JSON merge patch and return the changed object."""
         request = self._client.patch(
             kind, name, body, namespace=namespace, patch_type=PatchType.MERGE
         )
         return await self.send(request)
 
     async def replace(self, kind: Kind, body: Document) -> Document:
-        """Replace the object that has the name and version of ``body``, and return it."""
+        """Replace the object with the name and version of ``body``; return the new object."""
         return await self.send(self._client.replace(kind.from_dict(body)))
 
     def objects(
@@ -144,14 +146,14 @@ class AsyncApi:
         namespace: str | None = None,
         fields: Mapping[str, str] | None = None,
     ) -> "ObjectSource[Item]":
-        """Return the objects of a kind that match the field selector, parsed."""
+        """Return a source that lists and watches the objects of a kind that match the selector."""
         return ObjectSource(self, self._client, kind, parse, namespace, fields)
 
     async def send(self, request: Awaitable[Result], *, limited: bool = True) -> Result:
-        """Return the response of a request of lightkube, within the time limit if ``limited``.
+        """Await a request of lightkube, within the time limit if ``limited``; return the response.
 
         Raises:
-            ApiError: also if there is no response in time, or the request was abandoned.
+            ApiError: also if no response arrives in time, or if ``abandon`` was called.
         """
         timeout_seconds = self._timeout_seconds if limited else None
         try:
@@ -173,7 +175,7 @@ class AsyncApi:
         return response
 
     async def found(self, request: Awaitable[Result]) -> Result | None:
-        """Return the response of a read of lightkube, None if the object does not exist."""
+        """Await a read request of lightkube; return None if the object does not exist."""
         try:
             return await self.send(request)
         except NotFoundError:
@@ -182,9 +184,9 @@ class AsyncApi:
 
 @dataclass(frozen=True, slots=True)
 class ObjectSource(Generic[Item]):
-    """The objects of one kind: listed, watched or read one by one, and parsed.
+    """Lists, watches and reads the objects of one kind, and parses them.
 
-    An object that lacks what ``parse`` needs makes the whole response unreadable.
+    If ``parse`` fails for one object, the request for all objects of the response fails.
     """
 
     api: AsyncApi
@@ -203,7 +205,7 @@ class ObjectSource(Generic[Item]):
         return await self.api.found(get())
 
     async def list(self) -> Listing[Item]:
-        """Return all objects. The list is consistent: it names no resource version."""
+        """Return all objects. The list is current, because the request has no resource version."""
 
         async def get() -> Listing[Item]:
             pages = self.client.list(
@@ -212,18 +214,18 @@ class ObjectSource(Generic[Item]):
             items = [self.parse(document) async for document in pages]
             return Listing(items, pages.resourceVersion)
 
-        # A list of many pages has no limit in all; the client limits each page.
+        # The complete list has no time limit, because the client limits the time of each page.
         return await self.api.send(get(), limited=False)
 
     async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[Item], None]:
-        """Yield the changes after a list. lightkube reconnects when the server ends the watch.
+        """Yield the changes after ``resource_version``; reconnect when the server ends the watch.
 
         Raises:
             RejectedError: 410 if the resource version is too old.
             UnavailableError: if the connection was lost.
         """
         with translated():
-            # lightkube declares less than it returns; only a generator can be closed in time.
+            # lightkube declares an iterator but returns a generator, which ``aclosing`` can close.
             generator: Any = self.client.watch(
                 self.kind,
                 namespace=self.namespace,

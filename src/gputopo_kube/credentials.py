@@ -1,4 +1,4 @@
-"""The operator's connection to the API server: its service account in a pod, else a kubeconfig."""
+"""Connects the operator to the API server: by service account in a pod, else by kubeconfig."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,7 +34,7 @@ def connected(timeout_seconds: float, user_agent: str) -> Iterator[SyncApi]:
 
 
 def connection_fields() -> dict[str, Any]:
-    """Return the current address and credentials, by the fields of ``kopf.ConnectionInfo``.
+    """Return the current address and credentials as fields of ``kopf.ConnectionInfo``.
 
     Raises:
         CredentialsError: if there are no usable credentials.
@@ -59,7 +59,7 @@ def connection_fields() -> dict[str, Any]:
 def _file_or_data(
     config: SingleConfig, field: str, path: str | None, data: str | None
 ) -> dict[str, Any]:
-    """Return one of both fields: kopf rejects a file beside data, where data counts."""
+    """Return the field with the data if set, else the path; kopf rejects both together."""
     if data is not None or path is None:
         return {f"{field}_data": data}
     return {f"{field}_path": config.abs_file(path)}
@@ -76,6 +76,6 @@ def _load() -> tuple[SingleConfig, User]:
     if user.exec or user.auth_provider:
         raise CredentialsError(
             f"kubeconfig: user {config.context.user} has an exec plugin or an auth provider: "
-            "use one with a token or a certificate"
+            "use a user with a token or a certificate"
         )
     return config, user

@@ -10,7 +10,7 @@ class ApiError(GputopoError):
 
     Attributes:
         message: the reason, without the status.
-        status: the HTTP status, None without a response.
+        status: the HTTP status, None if there was no response.
     """
 
     def __init__(self, message: str, status: int | None = None) -> None:
@@ -21,7 +21,7 @@ class ApiError(GputopoError):
 
 
 class RejectedError(ApiError):
-    """The API server rejected the request: it changed nothing."""
+    """The API server rejected the request, which therefore changed nothing."""
 
 
 class NotFoundError(RejectedError):
@@ -33,9 +33,9 @@ class ConflictError(RejectedError):
 
 
 class UnavailableError(ApiError):
-    """No response, or one that does not say whether the request was carried out.
+    """The response is missing or does not show whether the request was carried out.
 
-    A write that fails with this error may have been carried out, or may be carried out later.
+    The API server may have carried out the write, or may do so later.
     """
 
 
@@ -57,7 +57,7 @@ def error_of_status(status: int, message: str) -> ApiError:
         case HTTPStatus.CONFLICT:
             return ConflictError(message, status)
         case HTTPStatus.REQUEST_TIMEOUT:
-            # A proxy returns it after it has passed the request on.
+            # A proxy can return this status after it has forwarded the request.
             return UnavailableError(message, status)
     rejected = HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
     return (RejectedError if rejected else UnavailableError)(message, status)

@@ -1,7 +1,7 @@
-"""The command line's connection to the API server: the kubeconfig as kubectl reads it.
+"""Connects the command line to the API server with the kubeconfig, as kubectl does.
 
-It uses the official client, which supports exec plugins of all versions and several files in
-``KUBECONFIG``. Both are common on the machines of users; lightkube supports neither.
+This module uses the official client, because it supports all versions of exec plugins and several
+files in ``KUBECONFIG``. Both are common on users' machines, and lightkube supports neither.
 """
 
 import os
@@ -23,10 +23,10 @@ _TIMEOUT_SECONDS: Final = 10.0
 
 @contextmanager
 def connected(context: str | None = None) -> Iterator[SyncApi]:
-    """Connect to the cluster of the kubeconfig.
+    """Connect to the API server that the kubeconfig names.
 
     Args:
-        context: name of the context, the current one if None.
+        context: name of a context; None selects the current context.
 
     Raises:
         CredentialsError: if the kubeconfig cannot be used.

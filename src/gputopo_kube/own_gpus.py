@@ -1,4 +1,4 @@
-"""The rule which GPU annotation of a pod counts: its own."""
+"""Decides whether the GPU annotation of a pod was written for this pod and node."""
 
 from gputopo.api.annotations import AnnotationError, GpusAnnotation, parse_gpus
 from gputopo.api.names import GPUS_ANNOTATION
@@ -10,13 +10,13 @@ class AnnotationOwnerError(AnnotationError):
 
 
 def own_gpus(pod: PodView) -> GpusAnnotation | None:
-    """Return the GPUs that the extender has chosen for this pod, None where it has chosen none.
+    """Return the GPUs that the extender chose for this pod, None if there is no annotation.
 
-    The annotation counts only where its UID and node are those of the pod: users can copy it.
+    Users can copy the annotation, so its UID and node must be those of the pod.
 
     Raises:
-        AnnotationError: where the annotation cannot be parsed.
-        AnnotationOwnerError: where it was written for another pod or node.
+        AnnotationError: if the annotation cannot be parsed.
+        AnnotationOwnerError: if the annotation was written for another pod or node.
     """
     annotation = parse_gpus(pod.annotations)
     if annotation is None:

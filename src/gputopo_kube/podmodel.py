@@ -1,6 +1,6 @@
 """The fields of a pod object that gputopo reads, validated.
 
-``pods`` makes views from them; a caller that needs more than a ``PodView`` uses them itself.
+``pods`` converts them to a ``PodView``. Callers that need further fields use this module.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from gputopo_kube.podstatus import PodPart, PodStatus
 
 
 class PodError(InvalidInputError):
-    """An object that lacks a field which every pod has; the message names the field."""
+    """The object is not a valid pod; the message names the missing or invalid field."""
 
 
 class ContainerResources(PodPart):
@@ -24,8 +24,8 @@ class ContainerResources(PodPart):
     limits: dict[str, Any] | None = None
 
     def quantity(self, resource: str) -> object:
-        """Return the requested quantity, or the limit where only a limit is set; else None."""
-        # The API server copies a limit to the request where only the limit was given.
+        """Return the requested quantity, the limit if only a limit is set, or None."""
+        # The API server copies a limit to the request if only the limit is set.
         requested = (self.requests or {}).get(resource)
         return (self.limits or {}).get(resource) if requested is None else requested
 
@@ -74,9 +74,9 @@ class PodSpec(PodPart):
 
     @property
     def prefers_nodes(self) -> bool:
-        """Whether the pod prefers some of the nodes that it may have."""
+        """Whether the pod prefers some of the nodes on which it may run."""
         affinities = (self.affinity or {}).values()
-        # A claim may list devices in an order of preference, and each node has others.
+        # A resource claim may list devices in order of preference, and nodes differ in devices.
         return bool(self.topology_spread_constraints or self.resource_claims) or any(
             affinity and affinity.preferred_during_scheduling_ignored_during_execution
             for affinity in affinities
@@ -109,7 +109,7 @@ def parse_pod_object(document: Mapping[str, Any]) -> PodObject:
     """Parse the JSON of a pod.
 
     Raises:
-        PodError: where a field is missing or has a wrong type; the message names the field.
+        PodError: if a field is missing or has a wrong type; the message names the field.
     """
     try:
         return PodObject.model_validate(document)

@@ -1,7 +1,7 @@
 """The view of a pod that all components share.
 
-A pod object of the API is thousands of bytes. A view keeps a few hundred of them, because the
-extender holds the view of every GPU pod in the cluster.
+A pod object of the API has thousands of bytes, and a view has a few hundred. This saves memory,
+because the extender keeps the view of every GPU pod in the cluster.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,10 +22,10 @@ from gputopo_kube.podmodel import (
 from gputopo_kube.podstatus import ENDED_PHASES
 
 UNKNOWN_COUNT: Final = 1000
-"""GPUs of a container whose quantity is not a plain number below this: more than any node has.
+"""Stands for a quantity of GPUs that is not a plain number below 1000.
 
-The API server accepts whole numbers only, and writes 1000 and more with a suffix ("1k"). No node
-can take such a pod, so its exact quantity does not matter.
+The API server accepts integers only, and writes 1000 and more with a suffix ("1k"). No node has so
+many GPUs, so the exact quantity does not matter.
 """
 
 _MOST_DIGITS = len(str(UNKNOWN_COUNT - 1))
@@ -43,10 +43,10 @@ class PodKey(NamedTuple):
 
 
 class ContainerKind(StrEnum):
-    """How long a container keeps its GPUs.
+    """The kind of a container, which decides how long the container keeps its GPUs.
 
-    An application container and a sidecar keep them until the pod ends. kubelet passes the GPUs of
-    an ordinary init container on to the containers after it.
+    Application containers and sidecars keep their GPUs until the pod ends. kubelet gives the GPUs
+    of an ordinary init container to the containers after it.
     """
 
     APPLICATION = "application"
@@ -59,7 +59,7 @@ class GpuContainer:
     """A container that requests GPUs.
 
     Attributes:
-        gpus: at least 1; ``UNKNOWN_COUNT`` where the quantity cannot be used.
+        gpus: number of GPUs, at least 1; ``UNKNOWN_COUNT`` if the quantity is not valid.
     """
 
     name: str
@@ -68,7 +68,7 @@ class GpuContainer:
 
     @property
     def keeps_gpus(self) -> bool:
-        """Whether it keeps its GPUs until the pod ends."""
+        """Whether the container keeps its GPUs until the pod ends."""
         return self.kind is not ContainerKind.INIT
 
 
@@ -77,20 +77,20 @@ class PodView:
     """The fields of a pod that gputopo uses.
 
     Attributes:
-        version: resource version, which every change increases; 0 where it is not a number.
-        node: the node to which it is bound, None before.
-        containers: those that request GPUs, in the order in which kubelet serves them: init
-            containers (sidecars among them), then application containers.
-        annotations: its ``gputopo.io/*`` annotations.
-        deleting: whether it has a ``deletionTimestamp``.
-        priority: scheduling priority; a pod with a lower one may be preempted for it.
-        prefers_nodes: whether it prefers some of the nodes that it may have.
-        preempts: whether other pods may be preempted for it.
-        grouped: whether it belongs to a scheduling group.
+        version: resource version, which every change increases; 0 if it is not a number.
+        node: the node to which the pod is bound, None if it is not bound.
+        containers: containers that request GPUs, in the order in which kubelet allocates: init
+            containers and sidecars, then application containers.
+        annotations: the ``gputopo.io/*`` annotations.
+        deleting: whether the pod has a ``deletionTimestamp``.
+        priority: scheduling priority. Pods of lower priority may be preempted for this pod.
+        prefers_nodes: whether the pod prefers some of the nodes on which it may run.
+        preempts: whether other pods may be preempted for this pod.
+        grouped: whether the pod belongs to a scheduling group.
         started: whether kubelet has reported that a container was started.
         stopped: whether kubelet has reported that no container runs any more.
-        rejected: reason and message of a kubelet that did not admit it, None where it did.
-        rejected_for_gpus: whether kubelet did not admit it because of the GPU resource, as far as
+        rejected: kubelet's reason and message if it rejected the pod, else None.
+        rejected_for_gpus: whether kubelet rejected the pod because of the GPU resource, as far as
             its message shows.
     """
 
@@ -123,29 +123,29 @@ class PodView:
 
     @property
     def live(self) -> bool:
-        """Whether its phase is neither Succeeded nor Failed."""
+        """Whether the phase is neither Succeeded nor Failed."""
         return self.phase not in ENDED_PHASES
 
     @property
     def running(self) -> bool:
-        """Whether its phase is Running."""
+        """Whether the phase is Running."""
         return self.phase == "Running"
 
     @property
     def gpu_keepers(self) -> tuple[GpuContainer, ...]:
-        """The containers that get GPUs of their own, in rank order.
+        """The containers that keep their GPUs until the pod ends, in rank order.
 
-        These are the application containers, then the sidecars. Init containers borrow from them.
+        The application containers come first, then the sidecars. Init containers borrow their GPUs.
         """
         keepers = [each for each in self.containers if each.keeps_gpus]
         return tuple(sorted(keepers, key=lambda each: each.kind is ContainerKind.SIDECAR))
 
     @property
     def most_gpus(self) -> int:
-        """The most GPUs that it can hold at one time, at most as many as a node can have.
+        """The most GPUs that the pod can use at one time, at most as many as a node can have.
 
-        With a sidecar of 1 GPU, init containers of 2 and 4 and an application container of 3
-        these are 1 + max(3, 4) = 5.
+        For example, a sidecar with 1 GPU, init containers with 2 and 4 GPUs, and an application
+        container with 3 GPUs use at most 1 + max(3, 4) = 5.
         """
         application, sidecars, largest_init = 0, 0, 0
         for each in self.containers:
@@ -166,7 +166,7 @@ def parse_pod(document: Mapping[str, Any], resource: str = RESOURCE) -> PodView:
         resource: extended resource that counts the GPUs.
 
     Raises:
-        PodError: where the object is not a pod; the message names the field.
+        PodError: if the object is not a valid pod; the message names the field.
     """
     return view_of(parse_pod_object(document), resource)
 
@@ -175,7 +175,7 @@ def parse_gpu_pod(document: Mapping[str, Any], resource: str) -> PodView | None:
     """Return the view of a pod that requests GPUs, None for all other pods.
 
     Raises:
-        PodError: where the object is not a pod, or its resource version is not a number.
+        PodError: if the object is not a valid pod, or its resource version is not a number.
     """
     if not _may_request(document, resource):
         return None
@@ -187,9 +187,9 @@ def parse_gpu_pod(document: Mapping[str, Any], resource: str) -> PodView | None:
 
 
 def view_of(pod: PodObject, resource: str = RESOURCE) -> PodView:
-    """Return the view of a parsed pod; ``resource`` counts the GPUs."""
+    """Return the view of a parsed pod; ``resource`` is the name of the GPU resource."""
     metadata, spec, status = pod.metadata, pod.spec, pod.status
-    # Many pods share these names: interned, each is in memory once.
+    # Many pods share these names. An interned name is in memory only once.
     return PodView(
         uid=metadata.uid,
         key=PodKey(intern(metadata.namespace), metadata.name),
@@ -215,7 +215,7 @@ def view_of(pod: PodObject, resource: str = RESOURCE) -> PodView:
 
 
 def version_number(text: str | None) -> int:
-    """Return a resource version as a number, as Kubernetes has promised since 1.35; else 0."""
+    """Return a resource version as a number, 0 if it is none. Since 1.35 it is always a number."""
     return int(text) if text and _is_number(text, _MOST_VERSION_DIGITS) else 0
 
 
@@ -230,9 +230,10 @@ def gpu_count(quantity: object) -> int:
 
 
 def _may_request(document: Mapping[str, Any], resource: str) -> bool:
-    """Return False where no container names the resource: most pods of a cluster do not.
+    """Return whether a container may request the resource; most pods do not.
 
-    It costs a tenth of parsing the pod. A malformed pod may request it: parsing rejects that pod.
+    This takes a tenth of the time of parsing. It is true for malformed pods, which the parser
+    rejects.
     """
     try:
         spec = document["spec"]

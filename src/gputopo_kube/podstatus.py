@@ -1,4 +1,4 @@
-"""The status of a pod object: which containers were started, ended or rejected by kubelet."""
+"""Parses the status of a pod: which containers have started or ended, and kubelet's rejection."""
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -9,19 +9,19 @@ from pydantic.alias_generators import to_camel
 
 ENDED_PHASES: Final = frozenset({"Succeeded", "Failed"})
 ADMISSION_ERROR: Final = "UnexpectedAdmissionError"
-"""kubelet's reason where the device manager or the device plugin rejected the pod."""
+"""kubelet's reason if its device manager or the device plugin rejected the pod."""
 
 _LONGEST_REJECTION = 120
 
 
 class PodPart(BaseModel):
-    """Base of the parts of a pod object: camelCase names, other fields are ignored."""
+    """Base class of the parts of a pod object. Keys are in camelCase; other keys are ignored."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="ignore", frozen=True)
 
 
 class ContainerStatus(PodPart):
-    """Status of one container: ``state`` has one key, running, waiting or terminated."""
+    """Status of one container; ``state`` has one key: running, waiting or terminated."""
 
     name: str = ""
     state: dict[str, Any] | None = None
@@ -95,10 +95,10 @@ class PodStatus(PodPart):
 
     @property
     def rejection(self) -> str | None:
-        """Reason and message of a kubelet that did not admit the pod, None otherwise.
+        """Reason and message of kubelet if it rejected the pod, None otherwise.
 
-        Only a rejection leaves a failed pod without any container status. After a kubelet restart
-        it may concern a pod whose containers still run.
+        A failed pod without any container status was rejected. After a restart, kubelet may also
+        reject a pod whose containers still run.
         """
         if self.phase != "Failed" or not self.reason or self.containers or self._is_collected():
             return None
@@ -110,10 +110,11 @@ class PodStatus(PodPart):
         return next((each for each in self.conditions or () if each.type == type_), None)
 
     def is_rejected_for(self, resource: str, requested: AbstractSet[str]) -> bool:
-        """Return whether kubelet did not admit the pod because of ``resource``.
+        """Return whether kubelet rejected the pod because of ``resource``.
 
-        kubelet names the resource in most messages; the error of a device plugin does not. So a
-        message counts unless it names another extended resource that the pod ``requested``.
+        kubelet names the resource in most messages, but not if a device plugin returned the error.
+        So the result is true unless the message names only other extended resources of
+        ``requested``.
         """
         if self.rejection is None or self.reason != ADMISSION_ERROR:
             return False
@@ -124,8 +125,8 @@ class PodStatus(PodPart):
     def has_stopped(self, containers: int) -> bool:
         """Return whether kubelet has reported that no container runs any more.
 
-        A phase that is not terminal proves nothing, whatever the containers' states are: kubelet
-        may restart a terminated container at any time.
+        Before the pod's phase is Succeeded or Failed, the states of the containers prove nothing,
+        because kubelet may restart a terminated container.
 
         Args:
             containers: number of application containers in the spec.
@@ -137,12 +138,13 @@ class PodStatus(PodPart):
         if len(self.container_statuses or ()) < containers:
             return False
         if any(each.has_failed for each in self.init_container_statuses or ()):
-            # The containers after it were never started: kubelet reports them as waiting for ever.
+            # kubelet never starts the containers after a failed init container, and reports them as
+            # waiting.
             return not any(each.is_running for each in self.containers)
         return all(each.terminated is not None for each in self.containers)
 
     def _is_collected(self) -> bool:
-        """Return whether PodGC has set the phase: it does not know what runs on the node."""
+        """Return whether PodGC has set the phase, without knowing which containers still run."""
         return any(
             (each.type, each.reason) == ("DisruptionTarget", "DeletionByPodGC")
             for each in self.conditions or ()

@@ -1,6 +1,6 @@
 """The HTTP server of ``/livez``, ``/readyz`` and ``/metrics`` for kubelet and Prometheus.
 
-It runs in threads of its own, so that a stuck event loop does not stop it.
+The server has its own threads, so it responds even if the event loop is stuck.
 """
 
 import asyncio
@@ -16,22 +16,22 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 LATE_SECONDS: Final = 30.0
 SILENCE_SECONDS: Final = 10.0
-"""Longest pause of a client within its request: each connection occupies a thread."""
+"""How long a client may pause within a request. The limit frees the thread of the connection."""
 
 _POLL_SECONDS: Final = 0.1
-"""How often the server checks whether it shall end."""
+"""How often the server checks whether it must stop."""
 
 Check: TypeAlias = Callable[[], str | None]
-"""Returns the reason of a failure, None without one."""
+"""Returns the reason of a failure, None if there is no failure."""
 
 Result = TypeVar("Result")
 
 
 class Pulse:
-    """Whether a program is alive: its event loop runs and no call that it needs hangs."""
+    """Records whether a program is alive: its event loop runs and no required call hangs."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start alive and not ready."""
+        """Start as alive and not ready."""
         self._clock = clock
         self._beat_at = clock()
         self._hang: str | None = None
@@ -42,7 +42,7 @@ class Pulse:
         self._beat_at = self._clock()
 
     def report_hang(self, reason: str | None) -> None:
-        """Fail liveness for this reason, until it is called with None."""
+        """Make the liveness probe fail for ``reason``; None ends the failure."""
         self._hang = reason
 
     @property
@@ -56,7 +56,7 @@ class Pulse:
 def in_event_loop(function: Callable[[], Result]) -> Callable[[], Result]:
     """Return a function for other threads that calls ``function`` in the running event loop.
 
-    It blocks while the event loop is stuck, so that the probe of kubelet times out.
+    The function blocks while the event loop is stuck, so that kubelet's probe times out.
     """
     loop = asyncio.get_running_loop()
 
@@ -67,7 +67,7 @@ def in_event_loop(function: Callable[[], Result]) -> Callable[[], Result]:
 
 
 class ProbeServer:
-    """The HTTP server. Its checks are called in its threads."""
+    """The HTTP server of the probes, which calls the checks in its own threads."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class ProbeServer:
         metrics: Callable[[], bytes],
         silence_seconds: float = SILENCE_SECONDS,
     ) -> None:
-        """Listen at once; port 0 is any free port. ``metrics`` returns the exposition format."""
+        """Listen at once; port 0 selects a free port. ``metrics`` returns Prometheus text."""
 
         class Handler(_Handler):
             timeout = silence_seconds
@@ -123,7 +123,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
-        """Log nothing: kubelet sends a request every few seconds."""
+        """Log nothing, because kubelet sends a request every few seconds."""
 
 
 def _page(failure: str | None) -> tuple[HTTPStatus, str, bytes]:

@@ -17,7 +17,7 @@ from gputopo_kube.errors import ApiError
 FIRST_DELAY_SECONDS: Final = 0.2
 LONGEST_DELAY_SECONDS: Final = 15.0
 UNSUPPORTED_SECONDS: Final = 600.0
-"""Delay after the API server does not serve, or does not permit, this kind."""
+"""Delay before the next list if the API server does not serve or permit this kind."""
 
 _log = logging.getLogger(__name__)
 
@@ -29,9 +29,9 @@ class ListWatchTiming:
     """How often a reflector lists.
 
     Attributes:
-        silence_seconds: longest time without an event before a new list.
+        silence_seconds: after this time without an event the reflector lists again.
         relist_seconds: longest time between lists.
-        first_delay_seconds: delay after the first failure; it doubles after each next one.
+        first_delay_seconds: delay after the first failure; it doubles after each further failure.
     """
 
     silence_seconds: float
@@ -40,7 +40,7 @@ class ListWatchTiming:
 
 
 class ListWatchSource(Protocol[Item]):
-    """Objects of one kind, as ``ObjectSource`` reads them."""
+    """Lists and watches the objects of one kind; ``ObjectSource`` implements it."""
 
     async def list(self) -> Listing[Item]:
         """Return all objects."""
@@ -52,17 +52,17 @@ class ListWatchSource(Protocol[Item]):
 
 
 class Reflector(Generic[Item]):
-    """Lists the objects, then passes on their changes, until cancelled.
+    """Lists the objects of one kind, then watches their changes, until cancelled.
 
-    lightkube's watch has no read time-out, so a connection that was lost without a notice looks
-    like a quiet cluster. Silence therefore ends in a new list, which does time out. In a large
-    cluster there is no silence; in a small one a list is cheap. Everything is also listed
-    again after ``relist_seconds``: nothing depends on a single event.
+    lightkube's watch has no read timeout, so a lost connection looks like a cluster without
+    changes. After ``silence_seconds`` without an event the reflector therefore lists again, and a
+    list does time out. In a large cluster events are frequent; in a small one a list is cheap. The
+    reflector also lists again after ``relist_seconds``, so that a lost event has no lasting effect.
 
     Attributes:
         lists: number of full lists since the start.
-        was_silent: whether the watch before the newest list ended because of its silence.
-        tried: set after the first list, also if it failed.
+        was_silent: whether the last watch ended because no event arrived.
+        tried: set after the first list, also if the list failed.
     """
 
     def __init__(
@@ -85,9 +85,8 @@ class Reflector(Generic[Item]):
             on_list: receives every list.
             on_event: receives every change.
             timing: how often to list.
-            before_list: called just before each list.
-            unsupported: HTTP statuses after which the next list is only tried after
-                ``UNSUPPORTED_SECONDS``.
+            before_list: called immediately before each list.
+            unsupported: HTTP statuses after which the next list waits for ``UNSUPPORTED_SECONDS``.
             clock: returns monotonic seconds.
         """
         self.name = name
@@ -111,15 +110,15 @@ class Reflector(Generic[Item]):
         return None if self._heard_at is None else self._clock() - self._heard_at
 
     def list_again(self) -> None:
-        """End the watch now: it began at a version that the API server no longer has.
+        """End the watch and list again, because the API server's resource version has gone back.
 
-        A watch from a future version shows nothing until that version is reached.
+        A watch from a future version delivers nothing until the API server reaches that version.
         """
         if self._silence is not None:
             self._silence.reschedule(asyncio.get_running_loop().time())
 
     async def run(self) -> None:
-        """Follow the API server until cancelled."""
+        """List and watch until cancelled; retry after failures."""
         self._delay_seconds = self._timing.first_delay_seconds
         self.was_silent = False
         while True:
@@ -149,9 +148,9 @@ class Reflector(Generic[Item]):
         self._reset_delay()
 
     def _reset_delay(self) -> None:
-        """Reset the delay. Only a working watch does so, not a list.
+        """Reset the retry delay after a working watch; a list alone does not reset it.
 
-        Otherwise each rejected watch would cost an API server in trouble a full list.
+        Otherwise an API server that rejects watches would get full lists at the shortest delay.
         """
         self._delay_seconds = self._timing.first_delay_seconds
         self._logged_status = None
@@ -176,7 +175,7 @@ class Reflector(Generic[Item]):
             self._logged_status = error.status
             return UNSUPPORTED_SECONDS
         _log.warning("watch failed, listing again %s", fields(kind=self.name, reason=error))
-        # Jitter, so that restarted components do not list at the same time.
+        # The delay is random, so that restarted components do not list at the same time.
         seconds = self._delay_seconds * random.uniform(0.5, 1.0)  # noqa: S311
         self._delay_seconds = min(2 * self._delay_seconds, LONGEST_DELAY_SECONDS)
         return seconds

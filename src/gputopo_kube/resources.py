@@ -1,6 +1,6 @@
-"""The kinds of objects that gputopo reads and writes, as dicts.
+"""Defines the kinds of objects that gputopo reads and writes with lightkube, as dicts.
 
-lightkube's typed models would decode every field of an object and keep it in memory.
+lightkube's typed models would decode every field of each object and keep them in memory.
 """
 
 from lightkube.core.resource import ApiInfo, NamespacedSubResource, ResourceDef
@@ -25,7 +25,7 @@ class PodDocument(GenericNamespacedResource):
 
 
 class PodStatusDocument(NamespacedSubResource, Generic):  # type: ignore[misc]
-    """The status subresource of a Pod; it accepts changes to annotations too."""
+    """The status subresource of a Pod, which also accepts changes of annotations."""
 
     _api_info = ApiInfo(resource=_POD, parent=_POD, plural="pods", verbs=["patch"], action="status")
 

@@ -1,6 +1,6 @@
 """Blocking requests to the API server, for the operator's threads and the command line.
 
-Objects are dicts, addressed by their path. Typed models would reject objects of newer servers.
+Objects are dicts, addressed by URL path. Typed models would reject objects of newer servers.
 """
 
 import json
@@ -20,28 +20,28 @@ _LONGEST_MESSAGE: Final = 1000
 class SyncApi:
     """Requests to the API server. Every method raises ``ApiError`` if its request fails.
 
-    Paths are given by their parts, which are percent-encoded. Methods may be called from any
-    thread if ``send`` may.
+    A path is given as its parts, which the methods percent-encode. The methods are thread-safe if
+    ``send`` is.
     """
 
     def __init__(self, send: Send, server: str) -> None:
-        """Send requests by ``send`` to ``server``, a URL for messages."""
+        """Send requests with ``send``; ``server`` is the URL of the server, for messages."""
         self._send = send
         self._server = server
 
     def get(self, *path: str, **query: str) -> Document:
-        """Return the object of a path."""
+        """Return the object at a path."""
         return self.request("GET", path, query=query)
 
     def find(self, *path: str) -> Document | None:
-        """Return the object of a path, None if it does not exist."""
+        """Return the object at a path, None if it does not exist."""
         try:
             return self.get(*path)
         except NotFoundError:
             return None
 
     def list(self, *path: str, selector: str = "") -> list[Document]:
-        """Return the objects of a list that match a label selector, read page by page."""
+        """Return the objects at a path that match a label selector; read the list page by page."""
         query = {"limit": str(_PAGE_SIZE), **({"labelSelector": selector} if selector else {})}
         items: list[Document] = []
         while True:
@@ -73,7 +73,7 @@ class SyncApi:
 
 
 def _decode(body: bytes) -> Document | None:
-    """Return the JSON object, None if it is none: a proxy may respond with anything."""
+    """Return the JSON object, None if the body, for instance a proxy's, is not one."""
     try:
         document = json.loads(body)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The translation of lightkube's errors into ``ApiError``."""
+"""Translates the errors of lightkube into ``ApiError``."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from gputopo_kube.errors import ApiError, UnavailableError, error_of_status
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise ``ApiError`` for every error of lightkube, and of parsing a response."""
+    """Raise ``ApiError`` in place of errors of lightkube and errors of parsing a response."""
     try:
         yield
     except httpx2.HTTPStatusError as error:
@@ -40,7 +40,7 @@ def _of_status_error(error: httpx2.HTTPStatusError) -> ApiError:
 
 
 def _of_missing_key(error: KeyError) -> UnavailableError:
-    # lightkube reads the Content-Type of every error, which the response of a proxy may lack.
+    # lightkube requires a Content-Type in every error response; a proxy's response may lack it.
     failed = error.__context__
     if isinstance(failed, httpx2.HTTPStatusError):
         return UnavailableError(f"the response has no {error}", failed.response.status_code)

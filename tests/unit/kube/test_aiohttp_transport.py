@@ -39,7 +39,7 @@ def client_of(url: str) -> AsyncClient:
 async def test_a_configuration_without_a_context_or_a_user_is_rejected() -> None:
     with pytest.raises(ConfigError, match="No current context"):
         aiohttp_client(KubeConfig(clusters={}, contexts={}))
-    with pytest.raises(ConfigError, match="names no user"):
+    with pytest.raises(ConfigError, match="has no user"):
         aiohttp_client(KubeConfig.from_one(cluster=Cluster(server="http://nobody")))
 
 
