@@ -1,1 +1,1 @@
-"""Simulators of MAPA and Synergy, for the command line, and what reproduces both papers."""
+"""Simulators of MAPA and Synergy, and the programs as released, to reproduce both papers."""

@@ -1,4 +1,4 @@
-"""The error of both simulators."""
+"""The error class of both simulators."""
 
 from gputopo.errors import InvalidInputError
 

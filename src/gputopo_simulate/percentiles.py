@@ -1,4 +1,4 @@
-"""Percentiles of sorted values."""
+"""Compute percentiles of sorted values."""
 
 import math
 from collections.abc import Sequence
@@ -7,9 +7,7 @@ from collections.abc import Sequence
 def interpolated(ordered: Sequence[float], fraction: float) -> float:
     """Return a percentile, interpolated linearly between two values, as numpy does by default.
 
-    ``statistics.quantiles`` with the inclusive method is the same formula, but rounds
-    differently in the last bit and has no 0 % and 100 %. There is at least one value; they are
-    ascending. ``fraction`` 0.5 is the median.
+    The values must be ascending, at least one. ``fraction`` is 0..1; 0.5 gives the median.
     """
     position = fraction * (len(ordered) - 1)
     below = math.floor(position)
@@ -18,5 +16,5 @@ def interpolated(ordered: Sequence[float], fraction: float) -> float:
 
 
 def nearest(ordered: Sequence[float], fraction: float) -> float:
-    """Return a percentile without interpolation: the nearest of the values."""
+    """Return the value that is nearest to a percentile, without interpolation."""
     return ordered[round(fraction * (len(ordered) - 1))]

@@ -1,7 +1,7 @@
-"""How the simulators report progress to the command line."""
+"""Callback type by which the simulators report progress to the command line."""
 
 from collections.abc import Callable
 from typing import TypeAlias
 
 ProgressCallback: TypeAlias = Callable[[int, int], None]
-"""Called after jobs have finished: with the number of finished jobs and of all jobs."""
+"""Called after jobs finish. The arguments are the number of finished jobs and of all jobs."""

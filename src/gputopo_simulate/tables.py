@@ -1,4 +1,4 @@
-"""Parser of CSV tables with a header, which checks every cell."""
+"""Parse CSV tables with a header, and check every cell."""
 
 import csv
 import math
@@ -25,15 +25,15 @@ class TableRow(NamedTuple):
         return self.cells[column]
 
     def number(self, column: str, least: float, most: float = _MAX_VALUE) -> float:
-        """Return a number; raise :class:`SimulationError` if it is not in least..most."""
+        """Return a cell as a number; raise :class:`SimulationError` if not in least..most."""
         return self._parse(column, float, least, most, "number")
 
     def whole(self, column: str, least: int, most: float = _MAX_VALUE) -> int:
-        """Return a whole number; raise :class:`SimulationError` if it is not in least..most."""
+        """Return a cell as an int; raise :class:`SimulationError` if not in least..most."""
         return self._parse(column, int, least, most, "whole number")
 
     def error(self, column: str, why: str) -> SimulationError:
-        """Return an error that names the position of a cell."""
+        """Return an error that names table, line and column of a cell."""
         return SimulationError(f"{self.table}: line {self.line}, {column}: {why}")
 
     def _parse(
@@ -56,12 +56,12 @@ Value = TypeVar("Value", int, float)
 def rows(
     table: str, text: str, columns: Sequence[str], optional: Sequence[str] = ()
 ) -> Iterator[TableRow]:
-    """Yield the rows of a table with at least these columns, in any order.
+    """Yield the rows of a table that must have these columns, in any order.
 
-    Empty lines, lines that begin with ``#`` and other columns are ignored.
+    Empty lines, lines that begin with ``#`` and further columns are ignored.
 
     Raises:
-        SimulationError: on any other text.
+        SimulationError: if the text is not such a table.
     """
     lines = cells_of(table, text)
     line, header = next(lines, (1, []))
@@ -86,7 +86,7 @@ def cells_of(table: str, text: str) -> Iterator[tuple[int, list[str]]]:
     """Yield line number and cells of each row; skip empty lines and lines that begin with ``#``.
 
     Raises:
-        SimulationError: on text that is not CSV.
+        SimulationError: if the text is not CSV.
     """
     reader = csv.reader(text.splitlines(), strict=True)
     try:

@@ -1,1 +1,1 @@
-"""Simulate MAPA: jobs run on GPU sets of nodes, and the links between GPUs decide how long."""
+"""Simulate MAPA: jobs run on GPU sets of nodes. The links between GPUs affect the run times."""

@@ -1,7 +1,7 @@
-"""Generate random job lists; a seed gives the same list in every version of Python.
+"""Generate random job lists. A seed gives the same list in every version of Python.
 
-Jobs are those of MAPA's evaluation (section 4): workloads and 1 to 5 GPUs drawn uniformly, ring
-patterns. The service time is uniform from 5 to 24 whole numbers, as in its job generator.
+Jobs are like those of MAPA's evaluation (section 4): a random workload, 1 to 5 GPUs and a Ring
+pattern. The service time is a random whole number from 5 to 24, as in MAPA's job generator.
 """
 
 import math
@@ -33,13 +33,13 @@ _SERVICE: Final = (5, 24)
 def generate(
     seed: int, count: int, arrivals_per_time: float | None = None
 ) -> tuple[SimulatedJob, ...]:
-    """Return ``count`` jobs with ids from 0.
+    """Return ``count`` jobs with IDs from 0.
 
-    Arrivals are a Poisson process with a rate; without one all jobs arrive at time 0.
+    Arrivals are a Poisson process with a rate. Without a rate, all jobs arrive at time 0.
 
-    Each job uses ``Random(seed).random()`` for GPUs, workload, service and, with a rate, the
-    time since the job before, ``-log(1 - u) / rate``. No other method of ``random`` is used:
-    Python guarantees the same numbers only for this one.
+    Each job draws GPUs, workload and service from ``Random(seed).random()``. With a rate, it also
+    draws u for the time since the previous job, ``-log(1 - u) / rate``. No other method of
+    ``random`` is used, because Python guarantees the same numbers only for this method.
 
     Raises:
         SimulationError: there is no job, or the rate is not above 0.

@@ -1,13 +1,13 @@
 """Parse job lists: MAPA's rows, CSV with a header, or JSON.
 
-The content decides which of them it is. JSON begins with a bracket. The first row of MAPA's rows
-begins with a number; otherwise the first row is a header. MAPA's rows are:
+The content decides the format. Text that begins with a bracket is JSON. If the first row begins
+with a number, the rows are MAPA's rows, otherwise the first row is a header. MAPA's rows have:
 
 - six columns: gpus, pattern, arrival, service, bwSensitive (0 or 1), script;
 - four columns, as in its first versions: gpus, pattern, service, bwSensitive.
 
-A header may use these names too. A column ``seed`` is ignored, as are empty lines and lines that
-begin with ``#``.
+A header may also use these names. A column ``seed``, empty lines and lines that begin with ``#``
+are ignored.
 """
 
 import json
@@ -42,7 +42,7 @@ _OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "script": "workload",
     }
 )
-"""Names of columns in MAPA's lists with a header, and the names here."""
+"""Column names in MAPA's lists with a header, with the names that gputopo uses."""
 
 _PATTERNS: Final[Mapping[str, PatternKind]] = MappingProxyType(
     {kind.lower(): kind for kind in PatternKind}
@@ -52,7 +52,7 @@ _PATTERNS: Final[Mapping[str, PatternKind]] = MappingProxyType(
         "clique": PatternKind.ALL_TO_ALL,
     }
 )
-"""Pattern names, and those of MAPA's lists."""
+"""Patterns by name, names of MAPA's lists included."""
 
 _SEED: Final = "seed"
 """A column with the seed of a generated list; it is ignored."""
@@ -60,7 +60,7 @@ _SEED: Final = "seed"
 _Number = Annotated[StrictInt, Field(gt=-(10**18), lt=10**18)]
 _Name = Annotated[StrictStr, Field(max_length=253)]
 _UNION: Final = frozenset({"constrained-int", "constrained-str"})
-"""Members of the union in pydantic's error paths; they are no fields."""
+"""Members of the union in pydantic's error paths, which are not fields."""
 
 
 class _JobRow(BaseModel):
@@ -95,8 +95,8 @@ class _RowLocation:
 def parse_jobs(text: str) -> tuple[SimulatedJob, ...]:
     """Return the jobs of a list, in its order.
 
-    A job without an ID gets the number of its row, from 0. A job without ``sensitive`` is
-    sensitive if it has several GPUs, as in a cluster.
+    The default ID of a job is the number of its row, from 0. The default of ``sensitive`` is
+    true for jobs of several GPUs, as in a cluster.
 
     Raises:
         SimulationError: the text is not a job list; the message names line, column, value.
@@ -171,7 +171,7 @@ def _header(row: tuple[int, Sequence[str]]) -> Sequence[str]:
 
 
 def _numeric_id(row: Mapping[str, str]) -> dict[str, int]:
-    """Return the ID of a row as a number, if it is one."""
+    """Return the ID of a row as an int if it is a number, else as text."""
     text = row.get("id", "")
     return {"id": int(text)} if text.isascii() and text.isdecimal() and len(text) < 10 else {}  # noqa: PLR2004
 

@@ -12,18 +12,18 @@ from gputopo_simulate.errors import SimulationError
 
 MAX_TIME: Final = 1e15
 MIN_SERVICE: Final = 1e-9
-"""Limits of the times in a job list: sums within them stay exact enough."""
+"""Limits of the times in a job list. Within them, sums of times stay exact enough."""
 
 JobId = int | str
-"""ID of a job in its list; the number of its row, from 0, if the list has none."""
+"""ID of a job in its list. If the list has no IDs, it is the number of the row, from 0."""
 
 
 class Queueing(StrEnum):
     """Which waiting job may start when GPUs become free.
 
-    FIFO: only the job that has waited longest; the others wait until it fits.
-    SKIP_AHEAD: the job that has waited longest among those that fit now, as kube-scheduler
-    does with pods. Nothing is reserved for a job that is overtaken: it may wait for long.
+    FIFO: only the job that has waited longest. All other jobs wait until this job fits.
+    SKIP_AHEAD: of the jobs that fit now, the job that has waited longest, as with pods in
+    kube-scheduler. No GPUs are reserved for earlier jobs that do not fit; they may wait long.
     """
 
     FIFO = "fifo"
@@ -35,11 +35,11 @@ class SimulatedJob:
     """One job of a list. Times are in seconds, or in any unit that all jobs share.
 
     Attributes:
-        pattern: of the communication between its GPUs; its size is their number.
-        arrival: time when it joins the queue.
+        pattern: pattern of the communication; its size is the number of GPUs of the job.
+        arrival: time when the job joins the queue.
         service: run time on the best links.
-        sensitive: whether the policy treats it as sensitive to bandwidth.
-        workload: name of what it runs, for the time law; None if unknown.
+        sensitive: whether the policy treats the job as bandwidth-sensitive.
+        workload: name of the program that the job runs, for the time law; None if unknown.
     """
 
     id: JobId
@@ -52,16 +52,16 @@ class SimulatedJob:
 
 @dataclass(frozen=True, slots=True)
 class FinishedSimulatedJob:
-    """A job with its GPUs, start and end.
+    """A finished job with its GPUs, start and end.
 
     Attributes:
-        gpus: in rank order.
-        aggregate_mb_per_s: MAPA, equation 1; 0 for one GPU.
-        effective_mb_per_s: by ``model``; None for one GPU, which has no link.
+        gpus: GPUs of the job, in rank order.
+        aggregate_mb_per_s: aggregate bandwidth (MAPA, equation 1); 0 for one GPU.
+        effective_mb_per_s: effective bandwidth by ``model``; None for one GPU, which has no link.
         model: name of the bandwidth model; None for one GPU.
 
     Raises:
-        SimulationError: the service time is too short for floating-point time at ``start``.
+        SimulationError: the service time is too short to change the time ``start`` as a float.
     """
 
     job: SimulatedJob
@@ -76,13 +76,13 @@ class FinishedSimulatedJob:
     def __post_init__(self) -> None:
         if self.end <= self.start:
             raise SimulationError(
-                f"job {self.job.id!r}: service: {self.job.service} is too short to count at"
+                f"job {self.job.id!r}: service: {self.job.service} is too short to change the"
                 f" time {self.start}"
             )
 
     @property
     def execution_time(self) -> float:
-        """From start to end."""
+        """Time from start to end."""
         return self.end - self.start
 
 
@@ -91,7 +91,7 @@ class SimulationResult:
     """Settings of one run and its finished jobs.
 
     Attributes:
-        model: name of the bandwidth model; ``default`` for that of each node and pattern.
+        model: name of the bandwidth model; ``default`` is the default of each node and pattern.
         time_law: name of the law for execution times.
         waiting: whether sensitive jobs could wait for better links.
         jobs: in the order of the job list.
@@ -106,7 +106,7 @@ class SimulationResult:
 
     @property
     def makespan(self) -> float:
-        """From time 0 to the end of the last job; 0 without jobs."""
+        """End of the last job, from time 0; 0 without jobs."""
         return max((job.end for job in self.jobs), default=0.0)
 
 
@@ -114,7 +114,7 @@ def check_jobs(jobs: Sequence[SimulatedJob]) -> None:
     """Check that IDs are unique and times are in range.
 
     Raises:
-        SimulationError: naming the job, the field and the value.
+        SimulationError: if they are not; the message names the job, the field and the value.
     """
     seen: set[JobId] = set()
     for job in jobs:

@@ -14,12 +14,12 @@ from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.mapa.model import SimulatedJob
 
 StateKey = tuple[str, GpuMask]
-"""Fingerprint of a node's topology, and its free GPUs. Nodes with equal keys are equivalent."""
+"""Fingerprint and free GPUs of a node. Nodes with equal keys are equivalent."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodePlacement:
-    """A node, by name and by position in the sorted names, and a job's GPUs on it."""
+    """GPUs of a job on a node. The node has a name and a position in the sorted names."""
 
     node: str
     position: int
@@ -28,7 +28,7 @@ class NodePlacement:
 
 @dataclass(frozen=True, slots=True)
 class RunningJob:
-    """The placement of a job that runs, and its start time."""
+    """A running job: its placement and its start time."""
 
     placement: NodePlacement
     start: float
@@ -38,17 +38,17 @@ class SimulatedNodes:
     """Nodes and their free GPUs.
 
     Nodes are scored as in the extender (:mod:`gputopo.placement.score`). Of several nodes
-    with the best score the first by fingerprint and free GPUs is chosen, and then the first
-    by name: so the names of equal nodes never change a result.
+    with the best score, the first by fingerprint and free GPUs is chosen, then the first by
+    name. So other names of nodes do not change the bandwidths of a result.
     """
 
     def __init__(
         self, nodes: Mapping[str, NodeTopology], policy: PolicyName, model: BandwidthModel | None
     ) -> None:
-        """Begin with all GPUs free.
+        """Start with all GPUs free.
 
         Raises:
-            SimulationError: there is no node, or one with too many GPUs.
+            SimulationError: there is no node, or a node has too many GPUs.
         """
         if not nodes:
             raise SimulationError("nodes: the list is empty; at least one node is needed")
@@ -86,7 +86,7 @@ class SimulatedNodes:
         raise SimulationError(f"job {job.id!r}: fits on no node: {'; '.join(sorted(reasons))}")
 
     def take(self, job: SimulatedJob) -> NodePlacement:
-        """Place a job and take its GPUs; some node must have enough free."""
+        """Place a job and take its GPUs. At least one node must have enough free GPUs."""
         candidates = dict(self._fitting(request_of(job, self._policy)))
         scores = score_nodes(candidates, sensitive=job.sensitive)
         best = min(scores, key=lambda key: (-scores[key], key))
@@ -96,7 +96,7 @@ class SimulatedNodes:
         return placement
 
     def match_on_first(self, job: SimulatedJob, after: NodePlacement | None = None) -> Match:
-        """Return the match of a job on the first node, now or after another job's end."""
+        """Return the match of a job on the first node, now or after ``ended`` has ended."""
         fingerprint, free = self._keys[0]
         more = mask_of(after.match.gpus) if after else 0
         key = fingerprint, GpuMask(free | more)
@@ -130,5 +130,5 @@ class SimulatedNodes:
 
 
 def request_of(job: SimulatedJob, policy: PolicyName) -> PlacementRequest:
-    """Return the placement request of a job under this policy."""
+    """Return the placement request of a job with this policy."""
     return PlacementRequest(job.pattern, job.sensitive, policy)

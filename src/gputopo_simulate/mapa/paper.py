@@ -1,4 +1,4 @@
-"""Results that the MAPA paper prints, for comparison (Ranganath et al., SC '21)."""
+"""Results that the MAPA paper prints (Ranganath et al., SC '21), to compare runs with them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,20 +16,20 @@ TABLE_3: Final[Mapping[PolicyName, SpeedUp]] = MappingProxyType(
         PolicyName.PRESERVE: SpeedUp(1.006, 1.057, 1.119, 1.124, 1.352, 1.12),
     }
 )
-"""Table 3: execution times and throughput on a real DGX-1 V100, one run of 300 jobs."""
+"""Table 3: execution times and throughput of one run of 300 jobs on a real DGX-1 V100."""
 
 QuartilesByPolicy = Mapping[PolicyName, Quartiles]
-"""Effective bandwidth of the sensitive jobs of two GPUs or more, by policy."""
+"""Quartiles of the effective bandwidth of sensitive jobs of two GPUs or more, by policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class PaperClaim:
-    """A statement of the paper about a figure for which it prints no numbers.
+    """A statement of the paper about one of its figures, without numbers.
 
     Attributes:
-        topology: name in the catalogue.
-        holds: whether a run's quartiles, for all four policies, agree with the statement.
-            *Equal* and *near* are taken as not less than 90 % of.
+        topology: name of the server in the catalogue.
+        holds: returns whether the quartiles of a run agree with the statement. *Equal* and
+            *near* are checked as at least 90 % of the other value.
     """
 
     source: str
@@ -91,4 +91,4 @@ FIGURE_18: Final = (
         _median_is_maximum_of_unaware,
     ),
 )
-"""Statements of section 5.3."""
+"""Statements of section 5.3 about figure 18."""

@@ -6,10 +6,10 @@ from gputopo_simulate.mapa.model import Queueing, SimulatedJob
 
 
 class JobQueue:
-    """Jobs that have arrived and not started; see :class:`Queueing`.
+    """Jobs that have arrived and have not started; see :class:`Queueing`.
 
-    With SKIP_AHEAD each size has a queue of its own, because only size decides what fits. So
-    only the first job of each size is looked at.
+    With SKIP_AHEAD there is a queue for each number of GPUs, because only this number decides
+    whether a job fits. So only the first job of each queue is checked.
     """
 
     def __init__(self, queueing: Queueing) -> None:

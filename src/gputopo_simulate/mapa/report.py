@@ -1,4 +1,4 @@
-"""JSON of a run, for ``gputopo simulate -o json``."""
+"""Format a run as JSON, for ``gputopo simulate -o json``."""
 
 from typing import Final
 
@@ -11,8 +11,8 @@ _MB_PER_GB: Final = 1000
 def document(result: SimulationResult) -> dict[str, object]:
     """Return settings, makespan, throughput and jobs of a run.
 
-    Times are in the unit of the job list. A job on one GPU has no link: its effective
-    bandwidth is null. The authors' program gives it 12.34 GB/s.
+    Times are in the unit of the job list. A job of one GPU has no link, so its effective
+    bandwidth is null. As released, it is 12.34 GB/s.
     """
     return {
         "policy": result.policy.value,

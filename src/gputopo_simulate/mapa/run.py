@@ -1,4 +1,4 @@
-"""Simulate a list of jobs on nodes, event by event. Nothing is random."""
+"""Simulate a list of jobs on nodes, event by event, without randomness."""
 
 import heapq
 from collections.abc import Mapping, Sequence
@@ -25,14 +25,14 @@ from gputopo_simulate.progress import ProgressCallback
 
 @dataclass(frozen=True, slots=True)
 class MapaSettings:
-    """How jobs are placed and how long they run.
+    """Settings of a run: how jobs are placed and how long they run.
 
     Attributes:
-        model: the policy's bandwidth model; None for the default of node and pattern.
-        judge: the bandwidth model of results and execution times; None for ``model``. One
-            judge makes policies with different models comparable.
-        waiting: when a sensitive job waits for better links; None for never. It needs one
-            node and FIFO.
+        model: bandwidth model of the policy; None for the default of the node and pattern.
+        judge: bandwidth model of results and execution times; None for ``model``. With the same
+            judge, runs with different models can be compared.
+        waiting: when a sensitive job waits for better links; None for never. A rule requires
+            a single node and FIFO.
     """
 
     policy: PolicyName = PolicyName.PRESERVE
@@ -51,8 +51,8 @@ def run(
 ) -> SimulationResult:
     """Simulate ``jobs`` on ``nodes``.
 
-    Jobs queue by arrival, and in the order of the list if they arrive together. GPUs that
-    become free can be taken at the same time.
+    Jobs join the queue by arrival time. If they arrive at the same time, the order of the list
+    is used. A job can start at the time when another job ends, on the same GPUs.
 
     Raises:
         SimulationError: a job would never start or is invalid, or there is no node.
@@ -77,7 +77,9 @@ def _check_waiting(nodes: Mapping[str, NodeTopology], settings: MapaSettings) ->
     if settings.waiting is None:
         return
     if len(nodes) > 1:
-        raise SimulationError(f"waiting: with {len(nodes)} nodes is not yet supported; use one")
+        raise SimulationError(
+            f"waiting: with {len(nodes)} nodes is not yet supported; use one node"
+        )
     if settings.queueing is not Queueing.FIFO:
         raise SimulationError(
             f"waiting: with {settings.queueing} is not yet supported; use {Queueing.FIFO}"
@@ -95,7 +97,7 @@ class _MapaSimulation:
         self._waiting = WaitingState(settings.waiting, settings.time_law, self._nodes)
 
     def check_fits(self, jobs: Sequence[SimulatedJob]) -> None:
-        """Check each different request once; an error names the first job with it."""
+        """Check that each request fits on a node. An error names the first job with the request."""
         topologies = {topology.fingerprint: topology for topology in self._topologies.values()}
         for job in {(job.pattern, job.sensitive): job for job in reversed(jobs)}.values():
             self._nodes.check_fits(job)
@@ -106,7 +108,7 @@ class _MapaSimulation:
     def finish(
         self, jobs: Sequence[SimulatedJob], progress: ProgressCallback
     ) -> Mapping[object, FinishedSimulatedJob]:
-        """Run until all jobs have ended. At one time, ends precede arrivals, and these starts."""
+        """Run until all jobs have ended. At equal times, the order is: ends, arrivals, starts."""
         by_arrival = sorted(jobs, key=lambda job: job.arrival)
         arrived = ended = 0
         while ended < len(jobs):
@@ -156,9 +158,9 @@ class _MapaSimulation:
         )
 
     def _judged(self, job: SimulatedJob, placement: NodePlacement) -> Match:
-        """Return the match with the judge's figures.
+        """Return the match with the bandwidths that the judge predicts.
 
-        Only the job's GPUs count as free, so any policy chooses exactly these.
+        The job is placed with only its own GPUs free, so any policy chooses exactly these.
         """
         judge = self._settings.judge
         if judge is None:

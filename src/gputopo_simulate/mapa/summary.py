@@ -1,4 +1,4 @@
-"""Summarize runs: quartiles of groups of jobs, speed-ups, and intervals over several seeds."""
+"""Summarize runs: quartiles, speed-ups, and confidence intervals over several seeds."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ _MB_PER_GB: Final = 1000
 
 
 class JobGroup(StrEnum):
-    """Groups of jobs; a job of one GPU has no link and belongs only to ALL."""
+    """Groups of jobs. A job of one GPU has no link and belongs only to ALL."""
 
     ALL = "all"
     SENSITIVE = "sensitive"
@@ -44,12 +44,12 @@ class Quartiles:
 
 @dataclass(frozen=True, slots=True)
 class GroupSummary:
-    """Figures of one group of a run; None if no job has the figure.
+    """Figures of one group of jobs of a run; None if no job has the figure.
 
     Attributes:
         jobs: number of jobs in the group.
-        effective_gb_per_s: of the jobs of two GPUs or more.
-        throughput: jobs of the whole run divided by its makespan.
+        effective_gb_per_s: effective bandwidth of the jobs of two GPUs or more.
+        throughput: number of all jobs of the run, divided by the makespan.
     """
 
     jobs: int
@@ -61,12 +61,12 @@ class GroupSummary:
 
 @dataclass(frozen=True, slots=True)
 class SpeedUp(Quartiles):
-    """One policy compared with another, as in MAPA's table 3; above 1 is better.
+    """Speed of one policy relative to another, as in MAPA's table 3; above 1 is faster.
 
     Attributes:
-        minimum: shortest execution time of the other policy divided by that of this one;
-            likewise the quartiles and the maximum.
-        throughput: of this policy divided by that of the other.
+        minimum: shortest execution time with the other policy, divided by that with this
+            policy. The quartiles and the maximum are computed in the same way.
+        throughput: throughput of this policy divided by that of the other.
     """
 
     throughput: float
@@ -74,7 +74,7 @@ class SpeedUp(Quartiles):
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceInterval:
-    """Mean over seeds, and half the width of its 95 % interval."""
+    """Mean over seeds, and half the width of its 95 % confidence interval."""
 
     mean: float
     half_width: float
@@ -95,7 +95,7 @@ def effective_gb_per_s(jobs: Sequence[FinishedSimulatedJob]) -> list[float]:
 
 
 def summarize(result: SimulationResult, group: JobGroup = JobGroup.ALL) -> GroupSummary:
-    """Return the figures of a group of a run with at least one job."""
+    """Return the figures of a group of jobs; the run has at least one job."""
     jobs = jobs_in_group(result, group)
     return GroupSummary(
         jobs=len(jobs),
@@ -107,7 +107,7 @@ def summarize(result: SimulationResult, group: JobGroup = JobGroup.ALL) -> Group
 
 
 def speed_up(baseline: GroupSummary, other: GroupSummary) -> SpeedUp | None:
-    """Return the speed-up of ``other`` over ``baseline``; None if the group has no jobs."""
+    """Return the speed-up of ``other`` over ``baseline``, None if the group has no jobs."""
     if baseline.execution_time is None or other.execution_time is None:
         return None
     slow, fast = baseline.execution_time, other.execution_time
@@ -118,7 +118,7 @@ def speed_up(baseline: GroupSummary, other: GroupSummary) -> SpeedUp | None:
 
 
 def quartiles(values: Sequence[float]) -> Quartiles | None:
-    """Return minimum, 25, 50 and 75 % and maximum; None without values."""
+    """Return minimum, quartiles and maximum, None without values."""
     if not values:
         return None
     ordered = sorted(values)
@@ -126,7 +126,7 @@ def quartiles(values: Sequence[float]) -> Quartiles | None:
 
 
 def confidence_interval(values: Sequence[float]) -> ConfidenceInterval:
-    """Return mean and 95 % interval by Student's t; the interval of one value has no width."""
+    """Return the mean and its 95 % interval by Student's t. With one value, its width is 0."""
     if len(values) == 1:
         return ConfidenceInterval(values[0], 0.0)
     t = _T_95[min(len(values) - 1, len(_T_95)) - 1]
@@ -138,7 +138,7 @@ _T_95: Final = (
     *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
     *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
 )
-"""Student's t, two-sided 95 %, for 1 to 30 degrees of freedom; the last is used for more."""
+"""Student's t, two-sided 95 %, for 1 to 30 degrees of freedom. Above 30 the last is used."""
 
 
 def _has_links(finished: FinishedSimulatedJob) -> bool:

@@ -1,22 +1,22 @@
-"""How long a job runs: a fixed time, or a time that depends on its bandwidth.
+"""Time laws: how long a job runs, either a fixed time or a time that depends on bandwidth.
 
-The slowdown by bandwidth is a line in ``1 / bandwidth``, limited on both sides. A job computes for
-a part of its time and communicates for the rest; communication gets faster with more bandwidth up
-to a saturation.
+A job computes for a part of its time and communicates for the rest. More bandwidth makes its
+communication faster, up to a saturation. So the slowdown is linear in ``1 / bandwidth``, with a
+lower and an upper limit.
 
     slowdown(b) = clamp(1 - c + c * saturation / b, 1, worst)
 
-Example: with c = 0.5 and a saturation of 50 GB/s a job on 25 GB/s takes 0.5 + 0.5 * 2 = 1.5 times
-as long as on saturated links.
+Example: c is 0.5, the saturation is 50 GB/s, and the job has 25 GB/s. It runs for 0.5 + 0.5 * 2 =
+1.5 times its time on saturated links.
 
-What MAPA reports of its workloads:
+MAPA reports about its workloads:
 
 - VGG-16 on two GPUs is up to 3 times as fast over a double NVLink as over PCIe (figure 2b). Two
   GPUs over PCIe have 10.4 GB/s by its equation 2, which gives c = 0.5 for a saturation of 50.
 - Bandwidth above 50 GB/s makes little difference (section 5.2, figure 16).
 - AlexNet, ResNet-50 and Inception-v3 are like VGG-16; CaffeNet is like GoogLeNet, which hardly
-  changes (section 2.3, figure 6). Their numbers could only be read off the figures, so they have
-  those of VGG-16 here.
+  changes (section 2.3, figure 6). The paper shows them only in charts without numbers, so the
+  first three have the numbers of VGG-16 here.
 - Cusimann and GMM do not communicate; Jacobi gains less than 3 % (section 4).
 """
 
@@ -39,11 +39,11 @@ _MAX_WORST: Final = 1e6
 
 @dataclass(frozen=True, slots=True)
 class SlowdownCurve:
-    """Slowdown of a workload by its effective bandwidth.
+    """The slowdown of a workload as a function of its effective bandwidth.
 
     Attributes:
-        communication_share: part of the run time on saturated links, 0..1.
-        saturation_gb_per_s: more bandwidth than this changes nothing.
+        communication_share: share of communication in the time on saturated links, 0..1.
+        saturation_gb_per_s: more bandwidth does not make the job faster.
         worst: upper limit of the slowdown, at least 1.
     """
 
@@ -52,9 +52,9 @@ class SlowdownCurve:
     worst: float = 3.0
 
     def slowdown(self, effective_mb_per_s: float) -> float:
-        """Return the run time divided by that on saturated links, 1..``worst``.
+        """Return the run time relative to the run time on saturated links, 1..``worst``.
 
-        Equation 2 may give 0 or less; that is the worst slowdown.
+        A bandwidth of 0 or less, which equation 2 can give, has the slowdown ``worst``.
         """
         if self.communication_share == 0:
             return 1.0
@@ -78,7 +78,7 @@ PUBLISHED: Final[Mapping[str, SlowdownCurve]] = MappingProxyType(
         "googlenet": FLAT,
         "cusimann": FLAT,
         "gmm": FLAT,
-        # 3 % at PCIe's 10 GB/s: 0.0075 * (50 / 10 - 1)
+        # 3 % slower on PCIe with 10 GB/s: 0.0075 * (50 / 10 - 1)
         "jacobi": SlowdownCurve(communication_share=0.0075),
     }
 )
@@ -93,7 +93,7 @@ class TimeLaw(Protocol):
         """Name of the law in results."""
 
     def execution_time(self, job: SimulatedJob, effective_mb_per_s: float | None) -> float:
-        """Return how long ``job`` runs; the bandwidth of one GPU is None."""
+        """Return how long ``job`` runs. The bandwidth is None for a job of one GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +112,9 @@ class BandwidthTime:
     """A job of two GPUs or more runs longer with less bandwidth.
 
     Attributes:
-        curves: by workload, named as by :func:`normalized_name`.
-        sensitive: curve of a sensitive job without a curve of its own.
-        insensitive: curve of an insensitive one.
+        curves: curves of workloads, by :func:`normalized_name`.
+        sensitive: curve of a sensitive job whose workload has no curve.
+        insensitive: curve of an insensitive job whose workload has no curve.
     """
 
     curves: Mapping[str, SlowdownCurve] = field(default_factory=lambda: PUBLISHED)
@@ -123,7 +123,7 @@ class BandwidthTime:
     name: ClassVar[str] = "bandwidth"
 
     def execution_time(self, job: SimulatedJob, effective_mb_per_s: float | None) -> float:
-        """Return the service time multiplied by the slowdown; a job of one GPU has none."""
+        """Return the service time multiplied by the slowdown, which is 1 for one GPU."""
         if effective_mb_per_s is None:
             return job.service
         return job.service * self.curve(job).slowdown(effective_mb_per_s)
@@ -137,7 +137,7 @@ class BandwidthTime:
 
 
 def normalized_name(workload: str) -> str:
-    """Return a workload's name in lower case, without punctuation and suffix.
+    """Return the name of a workload in lower case, without punctuation and file suffix.
 
     >>> normalized_name("VGG-16"), normalized_name("vgg16.sh"), normalized_name("Inception_v3")
     ('vgg16', 'vgg16', 'inceptionv3')
@@ -158,11 +158,11 @@ class _CurvesFile(RootModel[dict[str, _CurveFields]]):
 
 
 def parse_curves(text: str) -> BandwidthTime:
-    """Parse a user's curves; they replace those of :data:`PUBLISHED`.
+    """Parse curves from a file of the user. They replace curves in :data:`PUBLISHED`.
 
-    The text is JSON. Each workload has ``{"communicationShare": 0.5, "saturationGBps": 50,
-    "worst": 3}``, of which the last two are optional. ``sensitive`` and ``insensitive`` stand
-    for jobs of any other workload.
+    The text is a JSON object with a curve for each workload: ``{"communicationShare": 0.5,
+    "saturationGBps": 50, "worst": 3}``; the last two fields are optional. The curves named
+    ``sensitive`` and ``insensitive`` are for jobs of all other workloads.
 
     Raises:
         SimulationError: the text is invalid; the message names the field and the value.
@@ -173,7 +173,7 @@ def parse_curves(text: str) -> BandwidthTime:
         raise SimulationError(f"curves: line {error.lineno}: {error.msg}") from None
     except ValidationError as error:
         raise SimulationError(first_error(error, prefix="curves")) from None
-    except (ValueError, RecursionError) as error:  # numbers too long; nesting too deep
+    except (ValueError, RecursionError) as error:  # a number of 5000 digits, or deep nesting
         raise SimulationError(f"curves: invalid JSON: {error}") from None
     curves = {
         normalized_name(name): SlowdownCurve(one.communicationShare, one.saturationGBps, one.worst)

@@ -1,8 +1,8 @@
-"""When a sensitive job waits for better links instead of starting at once, and its wait in a run.
+"""Decide when a sensitive job waits for better links instead of starting at once.
 
-In MAPA's released program such jobs wait by accident, below a bandwidth that fits one server and
-one model. This rule is relative: it compares the GPU time that a job loses on the links that are
-free now with the GPU time that the free GPUs lose while they are idle.
+In MAPA's released program such jobs wait by accident, if they would get less than 12.34 GB/s. The
+rule here compares two amounts of GPU time: the time that the job loses on the links that are free
+now, and the time that the free GPUs are idle while the job waits.
 """
 
 from bisect import bisect_right, insort
@@ -15,7 +15,7 @@ from gputopo_simulate.mapa.nodes import RunningJob, SimulatedNodes
 from gputopo_simulate.mapa.timelaw import TimeLaw
 
 _MIN_RESIDUAL: Final = 1 / 60
-"""Shortest expected residual time, in mean run times: it keeps weights finite."""
+"""Least expected residual time, in mean run times. It keeps weights finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class WaitingRule:
     """Parameters of the rule.
 
     Attributes:
-        theta: ratio of saved to idled GPU time above which a job waits.
-        max_mean_times: longest wait, in mean run times of the jobs that have finished.
+        theta: a job waits if saved GPU time divided by idle GPU time is above this.
+        max_mean_times: longest wait, as a multiple of the mean run time of finished jobs.
     """
 
     theta: float = 1.0
@@ -33,11 +33,11 @@ class WaitingRule:
 
 @dataclass(frozen=True, slots=True)
 class PossibleEnd:
-    """A running job, and what its end would bring for the waiting job.
+    """A running job, and the slowdown of the waiting job after the running job ends.
 
     Attributes:
-        age: run time so far.
-        slowdown: of the waiting job on the best GPUs after that end.
+        age: run time of the running job so far.
+        slowdown: slowdown of the waiting job on the best GPUs after that end.
     """
 
     age: float
@@ -55,11 +55,11 @@ def should_wait(
 ) -> bool:
     """Return whether a job should wait for the next end of another job.
 
-    The residual time of a running job is the mean residual time that finished jobs had at
-    the same age. The next end is each of the running jobs with a weight of one divided by
-    its residual time. To wait saves ``gpus * mean time * (slowdown now - slowdown then)``,
-    and leaves ``free`` GPUs idle until that end. ``observed`` has the run times of finished
-    jobs, ascending; ``slowdown`` is that of the job on the GPUs that are free now.
+    The residual time of a running job is estimated as the mean residual time that finished jobs
+    had at the same age. Each running job can end next, with a weight of 1 / residual time. If the
+    job waits, it saves ``gpus * mean time * (slowdown now - slowdown then)`` of GPU time, and
+    ``free`` GPUs are idle until that end. ``observed`` has the run times of finished jobs,
+    ascending. ``slowdown`` is that of the job on the GPUs that are free now.
     """
     if not observed or not ends:
         return False
@@ -72,7 +72,7 @@ def should_wait(
 
 
 def expected_residual(observed: Sequence[float], age: float) -> float:
-    """Return how much longer jobs that reached ``age`` ran on average; 0 if none did.
+    """Return how long jobs ran on average after they reached ``age``; 0 if no job reached it.
 
     >>> expected_residual([2.0, 6.0, 10.0], 4.0)
     4.0
@@ -82,10 +82,10 @@ def expected_residual(observed: Sequence[float], age: float) -> float:
 
 
 class WaitingState:
-    """The wait of the first job of the queue, on one node; without a rule no job waits.
+    """State of the wait of the first job in the queue. Without a rule, no job waits.
 
     Attributes:
-        until: when the job that waits now starts at the latest; None while no job waits.
+        until: latest start of the job that waits now; None while no job waits.
     """
 
     def __init__(self, rule: WaitingRule | None, time_law: TimeLaw, nodes: SimulatedNodes) -> None:
@@ -100,7 +100,7 @@ class WaitingState:
         insort(self._observed, run_time)
 
     def waits(self, job: SimulatedJob, now: float, running: Sequence[RunningJob]) -> bool:
-        """Return whether ``job``, for which enough GPUs are free, waits for the next event."""
+        """Return whether ``job`` waits for the next event, although enough GPUs are free."""
         rule = self._rule
         late = self.until is not None and now >= self.until
         if rule is None or late or not self._should_wait(rule, job, now, running):

@@ -1,1 +1,1 @@
-"""Simulate Synergy: queues of training jobs on servers with GPUs, CPUs and memory."""
+"""Simulate Synergy: a queue of training jobs on servers with GPUs, CPUs and memory."""

@@ -1,4 +1,4 @@
-"""The jobs of a simulated queue that have not finished, with their requests and progress."""
+"""Unfinished jobs of a simulated queue, with their requests and progress."""
 
 import math
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ class ActiveJob:
     """A job that has not finished.
 
     Attributes:
-        share_throughput: with the proportional share.
-        work_left: in seconds at throughput 1 of the job's matrix.
-        throughput: now.
+        share_throughput: throughput with the proportional share.
+        work_left: remaining run time in seconds if throughput were 1.
+        throughput: current throughput.
     """
 
     source: TrainingJob
@@ -31,15 +31,15 @@ class ActiveJob:
 
 
 def servers_of(cluster: SimulatedCluster) -> tuple[ServerCapacity, ...]:
-    """Return the servers of a cluster for sizing."""
+    """Return the servers of a cluster as input of sizing."""
     size = cluster.gpus, cluster.cpus, cluster.memory_gb, cluster.storage_mb_per_s
     return tuple(ServerCapacity(f"s{number}", *size) for number in range(cluster.servers))
 
 
 def sensitivity(job: TrainingJob, cluster: SimulatedCluster) -> SensitivityMatrix:
-    """Return the matrix measured with the job's GPUs, else that of one GPU, scaled.
+    """Return the matrix measured with the job's number of GPUs, else the scaled one of one GPU.
 
-    The measured matrix counts only if it covers the proportional share of this cluster.
+    The measured matrix is used only if it covers the proportional share of this cluster.
 
     Raises:
         SimulationError: neither matrix covers the proportional share.
@@ -49,13 +49,13 @@ def sensitivity(job: TrainingJob, cluster: SimulatedCluster) -> SensitivityMatri
         if matrix.at(cpus * gpus, memory_gb * gpus) > 0:
             return matrix
     raise SimulationError(
-        f"job {job.id}: model: {job.model.name} was not measured with as little as the share of"
+        f"job {job.id}: model: {job.model.name} was not measured with the share of only"
         f" {cpus:g} CPUs and {memory_gb:g} GB per GPU"
     )
 
 
 def active_jobs(jobs: Sequence[TrainingJob], cluster: SimulatedCluster) -> list[ActiveJob]:
-    """Return the jobs by arrival. Jobs of one model and size share one matrix."""
+    """Return the jobs by arrival. Jobs of one model and number of GPUs share one matrix."""
     matrices: dict[tuple[str, int], SensitivityMatrix] = {}
     by_arrival = sorted(jobs, key=lambda job: (job.arrival_seconds, job.id))
     for job in by_arrival:
@@ -69,7 +69,7 @@ def active_jobs(jobs: Sequence[TrainingJob], cluster: SimulatedCluster) -> list[
 def _active_job(
     job: TrainingJob, matrix: SensitivityMatrix, servers: Sequence[ServerCapacity]
 ) -> ActiveJob:
-    name = f"{job.id:012}"  # padded, so that jobs equal in every order are sorted by number
+    name = f"{job.id:012}"  # padded, so that jobs with equal keys are sorted by number
     is_limited = servers[0].storage_mb_per_s < math.inf
     storage = job.model.storage_mb_per_s_per_gpu * job.gpus if is_limited else 0.0
     request = SizingRequest(name, matrix, storage)

@@ -1,8 +1,8 @@
 """Generate job lists as the authors' program does (section 5.1 of the paper).
 
-Two random generators of one seed are used, one for durations and one for arrivals: the authors
-drew durations once into a file, and a later run drew the arrivals. Equal seeds give the jobs of
-their figure 9.
+Durations and arrivals have separate random generators with the same seed. The reason: the authors
+wrote durations to a file once, and drew arrivals in a later run. With the seed of the authors, the
+jobs are those of their figure 9.
 """
 
 import math
@@ -20,7 +20,7 @@ _TASKS: Final[Sequence[Sequence[str]]] = (
     ("gnmt", "transformer", "lstm"),
     ("m5", "deepspeech"),
 )
-"""Image, language and speech models. The jobs of a task use its models in turn."""
+"""Models of the tasks image, language and speech. Jobs of a task use its models in turn."""
 
 _LONG_SHARE: Final = 0.2
 _SHORT_EXPONENTS: Final = (1.5, 3.0)
@@ -29,7 +29,7 @@ _LONG_EXPONENTS: Final = (3.0, 4.0)
 
 @dataclass(frozen=True, slots=True)
 class JobLoad:
-    """What to generate.
+    """Parameters of a generated job list.
 
     Attributes:
         split: percentages of image, language and speech jobs; their sum is 100.
@@ -45,15 +45,15 @@ def generate(
 ) -> tuple[TrainingJob, ...]:
     """Return random jobs of one GPU each. Equal seeds give equal jobs.
 
-    A job takes 10^x minutes with its proportional share; x is uniform in 1.5..3 for 80 % of
-    the jobs and in 3..4 for the others. This is log-uniform; the paper calls it exponential.
+    A job takes 10^x minutes with its proportional share. For 80 % of the jobs x is uniform in
+    1.5..3, for the others in 3..4. The paper calls this log-uniform distribution exponential.
 
     Raises:
         SimulationError: a model of :data:`_TASKS` is missing.
     """
     missing = [name for task in _TASKS for name in task if name not in models]
     if missing:
-        raise SimulationError(f"models: {missing[0]} is missing; generated jobs use it")
+        raise SimulationError(f"models: {missing[0]} is missing; generated jobs use this model")
     durations = random.Random(seed)  # noqa: S311 - a simulation
     arrivals = random.Random(seed)  # noqa: S311
     return tuple(
@@ -63,13 +63,13 @@ def generate(
 
 
 def _draw_arrivals(source: random.Random, load: JobLoad) -> Iterator[tuple[int, float, str]]:
-    """Yield number, arrival in seconds and model of each job; arrivals are whole seconds."""
+    """Yield number, arrival and model of each job. Arrivals are whole seconds."""
     counts = [0] * len(_TASKS)
     arrival_seconds = 0.0
     for number in range(load.jobs):
         hours = -math.log(1.0 - source.random()) / load.jobs_per_hour
         arrival_seconds += math.ceil(hours * SECONDS_PER_HOUR)
-        # The program draws a model here and does not use it; the draw keeps the sequence equal.
+        # The program draws a model here and ignores it. This draw keeps the random sequence equal.
         source.randint(0, sum(map(len, _TASKS)) - 1)
         task = _most_behind(counts, load.split)
         yield number, arrival_seconds, _TASKS[task][counts[task] % len(_TASKS[task])]
@@ -77,7 +77,7 @@ def _draw_arrivals(source: random.Random, load: JobLoad) -> Iterator[tuple[int, 
 
 
 def _most_behind(counts: Sequence[int], split: Sequence[int]) -> int:
-    """Return the task that is furthest below its percentage, the first of equals."""
+    """Return the task that is furthest below its percentage; of several, the first."""
     total = sum(counts)
     behind = [
         percent / 100 - count / total if total else 0.0

@@ -19,7 +19,7 @@ def parse_jobs(text: str, models: Mapping[str, MeasuredModel]) -> tuple[Training
     """Return the jobs of a list, in its order. Other columns are ignored.
 
     Raises:
-        SimulationError: the text is not such a list, or the list is empty.
+        SimulationError: the text is not a job list, or the list is empty.
     """
     jobs = tuple(_parse_job(row, models) for row in rows("jobs", text, COLUMNS))
     if not jobs:

@@ -1,8 +1,8 @@
-"""Models that were measured: their sensitivity and the duration of a step, by name.
+"""Measured models: their sensitivity and the duration of a training step, by name.
 
-The authors of Synergy measured the models of their table 4. ``data/`` contains their figures in
+The authors of Synergy measured the models of their table 4. ``data/`` contains their results in
 two tables. ``synergy_throughput_matrix.csv`` has the complete matrix of each model with one GPU.
-``synergy_models.csv`` has for 1, 2 and 4 GPUs the best share, the speed-up of the best share over
+``synergy_models.csv`` has rows for 1, 2 and 4 GPUs. Each row has the best share, its speed-up over
 the proportional share, and the seconds of a step with the proportional share.
 """
 
@@ -37,12 +37,12 @@ class MeasuredProfile:
     """Measurement of a model with one number of GPUs, on servers with one ratio of CPUs to GPUs.
 
     Attributes:
-        cpus_per_gpu: CPUs of the proportional share.
+        cpus_per_gpu: CPUs per GPU of the proportional share.
         best_cpus_per_gpu: the least CPUs that saturate the model, with the best memory.
         best_memory_gb_per_gpu: the least memory that saturates the model, in 10^9 bytes.
-        speed_up: throughput with the best share over that with the proportional share.
+        speed_up: throughput with the best share, relative to the proportional share.
         step_seconds: seconds of a step with the proportional share.
-        storage_mb_per_s_per_gpu: reads from storage at the best throughput.
+        storage_mb_per_s_per_gpu: rate of reads from storage at the best throughput.
     """
 
     gpus: int
@@ -54,7 +54,7 @@ class MeasuredProfile:
     storage_mb_per_s_per_gpu: float
 
     def matrix(self) -> SensitivityMatrix:
-        """Return the matrix of the two measured points, relative to the proportional share."""
+        """Return the matrix of the two measured points; the proportional share has throughput 1."""
         share = (self.cpus_per_gpu * self.gpus, SHARE_GB_PER_GPU * self.gpus)
         best = (self.best_cpus_per_gpu * self.gpus, self.best_memory_gb_per_gpu * self.gpus)
         cpus, memory_gb = (sorted({one, other}) for one, other in zip(share, best, strict=True))
@@ -77,9 +77,9 @@ class MeasuredModel:
     """All measurements of one model.
 
     Attributes:
-        step_seconds: seconds of a step at throughput 1 of the matrices.
-        matrices: sensitivity by number of GPUs; there is one for 1 GPU.
-        storage_mb_per_s_per_gpu: reads from storage at the best throughput with one GPU.
+        step_seconds: seconds of a step where the matrices have throughput 1.
+        matrices: matrices by number of GPUs; one of them is for 1 GPU.
+        storage_mb_per_s_per_gpu: rate of reads from storage at the best throughput, one GPU.
         profiles: one for each number of GPUs and ratio of CPUs to GPUs.
     """
 
@@ -90,25 +90,25 @@ class MeasuredModel:
     profiles: tuple[MeasuredProfile, ...]
 
     def matrix(self, gpus: int) -> SensitivityMatrix:
-        """Return the sensitivity with a number of GPUs: measured, else scaled from one GPU.
+        """Return the measured matrix for this number of GPUs, else a scaled one of one GPU.
 
-        :attr:`SensitivityMatrix.is_scaled` shows which of the two it is.
+        :attr:`SensitivityMatrix.is_scaled` is true for a scaled matrix.
         """
         return self.matrices.get(gpus) or self.matrices[1].scaled_to(gpus)
 
 
 def parse_matrices(text: str) -> dict[str, SensitivityMatrix]:
-    """Return the matrices of 1 GPU of a table: model, cpus, mem_gb, rel_throughput.
+    """Return matrices for 1 GPU from a table with model, cpus, mem_gb and rel_throughput.
 
     Raises:
-        SimulationError: on an invalid table, or a missing or repeated cell.
+        SimulationError: if the table is invalid, or a cell is missing or repeated.
     """
     cells: dict[str, dict[tuple[float, float], float]] = defaultdict(dict)
     for row in rows("matrices", text, _CELLS):
         key = (row.number("cpus", 0), row.number("mem_gb", 0))
         own = cells[row.text("model")]
         if key in own:
-            raise row.error("mem_gb", f"a second row for {key[0]:g} CPUs and {key[1]:g} GB")
+            raise row.error("mem_gb", f"second row for {key[0]:g} CPUs and {key[1]:g} GB")
         own[key] = row.number("rel_throughput", 0)
     return {name: _matrix(name, own) for name, own in cells.items()}
 
@@ -119,11 +119,11 @@ def parse_models(text: str, measured: Mapping[str, SensitivityMatrix]) -> dict[s
     The column ``storage_mb_per_s_per_gpu`` is optional. Without it, a model reads as many MB/s as
     its best share has GB of memory, as in the authors' profiles of one GPU.
 
-    A model has its matrix in ``measured`` for one GPU, if both have the same best throughput. All
-    other matrices have two points, the proportional share and the best share.
+    For one GPU, a model has its matrix in ``measured`` if both have the same best throughput. All
+    other matrices have only two points, the proportional share and the best share.
 
     Raises:
-        SimulationError: on an invalid table, or a model without a row of one GPU.
+        SimulationError: if the table is invalid, or a model has no row for one GPU.
     """
     found: dict[str, list[MeasuredProfile]] = defaultdict(list)
     for row in rows("models", text, _DEMANDS, (_STORAGE,)):
@@ -131,7 +131,7 @@ def parse_models(text: str, measured: Mapping[str, SensitivityMatrix]) -> dict[s
         if _key(profile) in map(_key, profiles):
             raise row.error(
                 "profiled_gpus",
-                f"a second row for {profile.gpus} GPUs and {profile.cpus_per_gpu:g} CPUs per GPU",
+                f"second row for {profile.gpus} GPUs and {profile.cpus_per_gpu:g} CPUs per GPU",
             )
         profiles.append(profile)
     if not found:

@@ -1,4 +1,4 @@
-"""All sizing mechanisms by name: those of :mod:`gputopo.sizing`, and those for comparison."""
+"""All sizing mechanisms by name: those of :mod:`gputopo.sizing` and those for comparison."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -24,11 +24,11 @@ MECHANISMS: Final[Mapping[str, SizingMechanism]] = MappingProxyType(
         "tetris": tetris,
     }
 )
-"""Each function's docstring describes its guarantees; ``opt`` needs the solver HiGHS."""
+"""The docstring of each function states its guarantees. ``opt`` needs the solver HiGHS."""
 
 GUARANTEE_SHARES: Final = frozenset({"proportional", "tune", "marginal", "opt"})
-"""Mechanisms with which no job is slower than with its proportional share.
+"""Mechanisms that make no job slower than its proportional share.
 
-They also run every job that :func:`gputopo.sizing.requests.runnable` returns; the others may
-pass over such jobs.
+They also run every job that :func:`gputopo.sizing.requests.runnable` returns. The other mechanisms
+may pass over such a job.
 """

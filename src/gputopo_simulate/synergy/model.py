@@ -9,21 +9,21 @@ from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.synergy.measured import MeasuredModel
 
 ROUND_SECONDS: Final = 300.0
-"""How long a decision holds (Synergy, section 3)."""
+"""Length of a scheduling round (Synergy, section 3)."""
 
 SECONDS_PER_HOUR: Final = 3600
 
 _STATIC_BEFORE_SECONDS: Final = 1.0
-"""If all jobs arrive before this time the first round begins then, as in the paper."""
+"""If all jobs arrive before this time, the first round begins at it, as in the paper."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedCluster:
-    """Servers of equal size.
+    """A cluster of servers of equal size.
 
     Attributes:
-        memory_gb: of one server, in 10^9 bytes.
-        storage_mb_per_s: read bandwidth of one server for data that is not in memory.
+        memory_gb: memory of one server, in 10^9 bytes.
+        storage_mb_per_s: storage bandwidth of one server for data that is not in memory.
     """
 
     servers: int
@@ -48,7 +48,7 @@ class TrainingJob:
     """One job of a list.
 
     Attributes:
-        iterations: number of training steps; all GPUs of the job do each step together.
+        iterations: number of training steps. All GPUs of the job take part in each step.
     """
 
     id: int
@@ -68,15 +68,15 @@ class FinishedTrainingJob:
 
     @property
     def jct_seconds(self) -> float:
-        """Job completion time: from arrival to finish, with all waiting."""
+        """Job completion time: time from arrival to finish, waiting included."""
         return self.finish_seconds - self.arrival_seconds
 
 
 def check_jobs(jobs: Sequence[TrainingJob], cluster: SimulatedCluster) -> None:
-    """Check that the cluster can run the jobs, at least one after another.
+    """Check that each job fits on the idle cluster.
 
     Raises:
-        SimulationError: no job, two jobs with one ID, or more GPUs than the cluster has.
+        SimulationError: there is no job, two jobs have the same ID, or a job has too many GPUs.
     """
     if not jobs:
         raise SimulationError("jobs: the list is empty")
@@ -92,7 +92,7 @@ def check_jobs(jobs: Sequence[TrainingJob], cluster: SimulatedCluster) -> None:
 
 
 def first_round_seconds(arrivals_seconds: Sequence[float]) -> float:
-    """Return when the first round begins; each later round follows the one before."""
+    """Return when the first round begins. Each later round begins at the end of the previous."""
     if max(arrivals_seconds) < _STATIC_BEFORE_SECONDS:
         return _STATIC_BEFORE_SECONDS
     return next_round_seconds(0.0, min(arrivals_seconds))
@@ -101,6 +101,6 @@ def first_round_seconds(arrivals_seconds: Sequence[float]) -> float:
 def next_round_seconds(
     now_seconds: float, arrival_seconds: float, round_seconds: float = ROUND_SECONDS
 ) -> float:
-    """Return when the first round at or after an arrival begins, if one begins now."""
+    """Return the begin of the first round at or after an arrival, if a round begins now."""
     rounds = math.ceil((arrival_seconds - now_seconds) / round_seconds)
     return now_seconds + rounds * round_seconds

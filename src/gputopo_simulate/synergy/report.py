@@ -1,4 +1,4 @@
-"""Figures of a run in hours: job completion times, and their JSON for ``gputopo synergy``."""
+"""Figures of a run in hours, such as job completion times, and their JSON."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class JobHours(NamedTuple):
     """Times of one finished job, in hours.
 
     Attributes:
-        jct: job completion time, from arrival to finish.
+        jct: job completion time, the time from arrival to finish.
     """
 
     id: int
@@ -31,7 +31,7 @@ class RunFigures:
     """Figures of the monitored jobs of a run, in hours.
 
     Attributes:
-        makespan: from time 0 to the last finish.
+        makespan: end of the last job, from time 0.
         mean_jct: mean job completion time.
     """
 
@@ -49,7 +49,7 @@ def job_hours(job: FinishedTrainingJob) -> JobHours:
 
 
 def logged_hours(job: FinishedTrainingJob) -> JobHours:
-    """Return the times as the authors' program logs them: in hours with two decimals."""
+    """Return the times of a job in hours with two decimals, as the authors' program logs them."""
     _, arrival, finish, _ = (round(hours, 2) for hours in job_hours(job))
     return JobHours(job.id, arrival, finish, round(finish - arrival, 2))
 
@@ -59,8 +59,8 @@ def run_figures(
 ) -> RunFigures:
     """Return the figures of at least one job.
 
-    Times are added one after another, like in the authors' program: their mean of 3.6755 is
-    printed as 3.676, which depends on the last bit of this sum.
+    Times are added one after another, as in the authors' program. In one of its results the last
+    bit of this sum decides how the mean 3.6755 is rounded.
     """
     ordered = sorted(job.jct for job in jobs)
     return RunFigures(

@@ -1,9 +1,9 @@
 """Simulate a queue of training jobs as the text of the Synergy paper describes it.
 
-Each decision covers all jobs that have arrived and not finished, running or not. It is made by
-the mechanisms of :mod:`gputopo_simulate.synergy.mechanisms` and holds for a round, or, in the
-event-driven mode, until a job arrives or finishes. A job's speed is the throughput of its
-sensitivity matrix. To change the assignment of a running job costs no time.
+A mechanism of :mod:`gputopo_simulate.synergy.mechanisms` assigns servers to all jobs that have
+arrived and have not finished. With rounds, it does so once in each round. In the event-driven mode,
+it does so when a job arrives or finishes. The speed of a job is the throughput of its sensitivity
+matrix. A new assignment of a running job takes no time.
 """
 
 import math
@@ -32,9 +32,9 @@ class SynergySettings:
     """Queue order, mechanism and rounds of a run.
 
     Attributes:
-        runnable_only: whether the mechanism gets only the runnable jobs. True for mechanisms
-            that run exactly these: the result is the same, and is found sooner.
-        round_seconds: how long a decision holds; None for the event-driven mode.
+        runnable_only: whether the mechanism gets only the runnable jobs. This is faster and
+            changes no result of mechanisms that run exactly these jobs.
+        round_seconds: length of a round; None for the event-driven mode.
     """
 
     order: OrderKey
@@ -51,12 +51,12 @@ def run(
 ) -> tuple[FinishedTrainingJob, ...]:
     """Return all jobs in the order in which they finish.
 
-    With rounds, a job that finishes keeps its servers until the round ends. The first round
-    begins after all arrivals if all are within the first second, otherwise at the first
+    With rounds, a job that finishes keeps its servers until the round ends. If all jobs arrive
+    within the first second, the first round begins after it. Otherwise it begins at the first
     multiple of the round's length after an arrival.
 
     Raises:
-        SimulationError: no jobs, or jobs that would never finish.
+        SimulationError: there are no jobs, or a job would never finish.
     """
     check_jobs(jobs, cluster)
     simulation = _SynergySimulation(cluster, jobs, settings)
@@ -89,7 +89,7 @@ class _SynergySimulation:
         return not self._active and self._arrived == len(self._by_arrival)
 
     def step(self) -> list[FinishedTrainingJob]:
-        """Decide, advance to the next decision, and return the jobs that finished until then."""
+        """Assign servers, advance to the next assignment, and return the finished jobs."""
         self._admit()
         self._decide()
         until = self._next_decision_seconds()
@@ -125,7 +125,7 @@ class _SynergySimulation:
         return self._by_arrival[at] if at < len(self._by_arrival) else None
 
     def _decide(self) -> None:
-        """Assign servers to jobs, unless the requests are the same as before."""
+        """Assign servers to jobs. If the requests have not changed, keep the assignments."""
         active = (job.progress for job in self._active.values())
         queue = sort_jobs(self._settings.order, active, self._now_seconds)
         requests = self._requests([self._active[each.job].request for each in queue])
@@ -141,8 +141,8 @@ class _SynergySimulation:
     def _requests(self, queue: Sequence[SizingRequest]) -> Sequence[SizingRequest]:
         """Return the requests for the mechanism.
 
-        Runnable jobs are sorted by arrival: the same set of jobs then always gets the same
-        assignments, whatever the queue order.
+        If only runnable jobs are passed, they are sorted by arrival. So the same jobs get the
+        same assignments in every queue order.
         """
         if not self._settings.runnable_only:
             return queue
@@ -151,16 +151,16 @@ class _SynergySimulation:
         )
 
     def _next_decision_seconds(self) -> float:
-        """Return when the next decision is due.
+        """Return the time of the next assignment of servers.
 
         Raises:
-            SimulationError: jobs wait, and nothing will change that.
+            SimulationError: jobs wait, but no job runs and no further job arrives.
         """
         coming = self._next_arrival()
         if coming is None and not self._running:
             job = next(iter(self._active.values()))
             raise SimulationError(
-                f"job {job.source.id}: gpus: {job.source.gpus}; the mechanism never assigns them"
+                f"job {job.source.id}: gpus: {job.source.gpus}; the mechanism never assigns GPUs"
             )
         arrival = math.inf if coming is None else coming.source.arrival_seconds
         round_seconds = self._settings.round_seconds

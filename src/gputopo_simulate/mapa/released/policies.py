@@ -1,7 +1,7 @@
 """The four policies of the authors' program, which differ from the paper.
 
-Each gets the free GPU sets in the program's order and returns the ring to allocate, or None if the
-job waits although enough GPUs are free.
+Each policy gets the free GPU sets in the program's order. It returns the ring to allocate, or None
+if the job waits although enough GPUs are free.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,9 +22,9 @@ class PolicyInput:
     """A job's size and sensitivity, and the state of the server.
 
     Attributes:
-        gpu_sets: the free sets; at least one.
+        gpu_sets: the sets of free GPUs with the size of the job; at least one.
         domain: number of GPUs of a PCIe domain.
-        preserved_gb_per_s: sum of NVLink weights within each mask.
+        preserved_gb_per_s: sum of the NVLink weights within a GPU set, by mask.
     """
 
     gpu_sets: Sequence[ScoredGpuSet]
@@ -36,14 +36,15 @@ class PolicyInput:
 
 
 def baseline(given: PolicyInput) -> ScoredRing | None:
-    """Return the ring of the highest aggregate bandwidth of the lowest free GPUs."""
+    """Return the ring with the highest aggregate bandwidth on the lowest free GPUs."""
     return given.gpu_sets[0].by_aggregate
 
 
 def topo_aware(given: PolicyInput) -> ScoredRing | None:
-    """Return the ascending ring of the first set within a PCIe domain, else as baseline.
+    """Return the ascending ring of the first set that is within one PCIe domain.
 
-    Jobs of one GPU, and jobs as large as a domain or larger, are placed as by baseline.
+    If no set is, the result is that of baseline. So it is for jobs of one GPU, and for jobs that
+    are not smaller than a domain.
     """
     if 1 < given.size < given.domain:
         for each in given.gpu_sets:
@@ -54,17 +55,17 @@ def topo_aware(given: PolicyInput) -> ScoredRing | None:
 
 
 def greedy(given: PolicyInput) -> ScoredRing | None:
-    """Return the ring of the highest aggregate bandwidth."""
+    """Return the ring with the highest aggregate bandwidth."""
     best = max(given.gpu_sets, key=lambda each: each.by_aggregate.aggregate_gb_per_s)
     return best.by_aggregate
 
 
 def preserve(given: PolicyInput) -> ScoredRing | None:
-    """Return the best ring by equation 2 for a sensitive job, else by preserved bandwidth.
+    """Return the ring with the best equation 2 for sensitive jobs, else preserved bandwidth.
 
-    The search starts from an empty set, which scores 12.34 GB/s by equation 2. So a sensitive
-    job waits if nothing is above that. The empty set preserves nothing and has no aggregate
-    bandwidth, so a job of one GPU waits if no NVLink stays free.
+    The program compares all sets with an empty set, to which equation 2 gives 12.34 GB/s. So a
+    sensitive job waits if no set has a higher value. The empty set has no preserved and no
+    aggregate bandwidth. So a job of one GPU waits if no NVLink would stay free.
     """
     if given.sensitive and given.size > 1:
         best = max(given.gpu_sets, key=lambda each: each.by_equation.effective_gb_per_s)

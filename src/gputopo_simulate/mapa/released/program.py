@@ -1,4 +1,4 @@
-"""The authors' simulator, cycle by cycle."""
+"""Run the authors' simulator, cycle by cycle."""
 
 import heapq
 from collections.abc import Iterator, Sequence
@@ -25,10 +25,10 @@ QUEUEING: Final = "as-released"
 
 
 def find_server(name: str) -> MapaServer:
-    """Return a server by its name in the catalogue or in the program.
+    """Return the server with this name in the catalogue or in the program.
 
     Raises:
-        SimulationError: the program does not have this topology.
+        SimulationError: the program has no such server.
     """
     for catalogue_name, server in SERVERS.items():
         if name.lower() in {catalogue_name, server.name.lower()}:
@@ -42,8 +42,8 @@ def run_as_released(
 ) -> SimulationResult:
     """Simulate ``jobs`` on one of the program's servers.
 
-    Times are the program's cycles, arrivals are ignored, and every job runs for its service
-    time. One GPU has 12.34 GB/s.
+    Times are in cycles of the program. Arrivals are ignored, and every job runs for its service
+    time. A job of one GPU has 12.34 GB/s.
 
     Raises:
         SimulationError: the program does not have the topology, or does not support a job.
@@ -80,10 +80,10 @@ def _check_supported(job: SimulatedJob, server: MapaServer) -> None:
 def _cycles(
     server: MapaServer, jobs: Sequence[SimulatedJob], policy: PolicyName
 ) -> Iterator[tuple[object, FinishedSimulatedJob]]:
-    """Place jobs cycle by cycle; cycles in which nothing can change are skipped.
+    """Place jobs cycle by cycle. Cycles in which no job can start or end are skipped.
 
-    The program removes a job from the list over which it iterates, so it skips the next job,
-    which is tried a cycle later.
+    The program removes a started job from the list over which it iterates. So it skips the next
+    job until the next cycle.
     """
     simulated = _SimulatedServer(server, policy)
     waiting, now = list(jobs), 0
@@ -125,7 +125,7 @@ class _SimulatedServer:
         return ring
 
     def next_end(self) -> int:
-        """Return the cycle of the next end. Some job runs: on an idle server every job starts."""
+        """Return the cycle in which the next job ends; at least one job runs."""
         return self._running[0][0]
 
     def _choose(self, free: GpuMask, size: int, sensitive: bool) -> ScoredRing | None:  # noqa: FBT001

@@ -1,8 +1,8 @@
 """Scores of all GPU sets of a server, as the authors' program computes them.
 
-The program scores every permutation of every set, and the first of equal scores wins. Sets are
-sorted by their last but one GPU and then by all GPUs. This order of the program's graph miner was
-found by experiment: it reproduces every printed figure on all five servers.
+The program scores every permutation of every set. Of equal scores the first is used, so the order
+of the sets matters. Sets are sorted by their last but one GPU, then by all GPUs. Experiments showed
+this order of the program's graph miner: it reproduces every printed figure on all five servers.
 """
 
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ def _equation_2(double: int, single: int, pcie: int) -> float:
 
 
 NO_LINKS_GB_PER_S: Final = _equation_2(0, 0, 0)
-"""12.34: equation 2 of one GPU, and of no GPU."""
+"""The value of equation 2 for one GPU or no GPU: 12.34."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredRing:
-    """GPUs in one order, and their two scores."""
+    """A ring: its GPUs in order, and its two scores."""
 
     gpus: tuple[GpuIndex, ...]
     aggregate_gb_per_s: int
@@ -38,7 +38,7 @@ class ScoredRing:
 
 @dataclass(frozen=True, slots=True)
 class ScoredGpuSet:
-    """A set of GPUs: the ring in ascending order, and the first best ring by each score."""
+    """A GPU set with three rings: in ascending order, and the first with the best of each score."""
 
     mask: GpuMask
     ascending: ScoredRing
@@ -47,7 +47,7 @@ class ScoredGpuSet:
 
 
 class ServerScores:
-    """Scores of one server, computed when first needed."""
+    """Scores of the GPU sets of one server. They are computed on first use."""
 
     def __init__(self, server: MapaServer) -> None:
         self._server = server
@@ -63,7 +63,7 @@ class ServerScores:
 
     @cached_property
     def preserved_gb_per_s(self) -> NDArray[np.int64]:
-        """Sum of NVLink weights within each set of GPUs, by mask: equation 3 without PCIe."""
+        """Sum of the NVLink weights within each GPU set, by mask: equation 3 without PCIe."""
         masks = np.arange(1 << self._server.gpus)
         total = np.zeros(len(masks), np.int64)
         for (a, b), weight in (*self._server.double.items(), *self._server.single.items()):
@@ -80,7 +80,7 @@ class ServerScores:
         )
 
     def _ring(self, gpus: tuple[GpuIndex, ...]) -> ScoredRing:
-        """Score one order; a ring of two GPUs counts its link twice, one GPU has no link."""
+        """Score GPUs in one order. Two GPUs have their link twice; one GPU has no link."""
         double = single = pcie = aggregate = 0
         for a, b in pairwise((*gpus, gpus[0])) if len(gpus) > 1 else ():
             link = (min(a, b), max(a, b))
@@ -104,7 +104,7 @@ class ServerScores:
 
 @cache
 def scores_of(server: MapaServer) -> ServerScores:
-    """Return the scores of a server; cached, at most 0.6 s and 4 MB."""
+    """Return the cached scores of a server. They take at most 0.6 s and 4 MB."""
     return ServerScores(server)
 
 
@@ -113,5 +113,5 @@ def _miner_order(gpus: tuple[GpuIndex, ...]) -> tuple[tuple[GpuIndex, ...], tupl
 
 
 def _ring_orders(gpus: tuple[GpuIndex, ...]) -> list[tuple[GpuIndex, ...]]:
-    """Return the orders of a ring's other GPUs, one of each pair of directions, ascending."""
+    """Return all orders of a ring's other GPUs, ascending, in only one of its two directions."""
     return [order for order in permutations(gpus) if order[:1] <= order[-1:]]

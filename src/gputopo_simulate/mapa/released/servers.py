@@ -1,8 +1,8 @@
 """The servers of the authors' program, as it uses them at run time.
 
-GPU numbers begin at 0 here and at 1 there. The links differ from the catalogue: PCIe has the
-weight 10, and cubeMesh-16 lacks the links 4-5 and 12-13, because the program declares them in the
-wrong order and PCIe overwrites them.
+GPUs are numbered from 0 here and from 1 in the program. Links differ from those of the catalogue:
+PCIe has weight 10, and cubeMesh-16 lacks the links 4-5 and 12-13. The program declares the ends of
+these two links in the wrong order, so it overwrites them with PCIe.
 """
 
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ Link = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MapaServer:
-    """One of the program's graphs; pairs that are not listed are PCIe.
+    """One of the program's servers. Pairs of GPUs that are not listed are connected by PCIe.
 
     Attributes:
-        name: in the program.
-        domain: number of GPUs of a PCIe domain; numbers of a domain are consecutive.
-        max_job_gpus: largest job that the program can handle, as it scores every permutation.
-        double: weight in GB/s of links of two NVLinks.
-        single: weight in GB/s of links of one NVLink.
+        name: name of the server in the program.
+        domain: number of GPUs of a PCIe domain; GPUs of a domain have consecutive numbers.
+        max_job_gpus: GPUs of the largest job that the program can handle.
+        double: weight in GB/s of a link with two NVLinks.
+        single: weight in GB/s of a link with one NVLink.
     """
 
     name: str
@@ -83,7 +83,7 @@ SERVERS: Final[Mapping[str, MapaServer]] = MappingProxyType(
             domain=4,
             max_job_gpus=5,
             double=_links(50, "0-3 1-2 4-15 6-7 7-12 8-10 9-10 12-15 14-15")
-            | _links(25, "0-11 1-5 3-8 9-13"),  # named double, with the weight of single
+            | _links(25, "0-11 1-5 3-8 9-13"),  # "double" with the weight of single
             single=_links(
                 25,
                 "0-1 0-2 1-3 2-6 2-9 4-6 4-7 5-6 5-7 6-13 8-9 8-11 9-11 10-14 12-14 13-14 13-15",
@@ -91,4 +91,4 @@ SERVERS: Final[Mapping[str, MapaServer]] = MappingProxyType(
         ),
     }
 )
-"""By the name of the same server in the catalogue."""
+"""The servers of the program, by their names in the catalogue."""

@@ -1,1 +1,1 @@
-"""Mechanisms of the Synergy paper that gputopo is compared with; no scheduler uses them."""
+"""Mechanisms of the Synergy paper, used only to compare gputopo with them."""

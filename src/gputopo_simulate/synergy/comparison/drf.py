@@ -1,4 +1,4 @@
-"""Dominant Resource Fairness, which the paper compares with (section 5.7)."""
+"""Dominant Resource Fairness (DRF), with which the paper compares Synergy (section 5.7)."""
 
 from collections.abc import Sequence
 
@@ -9,11 +9,11 @@ from gputopo_simulate.synergy.comparison.greedy import demands, place_first_fit
 
 
 def drf(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
-    """Place demands first fit, the job with the smallest dominant share first.
+    """Place demands by first fit, the job with the smallest dominant share first.
 
-    See :class:`SizingMechanism`. The dominant share is the largest part of the cluster that
-    a job requests of any resource. Each job counts as a user with one task, and then DRF's
-    progressive filling is this order. Queue order decides between equal jobs.
+    See :class:`SizingMechanism`. The dominant share of a job is the largest fraction of the
+    cluster that it requests of any resource. DRF's progressive filling has this order if each
+    job is a user with one task. Queue order decides between equal jobs.
     """
     choices = demands(servers, requests)
     capacity, gpus = total_capacity(servers), sum(server.gpus for server in servers)

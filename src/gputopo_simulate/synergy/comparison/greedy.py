@@ -1,4 +1,4 @@
-"""Synergy-Greedy: first fit of the whole demand; other jobs are passed over (section 3.3)."""
+"""Synergy-Greedy: place full demands by first fit; pass over other jobs (section 3.3)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,10 +10,10 @@ from gputopo.sizing.server_state import PlacedJob, ServerState, sizing_result
 
 
 def greedy(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
-    """Give each job its demand on the first server that has it; see :class:`SizingMechanism`.
+    """Place each job on the first server where its demand fits; see :class:`SizingMechanism`.
 
-    A job whose demand does not fit is passed over, so GPUs may stay idle and a job may wait
-    forever. Several GPUs are split over servers if no single server has them.
+    A job whose demand does not fit is passed over. So GPUs may stay idle and a job may wait
+    forever. A job of several GPUs is split over servers if it does not fit on one server.
     """
     choices = demands(servers, requests)
     states = [ServerState.idle(server) for server in servers]
@@ -23,10 +23,10 @@ def greedy(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest])
 def demands(
     servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]
 ) -> list[OptionChoice]:
-    """Return the option that each job waits for: its demand.
+    """Return for each job the option with which it is placed: its demand.
 
-    A demand that does not fit on the idle servers would never fit; then it is the trimmed
-    share. It checks names by :func:`check_names`.
+    If a demand does not fit on the idle servers, it would never fit. Then the option is the
+    trimmed share. :func:`check_names` checks the names.
     """
     check_names(servers, requests)
     cache, idle = OptionsCache(servers), [ServerState.idle(server) for server in servers]
@@ -44,7 +44,7 @@ def demands(
 def place_first_fit(
     servers: Sequence[ServerState], choices: Iterable[OptionChoice]
 ) -> list[PlacedJob]:
-    """Return the jobs that fit, placed in the given order by first fit."""
+    """Place jobs in the given order by first fit; return those that fit."""
     placed = []
     for request, options, option in choices:
         slots = first_fit(servers, request.gpus, option)

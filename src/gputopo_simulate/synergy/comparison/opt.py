@@ -1,10 +1,9 @@
-"""Synergy-Opt: an upper bound of any mechanism, and jobs placed as near to it as possible.
+"""Synergy-Opt: an upper bound of all mechanisms, and a placement as near to it as possible.
 
-From section 4.1 and appendix A.1 of the paper. The first program merges all servers into one;
-its optimum is the upper bound. The second program spreads the chosen options over servers as
-fractions, of which at most three jobs a server are split. The paper does not say how these
-fractions become whole GPUs. Here they are rounded, and jobs that then do not fit get their
-least options.
+Section 4.1 and appendix A.1 of the paper describe two linear programs. The first merges all servers
+into one; its optimum is the upper bound. The second spreads the chosen options over servers as
+fractions and splits at most three jobs per server. The paper does not say how fractions become
+whole GPUs. Here they are rounded, and jobs that then do not fit get their least options.
 """
 
 from collections import Counter
@@ -21,13 +20,13 @@ from gputopo_simulate.synergy.comparison.solver import LinearProgram, solve
 
 
 def opt(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
-    """Give jobs the options of the first program on servers of the second.
+    """Give jobs the options that the first program chooses, on the servers of the second program.
 
     See :class:`SizingMechanism`.
 
     Raises:
         SolverMissingError: HiGHS is not installed.
-        InvalidInputError: no server, or two servers or two jobs of one name.
+        InvalidInputError: there is no server, or two servers or jobs have the same name.
     """
     check_names(servers, requests)
     choices, _ = _choose_options(servers, requests)
@@ -40,7 +39,7 @@ def opt(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) ->
 
 
 def upper_bound(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> float:
-    """Return an upper bound of the sum of values of the jobs that run; raises as :func:`opt`."""
+    """Return an upper bound of the total value of the running jobs; raise errors as :func:`opt`."""
     check_names(servers, requests)
     return _choose_options(servers, requests)[1]
 
@@ -48,10 +47,10 @@ def upper_bound(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequ
 def _choose_options(
     servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]
 ) -> tuple[list[OptionChoice], float]:
-    """Solve the first program, equations 1 to 5: an option for each job, and the bound.
+    """Solve the first program, equations 1 to 5. Return an option for each job, and the bound.
 
-    One variable for each job and each of its efficient options. Only these are needed:
-    other options break equation 5, or take more without being faster.
+    There is a variable for each efficient option of each job. Other options are not needed: they
+    break equation 5, or take more resources without being faster.
     """
     cache = OptionsCache(servers)
     jobs = [(request, cache.get(request)) for request in runnable(servers, requests)]
@@ -81,9 +80,9 @@ def _choose_options(
 def _fractions(
     servers: Sequence[ServerCapacity], choices: Sequence[OptionChoice]
 ) -> list[list[float]]:
-    """Solve the second program, equations 15 to 19: the fraction of each job on each server.
+    """Solve the second program, equations 15 to 19. Return the fraction of each job per server.
 
-    If servers differ it may be infeasible to place all jobs: as much as possible is placed.
+    If servers differ, perhaps not all jobs can be placed; then as much as possible is placed.
     """
     if not choices:
         return []
@@ -114,7 +113,7 @@ def _place_rounded(
     choices: Sequence[OptionChoice],
     fractions: Sequence[Sequence[float]],
 ) -> list[PlacedJob]:
-    """Return the jobs placed on whole GPUs, jobs that are not split first."""
+    """Place the jobs on whole GPUs, jobs on a single server first; return the placed jobs."""
     placed = []
     jobs = zip(choices, fractions, strict=True)
     for choice, parts in sorted(jobs, key=lambda job: -max(job[1])):
@@ -125,8 +124,8 @@ def _place_rounded(
 def _whole_gpus(servers: Sequence[ServerState], gpus: int, parts: Sequence[float]) -> Slots:
     """Round a job's fractions to whole GPUs.
 
-    Fractions are rounded down. The GPUs that are then missing go to the servers with the
-    largest remainders, and last to any server with free GPUs.
+    Fractions are rounded down. The missing GPUs are added on the servers with the largest
+    remainders, and then on any server with free GPUs.
     """
     taken = [
         min(int(part * gpus + TOLERANCE), server.gpus)

@@ -1,4 +1,4 @@
-"""Solve linear programs with HiGHS, an optional dependency that only Synergy-Opt needs."""
+"""Solve linear programs with HiGHS, an optional dependency of Synergy-Opt."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from typing import Final, TypeAlias
 from gputopo.errors import GputopoError
 
 Column: TypeAlias = Sequence[tuple[int, float]]
-"""The non-zero coefficients of one variable: row and coefficient."""
+"""The non-zero coefficients of one variable, as pairs of row and coefficient."""
 
 _OPTIONS: Final = {
     "output_flag": False,
     "threads": 1,
-    "solver": "simplex",  # its solution is a vertex
+    "solver": "simplex",  # the simplex method returns a vertex
     "mip_rel_gap": 1e-6,
-    "mip_max_nodes": 100_000,  # a time limit would make results depend on the machine
+    "mip_max_nodes": 100_000,  # with a time limit, results would depend on the machine
 }
 
 
@@ -27,11 +27,11 @@ class SolverMissingError(GputopoError):
 
 @dataclass(frozen=True, slots=True)
 class LinearProgram:
-    """Maximize the sum of gains over 0 <= x <= 1, with each row's sum between its limits.
+    """A linear program: maximize the sum of gains * x, with 0 <= x <= 1 and limits for rows.
 
     Attributes:
-        gains, columns: of each variable.
-        limits: least and most of each row; infinite for no limit.
+        gains, columns: gain and coefficients of each variable.
+        limits: minimum and maximum of the sum of each row; infinite for no limit.
         binary: whether every x is 0 or 1.
     """
 
@@ -46,7 +46,7 @@ class Solution:
     """The best solution found.
 
     Attributes:
-        values: of the variables; a vertex of the polytope unless the program is binary.
+        values: values of the variables; a vertex of the polytope unless the program is binary.
         bound: no solution has a higher gain.
     """
 
@@ -76,7 +76,7 @@ def solve(program: LinearProgram) -> Solution:
 
 def _import_solver() -> ModuleType:
     try:
-        return import_module("highspy")  # here, because it is slow and rarely needed
+        return import_module("highspy")  # here, because the import is slow and rarely needed
     except ImportError as error:
         raise SolverMissingError(
             "allocation: opt needs the solver HiGHS; install it with pip install 'gputopo[opt]'"
@@ -84,7 +84,7 @@ def _import_solver() -> ModuleType:
 
 
 def _model(highspy: ModuleType, program: LinearProgram) -> object:
-    """Return the program as HiGHS takes it."""
+    """Convert the program to a model of HiGHS."""
     model = highspy.HighsLp()
     model.sense_ = highspy.ObjSense.kMaximize
     model.num_col_, model.num_row_ = len(program.columns), len(program.limits)

@@ -1,4 +1,4 @@
-"""Tetris, which the paper compares with (section 5.7): packs jobs by alignment."""
+"""Tetris, with which the paper compares Synergy (section 5.7): packs jobs by alignment."""
 
 from collections.abc import Sequence
 from math import inf
@@ -10,11 +10,11 @@ from gputopo_simulate.synergy.comparison.greedy import demands, place_first_fit
 
 
 def tetris(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
-    """Fill one server after another with the jobs whose demands align best with it.
+    """Fill one server after another with the jobs that have the best alignment with it.
 
     See :class:`SizingMechanism`. Alignment is the dot product of demand and free resources,
-    each as a fraction of the server. Queue order decides between equal jobs. A job that fits
-    on no single server is split as in
+    both as fractions of the server. Queue order decides between equal jobs. A job that does
+    not fit on a single server is split as in
     :func:`~gputopo_simulate.synergy.comparison.greedy.greedy`.
     """
     waiting = demands(servers, requests)

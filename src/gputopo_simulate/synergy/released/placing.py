@@ -1,4 +1,4 @@
-"""How the program places a job, and which other jobs it reduces (its ``cluster.py``)."""
+"""Place a job as the authors' program does, and reduce other jobs (``cluster.py`` there)."""
 
 from collections.abc import Iterator
 
@@ -17,11 +17,11 @@ def place_greedily(servers: ReleasedServers, job: ReleasedJob) -> bool:
 
 
 def place_tuned(servers: ReleasedServers, job: ReleasedJob) -> bool:
-    """Place a job with its demand, else with its share, else reduce other jobs first.
+    """Place a job with its demand, else with its share, else reduce other jobs for it.
 
     Raises:
-        SimulationError: the job still does not fit, where the program ends: the share of a
-            reduced job may have more of a resource than it had before.
+        SimulationError: the job still does not fit. This is possible, because a reduced job can
+            get more of a resource than before. The program ends in this case.
     """
     if _place(servers, job, job.demand, job.speed):
         return True
@@ -39,7 +39,7 @@ def place_tuned(servers: ReleasedServers, job: ReleasedJob) -> bool:
 def _place(
     servers: ReleasedServers, job: ReleasedJob, per_gpu: ResourcesPerGpu, speed: float
 ) -> bool:
-    """Take GPUs from the first server on, as many on each as fit with their resources."""
+    """Take GPUs on one server after another, as many on each as fit with their resources."""
     missing = job.source.gpus
     parts: dict[int, int] = {}
     for number, gpus in enumerate(servers.gpus):
@@ -59,7 +59,7 @@ def _place(
 
 
 def _fitting(servers: ReleasedServers, number: int, per_gpu: ResourcesPerGpu, max_gpus: int) -> int:
-    """Return how many GPUs, at most ``max_gpus``, fit on a server with their resources."""
+    """Return how many GPUs fit on a server with their resources, at most ``max_gpus``."""
     cpus, memory_gb = servers.cpus[number], servers.memory_gb[number]
     gpus = max_gpus
     while gpus and (gpus * per_gpu.cpus > cpus or gpus * per_gpu.memory_gb > memory_gb):
@@ -68,7 +68,7 @@ def _fitting(servers: ReleasedServers, number: int, per_gpu: ResourcesPerGpu, ma
 
 
 def _reduced(servers: ReleasedServers, job: ReleasedJob) -> ResourcesPerGpu:
-    """Return the share and set the speed to 1, if the demand exceeds the share; else the demand."""
+    """If the demand exceeds the share, set speed 1 and return the share; else return the demand."""
     share = servers.share
     if job.demand.cpus <= share.cpus and job.demand.memory_gb <= share.memory_gb:
         return job.demand
@@ -77,10 +77,10 @@ def _reduced(servers: ReleasedServers, job: ReleasedJob) -> ResourcesPerGpu:
 
 
 def _target_servers(servers: ReleasedServers, gpus: int) -> Iterator[tuple[int, int]]:
-    """Yield servers and the GPUs that each would give to a job.
+    """Yield the servers for a job, each with the number of GPUs that the job would get there.
 
-    A job of several GPUs gets the first server with enough GPUs, if there is one. Otherwise,
-    and for a job of one GPU, servers with the fewest free GPUs come first.
+    A job of several GPUs gets the first server with enough free GPUs. Without such a server, and
+    for a job of one GPU, the servers with the fewest free GPUs come first.
     """
     if gpus > 1:
         for number, free in enumerate(servers.gpus):
@@ -96,10 +96,10 @@ def _target_servers(servers: ReleasedServers, gpus: int) -> Iterator[tuple[int, 
 def _jobs_to_reduce(
     servers: ReleasedServers, number: int, gpus: int, per_gpu: ResourcesPerGpu
 ) -> list[ReleasedJob]:
-    """Return the jobs to reduce on a server so that GPUs fit with their resources.
+    """Return the jobs to reduce on a server, so that ``gpus`` GPUs fit with their resources.
 
-    Jobs on the fewest servers come first, then jobs with the most CPUs per GPU, then memory.
-    All jobs before the last needed one are reduced, even if that frees nothing.
+    Jobs are tried in order: fewest servers first, then most CPUs per GPU, then most memory. The
+    result has all jobs up to the one with which enough is free, also jobs that free nothing.
     """
     cpus = gpus * per_gpu.cpus - servers.cpus[number]
     memory_gb = gpus * per_gpu.memory_gb - servers.memory_gb[number]
@@ -120,7 +120,7 @@ def _by_excess(job: ReleasedJob) -> tuple[int, float, float]:
 
 
 def _reduce_placed(servers: ReleasedServers, job: ReleasedJob) -> None:
-    """Reduce a placed job to its share on the same GPUs, and repeat its round at speed 1."""
+    """Reduce a placed job to its share on the same GPUs, and compute its round at speed 1."""
     parts = servers.release(job)
     job.undo_round()
     servers.assign(job, parts, _reduced(servers, job))

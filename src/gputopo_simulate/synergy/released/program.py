@@ -1,4 +1,4 @@
-"""The authors' simulator, round by round."""
+"""Run the authors' simulator, round by round."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -40,12 +40,12 @@ def run_as_released(
 ) -> tuple[FinishedTrainingJob, ...]:
     """Return all jobs in the order in which they finish, as in the authors' program.
 
-    The program stops when no job is active, and after the monitored jobs; this does not. It has
-    profiles for 3, 4 and 6 CPUs per GPU, and jobs of 1, 2, 4, 8 or 16 GPUs. ``order`` is a key of
-    :data:`ORDERS`, ``mechanism`` one of :data:`MECHANISMS`.
+    The program stops when no job is active or the monitored jobs have finished. This function runs
+    all jobs. The program has profiles for 3, 4 and 6 CPUs per GPU, and jobs of 1, 2, 4, 8 or 16
+    GPUs. ``order`` is a key of :data:`ORDERS`, ``mechanism`` a key of :data:`MECHANISMS`.
 
     Raises:
-        SimulationError: the program has no profile for a job or the cluster, or would give up.
+        SimulationError: the program has no profile for a job or the cluster, or would fail.
     """
     check_jobs(jobs, cluster)
     by_arrival = sorted(
@@ -65,7 +65,7 @@ def _rounds(
     key: _SortKey,
     place: _PlaceFunction,
 ) -> Iterator[list[FinishedTrainingJob]]:
-    """Yield the jobs that finish with each round."""
+    """Yield for each round the jobs that finish in it."""
     servers = ReleasedServers.idle(cluster)
     queue: list[ReleasedJob] = []
     now = first_round_seconds([job.source.arrival_seconds for job in by_arrival])
@@ -86,7 +86,7 @@ def _rounds(
 
 
 def _prepare_round(last: ReleasedServers, queue: Sequence[ReleasedJob], now: float) -> None:
-    """Reset speeds of reduced jobs; mark starved jobs, which go first from the next round."""
+    """Reset speeds of reduced jobs; mark starved jobs, which come first from the next round on."""
     for job in last.running:
         job.speed = job.profiled_speed
     if now > _STARVED_AFTER_SECONDS:
@@ -113,7 +113,7 @@ def _place_all(
 def _chosen_by_gpus(
     servers: ReleasedServers, queue: Sequence[ReleasedJob], place: _PlaceFunction
 ) -> list[ReleasedJob]:
-    """Return the jobs whose GPUs fit; only with the order las the program chooses them first."""
+    """Return the jobs whose GPUs fit. Only with ``las`` the program chooses them before placing."""
     free = sum(servers.gpus)
     chosen = []
     for job in queue:
@@ -151,7 +151,7 @@ def _las(job: ReleasedJob, now: float, by_share: bool) -> tuple[float, ...]:  # 
 
 
 def _ftf(job: ReleasedJob, now: float, by_share: bool) -> tuple[float, ...]:  # noqa: FBT001
-    """Sort by finish-time fairness, the best first; Themis puts the worst first."""
+    """Sort by finish-time fairness, the best first; in Themis the worst is first."""
     total = now - job.source.arrival_seconds + job.remaining_seconds(by_share=by_share)
     fairness = total / (job.step_seconds * job.source.iterations)
     return -job.starved, fairness, job.source.arrival_seconds
@@ -171,7 +171,7 @@ def _released_job(job: TrainingJob, cluster: SimulatedCluster) -> ReleasedJob:
 
 
 def _profile(job: TrainingJob, cluster: SimulatedCluster) -> MeasuredProfile:
-    """Return the model's profile of one GPU: the program uses it for any number of GPUs."""
+    """Return the model's profile of one GPU. The program uses it for any number of GPUs."""
     singles = {each.cpus_per_gpu: each for each in job.model.profiles if each.gpus == 1}
     if cluster.cpus_per_gpu not in singles:
         raise SimulationError(
@@ -185,10 +185,10 @@ def _profile(job: TrainingJob, cluster: SimulatedCluster) -> MeasuredProfile:
 def _demand(
     job: TrainingJob, profile: MeasuredProfile, cluster: SimulatedCluster
 ) -> tuple[ResourcesPerGpu, float]:
-    """Return a job's demand, limited to one server, and its speed relative to the share.
+    """Return a job's demand per GPU and its speed with it, relative to the share.
 
-    A limited demand loses speed-up in proportion to CPUs. A job larger than a server has no
-    speed-up; where its demand exceeds what its servers have, it gets the share.
+    The demand is limited to one server; then the speed-up falls in proportion to the CPUs. A job
+    larger than a server has no speed-up. It gets its share if its demand exceeds its servers.
     """
     wanted = ResourcesPerGpu(profile.best_cpus_per_gpu, profile.best_memory_gb_per_gpu)
     limit = ResourcesPerGpu(cluster.cpus / job.gpus, cluster.memory_gb / job.gpus)

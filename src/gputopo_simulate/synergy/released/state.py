@@ -10,8 +10,8 @@ from gputopo_simulate.synergy.model import ROUND_SECONDS, SimulatedCluster, Trai
 class ResourcesPerGpu(NamedTuple):
     """CPUs and memory for each GPU of a job.
 
-    The program also has storage bandwidth and network. In its profiles of one GPU, and on its
-    servers, storage bandwidth equals memory as a number and network is 0, so neither matters.
+    The program also has storage bandwidth and network. They are left out, because they change
+    nothing: storage bandwidth always has the number of the memory, and network is 0.
     """
 
     cpus: float
@@ -20,16 +20,16 @@ class ResourcesPerGpu(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class ReleasedJob:
-    """A job of the program.
+    """A job in the authors' program.
 
     Attributes:
-        demand: what the job needs to be ``profiled_speed`` times as fast as with its share.
-        step_seconds: of one step with the proportional share.
-        speed: factor to the speed with the share, now or when it was last placed.
+        demand: with these resources the job is ``profiled_speed`` times as fast as with its share.
+        step_seconds: time of one step with the proportional share.
+        speed: speed relative to that with the share, in the last round in which the job ran.
         held: resources that the job has for each GPU.
-        parts: its GPUs on each server, by server number.
+        parts: number of GPUs on each server, by server number.
         steps_before: steps done when the round began.
-        last_ran_seconds: end of its last round, or its arrival.
+        last_ran_seconds: end of the last round in which the job ran; before that, its arrival.
     """
 
     source: TrainingJob
@@ -51,12 +51,12 @@ class ReleasedJob:
         return self.steps >= self.source.iterations
 
     def remaining_seconds(self, *, by_share: bool) -> float:
-        """Return the run time left, at the speed with the share or at the last speed."""
+        """Return the remaining run time, either with the share or at the last speed."""
         seconds = self.step_seconds * (self.source.iterations - self.steps)
         return seconds if by_share else seconds / self.speed
 
     def run_round(self, speed: float) -> None:
-        """Add the whole steps of a round at once; the rest of the round's time is lost."""
+        """Add the whole steps of a round. The time of a step that does not end in it is lost."""
         self.steps_before = self.steps
         self.attained_seconds += ROUND_SECONDS
         steps = math.floor(ROUND_SECONDS / (self.step_seconds / speed))
@@ -73,8 +73,8 @@ class ReleasedServers:
     """Free resources of the servers, and the jobs placed in this round.
 
     Attributes:
-        gpus: free ones by server number, like ``cpus`` and ``memory_gb``.
-        placed: jobs by server number, in the order of placement.
+        gpus: free GPUs by server number; ``cpus`` and ``memory_gb`` likewise.
+        placed: jobs on each server, by server number, in the order of placement.
         running: all placed jobs.
     """
 
@@ -87,7 +87,7 @@ class ReleasedServers:
 
     @classmethod
     def idle(cls, cluster: SimulatedCluster) -> "ReleasedServers":
-        """Return the servers without jobs."""
+        """Return the state of servers without jobs."""
         count = cluster.servers
         return cls(
             share=ResourcesPerGpu(cluster.cpus_per_gpu, cluster.memory_gb_per_gpu),
@@ -99,13 +99,13 @@ class ReleasedServers:
         )
 
     def assign(self, job: ReleasedJob, parts: dict[int, int], held: ResourcesPerGpu) -> None:
-        """Give a job GPUs, and resources for each of them."""
+        """Assign GPUs to a job, and resources for each of these GPUs."""
         job.parts, job.held = parts, held
         for number, gpus in parts.items():
             self._take(number, gpus, held)
 
     def release(self, job: ReleasedJob) -> dict[int, int]:
-        """Free all that a job has; return the GPUs by server number."""
+        """Release all resources of a job and return its GPUs by server number."""
         parts, job.parts = job.parts, {}
         for number, gpus in parts.items():
             self._take(number, -gpus, job.held)

@@ -101,7 +101,7 @@ def test_comments_empty_lines_and_other_columns_are_ignored() -> None:
         (f'{HEADER}"a,1\n', "models: line 2: unexpected end of data"),
         (
             f"{HEADER}a,1,3,6,62.5,8,1,1\na,1,3,6,62.5,8,2,1\n",
-            "line 3, profiled_gpus: a second row for 1 GPUs and 3 CPUs per GPU",
+            "line 3, profiled_gpus: second row for 1 GPUs and 3 CPUs per GPU",
         ),
     ],
 )
@@ -116,7 +116,7 @@ def test_invalid_tables_of_models_are_rejected_with_line_column_and_value(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f"{CELLS}a,1,20,1\na,1,20,2\n", "matrices: line 3, mem_gb: a second row for 1 CPUs"),
+        (f"{CELLS}a,1,20,1\na,1,20,2\n", "matrices: line 3, mem_gb: second row for 1 CPUs"),
         (f"{CELLS}a,1,20,1\na,2,40,2\n", "matrices: a: no row for 1 CPUs and 40 GB"),
         (f"{CELLS}a,0,20,1\n", "matrices: a: cpus: 0.0 is not a positive number"),
         (f"{CELLS}a,1,20,-1\n", "matrices: line 2, rel_throughput: '-1' is not in 0..1e+15"),

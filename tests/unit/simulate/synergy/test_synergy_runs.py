@@ -160,7 +160,7 @@ def test_mechanism_that_never_assigns_gpus_is_an_error() -> None:
             ORDERS["fifo"], assign_nothing, runnable_only=False, round_seconds=round_seconds
         )
         with pytest.raises(
-            SimulationError, match="job 3: gpus: 1; the mechanism never assigns them"
+            SimulationError, match="job 3: gpus: 1; the mechanism never assigns GPUs"
         ):
             run(ONE_SERVER, [job(3), job(4, arrival_seconds=900)], how)
 
@@ -174,7 +174,7 @@ def test_mechanism_that_never_assigns_gpus_is_an_error() -> None:
         (
             replace(ONE_SERVER, memory_gb=80),
             [job(5)],
-            "job 5: model: res18 was not measured with as little as the share of 3 CPUs and 10 GB",
+            "job 5: model: res18 was not measured with the share of only 3 CPUs and 10 GB",
         ),
     ],
 )
@@ -202,5 +202,7 @@ def test_generated_jobs_are_equal_for_equal_seeds_and_have_the_authors_split() -
 
 def test_missing_model_of_generated_jobs_is_rejected() -> None:
     few = {name: model for name, model in models().items() if name != "m5"}
-    with pytest.raises(SimulationError, match="models: m5 is missing; generated jobs use it"):
+    with pytest.raises(
+        SimulationError, match="models: m5 is missing; generated jobs use this model"
+    ):
         generate(1, JobLoad(1, 1), few)
