@@ -111,7 +111,7 @@ class _Handler(BaseHTTPRequestHandler):
     pages: ClassVar[dict[str, Callable[[], tuple[HTTPStatus, str, bytes]]]] = {}
 
     def do_GET(self) -> None:
-        page = self.pages.get(self.path)
+        page = self.pages.get(self.path.partition("?")[0])
         if page is None:
             self.send_error(HTTPStatus.NOT_FOUND)
             return

@@ -114,7 +114,7 @@ class Reflector(Generic[Item]):
 
         A watch from a future version delivers nothing until the API server reaches that version.
         """
-        if self._silence is not None:
+        if self._silence is not None and not self._silence.expired():
             self._silence.reschedule(asyncio.get_running_loop().time())
 
     async def run(self) -> None:

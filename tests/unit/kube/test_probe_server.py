@@ -45,6 +45,7 @@ def test_a_healthy_program_is_alive_and_ready(host: str) -> None:
         assert get(f"{url}/livez") == (200, b"ok\n")
         assert get(f"{url}/readyz") == (200, b"ok\n")
         assert get(f"{url}/metrics") == (200, b"up 1\n")
+        assert get(f"{url}/metrics?format=text")[0] == 200
         assert get(f"{url}/")[0] == 404
 
 

@@ -149,6 +149,18 @@ async def test_a_watch_from_a_version_of_the_future_is_ended_on_demand() -> None
         await followed.until(lambda: followed.reflector.lists == 2)
 
 
+@pytest.mark.parametrize("gap", range(4))
+async def test_two_demands_for_a_list_may_be_close_together(gap: int) -> None:
+    async with following() as followed:
+        await followed.until(lambda: followed.source.watched_from)
+        await asyncio.sleep(0.01)
+        followed.reflector.list_again()
+        for _ in range(gap):
+            await asyncio.sleep(0)
+        followed.reflector.list_again()
+        await followed.until(lambda: followed.reflector.lists >= 2)
+
+
 async def test_delays_double_until_a_watch_works(delays: list[float]) -> None:
     async with following(first_delay_seconds=1.0) as followed:
         followed.source.watch_error = LOST
