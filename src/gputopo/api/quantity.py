@@ -1,4 +1,4 @@
-"""Kubernetes quantities of memory, such as ``32Gi``, and bytes."""
+"""Convert Kubernetes quantities of memory, such as ``32Gi``, to bytes and back."""
 
 import re
 

@@ -40,7 +40,7 @@ _UPLINKS: Final = (
     (Ancestor.PXB, Fraction(5, 6)),
     (Ancestor.NODE, Fraction(2, 3)),
 )
-"""Uplink of each level of the PCIe tree, as a fraction of the PCIe bandwidth of one GPU below.
+"""Uplink of each level of the PCIe tree, as a fraction of one GPU's PCIe bandwidth.
 
 The fractions come from the rates in NCCL's ``src/graph/topo.h``. A PCIe switch has one uplink.
 Traffic between two GPUs through an Intel processor needs 6/5 of the lanes. Between sockets, Intel's
@@ -120,7 +120,7 @@ def pcie_tree(topology: NodeTopology) -> Branch:
 
 
 def nvswitch(topology: NodeTopology) -> Branch:
-    """Return the NVSwitch of a node as a tree with one port per GPU, of 0 MB/s without NVLink."""
+    """Return the NVSwitch of a node as a tree. GPUs without a link to it have ports of 0 MB/s."""
     ports = {gpu.index: 0 for gpu in topology.gpus}
     for link in topology.links:
         if link.kind is LinkKind.NVSWITCH:

@@ -20,7 +20,7 @@ from gputopo.bandwidth.link_mix import FEATURES, LinkClasses, features
 from gputopo.bandwidth.samples import BandwidthSamples
 
 _MOST_FOLDS_OF_ONE: Final = 30
-"""With at most this number of link mixes, each fold of the cross-validation has one mix."""
+"""Up to this number of link mixes, each fold of the cross-validation has only one link mix."""
 
 _FOLDS: Final = 10
 _SEED: Final = 1

@@ -81,7 +81,7 @@ def parse_samples(text: str, topology: NodeTopology | None = None) -> BandwidthS
         mix_of = _RingMixes(topology, classes).mix_of
     samples = tuple(BandwidthSample(mix_of(row), row.gb_per_s()) for row in _rows(lines, names))
     if not samples:
-        raise SampleError(f"line {number}: no samples below the columns")
+        raise SampleError(f"line {number}: there are no samples below the columns")
     return BandwidthSamples(samples, classes)
 
 
@@ -107,7 +107,7 @@ class _SampleRow:
 
     def count(self, column: str) -> int:
         if not re.fullmatch(r"\d{1,2}", self.values[column], re.ASCII):
-            raise self.error(column, "is not a count of links")
+            raise self.error(column, "is not a number of links; use a whole number such as 2")
         return int(self.values[column])
 
     def gpus(self) -> tuple[GpuIndex, ...]:
@@ -169,9 +169,9 @@ def _counted(row: _SampleRow) -> tuple[int, int, int]:
     if not 2 <= x + y + z <= MAX_GPUS_PER_POD:  # noqa: PLR2004 - two GPUs are the smallest ring
         raise SampleError(
             f"line {row.line}: double, single, pcie: {x + y + z} links do not make a ring of 2 to"
-            f" {MAX_GPUS_PER_POD} GPUs, which has a link for each GPU (two GPUs count theirs twice)"
+            f" {MAX_GPUS_PER_POD} GPUs, which has a link for each GPU (two for two GPUs)"
         )
-    if x + y + z == 2 and 1 in {x, y, z}:  # noqa: PLR2004 - likewise
+    if x + y + z == 2 and 1 in {x, y, z}:  # noqa: PLR2004 - as above
         raise SampleError(
             f"line {row.line}: double, single, pcie: a ring of two GPUs has one link, counted twice"
         )
@@ -179,7 +179,7 @@ def _counted(row: _SampleRow) -> tuple[int, int, int]:
 
 
 def _classes(topology: NodeTopology) -> LinkClasses:
-    """Return the classes of a machine: x is the faster NVLink, y the slower one, z PCIe."""
+    """Return the classes of a machine: x for faster NVLinks, y for slower NVLinks, z for PCIe."""
     found = {LinkClass.from_link(link) for link in topology.links}
     slots = sorted((one for one in found if one.kind is LinkKind.PCIE), key=str)
     nvlinks = sorted(found.difference(slots), key=lambda one: -one.bandwidth_mb_per_s)

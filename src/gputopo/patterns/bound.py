@@ -3,7 +3,7 @@
 P. C. Gilmore (1962) and E. L. Lawler (1963) published this bound for the quadratic assignment
 problem. At best, a rank on a GPU has its heaviest edge on the fastest link of the GPU, its second
 heaviest edge on the second fastest link, and so on. The bound is the best assignment of ranks to
-GPUs by these values. It is divided by 2, because each edge is counted at both of its ends.
+GPUs by these values. The sum is divided by 2, because each edge is counted at both of its ends.
 """
 
 from typing import Final

@@ -2,14 +2,14 @@
 
 An embedding assigns each rank a GPU of its own. All pairs of GPUs have a link, so every embedding
 is a match as in MAPA (section 3.3). The best embedding has the highest aggregate bandwidth
-(equation 1). Of several best ones, it is the one with the lowest GPUs in rank order. Only the best
+(equation 1). Of several such embeddings, the one with the lowest GPUs is best. Only the best
 embedding of each set is used, because libraries such as NCCL also search for the best order.
 
 Numbers of steps for n GPUs and a pattern of size k, once for each node topology:
 
 - Ring, chain, star: k^2 for each set of up to k GPUs, at most n^2 2^n in all.
 - Tree: k^3 for each set, because the frontier has one more rank.
-- Any pattern: k^(w+1) for each set, where w is its vertex separation; at most all k! orders. The
+- Any pattern: k^(w+1) for each set, if its vertex separation is w; at most all k! orders. The
   search is exact if it needs at most :data:`MAX_EXACT_STEPS`. This includes all rings, chains,
   stars and trees for n <= 16, and all patterns for n <= 8 or k <= 7.
 - With more steps: a local search with k^4 for each set and start, and an upper bound. Then the

@@ -58,15 +58,15 @@ class _Layer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Cases:
-    """All ways to place one rank. They are equal for all sets, as members of a set have numbers.
+    """All ways to place one rank in a set. Members of a set are numbered, so all sets share them.
 
     Attributes:
         frontier: the frontier after the rank is placed.
         member: [cases, arrangements] member on which the rank is placed.
         previous: [cases, arrangements] arrangement of the previous frontier in the set without
             that member.
-        gains: for each edge to a placed rank its weight, and [cases, arrangements] the members
-            at its two ends as ``member * members + member``.
+        gains: for each edge to a placed rank: the weight of the edge, and [cases, arrangements]
+            the members at both ends of the edge, as ``member * members + member``.
     """
 
     frontier: tuple[int, ...]
@@ -78,7 +78,7 @@ class _Cases:
 def best_embeddings(
     weights: NDArray[np.int64], pattern: Pattern, plan: SearchPlan
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the best order of every set, the lowest of several, and its total.
+    """Return the best order of every set (the lowest of several best orders) and its total.
 
     Args:
         weights: [gpus, gpus] link bandwidths in MB/s, by position.

@@ -1,6 +1,6 @@
 """Local search for good embeddings of patterns that are too dense for the exact search.
 
-A greedy search finds several start embeddings. Then pairs of ranks are swapped while this increases
+A greedy search finds several start embeddings. Then pairs of ranks are swapped, if this increases
 the total, for all sets at once. The problem is a quadratic assignment problem (T. C. Koopmans,
 M. J. Beckmann, 1957). The number of starts depends only on the pattern and the node, so every
 machine finds the same embeddings.
@@ -18,7 +18,7 @@ _ROWS: Final = 2048
 """How many sets are searched at once; this limits the memory."""
 
 _WORK: Final = 48_000_000
-"""Limit of the numbers that one round of swaps evaluates, over all starts and sets.
+"""Limit of how many numbers one round of swaps computes, over all starts and sets.
 
 On 16 GPUs it allows at least 5 starts for every size, besides the start in rank order.
 """
@@ -32,12 +32,12 @@ _Start = tuple[list[int], int]
 def improved_embeddings(
     weights: NDArray[np.int64], pattern: Pattern, bounds: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return a good order of every set, and its total, which is at least that of the start.
+    """Return a good order of every set and the total of this order.
 
     Args:
         weights: [gpus, gpus] link bandwidths in MB/s, by position.
         pattern: a pattern that is not larger than the node.
-        bounds: [rows] upper bound of the total; a set that reaches it is not searched further.
+        bounds: [rows] upper bound of the total. The search of a set ends at its bound.
 
     Returns:
         [rows, size] position of each rank; [rows] aggregate bandwidth in MB/s.

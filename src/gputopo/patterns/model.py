@@ -20,9 +20,9 @@ MAX_GPUS_PER_POD: Final = 16
 class PatternKind(StrEnum):
     """Communication pattern of a job (MAPA, section 3.1).
 
-    RING joins each rank with the next and the last with the first. TREE is a balanced binary
+    RING connects each rank with the next and the last with the first. TREE is a balanced binary
     tree. RING_TREE has the edges of both. CHAIN is a path, as between pipeline stages. STAR
-    joins rank 0 with all others, as a parameter server does. ALL_TO_ALL joins all pairs.
+    connects rank 0, such as a parameter server, with all others. ALL_TO_ALL connects all pairs.
     CUSTOM has the edges that the user lists.
     """
 
@@ -100,7 +100,7 @@ def star(size: int) -> Pattern:
 
 
 def all_to_all(size: int) -> Pattern:
-    """Return the complete graph: one edge between each two ranks."""
+    """Return the complete graph, with one edge between any two ranks."""
     edges = tuple(PatternEdge(a, b) for a, b in combinations(range(size), 2))
     return Pattern(PatternKind.ALL_TO_ALL, size, edges)
 
@@ -172,6 +172,6 @@ def _require_edge(field: str, edge: PatternEdge, size: int) -> None:
                 f"{field}.{end}: {rank} is not a rank of {size} GPUs (0..{size - 1})"
             )
     if edge.a == edge.b:
-        raise PatternError(f"{field}: joins rank {edge.a} to itself")
+        raise PatternError(f"{field}: rank {edge.a} is connected with itself")
     if edge.weight < 1:
         raise PatternError(f"{field}.weight: {edge.weight} is below 1")

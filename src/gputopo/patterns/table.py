@@ -18,8 +18,8 @@ class EmbeddingTable:
         orders: [rows, size] GPU index of each rank.
         aggregate_mb_per_s: [rows] sum over the edges of the pattern of weight times bandwidth
             of the link (MAPA, equation 1, where all weights are 1).
-        bound_mb_per_s: [rows] upper bound for all embeddings into the set. It equals the
-            aggregate bandwidth if no embedding can be better.
+        bound_mb_per_s: [rows] upper bound for all embeddings into the set. The bound is
+            the aggregate bandwidth if no embedding can be better.
     """
 
     sets: NDArray[np.uint64]

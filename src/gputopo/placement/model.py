@@ -54,7 +54,7 @@ class Match:
         effective_mb_per_s: effective bandwidth by ``model``; None for one GPU, which has no link.
         model: name of the bandwidth model; None for one GPU.
         common_mb_per_s: effective bandwidth by the physical model, which supports every node.
-            It compares nodes that have different values of ``model``. None for one GPU.
+            With it, nodes with different ``model`` can be compared. None for one GPU.
         preserved_mb_per_s: preserved bandwidth of the GPUs that stay free (MAPA, equation 3).
         bound_mb_per_s: no rank order of the same GPUs has a higher aggregate bandwidth.
     """

@@ -1,4 +1,4 @@
-"""Best-case demand of a job: the least CPUs and memory that saturate it (Synergy, section 3.2)."""
+"""Best-case demand: the least CPUs and memory that saturate a job (Synergy, section 3.2)."""
 
 from typing import NamedTuple
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple, Self
 
 ROUNDING: Final = 1 + 1e-9
-"""Tolerance for rounding errors: an amount this factor below a measured point is equal to it."""
+"""Tolerance for rounding errors: amounts that differ by at most this factor are equal."""
 
 
 class Point(NamedTuple):
@@ -21,7 +21,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SensitivityMatrix:
-    """Throughput of one job with its number of GPUs, by CPUs and memory.
+    """Throughput of one job with a fixed number of GPUs, by CPUs and memory.
 
     Throughput does not decrease with more CPUs or memory, because a job can leave them unused.
     :meth:`rising` makes a matrix with this property from raw measurements.
@@ -59,7 +59,7 @@ class SensitivityMatrix:
     ) -> Self:
         """Return the matrix of raw measurements, with non-decreasing throughput.
 
-        If a cell is lower than a cell with fewer CPUs or less memory, it gets that cell's value.
+        A cell gets at least the values of all cells with fewer CPUs or less memory.
 
         Raises:
             ValueError: on invalid axes or throughput.
@@ -77,7 +77,7 @@ class SensitivityMatrix:
         """Return the throughput at the largest measured point that is not above the arguments.
 
         The value is not interpolated, because the job might not reach an interpolated value.
-        Below the smallest point it is 0, because the job might not run with so little.
+        Below the smallest point the throughput is 0, because the job might not run with so little.
         """
         row = bisect_right(self.cpus, cpus * ROUNDING) - 1
         column = bisect_right(self.memory_gb, memory_gb * ROUNDING) - 1
@@ -117,24 +117,24 @@ class SensitivityMatrix:
 
 def _check_axis(name: str, axis: Sequence[float]) -> None:
     if not axis:
-        raise ValueError(f"{name}: is empty")
+        raise ValueError(f"{name}: the list is empty")
     for value in axis:
         if not (math.isfinite(value) and value > 0):
             raise ValueError(f"{name}: {value} is not a positive number")
     for one, next_one in pairwise(axis):
         if next_one <= one:
-            raise ValueError(f"{name}: {next_one} after {one} is not ascending")
+            raise ValueError(f"{name}: {next_one} follows {one}; values must ascend")
 
 
 def _check_throughput(rows: Sequence[Sequence[float]], cpus: int, amounts: int) -> None:
     if len(rows) != cpus or any(len(row) != amounts for row in rows):
         shape = [len(row) for row in rows]
         raise ValueError(
-            f"throughput: rows of {shape} for {cpus} numbers of CPUs and {amounts} amounts"
+            f"throughput: has rows with {shape} values; expected {cpus} rows with {amounts} values"
         )
     for value in (value for row in rows for value in row):
         if not (math.isfinite(value) and value >= 0):
-            raise ValueError(f"throughput: {value} is not a finite number of at least 0")
+            raise ValueError(f"throughput: {value} is not a finite number that is at least 0")
     columns = zip(*rows, strict=True)
     for line in (*rows, *columns):
         for one, next_one in pairwise(line):

@@ -22,7 +22,7 @@ _MB_PER_GB = 1000
 
 @dataclass(frozen=True, slots=True)
 class MinIOCache:
-    """The data set of a job and its reads, for all its GPUs together.
+    """A MinIO cache, and the data set and reads of a job, for all GPUs of the job together.
 
     Attributes:
         floor_gb: memory of the processes, which is not available for the cache.

@@ -2,9 +2,9 @@
 
 A job is measured with the maximum of memory and with a few numbers of CPUs. A binary search between
 the fewest and the most CPUs chooses these numbers. If throughput rises by less than 10 % over the
-upper half of the interval, the search continues in the lower half, else in the upper half. So it
-finds the point from which more CPUs bring little. Two more points are measured: the proportional
-share, whose throughput is guaranteed to the job, and the fewest CPUs.
+upper half of the interval, the search continues in the lower half, else in the upper half. So the
+search finds the point from which more CPUs bring little. Two more points are measured: the
+proportional share, whose throughput is guaranteed to the job, and the fewest CPUs.
 
 Example: throughput is 100 with 24 CPUs and 99 with 12 CPUs. The gain from 12 to 24 is below 10 %,
 so 6 CPUs are measured next.
@@ -26,7 +26,7 @@ Curve: TypeAlias = Mapping[int, float]
 
 @dataclass(frozen=True, slots=True)
 class ProfilingPlan:
-    """Limits of the measurements of a job with its number of GPUs.
+    """Limits of the measurements of one job.
 
     Attributes:
         most_cpus: CPUs of the server.
@@ -50,7 +50,7 @@ class ProfilingPlan:
                 f"share_cpus: {self.share_cpus} is not in {self.least_cpus}..{self.most_cpus}"
             )
         if not self.memory_gb:
-            raise ValueError("memory_gb: is empty")
+            raise ValueError("memory_gb: the list is empty")
 
 
 def next_point(
@@ -97,7 +97,7 @@ def measured_matrix(gpus: int, measured: Mapping[tuple[int, float], float]) -> S
     curves = [interpolated(_at(amount, measured)) for amount in memory_gb]
     cpus = list(curves[0]) if curves else []
     if any(list(curve) != cpus for curve in curves):
-        raise ValueError(f"measured: different ranges of CPUs at {memory_gb} GB")
+        raise ValueError(f"measured: the ranges of CPUs differ between the amounts {memory_gb} GB")
     rows = [[curve[count] for curve in curves] for count in cpus]
     return SensitivityMatrix.rising(gpus, cpus, memory_gb, rows)
 

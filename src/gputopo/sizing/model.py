@@ -59,7 +59,7 @@ class SizingRequest:
 
     Attributes:
         job: ID of the job.
-        matrix: throughput of the job by CPUs and memory, at the number of GPUs it requests.
+        matrix: throughput of the job by CPUs and memory, with the requested number of GPUs.
         storage_mb_per_s: read rate of the job from storage at its best throughput. With less
             storage bandwidth its throughput falls in proportion.
 

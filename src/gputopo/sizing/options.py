@@ -39,8 +39,8 @@ class JobOptions:
     Attributes:
         share: the proportional share, whose throughput is guaranteed. Its storage bandwidth is
             at most what the job can use.
-        trimmed_share: the share, reduced to the demand where it exceeds it. The throughput is
-            that of the share.
+        trimmed_share: the share without resources beyond the demand. Share and trimmed share
+            have the same throughput.
         demand: the least resources that saturate the job, but at least the trimmed share.
         efficient: the Pareto-optimal points of the matrix with at least the guaranteed
             throughput, by ascending throughput. The first one does not exceed the share.

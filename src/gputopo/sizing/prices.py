@@ -2,7 +2,7 @@
 
 This relaxes the first program of Synergy-Opt (section 4.1, equations 1 to 5), which merges all
 servers into one. Each job takes the option with the highest value minus cost. The prices are the
-lowest at which all jobs together take no more than the capacity. They correspond to the Lagrange
+lowest at which all jobs together take no more than the capacity. Such prices are the Lagrange
 multipliers of equations 2 and 3.
 
 Example: three jobs have 2 CPUs each, of 10 CPUs. With 2 more CPUs, the value of two jobs rises by 2

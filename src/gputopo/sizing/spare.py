@@ -10,7 +10,7 @@ from gputopo.sizing.prices import Prices
 from gputopo.sizing.server_state import PlacedJob, ServerState
 
 _MIN_COST: Final = 1e-4
-"""Least cost of a change. It orders changes without a cost by their gain."""
+"""Least cost of a change, so that changes without a cost are ordered by their gain."""
 
 
 def assign_spare(jobs: Sequence[PlacedJob], prices: Prices) -> None:

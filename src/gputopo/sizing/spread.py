@@ -26,7 +26,7 @@ resources unused. With limits from 0.5 to 6 the mean loss of value hardly change
 """
 
 _NO_PRICE_WEIGHT: Final = 1e-9
-"""Weight of a resource without a price. It is small, because there is enough for all jobs."""
+"""Weight of a resource without a price. The weight is small, because no job lacks it."""
 
 
 Excess: TypeAlias = tuple[float, float, float]

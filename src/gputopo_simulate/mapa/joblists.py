@@ -55,7 +55,7 @@ _PATTERNS: Final[Mapping[str, PatternKind]] = MappingProxyType(
 """Patterns by name, names of MAPA's lists included."""
 
 _SEED: Final = "seed"
-"""A column with the seed of a generated list; it is ignored."""
+"""A column with the seed of a generated list. This column is ignored."""
 
 _Number = Annotated[StrictInt, Field(gt=-(10**18), lt=10**18)]
 _Name = Annotated[StrictStr, Field(max_length=253)]
@@ -93,7 +93,7 @@ class _RowLocation:
 
 
 def parse_jobs(text: str) -> tuple[SimulatedJob, ...]:
-    """Return the jobs of a list, in its order.
+    """Return the jobs in the order of the list.
 
     The default ID of a job is the number of its row, from 0. The default of ``sensitive`` is
     true for jobs of several GPUs, as in a cluster.

@@ -12,7 +12,7 @@ from gputopo_simulate.errors import SimulationError
 
 MAX_TIME: Final = 1e15
 MIN_SERVICE: Final = 1e-9
-"""Limits of the times in a job list. Within them, sums of times stay exact enough."""
+"""Limits of the times in a job list. Within these limits, sums of times are exact enough."""
 
 JobId = int | str
 """ID of a job in its list. If the list has no IDs, it is the number of the row, from 0."""

@@ -98,7 +98,7 @@ class TimeLaw(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FixedTime:
-    """Every job runs for its service time, as in the authors' simulator."""
+    """The law that every job runs for its service time, as in the authors' simulator."""
 
     name: ClassVar[str] = "fixed"
 
@@ -129,7 +129,7 @@ class BandwidthTime:
         return job.service * self.curve(job).slowdown(effective_mb_per_s)
 
     def curve(self, job: SimulatedJob) -> SlowdownCurve:
-        """Return the curve of a job's workload, or the one for its sensitivity."""
+        """Return the curve of the job's workload, or else the curve of its sensitivity."""
         other = self.sensitive if job.sensitive else self.insensitive
         return (
             other if job.workload is None else self.curves.get(normalized_name(job.workload), other)
@@ -158,7 +158,7 @@ class _CurvesFile(RootModel[dict[str, _CurveFields]]):
 
 
 def parse_curves(text: str) -> BandwidthTime:
-    """Parse curves from a file of the user. They replace curves in :data:`PUBLISHED`.
+    """Parse curves from a file of the user; these replace the curves in :data:`PUBLISHED`.
 
     The text is a JSON object with a curve for each workload: ``{"communicationShare": 0.5,
     "saturationGBps": 50, "worst": 3}``; the last two fields are optional. The curves named

@@ -15,7 +15,7 @@ from gputopo_simulate.mapa.nodes import RunningJob, SimulatedNodes
 from gputopo_simulate.mapa.timelaw import TimeLaw
 
 _MIN_RESIDUAL: Final = 1 / 60
-"""Least expected residual time, in mean run times. It keeps weights finite."""
+"""Least expected residual time, in mean run times. This limit keeps weights finite."""
 
 
 @dataclass(frozen=True, slots=True)

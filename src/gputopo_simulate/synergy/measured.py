@@ -2,7 +2,7 @@
 
 The authors of Synergy measured the models of their table 4. ``data/`` contains their results in
 two tables. ``synergy_throughput_matrix.csv`` has the complete matrix of each model with one GPU.
-``synergy_models.csv`` has rows for 1, 2 and 4 GPUs. Each row has the best share, its speed-up over
+``synergy_models.csv`` has rows for 1, 2 and 4 GPUs. Each row has the best share, the speed-up over
 the proportional share, and the seconds of a step with the proportional share.
 """
 

@@ -60,7 +60,7 @@ def test_order_of_columns_comments_and_empty_lines_do_not_matter() -> None:
         ("# only\n", "line 1: columns are missing"),
         ("gpus,speed\n0-1,5", "line 1: columns are gpus,speed; expected gpus,bandwidth_gbps or"),
         ("gpus,gpus,bandwidth_gbps\n", "line 1: columns are gpus,gpus,bandwidth_gbps; expected"),
-        ("# one\ngpus,bandwidth_gbps\n", "line 2: no samples below the columns"),
+        ("# one\ngpus,bandwidth_gbps\n", "line 2: there are no samples below the columns"),
         ("gpus,bandwidth_gbps\n0-1\n", "line 2: 1 values for 2 columns"),
         ("gpus,bandwidth_gbps\n0,1,5\n", "line 2: 3 values for 2 columns"),
         ("gpus,bandwidth_gbps\n0-1,fast\n", "line 2: bandwidth_gbps: 'fast' is not a number"),
@@ -89,8 +89,8 @@ def test_a_wrong_file_is_rejected_with_line_column_and_value(text: str, message:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("1,1,x,5", "line 2: pcie: 'x' is not a count of links"),
-        ("-1,1,3,5", "line 2: double: '-1' is not a count of links"),
+        ("1,1,x,5", "line 2: pcie: 'x' is not a number of links"),
+        ("-1,1,3,5", "line 2: double: '-1' is not a number of links"),
         ("1,0,0,5", "line 2: double, single, pcie: 1 links do not make a ring of 2 to 16 GPUs"),
         ("9,9,9,5", "line 2: double, single, pcie: 27 links do not make a ring"),
         ("1,1,0,5", "line 2: double, single, pcie: a ring of two GPUs has one link, counted twice"),

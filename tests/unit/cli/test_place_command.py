@@ -139,7 +139,7 @@ def test_picture_marks_ranks_busy_gpus_and_used_links(gputopo: Command) -> None:
         ("--gpus 3 --edges 0-1,", "edges: '' is not written as 0-1 or 0-1:2"),
         ("--gpus 3 --edges 0-3", "edges[0].to: 3 is not a rank of 3 GPUs (0..2)"),
         ("--gpus 3 --edges 0-16", "edges: '16' is not an integer in 0..15"),
-        ("--gpus 3 --edges 1-1", "edges[0]: joins rank 1 to itself"),
+        ("--gpus 3 --edges 1-1", "edges[0]: rank 1 is connected with itself"),
         ("--gpus 3 --edges 0-1:0", "edges: '0' is not an integer in 1..1000"),
         ("--gpus 3 -o yaml", "output: 'yaml' is not one of 'table', 'json', 'svg'"),
         (

@@ -59,7 +59,7 @@ def test_an_unknown_rank_is_rejected_with_field_and_value() -> None:
 
 
 def test_an_edge_from_a_rank_to_itself_is_rejected() -> None:
-    with pytest.raises(PatternError, match=r"edges\[0\]: joins rank 2 to itself"):
+    with pytest.raises(PatternError, match=r"edges\[0\]: rank 2 is connected with itself"):
         build(PatternKind.CUSTOM, 3, [PatternEdge(2, 2)])
 
 

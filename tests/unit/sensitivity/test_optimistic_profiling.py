@@ -107,9 +107,9 @@ def test_without_known_hit_rate_every_amount_of_memory_is_measured() -> None:
 
 
 def test_curves_of_different_ranges_are_rejected() -> None:
-    with pytest.raises(ValueError, match=r"measured: different ranges of CPUs"):
+    with pytest.raises(ValueError, match=r"measured: the ranges of CPUs differ"):
         measured_matrix(1, {(1, 20): 1, (4, 20): 2, (1, 60): 1, (2, 60): 2})
-    with pytest.raises(ValueError, match="cpus: is empty"):
+    with pytest.raises(ValueError, match="cpus: the list is empty"):
         measured_matrix(1, {})
 
 
@@ -119,7 +119,7 @@ def test_curves_of_different_ranges_are_rejected() -> None:
         ({"least_cpus": 0}, "least_cpus: 0 is not at least 1"),
         ({"share_cpus": 25}, r"share_cpus: 25 is not in 1\.\.24"),
         ({"share_cpus": 2, "least_cpus": 3}, r"share_cpus: 2 is not in 3\.\.24"),
-        ({"memory_gb": ()}, "memory_gb: is empty"),
+        ({"memory_gb": ()}, "memory_gb: the list is empty"),
     ],
 )
 def test_plans_without_points_are_rejected(changes: dict[str, int], says: str) -> None:
@@ -161,7 +161,7 @@ def test_caches_of_no_size_or_rate_are_rejected(field: str, value: float) -> Non
 
 
 def test_an_empty_curve_is_rejected() -> None:
-    with pytest.raises(ValueError, match="cpus: is empty"):
+    with pytest.raises(ValueError, match="cpus: the list is empty"):
         derived_matrix(1, {}, (20,), CACHE)
 
 

@@ -65,15 +65,18 @@ def test_raw_measurements_become_non_decreasing() -> None:
     [
         ({"gpus": 0}, "gpus: 0 is not at least 1"),
         ({"measured_gpus": 0}, "measured_gpus: 0 is not at least 1"),
-        ({"cpus": ()}, "cpus: is empty"),
+        ({"cpus": ()}, "cpus: the list is empty"),
         ({"cpus": (0, 3, 12)}, "cpus: 0 is not a positive number"),
         ({"memory_gb": (20, math.inf)}, "memory_gb: inf is not a positive number"),
-        ({"memory_gb": (62.5, 62.5)}, "memory_gb: 62.5 after 62.5 is not ascending"),
+        ({"memory_gb": (62.5, 62.5)}, "memory_gb: 62.5 follows 62.5; values must ascend"),
         (
             {"throughput": ((1, 3), (1, 10))},
-            "throughput: rows of [2, 2] for 3 numbers of CPUs and 2",
+            "throughput: has rows with [2, 2] values; expected 3 rows with 2",
         ),
-        ({"throughput": ((1,), (1,), (1,))}, "throughput: rows of [1, 1, 1] for 3 numbers of CPUs"),
+        (
+            {"throughput": ((1,), (1,), (1,))},
+            "throughput: has rows with [1, 1, 1] values; expected 3 rows",
+        ),
         ({"throughput": ((1, 3), (1, -1), (1, 29))}, "throughput: -1 is not a finite number"),
         ({"throughput": ((1, math.nan), (1, 1), (1, 1))}, "throughput: nan is not a finite"),
         (
@@ -103,7 +106,7 @@ def test_an_invalid_matrix_is_rejected_with_field_and_value(
 
 
 def test_raw_measurements_of_the_wrong_shape_are_rejected() -> None:
-    with pytest.raises(ValueError, match="throughput: rows of"):
+    with pytest.raises(ValueError, match="throughput: has rows with"):
         SensitivityMatrix.rising(1, (1, 2), (20,), ((3,), (4, 6)))
 
 

@@ -1,7 +1,7 @@
 """Preserve policy: sensitive jobs get the best links, and all other jobs avoid these links.
 
 It is MAPA's algorithm 1. Each set is scored by its best embedding, and a job that fits is always
-placed. The authors' program differs in two points. It compares several orders of one set. And a
+placed. The authors' program differs in two points. It compares several orders of one set. In it, a
 job waits if no set has more than 12.34 GB/s, the value of equation 2 for no links.
 """
 

@@ -43,8 +43,8 @@ def baseline(given: PolicyInput) -> ScoredRing | None:
 def topo_aware(given: PolicyInput) -> ScoredRing | None:
     """Return the ascending ring of the first set that is within one PCIe domain.
 
-    If no set is, the result is that of baseline. So it is for jobs of one GPU, and for jobs that
-    are not smaller than a domain.
+    If there is no such set, return the result of :func:`baseline`. Jobs of one GPU, and jobs that
+    are not smaller than a domain, also get this result.
     """
     if 1 < given.size < given.domain:
         for each in given.gpu_sets:

@@ -104,7 +104,7 @@ class ServerScores:
 
 @cache
 def scores_of(server: MapaServer) -> ServerScores:
-    """Return the cached scores of a server. They take at most 0.6 s and 4 MB."""
+    """Return the cached scores of a server, which take at most 0.6 s and 4 MB."""
     return ServerScores(server)
 
 

@@ -44,7 +44,7 @@ def demands(
 def place_first_fit(
     servers: Sequence[ServerState], choices: Iterable[OptionChoice]
 ) -> list[PlacedJob]:
-    """Place jobs in the given order by first fit; return those that fit."""
+    """Place jobs in the given order by first fit; return the jobs that fit."""
     placed = []
     for request, options, option in choices:
         slots = first_fit(servers, request.gpus, option)
