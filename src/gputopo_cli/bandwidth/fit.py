@@ -29,7 +29,7 @@ _DESCRIPTIONS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         ),
         "physical": (
             "the narrowest cut through the links, and the ports of each GPU",
-            "everything; the default where eq2 may not be used",
+            "every node and pattern; the default where eq2 is not valid",
         ),
         "aggregate": ("the sum over the pattern's edges (MAPA, equation 1)", "everything"),
     }
@@ -37,7 +37,7 @@ _DESCRIPTIONS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
 
 
 def list_models(form: str) -> None:
-    """Write the named models."""
+    """Write name, description and domain of each bandwidth model."""
     models = [(name, *_DESCRIPTIONS[name]) for name in MODELS]
     if form == "json":
         keys = ("name", "what", "domain")
@@ -47,7 +47,7 @@ def list_models(form: str) -> None:
 
 
 def fit_samples(samples: str, topology: str | None, form: str, output_file: str | None) -> None:
-    """Fit a model to samples, write the coefficients and errors, and the model to a file."""
+    """Fit equation 2 to samples and write coefficients and errors; also write a model file."""
     measured_on = None if topology is None else load_topology(topology).topology
     result = fit(parse_samples(read_text(samples, "samples"), measured_on))
     if output_file is not None:

@@ -9,7 +9,7 @@ from gputopo_cli.shared.files import read_text
 
 
 def find_model(argument: str | None) -> BandwidthModel | None:
-    """Return the model that an argument names; None for the default of node and pattern.
+    """Return the model that an argument names; None if the default model shall be used.
 
     Raises:
         InputError: if the file cannot be read.

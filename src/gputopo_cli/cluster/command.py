@@ -22,10 +22,10 @@ def who_has(
 ) -> None:
     """Show which pod of the cluster has which GPU, and since when.
 
-    Intended: chosen by the scheduler (the pod's annotation gputopo.io/gpus). Observed: in
-    kubelet's pod-resources list (the GPUTopology's status). A pod is starting until its node
-    has admitted it. A difference may last for seconds; `gputopo doctor` reports those that
-    stay, with the remedy.
+    Intended: the scheduler chose the GPU for the pod (annotation gputopo.io/gpus). Observed:
+    kubelet's pod-resources list has the GPU for the pod (status of the GPUTopology). The state
+    is starting until kubelet has admitted the pod. Differences may last for seconds; `gputopo
+    doctor` reports lasting differences and their remedies.
     """
     from gputopo_cli.cluster.who_has import UserQuery, write_users
 
@@ -40,7 +40,7 @@ def doctor(
             metavar="SECONDS",
             min=0,
             max=3600,
-            help="Check again after this time, and report only what is still wrong; 0: once.",
+            help="Time between two checks; only problems of both are reported. 0: check once.",
         ),
     ] = 10,
     context: ClusterContext = None,
@@ -48,9 +48,10 @@ def doctor(
 ) -> None:
     """Report what is wrong with gputopo on a cluster.
 
-    Checks the scheduler's configuration, agents, competing plugins, kubelets' policies, stale
-    annotations, GPUs that are not as placed, and versions. Each finding has a remedy. It only
-    reads. Checks without permission are skipped and reported. Exit status 3: an error was found.
+    Checks versions, the scheduler's configuration, agents, competing device plugins, kubelets,
+    and whether pods have the GPUs that were chosen for them. Each finding has a remedy. The
+    command only reads from the cluster. It skips and reports checks for which you have no
+    permission. Exit status 3: an error was found.
     """
     from gputopo_cli.cluster.doctor.report import write_findings
 

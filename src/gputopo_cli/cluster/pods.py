@@ -16,7 +16,7 @@ class PlacedPod:
     """A pod and its GPUs.
 
     Attributes:
-        since: RFC 3339 time at which kubelet accepted it, or at which it was bound; None before.
+        since: RFC 3339 time at which kubelet accepted the pod, else at which the pod was bound.
         gpus: UUIDs by container in rank order, as the scheduler chose them for this pod.
         fault: why its annotation is invalid; None if it is valid or absent.
     """

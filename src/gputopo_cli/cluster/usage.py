@@ -11,26 +11,26 @@ from gputopo_cli.cluster.pods import PlacedPod
 from gputopo_cli.topology.published import PublishedNode
 from gputopo_kube.pods import PodKey
 
-NO_GPUS: Final = "the node publishes no GPUs"
+NO_GPUS: Final = "the agent of this node has published no GPUs"
 NO_POD: Final = "kubelet's pod-resources list names a pod that does not exist"
 
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """One GPU and one container that uses it, intended or observed; or a free GPU.
+    """A GPU, with a container that uses it or shall use it; without a container if it is free.
 
     Attributes:
-        index: index on its node; None if the node has no such GPU.
+        index: index of the GPU on its node; None if the node has no such GPU.
         uuid: None if it is unknown.
         unhealthy: why no new container gets the GPU; None if it is healthy.
-        namespace, pod, uid, container: the user, as far as known; None for a free GPU.
+        namespace, pod, uid, container: the container and its pod; None if unknown or free.
         since: RFC 3339 time at which kubelet accepted the pod.
         rank: rank among the GPUs that the scheduler chose for the container; None if it did
             not choose this GPU.
         observed: whether kubelet's pod-resources list has the container with this GPU.
-        difference: how intended and observed user differ; None if they agree, or if kubelet
-            has not admitted the pod yet.
-        pod_deleted: whether the pod was deleted or has ended while a process of it still runs.
+        difference: how the annotation and kubelet's list differ; None if they agree, or if
+            kubelet has not admitted the pod yet.
+        pod_deleted: whether the pod was deleted or has ended, but one of its processes runs.
     """
 
     node: str
@@ -64,7 +64,7 @@ _Pods: TypeAlias = Mapping[PodKey, PlacedPod]
 
 
 def list_uses(nodes: Iterable[PublishedNode], pods: Iterable[PlacedPod]) -> list[GpuUse]:
-    """Return all users of every GPU, by node and index; ``pods`` are all of the cluster."""
+    """Return all uses of GPUs, ordered by node and index; ``pods`` are all pods of the cluster."""
     by_key = {pod.view.key: pod for pod in pods}
     live: dict[str, list[PlacedPod]] = defaultdict(list)
     for pod in by_key.values():
@@ -80,7 +80,7 @@ def list_uses(nodes: Iterable[PublishedNode], pods: Iterable[PlacedPod]) -> list
 
 def _uses_of_node(node: PublishedNode, live: Sequence[PlacedPod], pods: _Pods) -> Iterator[GpuUse]:
     if node.fault is not None:
-        yield GpuUse(node.name, None, None, difference=f"its GPUTopology: {node.fault}")
+        yield GpuUse(node.name, None, None, difference=f"its GPUTopology is invalid: {node.fault}")
     intended = _intended_users(live)
     # GPUs that the node does not have come last.
     last = len(node.index_of)
@@ -153,7 +153,11 @@ def _unknown_gpu(node: PublishedNode, uuid: str) -> str | None:
 
 def _shared_gpu(user: _User, intended: _Ranks) -> str | None:
     others = [f"{each.namespace}/{each.pod}" for each in intended if each != user]
-    return f"also given to {' and '.join(others)}" if others and user in intended else None
+    return (
+        f"this GPU was also chosen for {' and '.join(others)}"
+        if others and user in intended
+        else None
+    )
 
 
 def _difference(

@@ -42,7 +42,10 @@ def write_users(query: UserQuery, context: str | None, form: str) -> None:
 
 
 def _read_cluster(context: str | None) -> tuple[list[PublishedNode], list[PlacedPod]]:
-    """Read the topologies first: then each pod in their status exists when pods are listed."""
+    """Read all topologies and pods.
+
+    The topologies come first, so that the list of pods contains the pods in their status.
+    """
     with connect(context) as cluster:
         try:
             topologies = cluster.list("apis", GROUP, VERSION, "gputopologies")
@@ -70,11 +73,15 @@ def select_uses(
     if query.gpu:
         found = [use for use in found if query.gpu in {use.uuid, str(use.index)}]
         if not found:
-            raise InputError(f"gpu: {quoted(query.gpu)} is not the UUID or index of a GPU there")
+            raise InputError(
+                f"gpu: {quoted(query.gpu)} is not the UUID or index of a GPU of the selected nodes"
+            )
     if query.pod:
         found = [use for use in found if use.pod_name == query.pod]
         if not found and query.pod not in {str(pod.view.key) for pod in pods}:
-            raise InputError(f"pod: {quoted(query.pod)} is not the NAMESPACE/NAME of a pod there")
+            raise InputError(
+                f"pod: {quoted(query.pod)} is not the NAMESPACE/NAME of a pod of the cluster"
+            )
     return found
 
 

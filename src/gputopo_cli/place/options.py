@@ -43,7 +43,7 @@ class PlaceOptions:
         typer.Option(
             "--sensitive/--insensitive",
             show_default="sensitive for several GPUs",
-            help="Whether bandwidth between its GPUs makes the job faster.",
+            help="Whether more bandwidth between its GPUs makes the job faster.",
         ),
     ] = None
     busy: Annotated[str, typer.Option(metavar="LIST", help="GPUs that are not free: 0,1,4.")] = ""

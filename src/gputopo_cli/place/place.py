@@ -28,7 +28,7 @@ _EDGE: Final = re.compile(r"(?P<from>\d+)-(?P<to>\d+)(:(?P<weight>\d+))?", re.AS
 
 @dataclass(frozen=True, slots=True)
 class PlaceResult:
-    """The request as resolved, and its result.
+    """A request with its defaults filled in, and the result.
 
     Attributes:
         matches: the chosen set and the runners-up, best first; empty if nothing fits.

@@ -4,7 +4,7 @@ from gputopo.errors import GputopoError
 
 
 class InputError(GputopoError):
-    """An argument, or the file or object that it names, is invalid: ``field: value: reason``.
+    """An argument is invalid, or the file or object that it names; ``field: value: reason``.
 
     It is not a ``ValueError``, because Typer would replace the message of a ``ValueError``.
     """

@@ -45,7 +45,7 @@ def add_command(app: typer.Typer, name: str, command: Callable[..., None]) -> No
 
 
 def new_group(description: str, status: int = 0) -> typer.Typer:
-    """Return a group of commands; without a command it prints help and exits with ``status``."""
+    """Return a group of commands. If the user names no command, it prints its help."""
     group = typer.Typer(rich_markup_mode=None, help=description)
 
     @group.callback(invoke_without_command=True)
@@ -58,7 +58,7 @@ def new_group(description: str, status: int = 0) -> typer.Typer:
 
 
 def complete(words: Collection[str]) -> Callable[[str], list[str]]:
-    """Return a function for the shell's completion of one of ``words``."""
+    """Return the function with which the shell completes an option to one of ``words``."""
     return lambda incomplete: [word for word in words if word.startswith(incomplete)]
 
 

@@ -18,7 +18,7 @@ _NUMBERS: Final = re.compile(r"(?<=\[)\s+[-+.\de,\s]+(?=\])", re.ASCII)
 
 
 def width() -> int:
-    """Return the columns of the terminal; very many for a pipe."""
+    """Return the width of the terminal; for a pipe a large number, so that no line is wrapped."""
     return _console().width
 
 
@@ -38,7 +38,7 @@ def _console() -> Console:
 
 
 def write_json(document: object, path: str | None = None) -> None:
-    """Write a document to standard output or a file; a list of numbers is on one line."""
+    """Write a JSON document to standard output or a file, with each list of numbers on one line."""
     text = json.dumps(document, indent=2, allow_nan=False)
     write(_NUMBERS.sub(lambda found: " ".join(found[0].split()), text), path)
 

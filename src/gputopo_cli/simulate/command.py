@@ -50,7 +50,7 @@ def compare(
         typer.Option(
             metavar="MODEL|FILE",
             show_default="the one of --model",
-            help="Bandwidth model that evaluates all results, whatever model a policy uses.",
+            help="Bandwidth model that evaluates the results of all policies.",
         ),
     ] = None,
     plots: PlotsOption = None,
@@ -59,8 +59,8 @@ def compare(
 ) -> None:
     """Compare policies on the same jobs.
 
-    The result has quartiles of effective bandwidth and of execution times, makespan, throughput
-    and the speed-up over the first policy, and the figures of the MAPA paper for the same server.
+    Shows quartiles of effective bandwidth and of execution times, makespan, throughput and the
+    speed-up over the first policy. For a server of the MAPA paper, also shows the paper's figures.
     """
     from gputopo_cli.simulate.compare import write_comparison
 

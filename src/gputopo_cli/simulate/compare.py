@@ -40,10 +40,10 @@ class PolicyStatistics:
     """Statistics of one policy and one group of jobs.
 
     Attributes:
-        summaries: one for each job list.
-        effective_gb_per_s: mean of each quartile over the job lists; None without links.
-        execution_time: mean of each quartile over the job lists; None without jobs.
-        speed_ups: over the first policy, one for each job list that has such jobs.
+        summaries: a summary for each job list.
+        effective_gb_per_s: means of the quartiles over the job lists; None if no job uses links.
+        execution_time: means of the quartiles over the job lists; None if there are no jobs.
+        speed_ups: speed-ups over the first policy, for each job list that has such jobs.
     """
 
     summaries: tuple[GroupSummary, ...]
@@ -207,7 +207,7 @@ def _format_interval(found: ConfidenceInterval) -> str:
 
 
 def _check_claims(experiment: Experiment, statistics: Statistics) -> Iterator[tuple[str, str]]:
-    """Yield the paper's claims about this server, and whether these runs confirm them."""
+    """Yield the paper's statements about this server, and whether they are true for these runs."""
     by_policy = {
         policy: found.effective_gb_per_s
         for policy, found in statistics[JobGroup.SENSITIVE].items()

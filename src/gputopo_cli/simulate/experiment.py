@@ -1,4 +1,4 @@
-"""Load all inputs of a simulation of MAPA, and run it under any policy."""
+"""Load the inputs of MAPA's simulator, and simulate the jobs under any policy."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ def prepare_experiment(
 ) -> Experiment:
     """Load topology, jobs, models and curves; ``seeds`` are ignored with ``--jobs``.
 
-    ``judge`` is the bandwidth model that evaluates the results; None for that of the options.
+    ``judge`` is the bandwidth model that evaluates the results; by default that of the options.
     """
     if options.as_released:
         _reject_options_of_our_simulator(options, judge)
@@ -124,12 +124,12 @@ def _find_time_law(time: str) -> TimeLaw:
 def _describe_rules(options: SimulationOptions) -> str:
     times = {"fixed": "fixed times"}.get(options.time, f"times by {options.time}")
     queueing = "jobs that fit may overtake" if options.backfill else "first come, first served"
-    waiting = ", sensitive jobs wait where that pays" if options.wait else ""
+    waiting = ", sensitive jobs wait if that saves GPU time" if options.wait else ""
     return f"{times}, {queueing}{waiting}"
 
 
 def _reject_options_of_our_simulator(options: SimulationOptions, judge: str | None) -> None:
-    """Reject options that the authors' program, with one node, model and queue, does not have."""
+    """Reject options that do not exist in the authors' program."""
     for field, given in (
         ("nodes", options.nodes != 1),
         ("model", options.model not in {None, "eq2"}),

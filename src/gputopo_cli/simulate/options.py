@@ -28,7 +28,10 @@ class SimulationOptions:
     ] = 1
     model: options.ModelOption = None
     backfill: Annotated[
-        bool, typer.Option("--backfill", help="Let jobs that fit start before jobs that wait.")
+        bool,
+        typer.Option(
+            "--backfill", help="Let a job that fits start before earlier jobs that do not fit."
+        ),
     ] = False
     wait: Annotated[
         bool,

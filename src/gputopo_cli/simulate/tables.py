@@ -13,7 +13,7 @@ QUARTILE_COLUMNS: Final = ("MIN>", "25 %>", "MEDIAN>", "75 %>", "MAX>")
 
 
 def quartile_table(heading: str, rows: Iterable[tuple[str, Quartiles | None]]) -> Table:
-    """Return a table with one row for each name, with dashes if there are no values."""
+    """Return a table with a row for each name; a row without values has dashes."""
     return table(
         heading,
         *QUARTILE_COLUMNS,

@@ -58,14 +58,14 @@ def compare(
         str,
         typer.Option(
             metavar="LIST",
-            help=f"How to size jobs: {', '.join(get_args(Mechanism))}. Ratios are to the first.",
+            help=f"How to size jobs: {', '.join(get_args(Mechanism))}. Ratios refer to the first.",
         ),
     ] = "proportional,greedy,tune,marginal",
     as_released: Annotated[
         bool,
         typer.Option(
             "--as-released",
-            help="Also run the program that the paper's authors released, where it can.",
+            help="Also simulate the program of the paper's authors, where it supports this.",
         ),
     ] = False,
     plots: PlotsOption = None,

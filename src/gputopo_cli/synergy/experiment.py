@@ -1,4 +1,4 @@
-"""Load all inputs of a simulation of Synergy, and run it with any order and mechanism."""
+"""Load the inputs of Synergy's simulator, and simulate any queue order and mechanism."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -38,7 +38,7 @@ from gputopo_simulate.synergy.run import SynergySettings, run
 
 
 class RunRequest(NamedTuple):
-    """One combination of queue order and mechanism, and whether the authors' program runs it."""
+    """Queue order and mechanism of a run, and whether it simulates the authors' program."""
 
     order: str
     allocation: str
@@ -46,14 +46,14 @@ class RunRequest(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The mechanism, and whether the authors' program runs it."""
+        """The mechanism, with ", as released" if the run simulates the authors' program."""
         return f"{self.allocation}{', as released' if self.as_released else ''}"
 
 
 def list_runs(
     orders: Iterable[str], allocations: Iterable[str], *, as_released: bool
 ) -> list[RunRequest]:
-    """Return all combinations; the authors' program runs only those that it supports."""
+    """Return all combinations, also as released if the authors' program supports them."""
     return [
         RunRequest(order, allocation, released)
         for order in orders

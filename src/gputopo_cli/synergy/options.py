@@ -9,7 +9,7 @@ from gputopo_cli.shared import options
 
 
 def _amount(text: str, *, show_default: bool | str = True) -> Any:  # noqa: ANN401 - as typer
-    """Return an option for a number that is not 0."""
+    """Return an option for a number greater than 0."""
     return typer.Option(metavar="X", min=0.001, max=1_000_000, help=text, show_default=show_default)
 
 
@@ -52,9 +52,7 @@ class QueueOptions:
     memory_gb: Annotated[float, _amount("Memory of a server, in 10^9 bytes.")] = 500
     storage_mb_per_s: Annotated[
         float | None,
-        _amount(
-            "Storage bandwidth of a server, which its jobs share too.", show_default="no limit"
-        ),
+        _amount("Storage bandwidth of a server, shared by its jobs.", show_default="no limit"),
     ] = None
     decide: Annotated[
         Literal["rounds", "events"],
@@ -68,6 +66,6 @@ class QueueOptions:
         typer.Option(
             metavar="FIRST:LAST",
             show_default="all",
-            help="IDs of the jobs whose statistics are shown, with FIRST and without LAST.",
+            help="Show statistics only of jobs with IDs from FIRST to LAST - 1.",
         ),
     ] = None

@@ -17,8 +17,8 @@ _COLOURS: Final = ("#9aa5b1", "#3d8fd1", "#e0a030", "#1b7f3b", "#b03a5b", "#7b5e
 def plot_completion_times(runs: Sequence[CompletedRun], title: str, folder: str) -> None:
     """Write one plot for each queue order, ``jct-<order>.svg``.
 
-    Each shows the cumulative distribution of completion times, as the paper's figures do. Runs
-    of the authors' program are dashed.
+    Each plot shows the cumulative distribution of completion times, as in the paper. Dashed lines
+    are simulations of the authors' program.
     """
     orders = dict.fromkeys(run.request.order for run in runs)
     write_figures(

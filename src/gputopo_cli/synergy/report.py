@@ -46,7 +46,7 @@ def write_comparison(
     form: str,
     output_file: str | None,
 ) -> None:
-    """Simulate the jobs in several ways, write the statistics and, if requested, plots."""
+    """Simulate all queue orders and mechanisms, write the statistics and, if requested, plots."""
     experiment = prepare_experiment(options)
     with progress_bar() as report:
         runs = [experiment.run(request, report) for request in requests]

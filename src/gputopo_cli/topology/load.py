@@ -29,7 +29,7 @@ class LoadedTopology:
     """A node topology with its name for messages.
 
     Attributes:
-        in_use: why a GPU is not free; only for nodes of a cluster.
+        in_use: for nodes of a cluster, the reasons why GPUs are not free.
     """
 
     name: str

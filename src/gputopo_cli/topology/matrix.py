@@ -104,7 +104,7 @@ def _styles(topology: NodeTopology) -> dict[LinkType, str]:
 
 
 def _groups(topology: NodeTopology) -> Iterator[tuple[str, tuple[GpuMask, ...]]]:
-    """Yield the levels that divide the node's GPUs, the outermost first."""
+    """Yield the levels of the PCIe tree that divide the node's GPUs, sockets first."""
     before: tuple[GpuMask, ...] = (topology.mask,)
     for level, name in _LEVELS:
         groups = blocks(topology, level)

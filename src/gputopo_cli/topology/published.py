@@ -20,7 +20,7 @@ class PublishedNode:
         index_of: indices of the node's GPUs, by UUID.
         observed: health and users of the GPUs in the status, by UUID.
         conditions: the agent's conditions, by type.
-        behind: whether the status belongs to an earlier generation of the spec.
+        behind: whether the status was written for an earlier generation of the spec.
         fault: why the object is invalid; None if it is valid.
         topology: None if the object is invalid.
     """

@@ -48,8 +48,8 @@ def test_equal_problems_of_many_objects_are_reported_once(api: StaticApi, gputop
         for gpu in api.lists[TOPOLOGIES][-1]["status"]["gpus"]:
             gpu.pop("pod", None)
     said = gputopo("doctor --settle 0").out
-    where = "error: Node n3, n4, n5, n6, n7 and 2 more\n  no agent runs there: "
-    assert said.count("no agent runs there: ") == said.count(where) == 1
+    where = "error: Node n3, n4, n5, n6, n7 and 2 more\n  no agent runs on this node, so "
+    assert said.count("no agent runs on this node, so ") == said.count(where) == 1
     assert "`kubectl describe node n3` (for n3; the others in the same way)\n" in said
     assert said.endswith("10 checks: 7 errors\n")
 

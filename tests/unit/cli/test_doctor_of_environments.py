@@ -13,7 +13,7 @@ TRAIN, WEB = 0, 2
 NVIDIA = "NVIDIA_VISIBLE_DEVICES"
 CUDA = "CUDA_VISIBLE_DEVICES"
 FROM_FIELD = {"name": NVIDIA, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
-SEES = ": if NVIDIA's runtime accepts it, the container sees GPUs of other pods"
+SEES = ": if NVIDIA's runtime accepts this variable, the container sees GPUs of other pods"
 
 
 def set_env(api: StaticApi, index: int, *env: dict[str, Any]) -> dict[str, Any]:
@@ -27,10 +27,10 @@ def set_env(api: StaticApi, index: int, *env: dict[str, Any]) -> dict[str, Any]:
     ("env", "problem"),
     [
         ({"name": NVIDIA, "value": "all"}, f"container main sets {NVIDIA} to 'all'{SEES}"),
-        (FROM_FIELD, f"container main sets {NVIDIA} to a value from elsewhere{SEES}"),
+        (FROM_FIELD, f"container main sets {NVIDIA} to a value by valueFrom{SEES}"),
         (
             {"name": CUDA, "value": "0"},
-            f"container main sets {CUDA}: the rank order of its GPUs is lost",
+            f"container main sets {CUDA}: its GPUs may not be in rank order",
         ),
     ],
     ids=["all GPUs", "value from a field", "rank order"],

@@ -36,7 +36,7 @@ def _unestablished(api: StaticApi) -> None:
     api.objects[f"{DEFINITIONS}/gpujobs.gputopo.io"]["status"] = {}
 
 
-NOT_DENIED = "does not deny the requests that its policy rejects"
+NOT_DENIED = "no binding denies the requests that the policy rejects"
 GPUJOBS = "CustomResourceDefinition gpujobs.gputopo.io"
 
 
@@ -63,7 +63,7 @@ def test_definition_of_another_version_is_an_error(
             lambda api: api.lists[POLICIES].clear(),
             "warning",
             "",
-            "none is installed: users who may change a pod can give it any GPU of its node",
+            "none is installed, so users who may change a pod can give it any GPU of its node",
         ),
         (remove(POLICIES, 2), "error", " gputopo-placement-annotations", "is missing"),
         (remove(POLICIES, 4), "error", " gputopo-environment", "is missing"),
@@ -71,7 +71,7 @@ def test_definition_of_another_version_is_an_error(
             change(POLICIES, 1, "spec", failurePolicy="Ignore"),
             "error",
             " gputopo-own-topology",
-            "allows all requests if it cannot be evaluated: failurePolicy is not Fail",
+            "failurePolicy is not Fail: all requests are allowed if it cannot be evaluated",
         ),
         (remove(BINDINGS, 3), "error", "Binding gputopo-scheduler-name", NOT_DENIED),
         (
@@ -96,7 +96,7 @@ def test_policies_that_allow_forged_placements_are_reported(
         (
             remove(DEPLOYMENTS, OPERATOR),
             "Deployment of operator",
-            "none is labelled app.kubernetes.io/part-of=gputopo",
+            "there is none with the label app.kubernetes.io/part-of=gputopo",
         ),
         (
             change(DEPLOYMENTS, OPERATOR, status={}),
@@ -111,7 +111,7 @@ def test_policies_that_allow_forged_placements_are_reported(
         (
             change(DAEMON_SETS, 0, "status", updatedNumberScheduled=1),
             "DaemonSet gputopo-system/gputopo-deviceplugin",
-            "1 of 2 pods have its latest version",
+            "1 of 2 pods are updated",
         ),
     ],
 )
@@ -137,19 +137,19 @@ OWN = version("gputopo")
             _image(OPERATOR, "0", "r.example:5000/operator:9.9.9@sha256:00"),
             "warning",
             "Deployment gputopo-system/gputopo-operator: operator",
-            f"has version 9.9.9, and this program {OWN}",
+            f"has version 9.9.9, but this program has version {OWN}",
         ),
         (
             change(DAEMON_SETS, 0, "metadata", "labels", **{"app.kubernetes.io/version": "9.9.9"}),
             "warning",
             "DaemonSet gputopo-system/gputopo-deviceplugin: deviceplugin",
-            f"has version 9.9.9, and this program {OWN}",
+            f"has version 9.9.9, but this program has version {OWN}",
         ),
         (
             _image(SCHEDULER, "0", "registry.k8s.io/kube-scheduler:v1.34.1"),
             "warning",
             SCHEDULER_DEPLOYMENT,
-            "runs kube-scheduler 1.34 in a cluster of 1.36",
+            "runs kube-scheduler 1.34, but the cluster has 1.36",
         ),
         (
             both(
@@ -158,7 +158,7 @@ OWN = version("gputopo")
             ),
             "error",
             "Kubernetes",
-            "is 1.30, older than 1.31",
+            "has version 1.30, but 1.31 is required",
         ),
     ],
 )

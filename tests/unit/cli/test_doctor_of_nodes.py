@@ -39,7 +39,7 @@ def _unserved_node(api: StaticApi) -> None:
         del api.lists[NODES][1]["status"][part]["gputopo.io/gpu"]
 
 
-NO_AGENT = "no agent runs there: its GPUTopology is missing or out of date"
+NO_AGENT = "no agent runs on this node, so its GPUTopology is missing or out of date"
 N2, T2 = "Node n2", "GPUTopology n2"
 AGENT_N2 = "Pod gputopo-system/gputopo-deviceplugin-n2"
 
@@ -51,13 +51,13 @@ AGENT_N2 = "Pod gputopo-system/gputopo-deviceplugin-n2"
             remove(NODES, 1),
             "warning",
             T2,
-            "there is no Node of this name: no agent updates it",
+            "there is no Node of this name, so no agent updates this object",
         ),
         (
             change(NODES, 1, status={}),
             "error",
             N2,
-            "is not ready: the state of its GPUs is unknown",
+            "is not ready, so the state of its GPUs is unknown",
         ),
         (no_agent, "error", N2, NO_AGENT),
         (_unserved_node, "error", N2, NO_AGENT),
@@ -79,7 +79,7 @@ AGENT_N2 = "Pod gputopo-system/gputopo-deviceplugin-n2"
             _no_topology,
             "error",
             T2,
-            "is missing: the scheduler sees no GPU of this node",
+            "is missing, so the scheduler sees no GPU of this node",
         ),
         (
             change(TOPOLOGIES, 0, "spec", "gpus", "0", index=99),
@@ -91,13 +91,13 @@ AGENT_N2 = "Pod gputopo-system/gputopo-deviceplugin-n2"
             change(TOPOLOGIES, 1, "metadata", generation=4),
             "error",
             T2,
-            "its status is not of the published topology",
+            "its status belongs to an older version of the topology",
         ),
         (
             change(TOPOLOGIES, 1, "status", conditions=[]),
             "error",
             T2,
-            "its status is not of the published topology",
+            "its status belongs to an older version of the topology",
         ),
         (
             conditions(1, "Ready", "libnvidia-ml.so.1 is gone", "NVMLUnavailable"),
@@ -109,13 +109,13 @@ AGENT_N2 = "Pod gputopo-system/gputopo-deviceplugin-n2"
             change(NODES, 1, "status", "capacity", **{"gputopo.io/gpu": "7"}),
             "error",
             N2,
-            "capacity of gputopo.io/gpu is 7, but its agent has published 8",
+            "capacity of gputopo.io/gpu is 7, but the node's agent has published 8",
         ),
         (
             change(TOPOLOGIES, 1, "status", "gpus", "0", healthy=False),
             "error",
             N2,
-            "allocatable of gputopo.io/gpu is 8, but its agent has published 7",
+            "allocatable of gputopo.io/gpu is 8, but the node's agent has published 7",
         ),
         (
             conditions(1, "GPUsHealthy", "GPU-5: XID 79"),
@@ -264,8 +264,8 @@ def test_kubelets_that_reject_pods_for_their_cpus_or_memory_are_reported(
             **config,
         }
     problem = (
-        f"kubelet's topologyManagerPolicy is single-numa-node: it rejects pods whose {what} do not"
-        " fit, after their GPUs were chosen; GPUs are never the reason"
+        f"kubelet's topologyManagerPolicy is single-numa-node: after the GPUs of a pod were"
+        f" chosen, kubelet may reject it because of its {what}, but never because of its GPUs"
     )
     assert findings(gputopo) == [
         ("kubelets", "warning", where, problem) for where in ("Node n1", "Node n2")
@@ -319,7 +319,7 @@ def test_kubelets_are_skipped_after_several_do_not_respond(
     del api.objects[configz("n2")]
     shown = [found for found in findings(gputopo) if found[0] == "kubelets"]
     assert [where for _, _, where, _ in shown] == [f"Node n{i}" for i in range(2, 7)]
-    skipped = "skipped, because 3 others do not respond"
+    skipped = "skipped, because 3 other kubelets do not respond"
     assert [problem.endswith(skipped) for *_, problem in shown] == [False] * 3 + [True] * 2
 
 

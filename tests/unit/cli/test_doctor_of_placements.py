@@ -100,10 +100,10 @@ def test_processes_of_deleted_pods_that_stay_are_a_warning(
         if gpu.get("pod") == "train":
             gpu["podDeleted"] = True
     del api.lists[PODS][0]
-    problem = f"{ALL_THREE}in use by a process, although the pod was deleted or has ended"
+    problem = f"{ALL_THREE}in use by a process, although this pod was deleted or has ended"
     assert findings(gputopo) == [("placements", "warning", TRAIN, problem)]
     assert todo(gputopo) == (
-        "wait until the process ends, or end it on n1; until then no pod gets its GPUs"
+        "wait until the process ends, or end it on n1; before that no pod gets these GPUs"
     )
 
 
@@ -131,6 +131,8 @@ def test_pod_that_its_node_does_not_admit_is_reported_after_a_minute(
         for key in _USER_KEYS:
             gpu.pop(key, None)
     shown = (
-        [("placements", "warning", TRAIN, f"n1 has not admitted it since {since}")] if late else []
+        [("placements", "warning", TRAIN, f"kubelet of n1 has not admitted this pod since {since}")]
+        if late
+        else []
     )
     assert findings(gputopo) == shown

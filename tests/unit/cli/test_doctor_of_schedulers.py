@@ -23,7 +23,7 @@ MAP = "ConfigMap gputopo-system/gputopo-scheduler"
 RESTART = "kubectl -n gputopo-system rollout restart deployment/gputopo-scheduler"
 UPGRADE = "helm upgrade --reset-then-reuse-values gputopo charts/gputopo -n gputopo-system"
 NOT_LOOKED_AT = ": with 100 or more nodes, the node with the best links may not be considered"
-HOLDS_UP = ": the extender needs up to 3 s, and a longer wait delays all other pods"
+HOLDS_UP = ": the extender needs up to 3 s, and a time-out of more than 5 s delays all other pods"
 NO_YAML = (
     "while parsing a flow node expected the node content, but found '<stream end>' in "
     '"<unicode string>", line 2, column 1: ^'
@@ -42,25 +42,25 @@ NO_YAML = (
         (
             configured(nodeCacheCapable=False),
             "warning",
-            "nodeCacheCapable is false: every request carries every node in full",
+            "nodeCacheCapable is false, so every request contains all Node objects",
             "nodeCacheCapable: true",
         ),
         (
             configured(managedResources=[{"name": "gputopo.io/gpu", "ignoredByScheduler": True}]),
             "error",
-            "ignoredByScheduler is true: kube-scheduler itself does not count gputopo.io/gpu",
+            "ignoredByScheduler is true, so kube-scheduler does not count gputopo.io/gpu",
             "ignoredByScheduler: false",
         ),
         (
             configured(managedResources=[{"name": "nvidia.com/gpu"}]),
             "error",
-            "no extender manages gputopo.io/gpu: GPUs are not chosen",
+            "no extender has gputopo.io/gpu in managedResources, so no GPUs are chosen",
             "managedResources: [{name: gputopo.io/gpu}] in extenders",
         ),
         (
             configuration({**CONFIGURATION, "extenders": []}),
             "error",
-            "no extender manages gputopo.io/gpu: GPUs are not chosen",
+            "no extender has gputopo.io/gpu in managedResources, so no GPUs are chosen",
             "managedResources: [{name: gputopo.io/gpu}] in extenders",
         ),
         (configured(bindVerb=""), "error", "bindVerb is missing", "bindVerb: bind"),
@@ -73,13 +73,13 @@ NO_YAML = (
         (
             profiles({"schedulerName": "other"}),
             "error",
-            "no profile has the name gputopo, which GPUJobs use: their pods stay Pending",
+            "no profile has the name gputopo, which GPUJobs use, so their pods stay Pending",
             "schedulerName: gputopo in profiles",
         ),
         (
             profiles(),
             "error",
-            "no profile has the name gputopo, which GPUJobs use: their pods stay Pending",
+            "no profile has the name gputopo, which GPUJobs use, so their pods stay Pending",
             "schedulerName: gputopo in profiles",
         ),
         (

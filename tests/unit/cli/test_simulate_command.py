@@ -110,7 +110,7 @@ def test_backfill_and_waiting_change_the_order(gputopo: Command, tmp_path: Path)
     lines = gputopo(f"simulate --topology dgx1-v100 --jobs {path} --backfill").out.splitlines()
     assert "jobs that fit may overtake" in lines[0]
     lines = gputopo("simulate --topology dgx1-v100 --generate 9 --wait").out.splitlines()
-    assert "sensitive jobs wait where that pays" in lines[0]
+    assert "sensitive jobs wait if that saves GPU time" in lines[0]
 
 
 class _Terminal(io.StringIO):

@@ -131,13 +131,16 @@ def test_only_the_selected_gpus_are_shown(
     ("words", "said"),
     [
         ("n9", "node: 'n9': the cluster has no GPUTopology of this name"),
-        ("--gpu 8", "gpu: '8' is not the UUID or index of a GPU there"),
+        ("--gpu 8", "gpu: '8' is not the UUID or index of a GPU of the selected nodes"),
         (
             f"n1 --gpu {uuids('n2', 5)[0]}",
-            f"gpu: '{uuids('n2', 5)[0]}' is not the UUID or index of a GPU there",
+            f"gpu: '{uuids('n2', 5)[0]}' is not the UUID or index of a GPU of the selected nodes",
         ),
-        ("--pod train", "pod: 'train' is not the NAMESPACE/NAME of a pod there"),
-        ("--pod default/gone", "pod: 'default/gone' is not the NAMESPACE/NAME of a pod there"),
+        ("--pod train", "pod: 'train' is not the NAMESPACE/NAME of a pod of the cluster"),
+        (
+            "--pod default/gone",
+            "pod: 'default/gone' is not the NAMESPACE/NAME of a pod of the cluster",
+        ),
     ],
 )
 def test_query_for_a_missing_object_is_rejected(
@@ -221,7 +224,7 @@ def _unbound(api: StaticApi) -> None:
 
 
 NO_POD = "kubelet's pod-resources list names a pod that does not exist"
-NO_GPUS = ("n2", None, "serve", "the node publishes no GPUs")
+NO_GPUS = ("n2", None, "serve", "the agent of this node has published no GPUs")
 
 
 def of_train(difference: str, *indices: int | None) -> list[tuple[Any, ...]]:
@@ -235,7 +238,7 @@ def of_annotation(text: str) -> str:
 
 def unreadable(text: str) -> list[tuple[Any, ...]]:
     """Return the differences of a node with an invalid GPUTopology."""
-    return [("n2", None, None, f"its GPUTopology: {text}"), NO_GPUS]
+    return [("n2", None, None, f"its GPUTopology is invalid: {text}"), NO_GPUS]
 
 
 @pytest.mark.parametrize(
@@ -267,8 +270,8 @@ def unreadable(text: str) -> list[tuple[Any, ...]]:
         (
             _shared,
             [
-                ("n1", 3, "train", "also given to default/twin"),
-                ("n1", 3, "twin", "also given to default/train"),
+                ("n1", 3, "train", "this GPU was also chosen for default/twin"),
+                ("n1", 3, "twin", "this GPU was also chosen for default/train"),
             ],
         ),
         (_unknown_gpu, of_train("the node has no such GPU", None)),

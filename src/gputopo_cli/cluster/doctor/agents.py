@@ -22,7 +22,7 @@ _DISCOVERED: Final = ("nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-
 
 
 def check_agents(snapshot: ClusterSnapshot) -> Iterator[Finding]:
-    """Yield nodes whose agent is missing, does not report, or differs from kubelet."""
+    """Yield nodes without a ready agent, and nodes where agent and kubelet report other GPUs."""
     nodes = {node["metadata"]["name"]: node for node in snapshot[ObjectKind.NODES]}
     published = {each.name: each for each in map(parse_node, snapshot[ObjectKind.TOPOLOGIES])}
     resource = installed.gpu_resource(snapshot)
@@ -46,13 +46,13 @@ def check_agents(snapshot: ClusterSnapshot) -> Iterator[Finding]:
 
 
 def _agent_of(snapshot: ClusterSnapshot) -> Mapping[str, Document]:
-    """Return the agent's pod of each node; of two pods, the ready one."""
+    """Return the agent's pod by node; if a node has several, the ready one."""
     pods = installed.find_parts(snapshot, ObjectKind.PODS, "deviceplugin")
     return {pod["spec"].get("nodeName", ""): pod for pod in sorted(pods, key=is_ready)}
 
 
 def _with_gpus(snapshot: ClusterSnapshot) -> Iterator[str]:
-    """Yield nodes that offer our resource, or have GPUs that no other plugin serves."""
+    """Yield nodes that offer our resource, or have GPUs and no other GPU device plugin."""
     resource = installed.gpu_resource(snapshot)
     competitors = installed.competitors(snapshot)
     for node in snapshot[ObjectKind.NODES]:
@@ -68,13 +68,13 @@ def _with_gpus(snapshot: ClusterSnapshot) -> Iterator[str]:
 def _missing_agent(name: str, node: Document | None, pod: Document | None) -> Finding | None:
     """Return why no agent reports on a node."""
     if node is None:
-        problem = "there is no Node of this name: no agent updates it"
+        problem = "there is no Node of this name, so no agent updates this object"
         return warning(f"GPUTopology {name}", problem, f"kubectl delete gputopology {name}")
     if not is_ready(node):
-        problem = "is not ready: the state of its GPUs is unknown"
+        problem = "is not ready, so the state of its GPUs is unknown"
         return error(f"Node {name}", problem, f"kubectl describe node {name}")
     if pod is None:
-        problem = "no agent runs there: its GPUTopology is missing or out of date"
+        problem = "no agent runs on this node, so its GPUTopology is missing or out of date"
         todo = (
             "compare `kubectl describe daemonset -A -l app.kubernetes.io/component=deviceplugin`"
             f" with labels and taints of `kubectl describe node {name}`"
@@ -93,13 +93,13 @@ def _bad_topology(name: str, node: PublishedNode | None, pod: Document) -> Findi
     """Return why the GPUTopology of a node is not valid."""
     where, todo = f"GPUTopology {name}", _logs(pod)
     if node is None:
-        return error(where, "is missing: the scheduler sees no GPU of this node", todo)
+        return error(where, "is missing, so the scheduler sees no GPU of this node", todo)
     if node.fault is not None:
         again = f"kubectl delete gputopology {name} (its agent creates it again); else {todo}"
         return error(where, f"is invalid: {node.fault}", again)
     ready = node.conditions.get("Ready")
     if ready is None or node.behind:
-        return error(where, "its status is not of the published topology", todo)
+        return error(where, "its status belongs to an older version of the topology", todo)
     if ready.status != "True":
         return error(where, f"is not ready, {ready.reason}: {ready.message}", todo)
     return None
@@ -112,7 +112,9 @@ def _different_count(node: Document, published: PublishedNode, resource: str) ->
         counted = resource_amount(node, part, resource)
         if counted != str(wanted):
             name = published.name
-            problem = f"{part} of {resource} is {counted}, but its agent has published {wanted}"
+            problem = (
+                f"{part} of {resource} is {counted}, but the node's agent has published {wanted}"
+            )
             return error(f"Node {name}", problem, f"restart kubelet on {name}")
     return None
 

@@ -24,7 +24,7 @@ class DoctorCheck:
     """One check.
 
     Attributes:
-        expectation: the state in which the check finds nothing.
+        expectation: what is true if the check finds no problem.
         find: yields the findings of a cluster.
     """
 
@@ -38,7 +38,9 @@ CHECKS: Final = (
         "definitions", "the cluster serves and stores the kinds of this version", check_definitions
     ),
     DoctorCheck(
-        "policies", "forged placements and overriding variables are rejected", check_policies
+        "policies",
+        "admission policies reject forged placements and variables that select GPUs",
+        check_policies,
     ),
     DoctorCheck(
         "workloads",
@@ -46,14 +48,16 @@ CHECKS: Final = (
         check_workloads,
     ),
     DoctorCheck(
-        "versions", "all programs have one version, which supports the cluster", check_versions
+        "versions",
+        "all programs have the same version, and it supports the cluster",
+        check_versions,
     ),
     DoctorCheck(
         "scheduler", "kube-scheduler calls the extender for every GPU pod", check_scheduler
     ),
     DoctorCheck(
         "agents",
-        "each node with GPUs has an agent, and kubelet has the GPUs that it reports",
+        "each node with GPUs has an agent, and kubelet offers the GPUs that the agent reports",
         check_agents,
     ),
     DoctorCheck("competitors", "no other device plugin serves the same GPUs", check_competitors),
@@ -90,7 +94,7 @@ def run_checks(snapshot: ClusterSnapshot) -> list[CheckResult]:
 
 
 def keep_lasting(before: Iterable[CheckResult], after: Iterable[CheckResult]) -> list[CheckResult]:
-    """Return the later results, without findings that are new."""
+    """Return the results of ``after``, without findings that are not in ``before``."""
     return [
         CheckResult(
             new.check,

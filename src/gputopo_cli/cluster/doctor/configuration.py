@@ -51,7 +51,7 @@ class ProfileEntry(_Part):
 
 
 class SchedulerConfiguration(_Part):
-    """``KubeSchedulerConfiguration``; with percentage 0, kube-scheduler decides."""
+    """``KubeSchedulerConfiguration``; with percentage 0, kube-scheduler chooses the percentage."""
 
     percentage_of_nodes_to_score: int = 0
     profiles: list[ProfileEntry] = []

@@ -1,7 +1,7 @@
-"""Check the environment of pods for variables that replace those of the node agent.
+"""Check pods for environment variables that replace those of the node agent.
 
-Variables of envFrom and of images are not in the pod's spec, and the configuration of NVIDIA's
-runtime is a file on the node. The API server returns neither.
+The check cannot see variables of envFrom and of images, because they are not in the pod's spec. It
+cannot see the configuration of NVIDIA's runtime, because that is a file on the node.
 """
 
 from collections.abc import Iterator
@@ -41,18 +41,23 @@ def _overrides(pod: Document, resource: str) -> Iterator[Finding]:
             name, value = entry["name"], entry.get("value") or ""
             hides = "valueFrom" not in entry and value in HIDING_VALUES
             if name == NVIDIA_VISIBLE_DEVICES and not hides:
-                source = "a value from elsewhere" if "valueFrom" in entry else repr(value)
+                source = "a value by valueFrom" if "valueFrom" in entry else repr(value)
                 problem = (
                     f"container {container['name']} sets {name} to {source}: if NVIDIA's runtime "
-                    "accepts it, the container sees GPUs of other pods"
+                    "accepts this variable, the container sees GPUs of other pods"
                 )
-                todo = "remove it, unless this monitors all GPUs; runtime setting: docs/runtime.md"
+                todo = (
+                    "remove the variable, unless the container monitors all GPUs; docs/runtime.md"
+                    " has the settings of the runtime"
+                )
                 yield (error if has_gpus else warning)(object_name("Pod", pod), problem, todo)
             elif name == CUDA_VISIBLE_DEVICES and has_gpus:
                 problem = (
-                    f"container {container['name']} sets {name}: the rank order of its GPUs is lost"
+                    f"container {container['name']} sets {name}: its GPUs may not be in rank order"
                 )
-                yield error(object_name("Pod", pod), problem, "remove it: gputopo sets it")
+                yield error(
+                    object_name("Pod", pod), problem, "remove the variable, because gputopo sets it"
+                )
 
 
 def _containers(pod: Document) -> Iterator[Document]:

@@ -42,7 +42,7 @@ _PROGRAMS: Final = ("operator", "extender", "deviceplugin")  # names of our cont
 
 
 def check_definitions(snapshot: ClusterSnapshot) -> Iterator[Finding]:
-    """Yield kinds whose API version of this program the cluster does not serve and store."""
+    """Yield kinds that the cluster does not serve and store in this program's API version."""
     existing = {
         document["metadata"]["name"]: document for document in snapshot[ObjectKind.DEFINITIONS]
     }
@@ -69,7 +69,7 @@ def check_policies(snapshot: ClusterSnapshot) -> Iterator[Finding]:
     """Yield admission policies that are missing or allow forged placements."""
     bindings, existing = snapshot[ObjectKind.BINDINGS], snapshot[ObjectKind.POLICIES]
     if not existing:
-        problem = "none is installed: users who may change a pod can give it any GPU of its node"
+        problem = "none is installed, so users who may change a pod can give it any GPU of its node"
         todo = installed.upgrade(snapshot, "admissionPolicies.enabled=true")
         yield warning("ValidatingAdmissionPolicies", problem, todo)
         return
@@ -87,7 +87,7 @@ def check_policies(snapshot: ClusterSnapshot) -> Iterator[Finding]:
 
 def _policy_problems(policy: Document, bindings: Sequence[Document]) -> Iterator[tuple[str, str]]:
     if policy["spec"].get("failurePolicy") != "Fail":
-        problem = "allows all requests if it cannot be evaluated: failurePolicy is not Fail"
+        problem = "failurePolicy is not Fail: all requests are allowed if it cannot be evaluated"
         yield "ValidatingAdmissionPolicy", problem
     denies = any(
         binding["spec"]["policyName"] == policy["metadata"]["name"]
@@ -97,7 +97,7 @@ def _policy_problems(policy: Document, bindings: Sequence[Document]) -> Iterator
     if not denies:
         yield (
             "ValidatingAdmissionPolicyBinding",
-            "does not deny the requests that its policy rejects",
+            "no binding denies the requests that the policy rejects",
         )
 
 
@@ -106,7 +106,9 @@ def check_workloads(snapshot: ClusterSnapshot) -> Iterator[Finding]:
     for kind, word, component in _WORKLOADS:
         found = installed.find_parts(snapshot, kind, component)
         if not found:
-            yield error(f"{word} of {component}", f"none is labelled {installed.OURS}", _INSTALL)
+            yield error(
+                f"{word} of {component}", f"there is none with the label {installed.OURS}", _INSTALL
+            )
         for each in found:
             problem = _rollout(each) if kind is ObjectKind.DAEMON_SETS else _replicas(each)
             if problem is not None:
@@ -122,10 +124,10 @@ def _replicas(deployment: Document) -> str | None:
 
 
 def _rollout(daemon_set: Document) -> str | None:
-    """Return what is missing in a roll-out; the readiness of agents is checked for each node."""
+    """Return how many agents are not updated; ``check_agents`` checks whether they are ready."""
     status = daemon_set.get("status") or {}
     wanted, updated = (status.get(f"{which}NumberScheduled", 0) for which in ("desired", "updated"))
-    return None if updated >= wanted else f"{updated} of {wanted} pods have its latest version"
+    return None if updated >= wanted else f"{updated} of {wanted} pods are updated"
 
 
 def _describe(workload: Document, component: str) -> str:
@@ -137,23 +139,25 @@ def check_versions(snapshot: ClusterSnapshot) -> Iterator[Finding]:
     """Yield programs with another version than this one, and a Kubernetes that is too old."""
     for name, version in _versions(snapshot):
         if version != snapshot.version:
-            problem = f"has version {version}, and this program {snapshot.version}"
-            todo = f"{installed.upgrade(snapshot)}, or install this version of the program"
+            problem = f"has version {version}, but this program has version {snapshot.version}"
+            todo = f"{installed.upgrade(snapshot)}, or install version {version} of this program"
             yield warning(name, problem, todo)
     server = _release(snapshot[ObjectKind.SERVER][0]["gitVersion"])
     if server is not None and server < _OLDEST_KUBERNETES:
-        problem = f"is {_dotted(server)}, older than {_dotted(_OLDEST_KUBERNETES)}"
+        problem = f"has version {_dotted(server)}, but {_dotted(_OLDEST_KUBERNETES)} is required"
         yield error("Kubernetes", problem, "upgrade the cluster")
     for deployment, release in _kube_schedulers(snapshot):
         if server is not None and release != server:
-            problem = f"runs kube-scheduler {_dotted(release)} in a cluster of {_dotted(server)}"
+            problem = (
+                f"runs kube-scheduler {_dotted(release)}, but the cluster has {_dotted(server)}"
+            )
             yield warning(
                 object_name("Deployment", deployment), problem, installed.upgrade(snapshot)
             )
 
 
 def _versions(snapshot: ClusterSnapshot) -> Iterator[tuple[str, str]]:
-    """Yield our programs with the version of the image's tag, else of the chart."""
+    """Yield our programs with their versions: the image's tag, or the chart's version."""
     for kind, word, component in _WORKLOADS:
         for workload in installed.find_parts(snapshot, kind, component):
             chart = installed.labels(workload).get("app.kubernetes.io/version", "")

@@ -7,9 +7,9 @@ from gputopo_cli.cluster.doctor.model import ClusterSnapshot, Finding, ObjectKin
 from gputopo_kube.document import Document
 
 _REJECTING: Final = frozenset({"restricted", "single-numa-node"})
-"""Policies of the topology manager that reject pods, but never because of GPUs.
+"""Policies with which kubelet's topology manager rejects pods.
 
-The agent reports no NUMA nodes of devices, so kubelet ignores GPUs under every policy.
+It never does so because of GPUs: the agent does not report the NUMA nodes of GPUs to kubelet.
 """
 
 
@@ -40,7 +40,7 @@ def _describe_rejection(config: Document) -> str:
         if active
     ]
     return (
-        f"kubelet's topologyManagerPolicy is {config['topologyManagerPolicy']}: it rejects pods"
-        f" whose {' and '.join(aligned) or 'other devices'} do not fit, after their GPUs were"
-        " chosen; GPUs are never the reason"
+        f"kubelet's topologyManagerPolicy is {config['topologyManagerPolicy']}: after the GPUs of"
+        f" a pod were chosen, kubelet may reject it because of its"
+        f" {' and '.join(aligned) or 'other devices'}, but never because of its GPUs"
     )

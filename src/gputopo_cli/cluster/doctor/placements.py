@@ -1,4 +1,4 @@
-"""Check the users of GPUs: invalid annotations, and GPUs that are not as placed."""
+"""Check that annotations are valid, and that pods have the GPUs that were chosen for them."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ from gputopo_cli.cluster.usage import NO_GPUS, NO_POD, GpuUse, list_uses
 from gputopo_cli.topology.published import PublishedNode, parse_node
 
 _MAX_WAIT: Final = timedelta(minutes=1)
-"""Time in which a node must admit a pod. Its images are pulled only afterwards."""
+"""Time in which kubelet must admit a pod. kubelet pulls the images later."""
 
 
 def check_placements(snapshot: ClusterSnapshot) -> Iterator[Finding]:
@@ -37,7 +37,7 @@ def check_placements(snapshot: ClusterSnapshot) -> Iterator[Finding]:
 
 
 def _gpus(together: Iterable[GpuUse]) -> str:
-    """Return the GPUs with the same difference; empty if the whole annotation is invalid."""
+    """Return a prefix that names GPUs; empty if the annotation is invalid and names no GPU."""
     gpus = [f"GPU {use.uuid if use.index is None else use.index}" for use in together if use.uuid]
     return f"{join_names(gpus)} of its node: " if gpus else ""
 
@@ -52,7 +52,7 @@ def _todo(pod: str, node: str, difference: str) -> str:
 
 
 def _reported_by_agents(nodes: Iterable[PublishedNode], known: set[str]) -> Iterator[Finding]:
-    """Yield differences that only the agents' conditions report."""
+    """Yield differences that only an agent reports, in condition AllocationsAsPlaced."""
     for node in nodes:
         condition = node.conditions.get("AllocationsAsPlaced")
         if condition is not None and condition.status != "True" and node.name not in known:
@@ -69,8 +69,8 @@ def _deleted(found: Iterable[GpuUse]) -> Iterator[Finding]:
     for (pod, node), together in users.items():
         yield warning(
             f"Pod {pod}",
-            f"{_gpus(together)}in use by a process, although the pod was deleted or has ended",
-            f"wait until the process ends, or end it on {node}; until then no pod gets its GPUs",
+            f"{_gpus(together)}in use by a process, although this pod was deleted or has ended",
+            f"wait until the process ends, or end it on {node}; before that no pod gets these GPUs",
         )
 
 
@@ -85,4 +85,6 @@ def _late(found: Iterable[GpuUse], now: datetime) -> Iterator[Finding]:
         if now - datetime.fromisoformat(since) > _MAX_WAIT:
             namespace, _, name = pod.partition("/")
             todo = f"kubectl -n {namespace} describe pod {name}; check kubelet of {node}"
-            yield warning(f"Pod {pod}", f"{node} has not admitted it since {since}", todo)
+            yield warning(
+                f"Pod {pod}", f"kubelet of {node} has not admitted this pod since {since}", todo
+            )

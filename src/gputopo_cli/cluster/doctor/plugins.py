@@ -21,7 +21,7 @@ _SOCKETS: Final = "/device-plugins"  # end of the path of kubelet's device-plugi
 
 
 def check_competitors(snapshot: ClusterSnapshot) -> Iterator[Finding]:
-    """Yield plugins that serve the same GPUs as the agent: both may allocate one GPU."""
+    """Yield device plugins that may give GPUs of the agent to other containers."""
     resource = installed.gpu_resource(snapshot)
     known = installed.competitors(snapshot)
     ours = [node for node in snapshot[ObjectKind.NODES] if offers(node, resource)]
@@ -35,10 +35,10 @@ def check_competitors(snapshot: ClusterSnapshot) -> Iterator[Finding]:
                 f"offers {resource_amount(node, 'allocatable', other)} {other} beside {resource}"
             )
             if matches_any(other, known):
-                todo = "run only one of both plugins there: docs/install.md, Beside NVIDIA's"
+                todo = "run only one of the two plugins there: see docs/install.md, Beside NVIDIA's"
                 yield error(where, f"{problem}: two plugins serve the same GPUs", todo)
             elif "gpu" in other.lower() or other.startswith("nvidia.com/"):
-                todo = "add it to devicePlugin.competingResources if these are the same GPUs"
+                todo = f"if {other} has the same GPUs, add it to devicePlugin.competingResources"
                 yield warning(where, problem, todo)
     yield from _other_plugins(snapshot, names)
 

@@ -20,7 +20,7 @@ _CORE: Final = ("api", "v1")
 _APPS: Final = ("apis", "apps", "v1")
 _ADMISSION: Final = ("apis", "admissionregistration.k8s.io", "v1")
 _LISTS: Final = (
-    # Topologies first: then each pod in their status exists when pods are listed.
+    # Topologies come first, so that the list of pods contains the pods in their status.
     (ObjectKind.TOPOLOGIES, ("apis", GROUP, VERSION), ""),
     (ObjectKind.PODS, _CORE, ""),
     (ObjectKind.NODES, _CORE, ""),
@@ -33,7 +33,7 @@ _LISTS: Final = (
 _REQUIRED: Final = frozenset({ObjectKind.TOPOLOGIES, ObjectKind.PODS, ObjectKind.NODES})
 
 _MAX_TIMEOUTS: Final = 3
-"""After as many kubelets without a response, the others are probably unreachable too."""
+"""If this many kubelets do not respond, the others are skipped as probably unreachable."""
 
 _Documents = Mapping[ObjectKind, Sequence[Document]]
 
@@ -62,7 +62,10 @@ def read_cluster(cluster: SyncApi) -> ClusterSnapshot:
 def _requests(
     cluster: SyncApi, documents: _Documents
 ) -> Iterator[tuple[ObjectKind, Callable[[], Sequence[Document]]]]:
-    """Yield a request for each kind; the last one uses the ``documents`` read before it."""
+    """Yield a request for each kind.
+
+    The caller adds each result to ``documents``, which the last request needs.
+    """
     for kind, path, selector in _LISTS:
         yield kind, partial(cluster.list, *path, kind, selector=selector)
     yield ObjectKind.DEFINITIONS, partial(_definitions, cluster)
@@ -71,7 +74,7 @@ def _requests(
 
 
 def _definitions(cluster: SyncApi) -> list[Document]:
-    """Return our definitions that exist; a list of all definitions has many megabytes."""
+    """Return our definitions that exist. A list of all definitions would have many megabytes."""
     found = []
     for name in DEFINITIONS:
         path = ("apis", "apiextensions.k8s.io", "v1", ObjectKind.DEFINITIONS, name)
@@ -91,7 +94,9 @@ def _kubelets(cluster: SyncApi, documents: _Documents) -> list[Document]:
     timeouts = 0
     for name in sorted(names & ready):
         if timeouts == _MAX_TIMEOUTS:
-            result: Document = {"error": f"skipped, because {timeouts} others do not respond"}
+            result: Document = {
+                "error": f"skipped, because {timeouts} other kubelets do not respond"
+            }
         else:
             result = _kubelet(cluster, name)
             timeouts += "error" in result

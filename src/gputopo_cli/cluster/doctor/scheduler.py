@@ -32,7 +32,7 @@ _Problem: TypeAlias = tuple[Severity, str, str]
 
 
 def check_scheduler(snapshot: ClusterSnapshot) -> Iterator[Finding]:
-    """Yield the problems of the configuration that the running kube-scheduler has."""
+    """Yield the problems in the configuration of the running kube-scheduler."""
     source = find_configuration(snapshot)
     name = f"ConfigMap {source.namespace}/{source.config_map}"
     deployment = source.deployment["metadata"]["name"]
@@ -62,7 +62,7 @@ def _problems(config: SchedulerConfiguration, snapshot: ClusterSnapshot) -> Iter
     yield from _profiles(config, installed.scheduler_name(snapshot))
     extender = next((each for each in config.extenders if _manages(each, resource)), None)
     if extender is None:
-        problem = f"no extender manages {resource}: GPUs are not chosen"
+        problem = f"no extender has {resource} in managedResources, so no GPUs are chosen"
         yield Severity.ERROR, problem, f"managedResources: [{{name: {resource}}}] in extenders"
     else:
         yield from _extender(extender, resource)
@@ -71,7 +71,7 @@ def _problems(config: SchedulerConfiguration, snapshot: ClusterSnapshot) -> Iter
 def _profiles(config: SchedulerConfiguration, wanted: str) -> Iterator[_Problem]:
     names = [profile.scheduler_name for profile in config.profiles] or ["default-scheduler"]
     if wanted and wanted not in names:
-        problem = f"no profile has the name {wanted}, which GPUJobs use: their pods stay Pending"
+        problem = f"no profile has the name {wanted}, which GPUJobs use, so their pods stay Pending"
         yield Severity.ERROR, problem, f"schedulerName: {wanted} in profiles"
     for profile in config.profiles:
         percentage = profile.percentage_of_nodes_to_score
@@ -104,20 +104,20 @@ def _extender(extender: ExtenderEntry, resource: str) -> Iterator[_Problem]:
         yield Severity.ERROR, problem, "ignorable: false"
     managed = [each for each in extender.managed_resources if each.name == resource]
     if any(each.ignored_by_scheduler for each in managed):
-        problem = f"ignoredByScheduler is true: kube-scheduler itself does not count {resource}"
+        problem = f"ignoredByScheduler is true, so kube-scheduler does not count {resource}"
         yield Severity.ERROR, problem, "ignoredByScheduler: false"
     yield from _speed_problems(extender)
 
 
 def _speed_problems(extender: ExtenderEntry) -> Iterator[_Problem]:
     if not extender.node_cache_capable:
-        problem = "nodeCacheCapable is false: every request carries every node in full"
+        problem = "nodeCacheCapable is false, so every request contains all Node objects"
         yield Severity.WARNING, problem, "nodeCacheCapable: true"
     timeout = parse_duration(extender.http_timeout)
     if timeout is None or not _MIN_TIMEOUT_S <= timeout <= _MAX_TIMEOUT_S:
         problem = (
-            f"httpTimeout is {extender.http_timeout}: the extender needs up to 3 s, and a longer "
-            "wait delays all other pods"
+            f"httpTimeout is {extender.http_timeout}: the extender needs up to 3 s, and a time-out "
+            f"of more than {_MAX_TIMEOUT_S} s delays all other pods"
         )
         yield Severity.WARNING, problem, f"httpTimeout: {_MAX_TIMEOUT_S}s"
 
