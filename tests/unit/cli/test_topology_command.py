@@ -140,7 +140,7 @@ def test_file_in_the_current_folder_needs_no_slash(
         (b"gpus: [", "bad: is neither a JSON object nor"),
         (b"gpus: two\n", "bad: gpus: "),
         (b"[" * 2000, "bad: is "),
-        (b'{"kind": "Pod"}', "bad: kind: 'Pod' is not GPUTopology"),
+        (b'{"kind": "Pod"}', "bad: kind: 'Pod' is neither GPUTopology"),
     ],
 )
 def test_invalid_topology_is_rejected_in_one_line(
