@@ -106,7 +106,7 @@ def placed(server: ApiServer, waiting: str) -> str:
 def is_rejected_for_the_extender_only(response: ApiResponse) -> bool:
     return (
         response.status == 403
-        and "only system:serviceaccount:gputopo-system:gputopo-extender may set it"
+        and "only system:serviceaccount:gputopo-system:gputopo-extender may set this annotation"
         in response.message
     )
 
@@ -276,7 +276,7 @@ FROM_FIELD = {
 }
 FROM_CONFIG_MAP = [{"configMapRef": {"name": "settings"}}]
 GPU_MAIN = [{"name": "main", "image": "busybox", "resources": ONE_GPU}]
-REMEDY = "remove it; gputopo sets it in containers with GPUs"
+REMEDY = "remove this variable, because gputopo sets it in containers that request"
 
 
 def with_env(container: dict[str, Any], *env: dict[str, Any]) -> list[dict[str, Any]]:

@@ -99,7 +99,7 @@ def test_a_pod_whose_spec_sets_visible_devices_is_rejected(sandbox: Sandbox, var
     env = [{"name": variable, "value": OVERRIDES[variable]}]
     manifest = sandbox.placed(pod("main", container("main", 1, sandbox.image, env=env)))
     message = sandbox.kubectl.rejection_message("create", "-f", "-", stdin=json.dumps(manifest))
-    assert f"spec.containers[main].env[{variable}]: remove it" in message
+    assert f"spec.containers[main].env[{variable}]: remove this variable" in message
     assert RESOURCE in message
 
 

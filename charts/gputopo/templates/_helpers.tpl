@@ -102,8 +102,9 @@ affinity:
     (object.spec.containers + object.spec.?initContainers.orValue([])).exists(c,
     {{ .Values.resourceName | squote }} in c.?resources.?limits.orValue({}) ||
     {{ .Values.resourceName | squote }} in c.?resources.?requests.orValue({}))
-# A mirror pod shows a static pod that kubelet has already admitted or rejected: rejecting the mirror
-# would only hide it. The agent fails such a pod, because no GPUs were chosen for it.
+# A mirror pod represents a static pod that kubelet has already admitted or rejected. Rejecting the
+# mirror pod would only hide the static pod. The agent rejects a static pod, because no GPUs were chosen
+# for it.
 - name: not-a-mirror-pod
   expression: >-
     !('system:nodes' in request.userInfo.groups &&
