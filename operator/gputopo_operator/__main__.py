@@ -61,10 +61,10 @@ async def _resync(
     queue: WorkQueue[GpuJobKey],
     metrics: OperatorMetrics,
 ) -> None:
-    """Add every GPUJob to the queue from time to time: a watch may lose an event."""
+    """Add every GPUJob to the queue periodically, because a watch may lose an event."""
     while True:
         await asyncio.sleep(settings.resync_seconds)
-        # A list does not contain deleted GPUJobs, and no later watch event reports them.
+        # Known GPUJobs are added too, because the list does not contain deleted GPUJobs.
         for key in metrics.known():
             queue.add(key)
         for namespace in settings.namespace_names or (None,):

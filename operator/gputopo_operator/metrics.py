@@ -12,7 +12,7 @@ PHASES = ("Refused", "Pending", "Suspended", "Placed", "Running", "Succeeded", "
 
 
 class OperatorMetrics:
-    """The metrics and the registry that serves them. Any number of threads may use it."""
+    """The metrics of the operator and their registry. Any number of threads may use this object."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -55,7 +55,7 @@ class OperatorMetrics:
             return tuple(self._phase_of)
 
     def set_phase(self, key: GpuJobKey, phase: str | None) -> None:
-        """Record the phase of a GPUJob, None where it was deleted."""
+        """Record the phase of a GPUJob, or None for a deleted GPUJob."""
         with self._lock:
             old = self._phase_of.pop(key, None)
             if old is not None:

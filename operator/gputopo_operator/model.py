@@ -1,4 +1,4 @@
-"""The values that the decision takes and returns. ``parse`` makes them from API objects."""
+"""The input and the result of a decision. The module ``parse`` makes the input from API objects."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class PodDefaults:
 
 
 class FailureKind(StrEnum):
-    """The cause of a failed pod: its program, or kubelet that did not admit it."""
+    """The cause of a failed pod: its program failed, or kubelet did not admit the pod."""
 
     APPLICATION = "application"
     ADMISSION = "admission"
@@ -47,7 +47,7 @@ class GpuJob:
     """A GPUJob.
 
     Attributes:
-        spec: None where it is invalid.
+        spec: None if the spec is invalid.
         spec_error: the invalid field and its value, empty for a valid spec.
     """
 
@@ -63,7 +63,7 @@ class GpuJob:
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """The end of a job: ``succeeded``, or failed for a reason."""
+    """The result of a finished job. A job that has not succeeded has failed."""
 
     succeeded: bool
     reason: str
@@ -75,10 +75,10 @@ class ChildJob:
     """The batch/v1 Job that has the name of the GPUJob, whether or not the GPUJob owns it.
 
     Attributes:
-        owner_uid: UID of its controller, empty without one.
-        queue: the Kueue queue in its labels, empty without one.
+        owner_uid: UID of the object that controls the Job, empty if there is none.
+        queue: the Kueue queue in the labels of the Job, empty if there is none.
         failed: pods that the Job controller counts as failed.
-        sensitivity: bandwidth sensitivity in the annotations of its pods.
+        sensitivity: bandwidth sensitivity in the annotations of the pod template.
         result: None until the Job is complete or has failed.
     """
 
@@ -99,9 +99,9 @@ class JobPod:
     """A pod with the label of a GPUJob.
 
     Attributes:
-        job_uid: UID of the Job that controls it.
-        created: RFC 3339 time of its creation.
-        gpus: the GPUs that the extender chose, None where it has chosen none for this pod.
+        job_uid: UID of the Job that controls the pod.
+        created: RFC 3339 time of the creation of the pod.
+        gpus: the GPUs that the extender chose for this pod, None before the choice.
         placement: the extender's figures for these GPUs.
     """
 
@@ -115,13 +115,13 @@ class JobPod:
 
 @dataclass(frozen=True, slots=True)
 class WriteErrors:
-    """The writes of a plan that the API server rejected a moment ago, with its messages.
+    """The API server's messages about writes of a plan that it has just rejected.
 
     Attributes:
-        job: the creation of the child Job.
+        job: message about the creation of the child Job.
         job_is_permanent: whether the same Job would be rejected again.
-        profile: the creation of the GPUProfile.
-        job_patch: the change of the child Job.
+        profile: message about the creation of the GPUProfile.
+        job_patch: message about the change of the child Job.
     """
 
     job: str = ""
@@ -135,9 +135,9 @@ class GpuJobState:
     """The input of one decision.
 
     Attributes:
-        pods: the pods that have the label of the GPUJob, whether or not its Job owns them.
+        pods: the pods with the label of the GPUJob, whether or not its Job owns them.
         observed: UUIDs of the GPUs that kubelet has given to each pod, by UID of the pod.
-        profile: the GPUProfile that the job names, None where it does not exist.
+        profile: the GPUProfile that the job names, None if it does not exist.
         now: RFC 3339 time in UTC, in whole seconds.
     """
 
@@ -169,13 +169,13 @@ class FailedPod:
 
 @dataclass(frozen=True, slots=True)
 class ReconcilePlan:
-    """The writes that bring the cluster to what the GPUJob requests; empty where none is needed.
+    """The writes that a GPUJob needs now. The plan is empty if no write is needed.
 
     Attributes:
-        create_job: the child Job.
-        create_profile: name of an empty GPUProfile; the job runs without it too.
+        create_job: the child Job to create.
+        create_profile: name of an empty GPUProfile to create. The job does not wait for it.
         job_patch: merge patch of the child Job.
-        status: the whole status, None where the present one is right.
+        status: the complete new status, None if the status does not change.
         failed_pods: the pods that the status counts for the first time.
         recheck_after_seconds: time after which to decide again, even without an event.
     """

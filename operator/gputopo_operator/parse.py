@@ -1,4 +1,4 @@
-"""Parses API objects into the values of ``model``: the only module that knows their fields."""
+"""Parses API objects into the values of ``model``. No other module reads fields of objects."""
 
 from typing import Any
 
@@ -57,10 +57,10 @@ def parse_child_job(raw: Document) -> ChildJob:
 
 
 def parse_job_pod(raw: Document) -> JobPod:
-    """Return a pod; annotations that cannot be parsed count as absent.
+    """Return a pod. Annotations that cannot be parsed are treated as missing.
 
     Raises:
-        PodError: where the object is not a pod; the message names the field.
+        PodError: the object is not a valid pod; the message names the field.
     """
     pod = parse_pod_object(raw)
     view, gpus, placement = view_of(pod), None, None

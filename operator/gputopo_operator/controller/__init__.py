@@ -1,1 +1,1 @@
-"""The controller: watches GPUJobs, reads their state, calls the decision and writes its results."""
+"""Watches GPUJobs, reads their state, calls the decision and carries out its writes."""

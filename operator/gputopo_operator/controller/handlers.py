@@ -1,7 +1,7 @@
-"""The watches of kopf. An event only names the GPUJob to reconcile; the work queue gets its key.
+"""Registers the watches with kopf. Each event adds the key of its GPUJob to the work queue.
 
-There are no change handlers, timers or daemons, so kopf keeps no state in the objects and adds no
-finalizer.
+There are no change handlers, timers or daemons of kopf. So kopf stores no state in the objects and
+adds no finalizer.
 """
 
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def _watch_jobs(registry: kopf.OperatorRegistry, add: Callable[[GpuJobKey], None
 
 
 def _watch_topologies(registry: kopf.OperatorRegistry, add: Callable[[GpuJobKey], None]) -> None:
-    """Watch GPUTopologies, and index the pods that their status names."""
+    """Watch GPUTopologies, and find the GPUJobs of the pods that their status names."""
 
     @kopf.index("", "v1", "pods", id=POD_INDEX, labels={JOB_LABEL: kopf.PRESENT}, registry=registry)
     async def index_pod(

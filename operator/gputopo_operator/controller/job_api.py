@@ -16,7 +16,7 @@ _GPUTOPO: Final = ("apis", GROUP, VERSION)
 _JOBS: Final = ("apis", "batch", "v1")
 _EVENTS: Final = ("apis", "events.k8s.io", "v1")
 _NOTE_BYTES: Final = 1024
-"""Limit of the API server for an event's note; it counts bytes, not characters."""
+"""Longest note of an event that the API server accepts, in bytes and not in characters."""
 
 _PERMANENT: Final = {
     HTTPStatus.BAD_REQUEST,
@@ -26,12 +26,12 @@ _PERMANENT: Final = {
 
 
 def is_final(error: ApiError) -> bool:
-    """Return whether the same request would be rejected again if it was sent soon."""
+    """Return whether an immediate retry of the request would be rejected again."""
     return error.status == HTTPStatus.FORBIDDEN or is_permanent(error)
 
 
 def is_permanent(error: ApiError) -> bool:
-    """Return whether the same request would be rejected at any time: the object is wrong."""
+    """Return whether every retry of the request would be rejected, as the object is invalid."""
     return error.status in _PERMANENT
 
 
@@ -39,8 +39,8 @@ class JobApi:
     """Requests about GPUJobs and their objects. Methods may be called from any thread.
 
     Reads return None if the object does not exist. Every method raises ``ApiError`` if its
-    request fails, and ``ConflictError`` if the object was changed, created or deleted since it
-    was read.
+    request fails. It raises ``ConflictError`` if another client has created, changed or deleted
+    the object since it was read.
     """
 
     def __init__(self, api: SyncApi) -> None:
@@ -68,7 +68,7 @@ class JobApi:
         return self._api.list(*path, selector=f"{JOB_LABEL}={key.name}")
 
     def gpu_job_keys(self, namespace: str | None) -> list[GpuJobKey]:
-        """Return every GPUJob of a namespace, or of the cluster if it is None."""
+        """Return every GPUJob of a namespace, or of the cluster if ``namespace`` is None."""
         scope = () if namespace is None else ("namespaces", namespace)
         found = [job["metadata"] for job in self._api.list(*_GPUTOPO, *scope, "gpujobs")]
         return [GpuJobKey(metadata["namespace"], metadata["name"]) for metadata in found]
@@ -95,7 +95,7 @@ class JobApi:
     def create_event(self, gpu_job: Document, event: JobEvent, now: str) -> None:
         """Create an event on a GPUJob, once for each version of the GPUJob.
 
-        The name is a hash of the content: a repeated event is a conflict, which is ignored.
+        The name contains a hash of the content, so a repeated event is a conflict. It is ignored.
         """
         metadata = gpu_job["metadata"]
         namespace, name = metadata["namespace"], metadata["name"]
@@ -129,8 +129,8 @@ class JobApi:
         try:
             self._api.request("PATCH", path, patch)
         except NotFoundError as error:
-            # The object was deleted since it was read. A POST that finds nothing has no kind or
-            # namespace to go to: reading again does not help there.
+            # The object was deleted since it was read. Only a patch is treated so: if a POST is
+            # not found, the kind or the namespace is missing, and a retry does not help.
             raise ConflictError(error.message, error.status) from None
 
 

@@ -1,7 +1,7 @@
 """Reconciles one GPUJob: reads its state, calls the decision and writes the plan.
 
-The work queue calls it. Every decision is made from fresh reads, so lost, late and repeated
-events do no harm.
+The work queue calls the reconciler. Every decision uses objects that were just read, so lost,
+late and repeated events do no harm.
 """
 
 import logging
@@ -72,10 +72,10 @@ class Reconciler:
         return recheck_after_seconds
 
     def reconcile(self, key: GpuJobKey) -> float | None:
-        """Reconcile one GPUJob; return the seconds after which to do it again, if any.
+        """Reconcile one GPUJob. Return the seconds until the next reconciliation, None without one.
 
         Raises:
-            ApiError: where the API server fails; the caller tries again later.
+            ApiError: a request failed; the caller tries again later.
         """
         raw = self._api.gpu_job(key)
         if raw is None:
@@ -96,7 +96,7 @@ class Reconciler:
         if plan.status is not None:
             self._write_status(raw, plan.status, state)
         self._metrics.set_phase(state.job.key, (plan.status or state.job.status).phase or "Pending")
-        # Only a written status proves that these are new: a repeated attempt must not report them
+        # Report these after the status is written, so that a repeated attempt does not report them
         # twice.
         for failed in plan.failed_pods:
             self._metrics.count_failure(failed.kind)
@@ -127,7 +127,7 @@ class Reconciler:
         return used
 
     def _write_objects(self, key: GpuJobKey, plan: ReconcilePlan) -> WriteErrors:
-        """Write everything but the status; return the writes that the API server rejected."""
+        """Write Job and GPUProfile; return the errors of writes that the API server rejected."""
         errors = WriteErrors()
         if plan.create_job is not None:
             errors = self._create_job(key, plan.create_job)

@@ -18,10 +18,10 @@ _log = logging.getLogger(__name__)
 class WorkQueue(Generic[KeyType]):
     """Calls ``work(key)`` for every key that is added.
 
-    A waiting key is in the queue once. One worker at a time works on a key; a key that is added
-    meanwhile is worked on again afterwards. ``work`` returns the seconds after which to work on
-    the key again, or None. After each error in a row the delay doubles. Errors of the type
-    ``expected`` are logged without a stack trace.
+    A waiting key is in the queue only once. Only one worker at a time handles a key. If the key is
+    added again meanwhile, the worker then handles it again. ``work`` returns the seconds until the
+    next call for the key, or None. Each further error in a row doubles the delay of the retry.
+    Errors of the type ``expected`` are logged without a stack trace.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class WorkQueue(Generic[KeyType]):
         return len(self._waiting)
 
     def add(self, key: KeyType) -> None:
-        """Add a key; a worker takes it as soon as one is free."""
+        """Add a key. A free worker handles it at once; otherwise the key waits."""
         if key in self._running:
             self._again.add(key)
         elif key not in self._waiting:
@@ -50,7 +50,7 @@ class WorkQueue(Generic[KeyType]):
             self._ready.put_nowait(key)
 
     async def run(self, workers: int) -> None:
-        """Work until cancelled."""
+        """Run this number of workers until cancelled."""
         async with asyncio.TaskGroup() as group:
             for _ in range(workers):
                 group.create_task(self._run_worker())

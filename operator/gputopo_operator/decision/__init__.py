@@ -1,1 +1,1 @@
-"""The decision: from the state of a GPUJob to the writes that it needs. No I/O."""
+"""Decides which writes a GPUJob needs, from the state of the GPUJob. No I/O."""

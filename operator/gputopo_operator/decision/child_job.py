@@ -12,10 +12,10 @@ from gputopo_operator.parse import QUEUE_LABEL
 __all__ = ["SPARE_FAILURES", "SpecError", "backoff_limit", "child_job"]
 
 SPARE_FAILURES: Final = 10
-"""How many more failures a child Job allows than the limits of its GPUJob.
+"""Number of failures that a child Job allows in addition to the limits of its GPUJob.
 
-The Job controller counts deleted pods as failed, the operator does not. The spare failures give
-the operator time to raise the limit. While no operator runs, the Job ends at this limit.
+The Job controller counts deleted pods as failed, but the operator does not. The spare failures
+give the operator time to raise the limit. If no operator runs, the Job ends at its limit.
 """
 
 _KUEUE_PREFIX = QUEUE_LABEL.partition("/")[0] + "/"
@@ -27,8 +27,8 @@ def child_job(
     """Return the Job to create.
 
     Raises:
-        SpecError: where the template sets a field that gputopo sets, or one that is not yet
-            supported.
+        SpecError: the template sets a field that gputopo sets, or the spec uses a feature that is
+            not yet supported.
     """
     if spec.resources.mode != "Fixed":
         mode = spec.resources.mode
@@ -38,10 +38,10 @@ def child_job(
         "parallelism": 1,
         "completions": 1,
         "backoffLimit": backoff_limit(spec),
-        # The GPUs are free only once the failed pod has ended.
+        # The GPUs are free only after the failed pod has ended.
         "podReplacementPolicy": "Failed",
         "podFailurePolicy": _failure_policy(),
-        # The queue starts its jobs.
+        # With a queue label, the queue starts the Job.
         "suspend": spec.suspend or QUEUE_LABEL in queue_labels,
         "template": pod_template(job.key.name, spec, profile, defaults),
     }
@@ -61,12 +61,12 @@ def child_job(
 
 
 def backoff_limit(spec: GPUJobSpec) -> int:
-    """Return the least ``backoffLimit`` of a child Job that leaves the counting to the operator."""
+    """Return a ``backoffLimit`` that is so high that the operator, not the Job, ends the job."""
     return spec.limits.backoff_limit + spec.limits.max_admission_retries + SPARE_FAILURES
 
 
 def _failure_policy() -> Document:
-    """Return the policy with which a disrupted pod is no failure of the job."""
+    """Return the policy by which a disrupted pod does not fail the Job."""
     disrupted = {"type": "DisruptionTarget", "status": "True"}
     return {"rules": [{"action": "Ignore", "onPodConditions": [disrupted]}]}
 

@@ -23,7 +23,7 @@ TYPES = (ACCEPTED, PLACED, RUNNING, COMPLETE, FAILED, SUSPENDED)
 
 
 def rejected(reason: str, message: str) -> list[ConditionUpdate]:
-    """Return the conditions of a GPUJob that has no child Job and gets none."""
+    """Return the conditions of a GPUJob that has no child Job and will not get one."""
     others = [
         ConditionUpdate(type_, False, "NotAccepted", "") for type_ in TYPES if type_ != ACCEPTED
     ]
@@ -31,13 +31,13 @@ def rejected(reason: str, message: str) -> list[ConditionUpdate]:
 
 
 def unchanged(previous: Sequence[Condition]) -> list[ConditionUpdate]:
-    """Return the conditions as they are now."""
+    """Return updates that keep the current conditions."""
     types = (*TYPES, PROFILE_READY)
     return [_repeat(condition) for condition in previous if condition.type in types]
 
 
 def accepted(spec: GPUJobSpec, child: ChildJob) -> ConditionUpdate:
-    """Return the condition of a job with a child Job; it reports the source of the sensitivity."""
+    """Return the condition Accepted of a job with a child Job. The message has the sensitivity."""
     declared = spec.communication.bandwidth_sensitivity
     if declared is not Sensitivity.AUTO:
         sensitivity = f"{declared} (Declared)"
@@ -51,15 +51,15 @@ def accepted(spec: GPUJobSpec, child: ChildJob) -> ConditionUpdate:
 
 
 def profile_ready(state: GpuJobState, name: str | None) -> list[ConditionUpdate]:
-    """Return the condition of the GPUProfile that the job names; empty where it names none."""
+    """Return the condition of the GPUProfile that the job names; empty if the job names none."""
     before = find(state.job.status.conditions, PROFILE_READY)
     if name is None:
         return []
     if state.errors.profile:
         # The remedy comes first: a long message of the API server is cut at its end.
         message = (
-            f"GPUProfile {name} was not created, the job runs without it; allow the creation or "
-            f"create the GPUProfile yourself, gputopo tries again: {state.errors.profile}"
+            f"GPUProfile {name} was not created, so the job runs without it; allow the creation or "
+            f"create the GPUProfile yourself (gputopo tries again): {state.errors.profile}"
         )
         return [ConditionUpdate(PROFILE_READY, False, "ProfileNotCreated", message)]
     if before is not None and before.status == "True":
@@ -71,13 +71,13 @@ def profile_ready(state: GpuJobState, name: str | None) -> list[ConditionUpdate]
 def suspended(
     spec: GPUJobSpec, child: ChildJob, queue: str, result: JobResult | None
 ) -> ConditionUpdate:
-    """Return whether the user or a queue suspends the job."""
+    """Return the condition Suspended: whether the user or a queue suspends the job."""
     if result is not None:
         return ConditionUpdate(SUSPENDED, False, "Finished", "")
     if not queue:
         reason = "SuspendedByUser" if spec.suspend else "NotSuspended"
         return ConditionUpdate(SUSPENDED, spec.suspend, reason, "")
-    aside = "; spec.suspend has no effect, the queue decides" if spec.suspend else ""
+    aside = "; spec.suspend has no effect, because the queue decides" if spec.suspend else ""
     if child.suspended:
         message = f"queue {queue} has not admitted the job{aside}"
         return ConditionUpdate(SUSPENDED, True, "SuspendedByQueue", message)
@@ -92,7 +92,7 @@ def placed(
     previous: Sequence[Condition],
     result: JobResult | None,
 ) -> ConditionUpdate:
-    """Return whether the pod has a node and GPUs."""
+    """Return the condition Placed: whether the pod has a node and GPUs."""
     if pod is None:
         before = find(previous, PLACED)
         if result is not None and before is not None:
@@ -104,17 +104,17 @@ def placed(
     if node is None:
         return _unscheduled(pod)
     if place is None:
-        message = f"pod {name} is bound to node {node}, and gputopo has chosen no GPUs for it"
+        message = f"pod {name} is bound to node {node}, but gputopo has chosen no GPUs for this pod"
         return ConditionUpdate(PLACED, False, "NoGpusChosen", message)
     if differs(place):
-        message = f"{describe(place)}; kubelet gave it {', '.join(place.observed)}"
+        message = f"{describe(place)}; but kubelet gave the pod {', '.join(place.observed)}"
         return ConditionUpdate(PLACED, True, "ObservedDiffers", message)
     reason = "Observed" if set(place.observed) == set(place.intended) else "Bound"
     return ConditionUpdate(PLACED, True, reason, describe(place))
 
 
 def running(pod: JobPod | None, result: JobResult | None) -> ConditionUpdate:
-    """Return whether the containers of the pod run."""
+    """Return the condition Running: whether the containers of the pod run."""
     if result is not None:
         return ConditionUpdate(RUNNING, False, "Finished", "")
     if pod is None or pod.view.node is None:
@@ -131,12 +131,12 @@ def running(pod: JobPod | None, result: JobResult | None) -> ConditionUpdate:
 def finished(
     result: JobResult | None, failures: JobFailures, spec: GPUJobSpec
 ) -> list[ConditionUpdate]:
-    """Return whether the job is complete, and whether it has failed."""
+    """Return the conditions Complete and Failed."""
     if result is None:
         limits = spec.limits
         message = (
-            f"failures: {failures.application} of {limits.backoff_limit} of the application, "
-            f"{failures.admission} of {limits.max_admission_retries} of admission"
+            f"application failures: {failures.application}, limit {limits.backoff_limit}; "
+            f"admission failures: {failures.admission}, limit {limits.max_admission_retries}"
         )
         return [
             ConditionUpdate(COMPLETE, False, "NotFinished", ""),
@@ -165,7 +165,7 @@ def _unscheduled(pod: JobPod) -> ConditionUpdate:
 
 
 def _waiting(containers: Iterable[ContainerStatus]) -> str:
-    """Return the reason of the first waiting container, empty where none waits."""
+    """Return the reason of the first waiting container, empty if no container waits."""
     for container in containers:
         if (waiting := container.waiting) is not None:
             texts = (waiting.get("reason"), waiting.get("message"))

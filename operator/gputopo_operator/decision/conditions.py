@@ -38,10 +38,10 @@ class ConditionUpdate:
 def updated_conditions(
     previous: Sequence[Condition], updates: Sequence[ConditionUpdate], *, generation: int, now: str
 ) -> list[Condition]:
-    """Return the conditions with these updates.
+    """Return the conditions after these updates.
 
-    The transition time changes with the status only. Conditions of other types belong to other
-    clients and are kept.
+    The transition time of a condition changes only if its status changes. Conditions of other
+    types belong to other clients and are kept.
     """
     old = {condition.type: condition for condition in previous}
     updated = [_condition(old.get(update.type), update, generation, now) for update in updates]
@@ -61,7 +61,7 @@ def phase(conditions: Sequence[Condition]) -> str:
 
 
 def find(conditions: Sequence[Condition], type_: str) -> Condition | None:
-    """Return the condition of this type, None where there is none."""
+    """Return the condition of this type, None if it does not exist."""
     return next((condition for condition in conditions if condition.type == type_), None)
 
 

@@ -1,6 +1,6 @@
-"""Decides the writes for one GPUJob from its state; the reconciler calls it. Pure.
+"""Decides the writes for one GPUJob from its state; the reconciler calls ``decide``. Pure.
 
-The decision is level-triggered: it depends on the state, not on the event that led here. After
+The decision is level-triggered: it depends on the state, not on the event that caused it. After
 the writes of a plan, the next decision returns an empty plan.
 """
 
@@ -38,10 +38,10 @@ from gputopo_operator.model import (
 from gputopo_operator.parse import QUEUE_LABEL, parse_child_job
 
 NAME_TAKEN_RECHECK_SECONDS: Final = 30.0
-"""The operator gets no event when a Job that the GPUJob does not own is deleted."""
+"""Interval for a name that is taken: no event reports the deletion of a Job of another owner."""
 
 REJECTED_RECHECK_SECONDS: Final = 60.0
-"""A quota or an admission policy may allow the write later."""
+"""Interval after a rejected write: a quota or an admission policy may allow it later."""
 
 
 def decide(state: GpuJobState, defaults: PodDefaults) -> ReconcilePlan:
@@ -58,8 +58,8 @@ def decide(state: GpuJobState, defaults: PodDefaults) -> ReconcilePlan:
         return _without_child(state, job.spec, defaults)
     if not owned:
         message = (
-            f"metadata.name: Job {job.key.name} exists and this GPUJob does not own it; "
-            "delete it, or give the GPUJob another name"
+            f"metadata.name: Job {job.key.name} exists, but this GPUJob does not own it; "
+            "delete that Job, or give the GPUJob another name"
         )
         return _rejected(
             state, "JobNameTaken", message, recheck_after_seconds=NAME_TAKEN_RECHECK_SECONDS
@@ -68,10 +68,10 @@ def decide(state: GpuJobState, defaults: PodDefaults) -> ReconcilePlan:
 
 
 def profile_to_read(job: GpuJob, child: Document | None) -> str | None:
-    """Return the name of the GPUProfile that the decision needs, None where it needs none.
+    """Return the name of the GPUProfile that the decision needs, None if it needs none.
 
-    It needs one for a new Job, and until the GPUProfile exists. Later values would have no
-    effect, because pods are immutable.
+    The decision needs the GPUProfile for a new Job, and until the GPUProfile exists. Later values
+    would have no effect, because the pod template of a Job is immutable.
     """
     if job.spec is None or _recorded_result(job.status) is not None:
         return None
@@ -82,7 +82,7 @@ def profile_to_read(job: GpuJob, child: Document | None) -> str | None:
 def _without_child(state: GpuJobState, spec: GPUJobSpec, defaults: PodDefaults) -> ReconcilePlan:
     job, error = state.job, state.errors.job
     if error and state.errors.job_is_permanent:
-        message = f"{error}; create a new GPUJob with a corrected template, it is immutable"
+        message = f"{error}; spec.template is immutable: create a new GPUJob with a correct one"
         return _rejected(state, "JobRefused", message)
     if error:
         return _rejected(
@@ -125,9 +125,9 @@ def _with_child(state: GpuJobState, spec: GPUJobSpec, child: ChildJob) -> Reconc
 def _with_job_patch(
     state: GpuJobState, plan: ReconcilePlan, patch: Document | None
 ) -> ReconcilePlan:
-    """Return the plan with the patch of the child Job, and with an event where it was rejected.
+    """Return the plan with the patch of the child Job, and an event if the patch was rejected.
 
-    The status is written in both cases: otherwise it would stay outdated without a reason.
+    The status is written in both cases, because otherwise it would be outdated without a reason.
     """
     plan = replace(plan, job_patch=patch)
     if patch is None or not state.errors.job_patch:
@@ -141,9 +141,9 @@ def _with_job_patch(
 
 
 def _with_profile(state: GpuJobState, spec: GPUJobSpec, plan: ReconcilePlan) -> ReconcilePlan:
-    """Return the plan with the creation of a missing GPUProfile, or with its next attempt.
+    """Return the plan with the creation of a missing GPUProfile, or with the time of a retry.
 
-    An empty GPUProfile has no effect on the job, so the job never waits for it.
+    An empty GPUProfile has no effect on the job, so the job never waits for the GPUProfile.
     """
     if state.errors.profile:
         return replace(plan, recheck_after_seconds=REJECTED_RECHECK_SECONDS)
@@ -154,10 +154,10 @@ def _with_profile(state: GpuJobState, spec: GPUJobSpec, plan: ReconcilePlan) -> 
 def _job_patch(
     spec: GPUJobSpec, child: ChildJob, queue: str, counts: FailureCounts, result: JobResult | None
 ) -> Document | None:
-    """Return the merge patch that the child Job needs, None where it needs none.
+    """Return the merge patch that the child Job needs, None if it needs none.
 
-    A limit of 0 failures ends a Job for good, and leaves ``suspend`` and the template to a queue
-    that owns them. Failed pods that count for neither limit raise the Job's own limit.
+    The patch ends a Job by ``backoffLimit: 0``, because a queue may own the other fields.
+    If pods fail that count for neither limit of the GPUJob, the patch raises ``backoffLimit``.
     """
     if child.result is not None or child.deleting or not child.uid:
         return None
@@ -174,7 +174,7 @@ def _job_patch(
             changes["suspend"] = spec.suspend
     if not changes:
         return None
-    # With them the API server rejects the patch where the Job has changed since it was read.
+    # With these fields the API server rejects the patch if the Job has changed meanwhile.
     identity = {"uid": child.uid, "resourceVersion": child.resource_version}
     return {"metadata": identity, "spec": changes}
 
@@ -197,7 +197,7 @@ def _status_plan(
     placements: Sequence[JobPlacement] = (),
     counts: FailureCounts | None = None,
 ) -> ReconcilePlan:
-    """Return the plan that writes the status, with its events; empty where nothing changes."""
+    """Return the plan that writes the status and its events; empty if nothing changes."""
     before, generation = state.job.status, state.job.generation
     after = updated_conditions(before.conditions, updates, generation=generation, now=state.now)
     counts = counts or count_failures(before, ())
@@ -219,7 +219,7 @@ def _status_plan(
 def _result(
     before: GPUJobStatus, spec: GPUJobSpec, child: ChildJob, counts: FailureCounts
 ) -> JobResult | None:
-    """Return the result of a job, None until it has one. A recorded result never changes."""
+    """Return the result of a job, None if it is not finished. A recorded result never changes."""
     recorded = _recorded_result(before)
     if recorded is not None or (child.result is not None and child.result.succeeded):
         return recorded or child.result
@@ -234,7 +234,7 @@ def _recorded_result(status: GPUJobStatus) -> JobResult | None:
 
 
 def _is_rejected_for_good(job: GpuJob) -> bool:
-    """Return whether the API server has rejected the child Job of the present spec."""
+    """Return whether the API server has rejected the child Job of the current spec."""
     before = find(job.status.conditions, ACCEPTED)
     return (
         before is not None

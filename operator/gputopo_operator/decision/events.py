@@ -23,7 +23,7 @@ def status_events(
     failed_pods: Sequence[FailedPod],
     spec: GPUJobSpec | None,
 ) -> tuple[JobEvent, ...]:
-    """Return the events of the change between two statuses; none where they are equal."""
+    """Return the events for the change from one status to another; none if they are equal."""
     return (
         *_acceptance(before, after),
         *_profile(before, after),
@@ -59,7 +59,9 @@ def _placement(before: GPUJobStatus, after: GPUJobStatus) -> Iterator[JobEvent]:
         if known is None:
             yield JobEvent("Normal", "Placed", truncated(describe(place)))
         if differs(place) and (known is None or not differs(known)):
-            note = f"pod {place.pod}: kubelet gave it {', '.join(place.observed)} instead of the "
+            note = (
+                f"pod {place.pod}: kubelet gave the pod {', '.join(place.observed)} instead of the "
+            )
             note += f"chosen {', '.join(place.intended)}; see the agent of node {place.node}"
             yield JobEvent("Warning", "ObservedDiffers", truncated(note))
 
@@ -90,7 +92,7 @@ def _retry(failures: int, limit: int) -> str:
 
 
 def _failed_container(containers: Iterable[ContainerStatus]) -> str:
-    """Return the exit code of the first failed container, empty where none has failed."""
+    """Describe the exit of the first failed container; empty if no container has failed."""
     for container in containers:
         if container.has_failed and (ended := container.terminated) is not None:
             code, reason = ended.get("exitCode"), ended.get("reason", "Error")

@@ -1,8 +1,8 @@
 """Counts the failed pods of a job, by the cause of the failure.
 
-The Job controller counts every failed pod. A pod that kubelet did not admit is not a failure of
-the user's program, and such pods come in bursts: a node that restarts rejects every GPU pod that
-is bound to it. So they have a limit of their own.
+The Job controller counts every failed pod. But a pod that kubelet did not admit is not a failure
+of the user's program. Many pods can fail this way at once, because a node that restarts rejects
+every GPU pod that is bound to it. So admission failures have a separate limit.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ class FailureCounts:
     """All failures so far.
 
     Attributes:
-        counted: UIDs of the counted pods that still exist. A UID is never used again, so the
-            others need not be remembered.
+        counted: UIDs of the counted pods that still exist. The UIDs of deleted pods are not
+            needed, because a UID is never used again.
         new: the pods that were not counted before.
     """
 
@@ -29,7 +29,7 @@ class FailureCounts:
 
 
 def count_failures(status: GPUJobStatus, pods: Sequence[JobPod]) -> FailureCounts:
-    """Return the failures of the status and those that ``pods`` add to it."""
+    """Add the failures of ``pods`` to the failures in the status."""
     known = set(status.failed_pod_uids)
     new = tuple(
         FailedPod(pod, kind)
@@ -53,7 +53,7 @@ def failure_kind(pod: JobPod) -> FailureKind | None:
     """Return the cause of a failed pod, None for a pod that did not fail.
 
     A pod that was deleted (by a suspension, by a user) or disrupted (preempted, evicted) did not
-    fail. kubelet gives a pod that it does not admit a reason and starts none of its containers.
+    fail. If kubelet does not admit a pod, it sets a reason and starts no container of the pod.
     """
     disruption = pod.status.condition("DisruptionTarget")
     disrupted = disruption is not None and disruption.status == "True"
@@ -67,16 +67,16 @@ def failure_kind(pod: JobPod) -> FailureKind | None:
 
 
 def exceeded_limit(failures: JobFailures, limits: Limits) -> JobResult | None:
-    """Return the result of a job whose failures exceed a limit, None within the limits."""
+    """Return the result of a job whose failures exceed a limit, None if they do not."""
     if failures.application > limits.backoff_limit:
         message = (
-            f"{failures.application} pods failed, spec.limits.backoffLimit is "
+            f"{failures.application} pods failed, but spec.limits.backoffLimit is "
             f"{limits.backoff_limit}; see the logs of the pods"
         )
         return JobResult(False, "BackoffLimitExceeded", message)
     if failures.admission > limits.max_admission_retries:
         message = (
-            f"kubelet rejected {failures.admission} pods, spec.limits.maxAdmissionRetries is "
+            f"kubelet rejected {failures.admission} pods, but spec.limits.maxAdmissionRetries is "
             f"{limits.max_admission_retries}; see the status of the pods and the GPUs of the nodes"
         )
         return JobResult(False, "AdmissionRetriesExceeded", message)

@@ -1,4 +1,4 @@
-"""The placement of a job's pod: its node, and its GPUs as chosen and as observed."""
+"""Builds the placement of a job's pod: its node, its intended GPUs and its observed GPUs."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,9 +7,9 @@ from gputopo_operator.model import JobPod
 
 
 def current_pod(pods: Sequence[JobPod], *, finished: bool) -> JobPod | None:
-    """Return the newest pod. A failed one counts only once the job is finished.
+    """Return the newest pod. A failed pod is returned only if the job is finished.
 
-    Until then another pod follows the failed one.
+    Before that, a new pod replaces the failed pod.
     """
     candidates = [pod for pod in pods if finished or pod.view.phase != "Failed"]
     return max(candidates, key=lambda pod: (pod.created, pod.view.name), default=None)
@@ -20,7 +20,7 @@ def job_placement(
 ) -> JobPlacement | None:
     """Return the placement of a pod, None before the extender has chosen its GPUs.
 
-    The GPUs that were observed for this pod stay after the pod has released them.
+    The observed GPUs of the pod stay in the placement after the pod has released them.
     """
     if pod.gpus is None or not pod.gpus.containers:
         return None
@@ -42,9 +42,9 @@ def job_placement(
 
 
 def differs(place: JobPlacement) -> bool:
-    """Return whether kubelet has given the pod a GPU that was not chosen for it.
+    """Return whether kubelet has given the pod a GPU that the extender did not choose.
 
-    Fewer GPUs than chosen are no difference: kubelet serves the containers one after the other.
+    Fewer GPUs are not a difference, because kubelet serves the containers one after the other.
     """
     return not set(place.observed) <= set(place.intended)
 
@@ -62,6 +62,6 @@ def describe(place: JobPlacement) -> str:
 
 
 def _in_rank_order(observed: Sequence[str], intended: Sequence[str]) -> list[str]:
-    """Return kubelet's GPUs, which have no order, in rank order; those not chosen come last."""
+    """Return the observed GPUs in rank order. GPUs that were not intended come last."""
     chosen = [uuid for uuid in intended if uuid in observed]
     return chosen + [uuid for uuid in observed if uuid not in intended]

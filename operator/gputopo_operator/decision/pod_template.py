@@ -1,4 +1,4 @@
-"""The pod template of the child Job: the user's template and the request of the GPUJob."""
+"""Builds the pod template of the child Job from the user's template and the GPUJob."""
 
 import copy
 from typing import Any
@@ -21,7 +21,7 @@ _AMOUNTS = ("requests", "limits")
 
 
 class SpecError(InvalidInputError):
-    """A spec that contradicts itself, or requests what is not yet supported.
+    """The spec contradicts itself, or uses a feature that is not yet supported.
 
     The message names the field, its value and the remedy.
     """
@@ -33,7 +33,7 @@ def pod_template(
     """Return the template of the pods of a GPUJob with the name ``job``.
 
     Raises:
-        SpecError: where the user's template sets a field that gputopo sets.
+        SpecError: the user's template sets a field that gputopo sets.
     """
     template = copy.deepcopy(spec.template)
     pod = _mapping(template, "spec", "spec.template")
@@ -55,7 +55,7 @@ def pod_template(
 
 
 def stated_sensitivity(spec: GPUJobSpec, profile: GPUProfileSpec | None) -> Sensitivity:
-    """Return the sensitivity in the pod's annotation: Auto stays Auto without a known profile."""
+    """Return the sensitivity for the pod's annotation. Without a profile value, Auto stays Auto."""
     resolved = resolve_sensitivity(
         spec.communication.bandwidth_sensitivity,
         gpus=spec.gpus_per_replica,
@@ -72,20 +72,20 @@ def _reject_reserved_fields(metadata: Document, pod: Document, defaults: PodDefa
         for name in _mapping(metadata, field, "spec.template.metadata"):
             if str(name).startswith(f"{GROUP}/"):
                 raise SpecError(
-                    f"spec.template.metadata.{field}[{name}]: gputopo sets it from the rest of the "
-                    "GPUJob; remove it and use spec.communication or spec.placement"
+                    f"spec.template.metadata.{field}[{name}]: gputopo sets names with this prefix; "
+                    "remove this one and use spec.communication or spec.placement"
                 )
     scheduler = pod.get("schedulerName", defaults.scheduler_name)
     if scheduler != defaults.scheduler_name:
         raise SpecError(
-            f"spec.template.spec.schedulerName: {scheduler!r} is not {defaults.scheduler_name!r}; "
-            "remove it"
+            f"spec.template.spec.schedulerName: {scheduler!r} differs from "
+            f"{defaults.scheduler_name!r}; remove this field"
         )
     policy = pod.get("restartPolicy", "Never")
     if policy != "Never":
         raise SpecError(
-            f"spec.template.spec.restartPolicy: {policy!r} is not yet supported; remove it or use "
-            "Never"
+            f"spec.template.spec.restartPolicy: {policy!r} is not yet supported; use Never "
+            "or remove this field"
         )
     if "nodeName" in pod:
         raise SpecError(
@@ -100,14 +100,14 @@ def _set_priority_class(pod: Document, spec: GPUJobSpec) -> None:
     given = pod.get("priorityClassName", spec.priority_class_name)
     if given != spec.priority_class_name:
         raise SpecError(
-            f"spec.template.spec.priorityClassName: {given!r} is not "
-            f"spec.priorityClassName {spec.priority_class_name!r}; remove one of them"
+            f"spec.template.spec.priorityClassName: {given!r} differs from "
+            f"spec.priorityClassName {spec.priority_class_name!r}; remove one of the two fields"
         )
     pod["priorityClassName"] = spec.priority_class_name
 
 
 def _request_gpus(pod: Document, spec: GPUJobSpec, resource: str) -> None:
-    """Add the GPUs of the job to one container; reject what other containers may not set."""
+    """Add the GPUs of the job to one container; check the GPUs and variables of all containers."""
     containers = _containers(pod, "containers", resource)
     init_containers = _containers(pod, "initContainers", resource)
     chosen = _gpu_container(containers, spec.resources.container)
@@ -121,7 +121,7 @@ def _request_gpus(pod: Document, spec: GPUJobSpec, resource: str) -> None:
 
 
 def _reject_visible_devices(container: Document, where: str, *, has_gpus: bool) -> None:
-    """Reject what the chart's admission policy ``environment`` would reject in the pod."""
+    """Reject variables that the chart's admission policy ``environment`` would reject."""
     env = container.get("env") or []
     if not isinstance(env, list):
         raise SpecError(f"{where}: {env!r} is not a list")
@@ -134,15 +134,15 @@ def _reject_visible_devices(container: Document, where: str, *, has_gpus: bool) 
             continue
         if has_gpus or str(value) not in HIDING_VALUES:
             raise SpecError(
-                f"{where}[{name}]: {value!r}: remove it; gputopo sets it in the container with "
-                "GPUs (other containers may set 'void')"
+                f"{where}[{name}]: {value!r} is not allowed; remove this variable, because "
+                "gputopo sets it in the container with GPUs (other containers may set 'void')"
             )
 
 
 def _gpu_container(containers: list[Document], name: str | None) -> Document:
-    """Return the container that gets the GPUs: the named one, else the first."""
+    """Return the container that gets the GPUs: the one with this name, or the first container."""
     if not containers:
-        raise SpecError("spec.template.spec.containers: [] has no container")
+        raise SpecError("spec.template.spec.containers: [] is empty; add a container")
     if name is None:
         return containers[0]
     for container in containers:
@@ -150,12 +150,12 @@ def _gpu_container(containers: list[Document], name: str | None) -> Document:
             return container
     names = ", ".join(str(container.get("name")) for container in containers)
     raise SpecError(
-        f"spec.resources.container: {name!r} is not a container of the template, which has {names}"
+        f"spec.resources.container: {name!r} is not a container of the template; use one of {names}"
     )
 
 
 def _containers(pod: Document, field: str, resource: str) -> list[Document]:
-    """Return the containers of a field; reject those that request GPUs themselves."""
+    """Return the containers of a field. Reject containers that request GPUs themselves."""
     containers = pod.get(field, [])
     where = f"spec.template.spec.{field}"
     if not isinstance(containers, list):
@@ -168,14 +168,14 @@ def _containers(pod: Document, field: str, resource: str) -> list[Document]:
             amounts = _mapping(resources, kind, f"{where}[{index}].resources")
             if resource in amounts:
                 raise SpecError(
-                    f"{where}[{index}].resources.{kind}[{resource}]: {amounts[resource]!r}: "
-                    "spec.gpusPerReplica sets it; remove it"
+                    f"{where}[{index}].resources.{kind}[{resource}]: {amounts[resource]!r} is not "
+                    "allowed; remove it, because spec.gpusPerReplica sets the number of GPUs"
                 )
     return containers
 
 
 def _mapping(parent: Document, field: str, where: str) -> dict[str, Any]:
-    """Return the object in this field; create it where it is missing."""
+    """Return the object in this field. Create the object if it is missing."""
     value = parent.get(field)
     if value is None:
         value = parent[field] = {}

@@ -139,11 +139,11 @@ REJECTED: dict[str, dict[str, Any]] = {
         "annotations", "gputopo.io/gpus"
     ),
     "spec.template.metadata.labels[gputopo.io/job]": _with_metadata("labels", "gputopo.io/job"),
-    "spec.resources.container: 'sidecar' is not a container of the template, which has main": {
+    "spec.resources.container: 'sidecar' is not a container of the template; use one of main": {
         "resources": {"container": "sidecar"}
     },
     "spec.resources.mode: 'Auto' is not yet supported": {"resources": {"mode": "Auto"}},
-    "spec.template.spec.containers: [] has no container": {"template": {"spec": {}}},
+    "spec.template.spec.containers: [] is empty; add a container": {"template": {"spec": {}}},
     "spec.template.spec.containers: 'main' is not a list": {
         "template": {"spec": {"containers": "main"}}
     },
