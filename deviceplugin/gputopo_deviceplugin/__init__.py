@@ -1,1 +1,1 @@
-"""The node agent: topology, device plugin and observation."""
+"""The node agent: publishes the topology, serves kubelet and reports allocations."""

@@ -1,4 +1,4 @@
-"""A condition of the node, before it is written to the status of the GPUTopology."""
+"""The conditions of the node that the agent writes to the status of the GPUTopology."""
 
 from dataclasses import dataclass
 

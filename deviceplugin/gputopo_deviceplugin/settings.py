@@ -111,7 +111,7 @@ class AgentSettings(ProgramSettings):
 
     @property
     def competitors(self) -> frozenset[str]:
-        """Resources of other plugins for the same GPUs; a trailing ``*`` matches any end."""
+        """Resources of other plugins for the same GPUs; a trailing ``*`` matches any text."""
         return _split(self.competing_resources)
 
     @property

@@ -1,4 +1,4 @@
-"""Starts the operator: settings, connection to the API server, work queue, kopf, metrics."""
+"""Starts the parts of the operator: connection to the API server, queue, kopf and metrics."""
 
 import asyncio
 import logging

@@ -25,7 +25,7 @@ class GpuJobKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PodDefaults:
-    """The names that an installation configures for the pods of all GPUJobs.
+    """Configured names that the pods of all GPUJobs use.
 
     Attributes:
         resource: extended resource that counts the GPUs.

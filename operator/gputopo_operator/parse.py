@@ -1,4 +1,4 @@
-"""Parses API objects into the values of ``model``. No other module reads fields of objects."""
+"""Parses API objects into the values of ``model``. Only this module reads the fields of objects."""
 
 from typing import Any
 

@@ -40,7 +40,7 @@ class PodResources(Protocol):
 
 
 class Admission:
-    """Decides about kubelet's requests for GPUs."""
+    """Decides which GPUs kubelet's requests get."""
 
     def __init__(
         self,
@@ -58,10 +58,10 @@ class Admission:
 
         Args:
             tracker: the users of GPUs.
-            pod_resources: kubelet's list of pods.
+            pod_resources: reads kubelet's list of pods.
             lock: held during each call of kubelet.
             state: the GPUs that are offered to kubelet, with their health.
-            kubelet: the number of registrations, which a restart of kubelet increases.
+            kubelet: counts the registrations with kubelet; a restart of kubelet adds one.
             recorder: records allocations and rejections.
             node: this node's name.
             timeout_seconds: time limit for all reads from the API server in one call.
@@ -147,7 +147,7 @@ class Admission:
     async def _refresh_others(
         self, gpus: Sequence[GpuUuid], expected: AdmissionResult | None
     ) -> None:
-        """Read the other users of these GPUs again, because they may have ended meanwhile."""
+        """Read the other users of these GPUs again, because these users may have ended."""
         own = expected.pod.uid if isinstance(expected, ContainerAllocation) else None
         intended = intended_users(gpus, own, self._live_pods(), self._node).values()
         users = self._tracker.find_pods(gpus) | {(user.key, user.uid) for user in intended}

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class Cgroups:
-    """Finds the cgroups of pods, for cgroup v1 and v2 and kubelet's two cgroup drivers.
+    """Finds the cgroups of pods. Supports cgroup v1 and v2 and both cgroup drivers of kubelet.
 
     Attributes:
         available: False if no cgroup of kubelet was found. Then no process of a pod is visible.
@@ -39,7 +39,7 @@ class Cgroups:
         self._search()
 
     def running(self, uids: Collection[str]) -> set[str]:
-        """Return the UIDs of the pods that have a running process, including the pause process.
+        """Return the UIDs of the pods that have a running process; the pause process counts.
 
         The cost is a few stat calls for each pod. If a pod has no cgroup, each call searches
         kubelet's cgroups once more, because kubelet's ``cgroupRoot`` may have changed.
@@ -70,7 +70,7 @@ def _hierarchy(directory: Path) -> Path:
 
 
 def _kubepods(folder: Path, levels: int) -> Iterator[Path]:
-    """Yield the cgroups that contain the pods' cgroups, below any ``cgroupRoot``.
+    """Yield kubelet's cgroups, which contain the pods' cgroups, below any ``cgroupRoot``.
 
     The cgroupfs driver names this cgroup ``kubepods``. The systemd driver names it
     ``kubepods.slice``, or ``kubelet-kubepods.slice`` in ``kubelet.slice``.

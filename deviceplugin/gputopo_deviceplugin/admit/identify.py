@@ -35,7 +35,7 @@ class ContainerAllocation:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRejection:
-    """The reason why a container gets no GPUs. ``pod`` is None if its pod is not known."""
+    """The reason why a container gets no GPUs. ``pod`` is None if the pod is not known."""
 
     reason: str
     pod: PodView | None = None
@@ -52,7 +52,7 @@ def identify(
     node: str,
     rejected: Collection[str],
 ) -> AdmissionResult:
-    """Return the container in admission, or the reason why it cannot be identified.
+    """Return the container in admission, or the reason why no container was identified.
 
     Args:
         request: kubelet's request.
@@ -120,8 +120,9 @@ def _waiting(
 
     Kubelet serves the containers of a pod in order. Of the sidecars and application containers,
     the next one is the first that the list shows without GPUs. Kubelet does not list ordinary init
-    containers, so each one directly before it may be the next too. Of several containers with the
-    same size, it is the first: kubelet gives the others GPUs of init containers that have ended.
+    containers, so those directly before that container may be the next too. Of several containers
+    with the same size, the first one is the next: kubelet gives the others GPUs of init containers
+    that have ended.
     """
     for entry in listed:
         pod = pods.get(entry.key)

@@ -23,12 +23,12 @@ class AdmissionLock:
             yield
 
     def set_in_flight(self, seconds: float) -> None:
-        """Treat a container as in flight for this time from now on; with 0, none is in flight."""
+        """Treat a container as in flight for this time from now on; 0 means no container."""
         self._in_flight_until = _now() + seconds
 
     @asynccontextmanager
     async def idle(self) -> AsyncIterator[None]:
-        """Wait until no container is in flight, then delay kubelet's calls until the exit."""
+        """Wait until no container is in flight, and let kubelet's calls wait for the end."""
         while True:
             await asyncio.sleep(max(0.0, self._in_flight_until - _now()))
             async with self._lock:

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 def withholding_condition(
     *, connected: bool, competitor: str | None, without_record: Sequence[str]
 ) -> NodeCondition | None:
-    """Return the reason why no GPU may be given to new containers, None where GPUs may be given.
+    """Return the reason why no GPU may be given to new containers, None if GPUs may be given.
 
     Args:
         connected: whether the API server responds.
@@ -58,12 +58,12 @@ class AssignedGpus:
         self.known = False
 
     def update(self, gpus: frozenset[GpuUuid], *, complete: bool) -> None:
-        """Use the GPUs of all containers in kubelet's list.
+        """Update the GPUs from kubelet's list.
 
         Args:
             gpus: the GPUs of all listed containers.
-            complete: False if pods may be missing in the list. After its start kubelet lists no
-                pods; it adds each pod when it has admitted the pod again.
+            complete: False if the list may lack pods. After its start kubelet lists no pods, and
+                adds each pod after its admission.
         """
         self.gpus = gpus if complete else self.gpus | gpus
         self.known = True

@@ -11,7 +11,7 @@ from gputopo_kube.pods import GpuContainer, PodView
 
 
 class PlacementError(InvalidInputError):
-    """The pod has no valid annotation with its own placement."""
+    """The pod has no valid placement annotation that belongs to this pod."""
 
 
 def intended_gpus(pod: PodView, node: str) -> Mapping[str, tuple[GpuUuid, ...]]:
@@ -61,7 +61,7 @@ def candidate_gpus(pod: PodView, container: str, node: str) -> tuple[GpuUuid, ..
     A sidecar or application container gets all of them; an ordinary init container gets a part.
 
     Raises:
-        PlacementError: as for ``intended_gpus``, or the numbers of GPUs do not match.
+        PlacementError: as for ``intended_gpus``, or the annotation has too few or too many GPUs.
     """
     requested = next(each for each in pod.containers if each.name == container)
     lasting = lasting_container(pod, container)

@@ -33,7 +33,7 @@ class PodProcesses(Protocol):
     """The processes of this node's pods.
 
     Attributes:
-        available: False where processes are not visible.
+        available: False if processes are not visible.
     """
 
     available: bool
@@ -47,7 +47,7 @@ class UsageTracker:
     """Records the users of this node's GPUs, from allocations, kubelet's list and processes.
 
     The tracker forgets a pod when the API server reports that the pod ended or was deleted, no
-    process of the pod runs, and kubelet cannot start the pod any more.
+    process of the pod runs, and kubelet can no longer start the pod.
 
     Attributes:
         pods: the pods of this node, as the API server reports them.
@@ -164,7 +164,7 @@ class UsageTracker:
         return users_of(self._usage, using)
 
     def _may_start(self, states: Mapping[str, PodState]) -> set[str]:
-        """Return the deleted pods that kubelet may still start, not knowing of the deletion."""
+        """Return the deleted pods that kubelet may still start, because it lists them."""
         deleted = {uid for uid, state in states.items() if state is PodState.DELETED}
         if self.listed is None:
             return deleted

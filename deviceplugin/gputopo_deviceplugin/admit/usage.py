@@ -49,7 +49,7 @@ Lost: TypeAlias = Mapping[tuple[PodKey, str], frozenset[GpuUuid]]
 
 
 def state_of(key: PodKey, uid: str, pods: Mapping[PodKey, PodView]) -> PodState:
-    """Return the state of the pod with this UID; another pod may have the same name now."""
+    """Return the state of the pod with this name and UID; a new pod may have the same name."""
     pod = pods.get(key)
     if pod is None or pod.uid != uid:
         return PodState.DELETED
@@ -69,8 +69,8 @@ def users_in_list(
 ) -> dict[GpuUuid, GpuUser]:
     """Return the user of each GPU in kubelet's list, with the UID of the pod if it is known.
 
-    Kubelet's list has no UIDs, and may contain a former pod of the same name. So an entry belongs
-    to the pod that has these GPUs in ``usage``.
+    Kubelet's list has no UIDs, and may contain a former pod of the same name. So if ``usage`` has
+    a pod of this name with this GPU, the UID is taken from ``usage``.
     """
     uids = {(user.key, gpu): uid for (uid, gpu), user in usage.items()}
     known = {key: pod.uid for key, pod in pods.items()}

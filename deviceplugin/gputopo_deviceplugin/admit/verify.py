@@ -26,7 +26,8 @@ def preferred_gpus(
     """Return the GPUs that kubelet should take, or the rejection.
 
     Kubelet has already taken the required GPUs of a request. An error would leave them marked as
-    used in kubelet's checkpoint. So such a request gets GPUs here, and Allocate rejects it.
+    used in kubelet's checkpoint. So a rejected request with required GPUs gets any GPUs here, and
+    Allocate rejects it.
     """
     if isinstance(result, ContainerAllocation):
         return result.gpus
@@ -49,7 +50,7 @@ def verify(
 
     Args:
         gpus: the GPUs that kubelet took, in any order.
-        expected: the result of the preference request just before, None where there was none.
+        expected: the result of the preference request just before, None if there was none.
         pods: live pods of this node.
         node: this node's name.
         users: the users of GPUs: live pods, and processes of ended and deleted pods.

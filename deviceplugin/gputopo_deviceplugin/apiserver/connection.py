@@ -9,7 +9,7 @@ _log = logging.getLogger(__name__)
 
 
 class ApiConnection:
-    """Whether the API server responds to this agent.
+    """State of the connection to the API server.
 
     Attributes:
         responded_at: time of the last response, by the event loop's clock.

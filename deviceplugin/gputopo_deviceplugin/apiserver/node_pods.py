@@ -99,7 +99,7 @@ class NodePods(Mapping[PodKey, PodView]):
         return len(self._pods)
 
     def knows(self, key: PodKey) -> bool:
-        """Return whether the agent knows which pod has this name, or that no pod has it."""
+        """Return whether the agent knows the pod with this name, or knows that there is none."""
         return self.version is not None or key in self._pods or key in self._absent
 
     async def run(self) -> None:
@@ -142,10 +142,10 @@ class NodePods(Mapping[PodKey, PodView]):
         return newer or pod.uid in self._deleted
 
     def _replace(self, listing: Listing[PodView]) -> None:
-        """Replace all pods. After a failed watch a new status is needed: changes may be missing.
+        """Replace all pods. After a failed watch a new status is needed, as changes may be missing.
 
-        A list after a silent watch usually changes nothing. Such a list needs no new status:
-        otherwise every agent would write its status once a minute.
+        A list after a silent watch usually changes nothing. Such a list needs no new status,
+        because otherwise every agent would write its status once a minute.
         """
         version = version_number(listing.resource_version)
         before, self._pods = self._pods, {pod.key: pod for pod in listing.items}

@@ -1,7 +1,7 @@
 """Watches the Node object and the ResourceSlices of this node.
 
-The Node owns the GPUTopology. Its resources and the ResourceSlices show whether another device
-plugin or DRA driver allocates the same GPUs.
+The Node owns the GPUTopology. The resources of the Node and the ResourceSlices show whether another
+device plugin or DRA driver allocates the same GPUs.
 """
 
 import asyncio

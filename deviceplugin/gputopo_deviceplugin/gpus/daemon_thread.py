@@ -31,6 +31,6 @@ def call_in_daemon_thread(function: Callable[[], Value], name: str) -> asyncio.F
 
 
 async def finished(future: asyncio.Future[Value], timeout_seconds: float | None = None) -> bool:
-    """Wait for ``future`` and return whether it is done in time. Do not cancel it."""
+    """Wait for ``future`` and return whether it is done in time. Never cancel ``future``."""
     done, _ = await asyncio.wait({future}, timeout=timeout_seconds)
     return bool(done)

@@ -40,7 +40,7 @@ def discover(
     """Return the node's topology.
 
     A GPU that NVML cannot read stays in the topology unchanged, with its links, unless another
-    GPU has its index. So a fault does not look like a change of hardware. If NVML reports no
+    GPU has its index now. So a fault does not look like a change of hardware. If NVML reports no
     common ancestor of two GPUs, they are treated as connected through the system (SYS).
 
     Args:

@@ -38,8 +38,8 @@ def evaluate_health(
 
     Args:
         topology: the GPUs.
-        snapshot: what NVML reports about them.
-        marks: valid marks only; the caller removes expired ones.
+        snapshot: the data that NVML reports about the GPUs.
+        marks: valid marks; the caller has removed expired marks.
         xid_quiet_seconds: quoted in the reason for a transient XID.
     """
     readable = {gpu.uuid: gpu for gpu in snapshot.gpus}

@@ -100,7 +100,7 @@ class NvmlSession:
 
 
 def _check_publishable(topology: NodeTopology) -> None:
-    """Raise TopologyError where NVML reports a value that GPUTopology does not allow."""
+    """Raise TopologyError if NVML reports a value that GPUTopology does not allow."""
     try:
         to_spec(topology)
     except ValidationError as error:

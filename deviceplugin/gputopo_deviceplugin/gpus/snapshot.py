@@ -26,11 +26,11 @@ class NvmlGpu:
     """One GPU for which all calls of NVML succeeded.
 
     Attributes:
-        numa_node: nearest NUMA node, None where the platform does not report it.
+        numa_node: nearest NUMA node, None if the platform does not report it.
         pcie_generation: 0 if the platform does not report it.
         pcie_lanes: 0 if the platform does not report them.
         mig: whether MIG mode is on.
-        recovery_action: ``NVML_GPU_RECOVERY_ACTION_*``, None where the driver does not report it.
+        recovery_action: ``NVML_GPU_RECOVERY_ACTION_*``, None if the driver does not report it.
     """
 
     index: int

@@ -48,7 +48,7 @@ class GpuState:
             self.changes.notify()
 
     def withhold(self, reason: str | None, assigned: frozenset[GpuUuid]) -> None:
-        """Withhold all GPUs but the ``assigned`` ones; if ``reason`` is None, offer all GPUs."""
+        """Offer only the ``assigned`` GPUs, for this reason. Without a reason, offer all GPUs."""
         if (reason, assigned) != (self._withheld_reason, self._assigned):
             self._withheld_reason, self._assigned = reason, assigned
             self.changes.notify()

@@ -33,7 +33,7 @@ class NodeAnnotations(Protocol):
     """The annotations of this node's Node object."""
 
     def annotation(self, name: str) -> str | None:
-        """Return the value of an annotation, None where the Node does not have it."""
+        """Return the value of an annotation, None if the Node does not have it."""
         ...
 
 
@@ -41,7 +41,7 @@ class HardwareWatch:
     """Writes the node's hardware to the state.
 
     There is at most one call of NVML at a time, in a daemon thread. When a call exceeds its time
-    limit, all GPUs become unhealthy, and no further call is made until it has returned.
+    limit, all GPUs become unhealthy, and no further call is made until that call has returned.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class HardwareWatch:
         return self._evaluate(topology, snapshot)
 
     async def _call(self, function: Callable[[], Value], purpose: str, limit: float) -> Value:
-        """Return the function's result. After ``limit`` seconds, report a hang and wait on."""
+        """Return the function's result. After ``limit`` seconds, report a hang but wait on."""
         call = call_in_daemon_thread(function, "nvml")
         self._in_flight = call
         if not await finished(call, limit):
@@ -143,7 +143,7 @@ class HardwareWatch:
         self._state.set_hardware(hardware)
 
     async def _end(self) -> None:
-        """Close the session. If a call hangs, leave its thread to the end of the process."""
+        """Close the session. If a call hangs, leave the session open until the process ends."""
         if self._in_flight is not None and not await finished(self._in_flight, _END_SECONDS):
             _log.warning("NVML not closed, a call hangs")
             return

@@ -1,4 +1,4 @@
-"""Decides how long an XID makes a GPU unhealthy. Each GPU and XID code has one mark. Pure.
+"""Decides how long an XID makes a GPU unhealthy. Each mark is for one GPU and XID code. Pure.
 
 All decisions use the monotonic clock. All processes of a node share this clock. It starts at boot
 and never jumps. So the age of a mark is correct after a restart of the agent and after a change of
@@ -19,7 +19,7 @@ from gputopo_deviceplugin.gpus.xids import is_fatal
 
 @dataclass(frozen=True, slots=True)
 class XidMark:
-    """The last XID event of one code on one GPU.
+    """The last XID event with this code on one GPU.
 
     Attributes:
         at_seconds: monotonic time of the event, used for decisions.
@@ -75,7 +75,7 @@ def without_recovered(marks: Marks, snapshot: NvmlSnapshot) -> Marks:
 
 
 def without_older_than(marks: Marks, at_seconds: float) -> Marks:
-    """Remove all marks from before a monotonic time."""
+    """Remove all marks that are older than a monotonic time."""
     return {key: mark for key, mark in marks.items() if mark.at_seconds >= at_seconds}
 
 

@@ -70,7 +70,7 @@ def is_fatal(xid: int) -> bool:
 
 
 def explain(xid: int, quiet_seconds: float) -> str:
-    """Return the health reason: the XID, its name and the remedy.
+    """Return the reason why the GPU is unhealthy: the XID, its name and the remedy.
 
     For example "XID 95: uncontained ECC error: reset the GPU or reboot the node".
     """

@@ -131,7 +131,7 @@ class PodResourcesClient:
 
 
 def _check(kind: str, allowed: re.Pattern[str], name: str) -> None:
-    """Reject a name that Kubernetes does not allow; names are used in paths and messages."""
+    """Reject a name that Kubernetes does not allow, because paths and messages contain it."""
     if not allowed.fullmatch(name):
         raise _error(f"{kind} name {quoted(name)} is not valid")
 

@@ -10,7 +10,7 @@ class KubeletState:
 
     Attributes:
         registered: whether kubelet knows the agent now.
-        registrations: number of registrations so far; a restart of kubelet causes another one.
+        registrations: number of registrations so far; a restart of kubelet adds one.
         watchers: number of calls of ``ListAndWatch``; kubelet is the only client.
     """
 
@@ -23,7 +23,7 @@ class KubeletState:
 
     @property
     def watched(self) -> bool:
-        """Whether a call of ``ListAndWatch`` is open, which means that kubelet knows the agent."""
+        """Whether a call of ``ListAndWatch`` is open. Kubelet ends it when it forgets the agent."""
         return self.watchers > 0
 
     @property

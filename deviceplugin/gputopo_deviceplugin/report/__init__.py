@@ -1,1 +1,1 @@
-"""Reports of the agent: status of the GPUTopology, events."""
+"""Reports the state of the agent: status of the GPUTopology, metrics and events."""

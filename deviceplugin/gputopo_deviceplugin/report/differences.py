@@ -33,7 +33,7 @@ def find_differences(
     """Return every container whose observed GPUs are not the intended GPUs, in list order.
 
     A container without GPUs is a difference only if its pod runs: a pod that does not run may
-    still be in admission. A pod is skipped if the agent does not know its annotation.
+    still be in admission. A pod that the API server has not listed is skipped.
 
     Args:
         listed: kubelet's pod-resources list.

@@ -1,4 +1,4 @@
-"""Records each change of a GPU's health, and signals that the status must be reported."""
+"""Records each change of a GPU's health, and signals each change to the reporter."""
 
 from gputopo_deviceplugin.apiserver.events import EventRecorder
 from gputopo_deviceplugin.apiserver.node_watch import NodeWatch

@@ -45,8 +45,8 @@ class AllocationObserver:
     async def observe(self, *, connected: bool = True) -> None:
         """Read kubelet's list, and record each new difference once.
 
-        If the agent is not ``connected`` to the API server, its pods may be outdated, so the list
-        is not compared with their annotations.
+        If the agent is not ``connected`` to the API server, the known pods may be outdated. Then
+        the list is not compared with their annotations.
 
         Raises:
             PodResourcesError: kubelet does not respond; the previous list stays in use.

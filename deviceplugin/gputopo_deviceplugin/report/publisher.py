@@ -35,7 +35,7 @@ class TopologyStore(Protocol):
         ...
 
     async def patch_topology_status(self, status: Document, version: str | None = None) -> Document:
-        """Change the status and return the object; ``version`` is the version that it must have."""
+        """Change the status and return the object, only at ``version`` if one is given."""
         ...
 
 
@@ -138,7 +138,7 @@ class TopologyPublisher:
 
 
 def _owner_reference(node: Document) -> dict[str, str]:
-    """Return the reference to the owner; the object is deleted together with its Node."""
+    """Return the Node as owner reference, so that the object is deleted with its Node."""
     metadata = node["metadata"]
     return {"apiVersion": "v1", "kind": "Node", "name": metadata["name"], "uid": metadata["uid"]}
 

@@ -145,7 +145,7 @@ class StatusReporter:
         return listed and await self._publish(observation)
 
     async def _observe(self) -> None:
-        """Read kubelet's list, and store the pod versions from before the read."""
+        """Read kubelet's list, and store the versions of the pods known before the read."""
         # The list may not include changes of pods that arrive during the read.
         version = self._tracker.pods.version
         try:
@@ -192,6 +192,6 @@ class StatusReporter:
             return False
 
     def _may_write(self) -> bool:
-        """Return whether to publish. A write without connection delays reads of kubelet's list."""
+        """Return whether to publish. Without a connection a write would delay the next report."""
         known = bool(self._node.document)
         return known and self._connection.connected and not self._withdrawn

@@ -51,7 +51,7 @@ class JobApi:
         return self._api.find(*_gpu_job_path(key))
 
     def job(self, key: GpuJobKey) -> Document | None:
-        """Return the batch/v1 Job of this name."""
+        """Return the batch/v1 Job with the name of the GPUJob."""
         return self._api.find(*_jobs_path(key), key.name)
 
     def profile(self, key: GpuJobKey) -> Document | None:
@@ -63,7 +63,7 @@ class JobApi:
         return self._api.find(*_GPUTOPO, "gputopologies", node)
 
     def pods(self, key: GpuJobKey) -> list[Document]:
-        """Return the pods that carry the GPUJob's label, read from etcd."""
+        """Return the pods with the label of the GPUJob. The API server reads them from etcd."""
         path = ("api", "v1", "namespaces", key.namespace, "pods")
         return self._api.list(*path, selector=f"{JOB_LABEL}={key.name}")
 
@@ -95,7 +95,7 @@ class JobApi:
     def create_event(self, gpu_job: Document, event: JobEvent, now: str) -> None:
         """Create an event on a GPUJob, once for each version of the GPUJob.
 
-        The name contains a hash of the content, so a repeated event is a conflict. It is ignored.
+        The name contains a hash of the content, so the API server rejects a repeated event.
         """
         metadata = gpu_job["metadata"]
         namespace, name = metadata["namespace"], metadata["name"]

@@ -72,7 +72,7 @@ class Reconciler:
         return recheck_after_seconds
 
     def reconcile(self, key: GpuJobKey) -> float | None:
-        """Reconcile one GPUJob. Return the seconds until the next reconciliation, None without one.
+        """Reconcile one GPUJob. Return the seconds until it must be reconciled again, or None.
 
         Raises:
             ApiError: a request failed; the caller tries again later.
@@ -127,7 +127,7 @@ class Reconciler:
         return used
 
     def _write_objects(self, key: GpuJobKey, plan: ReconcilePlan) -> WriteErrors:
-        """Write Job and GPUProfile; return the errors of writes that the API server rejected."""
+        """Write the Job and the GPUProfile; return the errors of rejected writes."""
         errors = WriteErrors()
         if plan.create_job is not None:
             errors = self._create_job(key, plan.create_job)
@@ -184,7 +184,7 @@ class Reconciler:
         _log.info("status written %s", fields(gpujob=key, phase=status.phase))
 
     def _create_event(self, raw: Document, event: JobEvent, now: str) -> None:
-        """Create an event. Nothing depends on it, so a failure is only logged."""
+        """Create an event. No decision depends on events, so a failure is only logged."""
         try:
             self._api.create_event(raw, event, now)
         except ApiError as error:

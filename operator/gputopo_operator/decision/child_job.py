@@ -1,4 +1,4 @@
-"""The batch/v1 Job that runs a GPUJob."""
+"""Builds the batch/v1 Job that runs a GPUJob."""
 
 from typing import Final
 
@@ -61,7 +61,7 @@ def child_job(
 
 
 def backoff_limit(spec: GPUJobSpec) -> int:
-    """Return a ``backoffLimit`` that is so high that the operator, not the Job, ends the job."""
+    """Return the lowest ``backoffLimit`` with which the operator, not the Job, ends the job."""
     return spec.limits.backoff_limit + spec.limits.max_admission_retries + SPARE_FAILURES
 
 

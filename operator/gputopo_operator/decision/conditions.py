@@ -1,4 +1,4 @@
-"""The conditions in the status of a GPUJob, and the phase that follows from them."""
+"""Updates the conditions in the status of a GPUJob, and derives the phase from them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

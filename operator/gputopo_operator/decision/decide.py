@@ -82,7 +82,7 @@ def profile_to_read(job: GpuJob, child: Document | None) -> str | None:
 def _without_child(state: GpuJobState, spec: GPUJobSpec, defaults: PodDefaults) -> ReconcilePlan:
     job, error = state.job, state.errors.job
     if error and state.errors.job_is_permanent:
-        message = f"{error}; spec.template is immutable: create a new GPUJob with a correct one"
+        message = f"{error}; create a new GPUJob, because spec.template is immutable"
         return _rejected(state, "JobRefused", message)
     if error:
         return _rejected(
@@ -127,7 +127,7 @@ def _with_job_patch(
 ) -> ReconcilePlan:
     """Return the plan with the patch of the child Job, and an event if the patch was rejected.
 
-    The status is written in both cases, because otherwise it would be outdated without a reason.
+    The status is written in both cases, because otherwise the status would be outdated.
     """
     plan = replace(plan, job_patch=patch)
     if patch is None or not state.errors.job_patch:
@@ -156,7 +156,7 @@ def _job_patch(
 ) -> Document | None:
     """Return the merge patch that the child Job needs, None if it needs none.
 
-    The patch ends a Job by ``backoffLimit: 0``, because a queue may own the other fields.
+    The patch ends a Job by ``backoffLimit: 0``, because a queue may own other fields.
     If pods fail that count for neither limit of the GPUJob, the patch raises ``backoffLimit``.
     """
     if child.result is not None or child.deleting or not child.uid:

@@ -1,4 +1,4 @@
-"""The Kubernetes Events that follow from a change of the status."""
+"""Builds the Kubernetes Events for a change of the status."""
 
 from collections.abc import Iterable, Iterator, Sequence
 

@@ -15,7 +15,7 @@ from gputopo_operator.model import FailedPod, FailureKind, JobPod, JobResult
 
 @dataclass(frozen=True, slots=True)
 class FailureCounts:
-    """All failures so far.
+    """The failures of a job so far.
 
     Attributes:
         counted: UIDs of the counted pods that still exist. The UIDs of deleted pods are not
@@ -67,7 +67,7 @@ def failure_kind(pod: JobPod) -> FailureKind | None:
 
 
 def exceeded_limit(failures: JobFailures, limits: Limits) -> JobResult | None:
-    """Return the result of a job whose failures exceed a limit, None if they do not."""
+    """Return the result of a job whose failures exceed a limit. Otherwise return None."""
     if failures.application > limits.backoff_limit:
         message = (
             f"{failures.application} pods failed, but spec.limits.backoffLimit is "

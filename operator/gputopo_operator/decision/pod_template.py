@@ -67,13 +67,13 @@ def stated_sensitivity(spec: GPUJobSpec, profile: GPUProfileSpec | None) -> Sens
 
 
 def _reject_reserved_fields(metadata: Document, pod: Document, defaults: PodDefaults) -> None:
-    """Reject the fields of the template that gputopo sets."""
+    """Reject a template that sets a field that gputopo sets."""
     for field in ("annotations", "labels"):
         for name in _mapping(metadata, field, "spec.template.metadata"):
             if str(name).startswith(f"{GROUP}/"):
                 raise SpecError(
                     f"spec.template.metadata.{field}[{name}]: gputopo sets names with this prefix; "
-                    "remove this one and use spec.communication or spec.placement"
+                    "remove this name and use spec.communication or spec.placement"
                 )
     scheduler = pod.get("schedulerName", defaults.scheduler_name)
     if scheduler != defaults.scheduler_name:
