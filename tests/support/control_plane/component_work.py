@@ -139,7 +139,8 @@ def run_gpu_job(server: ApiServer) -> None:
     child = "/apis/batch/v1/namespaces/default/jobs/train"
     wait_until(lambda: server.get(child).accepted, seconds=30)
     pod = job_pod(server.get(child).body, "train-1")
-    del pod["metadata"]["uid"], pod["status"]
+    # The API server sets these.
+    del pod["metadata"]["uid"], pod["metadata"]["resourceVersion"], pod["status"]
     assert server.create(PODS, pod).accepted
     put_on_gpus(server, "train-1")
 
