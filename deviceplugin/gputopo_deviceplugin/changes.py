@@ -7,7 +7,7 @@ class ChangeSignal:
     """Counts changes and wakes waiting loops. Use it in one event loop only.
 
     Attributes:
-        count: changes so far.
+        count: number of changes so far.
     """
 
     def __init__(self) -> None:

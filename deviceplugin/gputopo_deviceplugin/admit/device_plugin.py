@@ -32,7 +32,6 @@ class GpuDevicePlugin(DevicePluginServicer):
         admission: Admission,
         settings: AgentSettings,
     ) -> None:
-        """Serve the GPUs of ``state``; record calls of ListAndWatch in ``kubelet``."""
         self._state = state
         self._kubelet = kubelet
         self._admission = admission

@@ -119,7 +119,7 @@ def _waiting(
     """Yield each pod that may be in admission, with its containers that may be the next.
 
     Kubelet serves the containers of a pod in order. Of the sidecars and application containers,
-    the next one is the first that the list shows without GPUs. Kubelet does not list ordinary init
+    the next one is the first without GPUs in the list. Kubelet does not list ordinary init
     containers, so those directly before that container may be the next too. Of several containers
     with the same size, the first one is the next: kubelet gives the others GPUs of init containers
     that have ended.

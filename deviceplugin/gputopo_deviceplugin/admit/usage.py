@@ -42,7 +42,7 @@ class GpuUser:
 
 
 Usage: TypeAlias = Mapping[tuple[str, GpuUuid], GpuUser]
-"""The users of GPUs by pod UID and GPU. A live and a deleted pod may use the same GPU."""
+"""The users of GPUs by pod UID and GPU. A live pod and a deleted pod may use the same GPU."""
 
 Lost: TypeAlias = Mapping[tuple[PodKey, str], frozenset[GpuUuid]]
 """GPUs of running containers for which kubelet lost its record, by pod and container."""
@@ -85,7 +85,7 @@ def users_in_list(
 def with_listed(
     usage: Usage, users: Mapping[GpuUuid, GpuUser], pods: Mapping[PodKey, PodView]
 ) -> Usage:
-    """Return the usage with the listed users whose pods the API server knows."""
+    """Add the listed users to the usage if the API server has returned their pods."""
     known = {key: pod.uid for key, pod in pods.items()}
     added = {
         (user.uid, gpu): user

@@ -37,7 +37,7 @@ class HeartbeatApi(Protocol):
         ...
 
     def abandon(self) -> None:
-        """Let all requests in flight fail now."""
+        """Abort all requests in flight, so that they fail now."""
         ...
 
 
@@ -45,7 +45,6 @@ class ConnectionMonitor:
     """Sends heartbeats, and runs the reflectors only while the API server responds."""
 
     def __init__(self, connection: ApiConnection, api: HeartbeatApi) -> None:
-        """Record losses in ``connection``."""
         self._connection = connection
         self._api = api
         self._failed_at = float("-inf")

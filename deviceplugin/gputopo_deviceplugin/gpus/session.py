@@ -24,7 +24,6 @@ class NvmlSession:
     """Opens NVML when needed, and keeps it open. Any thread may call it, one call at a time."""
 
     def __init__(self, library_dir: Path, numa_nodes: tuple[NumaNode, ...]) -> None:
-        """Use the driver's library in ``library_dir``."""
         self._library_dir = library_dir
         self._numa_nodes = numa_nodes
         self._nvml: Nvml | None = None

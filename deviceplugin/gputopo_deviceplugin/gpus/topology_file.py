@@ -20,7 +20,6 @@ class TopologyFile:
     """
 
     def __init__(self, state_dir: Path) -> None:
-        """Use a file in ``state_dir``."""
         self._file = StateFile(state_dir / "topology.json")
         self._written: NodeTopology | None = None
 

@@ -126,7 +126,7 @@ class StoredXidMarks(BaseModel):
     reset_at: Annotated[str | None, Field(alias="resetAt")] = None
 
     def to_marks(self) -> Marks:
-        """Convert to marks by GPU and code."""
+        """Return the stored marks by GPU and XID code."""
         marks = [
             XidMark(
                 GpuUuid(each.gpu), each.xid, each.monotonic_seconds, each.time, each.recovery_needed

@@ -57,7 +57,6 @@ class PodResourcesClient:
     """A client of kubelet's pod-resources socket."""
 
     def __init__(self, socket: Path, resource: str) -> None:
-        """Read the devices of ``resource``."""
         self._channel = grpc.aio.insecure_channel(f"unix:{socket}", options=CHANNEL_OPTIONS)
         # gRPC would return None for a response that it cannot decode, so it returns bytes.
         self._list = self._channel.unary_unary(

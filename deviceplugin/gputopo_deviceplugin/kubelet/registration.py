@@ -119,7 +119,9 @@ class Registrar:
         except grpc.aio.AioRpcError as error:
             if error.details() != self._failure:
                 self._failure = error.details()
-                _log.warning("not registered, trying again %s", fields(reason=self._failure))
+                _log.warning(
+                    "not registered with kubelet, trying again %s", fields(reason=self._failure)
+                )
             if error.code() is not grpc.StatusCode.UNAVAILABLE:
                 await asyncio.sleep(_REJECTED_SECONDS)
             return

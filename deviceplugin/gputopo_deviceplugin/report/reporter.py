@@ -62,7 +62,6 @@ class StatusReporter:
         pulse: Pulse,
         changes: ChangeSignal,
     ) -> None:
-        """Report the state of ``sources`` at each of the ``changes``."""
         self._settings = settings
         self._state = sources.state
         self._kubelet = sources.kubelet
@@ -131,7 +130,7 @@ class StatusReporter:
         return usual if admitted else min(usual, _AFTER_START_SECONDS)
 
     async def _report(self, hardware: NodeHardware) -> bool:
-        """Observe, decide the offer and publish; return whether the status was written."""
+        """Observe the node, decide the offer and publish. Return whether the status was written."""
         if hardware.topology is not None:
             self._file.save(hardware.topology)
             await self._observe()
