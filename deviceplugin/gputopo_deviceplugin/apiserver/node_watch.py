@@ -29,7 +29,6 @@ class NodeWatch:
     """
 
     def __init__(self, api: NodeApi, settings: AgentSettings, changes: ChangeSignal) -> None:
-        """Signal when the Node was replaced or the competitor changed."""
         self._settings = settings
         self._changes = changes
         self._slices: dict[str, Document] = {}

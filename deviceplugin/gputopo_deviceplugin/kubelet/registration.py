@@ -48,7 +48,6 @@ class Registrar:
         plugin_dir: Path,
         resource: str,
     ) -> None:
-        """Serve ``plugin`` in kubelet's ``plugin_dir`` as the plugin of ``resource``."""
         self._plugin = plugin
         self._gpus = gpus
         self._kubelet = kubelet
