@@ -101,6 +101,6 @@ def first_round_seconds(arrivals_seconds: Sequence[float]) -> float:
 def next_round_seconds(
     now_seconds: float, arrival_seconds: float, round_seconds: float = ROUND_SECONDS
 ) -> float:
-    """Return the start of the first round after an arrival, if another round starts now."""
+    """Return the start of the first round at or after an arrival, if a round starts now."""
     rounds = math.ceil((arrival_seconds - now_seconds) / round_seconds)
     return now_seconds + rounds * round_seconds
