@@ -27,6 +27,6 @@ def own_gpus(pod: PodView) -> GpusAnnotation | None:
     ):
         if value != own:
             raise AnnotationOwnerError(
-                f"{GPUS_ANNOTATION}: {name}: {value} is not the pod's own, {own or 'none'}"
+                f"{GPUS_ANNOTATION}: {name}: {value} differs from the pod's value, {own or 'none'}"
             )
     return annotation

@@ -73,8 +73,8 @@ class Verbs:
         pod = parse_gpu_pod(args.pod, self._resource)
         if pod is None:
             return filter_error(
-                f"{self._resource}: no container requests it, or only 0: remove it; "
-                "and list it in managedResources of the scheduler's extender configuration"
+                f"{self._resource}: no container requests more than 0: remove the request, and "
+                "list the resource in managedResources of the scheduler's extender configuration"
             )
         request = self._request(pod)
         try:

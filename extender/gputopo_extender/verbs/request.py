@@ -54,10 +54,10 @@ def _unusable_containers(pod: PodView, resource: str) -> str | None:
         keeper = next((later for later in pod.containers[position:] if later.keeps_gpus), None)
         most = keeper.gpus if keeper else 0
         if each.gpus > most:
-            after = f"{keeper.name!r} keeps {most}" if keeper else "none keeps any"
+            after = f"container {keeper.name!r} after it" if keeper else "each container after it"
             return (
-                f"{resource} in init container {each.name!r}: {each.gpus}, and of the containers "
-                f"after it {after}: request no more than that"
+                f"{resource} in init container {each.name!r}: {each.gpus} requested, but {after} "
+                f"keeps only {most} GPUs: request at most {most}"
             )
     return None
 

@@ -112,7 +112,7 @@ class FilterRetries:
         if not self.may_be_outdated(pod, found):
             return None
         busy = found.misfits_of(_OUTDATED)
-        return f"kube-scheduler counts enough free GPUs, gputopo does not yet: {_listed(busy)}"
+        return f"kube-scheduler counts enough free GPUs, the extender does not yet: {_listed(busy)}"
 
     def _deleted(self, nodes: Mapping[str, str]) -> str:
         """Return the reason for nodes that wait for processes of deleted pods."""

@@ -20,7 +20,7 @@ from support.extender.service import (
 )
 
 PATIENT = {"api_timeout_seconds": 30.0}
-BEHIND = "kube-scheduler counts enough free GPUs, gputopo does not yet: n1: too few free GPUs"
+BEHIND = "kube-scheduler counts enough free GPUs, the extender does not yet: n1: too few free GPUs"
 
 
 async def test_filter_waits_for_the_watch_to_show_a_deletion(start: Start, api: ApiServer) -> None:

@@ -213,7 +213,10 @@ async def test_filter_returns_what_to_configure_for_a_pod_without_gpus(start: St
         response = await extender.scheduler().filter(plain, NODES)
         assert "managedResources" in response.error
         none = pod("none", containers=[container("main", "0")])
-        assert "only 0: remove it" in (await extender.scheduler().filter(none, NODES)).error
+        assert (
+            "more than 0: remove the request"
+            in (await extender.scheduler().filter(none, NODES)).error
+        )
         assert "no pod default/plain" in await extender.scheduler().bind(plain, "n1")
 
 

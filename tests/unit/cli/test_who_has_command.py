@@ -256,13 +256,17 @@ def unreadable(text: str) -> list[tuple[Any, ...]]:
         (
             _copied,
             of_train(
-                of_annotation("uid: uid-other is not the pod's own, uid-train"), 0, 2, 3, None
+                of_annotation("uid: uid-other differs from the pod's value, uid-train"),
+                0,
+                2,
+                3,
+                None,
             ),
         ),
         (
             _another_node,
             [
-                ("n2", index, "serve", of_annotation("node: n1 is not the pod's own, n2"))
+                ("n2", index, "serve", of_annotation("node: n1 differs from the pod's value, n2"))
                 for index in (5, None)
             ],
         ),
@@ -288,7 +292,10 @@ def unreadable(text: str) -> list[tuple[Any, ...]]:
                 " interpret input"
             ),
         ),
-        (_unbound, [("", None, "forged", of_annotation("node: n1 is not the pod's own, none"))]),
+        (
+            _unbound,
+            [("", None, "forged", of_annotation("node: n1 differs from the pod's value, none"))],
+        ),
     ],
 )
 def test_difference_is_shown_with_its_reason(

@@ -26,9 +26,9 @@ def response(document: Document) -> PlacementRequest | Misfit:
 def test_init_container_must_not_request_more_than_the_next_that_keeps_its_gpus() -> None:
     side = {**container("side", 1), "restartPolicy": "Always"}
     for inits, gpus, expected in (
-        ([container("first", 2), side], 2, "'first': 2, and of the containers after it 'side' "),
-        ([side, container("first", 3)], 2, "'first': 3, and of the containers after it 'main' "),
-        ([side, container("first", 3)], 0, "of the containers after it none keeps any"),
+        ([container("first", 2), side], 2, "'first': 2 requested, but container 'side' after it "),
+        ([side, container("first", 3)], 2, "'first': 3 requested, but container 'main' after it "),
+        ([side, container("first", 3)], 0, "but each container after it keeps only 0 GPUs"),
         ([container("first", "1e3k")], 2, "container 'first': not a whole number below 1000"),
     ):
         rejected = response(pod("a", gpus, init_containers=inits))

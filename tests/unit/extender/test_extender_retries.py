@@ -90,7 +90,7 @@ def test_pod_that_does_not_fit_after_the_wait_gets_an_error(filtered: Filter) ->
     assert (found, filtered.evaluated) == (busy, 1)
     assert LONGEST_WAIT_SECONDS <= seconds < LONGEST_WAIT_SECONDS + 0.02
     assert filtered.retries.reason(record(), found) == (
-        "kube-scheduler counts enough free GPUs, gputopo does not yet: n1: too few free GPUs; "
+        "kube-scheduler counts enough free GPUs, the extender does not yet: n1: too few free GPUs; "
         "n2: too few free GPUs; n3: too few free GPUs; and 1 more nodes"
     )
 
