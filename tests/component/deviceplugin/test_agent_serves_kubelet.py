@@ -161,7 +161,10 @@ async def test_a_gpu_that_a_live_container_uses_is_not_allocated_twice(world: Ag
         (None, "was not placed by gputopo: set schedulerName: gputopo"),
         ("{", "annotation gputopo.io/gpus: value: '{': Invalid JSON"),
         ('{"v":2}', "annotation gputopo.io/gpus: v: 2: Input should be 1"),
-        (annotation_of("a", {"main": ["GPU-1"]}, uid="uid-b"), "uid: uid-b is not the pod's own"),
+        (
+            annotation_of("a", {"main": ["GPU-1"]}, uid="uid-b"),
+            "uid: uid-b differs from the pod's value",
+        ),
         (
             annotation_of("a", {"main": ["GPU-1"]}, node="n9"),
             "node: n9 differs from the pod's value, n1",

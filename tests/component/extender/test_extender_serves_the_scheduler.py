@@ -201,7 +201,7 @@ async def test_filter_returns_why_a_pod_cannot_be_placed(start: Start) -> None:
         response = await scheduler.filter(
             pod("i", 1, init_containers=[container("fetch", 2)]), NODES
         )
-        assert "init container 'fetch': 2, and of the" in response.unresolvable["n1"]
+        assert "init container 'fetch': 2 requested" in response.unresolvable["n1"]
         response = await scheduler.filter(pod("many", 17), NODES)
         assert "17" in response.unresolvable["n1"]
         assert "1..16" in response.unresolvable["n1"]
