@@ -8,12 +8,15 @@ from faulttest import pods
 from faulttest.bench import Bench
 from faulttest.scenario import Options
 from localcluster import containers
+from localcluster.errors import ClusterError
 
 _AGE_SECONDS = 600.0
 _CHURN_SECONDS = 5.0
 _LOOK_SECONDS = 60.0
 _RECOVERY_SECONDS = 120.0
 _GPUS = 8
+_STARTS = 10
+_RESTART_SECONDS = 3.0
 _STORES = ("kube-apiserver", "etcd")
 # As Kubernetes' documentation says: they watch from versions that are not there any more.
 _RESTARTED = ("kube-controller-manager", "kube-scheduler")
@@ -93,12 +96,30 @@ def _restore(bench: Bench, copy: Path) -> None:
     shutil.rmtree(replaced, ignore_errors=True)
     for part in _RESTARTED:
         bench.cluster.set_part(part, on=False)
-    bench.cluster.set_part("etcd", on=True)
+    _start_control_plane(bench)
     for node in bench.nodes:
         bench.cluster.set_kubelet(node, on=False)
         bench.cluster.set_kubelet(node, on=True)
     killed = containers.kill("kube-scheduler")
     bench.report(f"kubelets and {killed} kube-schedulers restarted; gputopo's own programs run on")
+
+
+def _start_control_plane(bench: Bench) -> None:
+    """Start it again whenever a part ends, as kubelet does with static pods.
+
+    The API server may end because etcd does not serve its data yet.
+    """
+    for start in range(1, _STARTS + 1):
+        try:
+            bench.cluster.set_part("etcd", on=True)
+        except ClusterError as error:
+            bench.report(f"start {start} of the control plane: {error}")
+            if start == _STARTS:
+                raise
+            time.sleep(_RESTART_SECONDS)
+        else:
+            bench.seen["starts of the control plane"] = start
+            return
 
 
 def _data(bench: Bench) -> Path:
