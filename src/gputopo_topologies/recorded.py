@@ -1,9 +1,9 @@
 """Parse a recording of ``nvidia-smi topo -m`` into a node topology.
 
-The matrix does not contain GPU models, link generations and NVSwitches. These come from the output
-of ``nvidia-smi -L`` in the same text, or else from the NVLink counts
-(:mod:`gputopo_topologies.boards`). The matrix also lacks the PCIe ancestor of GPUs with NVLinks. It
-is inferred from the ancestors that each of the two GPUs has with other devices.
+The matrix does not contain GPU models, link generations or NVSwitches. They are derived from the
+output of ``nvidia-smi -L`` in the same text, or else from the NVLink counts
+(:mod:`gputopo_topologies.boards`). The matrix also lacks the PCIe ancestor of GPUs with NVLinks.
+This ancestor is inferred from the ancestors that each of the two GPUs has with other devices.
 """
 
 import re
@@ -128,9 +128,10 @@ class _Recording:
     def ancestor(self, a: int, b: int) -> Ancestor:
         """Return the PCIe ancestor of two GPUs, inferred if their cell has NVLinks instead.
 
-        In a tree, the ancestors of two GPUs with a third device limit their own ancestor. If
-        these two ancestors differ, the GPUs have the farther one: PIX and SYS give SYS. If they
-        are equal, the GPUs have this ancestor or a nearer one.
+        The inference uses a third device C. Let X be the ancestor of A and C, and Y the ancestor of
+        B and C. If X and Y differ, the ancestor of A and B is the farther of X and Y. For example,
+        PIX and SYS give SYS. If X and Y are equal, the ancestor of A and B is X or a nearer
+        ancestor.
         """
         one, other = self.matrix.gpus[a], self.matrix.gpus[b]
         cell = self.matrix.cells[one, other]
@@ -148,7 +149,7 @@ class _Recording:
         return LEVELS[min([*equal, LEVELS.index(farthest)])]
 
     def _levels_of_third_devices(self, one: str, other: str) -> tuple[list[int], list[int]]:
-        """Return two lists: the farther of two different ancestors, and equal ancestors."""
+        """Return the farther of each two different ancestors, and the equal ancestors."""
         unequal: list[int] = []
         equal: list[int] = []
         for third in self.matrix.devices:

@@ -1,6 +1,7 @@
 """The ``gputopo.io/*`` annotations of a pod: the user's request, and the extender's decision.
 
-Unknown keys inside the JSON values are ignored, so that a component can be rolled back.
+Parsers ignore unknown keys inside the JSON values. So an older component can read the annotations
+of a newer component.
 """
 
 import json
@@ -50,8 +51,8 @@ class _JsonAnnotation(ApiModel):
 class GpusAnnotation(_JsonAnnotation):
     """``gputopo.io/gpus``: the exact GPUs of each container, in rank order.
 
-    ``uid`` and ``node`` identify the pod that the annotation was written for. If another pod has
-    the annotation, it was copied, and gputopo ignores it.
+    ``uid`` and ``node`` identify the pod that the annotation was written for. The annotation on any
+    other pod is a copy, which gputopo ignores.
     """
 
     v: Literal[1] = 1
@@ -64,9 +65,10 @@ class GpusAnnotation(_JsonAnnotation):
 class PlacementAnnotation(_JsonAnnotation):
     """``gputopo.io/placement``: the bandwidths and the reason of the extender's decision.
 
-    ``exact`` is false if the search for the best embedding reached its limit. Then no embedding
-    into the chosen GPUs has more than ``aggregate_bound_mb_per_s``. ``policy`` and ``pattern`` may
-    be any string, so that an older component can read the annotation of a newer one.
+    ``exact`` is false if the search for the best embedding reached its limit. In this case
+    ``aggregate_bound_mb_per_s`` is an upper bound for all embeddings into the chosen GPUs.
+    ``policy`` and ``pattern`` may be any string, so that an older component can read the annotation
+    of a newer one.
     """
 
     v: Literal[1] = 1

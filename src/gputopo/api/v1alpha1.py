@@ -119,8 +119,8 @@ class GPUTopologyStatus(ApiModel):
     """``GPUTopology.status``: the state that the agent observes.
 
     Attributes:
-        observed_pods_version: the status takes into account all changes of this node's pods
-            up to this resource version. None if the agent does not report it.
+        observed_pods_version: the status takes into account all changes of this node's pods up to
+            this resource version. None if the agent reports no such version.
     """
 
     observed_generation: Generation | None = None

@@ -7,8 +7,9 @@ switches, the processors, the interconnect of the sockets. The capacity of PCIe 
 of this tree. All capacities are for one direction; both directions can be used at the same time.
 
 Example: GPUs 0 and 1 are at a PCIe 3 switch of one socket, GPUs 2 and 3 at a switch of the other.
-Two NVLinks of generation 2 connect GPUs 0 and 1. Each GPU has 12 GB/s to its switch. The sockets
-have two thirds of that between them, 8 GB/s. The NVLinks have 50 GB/s. Capacities in GB/s::
+Two NVLinks of generation 2 connect GPUs 0 and 1. Each GPU has 12 GB/s to its switch. The
+interconnect of the sockets has two thirds of 12 GB/s, which is 8 GB/s. The NVLinks have 50 GB/s.
+Capacities in GB/s::
 
     {0} | {1, 2, 3}     50 NVLink + 12 lanes of GPU 0              = 62
     {0, 1} | {2, 3}     8 between the sockets                      =  8
@@ -132,7 +133,8 @@ def nvswitch(topology: NodeTopology) -> Branch:
 def _lanes_mb_per_s(topology: NodeTopology) -> dict[GpuIndex, int]:
     """Return the PCIe bandwidth of each GPU, from its best PCIe link or its NVLink generation.
 
-    A topology has only the best link of each pair: no PCIe link for GPUs with NVLinks.
+    A topology has only the best link of each pair. So it has no PCIe link between two GPUs that
+    have NVLinks to each other.
     """
     lanes = {gpu.index: 0 for gpu in topology.gpus}
     for link in topology.links:
@@ -152,7 +154,10 @@ def _rate(link: Link) -> int:
 
 
 def _connect(branches: list[Branch], uplink: int) -> Branch:
-    """Join branches into one. A single branch stays, with the lower of the two uplinks."""
+    """Join branches into one branch with this uplink.
+
+    If there is only one branch, return this branch with the lower of its uplink and ``uplink``.
+    """
     if len(branches) == 1 and uplink:
         only = branches[0]
         return Branch(only.gpus, min(only.uplink_mb_per_s, uplink), only.branches)
@@ -167,8 +172,9 @@ def _minimum_cuts(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return two arrays [cuts, rows]: the minimum cuts in a branch that separate the two sides.
 
-    In the first array the branch point is on the side of the first member, in the second array on
-    the other side. A GPU outside the set is on the side of its branch point and adds no cost.
+    In the first array the branch point is on the side of the first member. In the second array the
+    branch point is on the other side. A GPU outside the set is on the side of its branch point and
+    adds no cost.
     """
     rates = np.zeros(MAX_INDEX + 1, dtype=np.int32)
     for gpu in branch.branches:
@@ -186,7 +192,10 @@ def _minimum_cuts(
 
 
 def _sums(values: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the sums of ``values`` over the first side: a row for each cut, then all members."""
+    """Return the sums of ``values`` over the first side: [cuts + 1, rows].
+
+    The last row is the sum over all members.
+    """
     size, rows = values.shape
     sums = np.empty((2 ** (size - 1), rows), dtype=np.int32)
     sums[0] = values[0]
@@ -197,7 +206,9 @@ def _sums(values: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def _between_pairs(mb_per_s: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the bandwidth between pairs across each cut: a row for each cut, then all members.
+    """Return the bandwidth between pairs across each cut: [cuts + 1, rows].
+
+    In the last row all members are on the first side.
 
     After a member moves to the first side, its links to the other side cross the cut. Its links to
     members of the first side no longer cross the cut.

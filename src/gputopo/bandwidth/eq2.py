@@ -51,15 +51,16 @@ class Equation2:
     Such a node has at least one NVLink. Each pair of GPUs has one or two NVLinks of generation 2 or
     16 lanes of PCIe 3, with the bandwidths of MAPA's table 1.
 
-    A set has the value of its ring with the best aggregate bandwidth. If several rings have it,
-    all have the same value. The reason: with links of 50, 25 and 12 GB/s, rings of one size and
-    equal aggregate bandwidth have equal numbers of links of each class.
+    A set has the value of its ring with the best aggregate bandwidth. If several rings have this
+    aggregate bandwidth, equation 2 gives all of them the same value. The reason: with links of 50,
+    25 and 12 GB/s, rings of one size and equal aggregate bandwidth have equal numbers of links of
+    each class.
     """
 
     name: str = "eq2"
 
     def unsupported_reason(self, topology: NodeTopology, pattern: Pattern) -> str | None:
-        """Return why node or pattern is outside the domain, None within the domain."""
+        """Return why the node or the pattern is outside the domain, None if both are inside."""
         if pattern.size == 1:
             return None
         if pattern.kind is not PatternKind.RING or pattern.size not in SIZES:

@@ -1,7 +1,8 @@
 """Fit equation 2 of MAPA to other measurements, and compute the errors of the fit.
 
 The method is ordinary least squares on the 14 terms of equation 2. A machine has only a few dozen
-GPU sets. So the errors on the samples are too low; use the cross-validated errors instead.
+GPU sets. So the errors on the samples are lower than the errors on other GPU sets. Use the
+cross-validated errors instead.
 
 The paper gives a relative error of 0.0709, an RMSE of 1.5153 and an MAE of 7.0539 GB/s. But an RMSE
 is never below the MAE: the authors' script divides the norm of the residuals by the number of

@@ -37,7 +37,7 @@ class FittedModel:
     name: str = "fitted"
 
     def unsupported_reason(self, topology: NodeTopology, pattern: Pattern) -> str | None:
-        """Return why node or pattern is outside the domain, None within the domain."""
+        """Return why the node or the pattern is outside the domain, None if both are inside."""
         if pattern.size == 1:
             return None
         if pattern.kind is not PatternKind.RING or pattern.size not in self.sizes:

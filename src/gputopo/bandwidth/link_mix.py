@@ -1,7 +1,7 @@
-"""Link mix of a match: its number of links of each class. These are the inputs of equation 2.
+"""Link mix of a match: its number of links of each class, which is the input of equation 2.
 
-The mix contains only the links that edges of the pattern use. A ring of two GPUs counts its link
-twice. Other rules do not reproduce the figures of the paper.
+The mix contains only the links that edges of the pattern use. In a ring of two GPUs the link counts
+twice. No other rules reproduce the figures of the paper.
 """
 
 from collections.abc import Iterable

@@ -8,11 +8,12 @@ the narrowest cut and the bandwidth at the ports, as if each limit applied to ha
 NCCL uses Ring, Tree and RingTree for an all-reduce and chooses its own channels over all links. So
 the value of these patterns does not depend on the rank order. It is NCCL's "bus bandwidth", the sum
 of the rates of its rings. Each ring crosses every cut at least once in each direction, so the sum
-is at most the capacity of the narrowest cut, as with spanning trees (Edmonds, 1973).
+is at most the capacity of the narrowest cut. The same limit holds for spanning trees (Edmonds,
+1973).
 
 In the other patterns each edge has its own traffic between the GPUs of its two ranks. The traffic
-across a cut is that of the edges that cross it. The value is the rate at which the busiest GPU
-sends.
+across a cut is the sum of the traffic of all edges that cross the cut. The value is the rate at
+which the busiest GPU sends.
 
 Example: a ring on GPUs 0, 1, 2, 3 of the node in :mod:`gputopo.bandwidth.capacity`. The narrowest
 cut is {0, 1} | {2, 3} with 8 GB/s, so 1 GB takes 1/8 = 0.125 s there. The ports of the GPUs have

@@ -21,8 +21,9 @@ def preserved_mb_per_s(topology: NodeTopology, free: GpuMask) -> int:
 def preserved_table(topology: NodeTopology) -> NDArray[np.int64]:
     """Return :func:`preserved_mb_per_s` of every GPU set, by its mask of positions.
 
-    Each further GPU doubles the table. If it joins a set of the GPUs before it, its links to that
-    set are added to the bandwidth of the set.
+    The table grows GPU by GPU. Each new GPU doubles the table, because it can be added to each set
+    of the earlier GPUs. The larger set has the bandwidth of the earlier set plus the bandwidth of
+    the links between the new GPU and the earlier set.
     """
     totals = np.zeros(1, dtype=np.int64)
     for row in link_weights(topology):

@@ -57,10 +57,10 @@ def parse_samples(text: str, topology: NodeTopology | None = None) -> BandwidthS
     """Return the samples of a CSV file.
 
     The first line has columns: ``gpus,bandwidth_gbps`` or ``double,single,pcie,bandwidth_gbps``.
-    ``gpus`` is ``0-3-4`` or ``"0,3,4"``; the ring with the best aggregate bandwidth is used.
-    The other columns are numbers of links. Empty lines and lines that start with ``#`` are skipped.
-    ``topology`` is that of the measured machine. The column ``gpus`` requires it. Without a
-    topology, the links are those of a DGX-1 V100.
+    ``gpus`` is ``0-3-4`` or ``"0,3,4"``; the ring with the best aggregate bandwidth is used. The
+    other columns are numbers of links. Empty lines and lines that start with ``#`` are skipped.
+    ``topology`` is the topology of the measured machine. The column ``gpus`` requires a topology.
+    Without a topology, the link classes are those of a DGX-1 V100.
 
     Raises:
         SampleError: on any other text.

@@ -2,18 +2,21 @@
 
 An embedding assigns each rank a GPU of its own. All pairs of GPUs have a link, so every embedding
 is a match as in MAPA (section 3.3). The best embedding has the highest aggregate bandwidth
-(equation 1). Of several such embeddings, the one with the lowest GPUs is best. Only the best
-embedding of each set is used, because libraries such as NCCL also search for the best order.
+(equation 1). If several embeddings have this bandwidth, the best is the one with the lowest GPU
+indices, compared in rank order. Only the best embedding of each set is used, because libraries such
+as NCCL also search for the best order.
 
-Numbers of steps for n GPUs and a pattern of size k, once for each node topology:
+The search runs once for each node topology. It needs, for n GPUs and a pattern of size k, these
+numbers of steps:
 
 - Ring, chain, star: k^2 for each set of up to k GPUs, at most n^2 2^n in all.
 - Tree: k^3 for each set, because the frontier has one more rank.
 - Any pattern: k^(w+1) for each set, if its vertex separation is w; at most all k! orders. The
   search is exact if it needs at most :data:`MAX_EXACT_STEPS`. This includes all rings, chains,
   stars and trees for n <= 16, and all patterns for n <= 8 or k <= 7.
-- With more steps: a local search with k^4 for each set and start, and an upper bound. Then the
-  result may depend on the numbering of the GPUs.
+- If the exact search needs more steps, a local search replaces it: k^4 for each set and each start
+  embedding, and an upper bound. The result of the local search may depend on the numbering of the
+  GPUs.
 - All-to-all and other patterns with equal edges between all ranks: k^2 for each set.
 """
 

@@ -2,12 +2,13 @@
 
 Each layer places one more rank, in the order of a :class:`SearchPlan`. The frontier is the placed
 ranks that have an unplaced neighbour. The gain of the remaining ranks depends only on the used GPUs
-and on the GPUs of the frontier. So of all cases with equal used GPUs and frontier, only the best is
-kept. For a ring this is the algorithm of M. Held and R. M. Karp (1962). If all ranks stay in the
-frontier, the search tries every order.
+and on the GPUs of the frontier. So the search compares all cases with the same used GPUs and the
+same GPUs of the frontier, and keeps only the best of these cases. For a ring this is the algorithm
+of M. Held and R. M. Karp (1962). If all ranks stay in the frontier, the search tries every order.
 
 Each case has a total and a code: the GPU positions of its ranks as one number, with 4 bits for each
-rank and rank 0 in the highest bits. Of equal totals the one with the lowest code is kept.
+rank and rank 0 in the highest bits. Of several cases with the same total, the search keeps the case
+with the lowest code.
 
 Example: a ring of 4 on GPUs with 50 GB/s on links 0-1 and 2-3, 25 GB/s on 1-2 and 0-3, and 12 GB/s
 on 0-2 and 1-3. Rank 0 is pinned to GPU 0, and ranks are placed in the order 0, 1, 2, 3. Totals by
@@ -78,7 +79,7 @@ class _Cases:
 def best_embeddings(
     weights: NDArray[np.int64], pattern: Pattern, plan: SearchPlan
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the best order of every set (the lowest of several best orders) and its total.
+    """Return the best order of every set and its total; of several best orders, the lowest.
 
     Args:
         weights: [gpus, gpus] link bandwidths in MB/s, by position.

@@ -1,9 +1,9 @@
 """Local search for good embeddings of patterns that are too dense for the exact search.
 
-A greedy search finds several start embeddings. Then pairs of ranks are swapped, if this increases
-the total, for all sets at once. The problem is a quadratic assignment problem (T. C. Koopmans,
-M. J. Beckmann, 1957). The number of starts depends only on the pattern and the node, so every
-machine finds the same embeddings.
+A greedy search finds several start embeddings. Then the local search swaps pairs of ranks if the
+swap increases the total. It does this for all sets at once. The problem is a quadratic assignment
+problem (T. C. Koopmans, M. J. Beckmann, 1957). The number of starts depends only on the pattern and
+the node, so every machine finds the same embeddings.
 """
 
 from typing import Final
@@ -37,7 +37,8 @@ def improved_embeddings(
     Args:
         weights: [gpus, gpus] link bandwidths in MB/s, by position.
         pattern: a pattern that is not larger than the node.
-        bounds: [rows] upper bound of the total. The search of a set ends at its bound.
+        bounds: [rows] upper bound of the total. The search of a set ends when its total reaches the
+            bound.
 
     Returns:
         [rows, size] position of each rank; [rows] aggregate bandwidth in MB/s.
@@ -88,7 +89,7 @@ def _starts(traffic: _Numbers, rows: int) -> list[_Start]:
     """Return the starts of the greedy search: an order of ranks, and the member of its first rank.
 
     The first start has the ranks in ascending order. The others begin with one rank on one member.
-    Ranks with the most traffic come first, until :data:`_WORK` is reached.
+    They are sorted by the traffic of this rank, the most first. :data:`_WORK` limits their number.
     """
     size = len(traffic)
     busiest = np.argsort(-traffic.sum(axis=0), kind="stable").tolist()
@@ -125,7 +126,9 @@ def _greedy(links: _Numbers, traffic: _Numbers, ranks: list[int], first: int) ->
 
 
 def _swap(orders: NDArray[np.intp], links: _Numbers, traffic: _Numbers) -> None:
-    """Swap the two ranks with the largest gain, in each row and in place, until no swap gains.
+    """In each row, swap the two ranks with the largest gain until no swap increases the total.
+
+    The orders are changed in place.
 
     The loop ends, because every swap increases the total and the total has an upper bound.
     """

@@ -134,13 +134,13 @@ def build(kind: PatternKind, size: int, edges: Sequence[PatternEdge] = ()) -> Pa
         edges: edges of a Custom pattern.
 
     Raises:
-        PatternError: on an invalid size or edge, and on edges with another kind.
+        PatternError: on an invalid size or edge, and on edges with a kind other than CUSTOM.
     """
     if kind is PatternKind.CUSTOM:
         return custom(size, edges)
     if edges:
         raise PatternError(f"edges: allowed with Custom only, not with {kind}")
-    _require_size(size)  # before a large size creates billions of edges
+    _require_size(size)  # a large size would create billions of edges
     return _BUILDERS[kind](size)
 
 

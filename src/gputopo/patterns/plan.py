@@ -1,9 +1,9 @@
 """Find the order in which the exact search places the ranks of a pattern with the fewest cases.
 
 The frontier is the placed ranks that have an unplaced neighbour. The rest of the search depends
-only on the used GPUs and on the GPUs of the frontier, so a small frontier means few cases. The
-order with the fewest cases is found by dynamic programming over the sets of ranks, as for the
-vertex separation of a graph (E. L. Lawler, 1979; H. L. Bodlaender et al., 2012).
+only on the used GPUs and on the GPUs of the frontier, so a small frontier means few cases. Dynamic
+programming over the sets of ranks finds the order with the fewest cases, as for the vertex
+separation of a graph (E. L. Lawler, 1979; H. L. Bodlaender et al., 2012).
 
 Example: a ring of 4 on 4 GPUs. Rank 0 is pinned to the lowest GPU of its set. In the order 0, 1, 2,
 3, the frontier is always rank 0 and the rank placed last. The cases are::

@@ -143,7 +143,7 @@ def place_jobs(
 def _find_option(
     servers: Sequence[ServerState], choice: OptionChoice, balance: ServerBalance, prices: Prices
 ) -> tuple[Option, Slots]:
-    """Return the chosen option, or the best other option if it does not fit, and its servers."""
+    """Return the best option that fits, and servers for it; the chosen option is tried first."""
     request, options, option = choice
     slots = _find_slots(servers, request, option, balance)
     if slots:

@@ -141,8 +141,9 @@ class _SynergySimulation:
     def _requests(self, queue: Sequence[SizingRequest]) -> Sequence[SizingRequest]:
         """Return the requests for the mechanism.
 
-        If only runnable jobs are passed, they are sorted by arrival. So the same jobs get the
-        same assignments in every queue order.
+        If the setting ``runnable_only`` is true, these are the requests of the runnable jobs,
+        sorted by arrival. The queue order decides which jobs are runnable. It does not change the
+        assignments of a given set of runnable jobs.
         """
         if not self._settings.runnable_only:
             return queue
