@@ -170,8 +170,8 @@ class Agent:
         settings = self._settings
         return HardwareWatch(
             self._state,
-            # Sysfs is read once: on virtual machines with a balloon the memory goes up and down,
-            # and each change of the spec would be a new generation of the topology.
+            # The agent reads sysfs only once. On virtual machines with memory ballooning the size
+            # of the memory changes, and each change would create a new generation of the spec.
             NvmlSession(settings.library_dir, read_numa_nodes(settings.system_dir)),
             XidMarkStore(
                 StateFile(settings.state_dir / "xids.json"),

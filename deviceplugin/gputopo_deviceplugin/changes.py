@@ -21,6 +21,6 @@ class ChangeSignal:
         self._changed = asyncio.Event()
 
     async def wait_after(self, count: int) -> None:
-        """Return when there were more than ``count`` changes, so that no change is missed."""
+        """Return when there were more than ``count`` changes. So the caller misses no change."""
         while self.count <= count:
             await self._changed.wait()

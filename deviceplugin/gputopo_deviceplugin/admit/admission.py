@@ -1,7 +1,7 @@
 """Responds to kubelet's calls GetPreferredAllocation and Allocate during an admission.
 
-Kubelet's list is read during GetPreferredAllocation and never during Allocate, because a read
-during Allocate could make kubelet forget the GPUs in flight.
+The agent reads kubelet's pod-resources list during GetPreferredAllocation, but never during
+Allocate. A read during Allocate could make kubelet forget the GPUs of the container in admission.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class PodResources(Protocol):
 
 
 class Admission:
-    """Decides which GPUs kubelet's requests get."""
+    """Decides which GPUs the container in admission gets."""
 
     def __init__(
         self,
@@ -54,14 +54,14 @@ class Admission:
         node: str,
         timeout_seconds: float,
     ) -> None:
-        """Decide about the containers of one node.
+        """Decide which GPUs the containers of one node get.
 
         Args:
-            tracker: the users of GPUs.
+            tracker: records the users of GPUs.
             pod_resources: reads kubelet's list of pods.
-            lock: held during each call of kubelet.
+            lock: this class holds it during each call from kubelet.
             state: the GPUs that are offered to kubelet, with their health.
-            kubelet: counts the registrations with kubelet; a restart of kubelet adds one.
+            kubelet: its number of registrations shows whether kubelet has restarted.
             recorder: records allocations and rejections.
             node: this node's name.
             timeout_seconds: time limit for all reads from the API server in one call.
@@ -126,9 +126,9 @@ class Admission:
         self._rejected &= {pod.uid for pod in self._pods.values()}
         deadline = _now() + self._timeout_seconds
         requesting, others = unresolved_pods(listed, self._pods)
-        # The watch may be later than kubelet, and may show a former pod of the same name or a pod
-        # that has ended. So each pod that may be in admission is read again. Before a rejection,
-        # the pods that led to the rejection are read again too.
+        # The watch may lag behind kubelet: it may show a former pod of the same name, or show an
+        # ended pod as live. So the agent reads each pod that may be in admission again. Before a
+        # rejection it also reads the pods that led to the rejection again.
         unread = await self._pods.refresh(requesting, deadline - _now())
         result = self._evaluate(request, listed)
         if isinstance(result, AdmissionRejection):

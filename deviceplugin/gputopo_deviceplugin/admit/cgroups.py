@@ -1,4 +1,4 @@
-"""Finds out whether processes of a pod run on this node, by the pod's cgroup.
+"""Finds the pods that have running processes on this node. Reads the pods' cgroups.
 
 The agent does not share the host's PID namespace, so ``cgroup.procs`` of cgroup v1 does not list
 processes of other pods. The agent reads ``pids.current`` (v1) or ``cgroup.events`` (v2) instead,
@@ -15,11 +15,11 @@ from typing import Final
 from gputopo.runtime.log import fields
 
 _DEEPEST: Final = 4
-"""Depth of the search for kubelet's cgroup; the setting ``cgroupRoot`` adds one or two levels."""
+"""Folder levels to search for kubelet's cgroup. Kubelet's ``cgroupRoot`` adds one or two levels."""
 
 _WITHOUT_PODS: Final = (".service", ".mount", ".socket", ".swap", "user.slice", "init.scope")
 _GONE: Final = (errno.ENOENT, errno.ENODEV)
-"""Errors of a removed cgroup; a read during the removal fails with ENODEV."""
+"""Errors of reads from a removed cgroup. A read during the removal fails with ENODEV."""
 
 _log = logging.getLogger(__name__)
 
@@ -39,10 +39,10 @@ class Cgroups:
         self._search()
 
     def running(self, uids: Collection[str]) -> set[str]:
-        """Return the UIDs of the pods that have a running process; the pause process counts.
+        """Return the UIDs of the pods that have a running process, such as the pause process.
 
         The cost is a few stat calls for each pod. If a pod has no cgroup, each call searches
-        kubelet's cgroups once more, because kubelet's ``cgroupRoot`` may have changed.
+        for kubelet's cgroups again, because kubelet's ``cgroupRoot`` may have changed.
         """
         folders = {uid: self._folders(uid) for uid in uids}
         if not all(folders.values()):
@@ -70,7 +70,7 @@ def _hierarchy(directory: Path) -> Path:
 
 
 def _kubepods(folder: Path, levels: int) -> Iterator[Path]:
-    """Yield kubelet's cgroups, which contain the pods' cgroups, below any ``cgroupRoot``.
+    """Yield the cgroups that contain the pods' cgroups, below any ``cgroupRoot`` of kubelet.
 
     The cgroupfs driver names this cgroup ``kubepods``. The systemd driver names it
     ``kubepods.slice``, or ``kubelet-kubepods.slice`` in ``kubelet.slice``.
@@ -99,7 +99,7 @@ def _candidates(root: Path, uid: str) -> Iterator[Path]:
 
 
 def _populated(folder: Path) -> bool:
-    """Return whether a process runs in this cgroup; also True if the cgroup cannot be read."""
+    """Return whether a process runs in this cgroup. Return True if the cgroup cannot be read."""
     try:
         events = folder / "cgroup.events"
         if events.exists():

@@ -1,4 +1,4 @@
-"""Serves the device-plugin API to kubelet, and converts its messages to values and back."""
+"""Serves the device-plugin API to kubelet. Converts the API's messages to plain values and back."""
 
 from collections.abc import AsyncIterator
 

@@ -59,7 +59,7 @@ def identify(
         listed: kubelet's pod-resources list, read while kubelet waits for the response.
         pods: this node's pods as the API server knows them.
         node: this node's name.
-        rejected: UIDs of pods that were rejected before; a rejection is final.
+        rejected: UIDs of pods that the agent rejected before. A rejection is final.
     """
     waiting = list(_waiting(listed, pods, rejected))
     fitting = [
@@ -81,8 +81,9 @@ def identify(
     pod, container = fitting[0]
     waiting_keys = {key for key in _without_gpus(listed) if _may_request(key, pods)} - {pod.key}
     if pod.running and waiting_keys:
-        # This pod was admitted long ago. Kubelet requests GPUs for it only if kubelet has lost its
-        # record. The pod gets its GPUs only if no other pod can be in admission.
+        # This pod was admitted long ago. Kubelet requests GPUs for this pod only if kubelet
+        # has lost its record of the pod. The pod gets its GPUs only if no other pod can be in
+        # admission.
         return AdmissionRejection(
             f"the request may be for pod {pod.key}, which runs already, or for another pod that "
             f"has no GPUs yet: {_join(sorted(waiting_keys))}"
@@ -95,10 +96,10 @@ def identify(
 def unresolved_pods(
     listed: Sequence[ListedPod], pods: Mapping[PodKey, PodView]
 ) -> tuple[set[PodKey], set[PodKey]]:
-    """Return the listed pods that may wait for GPUs, because a container has none.
+    """Return the listed pods with a container that has no GPUs, in two sets.
 
     Returns:
-        The pods that request GPUs or are not known, and the pods that are known to request none.
+        The pods that request GPUs or are not known, and the pods that are known to request no GPUs.
     """
     without = _without_gpus(listed)
     requesting = {key for key in without if _may_request(key, pods)}
@@ -116,13 +117,13 @@ def _may_request(key: PodKey, pods: Mapping[PodKey, PodView]) -> bool:
 def _waiting(
     listed: Sequence[ListedPod], pods: Mapping[PodKey, PodView], rejected: Collection[str]
 ) -> Iterator[tuple[PodView, list[GpuContainer]]]:
-    """Yield each pod that may be in admission, with its containers that may be the next.
+    """Yield each pod that may be in admission, with the containers that kubelet may serve next.
 
-    Kubelet serves the containers of a pod in order. Of the sidecars and application containers,
-    the next one is the first without GPUs in the list. Kubelet does not list ordinary init
-    containers, so those directly before that container may be the next too. Of several containers
-    with the same size, the first one is the next: kubelet gives the others GPUs of init containers
-    that have ended.
+    Kubelet serves the containers of a pod in order. Among the sidecars and application containers,
+    the next container is the first one without GPUs in the list. Kubelet does not list ordinary
+    init containers. So an ordinary init container directly before this container may also be next.
+    If several of these containers request the same number of GPUs, the first one is next: kubelet
+    gives the others the GPUs of init containers that have ended.
     """
     for entry in listed:
         pod = pods.get(entry.key)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 
 class AdmissionLock:
-    """Serializes kubelet's calls, and delays reads of its list while a container is in flight.
+    """Serializes kubelet's calls. Delays reads of kubelet's list while a container is in flight.
 
     A container is in flight from GetPreferredAllocation until kubelet has recorded its GPUs after
     Allocate. A read of the list during this time could make kubelet forget these GPUs.
@@ -18,17 +18,17 @@ class AdmissionLock:
 
     @asynccontextmanager
     async def call(self) -> AsyncIterator[None]:
-        """Handle one call of kubelet after all other calls have ended."""
+        """Hold the lock for one call from kubelet, after all earlier calls have ended."""
         async with self._lock:
             yield
 
     def set_in_flight(self, seconds: float) -> None:
-        """Treat a container as in flight for this time from now on; 0 means no container."""
+        """Treat a container as in flight for the next ``seconds``; 0: none is in flight."""
         self._in_flight_until = _now() + seconds
 
     @asynccontextmanager
     async def idle(self) -> AsyncIterator[None]:
-        """Wait until no container is in flight, and let kubelet's calls wait for the end."""
+        """Wait until no container is in flight. Then delay kubelet's calls until the block ends."""
         while True:
             await asyncio.sleep(max(0.0, self._in_flight_until - _now()))
             async with self._lock:

@@ -25,12 +25,12 @@ _log = logging.getLogger(__name__)
 def withholding_condition(
     *, connected: bool, competitor: str | None, without_record: Sequence[str]
 ) -> NodeCondition | None:
-    """Return the reason why no GPU may be given to new containers, None if GPUs may be given.
+    """Return why kubelet must give new containers no GPUs, None if it may give them GPUs.
 
     Args:
         connected: whether the API server responds.
         competitor: message about another allocator of this node's GPUs, None if there is none.
-        without_record: running pods for whose GPUs kubelet has no record.
+        without_record: running pods whose GPUs are missing in kubelet's records.
     """
     if not connected:
         return not_ready("APIServerUnreachable", "the API server does not respond to the agent")
@@ -46,7 +46,7 @@ def withholding_condition(
 
 
 class AssignedGpus:
-    """The GPUs that containers have. The set may contain more GPUs, but never fewer.
+    """The GPUs that containers have. The set may also contain free GPUs.
 
     Attributes:
         gpus: the GPUs.
@@ -62,8 +62,8 @@ class AssignedGpus:
 
         Args:
             gpus: the GPUs of all listed containers.
-            complete: False if the list may lack pods. After its start kubelet lists no pods, and
-                adds each pod after its admission.
+            complete: False if the list may lack pods. After a start of kubelet the list is empty.
+                Kubelet adds each pod after the pod's admission.
         """
         self.gpus = gpus if complete else self.gpus | gpus
         self.known = True
@@ -74,10 +74,10 @@ class AssignedGpus:
 
 
 class DeviceOffer:
-    """Writes to the state which GPUs are offered, and whether the agent may register.
+    """Decides which GPUs to offer to kubelet and whether to register; writes both to the state.
 
     Attributes:
-        withheld: the reason why GPUs without a container are not offered, None if they are.
+        withheld: why the agent offers no GPUs without a container, None if it offers them.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class DeviceOffer:
         self._set_unregistered("this node has no GPUs" if idle else self._registration_obstacle())
 
     def _registration_obstacle(self) -> str | None:
-        """Return the reason why the agent must not be registered at all."""
+        """Return why the agent must not register with kubelet, None if it may register."""
         if self.withheld is None:
             return None
         if not self._assigned.known:

@@ -44,9 +44,10 @@ def lasting_container(pod: PodView, container: str) -> GpuContainer | None:
     """Return the container that keeps the GPUs of ``container`` until the pod ends.
 
     A sidecar or application container keeps its own GPUs. An ordinary init container gets a part
-    of the GPUs of the next sidecar or application container. For example, with an init container
-    of 2 GPUs before an application container of 4, the result is the application container for
-    both. It is None if there is no such container, or if ``container`` requests no GPUs.
+    of the GPUs of the next sidecar or application container. For example, a pod has an init
+    container with 2 GPUs before an application container with 4 GPUs. For both containers the
+    result is the application container. The result is None if no sidecar or application container
+    with GPUs follows, or if ``container`` requests no GPUs.
     """
     names = [each.name for each in pod.containers]
     if container not in names:
@@ -58,7 +59,8 @@ def lasting_container(pod: PodView, container: str) -> GpuContainer | None:
 def candidate_gpus(pod: PodView, container: str, node: str) -> tuple[GpuUuid, ...]:
     """Return the intended GPUs that a container may get, in rank order.
 
-    A sidecar or application container gets all of them; an ordinary init container gets a part.
+    A sidecar or application container gets all its GPUs. An ordinary init container gets a part
+    of the GPUs of its ``lasting_container``.
 
     Raises:
         PlacementError: as for ``intended_gpus``, or the annotation has too few or too many GPUs.

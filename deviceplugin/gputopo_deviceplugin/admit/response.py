@@ -9,7 +9,7 @@ from gputopo.topology.model import Gpu, GpuUuid
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 
 CONTROL_DEVICES: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
-"""Device nodes that every CUDA program needs, where the host has them."""
+"""Device nodes for every CUDA program. Some hosts do not have all of them."""
 
 
 def device_node_response(

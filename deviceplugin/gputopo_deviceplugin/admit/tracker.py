@@ -62,7 +62,7 @@ class UsageTracker:
         file: StateFile,
         on_failure: Callable[[str, Exception], None],
     ) -> None:
-        """Start with the usage in ``file``; ``on_failure`` is called if a write fails."""
+        """Start with the usage in ``file``. Call ``on_failure`` if a write to the file fails."""
         self.pods = pods
         self.listed: Sequence[ListedPod] | None = None
         self.lost: Lost = {}
@@ -86,7 +86,7 @@ class UsageTracker:
         self._save()
 
     def update_listed(self, listed: Sequence[ListedPod]) -> None:
-        """Replace kubelet's list by one that was read after the last allocation."""
+        """Replace kubelet's list. The caller has read the new list after the last allocation."""
         self.listed = listed
         self._allocated_since_list.clear()
         self._unlisted -= self.listed_users().keys()
@@ -164,7 +164,7 @@ class UsageTracker:
         return users_of(self._usage, using)
 
     def _may_start(self, states: Mapping[str, PodState]) -> set[str]:
-        """Return the deleted pods that kubelet may still start, because it lists them."""
+        """Return the deleted pods that kubelet still lists, and may still start."""
         deleted = {uid for uid, state in states.items() if state is PodState.DELETED}
         if self.listed is None:
             return deleted

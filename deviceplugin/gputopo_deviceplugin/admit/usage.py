@@ -1,8 +1,8 @@
 """Records which pod uses which GPUs, until the last process of the pod has ended. Pure.
 
-Kubelet does not list a pod that was deleted from the API, even by force. But processes of the pod
-may run until the end of the grace period. So the agent stores, by the UID of the pod, the GPUs
-that it has allocated and the GPUs that kubelet has listed.
+When a pod was deleted from the API server, even by force, kubelet no longer lists the pod. But
+processes of the pod may run until the end of the grace period. So the agent stores the GPUs of each
+pod by the pod's UID: the GPUs that the agent allocated and the GPUs that kubelet listed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -69,8 +69,8 @@ def users_in_list(
 ) -> dict[GpuUuid, GpuUser]:
     """Return the user of each GPU in kubelet's list, with the UID of the pod if it is known.
 
-    Kubelet's list has no UIDs, and may contain a former pod of the same name. So if ``usage`` has
-    a pod of this name with this GPU, the UID is taken from ``usage``.
+    Kubelet's list has no UIDs, and may contain a former pod of the same name. If ``usage`` has a
+    pod of this name with this GPU, the result has the UID of that pod.
     """
     uids = {(user.key, gpu): uid for (uid, gpu), user in usage.items()}
     known = {key: pod.uid for key, pod in pods.items()}
@@ -96,7 +96,7 @@ def with_listed(
 
 
 def users_of(usage: Usage, states: Mapping[str, PodState]) -> dict[GpuUuid, GpuUser]:
-    """Return the user of each GPU, if the UID of its pod is in ``states``.
+    """Return the user of each GPU. Ignore the pods whose UID is not in ``states``.
 
     If two pods use the same GPU, the result has the pod that is not live.
     """

@@ -25,9 +25,9 @@ def preferred_gpus(
 ) -> tuple[GpuUuid, ...] | AdmissionRejection:
     """Return the GPUs that kubelet should take, or the rejection.
 
-    Kubelet has already taken the required GPUs of a request. An error would leave them marked as
-    used in kubelet's checkpoint. So a rejected request with required GPUs gets any GPUs here, and
-    Allocate rejects it.
+    If a request has required GPUs, kubelet has already taken these GPUs. An error would leave them
+    marked as used in kubelet's checkpoint. So if the agent rejects such a request, this function
+    still returns some GPUs. Then Allocate rejects the container.
     """
     if isinstance(result, ContainerAllocation):
         return result.gpus
@@ -50,7 +50,8 @@ def verify(
 
     Args:
         gpus: the GPUs that kubelet took, in any order.
-        expected: the result of the preference request just before, None if there was none.
+        expected: the result for the preference request before this Allocate call, None if kubelet
+            sent no preference request.
         pods: live pods of this node.
         node: this node's name.
         users: the users of GPUs: live pods, and processes of ended and deleted pods.
@@ -127,8 +128,8 @@ def _find_reuse(
 ) -> AdmissionResult:
     """Find the container that reuses these GPUs from init containers of its pod.
 
-    Kubelet omits the preference request only for such a container. For other containers a guess
-    from the GPUs could give a pod the GPUs of another pod.
+    Kubelet omits the preference request only for such a container. If the agent guessed other
+    containers from the GPUs, it could give a pod the GPUs of another pod.
     """
     owners = {(user.key, user.uid) if (user := users.get(gpu)) else None for gpu in gpus}
     for pod in pods:
@@ -148,7 +149,7 @@ def _find_reuse(
 def _next_container(
     gpus: Sequence[GpuUuid], pod: PodView, node: str, users: Mapping[GpuUuid, GpuUser]
 ) -> ContainerAllocation | None:
-    """Return the first container after the users of these GPUs that may get all of them."""
+    """Return the first container after the current users of these GPUs that may get all of them."""
     using = {users[gpu].container for gpu in gpus}
     last = max((at for at, each in enumerate(pod.containers) if each.name in using), default=-1)
     for container in pod.containers[last + 1 :]:

@@ -26,9 +26,9 @@ def find_competitor(
         document: the Node object.
         slices: ResourceSlices.
         node: name of this node.
-        resources: names of extended resources, or patterns as in ``matches_any``.
+        resources: extended resources of other allocators: names, or patterns for ``matches_any``.
         own_resource: the resource that this agent serves.
-        drivers: names of DRA drivers.
+        drivers: names of DRA drivers of other allocators.
     """
     found = [
         *_resources(document, resources, own_resource),

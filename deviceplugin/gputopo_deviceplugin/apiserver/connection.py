@@ -46,7 +46,8 @@ class ApiConnection:
     def record_unread_pod(self) -> None:
         """Record that a pod could not be read.
 
-        A heartbeat follows at once. If it fails too, the API server is lost.
+        The monitor then sends a heartbeat at once. If the heartbeat fails too, the monitor treats
+        the API server as lost.
         """
         self.pod_unread.set()
 

@@ -16,14 +16,15 @@ from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_kube.errors import ApiError
 
 QUIET_SECONDS: Final = 4.0
-"""Time without a response before a heartbeat; 1,000 nodes send at most 250 a second."""
+"""Time without a response before a heartbeat. 1,000 nodes send at most 250 heartbeats a second."""
 
 RESPONSE_SECONDS: Final = 2.0
 PAUSE_SECONDS: Final = 1.0
 LOST_SECONDS: Final = 8.0
-"""The API server is lost after this time without a response and two failed heartbeats.
+"""The agent treats the API server as lost after this time, if two heartbeats have failed.
 
-This takes 9 s: the heartbeats last from 4 to 6 s and from 7 to 9 s after the last response.
+It detects the loss at most 9 s after the last response: the first heartbeat lasts from second 4 to
+second 6, and the second heartbeat from second 7 to second 9.
 """
 
 _log = logging.getLogger(__name__)

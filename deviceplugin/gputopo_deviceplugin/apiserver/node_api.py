@@ -40,7 +40,7 @@ class NodeApi:
     ) -> None:
         """Send requests through ``client``; ``resource`` is the extended resource that counts GPUs.
 
-        ``on_response`` is called after each successful response and each watch event.
+        The class calls ``on_response`` after each successful response and each watch event.
         """
         self._api = api = AsyncApi(client, on_response=on_response)
         self._node = node

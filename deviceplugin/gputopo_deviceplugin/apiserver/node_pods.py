@@ -17,19 +17,19 @@ from gputopo_kube.pods import PodKey, PodView, version_number
 from gputopo_kube.reflector import ListWatchSource, ListWatchTiming, Reflector
 
 _MOST_DELETED: Final = 1_000
-"""Number of deleted pods to remember, so that a late response does not add one again."""
+"""Number of deleted pods to remember. A late response must not add a deleted pod again."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class PodsVersion:
-    """Resource versions of the changes of this node's pods that the agent knows.
+    """Resource versions of the changes of this node's pods that the agent has received.
 
     Attributes:
         newest: version of the newest change, or of the last list.
-        needed: version of the newest change that requires a new status: a pod with GPUs ended or
-            was deleted, or changes may have been missed.
+        needed: version of the newest change that requires a new status. A new status is required
+            if a pod with GPUs ended or was deleted, or if the agent may have missed changes.
     """
 
     newest: int
@@ -72,7 +72,7 @@ class NodePods(Mapping[PodKey, PodView]):
             source: the pods at the API server.
             connection: records new lists, and pods that could not be read.
             changes: signals that a pod with GPUs has ended or was deleted.
-            silence_seconds: longest time without an event before a new list.
+            silence_seconds: time without an event after which the agent lists the pods again.
         """
         self._source = source
         self._connection = connection
@@ -142,10 +142,11 @@ class NodePods(Mapping[PodKey, PodView]):
         return newer or pod.uid in self._deleted
 
     def _replace(self, listing: Listing[PodView]) -> None:
-        """Replace all pods. After a failed watch a new status is needed, as changes may be missing.
+        """Replace all pods. After a failed watch, require a new status.
 
-        A list after a silent watch usually changes nothing. Such a list needs no new status,
-        because otherwise every agent would write its status once a minute.
+        The agent may have missed changes after a failed watch. A list after a watch without events
+        usually changes nothing. If such a list required a new status, every agent would write its
+        status once a minute.
         """
         version = version_number(listing.resource_version)
         before, self._pods = self._pods, {pod.key: pod for pod in listing.items}

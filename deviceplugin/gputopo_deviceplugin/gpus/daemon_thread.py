@@ -1,6 +1,6 @@
 """Runs blocking calls in daemon threads, so that a hanging call does not keep the process alive.
 
-A ``ThreadPoolExecutor`` is not used, because the interpreter waits for its threads at exit.
+It uses no ``ThreadPoolExecutor``, because at exit the interpreter waits for the executor's threads.
 """
 
 import asyncio

@@ -101,8 +101,8 @@ def _link(snapshot: NvmlSnapshot, a: NvmlGpu, b: NvmlGpu) -> Link:
 def _nvlinks_between(a: NvmlGpu, b: NvmlGpu, ancestor: Ancestor) -> Iterator[Link]:
     """Yield the direct NVLinks and the NVLinks through an NVSwitch, if there are any.
 
-    A link counts if both of its ends are active. With 6 NVLinks to a switch on one GPU and 5 on
-    the other, the connection has 5.
+    A link counts if both of its ends are active. For example, one GPU has 6 NVLinks to the switch
+    and the other GPU has 5. Then the connection has 5 NVLinks.
     """
     for kind, ends in (
         (LinkKind.NVLINK, (_links_to(a, b), _links_to(b, a))),

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class NvmlSession:
-    """Opens NVML when needed, and keeps it open. Any thread may call it, one call at a time."""
+    """Opens NVML when needed, and keeps it open. Calls may come from any thread but not overlap."""
 
     def __init__(self, library_dir: Path, numa_nodes: tuple[NumaNode, ...]) -> None:
         self._library_dir = library_dir

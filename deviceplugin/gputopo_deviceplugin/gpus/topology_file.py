@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 class TopologyFile:
     """The state file with the last topology that the agent has read.
 
-    So a GPU that NVML cannot read at the next start does not disappear from the topology.
+    If NVML cannot read a GPU at the next start, the agent takes the GPU from this file.
     """
 
     def __init__(self, state_dir: Path) -> None:

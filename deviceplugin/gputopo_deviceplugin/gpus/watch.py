@@ -103,7 +103,7 @@ class HardwareWatch:
         return self._evaluate(topology, snapshot)
 
     async def _call(self, function: Callable[[], Value], purpose: str, limit: float) -> Value:
-        """Return the function's result. After ``limit`` seconds, report a hang but wait on."""
+        """Return the function's result. After ``limit`` seconds, report a hang and keep waiting."""
         call = call_in_daemon_thread(function, "nvml")
         self._in_flight = call
         if not await finished(call, limit):

@@ -51,7 +51,7 @@ class XidMarkStore:
         return critical
 
     def update(self, snapshot: NvmlSnapshot) -> Marks:
-        """Remove marks that expired, or whose GPU recovered; return the remaining marks."""
+        """Remove expired marks and the marks of recovered GPUs, and return the other marks."""
         valid = xid_marks.without_expired(
             self._marks, now_seconds=self._monotonic(), quiet_seconds=self._quiet_seconds
         )

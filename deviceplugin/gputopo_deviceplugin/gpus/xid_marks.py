@@ -24,7 +24,7 @@ class XidMark:
     Attributes:
         at_seconds: monotonic time of the event, used for decisions.
         time: wall-clock time of the event, for readers of the state file.
-        recovery_needed: whether NVML has reported a recovery action for the GPU since then.
+        recovery_needed: whether NVML has reported a recovery action for the GPU since the event.
     """
 
     gpu: GpuUuid
@@ -60,8 +60,8 @@ def without_expired(marks: Marks, *, now_seconds: float, quiet_seconds: float) -
 def without_recovered(marks: Marks, snapshot: NvmlSnapshot) -> Marks:
     """Remove the fatal marks of GPUs that needed a recovery action and no longer need one.
 
-    A GPU whose driver has always reported NONE keeps its marks, because not every
-    driver reports an action for every XID.
+    If the driver never reported a recovery action for a GPU, the GPU keeps its marks, because not
+    every driver reports an action for every XID.
     """
     actions = {gpu.uuid: gpu.recovery_action for gpu in snapshot.gpus}
     result = {}

@@ -34,8 +34,10 @@ _RETRY_SECONDS: Final = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: 60.0,
     grpc.StatusCode.UNAVAILABLE: 0.1,
 }
-"""Longest time for which a call is repeated. Kubelet returns RESOURCE_EXHAUSTED if all clients
-together send more than 100 calls a second. If UNAVAILABLE lasts longer, kubelet is down."""
+"""Longest time for which the client repeats a failed call, by the status of the failure.
+
+Kubelet returns RESOURCE_EXHAUSTED if all clients together send more than 100 calls a second. If
+UNAVAILABLE lasts longer than 0.1 s, kubelet is down."""
 
 
 class PodResourcesError(GputopoError):
@@ -46,7 +48,7 @@ class PodResourcesError(GputopoError):
 class ListedPod:
     """A pod in the pod-resources list: the GPUs of each container, by container name.
 
-    Ordinary init containers are never listed.
+    Kubelet never lists ordinary init containers.
     """
 
     key: PodKey
@@ -58,7 +60,7 @@ class PodResourcesClient:
 
     def __init__(self, socket: Path, resource: str) -> None:
         self._channel = grpc.aio.insecure_channel(f"unix:{socket}", options=CHANNEL_OPTIONS)
-        # gRPC would return None for a response that it cannot decode, so it returns bytes.
+        # If gRPC decoded the response, an invalid response would be None. So it returns bytes.
         self._list = self._channel.unary_unary(
             "/v1.PodResourcesLister/List",
             request_serializer=api.ListPodResourcesRequest.SerializeToString,
@@ -69,7 +71,8 @@ class PodResourcesClient:
     async def list_pods(self, timeout_seconds: float) -> list[ListedPod]:
         """Return every pod that kubelet knows, including pods without GPUs.
 
-        A call that kubelet rejects because of its rate limit is repeated until the time is up.
+        If kubelet rejects the call because of its rate limit, the client repeats the call until the
+        time is up.
 
         Raises:
             PodResourcesError: kubelet does not respond in time, or its response is not valid.

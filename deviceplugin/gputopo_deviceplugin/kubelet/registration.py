@@ -28,10 +28,10 @@ OPTIONS: Final = api.DevicePluginOptions(get_preferred_allocation_available=True
 _CHECK_SECONDS: Final = 0.2
 _REGISTER_SECONDS: Final = 5.0
 _REJECTED_SECONDS: Final = 5.0
-"""Pause after kubelet has rejected the registration; no pause while kubelet is down."""
+"""Pause after kubelet has rejected the registration. While kubelet is down, there is no pause."""
 
 _UNWATCHED_CHECKS: Final = 50
-"""Number of checks without a call of ListAndWatch after which the agent registers again."""
+"""After this many checks without a call of ListAndWatch, the agent registers again."""
 
 _log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class Registrar:
         await self._register()
 
     def _is_current(self) -> bool:
-        """Return whether kubelet and both sockets are those of the last registration."""
+        """Return whether kubelet and both sockets are the same as at the last registration."""
         self._unwatched_checks = 0 if self._kubelet.watched else self._unwatched_checks + 1
         same = self._sockets_registered == self._identify_sockets()
         return same and self._unwatched_checks < _UNWATCHED_CHECKS

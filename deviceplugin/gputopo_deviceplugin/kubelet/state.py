@@ -23,12 +23,12 @@ class KubeletState:
 
     @property
     def watched(self) -> bool:
-        """Whether a call of ``ListAndWatch`` is open. Kubelet ends it when it forgets the agent."""
+        """Whether a ``ListAndWatch`` call is open. It ends when kubelet forgets the agent."""
         return self.watchers > 0
 
     @property
     def watched_seconds(self) -> float:
-        """Time for which kubelet has watched the devices without a break, 0 if it does not."""
+        """Time since kubelet began to watch the devices without a break; 0 without a watch."""
         return asyncio.get_running_loop().time() - self._watched_at if self.watchers else 0.0
 
     def add_watcher(self) -> None:

@@ -29,7 +29,7 @@ class AllocationObserver:
         node: str,
         timeout_seconds: float,
     ) -> None:
-        """Read from kubelet and from the API server, each within ``timeout_seconds``."""
+        """Limit each read from kubelet and from the API server to ``timeout_seconds``."""
         self._tracker = tracker
         self._pods = tracker.pods
         self._pod_resources = pod_resources
@@ -62,7 +62,7 @@ class AllocationObserver:
         using = {pod.key for pod in listed if any(pod.containers.values())}
         await self._pods.refresh(using - self._pods.keys(), self._timeout_seconds)
         found = find_differences(listed, self._pods, self._node)
-        # The watch may be behind, and show a former pod of the same name.
+        # The watch may lag behind kubelet, and may show a former pod of the same name.
         new = {each.pod.key for each in found if each not in self.differing}
         if new:
             unread = await self._pods.refresh(new, self._timeout_seconds)
@@ -87,8 +87,8 @@ class AllocationObserver:
 
         These containers run, and kubelet has listed them without GPUs since its last start. A pod
         that has just ended may also be listed without GPUs. But kubelet listed this pod with GPUs
-        before, and kubelet loses records only when it starts. A pod that is being deleted is
-        skipped, because a new pod cannot be mistaken for it.
+        before, and kubelet loses records only when it starts. The result has no pods that are being
+        deleted, because the agent cannot mistake a new pod for such a pod.
         """
         if self._registration != self._kubelet.registrations:
             self._registration = self._kubelet.registrations

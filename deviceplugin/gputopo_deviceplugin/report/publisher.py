@@ -35,7 +35,7 @@ class TopologyStore(Protocol):
         ...
 
     async def patch_topology_status(self, status: Document, version: str | None = None) -> Document:
-        """Change the status and return the object, only at ``version`` if one is given."""
+        """Change the status and return the object; fail if ``version`` is not its version."""
         ...
 
 

@@ -107,7 +107,7 @@ class StatusReporter:
             self._changes.notify()
 
     async def withdraw(self) -> bool:
-        """Publish that the agent ends, and nothing later. Return whether the end was published."""
+        """Publish that the agent ends, then nothing more. Return whether this was published."""
         self._withdrawn = True
         try:
             async with asyncio.timeout(_WITHDRAW_SECONDS), self._publishing:
@@ -144,7 +144,7 @@ class StatusReporter:
         return listed and await self._publish(observation)
 
     async def _observe(self) -> None:
-        """Read kubelet's list, and store the versions of the pods known before the read."""
+        """Read kubelet's list. Store the versions of the pods that were known before the read."""
         # The list may not include changes of pods that arrive during the read.
         version = self._tracker.pods.version
         try:

@@ -1,4 +1,4 @@
-"""Loads the topology from before the agent's start: from the API server or the state file."""
+"""Loads the last known topology when the agent starts: from the API server or the state file."""
 
 import asyncio
 import logging

@@ -24,8 +24,9 @@ class NodeObservation:
         ready: whether GPUs are offered to new containers.
         gpus: health and user of every GPU.
         differing: messages about containers whose GPUs are not the intended GPUs.
-        pods_version: versions of the pods that were known before users and processes were read.
-            None before kubelet has listed its pods; then the status confirms no new end of a pod.
+        pods_version: versions of the pods that were known before the agent read users and
+            processes. None before kubelet has listed its pods. While it is None, the status does
+            not confirm that further pods have ended.
         processes_visible: False if the agent cannot see processes of deleted pods.
     """
 
@@ -96,9 +97,9 @@ def build_status(
 def _pods_version(before: str | None, version: PodsVersion | None) -> str:
     """Return the version to publish: ``before`` if it is still valid, else the newest.
 
-    For example, with the needed version 10 and the newest 20, a published 15 stays and a published
-    9 becomes 20. A published version above the newest one was written before etcd was restored
-    from a snapshot, and becomes 20 too.
+    For example, the needed version is 10 and the newest is 20. A published 15 stays, and a
+    published 9 becomes 20. A published 25 also becomes 20: it was written before etcd was restored
+    from a snapshot.
     """
     if version is None:
         return before or "0"
