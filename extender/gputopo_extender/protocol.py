@@ -64,7 +64,7 @@ class ExtenderArgs(BaseModel):
 
 
 class Victims(BaseModel):
-    """The UIDs of the pods of one node that would be ended for the preemptor.
+    """The UIDs of the pods on one node that kube-scheduler would end for the preemptor.
 
     With ``nodeCacheCapable: true`` a victim is ``{"UID": ...}``, otherwise a pod object.
     """
@@ -85,7 +85,7 @@ class Victims(BaseModel):
 
 
 class ExtenderPreemptionArgs(BaseModel):
-    """Body of preempt: the preemptor, and for each node the pods that would be ended for it."""
+    """Body of preempt: the preemptor, and the victims that kube-scheduler found on each node."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -144,7 +144,7 @@ def filter_result(
 
 
 def filter_error(message: str) -> dict[str, Any]:
-    """Return a response of filter with an error, after which kube-scheduler soon tries again."""
+    """Return a response of filter with an error; kube-scheduler then soon tries the pod again."""
     return {
         "Nodes": None,
         "NodeNames": None,

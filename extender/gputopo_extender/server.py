@@ -111,7 +111,7 @@ async def running(
 def _probe_server(
     settings: ExtenderSettings, readiness: Readiness, metrics: Metrics
 ) -> ProbeServer:
-    """Return the probe server. All checks run in the event loop, because the ledger is there."""
+    """Return the probe server. Its checks run in the event loop, which also changes the ledger."""
     return ProbeServer(
         settings.probes_host,
         settings.probes_port,

@@ -42,7 +42,7 @@ async def operate(settings: OperatorSettings, api: JobApi, metrics: OperatorMetr
         async with asyncio.TaskGroup() as group:
             working = group.create_task(queue.run(settings.workers))
             resyncing = group.create_task(_resync(api, settings, queue, metrics))
-            # kopf cancels all tasks that start after its own: let these two start before it.
+            # kopf cancels all tasks that start after its own task, so start these two tasks first.
             await asyncio.sleep(0)
             await kopf.operator(
                 registry=registry_for(queue.add),

@@ -115,7 +115,7 @@ class JobPod:
 
 @dataclass(frozen=True, slots=True)
 class WriteErrors:
-    """The API server's messages about writes of a plan that it has just rejected.
+    """The messages with which the API server has just rejected writes of a plan.
 
     Attributes:
         job: message about the creation of the child Job.

@@ -38,7 +38,7 @@ def parse_gpu_job(raw: Document) -> GpuJob:
 
 
 def parse_child_job(raw: Document) -> ChildJob:
-    """Return a batch/v1 Job of the API server, or one that is about to be created."""
+    """Parse a batch/v1 Job, which may be a Job that the operator will create."""
     metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status", {})
     pod_annotations = spec["template"].get("metadata", {}).get("annotations", {})
     owners = metadata.get("ownerReferences", [])

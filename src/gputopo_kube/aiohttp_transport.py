@@ -1,8 +1,8 @@
 """A lightkube client for the extender that sends its requests with aiohttp.
 
-The transport of httpx2 took half of the extender's processor time in a burst of binds. It is
-written in pure Python and keeps only 20 connections, so further requests began with a TLS
-handshake.
+The transport of httpx2 took half of the extender's processor time in a burst of binds. The
+transport of httpx2 is written in pure Python. It also keeps only 20 connections, so further
+requests began with a TLS handshake.
 """
 
 from collections.abc import AsyncIterator, Iterator

@@ -186,7 +186,7 @@ class AsyncApi:
 class ObjectSource(Generic[Item]):
     """Lists, watches and reads the objects of one kind, and parses them.
 
-    If ``parse`` fails for one object, the request for all objects of the response fails.
+    If ``parse`` fails for one object, the whole request fails.
     """
 
     api: AsyncApi

@@ -50,7 +50,7 @@ class _Metadata(PodPart):
 
     @property
     def controller_uid(self) -> str:
-        """UID of the object that controls the pod, empty without one."""
+        """UID of the object that controls the pod, empty if no object controls the pod."""
         owners = self.owner_references or ()
         return next((str(owner["uid"]) for owner in owners if owner.get("controller")), "")
 

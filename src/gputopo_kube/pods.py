@@ -91,7 +91,7 @@ class PodView:
         stopped: whether kubelet has reported that no container runs any more.
         rejected: kubelet's reason and message if it rejected the pod, else None.
         rejected_for_gpus: whether kubelet rejected the pod because of the GPU resource, as far as
-            its message shows.
+            kubelet's message shows.
     """
 
     uid: str
@@ -215,7 +215,7 @@ def view_of(pod: PodObject, resource: str = RESOURCE) -> PodView:
 
 
 def version_number(text: str | None) -> int:
-    """Return a resource version as a number, 0 if it is none. Since 1.35 it is always a number."""
+    """Return a resource version as a number, 0 if it is no number (before Kubernetes 1.35)."""
     return int(text) if text and _is_number(text, _MOST_VERSION_DIGITS) else 0
 
 
@@ -232,8 +232,8 @@ def gpu_count(quantity: object) -> int:
 def _may_request(document: Mapping[str, Any], resource: str) -> bool:
     """Return whether a container may request the resource; most pods do not.
 
-    This takes a tenth of the time of parsing. It is true for malformed pods, which the parser
-    rejects.
+    This check takes a tenth of the time of parsing. The result is true for malformed pods, so that
+    the parser rejects them.
     """
     try:
         spec = document["spec"]

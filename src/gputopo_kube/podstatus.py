@@ -106,7 +106,7 @@ class PodStatus(PodPart):
         return text if len(text) <= _LONGEST_REJECTION else text[: _LONGEST_REJECTION - 3] + "..."
 
     def condition(self, type_: str) -> PodCondition | None:
-        """Return the condition of this type, None where there is none."""
+        """Return the condition of this type, None if there is none."""
         return next((each for each in self.conditions or () if each.type == type_), None)
 
     def is_rejected_for(self, resource: str, requested: AbstractSet[str]) -> bool:
@@ -144,7 +144,8 @@ class PodStatus(PodPart):
         return all(each.terminated is not None for each in self.containers)
 
     def _is_collected(self) -> bool:
-        """Return whether PodGC has set the phase, without knowing which containers still run."""
+        """Return whether PodGC has set the phase; PodGC does not know which containers still
+        run."""
         return any(
             (each.type, each.reason) == ("DisruptionTarget", "DeletionByPodGC")
             for each in self.conditions or ()

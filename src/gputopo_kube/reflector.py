@@ -56,8 +56,9 @@ class Reflector(Generic[Item]):
 
     lightkube's watch has no read timeout, so a lost connection looks like a cluster without
     changes. After ``silence_seconds`` without an event the reflector therefore lists again, and a
-    list does time out. In a large cluster events are frequent; in a small one a list is cheap. The
-    reflector also lists again after ``relist_seconds``, so that a lost event has no lasting effect.
+    list does time out. In a large cluster events are frequent, so such lists are rare. In a small
+    cluster a list is cheap. The reflector also lists again after ``relist_seconds``, so that a lost
+    event has no lasting effect.
 
     Attributes:
         lists: number of full lists since the start.

@@ -20,8 +20,8 @@ _LONGEST_MESSAGE: Final = 1000
 class SyncApi:
     """Requests to the API server. Every method raises ``ApiError`` if its request fails.
 
-    A path is given as its parts, which the methods percent-encode. The methods are thread-safe if
-    ``send`` is.
+    Callers pass a path as its parts; the methods percent-encode the parts. The methods are
+    thread-safe if ``send`` is.
     """
 
     def __init__(self, send: Send, server: str) -> None:
@@ -73,7 +73,7 @@ class SyncApi:
 
 
 def _decode(body: bytes) -> Document | None:
-    """Return the JSON object, None if the body, for instance a proxy's, is not one."""
+    """Return the JSON object, None if the body is not a JSON object (a proxy's page)."""
     try:
         document = json.loads(body)
     except ValueError:

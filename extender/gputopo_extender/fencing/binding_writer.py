@@ -1,7 +1,8 @@
 """Claims the GPUs of a decision, writes the Binding, and resolves Bindings with an unknown result.
 
-The binder calls it while it has the lock of the pod. A Binding requires one version of its pod. If
-the result of a Binding is unknown, the writer reads the pod. If the pod is not bound, the writer
+The binder calls this module while the binder holds the lock of the pod. Each Binding names the
+version of its pod, and the API server rejects the Binding if the pod has another version. If the
+result of a Binding is unknown, the writer reads the pod. If the pod is not bound, the writer
 changes the pod, so that a Binding in flight fails even if it arrives late.
 """
 
@@ -63,11 +64,12 @@ class BindingWriter:
     ) -> BindResult | PodView:
         """Claim the GPUs of a decision and bind the pod.
 
-        Return the pod instead of a result if a new decision is needed. This is so if another
-        extender has written claims, or if the node or the pod has changed. If the change of the pod
-        does not affect the decision, the Binding is written again for the new version, until the
-        event loop's time is ``until``. The claim stays valid, because another extender must change
-        the pod's annotations to invalidate it (docs/adr/0008-claims-fence-bindings.md).
+        Return the pod instead of a result if a new decision is needed. A new decision is needed if
+        another extender has written claims, or if the node or the pod has changed. If the change of
+        the pod does not affect the decision, this method writes the Binding again for the new
+        version of the pod. It does so until the event loop's time is ``until``. The claim stays
+        valid, because an extender that invalidates the claim also changes the pod's annotations
+        (docs/adr/0008-claims-fence-bindings.md).
         """
         try:
             claimed = await self._fence.claim(decision)
@@ -128,7 +130,7 @@ class BindingWriter:
         return await self._api.get_pod(decision.claim.namespace, decision.claim.name)
 
     def _result(self, decision: Decision, pod: PodView | None) -> BindResult | PodView:
-        """Return the result of the Binding as the pod shows it, or the pod if it is not bound."""
+        """Return the result of the Binding that the pod shows, or the pod if it is not bound."""
         claim = decision.claim
         if pod is None or pod.uid != claim.uid:
             self._ledger.end_lost(claim.uid)

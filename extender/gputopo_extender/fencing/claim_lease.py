@@ -1,6 +1,7 @@
 """Reads and writes the Lease that stores the claims on GPUs, for the claim fence.
 
-A Lease is the smallest object that every cluster supports. The claims are in its annotation.
+A Lease is the smallest object that every cluster supports. The claims are in an annotation of the
+Lease.
 """
 
 from collections.abc import Iterable
@@ -39,7 +40,8 @@ class ClaimLease:
 
         Raises:
             ApiError: if the Lease could not be read.
-            ClaimsError: if the claims cannot be parsed. Then no GPU may be given to any pod.
+            ClaimsError: if the claims cannot be parsed. Then the extender must not give GPUs to any
+                pod.
         """
         lease = await self._api.find(LeaseDocument, _NAME, self._namespace)
         if lease is None:

@@ -1,8 +1,8 @@
 """Writes the claims of this extender to the Lease, and resolves the claims of other extenders.
 
-The GPUs of a Binding are claimed before it is written, so that all other extenders know them. The
-binder loads the claims, and the binding writer adds claims. docs/adr/0008-claims-fence-bindings.md
-explains why this is safe even if an extender freezes.
+An extender claims the GPUs of a Binding before it writes the Binding, so that all other extenders
+know these GPUs. The binder loads the claims, and the binding writer adds claims.
+docs/adr/0008-claims-fence-bindings.md explains why this is safe even if an extender freezes.
 """
 
 import asyncio
@@ -68,14 +68,15 @@ class ClaimFence:
         watch shows the change. Then the watch has shown all earlier changes too.
 
         Raises:
-            ApiError, ClaimsError, PodError: the claims are unknown, so no GPU may be given to any
-                pod.
+            ApiError, ClaimsError, PodError: the claims are unknown, so the extender must not give
+                GPUs to any pod.
         """
         if self._is_known():
             return
         if self._read_task is None:
             self._read_task = asyncio.create_task(self._read(pod))
-        # All waiting binds share the result, also a failure, so that no queue forms in an outage.
+        # All waiting binds share one result. They also share a failure, so that no queue forms in
+        # an outage.
         await asyncio.shield(self._read_task)
 
     async def claim(self, decision: Decision) -> bool:
@@ -94,11 +95,11 @@ class ClaimFence:
         return await asyncio.shield(self._next)
 
     async def resolve_claim(self, claim: Claim) -> None:
-        """Drop a claim of another extender if its Binding cannot succeed any more.
+        """Drop a claim of another extender if the claim's Binding cannot succeed any more.
 
-        If the pod is not bound, a Binding in flight is invalidated. If the pod is bound, the claim
-        stays until the watch shows the bound pod. If the result is unknown, the claim stays until
-        the next call.
+        If the pod is not bound, this method invalidates a Binding in flight. If the pod is bound,
+        the claim stays until the watch shows the bound pod. If the result is unknown, the claim
+        stays until the next call.
         """
         try:
             await self._resolve(claim)
@@ -130,7 +131,8 @@ class ClaimFence:
         if changed is None:
             raise PodError(f"pod {pod.key} was deleted")
         if changed.version <= before:
-            # Without a restore, a write has a higher version than all changes received before it.
+            # Unless etcd was restored, a write has a higher version than all changes received
+            # before it.
             self._ledger.relist.set()
             raise UnavailableError(
                 f"resource versions went back from {before} to {changed.version}: "

@@ -23,12 +23,12 @@ class PodApi:
         """Return the pod, None if it does not exist or requests no GPU.
 
         Raises:
-            ApiError: if it could not be read.
+            ApiError: if the pod could not be read.
         """
         return self._parse(await self._api.find(PodDocument, name, namespace))
 
     async def invalidate(self, namespace: str, name: str) -> PodView | None:
-        """Change the pod, so that every Binding of it in flight fails; return the changed pod.
+        """Change the pod, so that Bindings in flight for this pod fail; return the changed pod.
 
         A Binding requires the version that the pod had when the extender decided, so any change of
         the pod makes the Binding fail.

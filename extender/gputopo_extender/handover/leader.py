@@ -61,7 +61,7 @@ def pod_state(pod: Mapping[str, Any]) -> SchedulerPodState | None:
 
 
 class LeaderHistory:
-    """The observations of one leader's extender, with times of a monotonic clock in seconds."""
+    """Stores the observations of one leader's extender. Times are monotonic seconds."""
 
     def __init__(self, tolerated_seconds: float) -> None:
         """Report a failure if the extender is not ready for ``tolerated_seconds``."""
@@ -71,7 +71,7 @@ class LeaderHistory:
         self._not_ready_since: float | None = None
 
     def failure(self, state: SchedulerPodState, now: float) -> str | None:
-        """Add an observation; return why this leader is failing, None if it is not."""
+        """Add an observation; return why this leader is failing, None if it does not fail."""
         crashes = state.crashes - self._last.crashes if self._last else 0
         self._crashed_at.extend([now] * crashes)
         self._last = state

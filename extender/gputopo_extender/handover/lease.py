@@ -30,9 +30,11 @@ class LeaseCandidate:
     Attributes:
         pod: name of this pod, which is the host name of its kube-scheduler.
         lease: name of the Lease for which the schedulers compete, in ``namespace``.
-        tolerated_seconds: how long a leader's extender may be not ready before its Lease is taken.
-        blocked_seconds: how long no scheduler can acquire a Lease that was taken. It must be longer
-            than kube-scheduler's ``renewDeadline``, after which the former leader ends.
+        tolerated_seconds: how long a leader's extender may be not ready before this extender takes
+            the Lease.
+        blocked_seconds: how long no scheduler can acquire the Lease after this extender has taken
+            it. This time must be longer than kube-scheduler's ``renewDeadline``, after which the
+            former leader ends.
     """
 
     namespace: str
@@ -51,7 +53,7 @@ class LeaseHandover:
         candidate: LeaseCandidate,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Act for ``candidate``; ``clock`` returns seconds."""
+        """Check the leader on behalf of ``candidate``; ``clock`` returns seconds."""
         self._api = api
         self._candidate = candidate
         self._standby = Standby(candidate.tolerated_seconds)
@@ -92,11 +94,11 @@ class LeaseHandover:
         return None if pod is None else pod_state(pod)
 
     async def _take(self, lease: Mapping[str, Any]) -> None:
-        """Write an identity into the Lease that is not a scheduler's, for ``blocked_seconds``.
+        """For ``blocked_seconds``, write a ``holderIdentity`` that belongs to no scheduler.
 
-        The former leader then fails to renew the Lease, ends, and starts again as a standby. With
-        an empty identity the former leader would mostly acquire the Lease again first, because it
-        tries every second.
+        The former leader then fails to renew the Lease, ends, and starts again as a standby. If the
+        identity were empty, the former leader would usually acquire the Lease again before the
+        standby, because the former leader tries every second.
 
         Raises:
             RejectedError: if the Lease was renewed since it was read. The next check tries again.

@@ -81,7 +81,7 @@ def format_claims(claims: Iterable[Claim]) -> dict[str, str]:
 
 
 def claimed_pod(claim: Claim) -> PodView:
-    """Return a view of a pod that no longer exists but may have been bound under this claim."""
+    """Return a view of a pod that no longer exists but that the claim's Binding may have bound."""
     gpus = GpusAnnotation(
         uid=claim.uid, node=claim.node, generation=0, containers={"": list(claim.gpus)}
     )

@@ -20,10 +20,10 @@ class Decision:
     """The GPUs of one node for one pod.
 
     Attributes:
-        claim: the pod, its version, the node and the GPUs. The Binding fails if the version
-            differs.
+        claim: the pod, its version, the node and the GPUs. The Binding fails if the pod has another
+            version.
         generation: generation of the GPUTopology.
-        reason: policy, pattern and sensitivity, for the log.
+        reason: policy, pattern and bandwidth sensitivity, for the log.
         annotations: annotations that the Binding writes to the pod.
     """
 
@@ -62,7 +62,8 @@ def decide(
 def is_unchanged(pod: PodView, before: PodView) -> bool:
     """Return whether a decision made for ``before`` is still valid for ``pod``, a newer view.
 
-    Annotations are compared too, because other extenders invalidate a Binding by an annotation.
+    The annotations must be equal too, because other extenders invalidate a Binding by changing an
+    annotation.
     """
     return _decisive(pod) == _decisive(before) and pod.version > before.version
 

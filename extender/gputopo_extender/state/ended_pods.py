@@ -2,8 +2,9 @@
 
 Forced deletion and PodGC can remove a pod object while its processes still run. So the GPUs of an
 ended pod become free only when kubelet reports that its containers have stopped, or when the node
-agent confirms the end: the agent knows that the pod has ended, and its status does not list the pod
-(docs/adr/0009-free-when-processes-are-gone.md). Only the ledger calls this module.
+agent confirms the end. The agent confirms the end if it knows that the pod has ended and its status
+does not list the pod (docs/adr/0009-free-when-processes-are-gone.md). Only the ledger calls this
+module.
 """
 
 from collections.abc import Callable, Iterable
@@ -42,7 +43,8 @@ class _EndedPod:
         version: resource version at which the pod ended, or a later one.
         is_exact: whether the pod ended exactly at ``version``.
         confirmed: whether kubelet or the agent has reported that none of its containers runs.
-        until: time at which the pod is dropped, unless the status of its node lists the pod.
+        until: time at which the extender forgets the pod, unless the status of the pod's node lists
+            the pod.
     """
 
     pod: PodView
@@ -70,7 +72,7 @@ class EndedPods:
     """Keeps ended pods that may still use GPUs, and the pauses of nodes after rejections."""
 
     def __init__(self, clock: Callable[[], float], outdated: set[str]) -> None:
-        """Add nodes whose usage may have changed to ``outdated``; ``clock`` returns seconds."""
+        """Add a node to ``outdated`` when its usage may change; ``clock`` returns seconds."""
         self._clock = clock
         self._outdated = outdated
         self._on: dict[str, dict[str, _EndedPod]] = {}
@@ -83,7 +85,8 @@ class EndedPods:
     ) -> None:
         """Add a pod that has ended or was deleted; ``before`` is the previous view of the pod.
 
-        The pod ended at ``version``, or at an earlier, unknown version if ``is_exact`` is false.
+        The pod ended at ``version``. If ``is_exact`` is false, the pod ended at an earlier, unknown
+        version.
         """
         if pod.node is None:
             return
@@ -102,16 +105,17 @@ class EndedPods:
                 heappush(self._due, (paused_until, pod.node))
 
     def add_lost(self, claims: Iterable[Claim], *, version: int | None = None) -> None:
-        """Add deleted pods that may have been bound and started unseen by the watch.
+        """Add deleted pods that may have been bound and started without an event of the watch.
 
-        ``version`` is the version of the list that lacks them, None if a GET did not find the pod.
+        ``version`` is the version of the list that does not contain the pods. It is None if a GET
+        request did not find the pod.
         """
         latest = _LARGEST_VERSION if version is None else version
         for claim in claims:
             self.add(claimed_pod(claim), None, version=latest, is_exact=False)
 
     def add_running(self, pod: PodView, before: PodView | None) -> None:
-        """Forget the end of a bound, live pod: a restored etcd can bring a deleted pod back."""
+        """Remove a bound, live pod, because a restored etcd may contain a deleted pod again."""
         node = str(pod.node)
         self._on.get(node, {}).pop(pod.uid, None)
         if pod.running and before is not None and not before.running:
@@ -137,7 +141,7 @@ class EndedPods:
             self._outdated.add(heappop(self._due)[1])
 
     def update(self, name: str, node: GpuNode | None) -> None:
-        """Drop pods whose end the node's status confirms, and pods that were kept long enough."""
+        """Drop pods whose end the node's status confirms, and pods whose time ``until`` is over."""
         now = self._clock()
         ended = self._on.pop(name, {}).values()
         kept = (_updated(each, node, now, listed=each.pod.uid in self._listed) for each in ended)
@@ -162,7 +166,7 @@ class EndedPods:
 
 
 def with_history(pod: PodView, before: PodView | None) -> PodView:
-    """Return ``pod``, marked as started if ``before`` was; a rejection deletes this status."""
+    """Return ``pod``, marked as started if ``before`` was started; a rejection deletes it."""
     is_lost = before is not None and before.started and not pod.started
     return replace(pod, started=True) if is_lost else pod
 
@@ -176,7 +180,7 @@ def is_confirmed(pod: PodView) -> bool:
 def _updated(
     ended: _EndedPod, node: GpuNode | None, now: float, *, listed: bool
 ) -> _EndedPod | None:
-    """Return the updated pod, None to drop it; ``listed``: some status has listed the pod."""
+    """Return the updated pod, None to drop it; ``listed`` is true if a status has listed it."""
     is_listed = node is not None and any(user.uid == ended.pod.uid for user in node.users)
     if now >= ended.until and not is_listed:
         return None

@@ -27,13 +27,13 @@ class Ledger:
     """The state of one extender process. No method awaits, so each call is atomic.
 
     Attributes:
-        reservations: reservations of this process, and claims of other extenders whose pods are not
-        yet seen as bound.
+        reservations: reservations of this process, and claims of other extenders for pods that the
+            watch does not yet show as bound.
         pods_version: resource version of the newest change or list of pods that was received.
         rewinds: how often a list had a lower version than an earlier change. This happens when etcd
             is restored from a backup.
-        relist: set when the API server has lost changes that it had reported. Everything must be
-            listed again then.
+        relist: set when the API server has lost changes that it had reported. The reflectors must
+            then list everything again.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -83,7 +83,7 @@ class Ledger:
         return self._changes
 
     def is_current(self, decision: Decision) -> bool:
-        """Return whether the node is ready, with the same topology, and the GPUs are healthy."""
+        """Return whether the node is ready, its topology is unchanged, and the GPUs are healthy."""
         usage = self.usage(decision.claim.node)
         gpus = decision.match.gpus
         return (
@@ -145,7 +145,7 @@ class Ledger:
         self._outdated.add(name)
 
     def begin_pod_list(self) -> int:
-        """Record that a list of pods is about to be requested; return the number of the list."""
+        """Record that the reflector will request a list of pods; return the list's number."""
         return self.reservations.begin_list()
 
     def replace_pods(
@@ -153,8 +153,8 @@ class Ledger:
     ) -> None:
         """Replace all pods by the list with number ``epoch`` and this resource version.
 
-        Reservations and claims that were made before the list was requested end if the list does
-        not contain their pod.
+        A reservation or claim ends if it was made before the list was requested and the list does
+        not contain its pod.
         """
         if version is not None:
             self._begin_at(version)
@@ -196,7 +196,7 @@ class Ledger:
         self.reservations.end(uid)
 
     def _begin_at(self, version: int) -> None:
-        """Record the version of a list; a lower version than before means a restored etcd."""
+        """Record the version of a list; a lower version than before shows a restore of etcd."""
         if version < self.pods_version:
             self.rewinds += 1
             self._ended.lower_versions(version)

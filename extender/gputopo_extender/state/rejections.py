@@ -1,4 +1,4 @@
-"""Pauses a node after its kubelet rejected a pod: for 15 s, doubled each time up to 120 s.
+"""Pauses a node for 15 s after its kubelet rejected a pod; each further pause doubles, up to 120 s.
 
 ``EndedPods`` adds rejections. The ledger treats a paused node as not ready, so filter and bind do
 not choose the node.
@@ -65,7 +65,7 @@ class KubeletRejections:
             del self._pauses[node]
 
     def reason(self, node: str, now: float) -> str | None:
-        """Return why the node is paused now, None where it is not."""
+        """Return why the node is paused now, None if the node is not paused."""
         known = self._pauses.get(node)
         return known.reason if known is not None and now < known.until else None
 
@@ -73,7 +73,7 @@ class KubeletRejections:
 def is_admission_error(pod: PodView) -> bool:
     """Return whether kubelet rejected a new pod because of the GPUs that the extender chose.
 
-    Unmanaged pods and pods that are being deleted are rejected for other reasons.
+    kubelet rejects unmanaged pods, and pods that are being deleted, for other reasons.
     """
     if not pod.rejected_for_gpus or pod.started or pod.deleting:
         return False

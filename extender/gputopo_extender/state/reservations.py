@@ -1,7 +1,7 @@
 """Keeps the reservations of this extender and the claims of other extenders.
 
-The ledger treats their GPUs as used, because Bindings in flight may give them to pods. Bind adds
-reservations. The claim fence reads and replaces claims.
+The ledger treats the GPUs of reservations and claims as used, because Bindings in flight may give
+these GPUs to pods. Bind adds reservations. The claim fence reads and replaces claims.
 """
 
 from collections import defaultdict
@@ -26,7 +26,7 @@ class BindingProgress(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """GPUs kept for a pod, from before its Binding is sent until the pod is seen as bound.
+    """GPUs that the ledger keeps for a pod until the watch shows the pod as bound.
 
     Attributes:
         epoch: number of pod lists that had begun when the reservation was made.
@@ -41,14 +41,14 @@ class Reservations:
     """The reservations of this process by pod UID, and the claims of other extenders."""
 
     def __init__(self, outdated: set[str]) -> None:
-        """Add nodes whose reserved GPUs change to ``outdated``."""
+        """Add each node to ``outdated`` when the GPUs reserved on the node change."""
         self._outdated = outdated
         self._epoch = 0
         self._own: dict[str, Reservation] = {}
         self._others: dict[Claim, int] = {}
 
     def begin_list(self) -> int:
-        """Record that a list of pods is about to be requested; return the number of the list."""
+        """Record that the reflector will request a list of pods; return the list's number."""
         self._epoch += 1
         return self._epoch
 
@@ -92,7 +92,7 @@ class Reservations:
             self._outdated.add(claim.node)
 
     def reserve(self, decision: Decision) -> None:
-        """Reserve the GPUs of a decision whose Binding is about to be sent."""
+        """Reserve the GPUs of a decision before its Binding is sent."""
         claim = decision.claim
         self._own[claim.uid] = Reservation(decision, BindingProgress.WRITING, self._epoch)
         self._outdated.add(claim.node)

@@ -46,7 +46,7 @@ class GpuNode:
         not_ready: why the node's agent is not ready; None if the agent does not report this.
         pods_version: resource version of the newest change of the node's pods that the agent knew
             when it wrote the status; None if the agent does not report the version.
-        reported: whether an agent has written the status. A new GPUTopology has none.
+        reported: whether an agent has written the status. A new GPUTopology has no status.
     """
 
     node: str
@@ -91,7 +91,7 @@ def parse_node(document: Mapping[str, Any]) -> GpuNode | UnreadableTopology:
 
 
 def _not_ready(conditions: list[Condition]) -> str | None:
-    """Return why the agent is not ready; an agent that reports no condition is taken as ready."""
+    """Return why the agent is not ready; an agent that reports no condition counts as ready."""
     for condition in conditions:
         if condition.type == READY_CONDITION and condition.status == "False":
             message = " ".join(condition.message.split())

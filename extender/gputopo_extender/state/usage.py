@@ -1,7 +1,7 @@
 """Computes the usage of one node from its topology, its pods and the reservations on it.
 
-The ledger calls it for each node that has changed. filter and bind decide by the result. A GPU is
-used if a pod's annotation names it, if the agent has observed a user, or if the GPU is reserved
+The ledger calls it for each node that has changed. filter and bind use the result. A GPU is used if
+a pod's annotation names it, if the agent has observed a user, or if the GPU is reserved
 (docs/adr/0004-union-of-intended-and-observed.md).
 """
 
@@ -56,7 +56,7 @@ class NodeUsage:
     """Which GPUs of a node are used.
 
     Attributes:
-        generation: of the GPUTopology.
+        generation: generation of the GPUTopology.
         used: GPUs that a pod has by annotation or observation, and reserved GPUs. The GPUs of an
             ended pod stay used until its containers are known to have stopped.
         unknown: number of GPUs that unmanaged pods use and that no agent has observed yet.

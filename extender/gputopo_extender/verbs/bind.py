@@ -1,8 +1,9 @@
 """Binds one pod to one node with exact GPUs. Only this module gives GPUs to pods.
 
-The bind verb calls it. It chooses GPUs by the current usage and reserves them in one step. Then it
-claims the GPUs, together with other recent decisions, and writes node and GPUs in one Binding. The
-reservation ends when the pod is seen as bound, or when the Binding cannot succeed any more.
+The bind verb calls this module. The module chooses GPUs by the current usage and reserves them in
+one step. Then it claims the GPUs, together with those of other recent decisions. Finally it writes
+the node and the GPUs in one Binding. The reservation ends when the watch shows the pod as bound, or
+when the Binding cannot succeed any more.
 """
 
 import asyncio
@@ -72,7 +73,7 @@ class Binder:
         )
         if isinstance(request, PlacementRequest) and isinstance(state, NodeState):
             try:
-                # This builds the tables before the decision, which then does not wait for them.
+                # Build the tables now, so that the decision does not wait for them.
                 await self._cache.evaluate({state}, request)
             except TablesNotReadyError as error:
                 return BindResult(BindOutcome.FAILED, str(error))
@@ -173,9 +174,9 @@ class Binder:
         return None
 
     async def _verified(self, pod: PodView, result: BindResult) -> BindResult:
-        """Return ``result`` if the pod is still bound, and a failure if etcd has lost the Binding.
+        """Return a failure if etcd has lost the Binding, otherwise ``result``.
 
-        After a successful bind kube-scheduler would never try the pod again.
+        If bind returned success for a lost Binding, kube-scheduler would never try the pod again.
         """
         try:
             stored = await self._api.get_pod(pod.namespace, pod.name)

@@ -1,8 +1,8 @@
 """Decides which nodes fit a pod, and why the other nodes do not fit.
 
-All four verbs use it. Reasons are short, and equal for nodes with the same problem, because
-kube-scheduler counts equal reasons in one event ("0/9 nodes are available: 7 too few free GPUs, 2
-no GPUTopology").
+All four verbs use this module. Reasons are short. They are equal for nodes with the same problem,
+because kube-scheduler counts equal reasons in one event ("0/9 nodes are available: 7 too few free
+GPUs, 2 no GPUTopology").
 """
 
 from collections import Counter
@@ -94,11 +94,12 @@ class Evaluation:
         return any(isinstance(result, Candidate) for result in self.results.values())
 
     def best(self, size: int, in_flight: Mapping[str, int], *, sensitive: bool) -> list[str]:
-        """Return the best nodes for a pod of ``size`` GPUs.
+        """Return the best nodes for a pod that requests ``size`` GPUs.
 
-        These are the nodes with the highest score and, among those, with the largest share of GPUs
-        in use. As in kube-scheduler's MostAllocated, this pod and pods in flight are included;
-        ``in_flight`` has the number of their GPUs by node.
+        The best nodes have the highest score. Of these nodes, only those with the highest
+        percentage of used GPUs are returned. The GPUs of this pod and of pods in flight count as
+        used, as in kube-scheduler's MostAllocated. ``in_flight`` is the number of GPUs of pods in
+        flight, by node.
         """
         scores = score_nodes(self._candidates(), sensitive=sensitive)
         highest = max(scores.values(), default=0)
@@ -122,7 +123,7 @@ class Evaluation:
         return dict(zip(self.nodes, map(by_key.__getitem__, self.keys), strict=True))
 
     def failed(self) -> dict[str, str]:
-        """Return nodes that may fit later or after preemption, with the reasons why not now."""
+        """Return nodes that may fit later or after preemption, with the reasons of the misfits."""
         return self.misfits_of(_TEMPORARY)
 
     def unresolvable(self) -> dict[str, str]:
@@ -174,7 +175,7 @@ def reserved(nodes: Sequence[str], reservation: Reservation) -> Evaluation:
 def evaluate_states(
     states: Iterable[AnyNodeState], request: PlacementRequest
 ) -> dict[Hashable, NodeFit]:
-    """Return whether a node in each of these states fits, or why it does not fit."""
+    """Return for each state whether a node in this state fits, or why it does not fit."""
     return {state: _evaluate(state, request) for state in states}
 
 
@@ -235,7 +236,7 @@ def _shortage(state: NodeState, free: GpuMask, size: int) -> Misfit | None:
 
 
 def _part_in_use(key: Hashable, more: int) -> float:
-    """Return the share of a node's healthy GPUs in use after ``more`` GPUs are used."""
+    """Return the used fraction of a node's healthy GPUs if ``more`` further GPUs are used."""
     if not isinstance(key, NodeState):
         return 0.0
     healthy = key.healthy.bit_count()

@@ -1,9 +1,9 @@
 """Evaluates node states for a request in a thread, and keeps the results.
 
-All four verbs use it. A result depends only on the node state and the request, so a stored result
-never becomes wrong. The first evaluation of a pattern and size on a node structure builds tables.
-This takes milliseconds for 8 GPUs, and seconds for some patterns on 16 GPUs. The extender serves
-other pods meanwhile.
+All four verbs use this cache. A result depends only on the node state and the request, so a stored
+result never becomes wrong. The first evaluation of a pattern and size on a node structure builds
+tables. This takes milliseconds for 8 GPUs, and seconds for some patterns on 16 GPUs. While the
+thread builds tables, the extender serves other pods.
 """
 
 import asyncio
@@ -43,7 +43,8 @@ class EvaluationCache:
         self._timeout_seconds = timeout_seconds
         self._evaluate = evaluate
         self._kept: OrderedDict[PlacementRequest, _Results] = OrderedDict()
-        # Requests with the same pattern share tables. The lock makes the first one build them.
+        # Requests with the same pattern share tables. The lock lets only the first request build
+        # the tables.
         self._locks = WeakValueDictionary[Pattern, asyncio.Lock]()
         self._running: set[asyncio.Task[None]] = set()
 
@@ -53,7 +54,8 @@ class EvaluationCache:
         """Return the results of these states, possibly with results of other states.
 
         Raises:
-            TablesNotReadyError: if the timeout ends first; a later call returns the results.
+            TablesNotReadyError: if the results are not ready within the time limit; a later call
+                returns them.
         """
         results = self._results_of(request)
         if states <= results.keys():

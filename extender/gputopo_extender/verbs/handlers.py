@@ -52,7 +52,8 @@ class Verbs:
     ) -> None:
         """Evaluate the nodes in ``ledger`` with ``cache``.
 
-        If more than ``offer_one_above`` nodes fit, filter returns only one; with 0 it returns all.
+        If more than ``offer_one_above`` nodes fit, filter returns only one node. If
+        ``offer_one_above`` is 0, filter returns all nodes that fit.
         """
         self._ledger = ledger
         self._cache = cache
@@ -164,7 +165,7 @@ class Verbs:
     async def _filtered(
         self, pod: PodView, request: PlacementRequest | Misfit, nodes: Sequence[str]
     ) -> Evaluation:
-        """Evaluate the nodes. If the ledger may be outdated, wait and evaluate each change."""
+        """Evaluate the nodes. If the ledger may be outdated, repeat this after each change."""
         with self._metrics.decision_seconds.labels("filter").time():
             found = await self._evaluate(pod, request, nodes)
         wait = self._retries.begin_wait(pod, found)
@@ -181,14 +182,15 @@ class Verbs:
             return rejected(nodes, request)
         if reservation := self._ledger.reservations.get(pod.uid):
             return reserved(nodes, reservation)
-        # A node may change during the evaluation; the response is then right for its former state.
+        # A node may change during the evaluation. The response is then correct for the node's
+        # former state.
         states = list(map(self._ledger.states().get, nodes))
         return evaluation(nodes, states, await self._cache.evaluate(set(states), request))
 
     def _offered(
         self, pod: PodView, request: PlacementRequest | Misfit, found: Evaluation
     ) -> list[str]:
-        """Return the fitting nodes, or one of the best if many fit and the pod prefers none.
+        """Return the nodes that fit, or only one of the best if many fit and the pod prefers none.
 
         If only one node remains, kube-scheduler does not compute scores or call prioritize.
         """

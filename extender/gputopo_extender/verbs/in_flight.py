@@ -1,4 +1,4 @@
-"""Counts the GPUs of pods for which filter has returned one node and that are not reserved yet.
+"""Counts the GPUs of pods for which filter has returned one node, until bind reserves the GPUs.
 
 kube-scheduler filters the next pod before it has bound the previous one. kube-scheduler already
 counts the GPUs of the previous pod as used, but the ledger does so only after bind has reserved

@@ -185,7 +185,7 @@ class _LedgerCollector(Collector):
 
 
 def _gpu_counts(usages: Iterable[NodeUsage]) -> dict[str, int]:
-    """Count each GPU once: as unhealthy, else as used, else as blocked, else as free.
+    """Count each GPU once, in the first state that applies: unhealthy, used, blocked, free.
 
     GPUs that only processes of deleted pods use are counted as ``deleted_pods``.
     """

@@ -1,9 +1,9 @@
 """Chooses the nodes on which preemption frees the best GPUs for the pod.
 
-The preempt verb calls it. kube-scheduler offers nodes, each with its victims. All victims are
-needed for the preemptor to fit, for instance because of their CPUs, so this module removes none of
-them. kube-scheduler then takes the node with the cheapest victims. Among nodes of equal cost, this
-module keeps those whose links are best.
+The preempt verb calls this module. kube-scheduler sends nodes, each with its victims. All victims
+must end before the preemptor fits, for instance because it needs their CPUs. So this module removes
+no victim. It returns only the nodes with the best links among nodes of equal cost. kube-scheduler
+then chooses the node with the cheapest victims.
 """
 
 from collections import defaultdict

@@ -1,13 +1,13 @@
 """Decides when filter returns an error, so that kube-scheduler tries the pod again soon.
 
-Without an error, a pod that fits nowhere waits for a cluster event, or at most five minutes, and
-kube-scheduler may preempt other pods for it. This is right only if other pods are the only
-obstacle. After an error kube-scheduler tries again within seconds. An error also removes the pod's
-nominated node. So filter first waits a moment for the watch, which shows the end of preempted pods
-late.
+If filter returns no error, a pod that fits nowhere waits for a cluster event, for at most five
+minutes. kube-scheduler may also preempt other pods for this pod. Both are correct only if the pod
+fits as soon as other pods end. After an error, kube-scheduler tries the pod again within seconds.
+But an error also removes the pod's nominated node. So filter first waits a moment, because the
+watch shows the end of preempted pods with a delay.
 
-Some obstacles last, for instance a process that cannot be killed or an agent that is down. So once
-a minute filter returns no error for a pod that may preempt others, and kube-scheduler preempts.
+Some obstacles last, for instance a process that cannot be killed or an agent that is down. So for a
+pod that may preempt others, filter returns no error once a minute. Then kube-scheduler preempts.
 """
 
 import asyncio
@@ -78,7 +78,8 @@ class FilterRetries:
     def begin_wait(self, pod: PodView, found: Evaluation) -> LedgerWait | None:
         """Return a wait for a pod that may fit soon, None for other pods.
 
-        A pod waits only once, because kube-scheduler filters no other pod during the wait.
+        filter waits only once for each pod, because kube-scheduler filters no other pod during the
+        wait.
         """
         if pod.uid in self._waited or not self.may_be_outdated(pod, found):
             return None
@@ -86,7 +87,8 @@ class FilterRetries:
         return LedgerWait(self._ledger)
 
     def reason(self, pod: PodView, found: Evaluation) -> str | None:
-        """Return why the pod must be tried again soon, None if it fits or other pods must end."""
+        """Return why the pod must be tried again soon, None if it fits or if other pods must
+        end."""
         reason = self._reason(pod, found)
         if reason is None or self._is_preemption_due(pod):
             self._errors_since.pop(pod.uid, None)

@@ -28,7 +28,7 @@ def registry_for(add: Callable[[GpuJobKey], None]) -> kopf.OperatorRegistry:
 def _configure(registry: kopf.OperatorRegistry) -> None:
     @kopf.on.login(registry=registry)
     def log_in(settings: kopf.OperatorSettings, **_: object) -> kopf.ConnectionInfo:
-        # kopf calls it again when the API server rejects the token.
+        # kopf calls this function again when the API server rejects the token.
         return kopf.ConnectionInfo(**connection_fields(), trust_env=settings.networking.trust_env)
 
     @kopf.on.startup(registry=registry)

@@ -31,7 +31,7 @@ def is_final(error: ApiError) -> bool:
 
 
 def is_permanent(error: ApiError) -> bool:
-    """Return whether every retry of the request would be rejected, as the object is invalid."""
+    """Return whether every retry of the request fails because the object is invalid."""
     return error.status in _PERMANENT
 
 
@@ -129,8 +129,9 @@ class JobApi:
         try:
             self._api.request("PATCH", path, patch)
         except NotFoundError as error:
-            # The object was deleted since it was read. Only a patch is treated so: if a POST is
-            # not found, the kind or the namespace is missing, and a retry does not help.
+            # The object was deleted since it was read. This is true for a patch only. If the
+            # response to a POST is 404, the kind or the namespace is missing, and a retry does not
+            # help.
             raise ConflictError(error.message, error.status) from None
 
 

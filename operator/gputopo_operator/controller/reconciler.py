@@ -176,7 +176,7 @@ class Reconciler:
         try:
             self._api.patch_status(key, {"metadata": identity, "status": status.to_json()})
         except ApiError as error:
-            # Without a status only an event can show that the operator cannot write it.
+            # If the operator cannot write the status, only an event can report this.
             if is_final(error):
                 note = f"the status of the GPUJob was not written, trying again: {error.message}"
                 self._create_event(raw, JobEvent("Warning", "StatusNotWritten", note), state.now)

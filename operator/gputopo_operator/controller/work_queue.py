@@ -18,10 +18,10 @@ _log = logging.getLogger(__name__)
 class WorkQueue(Generic[KeyType]):
     """Calls ``work(key)`` for every key that is added.
 
-    A waiting key is in the queue only once. Only one worker at a time handles a key. If the key is
-    added again meanwhile, the worker then handles it again. ``work`` returns the seconds until the
-    next call for the key, or None. Each further error in a row doubles the delay of the retry.
-    Errors of the type ``expected`` are logged without a stack trace.
+    A waiting key is in the queue only once. Only one worker at a time handles a key. If a key is
+    added again while a worker handles it, the worker handles the key once more. ``work`` returns
+    the seconds until the next call for the key, or None. Each further error in a row doubles the
+    delay of the retry. Errors of the type ``expected`` are logged without a stack trace.
     """
 
     def __init__(
@@ -67,7 +67,8 @@ class WorkQueue(Generic[KeyType]):
             self._running.discard(key)
             if key in self._again:
                 self._again.discard(key)
-                # After an error a new event waits too: otherwise many events defeat the delay.
+                # After an error, a new event waits for the delay too. Otherwise many events would
+                # cause many retries.
                 delay_seconds = delay_seconds if key in self._errors else 0.0
             if delay_seconds is not None:
                 loop = asyncio.get_running_loop()

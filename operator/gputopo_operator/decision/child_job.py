@@ -61,7 +61,8 @@ def child_job(
 
 
 def backoff_limit(spec: GPUJobSpec) -> int:
-    """Return the lowest ``backoffLimit`` with which the operator, not the Job, ends the job."""
+    """Return the lowest ``backoffLimit`` at which the operator ends the job before Kubernetes
+    does."""
     return spec.limits.backoff_limit + spec.limits.max_admission_retries + SPARE_FAILURES
 
 
@@ -78,7 +79,7 @@ def _owner_reference(job: GpuJob) -> Document:
         "name": job.key.name,
         "uid": job.uid,
         "controller": True,
-        # With true the operator would need rights on gpujobs/finalizers where the admission plugin
-        # OwnerReferencesPermissionEnforcement is enabled; only foreground deletion differs.
+        # If this were true, the admission plugin OwnerReferencesPermissionEnforcement would require
+        # rights on gpujobs/finalizers. The value affects foreground deletion only.
         "blockOwnerDeletion": False,
     }

@@ -70,8 +70,9 @@ def decide(state: GpuJobState, defaults: PodDefaults) -> ReconcilePlan:
 def profile_to_read(job: GpuJob, child: Document | None) -> str | None:
     """Return the name of the GPUProfile that the decision needs, None if it needs none.
 
-    The decision needs the GPUProfile for a new Job, and until the GPUProfile exists. Later values
-    would have no effect, because the pod template of a Job is immutable.
+    The decision needs the GPUProfile to create a Job. It also needs to know whether the GPUProfile
+    exists, until it exists. Later values would have no effect, because the pod template of a Job is
+    immutable.
     """
     if job.spec is None or _recorded_result(job.status) is not None:
         return None
@@ -127,7 +128,8 @@ def _with_job_patch(
 ) -> ReconcilePlan:
     """Return the plan with the patch of the child Job, and an event if the patch was rejected.
 
-    The status is written in both cases, because otherwise the status would be outdated.
+    The plan writes the status even if the patch was rejected. Otherwise the status would be
+    outdated.
     """
     plan = replace(plan, job_patch=patch)
     if patch is None or not state.errors.job_patch:
@@ -156,8 +158,8 @@ def _job_patch(
 ) -> Document | None:
     """Return the merge patch that the child Job needs, None if it needs none.
 
-    The patch ends a Job by ``backoffLimit: 0``, because a queue may own other fields.
-    If pods fail that count for neither limit of the GPUJob, the patch raises ``backoffLimit``.
+    The patch ends a Job by ``backoffLimit: 0``, because a queue may own other fields. Some failed
+    pods count for neither limit of the GPUJob. The patch raises ``backoffLimit`` for such pods.
     """
     if child.result is not None or child.deleting or not child.uid:
         return None
