@@ -86,7 +86,7 @@ def main() -> None:
     # At level info kopf logs every call of a handler, and aiohttp every probe.
     configure(settings.log_level, quiet=("kopf.objects", "aiohttp", "httpx2", "httpcore2"))
     _log.info("settings %s", fields(**settings.model_dump()))
-    # Without it kopf looks up the name of the user, and the user of the image has none.
+    # Without this variable kopf looks up the user's name, and the user of the image has no name.
     os.environ.setdefault("POD_ID", socket.gethostname())
     metrics = OperatorMetrics()
     start_http_server(settings.metrics_port, settings.probes_host, metrics.registry)

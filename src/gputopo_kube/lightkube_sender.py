@@ -24,7 +24,7 @@ class LightkubeSender:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """Return the response, whatever its status.
 
-        A read is repeated when the API server, which is limiting requests, says so.
+        A read request is sent again if the API server limits requests and returns ``Retry-After``.
 
         Raises:
             UnavailableError: if there is no response.

@@ -144,8 +144,7 @@ class PodStatus(PodPart):
         return all(each.terminated is not None for each in self.containers)
 
     def _is_collected(self) -> bool:
-        """Return whether PodGC has set the phase; PodGC does not know which containers still
-        run."""
+        """Return whether PodGC has set the phase; PodGC does not know which containers run."""
         return any(
             (each.type, each.reason) == ("DisruptionTarget", "DeletionByPodGC")
             for each in self.conditions or ()

@@ -166,7 +166,7 @@ class EndedPods:
 
 
 def with_history(pod: PodView, before: PodView | None) -> PodView:
-    """Return ``pod``, marked as started if ``before`` was started; a rejection deletes it."""
+    """Return ``pod``, marked as started if ``before`` was; kubelet's rejection deletes the mark."""
     is_lost = before is not None and before.started and not pod.started
     return replace(pod, started=True) if is_lost else pod
 
@@ -187,7 +187,8 @@ def _updated(
     if node is None or not node.reported:
         return ended
     if node.pods_version is None:
-        # An agent without this field cannot confirm an end, so the end is taken as confirmed.
+        # An old agent does not report this field and confirms no end. So treat the end as
+        # confirmed.
         return replace(ended, confirmed=True)
     if is_listed:
         return ended

@@ -87,8 +87,7 @@ class FilterRetries:
         return LedgerWait(self._ledger)
 
     def reason(self, pod: PodView, found: Evaluation) -> str | None:
-        """Return why the pod must be tried again soon, None if it fits or if other pods must
-        end."""
+        """Return why the pod must be tried again soon, None if it fits or other pods must end."""
         reason = self._reason(pod, found)
         if reason is None or self._is_preemption_due(pod):
             self._errors_since.pop(pod.uid, None)

@@ -129,9 +129,8 @@ class JobApi:
         try:
             self._api.request("PATCH", path, patch)
         except NotFoundError as error:
-            # The object was deleted since it was read. This is true for a patch only. If the
-            # response to a POST is 404, the kind or the namespace is missing, and a retry does not
-            # help.
+            # The object of a patch was deleted since it was read. If the response to a POST is 404,
+            # the kind or the namespace is missing, and a retry does not help.
             raise ConflictError(error.message, error.status) from None
 
 

@@ -38,7 +38,7 @@ def child_job(
         "parallelism": 1,
         "completions": 1,
         "backoffLimit": backoff_limit(spec),
-        # The GPUs are free only after the failed pod has ended.
+        # Create the next pod only after the failed pod has ended, because its GPUs are free then.
         "podReplacementPolicy": "Failed",
         "podFailurePolicy": _failure_policy(),
         # With a queue label, the queue starts the Job.
@@ -61,8 +61,7 @@ def child_job(
 
 
 def backoff_limit(spec: GPUJobSpec) -> int:
-    """Return the lowest ``backoffLimit`` at which the operator ends the job before Kubernetes
-    does."""
+    """Return the lowest ``backoffLimit`` with which the operator ends the job before Kubernetes."""
     return spec.limits.backoff_limit + spec.limits.max_admission_retries + SPARE_FAILURES
 
 
