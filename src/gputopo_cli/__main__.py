@@ -25,9 +25,11 @@ def main() -> None:
 def run(arguments: Sequence[str], program: str) -> int:
     """Run a command line and return its exit status.
 
-    0: success; 1: a package is not installed, or the output cannot be written; 2: bad input,
-    with one line on standard error; 3: nothing fits, or ``doctor`` found an error;
-    130: interrupted.
+    * 0: success.
+    * 1: a package is not installed, or the output cannot be written.
+    * 2: the input is invalid; standard error has one line.
+    * 3: nothing fits, or ``doctor`` found an error.
+    * 130: interrupted.
     """
     try:
         status = _run(arguments, program)
@@ -37,7 +39,7 @@ def run(arguments: Sequence[str], program: str) -> int:
     except ModuleNotFoundError as missing:
         return _fail(f"{missing.name} is not installed: pip install 'gputopo[cli]'", FAILED)
     except OSError as error:
-        # Python flushes standard output again at exit; that must not fail a second time.
+        # Python flushes standard output again at exit. This second flush must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         broken_pipe = isinstance(error, BrokenPipeError)
         return FAILED if broken_pipe else _fail(f"standard output: {error.strerror}", FAILED)

@@ -19,7 +19,7 @@ from gputopo_cli.topology.load import load_topology
 _TERMS: Final = (
     *("x", "y", "z", "1/(x+1)", "1/(y+1)", "1/(z+1)", "xy", "yz", "zx"),
     *("1/(xy+1)", "1/(yz+1)", "1/(zx+1)", "xyz", "1/(xyz+1)"),
-)  # of equation 2, in the order of the paper
+)  # terms of equation 2, in the order of the MAPA paper
 
 _DESCRIPTIONS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
@@ -47,7 +47,7 @@ def list_models(form: str) -> None:
 
 
 def fit_samples(samples: str, topology: str | None, form: str, output_file: str | None) -> None:
-    """Fit equation 2 to samples and write coefficients and errors; also write a model file."""
+    """Fit equation 2 of the MAPA paper to samples. Write coefficients, errors and a model file."""
     measured_on = None if topology is None else load_topology(topology).topology
     result = fit(parse_samples(read_text(samples, "samples"), measured_on))
     if output_file is not None:

@@ -9,7 +9,7 @@ from gputopo_cli.shared.files import read_text
 
 
 def find_model(argument: str | None) -> BandwidthModel | None:
-    """Return the model that an argument names; None if the default model shall be used.
+    """Return the model that ``argument`` names. Return None for None, which means the default.
 
     Raises:
         InputError: if the file cannot be read.

@@ -16,9 +16,10 @@ class PlacedPod:
     """A pod and its GPUs.
 
     Attributes:
-        since: RFC 3339 time at which kubelet accepted the pod, else at which the pod was bound.
-        gpus: UUIDs by container in rank order, as the scheduler chose them for this pod.
-        fault: why its annotation is invalid; None if it is valid or absent.
+        since: RFC 3339 time at which kubelet accepted the pod. If kubelet has not accepted the
+            pod, the time at which the pod was bound.
+        gpus: UUIDs of the GPUs that the scheduler chose for each container, in rank order.
+        fault: why the pod's annotation is invalid; None if it is valid or absent.
     """
 
     view: PodView
@@ -28,7 +29,7 @@ class PlacedPod:
 
 
 def parse_placed_pod(document: Document) -> PlacedPod:
-    """Parse a pod object; an invalid annotation gives a pod with a ``fault``.
+    """Parse a pod object. If its annotation is invalid, return a pod with a ``fault``.
 
     Raises:
         PodError: if the object is not a pod; the message names the field.

@@ -17,12 +17,12 @@ NO_POD: Final = "kubelet's pod-resources list names a pod that does not exist"
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """A GPU, with a container that uses it or shall use it; without a container if it is free.
+    """A GPU and one container that uses it or is intended to use it; no container if it is free.
 
     Attributes:
         index: index of the GPU on its node; None if the node has no such GPU.
         uuid: None if it is unknown.
-        unhealthy: why no new container gets the GPU; None if it is healthy.
+        unhealthy: why no new container gets the GPU; None if the GPU is healthy.
         namespace, pod, uid, container: the container and its pod; None if unknown or free.
         since: RFC 3339 time at which kubelet accepted the pod.
         rank: rank among the GPUs that the scheduler chose for the container; None if it did
@@ -104,7 +104,7 @@ def _uses_of_node(node: PublishedNode, live: Sequence[PlacedPod], pods: _Pods) -
 
 
 def _intended_users(live: Sequence[PlacedPod]) -> Mapping[str, _Ranks]:
-    """Return for each GPU its users according to the annotations, with their ranks."""
+    """Return the users of each GPU according to the annotations, with their ranks."""
     intended: dict[str, dict[_User, int]] = defaultdict(dict)
     for pod in live:
         for container, uuids in pod.gpus.items():
@@ -124,7 +124,7 @@ def _use(
 ) -> GpuUse:
     gpu = node.observed.get(uuid)
     deleted = bool(observed and gpu and gpu.pod_deleted)
-    # Another pod may have the name of the deleted one by now.
+    # By now another pod may have the name of the deleted pod.
     pod = None if deleted else pods.get(PodKey(user.namespace, user.pod))
     difference = _unknown_gpu(node, uuid) or _shared_gpu(user, intended)
     if difference is None and not deleted:

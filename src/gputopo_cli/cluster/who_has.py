@@ -19,7 +19,7 @@ from gputopo_kube.errors import NotFoundError
 
 @dataclass(frozen=True, slots=True)
 class UserQuery:
-    """The GPUs to show; an empty field selects all.
+    """A filter for the GPUs to show. An empty field selects all GPUs.
 
     Attributes:
         gpu: a UUID or an index.
@@ -44,7 +44,7 @@ def write_users(query: UserQuery, context: str | None, form: str) -> None:
 def _read_cluster(context: str | None) -> tuple[list[PublishedNode], list[PlacedPod]]:
     """Read all topologies and pods.
 
-    The topologies come first, so that the list of pods contains the pods in their status.
+    The topologies are read first, so that the list of pods has the pods in their status.
     """
     with connect(context) as cluster:
         try:

@@ -31,7 +31,7 @@ class PlaceResult:
     """A request with its defaults filled in, and the result.
 
     Attributes:
-        matches: the chosen set and the runners-up, best first; empty if nothing fits.
+        matches: the chosen set of GPUs and the next best sets, best first; empty if nothing fits.
         reason: why nothing fits.
     """
 
@@ -43,7 +43,7 @@ class PlaceResult:
 
 
 def write_placement(options: PlaceOptions, form: str, output_file: str | None) -> bool:
-    """Write the GPUs for a job, and return whether it fits."""
+    """Write the GPUs for a job, and return whether the job fits."""
     result = _place(options)
     if form == "json":
         output.write_json(_document(result), output_file)
@@ -76,7 +76,7 @@ def _place(options: PlaceOptions) -> PlaceResult:
 
 
 def _parse_edge(text: str) -> PatternEdge:
-    """Return an edge such as ``0-1:2``: two ranks, and a weight if it is not 1."""
+    """Parse an edge such as ``0-1:2``: ranks 0 and 1, weight 2. Without ``:2`` the weight is 1."""
     found = _EDGE.fullmatch(text)
     if found is None:
         raise InputError(f"edges: {quoted(text)} is not written as 0-1 or 0-1:2")

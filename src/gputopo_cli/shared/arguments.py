@@ -75,7 +75,7 @@ def parse_integer(text: str, field: str, least: int = 0, most: int = MAX_INTEGER
 
 
 def parse_gpus(text: str, field: str, topology: NodeTopology) -> tuple[GpuIndex, ...]:
-    """Return the GPUs of a list such as ``2,0,3``, in its order; none for an empty text."""
+    """Return the GPUs of a list such as ``2,0,3``, in this order. An empty text gives no GPUs."""
     if not text.strip():
         return ()
     found: list[GpuIndex] = []
@@ -91,7 +91,7 @@ def parse_gpus(text: str, field: str, topology: NodeTopology) -> tuple[GpuIndex,
 
 
 def parse_list(text: str, field: str, parse: Callable[[str], _Item]) -> tuple[_Item, ...]:
-    """Return the items of a list such as ``fifo,srtf``, in its order, each at most once."""
+    """Return the items of a list such as ``fifo,srtf``, in this order. Reject repeated items."""
     found = tuple(parse(part.strip()) for part in text.split(","))
     if len(set(found)) < len(found):
         raise InputError(f"{field}: {quoted(text)} lists an item twice")

@@ -10,7 +10,7 @@ from gputopo_kube.sync import SyncApi
 
 @contextmanager
 def connect(context: str | None = None) -> Iterator[SyncApi]:
-    """Connect to the cluster of a context of the kubeconfig, the current one if None.
+    """Connect to the cluster of a kubeconfig context. None selects the current context.
 
     Raises:
         InputError: if the kubeconfig cannot be used, or a request fails.

@@ -4,7 +4,9 @@ from gputopo.errors import GputopoError
 
 
 class InputError(GputopoError):
-    """An argument is invalid, or the file or object that it names; ``field: value: reason``.
+    """An argument, or the file or object that it names, is invalid.
+
+    The message has the form ``field: value: reason``.
 
     It is not a ``ValueError``, because Typer would replace the message of a ``ValueError``.
     """

@@ -12,11 +12,11 @@ from gputopo.placement.model import PolicyName
 from gputopo_cli.shared.arguments import MAX_INTEGER, parse_policy, to_word
 
 NEGATIVE_RESULT: Final = 3
-"""Exit status if the input is good and the result is negative."""
+"""Exit status if the input is valid, but nothing fits or ``doctor`` found an error."""
 
 
 def add_command(app: typer.Typer, name: str, command: Callable[..., None]) -> None:
-    """Register a command; a parameter that is a dataclass becomes one option for each field.
+    """Register a command. Each field of a dataclass parameter becomes an option.
 
     With ``place(options: PlaceOptions, form: ...)`` the command has the options of
     ``PlaceOptions`` and ``form``, and ``place`` is called with an instance of the dataclass.

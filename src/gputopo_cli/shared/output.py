@@ -13,17 +13,17 @@ from rich.text import Text
 
 from gputopo_cli.shared.files import write_text
 
-_UNLIMITED: Final = 10_000  # columns of files and pipes, in which lines are not wrapped
+_UNLIMITED: Final = 10_000  # width of files and pipes: lines are not wrapped
 _NUMBERS: Final = re.compile(r"(?<=\[)\s+[-+.\de,\s]+(?=\])", re.ASCII)
 
 
 def width() -> int:
-    """Return the width of the terminal; for a pipe a large number, so that no line is wrapped."""
+    """Return the width of the terminal. Return a large number for a pipe: no line is wrapped."""
     return _console().width
 
 
 def show(parts: Iterable[RenderableType], path: str | None = None) -> None:
-    """Write lines and tables to standard output, or without colours to a file."""
+    """Write lines and tables to standard output, or to the file ``path`` without colours."""
     console = _console() if path is None else Console(color_system=None, width=_UNLIMITED)
     with console.capture() as captured:
         for part in parts:
@@ -73,7 +73,7 @@ def one_line(text: str) -> str:
 
 
 def to_gb_per_s(mb_per_s: float | None) -> float | None:
-    """Return GB/s for MB/s; both decimal."""
+    """Convert MB/s to GB/s, both with decimal prefixes."""
     return None if mb_per_s is None else mb_per_s / 1000
 
 
@@ -87,7 +87,7 @@ def format_gb_per_s(mb_per_s: float | None) -> str:
 
 
 def format_number(value: float) -> str:
-    """Return a number with at most three decimals; small numbers keep three digits.
+    """Return a number with at most three decimals; very small ones with three significant digits.
 
     >>> format_number(2103.0), format_number(57.8578), format_number(0.000123)
     ('2103', '57.858', '0.000123')

@@ -21,7 +21,7 @@ _STYLE: Final = {
 
 
 def write_figures(folder: str, figures: Mapping[str, Callable[[], Figure]]) -> None:
-    """Draw figures and write each to the file of its name.
+    """Draw each figure, and write it to ``folder`` under its name.
 
     Raises:
         InputError: if the folder or a file cannot be written.

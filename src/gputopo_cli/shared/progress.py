@@ -12,7 +12,7 @@ from gputopo_simulate.progress import ProgressCallback
 
 @contextmanager
 def progress_bar() -> Iterator[ProgressCallback | None]:
-    """Show a bar on standard error; yield None if that is not a terminal."""
+    """Show a bar on standard error. If standard error is not a terminal, yield None."""
     if not sys.stderr.isatty():
         yield None
         return

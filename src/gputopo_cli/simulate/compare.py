@@ -43,7 +43,7 @@ class PolicyStatistics:
         summaries: a summary for each job list.
         effective_gb_per_s: means of the quartiles over the job lists; None if no job uses links.
         execution_time: means of the quartiles over the job lists; None if there are no jobs.
-        speed_ups: speed-ups over the first policy, for each job list that has such jobs.
+        speed_ups: speed-ups over the first policy, for each job list with jobs of the group.
     """
 
     summaries: tuple[GroupSummary, ...]
@@ -152,7 +152,7 @@ def _statistics_document(found: PolicyStatistics) -> dict[str, object]:
 
 
 def _speed_up_intervals(found: PolicyStatistics) -> dict[str, ConfidenceInterval]:
-    """Return mean and 95 % interval over the job lists of each figure of the speed-up."""
+    """Return mean and 95 % confidence interval of each speed-up figure, over the job lists."""
     if not found.speed_ups:
         return {}
     names = [field.name for field in fields(SpeedUp)]

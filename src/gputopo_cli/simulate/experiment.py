@@ -29,7 +29,7 @@ class Experiment:
 
     Attributes:
         lists: the job lists, one for each seed.
-        description: what runs, in words.
+        description: a text about the simulation, for the output.
         times_vary: whether the execution time of a job depends on its GPUs.
         run: simulates one job list under one policy.
     """
@@ -46,7 +46,7 @@ def prepare_experiment(
 ) -> Experiment:
     """Load topology, jobs, models and curves; ``seeds`` are ignored with ``--jobs``.
 
-    ``judge`` is the bandwidth model that evaluates the results; by default that of the options.
+    ``judge`` is the bandwidth model that evaluates the results; default: the model in ``options``.
     """
     if options.as_released:
         _reject_options_of_our_simulator(options, judge)

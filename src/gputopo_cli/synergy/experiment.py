@@ -53,7 +53,7 @@ class RunRequest(NamedTuple):
 def list_runs(
     orders: Iterable[str], allocations: Iterable[str], *, as_released: bool
 ) -> list[RunRequest]:
-    """Return all combinations, also as released if the authors' program supports them."""
+    """Return all combinations. With ``as_released``, add runs of the authors' program."""
     return [
         RunRequest(order, allocation, released)
         for order in orders

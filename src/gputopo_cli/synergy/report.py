@@ -100,7 +100,7 @@ def _comparison_lines(
 
 
 def _comparison_rows(runs: Sequence[CompletedRun]) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each run; its mean JCT is compared with the first run of its order."""
+    """Yield a row for each run. Compare its mean JCT with the first run of the same queue order."""
     first: dict[tuple[str, bool], float] = {}
     for run in runs:
         request, mean_jct = run.request, run.figures.mean_jct

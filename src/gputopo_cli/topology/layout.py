@@ -12,7 +12,7 @@ GPU_RADIUS: Final = 25
 _SOCKET_MARGIN: Final = 20
 _SWITCH_MARGIN: Final = 9
 _SPACING: Final = 92  # pixels between neighbours on the ellipse
-_GAP: Final = 0.9  # between two sockets of one side, as a multiple of the spacing
+_GAP: Final = 0.9  # gap between two sockets of one side, as a multiple of the spacing
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Layout:
     """Geometry of a picture, in pixels from its centre.
 
     Attributes:
-        points: centre of each GPU. No three lie on one line, so that no link crosses a GPU.
+        points: centre of each GPU. No three centres are on one line, so no link crosses a GPU.
         sockets: boxes around the GPUs of each socket.
         switches: boxes around the GPUs of each PCIe switch with several, but not all, GPUs.
     """
@@ -41,7 +41,7 @@ class Layout:
 
     @property
     def bounds(self) -> Box:
-        """The smallest rectangle around everything."""
+        """The smallest rectangle around all GPUs and boxes."""
         return _hull(
             [corner for box in self.sockets for corner in _corners(box)], _SOCKET_MARGIN / 2
         )
@@ -54,7 +54,7 @@ def lay_out(topology: NodeTopology) -> Layout:
     top to bottom. A node with one socket fills both sides.
     """
     sockets = blocks(topology, Ancestor.NODE)
-    if len(sockets) == len(topology.gpus):  # one GPU each: draw one box around all
+    if len(sockets) == len(topology.gpus):  # each socket has one GPU: draw one box
         sockets = (topology.mask,)
     switches = blocks(topology, Ancestor.PXB)
     points = dict(_points(_sides(sockets, switches)))

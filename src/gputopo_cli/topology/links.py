@@ -47,7 +47,7 @@ def link_type(link: Link) -> LinkType:
 
 
 def link_types(topology: NodeTopology) -> list[LinkType]:
-    """Return the types of a node's links: NVLinks first, then fast before slow, near before far."""
+    """Return the types of a node's links: NVLinks, then PCIe, each from fast to slow."""
     distance = list(Ancestor)
     found = {link_type(link): distance.index(link.ancestor) for link in topology.links}
     return sorted(

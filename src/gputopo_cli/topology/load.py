@@ -54,10 +54,10 @@ def load_topology(argument: str, context: str | None = None) -> LoadedTopology:
 
     The argument is looked up as a name of the catalogue, then as a file (``-`` is standard
     input), then as a node of the cluster. ``node/NAME`` is always a node, ``./NAME`` a file.
-    ``context`` is a context of the kubeconfig; None for its current one.
+    ``context`` is a context of the kubeconfig. None selects the current context.
 
     Raises:
-        InputError: if nothing of this name is found, or it cannot be read.
+        InputError: if the argument names nothing, or if the file or node cannot be read.
         TopologyError: if the file or object is not a valid topology.
     """
     if argument.startswith(_NODE):

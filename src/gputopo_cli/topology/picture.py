@@ -79,7 +79,7 @@ class _Stroke:
 
 
 def _strokes(types: Sequence[LinkType]) -> dict[LinkType, _Stroke]:
-    """Return the line of each link type: faster links are wider and darker within their kind."""
+    """Return the stroke of each link type. Within a kind, faster links are wider and darker."""
     fastest = max((each.mb_per_s for each in types), default=1)
     strokes: dict[LinkType, _Stroke] = {}
     nvlinks, pcies = iter(_NVLINKS), iter(_PCIE)
@@ -142,7 +142,7 @@ def _appearance(gpu: GpuIndex, ranks: Mapping[GpuIndex, int], marks: Marks) -> t
 def _legend(
     strokes: Mapping[LinkType, _Stroke], layout: Layout, marks: Marks
 ) -> Iterator[tuple[str, str]]:
-    """Yield for each line of the legend a sample, centred at 0, and a text."""
+    """Yield a sample, centred at 0, and a text for each line of the legend."""
     for each, stroke in strokes.items():
         text = f"{each.label}: {format_gb_per_s(each.mb_per_s)} GB/s, {each.description}"
         yield _line((-16, 0), (16, 0), stroke), text

@@ -35,7 +35,7 @@ class PublishedNode:
 
 
 def parse_node(document: Document) -> PublishedNode:
-    """Parse a GPUTopology object; an invalid one gives a node with a ``fault``."""
+    """Parse a GPUTopology object. If it is invalid, return a node with a ``fault``."""
     metadata = document["metadata"]
     name = metadata["name"]
     try:

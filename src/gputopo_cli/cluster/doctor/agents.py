@@ -18,11 +18,11 @@ from gputopo_cli.topology.published import PublishedNode, parse_node
 from gputopo_kube.document import Document
 
 _DISCOVERED: Final = ("nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-10de.present")
-"""Labels with which other programs mark nodes with NVIDIA GPUs."""
+"""Labels that other programs set on nodes with NVIDIA GPUs."""
 
 
 def check_agents(snapshot: ClusterSnapshot) -> Iterator[Finding]:
-    """Yield nodes without a ready agent, and nodes where agent and kubelet report other GPUs."""
+    """Yield nodes without a ready agent, and nodes where agent and kubelet disagree about GPUs."""
     nodes = {node["metadata"]["name"]: node for node in snapshot[ObjectKind.NODES]}
     published = {each.name: each for each in map(parse_node, snapshot[ObjectKind.TOPOLOGIES])}
     resource = installed.gpu_resource(snapshot)
@@ -46,13 +46,13 @@ def check_agents(snapshot: ClusterSnapshot) -> Iterator[Finding]:
 
 
 def _agent_of(snapshot: ClusterSnapshot) -> Mapping[str, Document]:
-    """Return the agent's pod by node; if a node has several, the ready one."""
+    """Return the agent's pod of each node. If a node has several, return the ready pod."""
     pods = installed.find_parts(snapshot, ObjectKind.PODS, "deviceplugin")
     return {pod["spec"].get("nodeName", ""): pod for pod in sorted(pods, key=is_ready)}
 
 
 def _with_gpus(snapshot: ClusterSnapshot) -> Iterator[str]:
-    """Yield nodes that offer our resource, or have GPUs and no other GPU device plugin."""
+    """Yield nodes that offer our resource, or that have GPUs but no other GPU device plugin."""
     resource = installed.gpu_resource(snapshot)
     competitors = installed.competitors(snapshot)
     for node in snapshot[ObjectKind.NODES]:
@@ -106,7 +106,7 @@ def _bad_topology(name: str, node: PublishedNode | None, pod: Document) -> Findi
 
 
 def _different_count(node: Document, published: PublishedNode, resource: str) -> Finding | None:
-    """Return whether kubelet has a different number of GPUs than the agent reports."""
+    """Return a finding if kubelet and the agent report different numbers of GPUs."""
     healthy = sum(gpu.healthy for gpu in published.observed.values())
     for part, wanted in (("capacity", len(published.index_of)), ("allocatable", healthy)):
         counted = resource_amount(node, part, resource)
@@ -120,7 +120,7 @@ def _different_count(node: Document, published: PublishedNode, resource: str) ->
 
 
 def _waiting_reason(pod: Document) -> str:
-    """Return why a container of a pod waits; empty if that is unknown."""
+    """Return why a container of a pod waits; empty if the reason is unknown."""
     status = pod.get("status") or {}
     for each in status.get("containerStatuses") or ():
         waiting = (each.get("state") or {}).get("waiting")

@@ -94,7 +94,7 @@ def run_checks(snapshot: ClusterSnapshot) -> list[CheckResult]:
 
 
 def keep_lasting(before: Iterable[CheckResult], after: Iterable[CheckResult]) -> list[CheckResult]:
-    """Return the results of ``after``, without findings that are not in ``before``."""
+    """Return the results of ``after``, with only the findings that are also in ``before``."""
     return [
         CheckResult(
             new.check,
@@ -109,7 +109,7 @@ def _run(check: DoctorCheck, snapshot: ClusterSnapshot) -> CheckResult:
     findings: list[Finding] = []
     try:
         for finding in check.find(snapshot):
-            findings.append(finding)  # noqa: PERF402 - keeps those before an error
+            findings.append(finding)  # noqa: PERF402 - keeps findings before an error
     except NotCheckedError as error:
         return CheckResult(check, tuple(findings), unread=str(error))
     return CheckResult(check, tuple(findings))

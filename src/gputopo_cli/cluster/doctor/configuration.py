@@ -51,7 +51,7 @@ class ProfileEntry(_Part):
 
 
 class SchedulerConfiguration(_Part):
-    """``KubeSchedulerConfiguration``; with percentage 0, kube-scheduler chooses the percentage."""
+    """``KubeSchedulerConfiguration``. For percentage 0, kube-scheduler chooses the percentage."""
 
     percentage_of_nodes_to_score: int = 0
     profiles: list[ProfileEntry] = []
@@ -81,7 +81,7 @@ class ConfigurationSource:
 
         Raises:
             NotCheckedError: if ConfigMaps could not be read.
-            ConfigurationError: if there is none.
+            ConfigurationError: if the ConfigMap does not exist.
         """
         for document in snapshot[ObjectKind.CONFIG_MAPS]:
             metadata = document["metadata"]
@@ -94,7 +94,7 @@ def find_configuration(snapshot: ClusterSnapshot) -> ConfigurationSource:
     """Return the source of the running scheduler's configuration.
 
     Raises:
-        NotCheckedError: if no Deployment mounts one.
+        NotCheckedError: if no Deployment mounts a configuration.
     """
     for deployment in installed.find_parts(snapshot, ObjectKind.DEPLOYMENTS, "scheduler"):
         for container in installed.containers(deployment):
@@ -124,7 +124,7 @@ def parse_configuration(config_map: Document, key: str) -> SchedulerConfiguratio
     """Return the configuration in a key of a ConfigMap.
 
     Raises:
-        ConfigurationError: if it is missing or invalid.
+        ConfigurationError: if the configuration is missing or invalid.
     """
     import yaml
 
@@ -142,7 +142,7 @@ def parse_configuration(config_map: Document, key: str) -> SchedulerConfiguratio
 
 
 def parse_duration(text: str) -> float | None:
-    """Return the seconds of a duration in Go's format; None if the text is not one.
+    """Return the seconds of a duration in Go's format; None if the text is not a duration.
 
     >>> parse_duration("1m30s"), parse_duration("500ms"), parse_duration("5")
     (90.0, 0.5, None)

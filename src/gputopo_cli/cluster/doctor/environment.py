@@ -1,4 +1,4 @@
-"""Check pods for environment variables that replace those of the node agent.
+"""Check pods for environment variables that override the variables from the node agent.
 
 The check cannot see variables of envFrom and of images, because they are not in the pod's spec. It
 cannot see the configuration of NVIDIA's runtime, because that is a file on the node.

@@ -136,7 +136,7 @@ def _describe(workload: Document, component: str) -> str:
 
 
 def check_versions(snapshot: ClusterSnapshot) -> Iterator[Finding]:
-    """Yield programs with another version than this one, and a Kubernetes that is too old."""
+    """Yield programs whose version is not this program's, and a Kubernetes that is too old."""
     for name, version in _versions(snapshot):
         if version != snapshot.version:
             problem = f"has version {version}, but this program has version {snapshot.version}"

@@ -1,4 +1,4 @@
-"""Check that no kubelet rejects pods after their GPUs were chosen."""
+"""Check that no kubelet rejects pods after the scheduler has chosen their GPUs."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -9,12 +9,12 @@ from gputopo_kube.document import Document
 _REJECTING: Final = frozenset({"restricted", "single-numa-node"})
 """Policies with which kubelet's topology manager rejects pods.
 
-It never does so because of GPUs: the agent does not report the NUMA nodes of GPUs to kubelet.
+The GPUs are never the reason, because the agent does not report their NUMA nodes to kubelet.
 """
 
 
 def check_kubelets(snapshot: ClusterSnapshot) -> Iterator[Finding]:
-    """Yield kubelets that may reject pods after their GPUs were chosen, or do not respond."""
+    """Yield kubelets that do not respond, or may reject pods that have chosen GPUs."""
     for kubelet in snapshot[ObjectKind.KUBELETS]:
         name, config = kubelet["name"], kubelet.get("kubeletconfig")
         if not isinstance(config, dict):

@@ -13,7 +13,7 @@ _MAX_NAMES: Final = 5
 
 
 class ObjectKind(StrEnum):
-    """A kind of object that is read from a cluster.
+    """A kind of object that ``doctor`` reads from a cluster.
 
     ``KUBELETS`` has one object for each node with GPUs: its ``name``, and either the active
     ``kubeletconfig`` or the ``error`` of the request. ``SERVER`` is the API server's version.
@@ -43,7 +43,7 @@ class ClusterSnapshot:
     Attributes:
         documents: the objects, by kind.
         unread: why a kind could not be read; such a kind is not in ``documents``.
-        now: time at which they were read, with a time zone.
+        now: time at which the objects were read, with a time zone.
         version: version of this program.
     """
 
@@ -92,7 +92,7 @@ def warning(object_: str, problem: str, todo: str) -> Finding:
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are.
+    """Return the first five names, and the number of further names.
 
     >>> join_names(["n1", "n2"]), join_names(list("abcdefg"))
     ('n1, n2', 'a, b, c, d, e and 2 more')

@@ -18,7 +18,7 @@ from gputopo_cli.cluster.usage import NO_GPUS, NO_POD, GpuUse, list_uses
 from gputopo_cli.topology.published import PublishedNode, parse_node
 
 _MAX_WAIT: Final = timedelta(minutes=1)
-"""Time in which kubelet must admit a pod. kubelet pulls the images later."""
+"""Time in which kubelet must admit a pod. This time does not include the pull of images."""
 
 
 def check_placements(snapshot: ClusterSnapshot) -> Iterator[Finding]:
@@ -75,7 +75,7 @@ def _deleted(found: Iterable[GpuUse]) -> Iterator[Finding]:
 
 
 def _late(found: Iterable[GpuUse], now: datetime) -> Iterator[Finding]:
-    """Yield pods that their node does not admit."""
+    """Yield pods that kubelet has not admitted in time."""
     waiting = {
         (use.pod_name, use.node, use.since)
         for use in found

@@ -20,7 +20,7 @@ _CORE: Final = ("api", "v1")
 _APPS: Final = ("apis", "apps", "v1")
 _ADMISSION: Final = ("apis", "admissionregistration.k8s.io", "v1")
 _LISTS: Final = (
-    # Topologies come first, so that the list of pods contains the pods in their status.
+    # Topologies are read before pods, so that the list contains the pods in their status.
     (ObjectKind.TOPOLOGIES, ("apis", GROUP, VERSION), ""),
     (ObjectKind.PODS, _CORE, ""),
     (ObjectKind.NODES, _CORE, ""),
@@ -33,7 +33,7 @@ _LISTS: Final = (
 _REQUIRED: Final = frozenset({ObjectKind.TOPOLOGIES, ObjectKind.PODS, ObjectKind.NODES})
 
 _MAX_TIMEOUTS: Final = 3
-"""If this many kubelets do not respond, the others are skipped as probably unreachable."""
+"""After this many kubelets without a response, skip the other kubelets."""
 
 _Documents = Mapping[ObjectKind, Sequence[Document]]
 
@@ -74,7 +74,7 @@ def _requests(
 
 
 def _definitions(cluster: SyncApi) -> list[Document]:
-    """Return our definitions that exist. A list of all definitions would have many megabytes."""
+    """Return our existing definitions. A list of all definitions would have many megabytes."""
     found = []
     for name in DEFINITIONS:
         path = ("apis", "apiextensions.k8s.io", "v1", ObjectKind.DEFINITIONS, name)

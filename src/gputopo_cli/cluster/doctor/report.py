@@ -16,9 +16,9 @@ from gputopo_cli.shared.connection import connect
 
 
 def write_findings(context: str | None, delay_s: int, form: str) -> bool:
-    """Write the findings, and return whether there is no error.
+    """Write the findings of all checks. Return False if a finding is an error.
 
-    Findings are checked again after ``delay_s`` seconds, unless that is 0.
+    If ``delay_s`` is not 0, check again after this time and write only the findings of both times.
     """
     with connect(context) as cluster:
         results = run_checks(read_cluster(cluster))
