@@ -7,7 +7,8 @@ from collections.abc import Sequence
 def interpolated(ordered: Sequence[float], fraction: float) -> float:
     """Return a percentile, interpolated linearly between two values, as numpy does by default.
 
-    The values must be ascending, at least one. ``fraction`` is 0..1; 0.5 gives the median.
+    There must be at least one value, and the values must be ascending. ``fraction`` is 0..1; 0.5
+    gives the median.
     """
     position = fraction * (len(ordered) - 1)
     below = math.floor(position)

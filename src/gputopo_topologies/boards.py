@@ -56,11 +56,11 @@ def memory_gib_of_model(model: str) -> int:
 
 
 def nvlink_version_of_counts(most_on_a_pair: int, most_on_a_gpu: int) -> int:
-    """Return the most probable NVLink generation of GPUs whose model is unknown; 0 is no NVLink.
+    """Return the probable NVLink generation of GPUs whose model is unknown; 0 means no NVLink.
 
-    It is the oldest of 2, 3 and 4 whose GPUs can have so many links. With an NVSwitch, the matrix
-    shows all links of a GPU on each pair. Four links on a pair mean generation 3, with a bridge
-    or a mesh.
+    The result is the oldest of the generations 2, 3 and 4 whose GPUs can have that many NVLinks.
+    With an NVSwitch, the matrix shows all links of a GPU on each pair. Four links on a pair mean
+    generation 3, with a bridge or a mesh.
 
     Examples: 2 links on a pair and 6 on a GPU give 2 (V100). 12 links on a pair and 84 on a GPU
     (12 to each of 7 peers through a switch) give 3 (A100).
@@ -79,7 +79,7 @@ def nvlink_version_of_counts(most_on_a_pair: int, most_on_a_gpu: int) -> int:
 def has_nvswitch(nvlinks_of_a_gpu: int) -> bool:
     """Return whether the GPU has more NVLinks, summed over its peers, than any GPU model has.
 
-    Then it uses the same links for all peers, through an NVSwitch. The sum does not show the
+    Such a GPU uses the same NVLinks for all peers, through an NVSwitch. The sum does not show the
     NVSwitch if only two GPUs are visible, for instance in a virtual machine.
     """
     return nvlinks_of_a_gpu > max(NVLINKS_OF_A_GPU.values())

@@ -90,7 +90,7 @@ def parse_handwritten(document: object, name: str) -> NodeTopology:
     GPU UUIDs are derived from the name of the file and the GPU index.
 
     Raises:
-        TopologyError: on an unknown, missing or wrong field; the message names it and its value.
+        TopologyError: on an unknown, missing or wrong field; the message names field and value.
     """
     try:
         file = _Handwritten.model_validate(document)

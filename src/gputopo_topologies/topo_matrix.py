@@ -111,7 +111,7 @@ def _is_header(line: str) -> bool:
 
 
 def _columns(header: str) -> list[str]:
-    """Return the devices of a header. If tabs were lost, GPU names may follow without a space."""
+    """Return the devices of a header. If tabs were lost, no space may follow a GPU name."""
     return re.sub(r"(GPU[0-9]+)(?=[A-Za-z])", r"\1 ", _TITLES.split(header)[0]).split()
 
 

@@ -12,7 +12,7 @@ class PolicyName(StrEnum):
 
     MAPA describes them in section 4. BASELINE takes the GPUs with the lowest indices. TOPO_AWARE
     takes GPUs near each other on PCIe. GREEDY takes the GPUs with the most aggregate bandwidth.
-    PRESERVE gives the best links to sensitive jobs and keeps other jobs off these links.
+    PRESERVE gives the best links to bandwidth-sensitive jobs and keeps other jobs off these links.
     """
 
     BASELINE = "Baseline"
@@ -28,7 +28,7 @@ class PlacementRequest:
     Attributes:
         pattern: pattern of the communication between the GPUs, with one rank for each GPU.
         sensitive: whether the job's speed depends on the bandwidth between its GPUs.
-        policy: chooses one match among the feasible ones.
+        policy: the rule that chooses one of the feasible GPU sets.
         sensitivity_reason: why ``sensitive`` is true or false. Equality ignores this field,
             because it does not change which GPUs are chosen.
     """
@@ -53,8 +53,8 @@ class Match:
         aggregate_mb_per_s: aggregate bandwidth (MAPA, equation 1); 0 for one GPU.
         effective_mb_per_s: effective bandwidth by ``model``; None for one GPU, which has no link.
         model: name of the bandwidth model; None for one GPU.
-        common_mb_per_s: effective bandwidth by the physical model, which supports every node.
-            With it, nodes with different ``model`` can be compared. None for one GPU.
+        common_mb_per_s: effective bandwidth by the physical model, which supports every node. Nodes
+            whose ``model`` differs can be compared by this value. None for one GPU.
         preserved_mb_per_s: preserved bandwidth of the GPUs that stay free (MAPA, equation 3).
         bound_mb_per_s: no rank order of the same GPUs has a higher aggregate bandwidth.
     """

@@ -80,9 +80,9 @@ def _cached_place(
 
 
 def _best_first(keys: SortKeys, count: int) -> Iterator[int]:
-    """Yield the numbers 0..count-1 in descending order of their keys, equal ones ascending.
+    """Yield the numbers 0..count-1 by descending key; numbers with equal keys are ascending.
 
-    Callers use only the first few numbers. To select these is much faster than to sort all.
+    Callers use only the first few numbers. Selecting these is much faster than sorting all numbers.
     """
     remaining = np.arange(count)
     while len(remaining):

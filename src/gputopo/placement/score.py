@@ -18,7 +18,8 @@ class Candidate:
 
     Attributes:
         match: the match on this node.
-        lost_mb_per_s: by how much the placement reduces the bandwidth among the free GPUs.
+        lost_mb_per_s: bandwidth between the free GPUs before the placement, minus that after the
+            placement.
     """
 
     match: Match
@@ -26,15 +27,15 @@ class Candidate:
 
 
 def score_nodes(candidates: Mapping[Key, Candidate], *, sensitive: bool) -> dict[Key, int]:
-    """Return a score of 0..10 for each candidate; a better one never has a lower score.
+    """Return a score of 0..10 for each candidate; a better candidate never has a lower score.
 
     One key can represent several nodes of equal state. Their number does not change the scores.
 
-    A sensitive job with several GPUs prefers the highest effective bandwidth, then the least lost
-    bandwidth. All other jobs prefer the least lost bandwidth, then the least preserved bandwidth;
-    this keeps idle nodes idle.
+    A bandwidth-sensitive job with several GPUs prefers the highest effective bandwidth, then the
+    least lost bandwidth. All other jobs prefer the least lost bandwidth, then the least preserved
+    bandwidth; this keeps idle nodes idle.
 
-    The best nodes get 10, the next best 9, and so on; from the eleventh rank on, nodes get 0.
+    The best nodes get 10, the next best 9, and so on. Nodes of the eleventh rank and below get 0.
     Scores are ranks: if they were proportional to bandwidth, one node with a very high bandwidth
     would push the scores of all others to nearly 0.
     """
@@ -58,8 +59,8 @@ def rank_key(candidate: Candidate, *, sensitive: bool, one_model: bool) -> tuple
     Args:
         candidate: the node.
         sensitive: whether the job is sensitive.
-        one_model: whether one bandwidth model computed the values of all compared nodes. If
-            not, the values of the common model are compared.
+        one_model: whether one bandwidth model computed the values of all compared nodes. If not,
+            the key has the values of the common model.
     """
     match = candidate.match
     bandwidth = match.effective_mb_per_s if one_model else match.common_mb_per_s

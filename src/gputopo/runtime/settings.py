@@ -1,4 +1,4 @@
-"""Load the settings of a program from flags and environment variables; flags win."""
+"""Load the settings of a program from flags and environment variables; flags have priority."""
 
 import argparse
 import re

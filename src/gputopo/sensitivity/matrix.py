@@ -59,7 +59,7 @@ class SensitivityMatrix:
     ) -> Self:
         """Return the matrix of raw measurements, with non-decreasing throughput.
 
-        A cell gets at least the values of all cells with fewer CPUs or less memory.
+        Each cell gets the maximum over all cells that have no more CPUs and no more memory.
 
         Raises:
             ValueError: on invalid axes or throughput.

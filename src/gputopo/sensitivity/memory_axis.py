@@ -7,7 +7,7 @@ throughput must be measured at several amounts of memory (``ProfilingPlan.memory
 
 Example: a job with 100 GB of data has 50 GB of memory, and its processes need 10 GB. The cache has
 40 GB, so 40 % of the reads are hits. A step reads 50 MB, 30 MB of them from storage. With 600 MB/s
-of storage bandwidth, the job makes 20 steps per second.
+of storage bandwidth, the job makes 600 / 30 = 20 steps per second.
 """
 
 import math
@@ -62,8 +62,8 @@ def derived_matrix(
 ) -> SensitivityMatrix:
     """Return the sensitivity matrix of a job that was measured at full memory only.
 
-    ``curve`` has the steps per second by CPUs, with the data set cached; ``memory_gb`` the
-    amounts of memory of the matrix, ascending.
+    ``curve`` has the steps per second for each number of CPUs, measured with the data set cached.
+    ``memory_gb`` has the amounts of memory of the matrix, ascending.
 
     Raises:
         ValueError: if the curve is empty, or the amounts of memory are invalid or too low.

@@ -2,9 +2,9 @@
 
 A job is measured with the maximum of memory and with a few numbers of CPUs. A binary search between
 the fewest and the most CPUs chooses these numbers. If throughput rises by less than 10 % over the
-upper half of the interval, the search continues in the lower half, else in the upper half. So the
-search finds the point from which more CPUs bring little. Two more points are measured: the
-proportional share, whose throughput is guaranteed to the job, and the fewest CPUs.
+upper half of the interval, the search continues in the lower half. Otherwise it continues in the
+upper half. So the search finds the point from which more CPUs bring little. Two more points are
+measured: the proportional share, whose throughput is guaranteed to the job, and the fewest CPUs.
 
 Example: throughput is 100 with 24 CPUs and 99 with 12 CPUs. The gain from 12 to 24 is below 10 %,
 so 6 CPUs are measured next.
@@ -58,7 +58,7 @@ def next_point(
 ) -> tuple[int, float] | None:
     """Return the number of CPUs and the memory to measure next, None if the profile is complete.
 
-    ``measured`` has the throughput by CPUs and memory, of the points that were measured.
+    ``measured`` has the throughput of each measured point. Its keys are CPUs and memory.
     """
     for memory_gb in sorted(plan.memory_gb, reverse=True):
         cpus = next_cpus(plan, _at(memory_gb, measured))
@@ -68,7 +68,7 @@ def next_point(
 
 
 def next_cpus(plan: ProfilingPlan, curve: Curve) -> int | None:
-    """Return the number of CPUs to measure next at one amount of memory, None at the end."""
+    """Return the number of CPUs to measure next at one amount of memory, None if none is left."""
     return next((cpus for cpus in _search(plan, curve) if cpus not in curve), None)
 
 
@@ -103,7 +103,7 @@ def measured_matrix(gpus: int, measured: Mapping[tuple[int, float], float]) -> S
 
 
 def _search(plan: ProfilingPlan, curve: Curve) -> Iterable[int]:
-    """Yield the numbers of CPUs to measure; ``curve`` must have all results before the next."""
+    """Yield the numbers of CPUs to measure; the caller adds each result to ``curve``."""
     low, high = plan.least_cpus, plan.most_cpus
     yield high
     while high - low > 1:

@@ -34,9 +34,9 @@ def resolve_sensitivity(
 ) -> ResolvedSensitivity:
     """Return whether a job is bandwidth-sensitive (MAPA, section 2.3).
 
-    The user's declaration has priority over the profile. A job with several GPUs and neither
-    of them is assumed to be sensitive. ``profile_percent`` is the measured loss of speed on slow
-    links, 0..100; None if it was not measured.
+    The user's declaration has priority over the profile. A job with several GPUs, no declaration
+    and no profile is assumed to be sensitive. ``profile_percent`` is the measured loss of speed on
+    slow links, 0..100; None if it was not measured.
     """
     if declared is not Sensitivity.AUTO:
         return ResolvedSensitivity(declared is Sensitivity.SENSITIVE, "Declared")

@@ -7,7 +7,10 @@ from gputopo.sizing.server_state import TOLERANCE, ServerState, Slots
 
 
 def first_fit(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots | None:
-    """Return the first server where the job fits, else the fewest that fit it, else None."""
+    """Return the first server where the job fits, else the fewest servers that fit it together.
+
+    Return None if there are no such servers.
+    """
     for server in servers:
         if server.gpus >= gpus and server.has_free(option, 1):
             return [(server, gpus)]
@@ -15,9 +18,10 @@ def first_fit(servers: Sequence[ServerState], gpus: int, option: Option) -> Slot
 
 
 def best_fit(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots | None:
-    """Return the server where the job fits with the fewest free GPUs, then CPUs, then memory.
+    """Return the server with the fewest free GPUs, then CPUs, then memory, where the job fits.
 
-    If no single server fits, return the fewest servers that fit the job together, else None.
+    If the job fits on no single server, return the fewest servers that fit it together. Return None
+    if there are no such servers.
     """
     cpus, memory_gb = option.cpus - TOLERANCE, option.memory_gb - TOLERANCE
     storage = option.storage_mb_per_s - TOLERANCE
@@ -36,7 +40,7 @@ def best_fit(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots
 
 
 def fit_by_gpus(servers: Sequence[ServerState], gpus: int) -> Slots:
-    """Return servers by free GPUs alone: the smallest that is enough, else the fewest servers.
+    """Return the server with the fewest but enough free GPUs, else the fewest servers with enough.
 
     All servers together must have enough free GPUs.
     """
@@ -55,7 +59,7 @@ def fit_by_gpus(servers: Sequence[ServerState], gpus: int) -> Slots:
 def split_over_servers(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots | None:
     """Return the fewest servers on which each GPU of the job gets its part of the option.
 
-    None if the servers do not have enough, or if the job has one GPU and cannot be split.
+    Return None if the servers do not have enough, or if the job has only one GPU.
     """
     if gpus == 1:
         return None

@@ -31,8 +31,8 @@ def marginal(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest
     1. Prices choose an option for each job, as if all servers were one server.
     2. Jobs are spread over servers so that these options fit. If much value is lost, they are
        placed again in another order, and the better result is used.
-    3. Spare resources go to the jobs that gain most. Jobs with as many GPUs swap servers if one
-       of them gains.
+    3. Spare resources go to the jobs that gain most. Two jobs with the same number of GPUs swap
+       servers if one of them gets a better option.
     """
     check_names(servers, requests)
     choices, prices = _choose_options(servers, runnable(servers, requests))

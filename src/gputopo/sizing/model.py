@@ -140,8 +140,8 @@ class SizingMechanism(Protocol):
 def proportional_share(servers: Sequence[ServerCapacity], gpus: int) -> ResourceAmounts:
     """Return the proportional share of ``gpus`` GPUs: C_i / G_i * g_j (Synergy, section 4.1).
 
-    If servers differ, the share is based on the smallest amount per GPU, so that every server
-    with free GPUs has the share free.
+    If servers differ, the share of each resource is the smallest amount per GPU of all servers. So
+    every server has this share for each of its GPUs.
     """
     return ResourceAmounts(
         min(server.cpus / server.gpus for server in servers) * gpus,

@@ -75,7 +75,7 @@ class OptionChoice(NamedTuple):
 
 
 class OptionsCache:
-    """Cache of options during one sizing call. Requests with one matrix object share options."""
+    """Cache of options during one sizing call. Requests with the same matrix object share them."""
 
     def __init__(self, servers: Sequence[ServerCapacity]) -> None:
         """Compute the proportional share of one GPU from ``servers``."""
@@ -126,7 +126,7 @@ def _option(request: SizingRequest, resources: ResourceAmounts, scale: float) ->
 
 
 def _efficient(request: SizingRequest, share: Option, scale: float) -> tuple[Option, ...]:
-    """Return the Pareto-optimal options from the guaranteed throughput on, in ascending order."""
+    """Return the Pareto-optimal options with at least the guaranteed throughput, ascending."""
     guaranteed, matrix = share.throughput, request.matrix
     storage_per_step = request.storage_mb_per_s / matrix.best
     points = [*_corners(matrix, guaranteed), *_corners(matrix, matrix.best)]

@@ -15,7 +15,8 @@ class JobProgress(NamedTuple):
     Attributes:
         attained_gpu_seconds: run time so far, multiplied by the number of GPUs.
         remaining_seconds: run time left with the throughput of the proportional share.
-        alone_seconds: total run time with this throughput, without waiting; more than 0.
+        alone_seconds: total run time with the throughput of the proportional share, without
+            waiting; more than 0.
     """
 
     job: str

@@ -1,13 +1,14 @@
 """Prices of CPUs, memory and storage bandwidth, for the marginal mechanism.
 
-This relaxes the first program of Synergy-Opt (section 4.1, equations 1 to 5), which merges all
-servers into one. Each job takes the option with the highest value minus cost. The prices are the
-lowest at which all jobs together take no more than the capacity. Such prices are the Lagrange
-multipliers of equations 2 and 3.
+The method relaxes the first linear program of Synergy-Opt (section 4.1, equations 1 to 5). This
+program merges all servers into one. Each job takes the option with the highest value minus cost.
+The prices are the lowest at which all jobs together take no more than the capacity. Such prices are
+the Lagrange multipliers of equations 2 and 3.
 
-Example: three jobs have 2 CPUs each, of 10 CPUs. With 2 more CPUs, the value of two jobs rises by 2
-and that of the third by 0.5. The 4 CPUs left are not enough for all. At a price of 0.25 per CPU,
-2 CPUs cost 0.5: the first two jobs take them, but the third job gains nothing from them.
+Example: a server has 10 CPUs, and three jobs have 2 CPUs each. With 2 more CPUs, the value of two
+jobs rises by 2 and that of the third by 0.5. The 4 CPUs left are not enough for all. At a price of
+0.25 per CPU, 2 CPUs cost 0.5: the first two jobs take them, but the third job gains nothing from
+them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,15 +42,15 @@ class Prices(NamedTuple):
         )
 
     def best_option(self, options: Iterable[Option]) -> Option:
-        """Return the option with the highest value minus cost; of several, the first."""
+        """Return the first of the options with the highest value minus cost."""
         return max(options, key=lambda option: option.value - self.cost_of(option))
 
 
 def find_prices(demand: Mapping[JobOptions, int], capacity: ResourceAmounts) -> Prices:
     """Return the lowest prices at which all jobs together take at most the capacity.
 
-    ``demand`` has the number of jobs for each set of options, ``capacity`` the sums over all
-    servers. An infinite resource has no price.
+    ``demand`` has the number of jobs for each set of options. ``capacity`` has the sum of each
+    resource over all servers. An infinite resource has no price.
     """
     prices = Prices(0, 0, 0)
     for _ in range(_ROUNDS):
@@ -67,7 +68,7 @@ def find_prices(demand: Mapping[JobOptions, int], capacity: ResourceAmounts) -> 
 def _find_price(
     demand: Mapping[JobOptions, int], prices: Prices, index: int, amount: float
 ) -> float:
-    """Return the lowest price of one resource that is enough, with the other prices unchanged."""
+    """Return the lowest price at which the jobs take at most ``amount`` of one resource."""
     steps: list[tuple[float, float]] = []
     for options, count in demand.items():
         points = sorted(

@@ -45,7 +45,7 @@ class ServerState:
         )
 
     def max_gpus(self, option: Option, gpus: int) -> int:
-        """Return how many of a job's ``gpus`` GPUs fit here, each with its part of the option."""
+        """Return how many of a job's ``gpus`` GPUs fit here with their parts of the option."""
         fitting = float(self.gpus)
         free = (self.cpus, self.memory_gb, self.storage_mb_per_s)
         for amount, needed in zip(free, option, strict=False):
@@ -59,7 +59,7 @@ class ServerState:
         return min(self.cpus, self.memory_gb, self.storage_mb_per_s) < -TOLERANCE
 
     def take(self, option: Option, fraction: float) -> None:
-        """Subtract a fraction of an option from the free amounts; a negative fraction adds it."""
+        """Subtract a fraction of an option from the free amounts, or add it if it is negative."""
         self.cpus -= option.cpus * fraction
         self.memory_gb -= option.memory_gb * fraction
         self.storage_mb_per_s -= option.storage_mb_per_s * fraction

@@ -14,7 +14,7 @@ _MIN_COST: Final = 1e-4
 
 
 def assign_spare(jobs: Sequence[PlacedJob], prices: Prices) -> None:
-    """Change jobs to better options until no better option fits, by descending gain per cost.
+    """Change jobs to better options, the highest gain per cost first, until no option fits.
 
     A change that does not fit is not tried again, because free resources only decrease.
     """

@@ -1,10 +1,10 @@
 """Spread jobs over servers so that all resources of a server are used to about the same degree.
 
 The excess of a job is its amount of a resource per GPU minus the average, times the price of the
-resource. A job with many CPUs per GPU has a positive excess of CPUs. It goes to a server whose
-jobs have a negative excess of CPUs. Example: the average is 3 CPUs per GPU and the price is 1. A
-job of 2 GPUs with 10 CPUs has an excess of 5 - 3 = 2 per GPU and adds 4 to its server. Two jobs of
-one GPU with 1 CPU each then bring the server back to 0.
+resource. A job with many CPUs per GPU has a positive excess of CPUs. It goes to a server whose jobs
+have a negative excess of CPUs. Example: the average is 3 CPUs per GPU and the price is 1. A job of
+2 GPUs with 10 CPUs has an excess of 5 - 3 = 2 per GPU and adds 4 to its server. A job of one GPU
+with 1 CPU has an excess of 1 - 3 = -2, so two such jobs bring the server back to 0.
 """
 
 from collections.abc import Sequence
@@ -116,10 +116,11 @@ def place_jobs(
     prices: Prices,
     order: PlacementOrder,
 ) -> list[PlacedJob]:
-    """Place all jobs, with their chosen options if these fit, else with lower ones.
+    """Place each job with its chosen option if this option fits, else with a lower option.
 
-    If even the least option of a job does not fit, jobs on its servers are reduced to their least
-    options. Least options do not exceed the shares, so they fit wherever GPUs are free.
+    If even the least option of a job does not fit, the function reduces other jobs on the chosen
+    servers to their least options. Least options do not exceed the shares, so they fit wherever
+    GPUs are free.
 
     The servers must be idle and have enough GPUs for all jobs. Prices weight the resources.
     """

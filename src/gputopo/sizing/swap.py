@@ -7,9 +7,9 @@ from gputopo.sizing.server_state import TOLERANCE, PlacedJob, ServerState
 
 
 def swap_jobs(jobs: Sequence[PlacedJob], servers: Sequence[ServerState]) -> bool:
-    """Swap a job on one server with another job of as many GPUs, if its option then improves.
+    """Swap a job with a job of equal size on another server if the first job gets a better option.
 
-    The other job keeps its option, so every swap is a gain. Return whether any jobs were swapped.
+    The second job keeps its option, so every swap is a gain. Return whether any jobs were swapped.
     """
     swaps = sum(_swap_one(job, servers) for job in jobs if len(job.slots) == 1)
     return swaps > 0
@@ -29,7 +29,7 @@ def _swap_one(job: PlacedJob, servers: Sequence[ServerState]) -> bool:
 def _find_partner(
     job: PlacedJob, option: Option, servers: Sequence[ServerState]
 ) -> PlacedJob | None:
-    """Return a job on another server that can swap servers with ``job``, None without one."""
+    """Return a job on another server that can swap servers with ``job``, None if there is none."""
     here, now = job.slots[0][0], job.option
     max_cpus = here.cpus + now.cpus + TOLERANCE
     max_memory_gb = here.memory_gb + now.memory_gb + TOLERANCE

@@ -56,7 +56,7 @@ def _reduce_others(servers: Sequence[ServerState], gpus: int, option: Option) ->
 
 
 def _job_to_reduce(server: ServerState, option: Option, fraction: float) -> PlacedJob:
-    """Return the job that frees least but enough, else the job that frees most of the lack.
+    """Return the job that frees least but enough; if none frees enough, the one that frees most.
 
     Only jobs whose option is a demand above the share can be reduced.
     """

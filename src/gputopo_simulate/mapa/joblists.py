@@ -6,8 +6,8 @@ with a number, the rows are MAPA's rows, otherwise the first row is a header. MA
 - six columns: gpus, pattern, arrival, service, bwSensitive (0 or 1), script;
 - four columns, as in its first versions: gpus, pattern, service, bwSensitive.
 
-A header may also use these names. A column ``seed``, empty lines and lines that begin with ``#``
-are ignored.
+A header may also use the column names of these rows. A column ``seed``, empty lines and lines that
+begin with ``#`` are ignored.
 """
 
 import json

@@ -23,7 +23,7 @@ class Queueing(StrEnum):
 
     FIFO: only the job that has waited longest. All other jobs wait until this job fits.
     SKIP_AHEAD: of the jobs that fit now, the job that has waited longest, as with pods in
-    kube-scheduler. No GPUs are reserved for earlier jobs that do not fit; they may wait long.
+    kube-scheduler. No GPUs are reserved for earlier jobs that do not fit, so they may wait long.
     """
 
     FIFO = "fifo"
@@ -61,7 +61,8 @@ class FinishedSimulatedJob:
         model: name of the bandwidth model; None for one GPU.
 
     Raises:
-        SimulationError: the service time is too short to change the time ``start`` as a float.
+        SimulationError: the service time is so short that adding it to ``start`` does not change
+        this float.
     """
 
     job: SimulatedJob

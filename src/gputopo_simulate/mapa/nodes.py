@@ -96,7 +96,7 @@ class SimulatedNodes:
         return placement
 
     def match_on_first(self, job: SimulatedJob, after: NodePlacement | None = None) -> Match:
-        """Return the match of a job on the first node, now or after ``ended`` has ended."""
+        """Return the match of a job on the first node, now or when ``after`` has been released."""
         fingerprint, free = self._keys[0]
         more = mask_of(after.match.gpus) if after else 0
         key = fingerprint, GpuMask(free | more)

@@ -11,8 +11,8 @@ _MB_PER_GB: Final = 1000
 def document(result: SimulationResult) -> dict[str, object]:
     """Return settings, makespan, throughput and jobs of a run.
 
-    Times are in the unit of the job list. A job of one GPU has no link, so its effective
-    bandwidth is null. As released, it is 12.34 GB/s.
+    Times are in the unit of the job list. A job of one GPU has no link, so its effective bandwidth
+    is null. In results of the released simulator, the effective bandwidth is 12.34 GB/s.
     """
     return {
         "policy": result.policy.value,

@@ -31,8 +31,8 @@ class MapaSettings:
         model: bandwidth model of the policy; None for the default of the node and pattern.
         judge: bandwidth model of results and execution times; None for ``model``. With the same
             judge, runs with different models can be compared.
-        waiting: when a sensitive job waits for better links; None for never. A rule requires
-            a single node and FIFO.
+        waiting: when a sensitive job waits for better links; None for never. A waiting rule
+            requires a single node and FIFO.
     """
 
     policy: PolicyName = PolicyName.PRESERVE
@@ -160,7 +160,8 @@ class _MapaSimulation:
     def _judged(self, job: SimulatedJob, placement: NodePlacement) -> Match:
         """Return the match with the bandwidths that the judge predicts.
 
-        The job is placed with only its own GPUs free, so any policy chooses exactly these.
+        For this, the function places the job on a node on which only the GPUs of the job are free.
+        So any policy chooses exactly these GPUs.
         """
         judge = self._settings.judge
         if judge is None:

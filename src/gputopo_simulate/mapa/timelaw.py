@@ -43,7 +43,7 @@ class SlowdownCurve:
 
     Attributes:
         communication_share: share of communication in the time on saturated links, 0..1.
-        saturation_gb_per_s: more bandwidth does not make the job faster.
+        saturation_gb_per_s: above this bandwidth the job does not become faster.
         worst: upper limit of the slowdown, at least 1.
     """
 
@@ -129,7 +129,7 @@ class BandwidthTime:
         return job.service * self.curve(job).slowdown(effective_mb_per_s)
 
     def curve(self, job: SimulatedJob) -> SlowdownCurve:
-        """Return the curve of the job's workload, or else the curve of its sensitivity."""
+        """Return the curve of the workload, else the curve of sensitive or insensitive jobs."""
         other = self.sensitive if job.sensitive else self.insensitive
         return (
             other if job.workload is None else self.curves.get(normalized_name(job.workload), other)

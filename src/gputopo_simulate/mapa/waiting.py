@@ -1,8 +1,8 @@
 """Decide when a sensitive job waits for better links instead of starting at once.
 
-In MAPA's released program such jobs wait by accident, if they would get less than 12.34 GB/s. The
-rule here compares two amounts of GPU time: the time that the job loses on the links that are free
-now, and the time that the free GPUs are idle while the job waits.
+In MAPA's released program, sensitive jobs wait by accident if they would get less than 12.34 GB/s.
+The rule here compares two amounts of GPU time: the time that the job loses on the links that are
+free now, and the time that the free GPUs are idle while the job waits.
 """
 
 from bisect import bisect_right, insort
@@ -55,11 +55,11 @@ def should_wait(
 ) -> bool:
     """Return whether a job should wait for the next end of another job.
 
-    The residual time of a running job is estimated as the mean residual time that finished jobs
-    had at the same age. Each running job can end next, with a weight of 1 / residual time. If the
-    job waits, it saves ``gpus * mean time * (slowdown now - slowdown then)`` of GPU time, and
-    ``free`` GPUs are idle until that end. ``observed`` has the run times of finished jobs,
-    ascending. ``slowdown`` is that of the job on the GPUs that are free now.
+    The residual time of a running job is estimated as the mean residual time that finished jobs had
+    at the same age. Each running job can end next, with a weight of 1 / residual time. If the job
+    waits, it saves ``gpus * mean time * (slowdown now - slowdown then)`` of GPU time, and ``free``
+    GPUs are idle until that end. ``observed`` has the run times of finished jobs, ascending.
+    ``slowdown`` is the slowdown of the job on the GPUs that are free now.
     """
     if not observed or not ends:
         return False

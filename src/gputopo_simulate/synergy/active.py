@@ -37,7 +37,7 @@ def servers_of(cluster: SimulatedCluster) -> tuple[ServerCapacity, ...]:
 
 
 def sensitivity(job: TrainingJob, cluster: SimulatedCluster) -> SensitivityMatrix:
-    """Return the matrix measured with the job's number of GPUs, else the scaled one of one GPU.
+    """Return the matrix measured with the job's number of GPUs, else the scaled 1-GPU matrix.
 
     The measured matrix is used only if it covers the proportional share of this cluster.
 

@@ -77,7 +77,7 @@ def _draw_arrivals(source: random.Random, load: JobLoad) -> Iterator[tuple[int, 
 
 
 def _most_behind(counts: Sequence[int], split: Sequence[int]) -> int:
-    """Return the task that is furthest below its percentage; of several, the first."""
+    """Return the task that is furthest below its percentage; of several tasks, the first."""
     total = sum(counts)
     behind = [
         percent / 100 - count / total if total else 0.0

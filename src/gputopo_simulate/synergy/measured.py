@@ -90,7 +90,7 @@ class MeasuredModel:
     profiles: tuple[MeasuredProfile, ...]
 
     def matrix(self, gpus: int) -> SensitivityMatrix:
-        """Return the measured matrix for this number of GPUs, else a scaled one of one GPU.
+        """Return the matrix measured with this number of GPUs, else the scaled 1-GPU matrix.
 
         :attr:`SensitivityMatrix.is_scaled` is true for a scaled matrix.
         """

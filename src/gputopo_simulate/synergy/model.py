@@ -92,7 +92,7 @@ def check_jobs(jobs: Sequence[TrainingJob], cluster: SimulatedCluster) -> None:
 
 
 def first_round_seconds(arrivals_seconds: Sequence[float]) -> float:
-    """Return when the first round begins. Each later round begins at the end of the previous."""
+    """Return when the first round begins. A later round begins when the previous round ends."""
     if max(arrivals_seconds) < _STATIC_BEFORE_SECONDS:
         return _STATIC_BEFORE_SECONDS
     return next_round_seconds(0.0, min(arrivals_seconds))

@@ -1,9 +1,9 @@
 """Simulate a queue of training jobs as the text of the Synergy paper describes it.
 
 A mechanism of :mod:`gputopo_simulate.synergy.mechanisms` assigns servers to all jobs that have
-arrived and have not finished. With rounds, it does so once in each round. In the event-driven mode,
-it does so when a job arrives or finishes. The speed of a job is the throughput of its sensitivity
-matrix. A new assignment of a running job takes no time.
+arrived and have not finished. With rounds, the mechanism does this once in each round. In the
+event-driven mode, the mechanism does this when a job arrives or finishes. The speed of a job is the
+throughput of its sensitivity matrix. A new assignment of a running job takes no time.
 """
 
 import math

@@ -3,7 +3,8 @@
 The number of NVLinks of a GPU and their generation are from NVIDIA's user guides (DGX-2: 6 of
 generation 2, DGX A100: 12 of 3, DGX H100: 18 of 4, HGX B200: 18 of 5). The PCIe trees of the DGX
 A100 and H100 are derived from recordings of ``nvidia-smi topo -m`` (``tests/data/topo``). The PCIe
-trees of the other two are common for the board and were not verified on a machine.
+trees of the DGX-2 and the HGX B200 are the usual ones for these boards and were not verified on a
+machine.
 """
 
 from collections.abc import Mapping

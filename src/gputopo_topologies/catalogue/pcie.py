@@ -1,9 +1,9 @@
 """Servers without NVLink; their GPUs communicate over PCIe.
 
 They have two sockets with or without PCIe switches, or one socket with the GPUs at root ports or
-behind switches. The names of cloud instances are further names of the server with as many GPUs of
-the same PCIe generation. The PCIe tree of an instance may differ from that of the server;
-``nvidia-smi topo -m`` on the instance prints it.
+behind switches. The name of a cloud instance is a further name of the server that has the same
+number of GPUs and the same PCIe generation. The PCIe tree of an instance may differ from that of
+the server; ``nvidia-smi topo -m`` on the instance prints it.
 """
 
 from collections.abc import Mapping

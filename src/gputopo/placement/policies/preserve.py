@@ -1,8 +1,9 @@
-"""Preserve policy: sensitive jobs get the best links, and all other jobs avoid these links.
+"""Preserve policy: bandwidth-sensitive jobs get the best links, other jobs avoid these links.
 
 It is MAPA's algorithm 1. Each set is scored by its best embedding, and a job that fits is always
-placed. The authors' program differs in two points. It compares several orders of one set. In it, a
-job waits if no set has more than 12.34 GB/s, the value of equation 2 for no links.
+placed. The authors' program differs in two points. First, the program compares several orders of
+each set. Second, a job waits in the program if no set has more than 12.34 GB/s, which equation 2
+gives for a set without links.
 """
 
 from gputopo.placement.feasible import FeasibleSets, SortKeys

@@ -1,9 +1,10 @@
 """TopoAware policy: GPUs that are near each other on PCIe, regardless of NVLinks.
 
 It partitions the PCIe tree recursively, like the topology-aware policy in MAPA, section 4. A block
-is a group of GPUs below one socket, host bridge or switch. First for sockets, then host bridges,
-then switches, the policy uses as few blocks as possible. Among equal choices it takes the blocks
-with the fewest free GPUs, so that other blocks stay completely free.
+is a group of GPUs below one socket, host bridge or switch. The policy decides first about sockets,
+then about host bridges, then about switches. At each level it uses as few blocks as possible. Among
+choices with equally few blocks, it takes the blocks with the fewest free GPUs, so that other blocks
+stay completely free.
 """
 
 import numpy as np
@@ -16,7 +17,7 @@ from gputopo.topology.tables import cached_by_fingerprint
 
 
 def keys(feasible: FeasibleSets) -> SortKeys:
-    """Return two keys per level: the number of used blocks and of their free GPUs, both negated."""
+    """Return two keys per level, negated: the number of used blocks, and of free GPUs in them."""
     found: list[NDArray[np.int64]] = []
     for level in _levels(feasible.topology):
         used = np.zeros(len(feasible.sets), dtype=np.int64)

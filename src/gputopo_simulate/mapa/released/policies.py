@@ -61,7 +61,7 @@ def greedy(given: PolicyInput) -> ScoredRing | None:
 
 
 def preserve(given: PolicyInput) -> ScoredRing | None:
-    """Return the ring with the best equation 2 for sensitive jobs, else preserved bandwidth.
+    """Return the ring with the best equation 2 (sensitive jobs) or preserved bandwidth (others).
 
     The program compares all sets with an empty set, to which equation 2 gives 12.34 GB/s. So a
     sensitive job waits if no set has a higher value. The empty set has no preserved and no

@@ -82,8 +82,8 @@ def _cycles(
 ) -> Iterator[tuple[object, FinishedSimulatedJob]]:
     """Place jobs cycle by cycle. Cycles in which no job can start or end are skipped.
 
-    The program removes a started job from the list while it iterates over this list. So it skips
-    the next job until the next cycle.
+    The program removes a started job from the list while it iterates over this list. So in this
+    cycle the program skips the job that follows the started job.
     """
     simulated = _SimulatedServer(server, policy)
     waiting, now = list(jobs), 0

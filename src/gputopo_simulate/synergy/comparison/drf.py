@@ -11,9 +11,9 @@ from gputopo_simulate.synergy.comparison.greedy import demands, place_first_fit
 def drf(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
     """Place demands by first fit, the job with the smallest dominant share first.
 
-    See :class:`SizingMechanism`. The dominant share of a job is the largest fraction of the
-    cluster that it requests of any resource. DRF's progressive filling has this order if each
-    job is a user with one task. Queue order decides between equal jobs.
+    See :class:`SizingMechanism`. For each resource, a job requests a fraction of the cluster. The
+    dominant share of the job is the largest of these fractions. DRF's progressive filling has this
+    order if each job is a user with one task. Queue order decides between jobs with equal shares.
     """
     choices = demands(servers, requests)
     capacity, gpus = total_capacity(servers), sum(server.gpus for server in servers)

@@ -82,7 +82,8 @@ def _fractions(
 ) -> list[list[float]]:
     """Solve the second program, equations 15 to 19. Return the fraction of each job per server.
 
-    If servers differ, perhaps not all jobs can be placed; then as much as possible is placed.
+    If servers differ, the program may be unable to place all jobs. Then it places as much as
+    possible.
     """
     if not choices:
         return []

@@ -12,8 +12,8 @@ from gputopo_simulate.synergy.comparison.greedy import demands, place_first_fit
 def tetris(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
     """Fill one server after another with the jobs that have the best alignment with it.
 
-    See :class:`SizingMechanism`. Alignment is the dot product of demand and free resources,
-    both as fractions of the server. Queue order decides between equal jobs. A job that does
+    See :class:`SizingMechanism`. Alignment is the dot product of demand and free resources, both as
+    fractions of the server. Queue order decides between jobs with equal alignment. A job that does
     not fit on a single server is split as in
     :func:`~gputopo_simulate.synergy.comparison.greedy.greedy`.
     """

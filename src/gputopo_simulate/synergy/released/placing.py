@@ -99,7 +99,7 @@ def _jobs_to_reduce(
     """Return the jobs to reduce on a server, so that ``gpus`` GPUs fit with their resources.
 
     Jobs are tried in order: fewest servers first, then most CPUs per GPU, then most memory. The
-    result has all jobs up to the one with which enough is free, also jobs that free nothing.
+    result has all jobs that were tried until enough was free, also jobs that free nothing.
     """
     cpus = gpus * per_gpu.cpus - servers.cpus[number]
     memory_gb = gpus * per_gpu.memory_gb - servers.memory_gb[number]

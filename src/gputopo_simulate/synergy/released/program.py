@@ -113,7 +113,7 @@ def _place_all(
 def _chosen_by_gpus(
     servers: ReleasedServers, queue: Sequence[ReleasedJob], place: _PlaceFunction
 ) -> list[ReleasedJob]:
-    """Return the jobs whose GPUs fit. Only with ``las`` the program chooses them before placing."""
+    """Return the jobs whose GPUs fit. The program chooses jobs before placing only with ``las``."""
     free = sum(servers.gpus)
     chosen = []
     for job in queue:
@@ -187,8 +187,9 @@ def _demand(
 ) -> tuple[ResourcesPerGpu, float]:
     """Return a job's demand per GPU and its speed with it, relative to the share.
 
-    The demand is limited to one server; then the speed-up falls in proportion to the CPUs. A job
-    larger than a server has no speed-up. It gets its share if its demand exceeds its servers.
+    If the demand exceeds one server, it is reduced to this server, and the speed-up falls in
+    proportion to the CPUs. A job larger than a server has no speed-up. Such a job gets its share if
+    its demand exceeds the resources of its servers.
     """
     wanted = ResourcesPerGpu(profile.best_cpus_per_gpu, profile.best_memory_gb_per_gpu)
     limit = ResourcesPerGpu(cluster.cpus / job.gpus, cluster.memory_gb / job.gpus)

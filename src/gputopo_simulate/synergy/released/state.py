@@ -10,8 +10,9 @@ from gputopo_simulate.synergy.model import ROUND_SECONDS, SimulatedCluster, Trai
 class ResourcesPerGpu(NamedTuple):
     """CPUs and memory for each GPU of a job.
 
-    The program also has storage bandwidth and network. They are left out, because they change
-    nothing: storage bandwidth always has the number of the memory, and network is 0.
+    The program also has storage bandwidth and network. These two are left out, because they change
+    nothing: in the program, the value of the storage bandwidth always equals the value of the
+    memory, and the network is 0.
     """
 
     cpus: float
@@ -56,7 +57,7 @@ class ReleasedJob:
         return seconds if by_share else seconds / self.speed
 
     def run_round(self, speed: float) -> None:
-        """Add the whole steps of a round. The time of a step that does not end in it is lost."""
+        """Add the whole steps of a round. The time of a step that the round cuts off is lost."""
         self.steps_before = self.steps
         self.attained_seconds += ROUND_SECONDS
         steps = math.floor(ROUND_SECONDS / (self.step_seconds / speed))
