@@ -70,9 +70,9 @@ def decide(state: GpuJobState, defaults: PodDefaults) -> ReconcilePlan:
 def profile_to_read(job: GpuJob, child: Document | None) -> str | None:
     """Return the name of the GPUProfile that the decision needs, None if it needs none.
 
-    The decision needs the GPUProfile to create a Job. It also needs to know whether the GPUProfile
-    exists, until it exists. Later values would have no effect, because the pod template of a Job is
-    immutable.
+    The decision needs the GPUProfile to create a Job. As long as the GPUProfile is missing, the
+    decision also checks whether it now exists. Later values would have no effect, because the pod
+    template of a Job is immutable.
     """
     if job.spec is None or _recorded_result(job.status) is not None:
         return None
