@@ -89,7 +89,7 @@ def _starts(traffic: _Numbers, rows: int) -> list[_Start]:
     """Return the starts of the greedy search: an order of ranks, and the member of its first rank.
 
     The first start has the ranks in ascending order. The others begin with one rank on one member.
-    They are sorted by the traffic of this rank, the most first. :data:`_WORK` limits their number.
+    These starts are sorted by the traffic of the rank, descending; :data:`_WORK` limits them.
     """
     size = len(traffic)
     busiest = np.argsort(-traffic.sum(axis=0), kind="stable").tolist()

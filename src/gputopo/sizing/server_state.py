@@ -59,7 +59,7 @@ class ServerState:
         return min(self.cpus, self.memory_gb, self.storage_mb_per_s) < -TOLERANCE
 
     def take(self, option: Option, fraction: float) -> None:
-        """Subtract a fraction of an option from the free amounts, or add it if it is negative."""
+        """Subtract a fraction of an option from the free amounts; a fraction below 0 adds."""
         self.cpus -= option.cpus * fraction
         self.memory_gb -= option.memory_gb * fraction
         self.storage_mb_per_s -= option.storage_mb_per_s * fraction
