@@ -29,7 +29,8 @@ class LightkubeSender:
         Raises:
             UnavailableError: if there is no response.
         """
-        for repeats_left in range(_MOST_REPEATS, -1, -1):
+        repeats_left = _MOST_REPEATS
+        while True:
             with translated():
                 response = self.client.request(
                     request.method,
@@ -40,6 +41,6 @@ class LightkubeSender:
                 )
             wait = response.headers.get("Retry-After", "")
             if request.method != "GET" or not wait.isdecimal() or not repeats_left:
-                break
+                return HttpResponse(response.status_code, response.reason_phrase, response.content)
+            repeats_left -= 1
             self.sleep(min(int(wait), _LONGEST_WAIT_SECONDS))
-        return HttpResponse(response.status_code, response.reason_phrase, response.content)

@@ -22,7 +22,7 @@ _DISCOVERED: Final = ("nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-
 
 
 def check_agents(snapshot: ClusterSnapshot) -> Iterator[Finding]:
-    """Yield nodes without a ready agent, and nodes where agent and kubelet disagree about GPUs."""
+    """Yield nodes without a ready agent, and nodes where they report different numbers of GPUs."""
     nodes = {node["metadata"]["name"]: node for node in snapshot[ObjectKind.NODES]}
     published = {each.name: each for each in map(parse_node, snapshot[ObjectKind.TOPOLOGIES])}
     resource = installed.gpu_resource(snapshot)
