@@ -1,7 +1,6 @@
 """The installed program: settings, probes and signals."""
 
 import asyncio
-import json
 import os
 import signal
 import socket
@@ -16,6 +15,7 @@ import pytest
 
 from gputopo_deviceplugin.settings import AgentSettings
 from support.agent.world import PATIENCE_SECONDS, AgentWorld
+from support.api.kubeconfig import write_kubeconfig
 from support.kubelet.device_manager import AdmissionRejectedError
 
 
@@ -29,19 +29,7 @@ def free_port() -> int:
 async def program(
     world: AgentWorld, directory: Path, **environment: str
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
-    kubeconfig = directory / "kubeconfig"
-    kubeconfig.write_text(
-        json.dumps(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "current-context": "c",
-                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-                "clusters": [{"name": "c", "cluster": {"server": world.api.url}}],
-                "users": [{"name": "u", "user": {}}],
-            }
-        )
-    )
+    kubeconfig = write_kubeconfig(directory / "kubeconfig", world.api.url)
     port = free_port()
     given = world.settings.model_dump(mode="json", exclude_unset=True) | {
         "probes_host": "127.0.0.1",

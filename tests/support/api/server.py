@@ -47,7 +47,6 @@ class ApiServer(Store):
         silent: no response to any request while set.
         mute: watches report nothing.
         versions_are_too_large: 504 to watches: their versions are of the future.
-        unserved: plurals that the server does not know: 404.
         page_size: most items of one page.
         has_discovery: whether the discovery documents are those of kopf's kinds.
         requests: method, and path with query, of every request that got a response.
@@ -61,7 +60,6 @@ class ApiServer(Store):
     silent: bool = False
     mute: bool = False
     versions_are_too_large: bool = False
-    unserved: set[str] = field(default_factory=set)
     page_size: int = 500
     has_discovery: bool = True
     requests: list[tuple[str, str]] = field(default_factory=list)
@@ -166,8 +164,6 @@ class ApiServer(Store):
     def respond(self, request: rest.Request) -> rest.Reply:
         """Carry a request out that is not a watch."""
         target = rest.target_of(request.path)
-        if target is not None and target.plural in self.unserved:
-            return rest.failure(404, "NotFound", f"{request.path} is not here")
         reply = rest.respond(self, request, self.page_size)
         if request.method != "GET" and reply.status < _FIRST_FAILURE:
             path = request.path
@@ -178,7 +174,7 @@ class ApiServer(Store):
 
     async def _watch(self, request: web.Request) -> web.StreamResponse:
         target = rest.target_of(request.path)
-        if target is None or target.plural in self.unserved:
+        if target is None:
             return _response(rest.failure(404, "NotFound", f"{request.path} is not here"))
         if self.versions_are_too_large:
             return _response(rest.failure(504, "Timeout", "Too large resource version"))

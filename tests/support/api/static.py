@@ -4,13 +4,12 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from support.api import rest
 from support.api.server import ApiServer, serving_in_thread
 from support.api.store import Document
 
-__all__ = ["Document", "StaticApi", "serving", "write_kubeconfig"]
+__all__ = ["Document", "StaticApi", "serving"]
 
 
 @dataclass(slots=True)
@@ -63,20 +62,3 @@ def serving(api: StaticApi) -> Iterator[StaticApi]:
     with serving_in_thread(_StaticServer(static=api)) as server:
         api.url = server.url
         yield api
-
-
-def write_kubeconfig(path: Path, url: str) -> Path:
-    """Write a kubeconfig for a server without authentication."""
-    path.write_text(
-        json.dumps(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "current-context": "here",
-                "clusters": [{"name": "c", "cluster": {"server": url}}],
-                "users": [{"name": "u", "user": {}}],
-                "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
-            }
-        )
-    )
-    return path

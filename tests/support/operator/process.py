@@ -1,6 +1,5 @@
 """Run the installed operator as a process, with the fake API server in the test's process."""
 
-import json
 import os
 import signal
 import socket
@@ -11,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from support.api.kubeconfig import write_kubeconfig
 from support.api.server import ApiServer
 from support.api.store import Document
 
@@ -44,7 +44,8 @@ class Operator:
             *("--health-port", str(health_port), "--metrics-port", str(metrics_port)),
             *("--log-level", "debug"),
         ]
-        self._environment = {**os.environ, "KUBECONFIG": str(write_kubeconfig(folder, api.url))}
+        kubeconfig = write_kubeconfig(folder / "kubeconfig", api.url, {"token": "secret"})
+        self._environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -121,21 +122,6 @@ class Operator:
         while before != len(self.api.writes):
             before = len(self.api.writes)
             time.sleep(0.4)
-
-
-def write_kubeconfig(folder: Path, url: str) -> Path:
-    """Write the kubeconfig of a server in ``folder``."""
-    path = folder / "kubeconfig"
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "test",
-        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
-        "clusters": [{"name": "test", "cluster": {"server": url}}],
-        "users": [{"name": "test", "user": {"token": "secret"}}],
-    }
-    path.write_text(json.dumps(document))
-    return path
 
 
 def free_port() -> int:

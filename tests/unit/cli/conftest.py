@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.api import static
+from support.api.kubeconfig import write_kubeconfig
 from support.api.static import StaticApi
 from support.cli import healthy_cluster
 from support.cli.command_line import Command, command_line
@@ -21,6 +22,6 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> It
     """A healthy cluster, and a kubeconfig for it."""
     del gputopo  # it hides the machine's kubeconfig, which this fixture replaces
     with static.serving(healthy_cluster.installation()) as api:
-        config = static.write_kubeconfig(tmp_path / "kubeconfig", api.url)
+        config = write_kubeconfig(tmp_path / "kubeconfig", api.url)
         monkeypatch.setenv("KUBECONFIG", str(config))
         yield api

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.api import static
+from support.api.kubeconfig import write_kubeconfig
 from support.api.static import StaticApi
 from support.cli.broken_cluster import OPERATOR, change, conditions, configured, no_agent
 from support.cli.command_line import Command
@@ -145,7 +145,7 @@ def test_missing_parts_of_gputopo_are_reported(api: StaticApi, gputopo: Command)
 
 def test_unreachable_cluster_is_bad_input(api: StaticApi, gputopo: Command, tmp_path: Path) -> None:
     assert api.url
-    static.write_kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:9")
+    write_kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:9")
     done = gputopo("doctor")
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith("gputopo: API server: http://127.0.0.1:9: ")

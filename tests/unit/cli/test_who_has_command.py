@@ -10,6 +10,7 @@ import pytest
 
 from gputopo.api.names import GPUS_ANNOTATION
 from support.api import static
+from support.api.kubeconfig import write_kubeconfig
 from support.api.static import Document, StaticApi
 from support.cli import healthy_cluster
 from support.cli.command_line import Command
@@ -22,7 +23,7 @@ ROOT = Path(__file__).parents[3]
 def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> Iterator[StaticApi]:
     del gputopo  # it hides the machine's kubeconfig, which this fixture replaces
     with static.serving(healthy_cluster.users_of_gpus()) as api:
-        config = static.write_kubeconfig(tmp_path / "kubeconfig", api.url)
+        config = write_kubeconfig(tmp_path / "kubeconfig", api.url)
         monkeypatch.setenv("KUBECONFIG", str(config))
         yield api
 
@@ -422,7 +423,7 @@ def test_rejection_without_a_message_is_reported_by_its_code(
 
 
 def test_invalid_certificate_is_reported(api: StaticApi, gputopo: Command, tmp_path: Path) -> None:
-    static.write_kubeconfig(tmp_path / "kubeconfig", api.url.replace("http", "https"))
+    write_kubeconfig(tmp_path / "kubeconfig", api.url.replace("http", "https"))
     done = gputopo("who-has")
     assert done.status == 2
     assert done.err.startswith(f"gputopo: API server: {api.url.replace('http', 'https')}: ")

@@ -29,6 +29,7 @@ from gputopo_kube.resources import (
     PodStatusDocument,
     TopologyDocument,
 )
+from support.api.kubeconfig import write_kubeconfig
 
 Handler = Callable[[httpx2.Request], httpx2.Response | Awaitable[httpx2.Response]]
 LEASE = {"metadata": {"name": "claims", "namespace": "system", "resourceVersion": "7"}}
@@ -243,14 +244,7 @@ async def test_a_watch_yields_changes_until_the_version_is_too_old() -> None:
 async def test_the_client_reads_the_kubeconfig(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = {
-        "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": "http://here"}}],
-        "users": [{"name": "u", "user": {}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-    }
-    path = tmp_path / "kubeconfig"
-    path.write_text(json.dumps(config))
+    path = write_kubeconfig(tmp_path / "kubeconfig", "http://here")
     monkeypatch.setenv("KUBECONFIG", str(path))
     async with httpx_client(5.0) as client:
         assert client.config.cluster.server == "http://here"

@@ -15,15 +15,19 @@ from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.settings import OperatorSettings
 from support.api.faults import Fault
+from support.api.kubeconfig import write_kubeconfig
 from support.api.server import ApiServer, serving_in_thread
 from support.builders.gpujobs import GPUS, bind, gpu_job, job_pod, observed_topology
-from support.operator.process import free_port, write_kubeconfig
+from support.operator.process import free_port
 
 
 @pytest.fixture
 def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
     with serving_in_thread(ApiServer()) as server:
-        monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path, server.url)))
+        monkeypatch.setenv(
+            "KUBECONFIG",
+            str(write_kubeconfig(tmp_path / "kubeconfig", server.url, {"token": "secret"})),
+        )
         yield server
 
 

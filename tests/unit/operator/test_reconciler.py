@@ -13,9 +13,9 @@ from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.model import GpuJobKey, PodDefaults
 from gputopo_operator.parse import parse_observed
 from support.api.faults import Fault
+from support.api.kubeconfig import write_kubeconfig
 from support.api.server import ApiServer, serving_in_thread
 from support.builders.gpujobs import GPUS, bind, exited, gpu_job, job_pod, observed_topology
-from support.operator.process import write_kubeconfig
 
 KEY = GpuJobKey("default", "train")
 DENIED = "denied by policy"
@@ -29,7 +29,9 @@ def api() -> Iterator[ApiServer]:
 
 @pytest.fixture
 def job_api(api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobApi]:
-    monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path, api.url)))
+    monkeypatch.setenv(
+        "KUBECONFIG", str(write_kubeconfig(tmp_path / "kubeconfig", api.url, {"token": "secret"}))
+    )
     with connected(5.0, "test") as connection:
         yield JobApi(connection)
 
