@@ -13,13 +13,14 @@ from prometheus_client import start_http_server
 from gputopo.runtime.log import configure, fields
 from gputopo.runtime.settings import SettingsError
 from gputopo_kube.credentials import connected
+from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError, CredentialsError
 from gputopo_operator.controller.handlers import registry_for
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.reconciler import Reconciler
 from gputopo_operator.controller.work_queue import WorkQueue
 from gputopo_operator.metrics import OperatorMetrics
-from gputopo_operator.model import GpuJobKey, PodDefaults
+from gputopo_operator.model import PodDefaults
 from gputopo_operator.settings import OperatorSettings
 
 _log = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ async def operate(settings: OperatorSettings, api: JobApi, metrics: OperatorMetr
     # Requests to the API server block, so each reconciliation runs in a thread.
     threads = ThreadPoolExecutor(settings.workers, thread_name_prefix="reconcile")
 
-    async def work(key: GpuJobKey) -> float | None:
+    async def work(key: ObjectKey) -> float | None:
         return await loop.run_in_executor(threads, reconciler.timed, key)
 
     queue = WorkQueue(work, expected=ApiError)
@@ -58,7 +59,7 @@ async def operate(settings: OperatorSettings, api: JobApi, metrics: OperatorMetr
 async def _resync(
     api: JobApi,
     settings: OperatorSettings,
-    queue: WorkQueue[GpuJobKey],
+    queue: WorkQueue[ObjectKey],
     metrics: OperatorMetrics,
 ) -> None:
     """Add every GPUJob to the queue periodically, because a watch may lose an event."""

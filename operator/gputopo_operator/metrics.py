@@ -6,7 +6,8 @@ from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
-from gputopo_operator.model import FailureKind, GpuJobKey
+from gputopo_kube.document import ObjectKey
+from gputopo_operator.model import FailureKind
 
 PHASES = ("Refused", "Pending", "Suspended", "Placed", "Running", "Succeeded", "Failed")
 
@@ -17,7 +18,7 @@ class OperatorMetrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._lock = threading.Lock()
-        self._phase_of: dict[GpuJobKey, str] = {}
+        self._phase_of: dict[ObjectKey, str] = {}
         self.reconcile_seconds = Histogram(
             "gputopo_operator_reconcile_duration_seconds",
             "Duration of one reconciliation of one GPUJob.",
@@ -49,12 +50,12 @@ class OperatorMetrics:
         """Count one failed pod."""
         self._pod_failures.labels(kind).inc()
 
-    def known(self) -> tuple[GpuJobKey, ...]:
+    def known(self) -> tuple[ObjectKey, ...]:
         """Return the GPUJobs with a recorded phase."""
         with self._lock:
             return tuple(self._phase_of)
 
-    def set_phase(self, key: GpuJobKey, phase: str | None) -> None:
+    def set_phase(self, key: ObjectKey, phase: str | None) -> None:
         """Record the phase of a GPUJob, or None for a deleted GPUJob."""
         with self._lock:
             old = self._phase_of.pop(key, None)

@@ -3,24 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 
 from gputopo.api.annotations import GpusAnnotation, PlacementAnnotation
 from gputopo.api.names import RESOURCE, SCHEDULER_NAME
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, GPUProfileSpec
-from gputopo_kube.document import Document
+from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.pods import PodView
 from gputopo_kube.podstatus import PodStatus
-
-
-class GpuJobKey(NamedTuple):
-    """Namespace and name of a GPUJob."""
-
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +40,7 @@ class GpuJob:
         spec_error: the invalid field and its value, empty for a valid spec.
     """
 
-    key: GpuJobKey
+    key: ObjectKey
     uid: str
     generation: int
     labels: Mapping[str, str]

@@ -8,11 +8,11 @@ from gputopo.api.annotations import AnnotationError, parse_placement
 from gputopo.api.names import SENSITIVITY_ANNOTATION
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, GPUProfileSpec, GPUTopologyStatus
 from gputopo.runtime.messages import first_error
-from gputopo_kube.document import Document
+from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.own_gpus import own_gpus
 from gputopo_kube.podmodel import parse_pod_object
 from gputopo_kube.pods import view_of
-from gputopo_operator.model import ChildJob, GpuJob, GpuJobKey, JobPod, JobResult
+from gputopo_operator.model import ChildJob, GpuJob, JobPod, JobResult
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
@@ -26,7 +26,7 @@ def parse_gpu_job(raw: Document) -> GpuJob:
     except ValidationError as error:
         spec_error = first_error(error, prefix="spec")
     return GpuJob(
-        key=GpuJobKey(metadata["namespace"], metadata["name"]),
+        key=ObjectKey(metadata["namespace"], metadata["name"]),
         uid=metadata["uid"],
         generation=metadata.get("generation", 0),
         labels=metadata.get("labels", {}),

@@ -1,6 +1,16 @@
-"""The type of Kubernetes objects that are not parsed."""
+"""Kubernetes objects that are not parsed, and the key that names an object."""
 
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 Document: TypeAlias = dict[str, Any]
 """A Kubernetes object, decoded from JSON."""
+
+
+class ObjectKey(NamedTuple):
+    """Namespace and name of an object."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"

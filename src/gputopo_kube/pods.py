@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from sys import intern
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from gputopo.api.names import GROUP, RESOURCE
 from gputopo.topology.model import MAX_INDEX
+from gputopo_kube.document import ObjectKey
 from gputopo_kube.podmodel import (
     Container,
     ContainerResources,
@@ -30,16 +31,6 @@ many GPUs, so the exact quantity does not matter.
 
 _MOST_DIGITS = len(str(UNKNOWN_COUNT - 1))
 _MOST_VERSION_DIGITS = 19
-
-
-class PodKey(NamedTuple):
-    """Namespace and name of a pod."""
-
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
 
 
 class ContainerKind(StrEnum):
@@ -95,7 +86,7 @@ class PodView:
     """
 
     uid: str
-    key: PodKey
+    key: ObjectKey
     version: int = 0
     node: str | None = None
     phase: str = "Pending"
@@ -192,7 +183,7 @@ def view_of(pod: PodObject, resource: str = RESOURCE) -> PodView:
     # Many pods share these names. An interned name is in memory only once.
     return PodView(
         uid=metadata.uid,
-        key=PodKey(intern(metadata.namespace), metadata.name),
+        key=ObjectKey(intern(metadata.namespace), metadata.name),
         version=version_number(metadata.resource_version),
         node=intern(spec.node_name) if spec.node_name else None,
         phase=intern(status.phase or "Pending"),

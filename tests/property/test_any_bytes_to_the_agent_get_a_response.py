@@ -16,7 +16,7 @@ from gputopo_deviceplugin.kubelet.v1beta1.api_pb2_grpc import (
     DevicePluginServicer,
     add_DevicePluginServicer_to_server,
 )
-from gputopo_kube.pods import PodKey
+from gputopo_kube.document import ObjectKey
 from gputopo_topologies.catalogue import named
 from support.agent.in_process import AgentInProcess, PodsOfApiServer
 from support.agent.world import annotation_of, pod_document
@@ -65,7 +65,7 @@ class Plugin(DevicePluginServicer):
     async def meets(self, chance: Random) -> None:
         """Send any bytes, also in admission, then a request of kubelet; the agent survives."""
         self.agent = new_agent()
-        await self.agent.pods.refresh({PodKey("default", name) for name in GIVEN}, 5.0)
+        await self.agent.pods.refresh({ObjectKey("default", name) for name in GIVEN}, 5.0)
         if chance.random() < 0.5:
             await self.call("GetPreferredAllocation", preference(UUIDS, [], 2))
         method = chance.choice([*RESPONSES])

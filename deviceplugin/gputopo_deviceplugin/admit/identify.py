@@ -12,7 +12,8 @@ from typing import TypeAlias
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.placement import PlacementError, candidate_gpus
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
-from gputopo_kube.pods import GpuContainer, PodKey, PodView
+from gputopo_kube.document import ObjectKey
+from gputopo_kube.pods import GpuContainer, PodView
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ AdmissionResult: TypeAlias = ContainerAllocation | AdmissionRejection
 def identify(
     request: PreferenceRequest,
     listed: Sequence[ListedPod],
-    pods: Mapping[PodKey, PodView],
+    pods: Mapping[ObjectKey, PodView],
     *,
     node: str,
     rejected: Collection[str],
@@ -94,8 +95,8 @@ def identify(
 
 
 def unresolved_pods(
-    listed: Sequence[ListedPod], pods: Mapping[PodKey, PodView]
-) -> tuple[set[PodKey], set[PodKey]]:
+    listed: Sequence[ListedPod], pods: Mapping[ObjectKey, PodView]
+) -> tuple[set[ObjectKey], set[ObjectKey]]:
     """Return the listed pods with a container that has no GPUs, in two sets.
 
     Returns:
@@ -106,16 +107,16 @@ def unresolved_pods(
     return requesting, without - requesting
 
 
-def _without_gpus(listed: Sequence[ListedPod]) -> set[PodKey]:
+def _without_gpus(listed: Sequence[ListedPod]) -> set[ObjectKey]:
     return {pod.key for pod in listed if not all(pod.containers.values())}
 
 
-def _may_request(key: PodKey, pods: Mapping[PodKey, PodView]) -> bool:
+def _may_request(key: ObjectKey, pods: Mapping[ObjectKey, PodView]) -> bool:
     return key not in pods or bool(pods[key].containers)
 
 
 def _waiting(
-    listed: Sequence[ListedPod], pods: Mapping[PodKey, PodView], rejected: Collection[str]
+    listed: Sequence[ListedPod], pods: Mapping[ObjectKey, PodView], rejected: Collection[str]
 ) -> Iterator[tuple[PodView, list[GpuContainer]]]:
     """Yield each pod that may be in admission, with the containers that kubelet may serve next.
 
@@ -141,7 +142,7 @@ def _waiting(
             yield pod, candidates
 
 
-def _join(keys: Iterable[PodKey]) -> str:
+def _join(keys: Iterable[ObjectKey]) -> str:
     return ", ".join(map(str, keys))
 
 

@@ -23,7 +23,7 @@ from gputopo_deviceplugin.apiserver.node_pods import NodePods
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
 from gputopo_deviceplugin.statefile import StateFile
-from gputopo_kube.pods import PodKey
+from gputopo_kube.document import ObjectKey
 
 _PROCESS_SECONDS: Final = 0.25
 """Pause between two checks of the processes of ended and deleted pods."""
@@ -132,7 +132,7 @@ class UsageTracker:
         found = {**listed, **self._update_usage()}
         return {gpu: found[gpu] for gpu in gpus if gpu in found}
 
-    def find_pods(self, gpus: Collection[GpuUuid]) -> set[tuple[PodKey, str | None]]:
+    def find_pods(self, gpus: Collection[GpuUuid]) -> set[tuple[ObjectKey, str | None]]:
         """Return name and UID of each pod that may use one of these GPUs."""
         listed = {(user.key, user.uid) for gpu, user in self.listed_users().items() if gpu in gpus}
         stored = {(user.key, user.uid) for (_, gpu), user in self._usage.items() if gpu in gpus}
@@ -170,7 +170,7 @@ class UsageTracker:
             return deleted
         return deleted & {user.uid for user in self.listed_users().values()}
 
-    def _known_state(self, key: PodKey, uid: str) -> PodState:
+    def _known_state(self, key: ObjectKey, uid: str) -> PodState:
         """Return the state of a pod; a pod that is not known yet is treated as live."""
         return state_of(key, uid, self.pods) if self.pods.knows(key) else PodState.LIVE
 

@@ -15,7 +15,8 @@ from pydantic import BaseModel, TypeAdapter
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.identify import ContainerAllocation
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
-from gputopo_kube.pods import PodKey, PodView
+from gputopo_kube.document import ObjectKey
+from gputopo_kube.pods import PodView
 
 
 class PodState(Enum):
@@ -35,7 +36,7 @@ class GpuUser:
         state: state of the pod. If the pod is not live, one of its processes still runs.
     """
 
-    key: PodKey
+    key: ObjectKey
     container: str
     uid: str | None
     state: PodState = PodState.LIVE
@@ -44,11 +45,11 @@ class GpuUser:
 Usage: TypeAlias = Mapping[tuple[str, GpuUuid], GpuUser]
 """The users of GPUs by pod UID and GPU. A live pod and a deleted pod may use the same GPU."""
 
-Lost: TypeAlias = Mapping[tuple[PodKey, str], frozenset[GpuUuid]]
+Lost: TypeAlias = Mapping[tuple[ObjectKey, str], frozenset[GpuUuid]]
 """GPUs of running containers for which kubelet lost its record, by pod and container."""
 
 
-def state_of(key: PodKey, uid: str, pods: Mapping[PodKey, PodView]) -> PodState:
+def state_of(key: ObjectKey, uid: str, pods: Mapping[ObjectKey, PodView]) -> PodState:
     """Return the state of the pod with this name and UID; a new pod may have the same name."""
     pod = pods.get(key)
     if pod is None or pod.uid != uid:
@@ -65,7 +66,7 @@ def with_allocation(usage: Usage, allocation: ContainerAllocation) -> Usage:
 
 
 def users_in_list(
-    listed: Iterable[ListedPod], lost: Lost, usage: Usage, pods: Mapping[PodKey, PodView]
+    listed: Iterable[ListedPod], lost: Lost, usage: Usage, pods: Mapping[ObjectKey, PodView]
 ) -> dict[GpuUuid, GpuUser]:
     """Return the user of each GPU in kubelet's list, with the UID of the pod if it is known.
 
@@ -83,7 +84,7 @@ def users_in_list(
 
 
 def with_listed(
-    usage: Usage, users: Mapping[GpuUuid, GpuUser], pods: Mapping[PodKey, PodView]
+    usage: Usage, users: Mapping[GpuUuid, GpuUser], pods: Mapping[ObjectKey, PodView]
 ) -> Usage:
     """Add the listed users to the usage if the API server has returned their pods."""
     known = {key: pod.uid for key, pod in pods.items()}
@@ -124,7 +125,7 @@ def from_document(document: Any) -> Usage:  # noqa: ANN401 - any JSON value
         ValueError: the document is not valid.
     """
     return {
-        (pod.uid, GpuUuid(gpu)): GpuUser(PodKey(pod.namespace, pod.name), container, pod.uid)
+        (pod.uid, GpuUuid(gpu)): GpuUser(ObjectKey(pod.namespace, pod.name), container, pod.uid)
         for pod in _STORED.validate_python(document)
         for gpu, container in pod.gpus.items()
     }

@@ -12,8 +12,9 @@ from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_deviceplugin.apiserver.node_api import FIRST_DELAY_SECONDS
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_kube.client import Listing, WatchEvent
+from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
-from gputopo_kube.pods import PodKey, PodView, version_number
+from gputopo_kube.pods import PodView, version_number
 from gputopo_kube.reflector import ListWatchSource, ListWatchTiming, Reflector
 
 _MOST_DELETED: Final = 1_000
@@ -51,7 +52,7 @@ class PodSource(ListWatchSource[PodView], Protocol):
         ...
 
 
-class NodePods(Mapping[PodKey, PodView]):
+class NodePods(Mapping[ObjectKey, PodView]):
     """The pods of this node by namespace and name.
 
     Attributes:
@@ -84,21 +85,21 @@ class NodePods(Mapping[PodKey, PodView]):
             on_list=self._replace,
             on_event=self._apply,
         )
-        self._pods: dict[PodKey, PodView] = {}
-        self._absent: set[PodKey] = set()
+        self._pods: dict[ObjectKey, PodView] = {}
+        self._absent: set[ObjectKey] = set()
         self._deleted: deque[str] = deque(maxlen=_MOST_DELETED)
         self.version: PodsVersion | None = None
 
-    def __getitem__(self, key: PodKey) -> PodView:
+    def __getitem__(self, key: ObjectKey) -> PodView:
         return self._pods[key]
 
-    def __iter__(self) -> Iterator[PodKey]:
+    def __iter__(self) -> Iterator[ObjectKey]:
         return iter(self._pods)
 
     def __len__(self) -> int:
         return len(self._pods)
 
-    def knows(self, key: PodKey) -> bool:
+    def knows(self, key: ObjectKey) -> bool:
         """Return whether the agent knows the pod with this name, or knows that there is none."""
         return self.version is not None or key in self._pods or key in self._absent
 
@@ -106,7 +107,7 @@ class NodePods(Mapping[PodKey, PodView]):
         """List and watch the pods until cancelled."""
         await self._reflector.run()
 
-    async def refresh(self, keys: Iterable[PodKey], timeout_seconds: float) -> set[PodKey]:
+    async def refresh(self, keys: Iterable[ObjectKey], timeout_seconds: float) -> set[ObjectKey]:
         """Read these pods again, all within ``timeout_seconds``.
 
         Returns:
@@ -122,7 +123,7 @@ class NodePods(Mapping[PodKey, PodView]):
             self._connection.record_unread_pod()
         return unread
 
-    async def _refresh(self, key: PodKey, unread: set[PodKey]) -> None:
+    async def _refresh(self, key: ObjectKey, unread: set[ObjectKey]) -> None:
         try:
             pod = await self._source.find(key.name, key.namespace)
         except ApiError as error:
@@ -179,5 +180,5 @@ class NodePods(Mapping[PodKey, PodView]):
         self._changes.notify()
 
 
-def _with_gpus(pods: Mapping[PodKey, PodView]) -> set[tuple[str, bool]]:
+def _with_gpus(pods: Mapping[ObjectKey, PodView]) -> set[tuple[str, bool]]:
     return {(pod.uid, pod.live) for pod in pods.values() if pod.containers}

@@ -15,7 +15,7 @@ from gputopo.errors import GputopoError
 from gputopo.runtime.messages import quoted
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.kubelet.podresources import api_pb2 as api
-from gputopo_kube.pods import PodKey
+from gputopo_kube.document import ObjectKey
 
 CHANNEL_OPTIONS: Final = (
     ("grpc.default_authority", "localhost"),  # Go's server rejects a path as authority
@@ -51,7 +51,7 @@ class ListedPod:
     Kubelet never lists ordinary init containers.
     """
 
-    key: PodKey
+    key: ObjectKey
     containers: Mapping[str, frozenset[GpuUuid]]
 
 
@@ -118,7 +118,7 @@ class PodResourcesClient:
             if container.name in containers:
                 raise _error(f"container {container.name} is listed twice")
             containers[container.name] = self._parse_gpus(container)
-        return ListedPod(PodKey(pod.namespace, pod.name), containers)
+        return ListedPod(ObjectKey(pod.namespace, pod.name), containers)
 
     def _parse_gpus(self, container: api.ContainerResources) -> frozenset[GpuUuid]:
         ids = [

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.placement import PlacementError, intended_gpus
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
-from gputopo_kube.pods import PodKey, PodView
+from gputopo_kube.document import ObjectKey
+from gputopo_kube.pods import PodView
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class AllocationDifference:
 
 
 def find_differences(
-    listed: Sequence[ListedPod], pods: Mapping[PodKey, PodView], node: str
+    listed: Sequence[ListedPod], pods: Mapping[ObjectKey, PodView], node: str
 ) -> list[AllocationDifference]:
     """Return every container whose observed GPUs are not the intended GPUs, in list order.
 

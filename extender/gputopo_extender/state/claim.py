@@ -17,7 +17,8 @@ from gputopo.errors import InvalidInputError
 from gputopo.runtime.messages import first_error
 from gputopo.topology.model import GpuUuid
 from gputopo_extender.protocol import ObjectName
-from gputopo_kube.pods import GpuContainer, PodKey, PodView
+from gputopo_kube.document import ObjectKey
+from gputopo_kube.pods import GpuContainer, PodView
 
 _Text = Annotated[str, Field(min_length=1)]
 _Uuid = Annotated[GpuUuid, Field(min_length=1, max_length=63)]
@@ -46,9 +47,9 @@ class Claim:
     gpus: Annotated[tuple[_Uuid, ...], Field(min_length=1)]
 
     @property
-    def pod(self) -> PodKey:
+    def pod(self) -> ObjectKey:
         """Namespace and name of the pod."""
-        return PodKey(self.namespace, self.name)
+        return ObjectKey(self.namespace, self.name)
 
 
 class _Claims(BaseModel):

@@ -11,12 +11,12 @@ import kopf
 
 from gputopo.api.names import GROUP, JOB_LABEL, VERSION
 from gputopo_kube.credentials import connection_fields
-from gputopo_operator.model import GpuJobKey
+from gputopo_kube.document import ObjectKey
 
 POD_INDEX = "gpu_job_of_pod"
 
 
-def registry_for(add: Callable[[GpuJobKey], None]) -> kopf.OperatorRegistry:
+def registry_for(add: Callable[[ObjectKey], None]) -> kopf.OperatorRegistry:
     """Return the handlers, which call ``add`` for every GPUJob that an event may concern."""
     registry = kopf.OperatorRegistry()
     _configure(registry)
@@ -41,29 +41,29 @@ def _configure(registry: kopf.OperatorRegistry) -> None:
         settings.watching.label_selectors["", "v1", "pods"] = JOB_LABEL
 
 
-def _watch_jobs(registry: kopf.OperatorRegistry, add: Callable[[GpuJobKey], None]) -> None:
+def _watch_jobs(registry: kopf.OperatorRegistry, add: Callable[[ObjectKey], None]) -> None:
     @kopf.on.event(GROUP, VERSION, "gpujobs", registry=registry)
     async def gpu_job_changed(namespace: str | None, name: str, **_: object) -> None:
-        add(GpuJobKey(namespace or "", name))
+        add(ObjectKey(namespace or "", name))
 
     @kopf.on.event("batch", "v1", "jobs", labels={JOB_LABEL: kopf.PRESENT}, registry=registry)
     @kopf.on.event("", "v1", "pods", labels={JOB_LABEL: kopf.PRESENT}, registry=registry)
     async def child_changed(namespace: str | None, labels: kopf.Labels, **_: object) -> None:
-        add(GpuJobKey(namespace or "", labels[JOB_LABEL]))
+        add(ObjectKey(namespace or "", labels[JOB_LABEL]))
 
 
-def _watch_topologies(registry: kopf.OperatorRegistry, add: Callable[[GpuJobKey], None]) -> None:
+def _watch_topologies(registry: kopf.OperatorRegistry, add: Callable[[ObjectKey], None]) -> None:
     """Watch GPUTopologies, and find the GPUJobs of the pods that their status names."""
 
     @kopf.index("", "v1", "pods", id=POD_INDEX, labels={JOB_LABEL: kopf.PRESENT}, registry=registry)
     async def index_pod(
         uid: str, namespace: str | None, labels: kopf.Labels, **_: object
-    ) -> dict[str, GpuJobKey]:
-        return {uid: GpuJobKey(namespace or "", labels[JOB_LABEL])}
+    ) -> dict[str, ObjectKey]:
+        return {uid: ObjectKey(namespace or "", labels[JOB_LABEL])}
 
     @kopf.on.event(GROUP, VERSION, "gputopologies", registry=registry)
     async def topology_changed(status: kopf.Status, **indices: Any) -> None:  # noqa: ANN401 - kopf's
-        gpu_job_of_pod: kopf.Index[str, GpuJobKey] = indices[POD_INDEX]
+        gpu_job_of_pod: kopf.Index[str, ObjectKey] = indices[POD_INDEX]
         users = {gpu.get("podUID") for gpu in status.get("gpus", [])}
         for uid in users & set(gpu_job_of_pod):
             for key in gpu_job_of_pod[uid]:

@@ -7,10 +7,10 @@ from http import HTTPStatus
 from typing import Final
 
 from gputopo.api.names import API_VERSION, GROUP, JOB_LABEL, VERSION
-from gputopo_kube.document import Document
+from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ApiError, ConflictError, NotFoundError
 from gputopo_kube.sync import SyncApi
-from gputopo_operator.model import GpuJobKey, JobEvent
+from gputopo_operator.model import JobEvent
 
 _GPUTOPO: Final = ("apis", GROUP, VERSION)
 _JOBS: Final = ("apis", "batch", "v1")
@@ -46,15 +46,15 @@ class JobApi:
     def __init__(self, api: SyncApi) -> None:
         self._api = api
 
-    def gpu_job(self, key: GpuJobKey) -> Document | None:
+    def gpu_job(self, key: ObjectKey) -> Document | None:
         """Return the GPUJob."""
         return self._api.find(*_gpu_job_path(key))
 
-    def job(self, key: GpuJobKey) -> Document | None:
+    def job(self, key: ObjectKey) -> Document | None:
         """Return the batch/v1 Job with the name of the GPUJob."""
         return self._api.find(*_jobs_path(key), key.name)
 
-    def profile(self, key: GpuJobKey) -> Document | None:
+    def profile(self, key: ObjectKey) -> Document | None:
         """Return the GPUProfile of this name."""
         return self._api.find(*_profiles_path(key), key.name)
 
@@ -62,30 +62,30 @@ class JobApi:
         """Return the GPUTopology of a node."""
         return self._api.find(*_GPUTOPO, "gputopologies", node)
 
-    def pods(self, key: GpuJobKey) -> list[Document]:
+    def pods(self, key: ObjectKey) -> list[Document]:
         """Return the pods with the label of the GPUJob. The API server reads them from etcd."""
         path = ("api", "v1", "namespaces", key.namespace, "pods")
         return self._api.list(*path, selector=f"{JOB_LABEL}={key.name}")
 
-    def gpu_job_keys(self, namespace: str | None) -> list[GpuJobKey]:
+    def gpu_job_keys(self, namespace: str | None) -> list[ObjectKey]:
         """Return every GPUJob of a namespace, or of the cluster if ``namespace`` is None."""
         scope = () if namespace is None else ("namespaces", namespace)
         found = [job["metadata"] for job in self._api.list(*_GPUTOPO, *scope, "gpujobs")]
-        return [GpuJobKey(metadata["namespace"], metadata["name"]) for metadata in found]
+        return [ObjectKey(metadata["namespace"], metadata["name"]) for metadata in found]
 
-    def create_job(self, key: GpuJobKey, manifest: Document) -> None:
+    def create_job(self, key: ObjectKey, manifest: Document) -> None:
         """Create the child Job. Unknown and duplicate fields are errors."""
         self._api.request("POST", _jobs_path(key), manifest, {"fieldValidation": "Strict"})
 
-    def patch_job(self, key: GpuJobKey, patch: Document) -> None:
+    def patch_job(self, key: ObjectKey, patch: Document) -> None:
         """Change the child Job by a merge patch."""
         self._patch((*_jobs_path(key), key.name), patch)
 
-    def patch_status(self, key: GpuJobKey, patch: Document) -> None:
+    def patch_status(self, key: ObjectKey, patch: Document) -> None:
         """Change the status of the GPUJob by a merge patch."""
         self._patch((*_gpu_job_path(key), "status"), patch)
 
-    def create_profile(self, key: GpuJobKey) -> None:
+    def create_profile(self, key: ObjectKey) -> None:
         """Create an empty GPUProfile, if no other client has created one."""
         metadata = {"name": key.name, "namespace": key.namespace}
         manifest = {"apiVersion": API_VERSION, "kind": "GPUProfile", "metadata": metadata}
@@ -134,13 +134,13 @@ class JobApi:
             raise ConflictError(error.message, error.status) from None
 
 
-def _gpu_job_path(key: GpuJobKey) -> tuple[str, ...]:
+def _gpu_job_path(key: ObjectKey) -> tuple[str, ...]:
     return (*_GPUTOPO, "namespaces", key.namespace, "gpujobs", key.name)
 
 
-def _jobs_path(key: GpuJobKey) -> tuple[str, ...]:
+def _jobs_path(key: ObjectKey) -> tuple[str, ...]:
     return (*_JOBS, "namespaces", key.namespace, "jobs")
 
 
-def _profiles_path(key: GpuJobKey) -> tuple[str, ...]:
+def _profiles_path(key: ObjectKey) -> tuple[str, ...]:
     return (*_GPUTOPO, "namespaces", key.namespace, "gpuprofiles")

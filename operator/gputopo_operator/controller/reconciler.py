@@ -12,14 +12,13 @@ from datetime import UTC, datetime
 
 from gputopo.api.v1alpha1 import GPUJobStatus
 from gputopo.runtime.log import fields
-from gputopo_kube.document import Document
+from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ApiError, ConflictError
 from gputopo_operator.controller.job_api import JobApi, is_final, is_permanent
 from gputopo_operator.decision.decide import decide, profile_to_read
 from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.model import (
     GpuJob,
-    GpuJobKey,
     GpuJobState,
     JobEvent,
     JobPod,
@@ -60,7 +59,7 @@ class Reconciler:
         self._metrics = metrics
         self._clock = clock
 
-    def timed(self, key: GpuJobKey) -> float | None:
+    def timed(self, key: ObjectKey) -> float | None:
         """Reconcile one GPUJob and record the duration."""
         start, outcome = time.monotonic(), "error"
         try:
@@ -71,7 +70,7 @@ class Reconciler:
             self._metrics.reconcile_seconds.labels(outcome).observe(seconds)
         return recheck_after_seconds
 
-    def reconcile(self, key: GpuJobKey) -> float | None:
+    def reconcile(self, key: ObjectKey) -> float | None:
         """Reconcile one GPUJob. Return the seconds until it must be reconciled again, or None.
 
         Raises:
@@ -108,7 +107,7 @@ class Reconciler:
         child = self._api.job(job.key)
         pods = tuple(parse_job_pod(pod) for pod in self._api.pods(job.key)) if child else ()
         name = profile_to_read(job, child)
-        profile = self._api.profile(GpuJobKey(job.key.namespace, name)) if name else None
+        profile = self._api.profile(ObjectKey(job.key.namespace, name)) if name else None
         return GpuJobState(
             job=job,
             child=parse_child_job(child) if child else None,
@@ -126,7 +125,7 @@ class Reconciler:
                 used.update(parse_observed(topology))
         return used
 
-    def _write_objects(self, key: GpuJobKey, plan: ReconcilePlan) -> WriteErrors:
+    def _write_objects(self, key: ObjectKey, plan: ReconcilePlan) -> WriteErrors:
         """Write the Job and the GPUProfile; return the errors of rejected writes."""
         errors = WriteErrors()
         if plan.create_job is not None:
@@ -139,7 +138,7 @@ class Reconciler:
             errors = replace(errors, job_patch=self._patch_job(key, plan.job_patch))
         return errors
 
-    def _create_job(self, key: GpuJobKey, manifest: Document) -> WriteErrors:
+    def _create_job(self, key: ObjectKey, manifest: Document) -> WriteErrors:
         try:
             self._api.create_job(key, manifest)
         except ApiError as error:
@@ -150,16 +149,16 @@ class Reconciler:
         _log.info("job created %s", fields(gpujob=key))
         return WriteErrors()
 
-    def _create_profile(self, key: GpuJobKey, name: str) -> str:
+    def _create_profile(self, key: ObjectKey, name: str) -> str:
         try:
-            self._api.create_profile(GpuJobKey(key.namespace, name))
+            self._api.create_profile(ObjectKey(key.namespace, name))
         except ApiError as error:
             _log.warning("profile not created %s", fields(gpujob=key, profile=name, reason=error))
             return str(error)
         _log.info("profile created %s", fields(gpujob=key, profile=name))
         return ""
 
-    def _patch_job(self, key: GpuJobKey, patch: Document) -> str:
+    def _patch_job(self, key: ObjectKey, patch: Document) -> str:
         try:
             self._api.patch_job(key, patch)
         except ApiError as error:
@@ -188,7 +187,7 @@ class Reconciler:
         try:
             self._api.create_event(raw, event, now)
         except ApiError as error:
-            key = GpuJobKey(raw["metadata"]["namespace"], raw["metadata"]["name"])
+            key = ObjectKey(raw["metadata"]["namespace"], raw["metadata"]["name"])
             _log.warning(
                 "event not created %s", fields(gpujob=key, event=event.reason, reason=error)
             )

@@ -9,7 +9,7 @@ from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.api.v1alpha1 import ObservedGpu
 from gputopo_cli.cluster.pods import PlacedPod
 from gputopo_cli.topology.published import PublishedNode
-from gputopo_kube.pods import PodKey
+from gputopo_kube.document import ObjectKey
 
 NO_GPUS: Final = "the agent of this node has published no GPUs"
 NO_POD: Final = "kubelet's pod-resources list names a pod that does not exist"
@@ -60,7 +60,7 @@ class _User(NamedTuple):
 
 
 _Ranks: TypeAlias = Mapping[_User, int]
-_Pods: TypeAlias = Mapping[PodKey, PlacedPod]
+_Pods: TypeAlias = Mapping[ObjectKey, PlacedPod]
 
 
 def list_uses(nodes: Iterable[PublishedNode], pods: Iterable[PlacedPod]) -> list[GpuUse]:
@@ -125,7 +125,7 @@ def _use(
     gpu = node.observed.get(uuid)
     deleted = bool(observed and gpu and gpu.pod_deleted)
     # By now another pod may have the name of the deleted pod.
-    pod = None if deleted else pods.get(PodKey(user.namespace, user.pod))
+    pod = None if deleted else pods.get(ObjectKey(user.namespace, user.pod))
     difference = _unknown_gpu(node, uuid) or _shared_gpu(user, intended)
     if difference is None and not deleted:
         difference = _difference(pod, gpu, intended=user in intended, observed=observed)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gputopo_kube.pods import PodKey
+from gputopo_kube.document import ObjectKey
 from support.agent.world import AgentWorld, agent_world
 from support.api.store import PODS
 
@@ -96,7 +96,7 @@ async def test_a_deleted_pod_without_record_does_not_count_as_lost(world: AgentW
         world.api.put(PODS, {**pod, "metadata": deleted})
         await restart_without_records(world, "a")
         await world.until(lambda: world.condition("AllocationsAsPlaced").get("status") == "False")
-        assert agent._pods[PodKey("default", "a")].deleting
+        assert agent._pods[ObjectKey("default", "a")].deleting
         assert not agent._tracker.lost
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gputopo_kube.pods import PodKey
+from gputopo_kube.document import ObjectKey
 from gputopo_topologies.catalogue import named
 from support.agent.in_process import AgentInProcess, PluginInProcess, PodsOfApiServer
 from support.agent.world import annotation_of, pod_document
@@ -41,7 +41,7 @@ async def _a_minute_without() -> None:
         await run("meanwhile", 1)
     await agent.observer.observe()
     assert [pod.key.name for pod in (agent.tracker.listed or ())] == ["before"]
-    server.delete(PodKey("default", "meanwhile"))
+    server.delete(ObjectKey("default", "meanwhile"))
     server.down = False
     assert await run("after", 1) == UUIDS[1]  # at once, independent of the watch
     await asyncio.sleep(SECONDS_UNTIL_WATCHED_AGAIN)

@@ -34,8 +34,9 @@ from gputopo_deviceplugin.report.observer import AllocationObserver
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_deviceplugin.statefile import StateFile
 from gputopo_kube.client import Listing, WatchEvent
+from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
-from gputopo_kube.pods import PodKey, PodView, parse_pod
+from gputopo_kube.pods import PodView, parse_pod
 from support.kubelet.device_manager import DeviceManager
 
 Value = TypeVar("Value")
@@ -59,7 +60,7 @@ class PodsOfApiServer:
     """
 
     def __init__(self) -> None:
-        self.pods: dict[PodKey, Document] = {}
+        self.pods: dict[ObjectKey, Document] = {}
         self.mute = False
         self.down = False
         self._log: list[WatchEvent[PodView]] = []
@@ -70,7 +71,7 @@ class PodsOfApiServer:
         self.pods[record.key] = copy.deepcopy(document)
         self._record_change(record, deleted=False)
 
-    def delete(self, key: PodKey) -> None:
+    def delete(self, key: ObjectKey) -> None:
         """Delete a pod."""
         self._record_change(self._record(self.pods.pop(key)), deleted=True)
 
@@ -97,7 +98,7 @@ class PodsOfApiServer:
     async def find(self, name: str, namespace: str) -> PodView | None:
         """Return one pod."""
         self._respond()
-        key = PodKey(namespace, name)
+        key = ObjectKey(namespace, name)
         return self._record(self.pods[key]) if key in self.pods else None
 
     def _respond(self) -> None:
@@ -260,7 +261,7 @@ class AgentInProcess:
         assert not self._manager.checkpoint.allocating
         return [
             ListedPod(
-                PodKey(*key),
+                ObjectKey(*key),
                 {name: frozenset(map(GpuUuid, ids)) for name, ids in records.items()},
             )
             for key, records in self._manager.listed().items()

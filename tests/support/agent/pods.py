@@ -7,7 +7,7 @@ from typing import NamedTuple
 from hypothesis import strategies
 
 from gputopo_deviceplugin.kubelet.v1beta1.api_pb2 import ContainerAllocateResponse
-from gputopo_kube.pods import PodKey
+from gputopo_kube.document import ObjectKey
 
 _FEW = strategies.integers(1, 3)
 
@@ -73,8 +73,8 @@ class Pod:
     lost: bool = False
 
     @property
-    def key(self) -> PodKey:
-        return PodKey("default", self.name)
+    def key(self) -> ObjectKey:
+        return ObjectKey("default", self.name)
 
     @property
     def held(self) -> dict[str, list[str]]:

@@ -7,16 +7,10 @@ import pytest
 
 from gputopo.api.annotations import AnnotationError
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
+from gputopo_kube.document import ObjectKey
 from gputopo_kube.own_gpus import AnnotationOwnerError, own_gpus
 from gputopo_kube.podmodel import PodError
-from gputopo_kube.pods import (
-    UNKNOWN_COUNT,
-    ContainerKind,
-    GpuContainer,
-    PodKey,
-    parse_gpu_pod,
-    parse_pod,
-)
+from gputopo_kube.pods import UNKNOWN_COUNT, ContainerKind, GpuContainer, parse_gpu_pod, parse_pod
 from support.builders.objects import Document, container, pod
 
 
@@ -76,7 +70,7 @@ def test_containers_have_the_order_in_which_kubelet_serves_them() -> None:
 def test_a_view_has_names_node_phase_and_our_annotations() -> None:
     annotations = {"gputopo.io/pattern": "Ring", "big": "x" * 100_000}
     found = parse_pod(pod("a", node="n1", phase="Running", annotations=annotations))
-    assert (found.key, str(found.key)) == (PodKey("default", "a"), "default/a")
+    assert (found.key, str(found.key)) == (ObjectKey("default", "a"), "default/a")
     assert (found.namespace, found.name, found.node) == ("default", "a", "n1")
     assert (found.live, found.running) == (True, True)
     assert found.annotations == {"gputopo.io/pattern": "Ring"}

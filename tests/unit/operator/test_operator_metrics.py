@@ -1,7 +1,8 @@
 """The metrics of the operator."""
 
+from gputopo_kube.document import ObjectKey
 from gputopo_operator.metrics import OperatorMetrics
-from gputopo_operator.model import FailureKind, GpuJobKey
+from gputopo_operator.model import FailureKind
 
 
 def _jobs(metrics: OperatorMetrics, phase: str) -> float | None:
@@ -9,7 +10,7 @@ def _jobs(metrics: OperatorMetrics, phase: str) -> float | None:
 
 
 def test_gpujob_counts_in_one_phase_until_it_is_deleted() -> None:
-    metrics, key = OperatorMetrics(), GpuJobKey("default", "train")
+    metrics, key = OperatorMetrics(), ObjectKey("default", "train")
     metrics.set_phase(key, "Pending")
     metrics.set_phase(key, "Pending")
     metrics.set_phase(key, "Running")

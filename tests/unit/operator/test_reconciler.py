@@ -6,18 +6,19 @@ from pathlib import Path
 import pytest
 
 from gputopo_kube.credentials import connected
+from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS, Reconciler
 from gputopo_operator.metrics import OperatorMetrics
-from gputopo_operator.model import GpuJobKey, PodDefaults
+from gputopo_operator.model import PodDefaults
 from gputopo_operator.parse import parse_observed
 from support.api.faults import Fault
 from support.api.kubeconfig import write_kubeconfig
 from support.api.server import ApiServer, serving_in_thread
 from support.builders.gpujobs import GPUS, bind, exited, gpu_job, job_pod, observed_topology
 
-KEY = GpuJobKey("default", "train")
+KEY = ObjectKey("default", "train")
 DENIED = "denied by policy"
 
 

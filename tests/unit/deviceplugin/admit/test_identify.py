@@ -14,7 +14,8 @@ from gputopo_deviceplugin.admit.identify import (
     unresolved_pods,
 )
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
-from gputopo_kube.pods import ContainerKind, GpuContainer, PodKey, PodView
+from gputopo_kube.document import ObjectKey
+from gputopo_kube.pods import ContainerKind, GpuContainer, PodView
 
 NODE = "n1"
 ALL = [GpuUuid(f"GPU-{index}") for index in range(8)]
@@ -36,7 +37,7 @@ def pod(
     annotation = {"uid": f"uid-{name}", "node": NODE, "generation": 1, "containers": placed}
     return PodView(
         uid=f"uid-{name}",
-        key=PodKey("default", name),
+        key=ObjectKey("default", name),
         node=NODE,
         phase="Pending" if live else "Failed",
         deleting=deleting,
@@ -49,7 +50,7 @@ def pod(
 
 
 def listed(name: str, **containers: frozenset[GpuUuid]) -> ListedPod:
-    return ListedPod(PodKey("default", name), containers)
+    return ListedPod(ObjectKey("default", name), containers)
 
 
 def run(
@@ -194,8 +195,8 @@ def test_only_pods_that_may_wait_are_read() -> None:
     ]
     pods = [pod("holding", {"main": [0]}), pod("half", {"first": [1]}), pod("web", {})]
     requesting, idle = unresolved_pods(entries, {record.key: record for record in pods})
-    assert requesting == {PodKey("default", "unknown"), PodKey("default", "half")}
-    assert idle == {PodKey("default", "web")}
+    assert requesting == {ObjectKey("default", "unknown"), ObjectKey("default", "half")}
+    assert idle == {ObjectKey("default", "web")}
 
 
 @pytest.mark.parametrize(

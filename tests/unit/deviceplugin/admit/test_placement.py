@@ -7,9 +7,10 @@ import pytest
 
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo_deviceplugin.admit.placement import PlacementError, intended_gpus, lasting_container
-from gputopo_kube.pods import PodKey, PodView
+from gputopo_kube.document import ObjectKey
+from gputopo_kube.pods import PodView
 
-KEY = PodKey("default", "a")
+KEY = ObjectKey("default", "a")
 CONTAINERS = {"main": ["GPU-1"]}
 
 

@@ -18,18 +18,19 @@ from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
 from gputopo_deviceplugin.statefile import StateFile
 from gputopo_kube.client import Listing, WatchEvent
-from gputopo_kube.pods import GpuContainer, PodKey, PodView
+from gputopo_kube.document import ObjectKey
+from gputopo_kube.pods import GpuContainer, PodView
 
 G0, G1, G2 = (GpuUuid(f"GPU-{index}") for index in range(3))
-A = PodKey("default", "a")
+A = ObjectKey("default", "a")
 
 
-def pod(uid: str, key: PodKey = A, *, live: bool = True) -> PodView:
+def pod(uid: str, key: ObjectKey = A, *, live: bool = True) -> PodView:
     phase = "Pending" if live else "Failed"
     return PodView(uid, key, 1, "n1", phase, (GpuContainer("main", 1),))
 
 
-def listed(*gpus: GpuUuid, key: PodKey = A, container: str = "main") -> ListedPod:
+def listed(*gpus: GpuUuid, key: ObjectKey = A, container: str = "main") -> ListedPod:
     return ListedPod(key, {container: frozenset(gpus)})
 
 
@@ -37,7 +38,7 @@ class Source:
     """The pods of the API server, set by a test."""
 
     def __init__(self) -> None:
-        self.records: dict[PodKey, PodView] = {}
+        self.records: dict[ObjectKey, PodView] = {}
 
     async def list(self) -> Listing[PodView]:
         return Listing([*self.records.values()], "1")
@@ -47,7 +48,7 @@ class Source:
         yield WatchEvent(pod("never"), deleted=False)
 
     async def find(self, name: str, namespace: str) -> PodView | None:
-        return self.records.get(PodKey(namespace, name))
+        return self.records.get(ObjectKey(namespace, name))
 
 
 class Node:
@@ -178,7 +179,7 @@ async def test_an_allocation_removes_only_the_former_users_of_its_gpus(node: Nod
     await node.know(pod("uid-1"))
     node.alive = {"uid-1"}
     node.allocate(pod("uid-1"), G0, G1)
-    other = pod("uid-2", PodKey("default", "b"))
+    other = pod("uid-2", ObjectKey("default", "b"))
     node.allocate(other, G1)
     await node.know(other)
     node.tracker.update_listed([])
@@ -199,10 +200,10 @@ async def test_the_user_is_the_container_that_got_the_gpu_last(node: Node) -> No
 
 async def test_listed_gpus_of_known_pods_are_stored(node: Node) -> None:
     await node.know(pod("uid-1"))
-    node.tracker.update_listed([listed(G0), listed(G1, key=PodKey("default", "unknown"))])
+    node.tracker.update_listed([listed(G0), listed(G1, key=ObjectKey("default", "unknown"))])
     assert node.tracker.all_users() == {
         G0: GpuUser(A, "main", "uid-1"),
-        G1: GpuUser(PodKey("default", "unknown"), "main", None),
+        G1: GpuUser(ObjectKey("default", "unknown"), "main", None),
     }
     assert node.tracker.find_users([G0, G1]) == {G0: GpuUser(A, "main", "uid-1")}
     node.tracker.add_listed()

@@ -14,7 +14,8 @@ from gputopo_deviceplugin.admit.response import cdi_response, device_node_respon
 from gputopo_deviceplugin.admit.usage import GpuUser, PodState
 from gputopo_deviceplugin.admit.verify import preferred_gpus, verify
 from gputopo_deviceplugin.gpus.health import Health
-from gputopo_kube.pods import ContainerKind, GpuContainer, PodKey, PodView
+from gputopo_kube.document import ObjectKey
+from gputopo_kube.pods import ContainerKind, GpuContainer, PodView
 from support.builders.topologies import node
 
 TOPOLOGY = node(0, 1, 2, 3)
@@ -28,7 +29,7 @@ def pod(name: str, *indices: int, uid: str | None = None) -> PodView:
     annotation = {"uid": uid, "node": "n1", "generation": 1, "containers": placed}
     return PodView(
         uid=uid,
-        key=PodKey("default", name),
+        key=ObjectKey("default", name),
         node="n1",
         containers=(GpuContainer("main", len(indices)),),
         annotations={GPUS_ANNOTATION: json.dumps(annotation)},
@@ -89,7 +90,7 @@ def test_unhealthy_unknown_and_used_gpus_are_rejected() -> None:
     faulty = {**HEALTHY, ALL[0]: "XID 79"}
     assert reason(check([0], a, health=faulty)) == f"pod default/a: {ALL[0]} is unhealthy: XID 79"
     assert reason(check([0], a, health={})) == f"pod default/a: this node has no {ALL[0]}"
-    other = {ALL[0]: GpuUser(PodKey("default", "b"), "main", "uid-b")}
+    other = {ALL[0]: GpuUser(ObjectKey("default", "b"), "main", "uid-b")}
     assert reason(check([0], a, users=other)) == f"pod default/a: {ALL[0]} is used by pod default/b"
 
 
@@ -177,7 +178,7 @@ def test_cdi_devices_are_in_rank_order_and_the_nvidia_hook_adds_none() -> None:
 
 def test_a_rejection_names_the_deleted_or_ended_pod_whose_process_uses_the_gpu() -> None:
     a = identified(pod("a", 0), 0)
-    key = PodKey("default", "old")
+    key = ObjectKey("default", "old")
     deleted = {ALL[0]: GpuUser(key, "main", "uid-old", PodState.DELETED)}
     text = f"{ALL[0]} is in use by a process of deleted pod default/old"
     assert reason(check([0], a, users=deleted)) == f"pod default/a: {text}"

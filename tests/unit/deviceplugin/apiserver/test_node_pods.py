@@ -8,14 +8,15 @@ from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_deviceplugin.apiserver.node_pods import NodePods, PodsVersion
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_kube.client import Listing, WatchEvent
-from gputopo_kube.pods import GpuContainer, PodKey, PodView
+from gputopo_kube.document import ObjectKey
+from gputopo_kube.pods import GpuContainer, PodView
 
 SILENCE_SECONDS = 0.05
 
 
 def pod(name: str, version: int, *, gpus: int = 1, live: bool = True) -> PodView:
     containers = (GpuContainer("main", gpus),) if gpus else ()
-    phase, key = "Pending" if live else "Failed", PodKey("default", name)
+    phase, key = "Pending" if live else "Failed", ObjectKey("default", name)
     return PodView(f"uid-{name}", key, version, "n1", phase, containers)
 
 
@@ -35,7 +36,7 @@ class Source:
             yield change
 
     async def find(self, name: str, namespace: str) -> PodView | None:
-        assert self.response is None or self.response.key == PodKey(namespace, name)
+        assert self.response is None or self.response.key == ObjectKey(namespace, name)
         return self.response
 
 

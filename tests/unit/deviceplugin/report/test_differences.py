@@ -7,9 +7,10 @@ from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
 from gputopo_deviceplugin.report.differences import find_differences
-from gputopo_kube.pods import GpuContainer, PodKey, PodView
+from gputopo_kube.document import ObjectKey
+from gputopo_kube.pods import GpuContainer, PodView
 
-KEY = PodKey("default", "a")
+KEY = ObjectKey("default", "a")
 
 
 def pod(placed: Mapping[str, list[str]] | None, *, running: bool = True) -> PodView:

@@ -13,7 +13,7 @@ from gputopo_deviceplugin.report.status import (
     ready_condition,
     stopping_conditions,
 )
-from gputopo_kube.pods import PodKey
+from gputopo_kube.document import ObjectKey
 from support.builders.topologies import node
 
 TOPOLOGY = node(0, 1)
@@ -57,8 +57,8 @@ def test_conditions_keep_their_time_until_they_change() -> None:
 
 def test_users_are_published_with_their_known_fields() -> None:
     users = {
-        FIRST: GpuUser(PodKey("x", "known"), "main", "u", PodState.DELETED),
-        SECOND: GpuUser(PodKey("x", "new"), "main", None),
+        FIRST: GpuUser(ObjectKey("x", "known"), "main", "u", PodState.DELETED),
+        SECOND: GpuUser(ObjectKey("x", "new"), "main", None),
     }
     first, second = observed_gpus({FIRST: None, SECOND: "lost"}, users)
     assert (first.pod, first.pod_uid, first.healthy, first.pod_deleted) == (
