@@ -66,7 +66,7 @@ def test_every_value_has_a_schema_and_every_schema_a_value() -> None:
 def test_the_default_policy_may_be_any_that_the_extender_knows() -> None:
     default_policy = schema_at(".extender.defaultPolicy")
     assert default_policy["enum"] == list(PolicyName)
-    (comment,) = re.findall(r"# Placement policy of pods without a policy: (.+)\.\n", TEXT)
+    (comment,) = re.findall(r"# Placement policy of pods that do not name one: (.+)\.\n", TEXT)
     assert re.split(r", | or ", comment) == list(PolicyName)
 
 
