@@ -6,7 +6,8 @@ from enum import StrEnum
 
 from gputopo.api.annotations import GpusAnnotation, PlacementAnnotation
 from gputopo.api.names import RESOURCE, SCHEDULER_NAME
-from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, GPUProfileSpec
+from gputopo.api.profile import GPUProfileSpec
+from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.pods import PodView
 from gputopo_kube.podstatus import PodStatus

@@ -6,7 +6,8 @@ from pydantic import ValidationError
 
 from gputopo.api.annotations import AnnotationError, parse_placement
 from gputopo.api.names import SENSITIVITY_ANNOTATION
-from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, GPUProfileSpec, GPUTopologyStatus
+from gputopo.api.profile import GPUProfileSpec
+from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, GPUTopologyStatus
 from gputopo.runtime.messages import first_error
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.own_gpus import own_gpus

@@ -12,8 +12,8 @@ from uuid import NAMESPACE_DNS, uuid5
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from gputopo.api.model import Memory
 from gputopo.api.quantity import parse_bytes
-from gputopo.api.v1alpha1 import Memory
 from gputopo.runtime.messages import first_error
 from gputopo.topology.model import (
     MAX_INDEX,

@@ -115,7 +115,10 @@ REJECTED = {
         "resources.max: not yet supported",
     ),
     "an expectation": ({"expected": {"durationSeconds": 60}}, "expected: not yet supported"),
-    "profiling": ({"profiling": {"maxSeconds": 60}}, "profiling: not yet supported"),
+    "throughput": (
+        {"profiling": {"throughput": {"source": "Metrics"}}},
+        "metrics: required with source Metrics, rejected with other sources",
+    ),
 }
 
 

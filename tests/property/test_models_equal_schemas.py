@@ -9,14 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
+from gputopo.api.profile import GPUProfileSpec, GPUProfileStatus
 from gputopo.api.topology import to_spec
-from gputopo.api.v1alpha1 import (
-    GPUJobSpec,
-    GPUJobStatus,
-    GPUProfileSpec,
-    GPUTopologySpec,
-    GPUTopologyStatus,
-)
+from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, GPUTopologySpec, GPUTopologyStatus
 from gputopo_topologies.catalogue import named, names
 from support.crd_schemas import broken, instances, of_crd, of_model, root_schema
 
@@ -24,6 +19,7 @@ PARTS: dict[str, tuple[type[BaseModel], str, str]] = {
     "GPUJob.spec": (GPUJobSpec, "gpujobs", "spec"),
     "GPUJob.status": (GPUJobStatus, "gpujobs", "status"),
     "GPUProfile.spec": (GPUProfileSpec, "gpuprofiles", "spec"),
+    "GPUProfile.status": (GPUProfileStatus, "gpuprofiles", "status"),
     "GPUTopology.spec": (GPUTopologySpec, "gputopologies", "spec"),
     "GPUTopology.status": (GPUTopologyStatus, "gputopologies", "status"),
 }

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gputopo.api.v1alpha1 import GPUProfileSpec
+from gputopo.api.profile import GPUProfileSpec
 from gputopo_operator.model import ReconcilePlan, WriteErrors
 from gputopo_operator.parse import QUEUE_LABEL
 from support.builders.gpujobs import GPUS, exited, job_pod, rejected_by_kubelet

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gputopo.api.model import Condition, ConditionStatus
 from gputopo.api.names import READY_CONDITION
-from gputopo.api.v1alpha1 import Condition, ConditionStatus, GPUTopologyStatus, ObservedGpu
+from gputopo.api.v1alpha1 import GPUTopologyStatus, ObservedGpu
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.usage import GpuUser, PodState
 from gputopo_deviceplugin.apiserver.node_pods import PodsVersion

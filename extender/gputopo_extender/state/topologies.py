@@ -10,9 +10,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from gputopo.api.model import Condition
 from gputopo.api.names import READY_CONDITION
 from gputopo.api.topology import from_spec
-from gputopo.api.v1alpha1 import Condition, GPUTopologySpec, GPUTopologyStatus, ObservedGpu
+from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus, ObservedGpu
 from gputopo.runtime.messages import first_error
 from gputopo.topology.model import GpuIndex, GpuMask, GpuUuid, NodeTopology, TopologyError, mask_of
 

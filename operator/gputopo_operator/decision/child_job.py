@@ -3,7 +3,8 @@
 from typing import Final
 
 from gputopo.api.names import API_VERSION, JOB_LABEL
-from gputopo.api.v1alpha1 import GPUJobSpec, GPUProfileSpec
+from gputopo.api.profile import GPUProfileSpec
+from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo_kube.document import Document
 from gputopo_operator.decision.pod_template import SpecError, pod_template
 from gputopo_operator.model import GpuJob, PodDefaults

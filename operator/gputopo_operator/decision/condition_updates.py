@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from gputopo.api.v1alpha1 import Condition, GPUJobSpec, JobFailures, JobPlacement
+from gputopo.api.model import Condition
+from gputopo.api.v1alpha1 import GPUJobSpec, JobFailures, JobPlacement
 from gputopo.sensitivity.resolve import Sensitivity
 from gputopo_kube.podstatus import ContainerStatus
 from gputopo_operator.decision.conditions import (

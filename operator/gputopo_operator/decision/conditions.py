@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gputopo.api.v1alpha1 import Condition
+from gputopo.api.model import Condition
 
 MAX_MESSAGE = 1024
 

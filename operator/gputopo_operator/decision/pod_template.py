@@ -11,7 +11,8 @@ from gputopo.api.names import (
     JOB_LABEL,
     NVIDIA_VISIBLE_DEVICES,
 )
-from gputopo.api.v1alpha1 import GPUJobSpec, GPUProfileSpec
+from gputopo.api.profile import GPUProfileSpec
+from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo.errors import InvalidInputError
 from gputopo.sensitivity.resolve import Sensitivity, resolve_sensitivity
 from gputopo_kube.document import Document

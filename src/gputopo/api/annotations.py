@@ -12,17 +12,19 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from gputopo.api.model import ApiModel, ProfileName, Uuid
 from gputopo.api.names import (
     EDGES_ANNOTATION,
+    FACTS_ANNOTATION,
     GPUS_ANNOTATION,
     PATTERN_ANNOTATION,
     PLACEMENT_ANNOTATION,
     POLICY_ANNOTATION,
     SENSITIVITY_ANNOTATION,
 )
-from gputopo.api.v1alpha1 import ApiModel, Edge, Uuid
+from gputopo.api.v1alpha1 import Edge
 from gputopo.errors import InvalidInputError
-from gputopo.patterns.model import PatternEdge, PatternKind
+from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternEdge, PatternKind
 from gputopo.placement.model import PolicyName
 from gputopo.runtime.messages import first_error, quoted
 from gputopo.sensitivity.resolve import Sensitivity
@@ -84,6 +86,38 @@ class PlacementAnnotation(_JsonAnnotation):
     aggregate_bound_mb_per_s: Annotated[int | None, Field(alias="aggregateBoundMBps")] = None
 
 
+class KnownSlowdown(ApiModel):
+    """The slowdown on slow links; see :class:`gputopo.api.profile.LinkFact`.
+
+    Attributes:
+        samples: 0 if the user declared the value.
+    """
+
+    percent: int
+    low: int
+    high: int
+    samples: Annotated[int, Field(ge=0)] = 0
+
+
+class FactsAnnotation(_JsonAnnotation):
+    """``gputopo.io/facts``: what is known of the pod's workload.
+
+    Attributes:
+        profile: name of the GPUProfile.
+        source: ``Declared`` by the user in ``GPUProfile.spec``, or ``Measured``.
+        links: slowdown on slow links by number of GPUs; the key 0 stands for all numbers.
+    """
+
+    v: Literal[1] = 1
+    profile: ProfileName
+    source: str
+    links: Annotated[dict[int, KnownSlowdown], Field(max_length=MAX_GPUS_PER_POD + 1)] = {}
+
+    def slowdown(self, gpus: int) -> KnownSlowdown | None:
+        """Return the slowdown of a job with this number of GPUs, None if it is not known."""
+        return self.links.get(gpus, self.links.get(0))
+
+
 _EDGES = TypeAdapter(list[Edge])
 _Enum = TypeVar("_Enum", bound=StrEnum)
 _Parsed = TypeVar("_Parsed", bound=_JsonAnnotation)
@@ -134,6 +168,15 @@ def parse_placement(annotations: Mapping[str, str]) -> PlacementAnnotation | Non
         AnnotationError: on a value that cannot be parsed.
     """
     return _parse(annotations, PLACEMENT_ANNOTATION, PlacementAnnotation)
+
+
+def parse_facts(annotations: Mapping[str, str]) -> FactsAnnotation | None:
+    """Return what is known of the pod's workload, or None without the annotation.
+
+    Raises:
+        AnnotationError: on a value that cannot be parsed.
+    """
+    return _parse(annotations, FACTS_ANNOTATION, FactsAnnotation)
 
 
 def _choice(annotations: Mapping[str, str], name: str, allowed: type[_Enum]) -> _Enum | None:

@@ -20,6 +20,18 @@ EDGES_ANNOTATION: Final = "gputopo.io/edges"
 SENSITIVITY_ANNOTATION: Final = "gputopo.io/bandwidth-sensitivity"
 POLICY_ANNOTATION: Final = "gputopo.io/policy"
 
+PROFILE_ANNOTATION: Final = "gputopo.io/profile"
+"""Name of the GPUProfile of the pod's workload, in the pod's namespace."""
+
+STEPS_SOURCE_ANNOTATION: Final = "gputopo.io/steps-source"
+STEPS_METRICS_ANNOTATION: Final = "gputopo.io/steps-metrics"
+PROFILING_ANNOTATION: Final = "gputopo.io/profiling"
+PROFILING_SECONDS_ANNOTATION: Final = "gputopo.io/profiling-seconds"
+
+FACTS_ANNOTATION: Final = "gputopo.io/facts"
+"""What is known of the pod's workload: a copy of ``GPUProfile.status.podAnnotation``, which the
+operator or an admission policy writes when the pod is created."""
+
 # Set on a pod by the extender, in the Binding.
 GPUS_ANNOTATION: Final = "gputopo.io/gpus"
 PLACEMENT_ANNOTATION: Final = "gputopo.io/placement"

@@ -6,42 +6,35 @@ version of a component can read objects of a newer version.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
+from gputopo.api.model import (
+    ApiModel,
+    Conditions,
+    ContainerName,
+    Generation,
+    MegabytesPerSecond,
+    Memory,
+    NumaNodeId,
+    ObjectName,
+    PodUid,
+    ProfileName,
+    Uuid,
+)
+from gputopo.api.profile import (
+    MAX_NODE_SAMPLES,
+    CiPermille,
+    Measurement,
+    MeasurementState,
+    MicroStepsPerSecond,
+    NodeSample,
+    ProfilingTarget,
+    StepsSource,
+)
 from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternEdge, PatternKind
 from gputopo.placement.model import PolicyName
 from gputopo.sensitivity.resolve import Sensitivity
 from gputopo.topology.model import Ancestor, LinkKind
-
-
-class ApiModel(BaseModel):
-    """JSON of the API: camelCase keys; unknown keys are ignored."""
-
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True
-    )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object of the API: camelCase keys, without fields that are None."""
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
-
-
-Uuid = Annotated[str, Field(min_length=1, max_length=63)]
-"""UUID of a GPU; kubelet's device IDs have at most 63 characters."""
-
-Memory = Annotated[str, Field(max_length=32, pattern=r"^[0-9]+(Ki|Mi|Gi|Ti|k|M|G|T)?$")]
-"""A whole number of bytes as a Kubernetes quantity."""
-
-_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
-
-Generation = Annotated[int, Field(ge=0)]
-NumaNodeId = Annotated[int, Field(ge=0, le=1023)]
-ObjectName = Annotated[str, Field(min_length=1, max_length=253)]
-ContainerName = Annotated[str, Field(min_length=1, max_length=63)]
-PodUid = Annotated[str, Field(min_length=1, max_length=64)]
-MegabytesPerSecond = Annotated[int, Field(ge=0)]
-ConditionStatus = Literal["True", "False", "Unknown"]
 
 
 class TopologyGpu(ApiModel):
@@ -101,20 +94,6 @@ class ObservedGpu(ApiModel):
     pod_deleted: bool | None = None
 
 
-class Condition(ApiModel):
-    """A Kubernetes condition."""
-
-    type: Annotated[str, Field(min_length=1, max_length=64)]
-    status: ConditionStatus
-    reason: Annotated[str, Field(min_length=1, max_length=128)]
-    message: Annotated[str, Field(max_length=4096)]
-    last_transition_time: str
-    observed_generation: Generation | None = None
-
-
-Conditions = Annotated[list[Condition], Field(max_length=16)]
-
-
 class GPUTopologyStatus(ApiModel):
     """``GPUTopology.status``: the state that the agent observes.
 
@@ -128,6 +107,8 @@ class GPUTopologyStatus(ApiModel):
     fingerprint: Annotated[str, Field(max_length=128)] | None = None
     conditions: Conditions = []
     gpus: Annotated[list[ObservedGpu], Field(max_length=64)] = []
+    measurements: Annotated[list[Measurement], Field(max_length=64)] = []
+    samples: Annotated[list[NodeSample], Field(max_length=MAX_NODE_SAMPLES)] = []
 
 
 class Edge(ApiModel):
@@ -159,7 +140,7 @@ class PlacementSpec(ApiModel):
 class Workload(ApiModel):
     """``GPUJob.spec.workload``."""
 
-    profile: Annotated[ObjectName, Field(pattern=_SUBDOMAIN)] | None = None
+    profile: ProfileName | None = None
 
 
 class ResourcesSpec(ApiModel):
@@ -177,6 +158,25 @@ class Limits(ApiModel):
     active_deadline_seconds: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
 
 
+class ThroughputSpec(ApiModel):
+    """``GPUJob.spec.profiling.throughput``: how the agent counts training steps.
+
+    Attributes:
+        metrics: ``PORT/PATH METRIC`` of a counter of steps, with the source ``Metrics``.
+    """
+
+    source: StepsSource = "SDK"
+    metrics: Annotated[str, Field(max_length=512)] | None = None
+
+
+class ProfilingSpec(ApiModel):
+    """``GPUJob.spec.profiling``: what is measured on purpose, and how the throughput is read."""
+
+    measure: Annotated[list[ProfilingTarget], Field(max_length=2)] = []
+    max_seconds: Annotated[int, Field(ge=1)] = 600
+    throughput: ThroughputSpec = ThroughputSpec()
+
+
 class GPUJobSpec(ApiModel):
     """``GPUJob.spec``."""
 
@@ -189,6 +189,7 @@ class GPUJobSpec(ApiModel):
     placement: PlacementSpec = PlacementSpec()
     resources: ResourcesSpec = ResourcesSpec()
     limits: Limits = Limits()
+    profiling: ProfilingSpec = ProfilingSpec()
     template: dict[str, Any]
 
 
@@ -214,6 +215,20 @@ class JobFailures(ApiModel):
     admission: Annotated[int, Field(ge=0)] = 0
 
 
+class JobThroughput(ApiModel):
+    """``GPUJob.status.throughput``: the measured speed of the current pod.
+
+    Attributes:
+        steps_per_second: the rate with its 95 % interval in words, for example ``12.4 +- 0.3``.
+    """
+
+    state: MeasurementState
+    source: StepsSource
+    micro_steps_per_second: MicroStepsPerSecond | None = None
+    ci_permille: CiPermille | None = None
+    steps_per_second: Annotated[str, Field(max_length=32)] | None = None
+
+
 class GPUJobStatus(ApiModel):
     """``GPUJob.status``; the phase is derived from the conditions.
 
@@ -228,9 +243,4 @@ class GPUJobStatus(ApiModel):
     failures: JobFailures = JobFailures()
     failed_pod_uids: Annotated[list[PodUid], Field(alias="failedPodUIDs", max_length=2048)] = []
     placements: Annotated[list[JobPlacement], Field(max_length=16)] = []
-
-
-class GPUProfileSpec(ApiModel):
-    """``GPUProfile.spec``: properties of a workload, set by the user."""
-
-    bandwidth_sensitivity_percent: Annotated[int, Field(ge=0, le=100)] | None = None
+    throughput: JobThroughput | None = None

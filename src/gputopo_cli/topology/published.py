@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
+from gputopo.api.model import Condition
 from gputopo.api.topology import from_spec
-from gputopo.api.v1alpha1 import Condition, GPUTopologySpec, GPUTopologyStatus, ObservedGpu
+from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus, ObservedGpu
 from gputopo.runtime.messages import first_error
 from gputopo.topology.model import NodeTopology, TopologyError
 from gputopo_kube.document import Document

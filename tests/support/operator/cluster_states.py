@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from gputopo.api.v1alpha1 import GPUJobStatus, GPUProfileSpec
+from gputopo.api.profile import GPUProfileSpec
+from gputopo.api.v1alpha1 import GPUJobStatus
 from gputopo_operator.decision.decide import decide
 from gputopo_operator.model import GpuJobState, PodDefaults, ReconcilePlan, WriteErrors
 from gputopo_operator.parse import parse_child_job, parse_gpu_job, parse_job_pod

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gputopo.api.annotations import parse_request
-from gputopo.api.v1alpha1 import GPUProfileSpec
+from gputopo.api.profile import GPUProfileSpec
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PolicyName
 from gputopo.sensitivity.resolve import Sensitivity

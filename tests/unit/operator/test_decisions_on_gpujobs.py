@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gputopo.api.names import PLACEMENT_ANNOTATION
-from gputopo.api.v1alpha1 import GPUProfileSpec
+from gputopo.api.profile import GPUProfileSpec
 from gputopo_operator.decision.decide import profile_to_read
 from gputopo_operator.model import ReconcilePlan, WriteErrors
 from gputopo_operator.parse import QUEUE_LABEL

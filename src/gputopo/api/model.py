@@ -1,0 +1,55 @@
+"""The base class and the value types that the models of all custom resources share."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+
+class ApiModel(BaseModel):
+    """JSON of the API: camelCase keys; unknown keys are ignored."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True
+    )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object of the API: camelCase keys, without fields that are None."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+Uuid = Annotated[str, Field(min_length=1, max_length=63)]
+"""UUID of a GPU; kubelet's device IDs have at most 63 characters."""
+
+Memory = Annotated[str, Field(max_length=32, pattern=r"^[0-9]+(Ki|Mi|Gi|Ti|k|M|G|T)?$")]
+"""A whole number of bytes as a Kubernetes quantity."""
+
+_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+
+Generation = Annotated[int, Field(ge=0)]
+NumaNodeId = Annotated[int, Field(ge=0, le=1023)]
+ObjectName = Annotated[str, Field(min_length=1, max_length=253)]
+ContainerName = Annotated[str, Field(min_length=1, max_length=63)]
+ProfileName = Annotated[str, Field(min_length=1, max_length=253, pattern=_SUBDOMAIN)]
+Timestamp = Annotated[
+    str, Field(max_length=20, pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")
+]
+"""RFC 3339, in UTC and whole seconds."""
+
+PodUid = Annotated[str, Field(min_length=1, max_length=64)]
+MegabytesPerSecond = Annotated[int, Field(ge=0)]
+ConditionStatus = Literal["True", "False", "Unknown"]
+
+
+class Condition(ApiModel):
+    """A Kubernetes condition."""
+
+    type: Annotated[str, Field(min_length=1, max_length=64)]
+    status: ConditionStatus
+    reason: Annotated[str, Field(min_length=1, max_length=128)]
+    message: Annotated[str, Field(max_length=4096)]
+    last_transition_time: str
+    observed_generation: Generation | None = None
+
+
+Conditions = Annotated[list[Condition], Field(max_length=16)]

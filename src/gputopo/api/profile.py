@@ -1,0 +1,235 @@
+"""pydantic models of measurements: samples of a workload, the facts from them, and GPUProfiles."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from gputopo.api.model import (
+    ApiModel,
+    Conditions,
+    ContainerName,
+    Generation,
+    MegabytesPerSecond,
+    ObjectName,
+    PodUid,
+    ProfileName,
+    Timestamp,
+)
+from gputopo.patterns.model import MAX_GPUS_PER_POD
+
+MAX_SAMPLES = 64
+"""Most samples of one GPUProfile; :mod:`gputopo.profiles.retention` chooses which to keep."""
+
+MAX_NODE_SAMPLES = 32
+"""Most samples in the status of one GPUTopology; the newest stay."""
+
+StepsSource: TypeAlias = Literal["SDK", "Metrics", "Log"]
+"""How the agent counts the training steps of a container."""
+
+MeasurementState: TypeAlias = Literal["NoData", "WarmUp", "Steady", "Stalled", "SeveralSenders"]
+"""``Steady``: there is a rate. ``Stalled``: steps have stopped. ``SeveralSenders``: two processes
+of one container report steps, so no rate is known."""
+
+ProfilingTarget: TypeAlias = Literal["CPUs", "Links"]
+"""What a job measures on purpose."""
+
+WorkloadName = Annotated[str, Field(min_length=1, max_length=317)]
+"""``NAMESPACE/PROFILE`` of a pod with a profile, ``NAMESPACE/`` of a pod without one."""
+
+Gpus = Annotated[int, Field(ge=1, le=MAX_GPUS_PER_POD)]
+MicroStepsPerSecond = Annotated[int, Field(ge=0)]
+CiPermille = Annotated[int, Field(ge=0)]
+MilliCpu = Annotated[int, Field(alias="milliCPU", ge=1)]
+Percent = Annotated[int, Field(ge=-100, le=100000)]
+SampleCount = Annotated[int, Field(ge=0)]
+
+
+class Sample(ApiModel):
+    """The speed of one container over a time in which its surroundings did not change.
+
+    The pod, the container and the time identify a sample.
+
+    Attributes:
+        time: end of the measurement, RFC 3339 in UTC.
+        seconds: length of the measurement.
+        micro_steps_per_second: training steps per second, times 10^6.
+        ci_permille: half the width of the 95 % confidence interval, in thousandths of the rate.
+        image_digest: digest of the container's image; empty if kubelet does not report it.
+        effective_mb_per_s: effective bandwidth of the container's GPUs by ``model``. None for one
+            GPU, and for a container whose pod has further containers with GPUs.
+        best_mb_per_s: highest effective bandwidth of equally many GPUs of the idle node.
+        worst_mb_per_s: lowest effective bandwidth of equally many GPUs of the idle node.
+        milli_cpu: CPU limit of the container, None without a limit.
+        memory_bytes: memory limit of the container, None without a limit.
+        socket_neighbours: workloads of other pods with GPUs on the same NUMA nodes; a workload that
+            has several pods occurs several times.
+        node_neighbours: workloads of all other pods with GPUs on the node.
+    """
+
+    pod_uid: Annotated[PodUid, Field(alias="podUID")]
+    container: ContainerName
+    time: Timestamp
+    seconds: Annotated[int, Field(ge=1)]
+    source: StepsSource
+    micro_steps_per_second: Annotated[int, Field(ge=1)]
+    ci_permille: CiPermille
+    gpu_model: Annotated[str, Field(alias="gpuModel", max_length=128)]
+    gpus: Gpus
+    image_digest: Annotated[str, Field(max_length=256)] = ""
+    model: Annotated[str, Field(max_length=32)] | None = None
+    effective_mb_per_s: Annotated[MegabytesPerSecond | None, Field(alias="effectiveMBps")] = None
+    best_mb_per_s: Annotated[MegabytesPerSecond | None, Field(alias="bestMBps")] = None
+    worst_mb_per_s: Annotated[MegabytesPerSecond | None, Field(alias="worstMBps")] = None
+    milli_cpu: Annotated[int | None, Field(alias="milliCPU", ge=1)] = None
+    memory_bytes: Annotated[int | None, Field(ge=1)] = None
+    socket_neighbours: Annotated[list[WorkloadName], Field(max_length=64)] = []
+    node_neighbours: Annotated[list[WorkloadName], Field(max_length=64)] = []
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The identity of the sample."""
+        return self.pod_uid, self.container, self.time
+
+    @property
+    def steps_per_second(self) -> float:
+        """Training steps per second."""
+        return self.micro_steps_per_second / 1e6
+
+
+class NodeSample(Sample):
+    """``GPUTopology.status.samples[]``: a sample, and the GPUProfile to which it belongs."""
+
+    namespace: ContainerName
+    profile: ProfileName
+
+    def to_sample(self) -> Sample:
+        """Return the sample as a GPUProfile stores it."""
+        return Sample.model_validate(self.model_dump(exclude={"namespace", "profile"}))
+
+
+class Measurement(ApiModel):
+    """``GPUTopology.status.measurements[]``: the current speed of one container with GPUs.
+
+    Attributes:
+        micro_steps_per_second: None unless ``state`` is ``Steady``.
+        milli_cpu: CPU limit that the container has now, None without a limit.
+        profiling: what the pod requests to measure on purpose.
+        profiling_seconds: time limit for these measurements.
+    """
+
+    namespace: ContainerName
+    pod: ObjectName
+    pod_uid: Annotated[PodUid, Field(alias="podUID")]
+    container: ContainerName
+    gpus: Gpus
+    source: StepsSource
+    state: MeasurementState
+    profile: ProfileName | None = None
+    micro_steps_per_second: MicroStepsPerSecond | None = None
+    ci_permille: CiPermille | None = None
+    milli_cpu: Annotated[int | None, Field(alias="milliCPU", ge=1)] = None
+    profiling: Annotated[list[ProfilingTarget], Field(max_length=2)] = []
+    profiling_seconds: Annotated[int, Field(ge=1)] | None = None
+
+
+class LinkFact(ApiModel):
+    """``GPUProfile.status.facts.links[]``: the slowdown on slow links with ``gpus`` GPUs.
+
+    Attributes:
+        percent: how much longer the workload runs on the worst links of the measured nodes than on
+            their best links, in percent.
+        low_percent: lower end of the 95 % confidence interval.
+        high_percent: upper end of the 95 % confidence interval.
+        sensitivity: ``Unknown`` if the interval has values on both sides of the limit.
+    """
+
+    gpus: Gpus
+    percent: Percent
+    low_percent: Percent
+    high_percent: Percent
+    samples: SampleCount
+    sensitivity: Literal["Sensitive", "Insensitive", "Unknown"]
+
+
+class CpuPoint(ApiModel):
+    """The throughput with one CPU limit."""
+
+    milli_cpu: Annotated[int, Field(alias="milliCPU", ge=1)]
+    micro_steps_per_second: MicroStepsPerSecond
+    ci_permille: CiPermille
+
+
+class CpuFact(ApiModel):
+    """``GPUProfile.status.facts.cpus[]``: throughput against CPUs with ``gpus`` GPUs (Synergy).
+
+    Attributes:
+        demand_milli_cpu: fewest CPUs with which more CPUs bring less than 10 %; None if unknown.
+    """
+
+    gpus: Gpus
+    demand_milli_cpu: Annotated[int | None, Field(alias="demandMilliCPU", ge=1)] = None
+    points: Annotated[list[CpuPoint], Field(max_length=64)]
+
+
+class NeighbourFact(ApiModel):
+    """``GPUProfile.status.facts.neighbours[]``: the slowdown beside one other workload (SC17)."""
+
+    workload: WorkloadName
+    scope: Literal["Socket", "Node"]
+    percent: Percent
+    low_percent: Percent
+    high_percent: Percent
+    samples: SampleCount
+
+
+class ScalingFact(ApiModel):
+    """``GPUProfile.status.facts.scaling[]``: the throughput with ``gpus`` GPUs (FLEET).
+
+    Attributes:
+        extrapolated: the value was computed from smaller numbers of GPUs.
+    """
+
+    gpus: Gpus
+    micro_steps_per_second: MicroStepsPerSecond
+    ci_permille: CiPermille
+    extrapolated: bool
+
+
+class WorkloadFacts(ApiModel):
+    """``GPUProfile.status.facts``: what the samples show. A missing entry means too few samples.
+
+    Attributes:
+        gpu_model: the facts are about GPUs of this model, and about this image.
+    """
+
+    gpu_model: Annotated[str, Field(alias="gpuModel", max_length=128)]
+    image_digest: Annotated[str, Field(max_length=256)] = ""
+    links: Annotated[list[LinkFact], Field(max_length=MAX_GPUS_PER_POD)] = []
+    cpus: Annotated[list[CpuFact], Field(max_length=MAX_GPUS_PER_POD)] = []
+    neighbours: Annotated[list[NeighbourFact], Field(max_length=64)] = []
+    scaling: Annotated[list[ScalingFact], Field(max_length=MAX_GPUS_PER_POD)] = []
+
+
+class GPUProfileSpec(ApiModel):
+    """``GPUProfile.spec``: properties of a workload, set by the user."""
+
+    bandwidth_sensitivity_percent: Annotated[int, Field(ge=0, le=100)] | None = None
+
+
+class GPUProfileStatus(ApiModel):
+    """``GPUProfile.status``: samples of the workload and the facts from them.
+
+    Attributes:
+        pod_annotation: value of the annotation ``gputopo.io/facts`` for pods of this workload;
+            None if nothing is known.
+        sample_count: number of samples, for ``kubectl get``.
+        summary: the sensitivity in words, for ``kubectl get``.
+    """
+
+    observed_generation: Generation | None = None
+    conditions: Conditions = []
+    pod_annotation: Annotated[str, Field(max_length=4096)] | None = None
+    sample_count: SampleCount | None = None
+    summary: Annotated[str, Field(max_length=256)] | None = None
+    facts: WorkloadFacts | None = None
+    samples: Annotated[list[Sample], Field(max_length=MAX_SAMPLES)] = []
