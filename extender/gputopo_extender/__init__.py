@@ -1,1 +1,1 @@
-"""The scheduler extender: filter, prioritize and bind."""
+"""The scheduler extender: kube-scheduler's calls filter, prioritize, bind and preempt."""

@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 def main() -> None:
-    """Run the extender; exit with status 1 and a message on an invalid setting."""
+    """Run the extender. If a setting is invalid, print a message and exit with status 1."""
     try:
         settings = ExtenderSettings.load(sys.argv[1:], os.environ)
     except SettingsError as error:

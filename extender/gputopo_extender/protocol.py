@@ -1,9 +1,9 @@
 """The bodies of kube-scheduler's extender protocol (``k8s.io/kube-scheduler/extender/v1``).
 
-The HTTP application parses requests with this module, and the verbs format responses with it. The
-Go types have no JSON tags, so kube-scheduler sends keys in PascalCase. Go accepts keys in any case,
-so this module accepts three spellings. Requests are validated. Responses are plain dicts, because
-building models for thousands of nodes takes milliseconds.
+kube-scheduler sends keys in PascalCase, because its Go types have no JSON tags. Go accepts keys in
+any case, so this module accepts three spellings: ``NodeNames``, ``nodeNames``, ``nodenames``.
+pydantic models validate requests. Responses are plain dicts, because building models for thousands
+of nodes would take milliseconds.
 """
 
 from collections.abc import Iterable, Mapping
@@ -37,7 +37,7 @@ def _has_name(item: object) -> bool:
 class ExtenderArgs(BaseModel):
     """Body of filter and prioritize: the pod, and the nodes that kube-scheduler still considers.
 
-    With ``nodeCacheCapable: true`` only ``NodeNames`` is set, otherwise only ``Nodes``.
+    kube-scheduler sets only ``NodeNames`` with ``nodeCacheCapable: true``, else only ``Nodes``.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -66,7 +66,7 @@ class ExtenderArgs(BaseModel):
 class Victims(BaseModel):
     """The UIDs of the pods on one node that kube-scheduler would end for the preemptor.
 
-    With ``nodeCacheCapable: true`` a victim is ``{"UID": ...}``, otherwise a pod object.
+    A victim is sent as ``{"UID": ...}`` with ``nodeCacheCapable: true``, else as a pod object.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)

@@ -111,7 +111,7 @@ async def running(
 def _probe_server(
     settings: ExtenderSettings, readiness: Readiness, metrics: Metrics
 ) -> ProbeServer:
-    """Return the probe server. Its checks run in the event loop, which also changes the ledger."""
+    """Return the probe server. Its checks run in the event loop, like all uses of the ledger."""
     return ProbeServer(
         settings.probes_host,
         settings.probes_port,
@@ -133,7 +133,7 @@ async def _background(*parts: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 def _handover(settings: ExtenderSettings, api: AsyncApi) -> list[Coroutine[Any, Any, None]]:
-    """Return the task that takes the Lease from a failing leader, if the pod's name is set."""
+    """Return the coroutine that checks the leader, or none if the setting ``pod`` is empty."""
     if not settings.pod:
         return []
     candidate = LeaseCandidate(
@@ -147,7 +147,7 @@ def _handover(settings: ExtenderSettings, api: AsyncApi) -> list[Coroutine[Any, 
 
 
 async def _relist_when_stale(ledger: Ledger, reflectors: Sequence[Reflector[Any]]) -> None:
-    """List all objects again when the API server has lost changes that it had reported."""
+    """After a restore of etcd, list all objects again, because changes may have been lost."""
     while True:
         await ledger.relist.wait()
         ledger.relist.clear()
@@ -165,8 +165,8 @@ async def _resolve_forever(binder: Binder, metrics: Metrics) -> None:
 async def _freeze_lists(reflectors: Sequence[Reflector[Any]]) -> None:
     """Exclude the listed objects from garbage collection.
 
-    The objects live long and have no reference cycles. Scanning these objects would take 0.1 s for
-    5,000 nodes. During that time the extender would not respond.
+    The objects live long and have no reference cycles. Scanning them would take 0.1 s for 5,000
+    nodes, and the extender would not respond during that time.
     """
     seen: list[int] = []
     try:

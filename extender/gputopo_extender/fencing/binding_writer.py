@@ -1,9 +1,9 @@
 """Claims the GPUs of a decision, writes the Binding, and resolves Bindings with an unknown result.
 
-The binder calls this module while the binder holds the lock of the pod. Each Binding names the
-version of its pod, and the API server rejects the Binding if the pod has another version. If the
+The binder calls this module while it holds the lock of the pod. A Binding names the resource
+version of its pod, and the API server rejects the Binding if the pod has changed since then. If the
 result of a Binding is unknown, the writer reads the pod. If the pod is not bound, the writer
-changes the pod, so that a Binding in flight fails even if it arrives late.
+changes the pod, so that the Binding fails even if it arrives later.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class BindOutcome(StrEnum):
-    """How a bind ended; the values are labels of a metric."""
+    """How a bind ended. The values are label values of a metric."""
 
     BOUND = "bound"
     REPEATED = "repeated"
@@ -54,7 +54,7 @@ class BindingWriter:
     """Claims GPUs, writes Bindings, and resolves Bindings in flight."""
 
     def __init__(self, ledger: Ledger, api: PodApi, fence: ClaimFence) -> None:
-        """Record the results in ``ledger``."""
+        """Record the results of Bindings in ``ledger``."""
         self._ledger = ledger
         self._api = api
         self._fence = fence
@@ -64,11 +64,12 @@ class BindingWriter:
     ) -> BindResult | PodView:
         """Claim the GPUs of a decision and bind the pod.
 
-        Return the pod instead of a result if a new decision is needed. A new decision is needed if
-        another extender has written claims, or if the node or the pod has changed. If the change of
-        the pod does not affect the decision, this method writes the Binding again for the new
-        version of the pod. It does so until the event loop's time is ``until``. The claim stays
-        valid, because an extender that invalidates the claim also changes the pod's annotations
+        Return the pod instead of a result if the caller must decide again: another extender has
+        written claims, the node has changed, or a change of the pod affects the decision.
+
+        After any other change of the pod, this method sends the Binding again with the new version
+        of the pod, until the event loop's time is ``until``. The claim stays valid, because an
+        extender that invalidates it also changes an annotation of the pod
         (docs/adr/0008-claims-fence-bindings.md).
         """
         try:
@@ -89,7 +90,7 @@ class BindingWriter:
         return result
 
     async def resolve(self, decision: Decision) -> BindResult:
-        """Find out the result of a Binding; invalidate the Binding if the pod is not bound yet."""
+        """Find out the result of a Binding. If the pod is not bound yet, invalidate the Binding."""
         claim = decision.claim
         try:
             result = self._result(decision, await self._get_pod(decision))
@@ -117,7 +118,7 @@ class BindingWriter:
     async def _after_conflict(
         self, decision: Decision, conflict: ConflictError
     ) -> BindResult | PodView:
-        """Find out whether the pod is bound already, or only changed since it was read."""
+        """Read the pod to find out why the API server reported a conflict for its Binding."""
         try:
             result = self._result(decision, await self._get_pod(decision))
         except (ApiError, PodError) as error:
@@ -130,7 +131,7 @@ class BindingWriter:
         return await self._api.get_pod(decision.claim.namespace, decision.claim.name)
 
     def _result(self, decision: Decision, pod: PodView | None) -> BindResult | PodView:
-        """Return the result of the Binding that the pod shows, or the pod if it is not bound."""
+        """Return the result of the Binding as ``pod`` shows it, or ``pod`` if it is not bound."""
         claim = decision.claim
         if pod is None or pod.uid != claim.uid:
             self._ledger.end_lost(claim.uid)
@@ -161,14 +162,14 @@ class BindingWriter:
         return BindResult(BindOutcome.BOUND, decision=decision)
 
     def _fail(self, decision: Decision, reason: str) -> BindResult:
-        """Release the GPUs of a decision whose Binding cannot succeed any more."""
+        """Release the reserved GPUs, because the Binding cannot succeed any more."""
         self._ledger.reservations.release(decision.claim.uid)
         _log.info("not bound %s", fields(**_names(decision), reason=reason))
         node = decision.claim.node
         return BindResult(BindOutcome.FAILED, f"binding to {node} failed: {reason}")
 
     def _keep(self, decision: Decision, reason: str) -> BindResult:
-        """Keep the GPUs of a decision whose Binding may still succeed."""
+        """Keep the GPUs reserved, because the Binding may still succeed."""
         self._ledger.reservations.mark(decision.claim.uid, BindingProgress.UNKNOWN)
         node = decision.claim.node
         return BindResult(

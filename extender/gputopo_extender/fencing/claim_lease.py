@@ -1,7 +1,7 @@
-"""Reads and writes the Lease that stores the claims on GPUs, for the claim fence.
+"""Reads and writes the Lease that stores the claims on GPUs.
 
-A Lease is the smallest object that every cluster supports. The claims are in an annotation of the
-Lease.
+The claim fence calls it. The claims are in an annotation of the Lease. A Lease is used because it
+is small and every cluster supports it.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ class StoredClaims:
     """The claims in the Lease.
 
     Attributes:
-        version: resource version of the Lease, None if the Lease does not exist yet.
+        version: resource version of the Lease, or None if the Lease does not exist yet.
     """
 
     claims: tuple[Claim, ...]
@@ -53,7 +53,7 @@ class ClaimLease:
         return StoredClaims(claims, str(lease["metadata"]["resourceVersion"]))
 
     async def write_claims(self, claims: Iterable[Claim], *, version: str | None) -> str:
-        """Replace the claims, if the Lease still has ``version``; return the new version.
+        """Replace the claims if the Lease still has ``version``; return the new version.
 
         Raises:
             ConflictError, NotFoundError: the Lease no longer has that version.

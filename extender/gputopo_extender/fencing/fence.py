@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class ClaimFence:
-    """The claims of all extenders, as of the last read or write."""
+    """The claims of all extenders, as of the last read or write of the Lease."""
 
     def __init__(
         self,
@@ -41,9 +41,9 @@ class ClaimFence:
         spacing_seconds: float = SPACING_SECONDS,
         look_seconds: float = _LOOK_SECONDS,
     ) -> None:
-        """Store the claims of other extenders in ``ledger``, which treats their GPUs as used.
+        """Store the claims of other extenders in ``ledger``, which treats the claimed GPUs as used.
 
-        Wait at most ``timeout_seconds`` for the watch of pods.
+        ``load`` waits at most ``timeout_seconds`` until the watch of pods is up to date.
         """
         self._ledger = ledger
         self._lease = lease
@@ -63,9 +63,10 @@ class ClaimFence:
     async def load(self, pod: PodView) -> None:
         """Read the other extenders' claims, and wait until the watch shows their Bindings.
 
-        An extender removes a claim from the Lease when the pod is bound, but the watch may show the
-        bound pod later. So this method changes ``pod``, which is not bound yet, and waits until the
-        watch shows the change. Then the watch has shown all earlier changes too.
+        Another extender removes a claim when its pod is bound, but this extender's watch may show
+        the bound pod later. So this method changes an annotation of ``pod``, which is not bound
+        yet, and waits until the watch shows this change. The watch has then shown all earlier
+        changes too.
 
         Raises:
             ApiError, ClaimsError, PodError: the claims are unknown, so the extender must not give
@@ -80,14 +81,15 @@ class ClaimFence:
         await asyncio.shield(self._read_task)
 
     async def claim(self, decision: Decision) -> bool:
-        """Reserve the GPUs of a decision, and write the claims of all reservations.
+        """Reserve the GPUs of a decision, and write the claims of all reservations to the Lease.
 
-        The reservation is made before the first await. Reservations made within ``SPACING_SECONDS``
-        share one write. Return False if another extender has written the Lease since ``load``.
+        Return False if another extender has written the Lease since ``load``. The GPUs are reserved
+        before the first await, so no other bind can choose them. All reservations made within
+        ``SPACING_SECONDS`` share one write.
 
         Raises:
-            ApiError: the claims may have been written. If they were, the next write finds another
-                version of the Lease.
+            ApiError: the claims may have been written. In that case the next call returns False,
+                because the Lease has a newer version.
         """
         self._ledger.reservations.reserve(decision)
         if self._next is None:
@@ -97,9 +99,9 @@ class ClaimFence:
     async def resolve_claim(self, claim: Claim) -> None:
         """Drop a claim of another extender if the claim's Binding cannot succeed any more.
 
-        If the pod is not bound, this method invalidates a Binding in flight. If the pod is bound,
-        the claim stays until the watch shows the bound pod. If the result is unknown, the claim
-        stays until the next call.
+        If the pod is not bound, this method first invalidates a Binding in flight. If the pod is
+        bound to the claim's node, the claim stays until the watch shows the bound pod. If the API
+        server does not respond, the claim stays until the next call.
         """
         try:
             await self._resolve(claim)
@@ -150,7 +152,7 @@ class ClaimFence:
             ) from None
 
     async def _resolve_all(self) -> None:
-        """Resolve the claims of other extenders, so that their GPUs are not kept needlessly."""
+        """Resolve the claims of other extenders, so that GPUs of failed Bindings become free."""
         async with asyncio.TaskGroup() as tasks:
             for claim in self._ledger.reservations.of_others():
                 # If this process may be binding the pod, the claim is resolved after that bind.

@@ -20,7 +20,7 @@ class PodApi:
         self._resource = resource
 
     async def get_pod(self, namespace: str, name: str) -> PodView | None:
-        """Return the pod, None if it does not exist or requests no GPU.
+        """Return the pod, or None if the pod does not exist or requests no GPU.
 
         Raises:
             ApiError: if the pod could not be read.
@@ -28,13 +28,13 @@ class PodApi:
         return self._parse(await self._api.find(PodDocument, name, namespace))
 
     async def invalidate(self, namespace: str, name: str) -> PodView | None:
-        """Change the pod, so that Bindings in flight for this pod fail; return the changed pod.
+        """Change an annotation of the pod, so that Bindings in flight for this pod fail.
 
-        A Binding requires the version that the pod had when the extender decided, so any change of
-        the pod makes the Binding fail.
+        A Binding names the version that the pod had when the extender decided. After any change,
+        the API server rejects it. Return the changed pod, or None if it was deleted.
 
         Raises:
-            ApiError: if a Binding may still be carried out.
+            ApiError: the pod may be unchanged, so a Binding in flight may still succeed.
         """
         mark = {"metadata": {"annotations": {INVALIDATED_ANNOTATION: str(uuid.uuid4())}}}
         try:

@@ -2,7 +2,7 @@
 
 kube-scheduler renews its Lease even if its extender does not respond. So the extender of a standby
 watches the leader's extender: it reads the container status that kubelet reports to the API server.
-``lease`` calls this module with each observation.
+The module ``lease`` calls this module once a second.
 """
 
 from collections import deque
@@ -42,7 +42,7 @@ class SchedulerPodState:
 
 
 def pod_state(pod: Mapping[str, Any]) -> SchedulerPodState | None:
-    """Return the state of a scheduler pod; None if its extender has not been started yet."""
+    """Return the state of a scheduler pod, or None if its extender was never started."""
     metadata, status = pod["metadata"], pod.get("status", {})
     statuses = status.get("initContainerStatuses", [])
     found = next((each for each in statuses if each["name"] == _CONTAINER), None)
@@ -61,17 +61,17 @@ def pod_state(pod: Mapping[str, Any]) -> SchedulerPodState | None:
 
 
 class LeaderHistory:
-    """Stores the observations of one leader's extender. Times are monotonic seconds."""
+    """Stores the observed states of one leader's extender. Times are monotonic seconds."""
 
     def __init__(self, tolerated_seconds: float) -> None:
-        """Report a failure if the extender is not ready for ``tolerated_seconds``."""
+        """Treat the extender as failing if it is not ready for ``tolerated_seconds``."""
         self._tolerated_seconds = tolerated_seconds
         self._last: SchedulerPodState | None = None
         self._crashed_at: deque[float] = deque()
         self._not_ready_since: float | None = None
 
     def failure(self, state: SchedulerPodState, now: float) -> str | None:
-        """Add an observation; return why this leader is failing, None if it does not fail."""
+        """Add the state at time ``now``; return why the leader is failing, or None if it is not."""
         crashes = state.crashes - self._last.crashes if self._last else 0
         self._crashed_at.extend([now] * crashes)
         self._last = state
@@ -93,20 +93,20 @@ class Standby:
     """Decides whether this standby must take the Lease from the leader."""
 
     def __init__(self, tolerated_seconds: float) -> None:
-        """Report a failure if a leader's extender is not ready for ``tolerated_seconds``."""
+        """Treat a leader's extender as failing if it is not ready for ``tolerated_seconds``."""
         self._tolerated_seconds = tolerated_seconds
         self._leader = ("", LeaderHistory(tolerated_seconds))
         self._ready_since: float | None = None
 
     def reset(self) -> None:
-        """Forget all observations. Call it if no other pod leads, or the API server fails."""
+        """Forget all states. Call it if no other pod is the leader, or the API server fails."""
         self._leader = ("", LeaderHistory(self._tolerated_seconds))
         self._ready_since = None
 
     def failure(
         self, own: SchedulerPodState | None, leader: SchedulerPodState | None, now: float
     ) -> str | None:
-        """Add an observation; return why the Lease must be taken from the leader, or None."""
+        """Add the states of both pods; return why this standby must take the Lease, or None."""
         if own is None or not own.ready:
             self._ready_since = None
         elif self._ready_since is None:

@@ -1,7 +1,7 @@
 """Takes the Lease of the schedulers from a leader whose extender is failing.
 
-The server runs it in the background. It reads the Lease and both scheduler pods once a second.
-``leader`` decides whether to take the Lease.
+A background task reads the Lease, the leader's pod and this extender's pod once a second. The
+module ``leader`` decides whether to take the Lease.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class LeaseCandidate:
 
 
 class LeaseHandover:
-    """Takes the Lease from a leader whose extender is failing, while this pod is ready."""
+    """If this pod is ready, takes the Lease from a leader whose extender is failing."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class LeaseHandover:
         candidate: LeaseCandidate,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Check the leader on behalf of ``candidate``; ``clock`` returns seconds."""
+        """Act for the scheduler pod ``candidate``; ``clock`` returns seconds."""
         self._api = api
         self._candidate = candidate
         self._standby = Standby(candidate.tolerated_seconds)
@@ -70,7 +70,6 @@ class LeaseHandover:
                 self._standby.reset()
 
     async def _check(self) -> None:
-        """Check the leader once, and take the Lease if it is failing."""
         candidate = self._candidate
         lease = await self._api.find(LeaseDocument, candidate.lease, candidate.namespace)
         # kube-scheduler's identity is its host name, "_" and a UUID; a pod name has no "_".
@@ -94,11 +93,11 @@ class LeaseHandover:
         return None if pod is None else pod_state(pod)
 
     async def _take(self, lease: Mapping[str, Any]) -> None:
-        """For ``blocked_seconds``, write a ``holderIdentity`` that belongs to no scheduler.
+        """Write a ``holderIdentity`` that belongs to no scheduler, valid for ``blocked_seconds``.
 
-        The former leader then fails to renew the Lease, ends, and starts again as a standby. If the
-        identity were empty, the former leader would usually acquire the Lease again before the
-        standby, because the former leader tries every second.
+        The former leader then fails to renew the Lease, ends, and starts again as a standby. With
+        an empty identity, the former leader would usually acquire the Lease again before the
+        standby, because it tries every second.
 
         Raises:
             RejectedError: if the Lease was renewed since it was read. The next check tries again.

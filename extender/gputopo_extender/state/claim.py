@@ -34,8 +34,8 @@ class Claim:
 
     Attributes:
         version: resource version of the pod that the Binding requires. It makes the claims of two
-            Bindings differ. Otherwise the second write could leave the Lease unchanged, and other
-            extenders would not notice that write.
+            Bindings differ. With equal claims, the second write would not change the version of the
+            Lease, and other extenders would not notice it.
         gpus: UUIDs in rank order.
     """
 
@@ -82,7 +82,7 @@ def format_claims(claims: Iterable[Claim]) -> dict[str, str]:
 
 
 def claimed_pod(claim: Claim) -> PodView:
-    """Return a view of a pod that no longer exists but that the claim's Binding may have bound."""
+    """Return the view of a deleted pod that the claim's Binding may have bound earlier."""
     gpus = GpusAnnotation(
         uid=claim.uid, node=claim.node, generation=0, containers={"": list(claim.gpus)}
     )

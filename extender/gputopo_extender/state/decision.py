@@ -60,10 +60,10 @@ def decide(
 
 
 def is_unchanged(pod: PodView, before: PodView) -> bool:
-    """Return whether a decision made for ``before`` is still valid for ``pod``, a newer view.
+    """Return whether a decision made for ``before`` is valid for ``pod``, a newer view of the pod.
 
-    The annotations must be equal too, because other extenders invalidate a Binding by changing an
-    annotation.
+    The annotations must be equal, because another extender invalidates a Binding by changing an
+    annotation of its pod.
     """
     return _decisive(pod) == _decisive(before) and pod.version > before.version
 

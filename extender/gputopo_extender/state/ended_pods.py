@@ -1,10 +1,10 @@
 """Remembers ended pods, so that their GPUs stay used until their containers have stopped.
 
 Forced deletion and PodGC can remove a pod object while its processes still run. So the GPUs of an
-ended pod become free only when kubelet reports that its containers have stopped, or when the node
-agent confirms the end. The agent confirms the end if it knows that the pod has ended and its status
-does not list the pod (docs/adr/0009-free-when-processes-are-gone.md). Only the ledger calls this
-module.
+ended pod stay used until kubelet reports that the containers have stopped, or until the node agent
+confirms it. The agent confirms it by a status that does not list the pod, written after the agent
+has seen the end of the pod (docs/adr/0009-free-when-processes-are-gone.md). Only the ledger calls
+this module.
 """
 
 from collections.abc import Callable, Iterable
@@ -42,9 +42,9 @@ class _EndedPod:
         pod: last view of the pod.
         version: resource version at which the pod ended, or a later one.
         is_exact: whether the pod ended exactly at ``version``.
-        confirmed: whether kubelet or the agent has reported that none of its containers runs.
-        until: time at which the extender forgets the pod, unless the status of the pod's node lists
-            the pod.
+        confirmed: whether the pod's containers are known to have stopped.
+        until: time at which the extender forgets the pod. The pod stays longer if the status of its
+            node still lists it.
     """
 
     pod: PodView
@@ -55,12 +55,12 @@ class _EndedPod:
 
 
 class EndedPodsOfNode(NamedTuple):
-    """The ended pods of one node, and the pause of that node.
+    """The ended pods of one node, and whether the node is paused after kubelet rejected a pod.
 
     Attributes:
         unconfirmed: pods whose containers may still run.
         confirmed: UIDs of pods whose containers have stopped.
-        paused: why the node is paused after kubelet rejected a pod; None if it is not paused.
+        paused: why the extender places no pods on the node now; None if the node is not paused.
     """
 
     unconfirmed: list[PodView]
@@ -69,10 +69,10 @@ class EndedPodsOfNode(NamedTuple):
 
 
 class EndedPods:
-    """Keeps ended pods that may still use GPUs, and the pauses of nodes after rejections."""
+    """Keeps the ended pods that may still use GPUs, and the nodes paused after rejections."""
 
     def __init__(self, clock: Callable[[], float], outdated: set[str]) -> None:
-        """Add a node to ``outdated`` when its usage may change; ``clock`` returns seconds."""
+        """Add each node to ``outdated`` when its usage may change; ``clock`` returns seconds."""
         self._clock = clock
         self._outdated = outdated
         self._on: dict[str, dict[str, _EndedPod]] = {}
@@ -85,8 +85,8 @@ class EndedPods:
     ) -> None:
         """Add a pod that has ended or was deleted; ``before`` is the previous view of the pod.
 
-        The pod ended at ``version``. If ``is_exact`` is false, the pod ended at an earlier, unknown
-        version.
+        ``version`` is the resource version at which the pod ended. If ``is_exact`` is false, the
+        pod ended at an unknown version that is not above ``version``.
         """
         if pod.node is None:
             return
@@ -107,41 +107,41 @@ class EndedPods:
     def add_lost(self, claims: Iterable[Claim], *, version: int | None = None) -> None:
         """Add deleted pods that may have been bound and started without an event of the watch.
 
-        ``version`` is the version of the list that does not contain the pods. It is None if a GET
-        request did not find the pod.
+        ``version`` is the version of the pod list that does not contain the pods. It is None if no
+        list but a GET request showed that the pod is missing.
         """
         latest = _LARGEST_VERSION if version is None else version
         for claim in claims:
             self.add(claimed_pod(claim), None, version=latest, is_exact=False)
 
     def add_running(self, pod: PodView, before: PodView | None) -> None:
-        """Remove a bound, live pod, because a restored etcd may contain a deleted pod again."""
+        """Record that a pod is bound and live: a restored etcd may contain an ended pod again."""
         node = str(pod.node)
         self._on.get(node, {}).pop(pod.uid, None)
         if pod.running and before is not None and not before.running:
             self._rejections.started(node, self._clock())
 
     def note_listed(self, node: GpuNode) -> None:
-        """Remember which pods the status of a node lists."""
+        """Remember the pods that the status of the node's GPUTopology lists as users of GPUs."""
         self._listed.update(user.uid for user in node.users if user.uid)
 
     def forget_listed(self, pods: AbstractSet[str]) -> None:
-        """Forget which pods a status has listed, except for ``pods`` and for ended pods."""
+        """Forget pods that a status has listed, except those in ``pods`` and all ended pods."""
         self._listed &= pods | {uid for ended in self._on.values() for uid in ended}
 
     def lower_versions(self, version: int) -> None:
-        """Lower the versions of all ended pods to ``version``, because etcd was restored."""
+        """After a restore of etcd, lower the versions of ended pods to at most ``version``."""
         for ended in self._on.values():
             for uid, each in ended.items():
                 ended[uid] = replace(each, version=min(each.version, version))
 
     def mark_due(self) -> None:
-        """Mark a node as outdated when its pause or its wait for an ended pod is over."""
+        """Mark each node as outdated when its pause, or its wait for an ended pod, is over."""
         while self._due and self._due[0][0] <= self._clock():
             self._outdated.add(heappop(self._due)[1])
 
     def update(self, name: str, node: GpuNode | None) -> None:
-        """Drop pods whose end the node's status confirms, and pods whose time ``until`` is over."""
+        """Drop the node's ended pods that its status confirms or that have waited too long."""
         now = self._clock()
         ended = self._on.pop(name, {}).values()
         kept = (_updated(each, node, now, listed=each.pod.uid in self._listed) for each in ended)
@@ -166,7 +166,7 @@ class EndedPods:
 
 
 def with_history(pod: PodView, before: PodView | None) -> PodView:
-    """Return ``pod``, marked as started if ``before`` was; kubelet's rejection deletes the mark."""
+    """Return ``pod`` with ``started`` kept from ``before``: a rejection by kubelet resets it."""
     is_lost = before is not None and before.started and not pod.started
     return replace(pod, started=True) if is_lost else pod
 
@@ -180,7 +180,10 @@ def is_confirmed(pod: PodView) -> bool:
 def _updated(
     ended: _EndedPod, node: GpuNode | None, now: float, *, listed: bool
 ) -> _EndedPod | None:
-    """Return the updated pod, None to drop it; ``listed`` is true if a status has listed it."""
+    """Return the ended pod, updated by its node's status, or None if it can be forgotten.
+
+    ``listed`` is whether any status so far has listed the pod.
+    """
     is_listed = node is not None and any(user.uid == ended.pod.uid for user in node.users)
     if now >= ended.until and not is_listed:
         return None

@@ -54,7 +54,7 @@ class Ledger:
         self.relist = asyncio.Event()
 
     def usage(self, node: str) -> NodeUsage | UnreadableTopology | None:
-        """Return the usage of a node, None if the node has no GPUTopology."""
+        """Return the usage of a node, or None if the node has no GPUTopology."""
         return self.usages().get(node)
 
     def usages(self) -> Mapping[str, NodeUsage | UnreadableTopology]:
@@ -83,7 +83,7 @@ class Ledger:
         return self._changes
 
     def is_current(self, decision: Decision) -> bool:
-        """Return whether the node is ready, its topology is unchanged, and the GPUs are healthy."""
+        """Return whether the decision's node is ready, its topology unchanged, its GPUs healthy."""
         usage = self.usage(decision.claim.node)
         gpus = decision.match.gpus
         return (
@@ -96,7 +96,7 @@ class Ledger:
         )
 
     def ended_pods(self, node: str) -> list[str]:
-        """Return the ended pods whose processes may still use GPUs of the node."""
+        """Return the names of the ended pods whose processes may still use GPUs of the node."""
         known = self._nodes.get(node)
         users = known.users if isinstance(known, GpuNode) else ()
         listed = {user.pod for user in users if user.deleted}
@@ -110,7 +110,7 @@ class Ledger:
         )
 
     def get_pod(self, uid: str) -> PodView | None:
-        """Return the newest view of a pod, None if the pod is unknown or was deleted."""
+        """Return the newest view of a pod, or None if the pod is unknown or was deleted."""
         return self._pods.get(uid)
 
     def is_waiting(self, uid: str) -> bool:
@@ -151,10 +151,10 @@ class Ledger:
     def replace_pods(
         self, pods: Iterable[PodView], *, epoch: int, version: int | None = None
     ) -> None:
-        """Replace all pods by the list with number ``epoch`` and this resource version.
+        """Replace all pods by a list of pods.
 
-        A reservation or claim ends if it was made before the list was requested and the list does
-        not contain its pod.
+        ``epoch`` is the result of ``begin_pod_list``. A reservation or claim ends if it was made
+        before the list was requested and the list does not contain its pod.
         """
         if version is not None:
             self._begin_at(version)
@@ -172,8 +172,8 @@ class Ledger:
     def put_pod(self, pod: PodView) -> None:
         """Add or replace a pod.
 
-        The reservation of the pod ends when the pod is bound or has ended. A Binding writes node
-        and annotations together, so a bound pod has both.
+        If the pod is bound or has ended, its reservation ends. The annotations of a bound pod
+        already name its GPUs, because a Binding writes node and annotations together.
         """
         self._put(pod, self._forget(pod.uid))
         self.pods_version = max(self.pods_version, pod.version)
@@ -226,7 +226,7 @@ class Ledger:
         return known
 
     def _refresh(self) -> None:
-        """Compute usage and state of nodes that have changed, or whose pause or wait is over."""
+        """Compute usage and state of all outdated nodes."""
         self._ended.mark_due()
         if not self._outdated:
             return

@@ -50,7 +50,7 @@ def pod_reflector(
 
 
 def _parse_pod(document: Document, resource: str) -> PodOrNone:
-    """Return the pod, None if it requests no GPU.
+    """Return the pod, or None if it requests no GPU.
 
     An invalid object is logged and skipped, so that it does not stop the extender.
     """

@@ -1,7 +1,7 @@
 """Pauses a node for 15 s after its kubelet rejected a pod; each further pause doubles, up to 120 s.
 
-``EndedPods`` adds rejections. The ledger treats a paused node as not ready, so filter and bind do
-not choose the node.
+During the pause, the ledger treats the node as not ready, so filter and bind do not choose it.
+``EndedPods`` reports the rejections to this module.
 """
 
 from dataclasses import dataclass
@@ -27,8 +27,7 @@ class _Pause:
 class KubeletRejections:
     """Keeps the pauses of all nodes, in memory only.
 
-    After a restart of the extender, a node that rejects every pod gets one more pod before it is
-    paused again.
+    So after a restart of the extender, a node whose kubelet rejects every pod gets one more pod.
     """
 
     def __init__(self) -> None:
@@ -37,8 +36,8 @@ class KubeletRejections:
     def add(self, pod: PodView, now: float) -> float | None:
         """Begin a pause for the node of a rejected pod; return when the pause ends.
 
-        A rejection during a pause has no effect and returns None, because its pod was bound before
-        the pause. Otherwise a burst of eight rejected pods would cause the longest pause.
+        If the node is already paused, do nothing and return None, because the pod was bound before
+        the pause. Otherwise one burst of rejected pods would cause the longest pause.
         """
         node = str(pod.node)
         remembered = now - _FORGOTTEN_AFTER_SECONDS
@@ -59,13 +58,13 @@ class KubeletRejections:
         return now + seconds
 
     def started(self, node: str, now: float) -> None:
-        """Forget the last pause of a node if it is over, because a pod has started there."""
+        """Forget a node's pause if it is over, because a pod has started on the node."""
         known = self._pauses.get(node)
         if known is not None and now >= known.until:
             del self._pauses[node]
 
     def reason(self, node: str, now: float) -> str | None:
-        """Return why the node is paused now, None if the node is not paused."""
+        """Return why the node is paused now, or None if the node is not paused."""
         known = self._pauses.get(node)
         return known.reason if known is not None and now < known.until else None
 
@@ -73,7 +72,7 @@ class KubeletRejections:
 def is_admission_error(pod: PodView) -> bool:
     """Return whether kubelet rejected a new pod because of the GPUs that the extender chose.
 
-    kubelet rejects unmanaged pods, and pods that are being deleted, for other reasons.
+    kubelet rejects pods of other schedulers, started pods and deleted pods for other reasons.
     """
     if not pod.rejected_for_gpus or pod.started or pod.deleting:
         return False

@@ -29,7 +29,7 @@ class Reservation:
     """GPUs that the ledger keeps for a pod until the watch shows the pod as bound.
 
     Attributes:
-        epoch: number of pod lists that had begun when the reservation was made.
+        epoch: number of pod lists that were requested before the reservation was made.
     """
 
     decision: Decision
@@ -53,7 +53,7 @@ class Reservations:
         return self._epoch
 
     def get(self, uid: str) -> Reservation | None:
-        """Return the reservation of a pod, None if there is none."""
+        """Return the reservation of a pod, or None if there is none."""
         return self._own.get(uid)
 
     def own(self) -> tuple[Reservation, ...]:
@@ -65,7 +65,7 @@ class Reservations:
         return tuple(claim for claim in self._others if uid in (None, claim.uid))
 
     def unbound(self) -> tuple[Claim, ...]:
-        """Return the claims to write to the Lease: all except those of successful Bindings."""
+        """Return the claims to write to the Lease: those whose Binding has not succeeded yet."""
         own = (
             each.decision.claim
             for each in self._own.values()
@@ -116,9 +116,10 @@ class Reservations:
             self.drop_claim(claim)
 
     def end_missing(self, listed: AbstractSet[str], *, epoch: int) -> list[Claim]:
-        """Drop reservations and claims made before list ``epoch``, for pods that the list lacks.
+        """Drop the reservations and claims of pods that a list of pods does not contain.
 
-        Return the dropped claims. Their pods may have been bound before they were deleted.
+        Reservations and claims that are newer than list request ``epoch`` stay. Return the dropped
+        claims, because their pods may have been bound before they were deleted.
         """
         own = [
             each.decision.claim
@@ -137,13 +138,13 @@ class Reservations:
         return [*own, *others]
 
     def doubt_bound(self) -> None:
-        """Mark the results of successful Bindings as unknown: the API server may have lost them."""
+        """Mark successful Bindings as unknown, because a restore of etcd may have lost them."""
         for uid, reservation in self._own.items():
             if reservation.progress is BindingProgress.BOUND:
                 self._own[uid] = replace(reservation, progress=BindingProgress.UNKNOWN)
 
     def on_node(self, node: GpuNode, without: AbstractSet[str]) -> list[GpuMask]:
-        """Return the GPUs reserved on a node, except those for the pods ``without``."""
+        """Return a mask of reserved GPUs for each pod on the node, except the pods ``without``."""
         reserved: defaultdict[str, GpuMask] = defaultdict(lambda: GpuMask(0))
         for claim in (*(each.decision.claim for each in self._own.values()), *self._others):
             if claim.node == node.node and claim.uid not in without:

@@ -44,9 +44,9 @@ class GpuNode:
         generation: generation of the GPUTopology; it grows when the spec changes.
         healthy: GPUs that the agent reports as healthy. GPUs without a report are not healthy.
         users: the observed users of GPUs.
-        not_ready: why the node's agent is not ready; None if the agent does not report this.
-        pods_version: resource version of the newest change of the node's pods that the agent knew
-            when it wrote the status; None if the agent does not report the version.
+        not_ready: why the node's agent is not ready; None if it is ready or does not report this.
+        pods_version: resource version of the newest pod change on the node that the agent knew when
+            it wrote the status; None if the agent does not report the version.
         reported: whether an agent has written the status. A new GPUTopology has no status.
     """
 
@@ -92,7 +92,7 @@ def parse_node(document: Mapping[str, Any]) -> GpuNode | UnreadableTopology:
 
 
 def _not_ready(conditions: list[Condition]) -> str | None:
-    """Return why the agent is not ready; an agent that reports no condition counts as ready."""
+    """Return why the agent is not ready, or None if it is ready or reports no condition."""
     for condition in conditions:
         if condition.type == READY_CONDITION and condition.status == "False":
             message = " ".join(condition.message.split())
@@ -101,7 +101,7 @@ def _not_ready(conditions: list[Condition]) -> str | None:
 
 
 def known_mask(topology: NodeTopology, uuids: Iterable[str]) -> GpuMask:
-    """Return the set of these GPUs, without the GPUs that the topology does not contain."""
+    """Return the mask of those GPUs in ``uuids`` that the topology contains."""
     known = topology.index_of
     return mask_of(known[GpuUuid(uuid)] for uuid in uuids if GpuUuid(uuid) in known)
 

@@ -1,7 +1,7 @@
 """Computes the usage of one node from its topology, its pods and the reservations on it.
 
 The ledger calls it for each node that has changed. filter and bind use the result. A GPU is used if
-a pod's annotation names it, if the agent has observed a user, or if the GPU is reserved
+a pod's annotation names the GPU, if the agent has observed a pod on it, or if it is reserved
 (docs/adr/0004-union-of-intended-and-observed.md).
 """
 
@@ -23,7 +23,7 @@ class NodeState:
     """The part of a node's usage that decides which pods fit, and on which GPUs.
 
     The ledger keeps one NodeState for all nodes with an equal ``key``. 5,000 nodes have a few
-    hundred states, and each state is evaluated once. Comparing states by identity is fast.
+    hundred states. The extender evaluates each state once and compares states by identity.
 
     Attributes:
         structure: the topology of one of these nodes, with the UUIDs and the name of that node.
@@ -57,7 +57,7 @@ class NodeUsage:
 
     Attributes:
         generation: generation of the GPUTopology.
-        used: GPUs that a pod has by annotation or observation, and reserved GPUs. The GPUs of an
+        used: GPUs that are reserved, observed in use, or in a pod's annotation. The GPUs of an
             ended pod stay used until its containers are known to have stopped.
         unknown: number of GPUs that unmanaged pods use and that no agent has observed yet.
         blocked: why no GPU of the node may be given to a pod; None if the node is not blocked.
@@ -94,7 +94,7 @@ class NodeUsage:
 
 @dataclass(frozen=True, slots=True)
 class _PodGpus:
-    """The annotated and observed GPUs of one pod, and how many are not observed yet."""
+    """The GPUs in the annotation of one pod, its observed GPUs, and the number not yet observed."""
 
     annotated: GpuMask
     observed: GpuMask
@@ -147,7 +147,7 @@ def node_usage(
 def _observed(node: GpuNode, ended: AbstractSet[str]) -> GpuMask:
     """Return the GPUs on which the agent observed a pod that is not known to have ended.
 
-    The pod may be unknown to the API server, or the agent may not have identified the pod.
+    This includes pods that the API server does not know or that the agent could not identify.
     """
     return mask_of(user.gpu for user in node.users if not user.deleted and user.uid not in ended)
 

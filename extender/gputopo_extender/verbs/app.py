@@ -38,12 +38,12 @@ class Readiness:
     """Decides whether the ledger is complete and current, so that verbs may be served."""
 
     def __init__(self, reflectors: Sequence[Reflector[Any]], stale_after_seconds: float) -> None:
-        """Require that every reflector got a list or event in the last ``stale_after_seconds``."""
+        """Require a list or event of every reflector within the last ``stale_after_seconds``."""
         self._reflectors = reflectors
         self._stale_after_seconds = stale_after_seconds
 
     def reason_not_ready(self) -> str | None:
-        """Return why no verb may be served now, None if all verbs may be served."""
+        """Return why the verbs must not be served now, or None if they may be served."""
         for reflector in self._reflectors:
             age = reflector.age_seconds()
             if age is None:

@@ -1,8 +1,8 @@
 """Binds one pod to one node with exact GPUs. Only this module gives GPUs to pods.
 
-The bind verb calls this module. The module chooses GPUs by the current usage and reserves them in
-one step. Then it claims the GPUs, together with those of other recent decisions. Finally it writes
-the node and the GPUs in one Binding. The reservation ends when the watch shows the pod as bound, or
+The bind verb calls this module. The module chooses GPUs by the current usage of the node and
+reserves them in the same step. Then it writes a claim on the GPUs to a Lease. Finally it writes the
+node and the GPUs in one Binding. The reservation ends when the watch shows the pod as bound, or
 when the Binding cannot succeed any more.
 """
 
@@ -50,7 +50,7 @@ class Binder:
         resource: str,
         default_policy: PolicyName,
     ) -> None:
-        """Decide by ``ledger``, write claims with ``fence``, and Bindings with ``api``."""
+        """Choose GPUs by ``ledger``, write claims with ``fence``, send Bindings with ``api``."""
         self._ledger = ledger
         self._cache = cache
         self._api = api
@@ -63,7 +63,7 @@ class Binder:
         self._at_once = asyncio.Semaphore(_MOST_AT_ONCE)
 
     async def bind(self, args: ExtenderBindingArgs) -> BindResult:
-        """Bind a pod to a node with exact GPUs; repeating a bind changes nothing."""
+        """Bind a pod to a node with exact GPUs. A repeated bind of a bound pod changes nothing."""
         pod = await self._find(args)
         if isinstance(pod, BindResult):
             return pod
@@ -92,9 +92,9 @@ class Binder:
         )
 
     async def resolve_open(self) -> list[BindResult]:
-        """Resolve Bindings of this process in flight, and the claims of other extenders.
+        """Resolve this process's Bindings in flight, and the claims of other extenders.
 
-        Return the results of the Bindings of this process.
+        Return the results of this process's Bindings.
         """
         results: list[BindResult] = []
         for reservation in self._ledger.reservations.own():
@@ -130,7 +130,7 @@ class Binder:
     async def _try(
         self, pod: PodView, request: PlacementRequest | Misfit, node: str, until: float
     ) -> BindResult | PodView:
-        """Bind once; return the pod instead of a result if a change requires a new try."""
+        """Bind once; return the pod if a change of pod, node or claims requires a new try."""
         if result := await self._result_without_decision(pod, node):
             return result
         shown = self._ledger.get_pod(pod.uid)
@@ -151,7 +151,7 @@ class Binder:
         return await self._writer.write(decision, pod, until=until)
 
     async def _result_without_decision(self, pod: PodView, node: str) -> BindResult | None:
-        """Return a result if the pod is bound, in flight or ended; else load the claims."""
+        """Return a result if the pod is bound, in flight or ended. Else load the claims."""
         earlier = self._ledger.reservations.get(pod.uid)
         target = pod.node or (earlier.decision.claim.node if earlier else None)
         elsewhere = BindResult(BindOutcome.REJECTED, f"the pod is bound or being bound to {target}")

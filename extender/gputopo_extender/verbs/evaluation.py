@@ -73,7 +73,7 @@ NodeFit = Candidate | Misfit
 class Evaluation:
     """Fit or misfit of each node for one request.
 
-    Thousands of nodes have a few hundred states, so the results are stored once for each state.
+    The results are stored by node state: thousands of nodes have a few hundred states.
 
     Attributes:
         keys: one key for each node, in the order of ``nodes``; usually the state of the node.
@@ -96,10 +96,9 @@ class Evaluation:
     def best(self, size: int, in_flight: Mapping[str, int], *, sensitive: bool) -> list[str]:
         """Return the best nodes for a pod that requests ``size`` GPUs.
 
-        The best nodes have the highest score. Of these nodes, only those with the highest
-        percentage of used GPUs are returned. The GPUs of this pod and of pods in flight count as
-        used, as in kube-scheduler's MostAllocated. ``in_flight`` is the number of GPUs of pods in
-        flight, by node.
+        These are the nodes with the highest score and, among them, the highest percentage of used
+        GPUs. The GPUs of this pod and of pods in flight count as used, as in kube-scheduler's
+        MostAllocated. ``in_flight`` is the number of GPUs of pods in flight, by node.
         """
         scores = score_nodes(self._candidates(), sensitive=sensitive)
         highest = max(scores.values(), default=0)
@@ -117,21 +116,21 @@ class Evaluation:
         return list(compress(self.nodes, map(fullest.__contains__, self.keys)))
 
     def scores(self, *, sensitive: bool) -> dict[str, int]:
-        """Return a score of 0..10 for each node, 0 for a node that does not fit any more."""
+        """Return a score of 0..10 for each node; a node that no longer fits gets 0."""
         scored = score_nodes(self._candidates(), sensitive=sensitive)
         by_key = dict.fromkeys(self.results, 0) | scored
         return dict(zip(self.nodes, map(by_key.__getitem__, self.keys), strict=True))
 
     def failed(self) -> dict[str, str]:
-        """Return nodes that may fit later or after preemption, with the reasons of the misfits."""
+        """Return each node that may fit later or after preemption, and why it does not fit."""
         return self.misfits_of(_TEMPORARY)
 
     def unresolvable(self) -> dict[str, str]:
-        """Return nodes on which preemption has no effect, with the reasons why they do not fit."""
+        """Return each node on which preemption has no effect, and why it does not fit."""
         return self.misfits_of(_PERMANENT)
 
     def misfits_of(self, kinds: AbstractSet[MisfitKind]) -> dict[str, str]:
-        """Return the nodes with misfits of these kinds, with the reasons."""
+        """Return each node that has a misfit of these kinds, and why it does not fit."""
         reasons = {
             key: result.reason
             for key, result in self.results.items()
@@ -236,7 +235,7 @@ def _shortage(state: NodeState, free: GpuMask, size: int) -> Misfit | None:
 
 
 def _part_in_use(key: Hashable, more: int) -> float:
-    """Return the used fraction of a node's healthy GPUs if ``more`` further GPUs are used."""
+    """Return the used fraction of healthy GPUs, as if ``more`` further GPUs were used."""
     if not isinstance(key, NodeState):
         return 0.0
     healthy = key.healthy.bit_count()

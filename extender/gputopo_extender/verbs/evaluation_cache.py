@@ -1,9 +1,9 @@
 """Evaluates node states for a request in a thread, and keeps the results.
 
 All four verbs use this cache. A result depends only on the node state and the request, so a stored
-result never becomes wrong. The first evaluation of a pattern and size on a node structure builds
-tables. This takes milliseconds for 8 GPUs, and seconds for some patterns on 16 GPUs. While the
-thread builds tables, the extender serves other pods.
+result stays correct. The first evaluation of a pattern, size and node topology builds tables of the
+best placements. This takes milliseconds for 8 GPUs, and seconds for some patterns on 16 GPUs. The
+extender serves other pods while the thread builds tables.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _Results = dict[Hashable, NodeFit]
 
 
 class TablesNotReadyError(GputopoError):
-    """The tables are not built within the caller's time limit; building them continues."""
+    """The tables are not built within the caller's time limit. A thread continues to build them."""
 
 
 class EvaluationCache:
@@ -51,7 +51,7 @@ class EvaluationCache:
     async def evaluate(
         self, states: AbstractSet[AnyNodeState], request: PlacementRequest
     ) -> Mapping[Hashable, NodeFit]:
-        """Return the results of these states, possibly with results of other states.
+        """Return the results of these states. The returned mapping may contain other states too.
 
         Raises:
             TablesNotReadyError: if the results are not ready within the time limit; a later call

@@ -92,7 +92,7 @@ class Verbs:
         )
 
     async def prioritize(self, args: ExtenderArgs) -> list[dict[str, Any]]:
-        """Return a score for each node; 0 for all nodes if the pod cannot be evaluated.
+        """Return a score for each node. If the pod cannot be evaluated, all scores are 0.
 
         Raises:
             PodError: if the body has no valid pod.
@@ -128,7 +128,7 @@ class Verbs:
         return bind_result(result.error)
 
     async def preempt(self, args: ExtenderPreemptionArgs) -> dict[str, Any]:
-        """Return the best of the given nodes for the pod, with unchanged victims.
+        """Return the best of the given nodes for the preemptor. Victims stay unchanged.
 
         Raises:
             PodError: if the body has no valid pod that requests GPUs.
@@ -165,7 +165,7 @@ class Verbs:
     async def _filtered(
         self, pod: PodView, request: PlacementRequest | Misfit, nodes: Sequence[str]
     ) -> Evaluation:
-        """Evaluate the nodes. If the ledger may be outdated, repeat this after each change."""
+        """Evaluate the nodes. If the watch may be late, repeat this for 0.1 s after each change."""
         with self._metrics.decision_seconds.labels("filter").time():
             found = await self._evaluate(pod, request, nodes)
         wait = self._retries.begin_wait(pod, found)
@@ -190,9 +190,9 @@ class Verbs:
     def _offered(
         self, pod: PodView, request: PlacementRequest | Misfit, found: Evaluation
     ) -> list[str]:
-        """Return the nodes that fit, or only one of the best if many fit and the pod prefers none.
+        """Return the nodes that fit, or one of the best if many fit and the pod prefers none.
 
-        If only one node remains, kube-scheduler does not compute scores or call prioritize.
+        If filter returns one node, kube-scheduler saves the time for computing scores.
         """
         fitting = found.fitting()
         few = self._offer_one_above == 0 or len(fitting) <= self._offer_one_above

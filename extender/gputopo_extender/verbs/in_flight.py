@@ -12,15 +12,15 @@ from gputopo_extender.state.ledger import Ledger
 
 
 class InFlightPods:
-    """Counts GPUs to break ties between nodes; a wrong count cannot make a placement invalid."""
+    """Counts GPUs to choose between nodes of equal score; a wrong count causes no failure."""
 
     def __init__(self, ledger: Ledger) -> None:
-        """Forget a pod when ``ledger`` shows it as reserved, bound, ended or deleted."""
+        """A pod is in flight until ``ledger`` shows it as reserved, bound, ended or deleted."""
         self._ledger = ledger
         self._pods: dict[str, tuple[str, int]] = {}
 
     def add(self, uid: str, node: str, gpus: int) -> None:
-        """Record the node that filter has returned for a pod; it replaces an earlier node."""
+        """Record the node that filter returned for a pod, in place of an earlier node."""
         self._pods[uid] = (node, gpus)
 
     def gpus_by_node(self) -> Counter[str]:

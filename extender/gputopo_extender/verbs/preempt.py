@@ -1,9 +1,9 @@
-"""Chooses the nodes on which preemption frees the best GPUs for the pod.
+"""Chooses the nodes on which preemption frees the best GPUs for the preemptor.
 
 The preempt verb calls this module. kube-scheduler sends nodes, each with its victims. All victims
-must end before the preemptor fits, for instance because it needs their CPUs. So this module removes
-no victim. It returns only the nodes with the best links among nodes of equal cost. kube-scheduler
-then chooses the node with the cheapest victims.
+must end before the preemptor fits, for instance because it needs their CPUs, so this module removes
+no victim. Of nodes with equally important victims, it returns only those with the best links.
+kube-scheduler then chooses the node with the least important victims.
 """
 
 from collections import defaultdict
@@ -20,7 +20,8 @@ class FreedNode:
     """A node, its victims, and whether the preemptor fits after the victims have ended.
 
     Attributes:
-        priorities: priorities of the victims; None if unknown, for instance for a pod without GPUs.
+        priorities: priority of each victim; None if unknown, for instance for a victim without
+            GPUs.
     """
 
     node: str
@@ -32,10 +33,10 @@ class FreedNode:
 def choose_nodes(freed: Iterable[FreedNode], *, sensitive: bool) -> dict[str, Victims]:
     """Return the nodes from which kube-scheduler should choose, with their victims.
 
-    A node is removed if the preemptor does not fit even without the victims. Nodes have equal cost
-    if kube-scheduler's own measures are equal: violated budgets, highest priority, sum of
-    priorities, number of victims. Of nodes with equal cost only those with the best score are
-    returned. A node with a victim of unknown priority is not compared with other nodes.
+    Nodes on which the preemptor does not fit even without the victims are removed. kube-scheduler
+    compares victims by violated budgets, highest priority, sum of priorities and number. Of nodes
+    that are equal in all four, only those with the best score are returned. A node with a victim of
+    unknown priority is always returned if the preemptor fits.
     """
     groups: defaultdict[object, dict[str, FreedNode]] = defaultdict(dict)
     for each in freed:

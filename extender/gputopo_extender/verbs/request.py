@@ -15,7 +15,7 @@ from gputopo_kube.pods import UNKNOWN_COUNT, PodView
 def placement_request(
     pod: PodView, *, resource: str, default_policy: PolicyName
 ) -> PlacementRequest | Misfit:
-    """Return one request for the GPUs of all containers that keep their GPUs until the pod ends.
+    """Return one request for the GPUs of all application containers and sidecars of a pod.
 
     If the pod is invalid, return a misfit that names the field or annotation and the remedy.
     """
@@ -42,7 +42,7 @@ def placement_request(
 
 
 def _unusable_containers(pod: PodView, resource: str) -> str | None:
-    """Return why no node can take the pod's containers, None if their GPU counts are valid."""
+    """Return why no node can take the containers, or None if their GPU counts are valid."""
     for each in pod.containers:
         if each.gpus >= UNKNOWN_COUNT:
             return (

@@ -1,13 +1,13 @@
 """Decides when filter returns an error, so that kube-scheduler tries the pod again soon.
 
 If filter returns no error, a pod that fits nowhere waits for a cluster event, for at most five
-minutes. kube-scheduler may also preempt other pods for this pod. Both are correct only if the pod
-fits as soon as other pods end. After an error, kube-scheduler tries the pod again within seconds.
-But an error also removes the pod's nominated node. So filter first waits a moment, because the
-watch shows the end of preempted pods with a delay.
+minutes, and kube-scheduler may preempt other pods for it. This is right only if the pod fits as
+soon as other pods end. Otherwise filter returns an error, and kube-scheduler tries the pod again
+within seconds. An error also removes the pod's nominated node. So filter first waits a moment,
+because the watch shows the end of preempted pods with a delay.
 
-Some obstacles last, for instance a process that cannot be killed or an agent that is down. So for a
-pod that may preempt others, filter returns no error once a minute. Then kube-scheduler preempts.
+Some causes last long, for instance a process that cannot be killed or an agent that is down. So for
+a pod that may preempt others, filter returns no error once a minute. Then kube-scheduler preempts.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class LedgerWait:
 
 
 class FilterRetries:
-    """Decides whether kube-scheduler must soon try again a pod that fits nowhere."""
+    """Decides whether filter returns an error for a pod that fits on no node."""
 
     def __init__(self, ledger: Ledger, clock: Callable[[], float] = time.monotonic) -> None:
         """Decide by the pods in ``ledger``; ``clock`` returns seconds."""
@@ -68,7 +68,7 @@ class FilterRetries:
     def may_be_outdated(self, pod: PodView, found: Evaluation) -> bool:
         """Return whether the pod may fit when the watch has delivered all changes.
 
-        This is false for a pod of a scheduling group. kube-scheduler filters all pods of the group
+        Return False for a pod of a scheduling group: kube-scheduler filters all pods of the group
         before it binds any of them, so waiting does not help.
         """
         if pod.grouped or found.has_fit() or found.misfits_of({MisfitKind.DELETED_PODS}):
@@ -76,7 +76,7 @@ class FilterRetries:
         return bool(found.misfits_of(_OUTDATED))
 
     def begin_wait(self, pod: PodView, found: Evaluation) -> LedgerWait | None:
-        """Return a wait for a pod that may fit soon, None for other pods.
+        """Return a ``LedgerWait`` if the pod may fit soon, otherwise None.
 
         filter waits only once for each pod, because kube-scheduler filters no other pod during the
         wait.
@@ -87,7 +87,7 @@ class FilterRetries:
         return LedgerWait(self._ledger)
 
     def reason(self, pod: PodView, found: Evaluation) -> str | None:
-        """Return why the pod must be tried again soon, None if it fits or other pods must end."""
+        """Return the error text if kube-scheduler must try the pod again soon, otherwise None."""
         reason = self._reason(pod, found)
         if reason is None or self._is_preemption_due(pod):
             self._errors_since.pop(pod.uid, None)
@@ -125,7 +125,7 @@ class FilterRetries:
         return f"{_listed(named or nodes)}: waiting until they end"
 
     def _remember(self, times: dict[str, float], uid: str, now: float) -> None:
-        """Add a time. If there are too many, drop those of pods that do not wait, or the oldest."""
+        """Set the time of a pod. If the store is full, drop bound or ended pods, or the oldest."""
         if len(times) >= _MOST_REMEMBERED:
             gone = [each for each in times if not self._ledger.is_waiting(each)]
             for known in gone or [next(iter(times))]:

@@ -1,8 +1,7 @@
 """Builds the tables of ring patterns before a pod needs them.
 
-The server runs it in the background. It builds tables at the start and when a node with a new
-structure appears. Nearly all jobs use rings. The tables of another pattern are built when the first
-pod uses that pattern.
+A background task builds tables at the start, and when a node with a new topology appears. Nearly
+all jobs use rings. The tables of another pattern are built when the first pod uses that pattern.
 """
 
 import asyncio
@@ -24,17 +23,17 @@ _log = logging.getLogger(__name__)
 
 
 class TableWarmUp:
-    """Builds the tables of one size at a time, so that building does not delay pods."""
+    """Builds tables for one number of GPUs at a time, so no pod waits for all tables."""
 
     def __init__(self, ledger: Ledger, cache: EvaluationCache, policy: PolicyName) -> None:
-        """Fill ``cache`` for the structures in ``ledger`` and for the default policy."""
+        """Fill ``cache`` for the topologies in ``ledger``; ``policy`` is the default policy."""
         self._ledger = ledger
         self._cache = cache
         self._policy = policy
         self._warm: set[str] = set()
 
     async def run(self) -> None:
-        """Build tables for each new structure until cancelled."""
+        """Build the tables of each new topology until cancelled."""
         while True:
             for structure in self._cold():
                 self._warm.add(structure.fingerprint)
