@@ -42,8 +42,8 @@ _BEAT_SECONDS: Final = 1.0
 class Agent:
     """The node agent of one node.
 
-    Its sources (NVML, kubelet, the API server) write to the state and signal ``changes``. The loops
-    that decide the offer and write the report wait for these signals.
+    The parts that read NVML, kubelet and the API server write to shared state and signal each
+    change. The loops that offer GPUs to kubelet and publish the GPUTopology wait for the signals.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Agent:
             await self._pod_resources.close()
 
     async def stop(self) -> None:
-        """Publish that the node takes no new pods, and serve the pods in flight."""
+        """Publish that the agent stops. If this succeeds, serve kubelet a few seconds longer."""
         if await self._reporter.withdraw():
             await asyncio.sleep(self._settings.drain_seconds)
 

@@ -1,10 +1,10 @@
-"""A signal of changes, which wakes the loops that react to them."""
+"""A signal that wakes waiting tasks when the state of the agent has changed."""
 
 import asyncio
 
 
 class ChangeSignal:
-    """Counts changes and wakes waiting loops. Use it in one event loop only.
+    """Counts changes, and wakes the tasks that wait for a change. It is not thread-safe.
 
     Attributes:
         count: number of changes so far.
@@ -15,12 +15,12 @@ class ChangeSignal:
         self._changed = asyncio.Event()
 
     def notify(self) -> None:
-        """Wake all loops that wait."""
+        """Count a change, and wake all waiting tasks."""
         self.count += 1
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def wait_after(self, count: int) -> None:
-        """Return when there were more than ``count`` changes. So the caller misses no change."""
+        """Return when ``self.count`` exceeds ``count``, immediately if it does so already."""
         while self.count <= count:
             await self._changed.wait()

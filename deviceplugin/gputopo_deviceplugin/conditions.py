@@ -23,5 +23,5 @@ class NodeCondition:
 
 
 def not_ready(reason: str, message: str) -> NodeCondition:
-    """Return the condition of a node whose GPUs are not offered to new containers."""
+    """Return the condition ``Ready=False``: new containers get no GPUs of this node."""
     return NodeCondition(READY_CONDITION, holds=False, reason=reason, message=message)

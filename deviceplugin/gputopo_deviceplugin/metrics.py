@@ -84,6 +84,6 @@ class AgentMetrics:
         self._allocations.labels("granted" if granted else "refused").inc()
 
     def record_failure(self, operation: str, error: Exception) -> None:
-        """Log and count a read or write that failed and is repeated."""
+        """Log and count a failed read or write, which the caller repeats."""
         _log.warning("%s failed, trying again %s", operation, fields(reason=error))
         self._failures.labels(operation).inc()

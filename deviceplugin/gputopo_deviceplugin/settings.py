@@ -111,12 +111,12 @@ class AgentSettings(ProgramSettings):
 
     @property
     def competitors(self) -> frozenset[str]:
-        """Resources of other plugins for the same GPUs; a trailing ``*`` matches any text."""
+        """Resources of other device plugins for the same GPUs; a trailing ``*`` is a wildcard."""
         return _split(self.competing_resources)
 
     @property
     def drivers(self) -> frozenset[str]:
-        """DRA drivers that allocate the same GPUs."""
+        """Names of DRA drivers that allocate the same GPUs."""
         return _split(self.competing_drivers)
 
 

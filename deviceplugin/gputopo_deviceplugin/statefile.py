@@ -1,7 +1,7 @@
 """Stores JSON files that survive a restart of the agent, but not a reboot of the node.
 
-The files are in a folder of the host's ``/run``, which is a tmpfs. They contain data that a new
-agent cannot get elsewhere: the GPUs of each pod, the XID marks and the topology.
+The files are in a folder of the host's ``/run``, which is a tmpfs. They contain data that a
+restarted agent may not get elsewhere: the GPUs of each pod, the XIDs and the topology.
 """
 
 import json
@@ -22,14 +22,14 @@ class StateFile:
     """A file with one JSON document."""
 
     def __init__(self, path: Path) -> None:
-        """Use the file at ``path``; its folder is created when it is missing."""
+        """Use the file at ``path``. If its folder is missing, ``save`` creates the folder."""
         self._path = path
         self._written: str | None = None
 
     def load(self, parse: Callable[[Any], Value]) -> Value | None:
         """Return the parsed document, None if the file is missing or not valid.
 
-        ``parse`` raises a ValueError (as pydantic does) for a document that is not valid.
+        ``parse`` must raise ValueError, or pydantic's ValidationError, for an invalid document.
         """
         try:
             return parse(json.loads(self._path.read_text()))

@@ -1,7 +1,7 @@
-"""Responds to kubelet's calls GetPreferredAllocation and Allocate during an admission.
+"""Responds to kubelet's calls GetPreferredAllocation and Allocate.
 
 The agent reads kubelet's pod-resources list during GetPreferredAllocation, but never during
-Allocate. A read during Allocate could make kubelet forget the GPUs of the container in admission.
+Allocate. A read during Allocate could make kubelet forget the GPUs that it is allocating.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class PodResources(Protocol):
 
 
 class Admission:
-    """Decides which GPUs the container in admission gets."""
+    """Decides which GPUs a container gets while kubelet admits the container."""
 
     def __init__(
         self,
@@ -59,9 +59,9 @@ class Admission:
         Args:
             tracker: records the users of GPUs.
             pod_resources: reads kubelet's list of pods.
-            lock: this class holds it during each call from kubelet.
-            state: the GPUs that are offered to kubelet, with their health.
-            kubelet: its number of registrations shows whether kubelet has restarted.
+            lock: held during each call from kubelet.
+            state: the GPUs that the agent offers to kubelet, with their health.
+            kubelet: counts registrations. A new registration means that kubelet may be new.
             recorder: records allocations and rejections.
             node: this node's name.
             timeout_seconds: time limit for all reads from the API server in one call.
@@ -80,7 +80,7 @@ class Admission:
         self._rejected: set[str] = set()
 
     async def prefer(self, request: PreferenceRequest) -> tuple[GpuUuid, ...] | AdmissionRejection:
-        """Return the GPUs that kubelet should take, or the reason why the container gets none."""
+        """Return the GPUs that kubelet should take, or the reason for the rejection."""
         async with self._lock.call():
             result = await self._identify(request)
             gpus = preferred_gpus(request, result)
@@ -147,7 +147,7 @@ class Admission:
     async def _refresh_others(
         self, gpus: Sequence[GpuUuid], expected: AdmissionResult | None
     ) -> None:
-        """Read the other users of these GPUs again, because these users may have ended."""
+        """Read the other pods that use these GPUs again, because these pods may have ended."""
         own = expected.pod.uid if isinstance(expected, ContainerAllocation) else None
         intended = intended_users(gpus, own, self._live_pods(), self._node).values()
         users = self._tracker.find_pods(gpus) | {(user.key, user.uid) for user in intended}
@@ -156,7 +156,7 @@ class Admission:
             await self._pods.refresh(others, self._timeout_seconds)
 
     def _live_pods(self) -> list[PodView]:
-        """Return this node's pods except the rejected pods, which never get GPUs."""
+        """Return this node's pods except the pods that the agent has rejected."""
         return [pod for pod in self._pods.values() if pod.uid not in self._rejected]
 
     def _reject(self, rejection: AdmissionRejection) -> None:

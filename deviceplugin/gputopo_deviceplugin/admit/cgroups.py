@@ -1,9 +1,9 @@
-"""Finds the pods that have running processes on this node. Reads the pods' cgroups.
+"""Reads from the cgroups of this node's pods which pods have running processes.
 
 The agent does not share the host's PID namespace, so ``cgroup.procs`` of cgroup v1 does not list
-processes of other pods. The agent reads ``pids.current`` (v1) or ``cgroup.events`` (v2) instead,
-which are the same in every namespace. Both files include child cgroups, so the cgroup of the pod
-covers all of its containers.
+processes of other pods. The agent reads ``pids.current`` (v1) or ``cgroup.events`` (v2) instead.
+These files have the same content in every namespace. They also count processes of child cgroups,
+so the cgroup of a pod covers all containers of the pod.
 """
 
 import errno
@@ -55,7 +55,7 @@ class Cgroups:
         available = bool(self._roots)
         if available != self.available:
             state = "found" if available else "not found, so GPUs of deleted pods are free at once"
-            _log.warning("kubelet's cgroups %s", fields(state=state, directory=self._directory))
+            _log.warning("cgroups searched %s", fields(state=state, directory=self._directory))
         self.available = available
 
     def _folders(self, uid: str) -> list[Path]:
@@ -70,10 +70,10 @@ def _hierarchy(directory: Path) -> Path:
 
 
 def _kubepods(folder: Path, levels: int) -> Iterator[Path]:
-    """Yield the cgroups that contain the pods' cgroups, below any ``cgroupRoot`` of kubelet.
+    """Yield each cgroup in which kubelet creates the cgroups of pods.
 
-    The cgroupfs driver names this cgroup ``kubepods``. The systemd driver names it
-    ``kubepods.slice``, or ``kubelet-kubepods.slice`` in ``kubelet.slice``.
+    With the cgroupfs driver its name is ``kubepods``. With the systemd driver its name is
+    ``kubepods.slice``, or ``kubelet-kubepods.slice`` if kubelet's ``cgroupRoot`` is ``/kubelet``.
     """
     try:
         below = [entry for entry in folder.iterdir() if entry.is_dir()]

@@ -69,7 +69,7 @@ class GpuDevicePlugin(DevicePluginServicer):
             api.PreferredAllocationRequest, api.PreferredAllocationResponse
         ],
     ) -> api.PreferredAllocationResponse:
-        """Return the intended GPUs of the container in admission."""
+        """Return the GPUs that the extender has chosen for the container in admission."""
         response = api.PreferredAllocationResponse()
         for each in request.container_requests:
             preference = PreferenceRequest(
@@ -88,7 +88,7 @@ class GpuDevicePlugin(DevicePluginServicer):
         request: api.AllocateRequest,
         context: grpc.aio.ServicerContext[api.AllocateRequest, api.AllocateResponse],
     ) -> api.AllocateResponse:
-        """Allocate exactly the intended GPUs, in rank order, or fail."""
+        """Allocate exactly the GPUs that the extender has chosen, in rank order, or fail."""
         response = api.AllocateResponse()
         for each in request.container_requests:
             result = await self._admission.allocate([*map(GpuUuid, each.devices_ids)])

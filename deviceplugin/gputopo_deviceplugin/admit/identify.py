@@ -1,8 +1,8 @@
 """Finds the container for which kubelet requests GPUs, by elimination. Pure.
 
-Kubelet's calls name no pod. But kubelet admits one container after the other, and its
-pod-resources list contains every pod that it knows, including pods without GPUs. So the container
-in admission belongs to the only pod in the list that still waits for GPUs.
+Kubelet's calls do not name the pod. But kubelet admits one container after the other. Kubelet's
+pod-resources list contains all pods, including pods without GPUs. So the container belongs to the
+only listed pod that requests GPUs and does not have them yet.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from gputopo_kube.pods import GpuContainer, PodView
 
 @dataclass(frozen=True, slots=True)
 class PreferenceRequest:
-    """Kubelet's request for ``size`` GPUs out of ``available``, including all of ``required``."""
+    """Kubelet's request to choose ``size`` GPUs from ``available``, including all ``required``."""
 
     available: frozenset[GpuUuid]
     required: frozenset[GpuUuid]
@@ -27,7 +27,7 @@ class PreferenceRequest:
 
 @dataclass(frozen=True, slots=True)
 class ContainerAllocation:
-    """The container in admission, and its GPUs in rank order."""
+    """The container that kubelet admits, and the GPUs of this container in rank order."""
 
     pod: PodView
     container: str
@@ -36,7 +36,7 @@ class ContainerAllocation:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRejection:
-    """The reason why a container gets no GPUs. ``pod`` is None if the pod is not known."""
+    """The reason why a container gets no GPUs. ``pod`` is None if it could not be identified."""
 
     reason: str
     pod: PodView | None = None
@@ -53,11 +53,11 @@ def identify(
     node: str,
     rejected: Collection[str],
 ) -> AdmissionResult:
-    """Return the container in admission, or the reason why no container was identified.
+    """Return the container for which kubelet sent the request, with its GPUs, or a rejection.
 
     Args:
         request: kubelet's request.
-        listed: kubelet's pod-resources list, read while kubelet waits for the response.
+        listed: kubelet's pod-resources list, read after the request has arrived.
         pods: this node's pods as the API server knows them.
         node: this node's name.
         rejected: UIDs of pods that the agent rejected before. A rejection is final.
@@ -97,10 +97,10 @@ def identify(
 def unresolved_pods(
     listed: Sequence[ListedPod], pods: Mapping[ObjectKey, PodView]
 ) -> tuple[set[ObjectKey], set[ObjectKey]]:
-    """Return the listed pods with a container that has no GPUs, in two sets.
+    """Return two sets of the listed pods that have a container without GPUs.
 
-    Returns:
-        The pods that request GPUs or are not known, and the pods that are known to request no GPUs.
+    The first set has the pods that request GPUs, and the pods that are missing in ``pods``. The
+    second set has the pods that request no GPUs.
     """
     without = _without_gpus(listed)
     requesting = {key for key in without if _may_request(key, pods)}
@@ -118,13 +118,13 @@ def _may_request(key: ObjectKey, pods: Mapping[ObjectKey, PodView]) -> bool:
 def _waiting(
     listed: Sequence[ListedPod], pods: Mapping[ObjectKey, PodView], rejected: Collection[str]
 ) -> Iterator[tuple[PodView, list[GpuContainer]]]:
-    """Yield each pod that may be in admission, with the containers that kubelet may serve next.
+    """Yield each pod that kubelet may be admitting, with the possible next containers.
 
-    Kubelet serves the containers of a pod in order. Among the sidecars and application containers,
-    the next container is the first one without GPUs in the list. Kubelet does not list ordinary
-    init containers. So an ordinary init container directly before this container may also be next.
-    If several of these containers request the same number of GPUs, the first one is next: kubelet
-    gives the others the GPUs of init containers that have ended.
+    Kubelet allocates GPUs to the containers of a pod in order. For example, a pod has the init
+    container A and the application container B. Kubelet's list never shows A, because it has no
+    ordinary init containers. So while the list shows B without GPUs, the next container may be A
+    or B. If A and B request the same number of GPUs, the next container is A: kubelet later gives
+    the GPUs of A to B without a call of GetPreferredAllocation.
     """
     for entry in listed:
         pod = pods.get(entry.key)
@@ -157,7 +157,7 @@ def _allocation(
     container: str,
     node: str,
 ) -> AdmissionResult:
-    """Return the container with its intended GPUs, or the reason why it cannot get them."""
+    """Return the container with the GPUs of the pod's annotation, or why it cannot get them."""
     try:
         candidates = candidate_gpus(pod, container, node)
     except PlacementError as error:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 
 class AdmissionLock:
-    """Serializes kubelet's calls. Delays reads of kubelet's list while a container is in flight.
+    """Serializes kubelet's calls, and delays reads of kubelet's pod-resources list.
 
     A container is in flight from GetPreferredAllocation until kubelet has recorded its GPUs after
     Allocate. A read of the list during this time could make kubelet forget these GPUs.
@@ -23,12 +23,12 @@ class AdmissionLock:
             yield
 
     def set_in_flight(self, seconds: float) -> None:
-        """Treat a container as in flight for the next ``seconds``; 0: none is in flight."""
+        """Delay reads for the next ``seconds``, because kubelet admits a container. 0: no delay."""
         self._in_flight_until = _now() + seconds
 
     @asynccontextmanager
     async def idle(self) -> AsyncIterator[None]:
-        """Wait until no container is in flight. Then delay kubelet's calls until the block ends."""
+        """Wait until kubelet admits no container. Delay new calls during the ``with`` block."""
         while True:
             await asyncio.sleep(max(0.0, self._in_flight_until - _now()))
             async with self._lock:

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 def withholding_condition(
     *, connected: bool, competitor: str | None, without_record: Sequence[str]
 ) -> NodeCondition | None:
-    """Return why kubelet must give new containers no GPUs, None if it may give them GPUs.
+    """Return the reason why new containers must not get GPUs. Return None if they may get GPUs.
 
     Args:
         connected: whether the API server responds.
@@ -46,10 +46,10 @@ def withholding_condition(
 
 
 class AssignedGpus:
-    """The GPUs that containers have. The set may also contain free GPUs.
+    """The GPUs that containers have.
 
     Attributes:
-        gpus: the GPUs.
+        gpus: all GPUs with a container, and possibly GPUs whose container has ended.
         known: whether kubelet has listed its pods since the agent's start.
     """
 
@@ -62,8 +62,8 @@ class AssignedGpus:
 
         Args:
             gpus: the GPUs of all listed containers.
-            complete: False if the list may lack pods. After a start of kubelet the list is empty.
-                Kubelet adds each pod after the pod's admission.
+            complete: False if the list may lack pods, because kubelet has just started. Then no
+                GPU is removed.
         """
         self.gpus = gpus if complete else self.gpus | gpus
         self.known = True
@@ -74,10 +74,10 @@ class AssignedGpus:
 
 
 class DeviceOffer:
-    """Decides which GPUs to offer to kubelet and whether to register; writes both to the state.
+    """Decides which GPUs to offer to kubelet, and whether the agent may register with kubelet.
 
     Attributes:
-        withheld: why the agent offers no GPUs without a container, None if it offers them.
+        withheld: why new containers must not get GPUs; None if they may get GPUs.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class DeviceOffer:
         self.withheld: NodeCondition | None = None
 
     async def run(self, changes: ChangeSignal) -> None:
-        """Decide again when the connection or the competitor changes, until cancelled."""
+        """Decide again whenever the API connection or the competing allocator changes."""
         before = self._connection.connected, self._node.competitor
         while True:
             seen = changes.count
@@ -108,7 +108,7 @@ class DeviceOffer:
             await changes.wait_after(seen)
 
     def update_assigned(self) -> None:
-        """Update the assigned GPUs from kubelet's list, which was just read."""
+        """Update the assigned GPUs. The caller has just read kubelet's list."""
         # An empty list is not complete, because it lacks the agent's own pod.
         admitted = self._kubelet.watched_seconds >= ADMITTED_SECONDS
         complete = bool(self._tracker.listed) and admitted

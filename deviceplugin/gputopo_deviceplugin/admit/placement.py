@@ -11,7 +11,7 @@ from gputopo_kube.pods import GpuContainer, PodView
 
 
 class PlacementError(InvalidInputError):
-    """The pod has no valid placement annotation that belongs to this pod."""
+    """The annotation ``gputopo.io/gpus`` is missing, not valid, or does not fit this pod."""
 
 
 def intended_gpus(pod: PodView, node: str) -> Mapping[str, tuple[GpuUuid, ...]]:
@@ -41,13 +41,12 @@ def intended_gpus(pod: PodView, node: str) -> Mapping[str, tuple[GpuUuid, ...]]:
 
 
 def lasting_container(pod: PodView, container: str) -> GpuContainer | None:
-    """Return the container that keeps the GPUs of ``container`` until the pod ends.
+    """Return the sidecar or application container that finally has the GPUs of ``container``.
 
-    A sidecar or application container keeps its own GPUs. An ordinary init container gets a part
-    of the GPUs of the next sidecar or application container. For example, a pod has an init
-    container with 2 GPUs before an application container with 4 GPUs. For both containers the
-    result is the application container. The result is None if no sidecar or application container
-    with GPUs follows, or if ``container`` requests no GPUs.
+    An ordinary init container shares the GPUs of the next sidecar or application container. For
+    example, the init container A with 2 GPUs comes before the application container B with 4 GPUs.
+    The result for A is B. The result for B is B. The result is None if ``container`` requests no
+    GPUs, or if no sidecar or application container with GPUs follows an init container.
     """
     names = [each.name for each in pod.containers]
     if container not in names:
@@ -57,13 +56,13 @@ def lasting_container(pod: PodView, container: str) -> GpuContainer | None:
 
 
 def candidate_gpus(pod: PodView, container: str, node: str) -> tuple[GpuUuid, ...]:
-    """Return the intended GPUs that a container may get, in rank order.
+    """Return the GPUs of the pod's annotation from which a container gets its GPUs, in rank order.
 
-    A sidecar or application container gets all its GPUs. An ordinary init container gets a part
-    of the GPUs of its ``lasting_container``.
+    A sidecar or application container gets all these GPUs. An ordinary init container gets some
+    of them: the result has the GPUs of the container from ``lasting_container``.
 
     Raises:
-        PlacementError: as for ``intended_gpus``, or the annotation has too few or too many GPUs.
+        PlacementError: the annotation is not valid, or has the wrong number of GPUs.
     """
     requested = next(each for each in pod.containers if each.name == container)
     lasting = lasting_container(pod, container)

@@ -1,4 +1,4 @@
-"""Builds kubelet's response for one container: environment variables and devices. Pure."""
+"""Builds the agent's response to Allocate: environment variables and devices. Pure."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,9 +18,9 @@ def device_node_response(
     controls: Sequence[str],
     device_dir: Path,
 ) -> api.ContainerAllocateResponse:
-    """Return the response with device nodes of the host's ``device_dir``.
+    """Return a response that adds device nodes of the host's ``device_dir`` to the container.
 
-    CUDA numbers devices in the order of CUDA_VISIBLE_DEVICES, so the UUIDs are in rank order.
+    ``uuids`` is in rank order, because CUDA numbers devices in the order of CUDA_VISIBLE_DEVICES.
     """
     value = ",".join(uuids)
     names = (*(f"nvidia{gpus[uuid].minor}" for uuid in uuids), *controls)
@@ -36,11 +36,11 @@ def device_node_response(
 
 
 def cdi_response(uuids: Sequence[GpuUuid], cdi_kind: str) -> api.ContainerAllocateResponse:
-    """Return the response with CDI devices, which containerd or CRI-O inject.
+    """Return a response with CDI devices, which containerd or CRI-O adds to the container.
 
-    NVIDIA_VISIBLE_DEVICES is ``void``. Without a value here, NVIDIA's runtime would use the value
-    in the image, which is ``all`` in CUDA base images. With UUIDs here, the legacy hook of the
-    runtime would inject the same GPUs a second time.
+    NVIDIA_VISIBLE_DEVICES is ``void``. If the response did not set this variable, NVIDIA's runtime
+    would use the value of the image, which is ``all`` in CUDA base images. If the response set it
+    to UUIDs, the legacy hook of NVIDIA's runtime would add the same GPUs a second time.
     """
     return api.ContainerAllocateResponse(
         envs={CUDA_VISIBLE_DEVICES: ",".join(uuids), NVIDIA_VISIBLE_DEVICES: "void"},

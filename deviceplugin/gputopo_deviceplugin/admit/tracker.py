@@ -33,7 +33,7 @@ class PodProcesses(Protocol):
     """The processes of this node's pods.
 
     Attributes:
-        available: False if processes are not visible.
+        available: False if the agent cannot see the processes of pods.
     """
 
     available: bool
@@ -44,15 +44,15 @@ class PodProcesses(Protocol):
 
 
 class UsageTracker:
-    """Records the users of this node's GPUs, from allocations, kubelet's list and processes.
+    """Records which pod uses which GPU of this node.
 
     The tracker forgets a pod when the API server reports that the pod ended or was deleted, no
     process of the pod runs, and kubelet can no longer start the pod.
 
     Attributes:
         pods: the pods of this node, as the API server reports them.
-        listed: kubelet's list, None until it was read for the first time.
-        lost: GPUs for which kubelet lost its record. The tracker adds them to kubelet's list.
+        listed: kubelet's pod-resources list; None until the agent has read it.
+        lost: GPUs of running containers that kubelet lists without GPUs.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class UsageTracker:
         file: StateFile,
         on_failure: Callable[[str, Exception], None],
     ) -> None:
-        """Start with the usage in ``file``. Call ``on_failure`` if a write to the file fails."""
+        """Load the users from ``file``. Call ``on_failure`` if a later write to the file fails."""
         self.pods = pods
         self.listed: Sequence[ListedPod] | None = None
         self.lost: Lost = {}
@@ -75,7 +75,7 @@ class UsageTracker:
 
     @property
     def processes_visible(self) -> bool:
-        """Whether processes of pods are visible."""
+        """Whether the agent can see the processes of pods."""
         return self._processes.available
 
     def add_allocation(self, allocation: ContainerAllocation) -> None:
@@ -86,7 +86,7 @@ class UsageTracker:
         self._save()
 
     def update_listed(self, listed: Sequence[ListedPod]) -> None:
-        """Replace kubelet's list. The caller has read the new list after the last allocation."""
+        """Replace kubelet's list by a list that the caller read after the last allocation."""
         self.listed = listed
         self._allocated_since_list.clear()
         self._unlisted -= self.listed_users().keys()
@@ -94,8 +94,8 @@ class UsageTracker:
     def add_listed(self) -> None:
         """Store the users in kubelet's list.
 
-        The caller first reads the listed pods from the API server again, because the watch may be
-        late and show a former pod of the same name.
+        Before this call the caller reads the listed pods from the API server again. The watch may
+        be late, and may still show a deleted pod of the same name.
         """
         self._usage = with_listed(self._usage, self.listed_users(), self.pods)
 
@@ -104,19 +104,19 @@ class UsageTracker:
         return users_in_list(self.listed or (), self.lost, self._usage, self.pods)
 
     def assigned_gpus(self) -> frozenset[GpuUuid]:
-        """Return the GPUs in kubelet's list, and the GPUs of allocations not yet listed."""
+        """Return the GPUs in kubelet's list, and allocated GPUs that kubelet does not list yet."""
         live = {gpu for (_, gpu), user in self._usage.items() if self._is_live(user)}
         return frozenset(self.listed_users()) | (self._unlisted & live)
 
     def users_after_end(self) -> dict[GpuUuid, GpuUser]:
-        """Return the ended and deleted pods whose processes use GPUs now, by GPU."""
+        """Return each GPU that a process of an ended or deleted pod uses, with its user."""
         return _after_end(self._update_usage())
 
     def all_users(self) -> dict[GpuUuid, GpuUser]:
-        """Return the users to publish: live pods, and ended pods with running processes.
+        """Return the user of each GPU: live pods, and ended or deleted pods with a process.
 
-        The live pods come from kubelet's list, or from the stored usage before the first list.
-        Kubelets before 1.34 continue to list ended pods, so ended pods in the list are ignored.
+        The live pods come from kubelet's list. Before the first list they come from the state
+        file. Kubelets before 1.34 also list ended pods. The method ignores ended pods in the list.
         """
         stored = self._update_usage()
         self._save()
@@ -127,7 +127,7 @@ class UsageTracker:
         return {**listed, **_after_end(stored)}
 
     def find_users(self, gpus: Collection[GpuUuid]) -> dict[GpuUuid, GpuUser]:
-        """Return the users of these GPUs: live pods, and ended pods with running processes."""
+        """Return the users of these GPUs: live pods, and ended or deleted pods with a process."""
         listed = {gpu: user for gpu, user in self.listed_users().items() if self._is_live(user)}
         found = {**listed, **self._update_usage()}
         return {gpu: found[gpu] for gpu in gpus if gpu in found}
@@ -139,7 +139,7 @@ class UsageTracker:
         return listed | stored
 
     async def watch_processes(self, changes: ChangeSignal) -> None:
-        """Signal when processes of ended and deleted pods begin or cease to use GPUs."""
+        """Signal each change of the GPUs that processes of ended and deleted pods use."""
         before: frozenset[GpuUuid] = frozenset()
         while True:
             await asyncio.sleep(_PROCESS_SECONDS)
@@ -164,14 +164,14 @@ class UsageTracker:
         return users_of(self._usage, using)
 
     def _may_start(self, states: Mapping[str, PodState]) -> set[str]:
-        """Return the deleted pods that kubelet still lists, and may still start."""
+        """Return the deleted pods that kubelet may still start, because kubelet lists them."""
         deleted = {uid for uid, state in states.items() if state is PodState.DELETED}
         if self.listed is None:
             return deleted
         return deleted & {user.uid for user in self.listed_users().values()}
 
     def _known_state(self, key: ObjectKey, uid: str) -> PodState:
-        """Return the state of a pod; a pod that is not known yet is treated as live."""
+        """Return the state of a pod, LIVE if the agent has not read the pod yet."""
         return state_of(key, uid, self.pods) if self.pods.knows(key) else PodState.LIVE
 
     def _state(self, user: GpuUser) -> PodState | None:

@@ -1,8 +1,8 @@
-"""Records which pod uses which GPUs, until the last process of the pod has ended. Pure.
+"""Values and functions for the record of which pod uses which GPUs. Pure.
 
-When a pod was deleted from the API server, even by force, kubelet no longer lists the pod. But
-processes of the pod may run until the end of the grace period. So the agent stores the GPUs of each
-pod by the pod's UID: the GPUs that the agent allocated and the GPUs that kubelet listed.
+Kubelet no longer lists a pod that was deleted from the API server, for example by force. But
+processes of the pod may run until the end of the grace period. So the agent records the GPUs that
+it allocated and the GPUs that kubelet listed, by the UID of the pod.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,8 +32,8 @@ class GpuUser:
     """The container that uses a GPU.
 
     Attributes:
-        uid: UID of the pod, None if the API server did not return the pod.
-        state: state of the pod. If the pod is not live, one of its processes still runs.
+        uid: UID of the pod; None while the API server has not returned the pod.
+        state: state of the pod. If the state is not LIVE, a process of the pod still runs.
     """
 
     key: ObjectKey
@@ -50,7 +50,7 @@ Lost: TypeAlias = Mapping[tuple[ObjectKey, str], frozenset[GpuUuid]]
 
 
 def state_of(key: ObjectKey, uid: str, pods: Mapping[ObjectKey, PodView]) -> PodState:
-    """Return the state of the pod with this name and UID; a new pod may have the same name."""
+    """Return the state of a pod. It is DELETED if the pod of this name now has another UID."""
     pod = pods.get(key)
     if pod is None or pod.uid != uid:
         return PodState.DELETED
@@ -58,7 +58,7 @@ def state_of(key: ObjectKey, uid: str, pods: Mapping[ObjectKey, PodView]) -> Pod
 
 
 def with_allocation(usage: Usage, allocation: ContainerAllocation) -> Usage:
-    """Return the usage after an allocation, which replaces other users of these GPUs."""
+    """Add an allocation to the usage, and remove the other users of the allocated GPUs."""
     pod = allocation.pod
     others = {key: user for key, user in usage.items() if key[1] not in allocation.gpus}
     user = GpuUser(pod.key, allocation.container, pod.uid)
@@ -70,8 +70,8 @@ def users_in_list(
 ) -> dict[GpuUuid, GpuUser]:
     """Return the user of each GPU in kubelet's list, with the UID of the pod if it is known.
 
-    Kubelet's list has no UIDs, and may contain a former pod of the same name. If ``usage`` has a
-    pod of this name with this GPU, the result has the UID of that pod.
+    Kubelet's list has names and no UIDs, and a deleted pod and a new pod may have the same name.
+    If ``usage`` has a pod with this name and this GPU, the result has the UID of that pod.
     """
     uids = {(user.key, gpu): uid for (uid, gpu), user in usage.items()}
     known = {key: pod.uid for key, pod in pods.items()}
@@ -86,7 +86,7 @@ def users_in_list(
 def with_listed(
     usage: Usage, users: Mapping[GpuUuid, GpuUser], pods: Mapping[ObjectKey, PodView]
 ) -> Usage:
-    """Add the listed users to the usage if the API server has returned their pods."""
+    """Add to the usage each user in kubelet's list whose pod the API server has returned."""
     known = {key: pod.uid for key, pod in pods.items()}
     added = {
         (user.uid, gpu): user
@@ -99,7 +99,7 @@ def with_listed(
 def users_of(usage: Usage, states: Mapping[str, PodState]) -> dict[GpuUuid, GpuUser]:
     """Return the user of each GPU. Ignore the pods whose UID is not in ``states``.
 
-    If two pods use the same GPU, the result has the pod that is not live.
+    If two pods use the same GPU, the result has the pod that has ended or was deleted.
     """
     found = [
         (gpu, replace(user, state=states[uid]))
@@ -110,7 +110,7 @@ def users_of(usage: Usage, states: Mapping[str, PodState]) -> dict[GpuUuid, GpuU
 
 
 def to_document(usage: Usage) -> list[dict[str, Any]]:
-    """Return the usage as JSON values, one for each pod."""
+    """Return the usage as JSON values, with one JSON object for each pod."""
     pods: dict[str, dict[str, Any]] = {}
     for (uid, gpu), user in usage.items():
         pod = {"uid": uid, "namespace": user.key.namespace, "name": user.key.name, "gpus": {}}

@@ -25,9 +25,9 @@ def preferred_gpus(
 ) -> tuple[GpuUuid, ...] | AdmissionRejection:
     """Return the GPUs that kubelet should take, or the rejection.
 
-    If a request has required GPUs, kubelet has already taken these GPUs. An error would leave them
-    marked as used in kubelet's checkpoint. So if the agent rejects such a request, this function
-    still returns some GPUs. Then Allocate rejects the container.
+    Kubelet has already recorded the required GPUs for the container. If GetPreferredAllocation
+    failed, these GPUs would stay marked as used in kubelet's checkpoint. So for a rejected request
+    with required GPUs, this function still returns GPUs, and Allocate rejects the container.
     """
     if isinstance(result, ContainerAllocation):
         return result.gpus
@@ -50,8 +50,8 @@ def verify(
 
     Args:
         gpus: the GPUs that kubelet took, in any order.
-        expected: the result for the preference request before this Allocate call, None if kubelet
-            sent no preference request.
+        expected: the result of GetPreferredAllocation for the same container; None if kubelet
+            called Allocate without GetPreferredAllocation.
         pods: live pods of this node.
         node: this node's name.
         users: the users of GPUs: live pods, and processes of ended and deleted pods.
@@ -86,7 +86,8 @@ def intended_users(
 ) -> dict[GpuUuid, GpuUser]:
     """Return the other live pods whose annotations name some of these GPUs.
 
-    If kubelet has lost its record of a running container, only the annotation shows its GPUs.
+    If kubelet has lost its record of a running container, only the annotation of the container's
+    pod shows which GPUs the container uses.
     """
     return {
         gpu: GpuUser(pod.key, container, pod.uid)
@@ -113,7 +114,7 @@ def _describe_use(gpu: GpuUuid, user: GpuUser) -> str:
 
 
 def _is_own(user: GpuUser, found: ContainerAllocation) -> bool:
-    """Return whether the user is the found container, or an init container that shares its GPUs."""
+    """Return whether the user is this container, or a container that shares its GPUs."""
     pod = found.pod
     if (user.key, user.uid) != (pod.key, pod.uid):
         return False
@@ -126,10 +127,10 @@ def _find_reuse(
     node: str,
     users: Mapping[GpuUuid, GpuUser],
 ) -> AdmissionResult:
-    """Find the container that reuses these GPUs from init containers of its pod.
+    """Find the container that gets the GPUs of init containers of the same pod.
 
-    Kubelet omits the preference request only for such a container. If the agent guessed other
-    containers from the GPUs, it could give a pod the GPUs of another pod.
+    Only for such a container does kubelet call Allocate without GetPreferredAllocation. The agent
+    rejects all other calls, because the GPUs alone do not show which pod kubelet admits.
     """
     owners = {(user.key, user.uid) if (user := users.get(gpu)) else None for gpu in gpus}
     for pod in pods:
@@ -149,7 +150,7 @@ def _find_reuse(
 def _next_container(
     gpus: Sequence[GpuUuid], pod: PodView, node: str, users: Mapping[GpuUuid, GpuUser]
 ) -> ContainerAllocation | None:
-    """Return the first container after the current users of these GPUs that may get all of them."""
+    """Return the first container that may get these GPUs and comes after their current users."""
     using = {users[gpu].container for gpu in gpus}
     last = max((at for at, each in enumerate(pod.containers) if each.name in using), default=-1)
     for container in pod.containers[last + 1 :]:

@@ -1,6 +1,6 @@
-"""Finds other allocators of the same GPUs on this node. Pure.
+"""Finds other device plugins and DRA drivers for the GPUs of this node. Pure.
 
-Two independent allocators would give the same GPU to two containers.
+Two independent allocators could give the same GPU to two containers.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -26,7 +26,7 @@ def find_competitor(
         document: the Node object.
         slices: ResourceSlices.
         node: name of this node.
-        resources: extended resources of other allocators: names, or patterns for ``matches_any``.
+        resources: extended resources of other allocators; a trailing ``*`` matches any text.
         own_resource: the resource that this agent serves.
         drivers: names of DRA drivers of other allocators.
     """

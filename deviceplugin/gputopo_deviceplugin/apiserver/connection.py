@@ -13,9 +13,9 @@ class ApiConnection:
 
     Attributes:
         responded_at: time of the last response, by the event loop's clock.
-        pod_unread: set when a pod could not be read, until the next heartbeat.
+        pod_unread: set from a failed read of a pod until the next heartbeat.
         responding: set while the API server responds.
-        lost: set while the API server no longer responds.
+        lost: set from a loss of the API server until the API server responds again.
     """
 
     def __init__(self, changes: ChangeSignal) -> None:
@@ -28,7 +28,7 @@ class ApiConnection:
 
     @property
     def connected(self) -> bool:
-        """Whether the API server responds, and has listed this node's pods since the last loss."""
+        """Whether the API server responds, and the agent has listed this node's pods since then."""
         return self._connected.is_set()
 
     async def wait_connected(self) -> None:

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class EventSink(Protocol):
-    """The request to the API server that the recorder sends; see ``NodeApi``."""
+    """Creates events at the API server. ``NodeApi`` implements this protocol."""
 
     async def create_event(self, event: Document) -> None:
         """Create an Event."""
@@ -31,13 +31,13 @@ class EventSink(Protocol):
 class EventRecorder:
     """Records allocations, rejections, differences and health changes.
 
-    Events are written in the background, so no caller waits for the API server.
+    A background task writes each event, so callers do not wait for the API server.
     """
 
     def __init__(
         self, sink: EventSink, node: str, metrics: AgentMetrics, changes: ChangeSignal
     ) -> None:
-        """Write events as the agent of ``node``; signal each allocation to ``changes``."""
+        """Write events as the agent of ``node``. Notify ``changes`` of each allocation."""
         self._sink = sink
         self._node = node
         self._metrics = metrics
@@ -51,14 +51,14 @@ class EventRecorder:
         self._changes.notify()
 
     def record_rejection(self, pod: PodView | None, reason: str) -> None:
-        """Record that a container gets no GPUs. If its pod is known, the pod gets an event."""
+        """Record that a container gets no GPUs. Create an event if ``pod`` is not None."""
         _log.warning("rejected %s", fields(reason=reason))
         self._metrics.count_allocation(granted=False)
         if pod is not None:
             self._write(_reference(pod), "GPUsRefused", reason)
 
     def record_difference(self, pod: PodView, message: str) -> None:
-        """Record that a container has other GPUs than the intended ones."""
+        """Record that a container has other GPUs than the extender has chosen."""
         _log.error("GPUs differ %s", fields(reason=message))
         self._write(_reference(pod), "GPUsDiffer", message)
 

@@ -1,8 +1,9 @@
 """Finds out whether the API server responds to this agent.
 
-A node can be Ready while its agent does not reach the API server. Each new pod then fails its
-admission. So the agent must detect the loss. If packets are silently dropped, a watch looks as if
-nothing changed. So the agent sends a heartbeat when it has received nothing for some seconds.
+A node can be Ready while its agent does not reach the API server. The agent then rejects each new
+pod, so it must detect the loss. A watch alone does not show the loss: if the network silently drops
+packets, the watch receives no events and no error. So the agent sends a heartbeat when it has
+received nothing for some seconds.
 """
 
 import asyncio
@@ -34,11 +35,11 @@ class HeartbeatApi(Protocol):
     """Requests that the monitor needs; see ``NodeApi``."""
 
     async def heartbeat(self) -> None:
-        """Send a small request that needs the agent's credentials."""
+        """Send a small authenticated request."""
         ...
 
     def abandon(self) -> None:
-        """Abort all requests in flight, so that they fail now."""
+        """Abort all requests in flight, so that they fail immediately."""
         ...
 
 
@@ -52,7 +53,7 @@ class ConnectionMonitor:
         self._failures = 0
 
     async def run(self) -> None:
-        """Send heartbeats when nothing else was received, until cancelled."""
+        """Send a heartbeat whenever the API server has sent nothing for some seconds."""
         while True:
             await self._pause()
             pod_unread = self._connection.pod_unread.is_set()
@@ -71,8 +72,8 @@ class ConnectionMonitor:
     async def run_while_responding(self, *loops: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run these loops while the API server responds.
 
-        The loops are cancelled at each loss and started again at the next response, because a
-        watch may miss events when its connection is interrupted.
+        When the API server is lost, the method cancels the loops. It starts new loops at the next
+        response. So every loop lists its objects again, because a watch may have missed events.
         """
         while True:
             await self._connection.responding.wait()
@@ -92,7 +93,6 @@ class ConnectionMonitor:
                 continue
 
     def _next_at(self) -> float:
-        """Return the time of the next heartbeat."""
         if self._connection.responded_at >= self._failed_at:
             return self._connection.responded_at + QUIET_SECONDS
         # Jitter after a loss, so that the agents of all nodes do not list at the same time.

@@ -1,4 +1,4 @@
-"""The agent's requests to the API server. All of them concern its own node."""
+"""The agent's requests to the API server. All requests are about the agent's own node."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -25,9 +25,9 @@ class NodeApi:
     """Requests about one node. Every method raises ``ApiError`` if its request fails.
 
     Attributes:
-        pods: the pods of the node.
-        nodes: the Node object of the node.
-        slices: the ResourceSlices of the node.
+        pods: reads, lists and watches the pods of the node.
+        nodes: lists and watches the Node object of the node.
+        slices: lists and watches the ResourceSlices of the node.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class NodeApi:
         self.slices = api.objects(ResourceSliceDocument, _unparsed, fields=on_node)
 
     def abandon(self) -> None:
-        """Let all requests that wait for a response fail now, because the API server is lost."""
+        """Abort all requests in flight, because the API server no longer responds."""
         self._api.abandon()
 
     async def heartbeat(self) -> None:

@@ -1,4 +1,4 @@
-"""Keeps this node's pods from the API server, by a watch and by reads of single pods."""
+"""Keeps a copy of this node's pods. A watch and reads of single pods update the copy."""
 
 import asyncio
 import logging
@@ -25,19 +25,20 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PodsVersion:
-    """Resource versions of the changes of this node's pods that the agent has received.
+    """Two resource versions of this node's pods, for ``observedPodsVersion`` of the status.
 
     Attributes:
-        newest: version of the newest change, or of the last list.
-        needed: version of the newest change that requires a new status. A new status is required
-            if a pod with GPUs ended or was deleted, or if the agent may have missed changes.
+        newest: version of the last change or list that the agent has received.
+        needed: lowest version that the status may have. It is the version of the last change
+            after which GPUs may be free: a pod with GPUs ended or was deleted, or the agent may
+            have missed changes.
     """
 
     newest: int
     needed: int
 
     def later(self, version: int) -> "PodsVersion":
-        """Return the versions after a change that requires no new status.
+        """Return the versions after a change that frees no GPUs.
 
         ``version`` can be lower than before if etcd was restored from a snapshot.
         """
@@ -56,7 +57,7 @@ class NodePods(Mapping[ObjectKey, PodView]):
     """The pods of this node by namespace and name.
 
     Attributes:
-        version: versions of the known changes, None until the pods were listed.
+        version: the resource versions up to which the pods are known; None before the first list.
     """
 
     def __init__(
@@ -71,8 +72,8 @@ class NodePods(Mapping[ObjectKey, PodView]):
 
         Args:
             source: the pods at the API server.
-            connection: records new lists, and pods that could not be read.
-            changes: signals that a pod with GPUs has ended or was deleted.
+            connection: the state in which this class records lists and failed reads.
+            changes: notified when a pod with GPUs has ended or was deleted.
             silence_seconds: time without an event after which the agent lists the pods again.
         """
         self._source = source
@@ -100,7 +101,7 @@ class NodePods(Mapping[ObjectKey, PodView]):
         return len(self._pods)
 
     def knows(self, key: ObjectKey) -> bool:
-        """Return whether the agent knows the pod with this name, or knows that there is none."""
+        """Return whether the agent has read this pod, or knows that the pod does not exist."""
         return self.version is not None or key in self._pods or key in self._absent
 
     async def run(self) -> None:
@@ -108,10 +109,10 @@ class NodePods(Mapping[ObjectKey, PodView]):
         await self._reflector.run()
 
     async def refresh(self, keys: Iterable[ObjectKey], timeout_seconds: float) -> set[ObjectKey]:
-        """Read these pods again, all within ``timeout_seconds``.
+        """Read these pods again. ``timeout_seconds`` limits the time for all pods together.
 
         Returns:
-            The pods that could not be read; their last known state is kept.
+            The pods that could not be read. The last known state of these pods is kept.
         """
         unread = set(keys)
         try:
@@ -137,17 +138,17 @@ class NodePods(Mapping[ObjectKey, PodView]):
             self._pods[key] = pod
 
     def _is_outdated(self, pod: PodView) -> bool:
-        """Return whether the watch has received a newer state of the pod during the read."""
+        """Return whether the watch has received a newer state than this response of a read."""
         known = self._pods.get(pod.key)
         newer = known is not None and known.uid == pod.uid and known.version > pod.version
         return newer or pod.uid in self._deleted
 
     def _replace(self, listing: Listing[PodView]) -> None:
-        """Replace all pods. After a failed watch, require a new status.
+        """Replace all pods by those of a new list, and decide whether the status must change.
 
-        The agent may have missed changes after a failed watch. A list after a watch without events
-        usually changes nothing. If such a list required a new status, every agent would write its
-        status once a minute.
+        After a failed watch the agent may have missed changes, so it must write a new status. A
+        list after a watch without events usually has no change. Then the agent writes no status.
+        Otherwise every agent would write once a minute.
         """
         version = version_number(listing.resource_version)
         before, self._pods = self._pods, {pod.key: pod for pod in listing.items}

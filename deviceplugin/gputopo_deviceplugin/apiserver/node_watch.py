@@ -25,7 +25,7 @@ class NodeWatch:
 
     Attributes:
         document: the Node object, empty before it was read for the first time.
-        competitor: the other allocator of this node's GPUs, None if there is none.
+        competitor: message about another allocator of this node's GPUs, None if there is none.
     """
 
     def __init__(self, api: NodeApi, settings: AgentSettings, changes: ChangeSignal) -> None:
@@ -59,7 +59,7 @@ class NodeWatch:
         return annotations.get(name)
 
     async def wait_read(self) -> None:
-        """Wait until the first list of each kind of object has succeeded or failed."""
+        """Wait until the first lists of the Node and the ResourceSlices succeeded or failed."""
         await asyncio.gather(self.node_reflector.tried.wait(), self.slice_reflector.tried.wait())
 
     def _list_nodes(self, listing: Listing[Document]) -> None:

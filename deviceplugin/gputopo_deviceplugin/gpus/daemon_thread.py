@@ -1,6 +1,6 @@
 """Runs blocking calls in daemon threads, so that a hanging call does not keep the process alive.
 
-It uses no ``ThreadPoolExecutor``, because at exit the interpreter waits for the executor's threads.
+A ``ThreadPoolExecutor`` is not suitable, because the interpreter waits for its threads at exit.
 """
 
 import asyncio
@@ -31,6 +31,6 @@ def call_in_daemon_thread(function: Callable[[], Value], name: str) -> asyncio.F
 
 
 async def finished(future: asyncio.Future[Value], timeout_seconds: float | None = None) -> bool:
-    """Wait for ``future`` and return whether it is done in time. Never cancel ``future``."""
+    """Wait at most ``timeout_seconds`` for ``future``, and return whether it is done."""
     done, _ = await asyncio.wait({future}, timeout=timeout_seconds)
     return bool(done)

@@ -39,12 +39,12 @@ def discover(
 ) -> NodeTopology:
     """Return the node's topology.
 
-    A GPU that NVML cannot read stays in the topology unchanged, with its links, unless another
-    GPU has its index now. So a fault does not look like a change of hardware. If NVML reports no
-    common ancestor of two GPUs, they are treated as connected through the system (SYS).
+    If NVML fails to read a GPU, the result has this GPU and its links from ``known``. So a fault
+    does not look like a change of hardware. If NVML reports no common PCIe ancestor of two GPUs,
+    the result has the ancestor SYS.
 
     Args:
-        snapshot: the GPUs, and which of them cannot be read.
+        snapshot: the GPUs that NVML could read, and the errors of the other GPUs.
         numa_nodes: NUMA nodes of the host.
         known: the previous topology, None if there is none.
     """
@@ -85,7 +85,7 @@ def _to_gpu(gpu: NvmlGpu) -> Gpu:
 
 
 def _previous_link(known: NodeTopology | None, a: GpuIndex, b: GpuIndex) -> Link:
-    """Return the previous link. If there is none, return PCIe of the assumed generation."""
+    """Return the link in ``known``. If there is none, return a PCIe link of generation 3."""
     if known is not None and (link := known.link_of.get((a, b))) is not None:
         return link
     return _pcie(a, b, Ancestor.SYS, _ASSUMED_PCIE_GENERATION, PCIE_LANES)
@@ -99,10 +99,10 @@ def _link(snapshot: NvmlSnapshot, a: NvmlGpu, b: NvmlGpu) -> Link:
 
 
 def _nvlinks_between(a: NvmlGpu, b: NvmlGpu, ancestor: Ancestor) -> Iterator[Link]:
-    """Yield the direct NVLinks and the NVLinks through an NVSwitch, if there are any.
+    """Yield the connection by direct NVLinks and the one through an NVSwitch, if they exist.
 
-    A link counts if both of its ends are active. For example, one GPU has 6 NVLinks to the switch
-    and the other GPU has 5. Then the connection has 5 NVLinks.
+    For example, one GPU has 6 active NVLinks to the switch and the other GPU has 5. Then the
+    connection has 5 NVLinks.
     """
     for kind, ends in (
         (LinkKind.NVLINK, (_links_to(a, b), _links_to(b, a))),
@@ -142,5 +142,5 @@ def _pcie(a: GpuIndex, b: GpuIndex, ancestor: Ancestor, generation: int, lanes: 
 
 
 def _comparable_bus_id(pci_bus_id: str) -> str:
-    """Normalise a bus ID: drivers write 4 or 8 digits of the domain, in upper or lower case."""
+    """Normalise a bus ID. Drivers write its domain with 4 or 8 digits, in upper or lower case."""
     return pci_bus_id.lower().lstrip("0")

@@ -33,14 +33,15 @@ def evaluate_health(
 ) -> Health:
     """Return the health of every GPU of the topology.
 
-    These reasons are checked in order: the GPU had a fatal XID; NVML cannot read or list the GPU;
-    MIG mode is on; NVML reports a recovery action; the GPU had a transient XID.
+    If several reasons make a GPU unhealthy, the result has the first of this list: the GPU had a
+    fatal XID; NVML cannot read or list the GPU; MIG mode is on; NVML reports a recovery action;
+    the GPU had another XID.
 
     Args:
         topology: the GPUs.
         snapshot: the data that NVML reports about the GPUs.
-        marks: valid marks; the caller has removed expired marks.
-        xid_quiet_seconds: quoted in the reason for a transient XID.
+        marks: the XID marks; the caller has removed expired marks.
+        xid_quiet_seconds: time that a message names, after which a non-fatal XID expires.
     """
     readable = {gpu.uuid: gpu for gpu in snapshot.gpus}
     health: dict[GpuUuid, str | None] = {}

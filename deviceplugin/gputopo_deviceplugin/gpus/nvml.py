@@ -42,8 +42,8 @@ class Nvml:
     def __init__(self, library_dir: Path) -> None:
         """Load the driver's library and initialise it.
 
-        The library is loaded here by its full path. pynvml then loads it by its SONAME, and the
-        dynamic linker returns the library that is already loaded.
+        pynvml loads the library by its SONAME. To make pynvml use ``library_dir``, this method
+        first loads the library by its full path; the dynamic linker then reuses this library.
 
         Raises:
             NvmlError: there is no library or no driver.
@@ -102,7 +102,7 @@ class XidListener:
                 continue  # lost or without events; the next read reports a lost GPU
 
     def wait(self, timeout_milliseconds: int) -> XidEvent | None:
-        """Return the next critical XID, None if there is none in time.
+        """Return the next critical XID, or None after ``timeout_milliseconds`` without one.
 
         Raises:
             NvmlError: this listener no longer works; create a new listener.

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class NvmlSession:
-    """Opens NVML when needed, and keeps it open. Calls may come from any thread but not overlap."""
+    """Opens NVML when needed, and keeps it open. Any thread may call it, but one at a time."""
 
     def __init__(self, library_dir: Path, numa_nodes: tuple[NumaNode, ...]) -> None:
         self._library_dir = library_dir
@@ -44,8 +44,8 @@ class NvmlSession:
         """Read all GPUs. GPUs that cannot be read are taken from the ``known`` topology.
 
         Raises:
-            NvmlError: NVML is unavailable, or reports values that GPUTopology does not allow. The
-                session is then closed.
+            NvmlError: NVML is unavailable, or reports values that GPUTopology does not allow. In
+                both cases the method has closed the session.
         """
         try:
             if self._nvml is None:

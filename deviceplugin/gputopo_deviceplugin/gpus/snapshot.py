@@ -13,7 +13,7 @@ class NvmlLink:
     """One active NVLink of a GPU.
 
     Attributes:
-        generation: generation of NVLink, 1 to 5. NVML uses other numbers.
+        generation: generation of NVLink, 1 to 5; not NVML's version number.
         peer_bus_id: PCI bus ID of the GPU at the other end; None for an NVSwitch.
     """
 
@@ -53,8 +53,8 @@ class NvmlSnapshot:
 
     Attributes:
         failures: NVML's error for each GPU that could not be read, by GPU index.
-        levels: NVML's number for the common ancestor of GPUs ``a`` and ``b``, by ``(a, b)`` with
-            ``a < b``. A pair is missing if NVML reports no common ancestor.
+        levels: ``NVML_TOPOLOGY_*`` level of the nearest common ancestor of GPUs ``a`` and ``b``,
+            by ``(a, b)`` with ``a < b``. A pair is missing if NVML reports no common ancestor.
     """
 
     driver_version: str

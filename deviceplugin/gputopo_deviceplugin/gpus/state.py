@@ -1,6 +1,7 @@
 """Keeps the state of this node's GPUs, which the agent reports to kubelet and the API server.
 
-The folder ``gpus`` writes the hardware. ``admit.offer`` writes which GPUs kubelet may use.
+``gpus.watch`` writes the health of the hardware. ``admit.offer`` writes which GPUs new containers
+may get.
 """
 
 from gputopo.topology.model import GpuUuid
@@ -10,7 +11,7 @@ from gputopo_deviceplugin.gpus.health import Health
 
 
 class GpuState:
-    """The hardware, and the GPUs that are offered to kubelet.
+    """The GPUs with their health, and the GPUs that the agent offers to kubelet.
 
     Attributes:
         changes: signals each change.
@@ -27,11 +28,11 @@ class GpuState:
 
     @property
     def offered(self) -> Health:
-        """The health of every GPU as reported to kubelet.
+        """The health of every GPU as the agent reports it to kubelet.
 
-        Withheld GPUs are reported as unhealthy, because kubelet has no other way to keep new pods
-        out. GPUs of containers keep the health of their hardware: after a restart, kubelet rejects
-        a running pod if one of the pod's devices is unhealthy.
+        If new containers must not get a GPU, the agent reports the GPU as unhealthy, because the
+        device-plugin API has no other way. If a container has the GPU, the agent reports the true
+        health: after a restart, kubelet rejects a running pod with an unhealthy device.
         """
         health = self.hardware.health if self.hardware else {}
         if self._withheld_reason is None:
@@ -48,7 +49,7 @@ class GpuState:
             self.changes.notify()
 
     def withhold(self, reason: str | None, assigned: frozenset[GpuUuid]) -> None:
-        """Offer only the ``assigned`` GPUs, for this reason. Without a reason, offer all GPUs."""
+        """Offer only the ``assigned`` GPUs, because of ``reason``. If it is None, offer all."""
         if (reason, assigned) != (self._withheld_reason, self._assigned):
             self._withheld_reason, self._assigned = reason, assigned
             self.changes.notify()

@@ -28,7 +28,7 @@ class TopologyFile:
         return self._file.load(_parse_topology)
 
     def save(self, topology: NodeTopology) -> None:
-        """Replace the stored topology. A failed write is logged, once for each topology."""
+        """Replace the stored topology. Log a failed write once for each topology."""
         if topology == self._written:
             return
         self._written = topology

@@ -40,8 +40,8 @@ class NodeAnnotations(Protocol):
 class HardwareWatch:
     """Writes the node's hardware to the state.
 
-    There is at most one call of NVML at a time, in a daemon thread. When a call exceeds its time
-    limit, all GPUs become unhealthy, and no further call is made until that call has returned.
+    A daemon thread makes at most one call of NVML at a time. When a call exceeds its time limit,
+    all GPUs become unhealthy, and the next call waits until that call has returned.
     """
 
     def __init__(
@@ -53,9 +53,9 @@ class HardwareWatch:
         node: NodeAnnotations,
         pulse: Pulse,
     ) -> None:
-        """Read NVML through ``session``, which is closed when the watch ends.
+        """Read NVML through ``session``, and close it when the watch ends.
 
-        Calls that exceed their time limit are reported to ``pulse``.
+        While a call exceeds its time limit, the liveness probe of ``pulse`` fails.
         """
         self._state = state
         self._session = session
@@ -67,7 +67,7 @@ class HardwareWatch:
         self._in_flight: asyncio.Future[Any] | None = None
 
     async def run(self, known: NodeTopology | None) -> None:
-        """Watch the GPUs until cancelled. ``known`` is the topology from before the start."""
+        """Watch the GPUs until cancelled. ``known`` is the topology that an earlier agent found."""
         self._known = known
         try:
             while True:

@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class XidMarkStore:
-    """Keeps the valid marks, and writes each change to the state file."""
+    """Keeps the XIDs that make GPUs unhealthy, and writes each change to the state file."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class XidMarkStore:
         monotonic: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """Start with the marks in ``file``; transient marks are valid for ``quiet_seconds``."""
+        """Load the marks from ``file``. Marks of non-fatal XIDs expire after ``quiet_seconds``."""
         self._file = file
         self._quiet_seconds = quiet_seconds
         self._monotonic = monotonic
@@ -51,7 +51,7 @@ class XidMarkStore:
         return critical
 
     def update(self, snapshot: NvmlSnapshot) -> Marks:
-        """Remove expired marks and the marks of recovered GPUs, and return the other marks."""
+        """Remove expired marks and the fatal marks of recovered GPUs. Return the other marks."""
         valid = xid_marks.without_expired(
             self._marks, now_seconds=self._monotonic(), quiet_seconds=self._quiet_seconds
         )
@@ -61,8 +61,8 @@ class XidMarkStore:
     def apply_reset(self, reset_at: str) -> None:
         """Remove the marks that are older than ``reset_at``, the value of the Node's annotation.
 
-        Each value is applied once. So an unchanged annotation does not remove later marks, even
-        if the wall clock was set back.
+        The method applies each value once. So an unchanged annotation does not remove later marks,
+        even if the wall clock was set back.
         """
         if reset_at == self._reset_at:
             return

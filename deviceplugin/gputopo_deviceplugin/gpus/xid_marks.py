@@ -1,8 +1,8 @@
-"""Decides how long an XID makes a GPU unhealthy. Each mark is for one GPU and XID code. Pure.
+"""Decides how long an XID makes a GPU unhealthy. Pure.
 
-All decisions use the monotonic clock. All processes of a node share this clock. It starts at boot
-and never jumps. So the age of a mark is correct after a restart of the agent and after a change of
-the wall clock.
+A mark records that an XID makes a GPU unhealthy. The age of a mark is measured with the node's
+monotonic clock, which starts at boot and never jumps. So the age stays correct after a restart of
+the agent and after a change of the wall clock.
 """
 
 from collections.abc import Mapping
@@ -39,12 +39,12 @@ Marks = Mapping[tuple[GpuUuid, int], XidMark]
 
 
 def with_mark(marks: Marks, mark: XidMark) -> Marks:
-    """Add a mark, which replaces an older mark of the same GPU and code."""
+    """Add a mark, and remove an older mark of the same GPU and XID code."""
     return {**marks, (mark.gpu, mark.code): mark}
 
 
 def without_expired(marks: Marks, *, now_seconds: float, quiet_seconds: float) -> Marks:
-    """Remove transient marks older than ``quiet_seconds``, and all marks from before a reboot.
+    """Remove marks of non-fatal XIDs older than ``quiet_seconds``, and marks from the future.
 
     A mark with a time in the future is from before a reboot, because the monotonic clock starts
     at boot. Such marks exist only if the state folder is on a disk instead of a tmpfs.
@@ -58,10 +58,10 @@ def without_expired(marks: Marks, *, now_seconds: float, quiet_seconds: float) -
 
 
 def without_recovered(marks: Marks, snapshot: NvmlSnapshot) -> Marks:
-    """Remove the fatal marks of GPUs that needed a recovery action and no longer need one.
+    """Remove the fatal marks of GPUs whose recovery action has become NONE since the XID.
 
-    If the driver never reported a recovery action for a GPU, the GPU keeps its marks, because not
-    every driver reports an action for every XID.
+    A GPU keeps its marks if the driver has reported no other action than NONE since the XID,
+    because not every driver reports an action for every XID.
     """
     actions = {gpu.uuid: gpu.recovery_action for gpu in snapshot.gpus}
     result = {}
@@ -75,7 +75,7 @@ def without_recovered(marks: Marks, snapshot: NvmlSnapshot) -> Marks:
 
 
 def without_older_than(marks: Marks, at_seconds: float) -> Marks:
-    """Remove all marks that are older than a monotonic time."""
+    """Remove all marks from before ``at_seconds``, a time of the monotonic clock."""
     return {key: mark for key, mark in marks.items() if mark.at_seconds >= at_seconds}
 
 
@@ -113,7 +113,7 @@ class _StoredMark(BaseModel):
 
 
 class StoredXidMarks(BaseModel):
-    """The content of the state file.
+    """The content of the state file ``xids.json``.
 
     Attributes:
         marks: the marks of all GPUs.

@@ -133,7 +133,7 @@ class PodResourcesClient:
 
 
 def _check(kind: str, allowed: re.Pattern[str], name: str) -> None:
-    """Reject a name that Kubernetes does not allow, because paths and messages contain it."""
+    """Reject a name that Kubernetes does not allow: the agent puts names into URLs and messages."""
     if not allowed.fullmatch(name):
         raise _error(f"{kind} name {quoted(name)} is not valid")
 

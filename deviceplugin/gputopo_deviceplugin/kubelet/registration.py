@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class Registrar:
-    """Serves a device plugin on a unix socket and keeps it registered while this is permitted."""
+    """Serves a device plugin on a unix socket, and keeps it registered while ``gpus`` allows it."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Registrar:
         await self._register()
 
     def _is_current(self) -> bool:
-        """Return whether kubelet and both sockets are the same as at the last registration."""
+        """Return whether both sockets are unchanged and kubelet still calls ListAndWatch."""
         self._unwatched_checks = 0 if self._kubelet.watched else self._unwatched_checks + 1
         same = self._sockets_registered == self._identify_sockets()
         return same and self._unwatched_checks < _UNWATCHED_CHECKS

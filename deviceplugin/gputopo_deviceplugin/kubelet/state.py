@@ -6,12 +6,12 @@ from gputopo_deviceplugin.changes import ChangeSignal
 
 
 class KubeletState:
-    """Whether kubelet has registered the agent, and watches its devices.
+    """Whether kubelet has registered the agent, and watches the agent's devices.
 
     Attributes:
-        registered: whether kubelet knows the agent now.
+        registered: whether the agent is registered with kubelet now.
         registrations: number of registrations so far; a restart of kubelet adds one.
-        watchers: number of calls of ``ListAndWatch``; kubelet is the only client.
+        watchers: number of open calls of ``ListAndWatch``, normally 0 or 1.
     """
 
     def __init__(self, changes: ChangeSignal) -> None:
@@ -23,12 +23,12 @@ class KubeletState:
 
     @property
     def watched(self) -> bool:
-        """Whether a ``ListAndWatch`` call is open. It ends when kubelet forgets the agent."""
+        """Whether a ``ListAndWatch`` call is open. Kubelet ends it when it forgets the agent."""
         return self.watchers > 0
 
     @property
     def watched_seconds(self) -> float:
-        """Time since kubelet began to watch the devices without a break; 0 without a watch."""
+        """Seconds since kubelet opened the ``ListAndWatch`` call; 0 if no call is open."""
         return asyncio.get_running_loop().time() - self._watched_at if self.watchers else 0.0
 
     def add_watcher(self) -> None:

@@ -10,7 +10,7 @@ from gputopo_deviceplugin.gpus.state import GpuState
 async def record_health_changes(
     state: GpuState, node: NodeWatch, recorder: EventRecorder, changes: ChangeSignal
 ) -> None:
-    """Compare the health of the GPUs with the previous health at each change, until cancelled."""
+    """Whenever the hardware changes, record which GPUs became healthy or unhealthy."""
     before = NodeHardware(None, {}, None)
     while True:
         hardware = state.hardware

@@ -45,11 +45,11 @@ class AllocationObserver:
     async def observe(self, *, connected: bool = True) -> None:
         """Read kubelet's list, and record each new difference once.
 
-        If the agent is not ``connected`` to the API server, the known pods may be outdated. Then
-        the list is not compared with their annotations.
+        If the agent is not ``connected`` to the API server, its copy of the pods may be outdated.
+        Then the method does not compare the list with the annotations of the pods.
 
         Raises:
-            PodResourcesError: kubelet does not respond; the previous list stays in use.
+            PodResourcesError: kubelet does not respond. The agent keeps the previous list.
         """
         async with self._lock.idle():
             listed = await self._pod_resources.list_pods(self._timeout_seconds)
@@ -83,12 +83,11 @@ class AllocationObserver:
     def _without_record(
         self, listed: Sequence[ListedPod], found: Sequence[AllocationDifference]
     ) -> list[AllocationDifference]:
-        """Return the containers for which kubelet lost its record.
+        """Return the running containers whose GPUs kubelet has forgotten.
 
-        These containers run, and kubelet has listed them without GPUs since its last start. A pod
-        that has just ended may also be listed without GPUs. But kubelet listed this pod with GPUs
-        before, and kubelet loses records only when it starts. The result has no pods that are being
-        deleted, because the agent cannot mistake a new pod for such a pod.
+        Kubelet can forget GPUs only when it starts. If kubelet has listed GPUs for a container
+        since its last start and now lists none, the container has just ended. The result has no
+        pods that are being deleted, because the agent never allocates GPUs for such a pod.
         """
         if self._registration != self._kubelet.registrations:
             self._registration = self._kubelet.registrations

@@ -35,7 +35,7 @@ class TopologyStore(Protocol):
         ...
 
     async def patch_topology_status(self, status: Document, version: str | None = None) -> Document:
-        """Change the status and return the object; fail if ``version`` is not its version."""
+        """Change the status and return the object. Fail if its version is not ``version``."""
         ...
 
 
@@ -49,7 +49,7 @@ class TopologyPublisher:
         self._object: Document | None = None
 
     async def load(self) -> NodeTopology | None:
-        """Read the object again and return its topology, None if it has no valid topology.
+        """Read the GPUTopology and return its spec, None if it has no valid spec.
 
         Raises:
             ApiError: the object could not be read.
@@ -64,10 +64,10 @@ class TopologyPublisher:
             return None
 
     async def publish(self, node: Document, observation: NodeObservation) -> bool:
-        """Publish the observation with as few writes as possible.
+        """Write the changed parts of the GPUTopology, and return whether this included the status.
 
-        ``node`` becomes the owner of the object. A node that never had GPUs gets no object.
-        Returns whether the status was written.
+        ``node`` becomes the owner of the GPUTopology. A node that never had GPUs has no
+        GPUTopology.
 
         Raises:
             ApiError: a write failed; the next call reads the object again.
@@ -93,10 +93,10 @@ class TopologyPublisher:
         return after != before
 
     async def withdraw(self) -> bool:
-        """Publish that the agent ends, and leave the rest of the status unchanged.
+        """Set ``Ready`` to false because the agent ends, and return whether this was written.
 
-        Nothing is published on a node without GPUs, or if another agent of this node has written
-        the status meanwhile. Returns whether the end was published.
+        The method writes nothing on a node without GPUs. It also writes nothing if another agent
+        of this node has written the status meanwhile.
 
         Raises:
             ApiError: the object could not be read or written.
@@ -123,7 +123,7 @@ class TopologyPublisher:
         await self._store.patch_topology_status({"conditions": values}, version)
 
     async def _publish_spec(self, node: Document, spec: GPUTopologySpec) -> Document:
-        """Return the object with this spec, owned by the Node."""
+        """Write the spec and the owner if they differ, and return the GPUTopology."""
         wanted, owners = spec.to_json(), [_owner_reference(node)]
         document = self._object if self._object is not None else await self._store.topology()
         if document is None:

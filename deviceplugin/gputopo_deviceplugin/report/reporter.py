@@ -1,4 +1,4 @@
-"""Publishes the observations of the agent on its node, and finally that the agent stops."""
+"""Publishes what the agent observes on its node, and at the end that the agent stops."""
 
 import asyncio
 import logging
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReportSources:
-    """The parts of the agent whose state is reported."""
+    """The parts of the agent from which the reporter takes its data."""
 
     state: GpuState
     kubelet: KubeletState
@@ -94,7 +94,7 @@ class StatusReporter:
                 continue
 
     async def resync(self) -> None:
-        """Read the GPUTopology periodically: another client may have changed it."""
+        """Read the GPUTopology periodically, because another client may have changed it."""
         while True:
             await asyncio.sleep(self._settings.resync_seconds)
             try:
@@ -107,7 +107,7 @@ class StatusReporter:
             self._changes.notify()
 
     async def withdraw(self) -> bool:
-        """Publish that the agent ends, then nothing more. Return whether this was published."""
+        """Publish that the agent ends, and stop publishing. Return whether the write succeeded."""
         self._withdrawn = True
         try:
             async with asyncio.timeout(_WITHDRAW_SECONDS), self._publishing:
@@ -120,17 +120,17 @@ class StatusReporter:
         return published
 
     def _pause_seconds(self) -> float:
-        """Return the time until the next report, which is short after a start of kubelet.
+        """Return the seconds until the next report, at most 0.5 soon after a start of kubelet.
 
-        After its start kubelet admits its pods again one by one, and may have lost its records of
-        them. A pod that is bound before the agent publishes this loss would be rejected.
+        Kubelet may have lost its record of the GPUs of running pods when it starts. Until the agent
+        publishes this loss, the scheduler may bind new pods that the agent then rejects.
         """
         usual = self._settings.observe_seconds
         admitted = self._kubelet.watched_seconds >= ADMITTED_SECONDS
         return usual if admitted else min(usual, _AFTER_START_SECONDS)
 
     async def _report(self, hardware: NodeHardware) -> bool:
-        """Observe the node, decide the offer and publish. Return whether the status was written."""
+        """Observe, offer GPUs to kubelet, and publish. Return whether the status was written."""
         if hardware.topology is not None:
             self._file.save(hardware.topology)
             await self._observe()
@@ -144,7 +144,7 @@ class StatusReporter:
         return listed and await self._publish(observation)
 
     async def _observe(self) -> None:
-        """Read kubelet's list. Store the versions of the pods that were known before the read."""
+        """Read kubelet's list, and store the versions that the pods had before the read."""
         # The list may not include changes of pods that arrive during the read.
         version = self._tracker.pods.version
         try:
@@ -191,6 +191,6 @@ class StatusReporter:
             return False
 
     def _may_write(self) -> bool:
-        """Return whether to publish. Without a connection a write would delay the next report."""
+        """Return whether to write. Without the API server, a write would delay the next report."""
         known = bool(self._node.document)
         return known and self._connection.connected and not self._withdrawn

@@ -26,10 +26,10 @@ async def load_known_topology(
     file: TopologyFile,
     metrics: AgentMetrics,
 ) -> NodeTopology | None:
-    """Return the published topology, or the one in the state file; None if neither exists.
+    """Return the topology from the API server, None if it has none.
 
-    The wait for the API server is limited, because a kubelet that restarts must learn the GPUs of
-    running pods soon.
+    If the API server does not respond in 10 s, return the topology from the state file. The agent
+    waits no longer, because kubelet may restart too and then needs the GPUs of running pods soon.
     """
     try:
         async with asyncio.timeout(_START_SECONDS):

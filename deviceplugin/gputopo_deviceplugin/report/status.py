@@ -25,9 +25,9 @@ class NodeObservation:
         ready: whether GPUs are offered to new containers.
         gpus: health and user of every GPU.
         differing: messages about containers whose GPUs are not the intended GPUs.
-        pods_version: versions of the pods that were known before the agent read users and
-            processes. None before kubelet has listed its pods. While it is None, the status does
-            not confirm that further pods have ended.
+        pods_version: versions of the pods from before the agent read users and processes. None
+            until kubelet has listed its pods. While it is None, the status keeps its former
+            ``observedPodsVersion``.
         processes_visible: False if the agent cannot see processes of deleted pods.
     """
 
@@ -67,7 +67,7 @@ def _user_fields(user: GpuUser) -> dict[str, Any]:
 def build_status(
     observation: NodeObservation, *, generation: int, before: GPUTopologyStatus, now: str
 ) -> GPUTopologyStatus:
-    """Return the status to publish, which equals ``before`` if nothing has changed.
+    """Return the status to publish. The result equals ``before`` if nothing has changed.
 
     Args:
         observation: observation of the node.
@@ -96,11 +96,11 @@ def build_status(
 
 
 def _pods_version(before: str | None, version: PodsVersion | None) -> str:
-    """Return the version to publish: ``before`` if it is still valid, else the newest.
+    """Return the value of ``observedPodsVersion``: ``before`` if still valid, else the newest.
 
-    For example, the needed version is 10 and the newest is 20. A published 15 stays, and a
-    published 9 becomes 20. A published 25 also becomes 20: it was written before etcd was restored
-    from a snapshot.
+    For example, the needed version is 10 and the newest version is 20. If ``before`` is 15, it
+    stays 15. If it is 9, it becomes 20. If it is 25, it was written before etcd was restored from
+    a snapshot, so it becomes 20.
     """
     if version is None:
         return before or "0"
@@ -133,7 +133,7 @@ def _processes_tracked(*, visible: bool) -> NodeCondition:
 
 
 def stopping_conditions(before: GPUTopologyStatus, now: str) -> list[Condition]:
-    """Return the conditions to publish when the agent ends. Only ``Ready`` changes."""
+    """Return all conditions to publish when the agent ends. Only ``Ready`` changes, to false."""
     known = {condition.type: condition for condition in before.conditions}
     old = known.get(READY_CONDITION)
     ready = _condition(STOPPING, old, before.observed_generation, now)
