@@ -1,8 +1,8 @@
-"""A lightkube client for the extender that sends its requests with aiohttp.
+"""A lightkube client for the extender that sends requests with aiohttp instead of httpx2.
 
-The transport of httpx2 took half of the extender's processor time in a burst of binds. The
-transport of httpx2 is written in pure Python. It also keeps only 20 connections, so further
-requests began with a TLS handshake.
+In a burst of binds, the transport of httpx2 took half of the extender's processor time, because
+this transport is pure Python. It also keeps only 20 connections open, so other requests had to
+begin with a TLS handshake.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -22,10 +22,11 @@ _LIST_TIMEOUT_SECONDS: Final = 30.0
 
 
 def aiohttp_client(config: KubeConfig | None = None) -> AsyncClient:
-    """Return a client of the API server. Call it while an event loop runs.
+    """Return a client of the API server. Call this function while an event loop runs.
 
     Args:
-        config: by default the pod's service account or, outside a pod, the kubeconfig.
+        config: API server and credentials; by default those of the pod's service account or,
+            outside a pod, of the kubeconfig.
 
     Raises:
         ConfigError: if the configuration has no current context, or the context has no user.
@@ -45,7 +46,7 @@ class _Transport(httpx2.AsyncBaseTransport):
     """Sends all requests with one aiohttp session."""
 
     def __init__(self, context: SSLContext) -> None:
-        """Verify the server with ``context``, which may also contain a client certificate."""
+        """``context`` verifies the server. It may also contain a client certificate."""
         self._session = aiohttp.ClientSession(
             # Connections need no limit, because the callers limit the number of requests.
             connector=aiohttp.TCPConnector(ssl=context, limit=0),
@@ -88,7 +89,7 @@ class _Body(httpx2.AsyncByteStream):
                 yield chunk
 
     async def aclose(self) -> None:
-        """Close the connection, unless reading the whole response has already released it."""
+        """Close the connection. After a complete read, aiohttp has already released it."""
         self._response.close()
 
 

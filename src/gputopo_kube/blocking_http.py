@@ -9,7 +9,7 @@ from gputopo_kube.document import Document
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """A request. ``path`` is percent-encoded, and ``body`` is sent as JSON."""
+    """A request. ``path`` is already percent-encoded; ``body`` is sent as JSON."""
 
     method: str
     path: str
@@ -18,7 +18,7 @@ class HttpRequest:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The media types of request and response."""
+        """Headers with the media types of the request body and of the expected response."""
         patch = self.method == "PATCH"
         content = "application/merge-patch+json" if patch else "application/json"
         return {"Accept": "application/json", "Content-Type": content}
@@ -26,7 +26,7 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """A response with any status."""
+    """A response of the API server with any status, also an error."""
 
     status: int
     reason: str

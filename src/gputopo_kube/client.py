@@ -1,7 +1,7 @@
 """Asynchronous requests to the API server, for the extender and the agent.
 
-Objects are dicts. Lists are parsed page by page and watches event by event, so that complete lists
-of objects do not stay in memory.
+Objects are dicts. Each page of a list is parsed when it arrives, so the JSON of a complete list is
+never in memory.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[Item]):
-    """All objects of a list at one resource version."""
+    """The objects that a list request returned, and the resource version of the list."""
 
     items: list[Item]
     resource_version: str
@@ -52,7 +52,7 @@ class Listing(Generic[Item]):
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[Item]):
-    """One change in a watch; ``item`` is the object after the change, or before its deletion."""
+    """One change in a watch. ``item`` is the changed object, or the last state of a deleted one."""
 
     item: Item
     deleted: bool
@@ -60,16 +60,16 @@ class WatchEvent(Generic[Item]):
 
 
 def httpx_client(timeout_seconds: float) -> AsyncClient:
-    """Return a client with the pod's service account or, outside a pod, the kubeconfig.
+    """Return a client that uses the pod's service account or, outside a pod, the kubeconfig.
 
-    The client reads the token file of the service account again when the API server rejects the
-    token.
+    If the API server rejects the token of the service account, the client reads the token file
+    again.
     """
     return AsyncClient(timeout=httpx2.Timeout(timeout_seconds))
 
 
 class AsyncApi:
-    """Requests to the API server. Every method raises ``ApiError`` if its request fails."""
+    """Sends requests to the API server. If a request fails, its method raises ``ApiError``."""
 
     def __init__(
         self,
@@ -81,10 +81,10 @@ class AsyncApi:
         """Send requests with ``client``.
 
         Args:
-            client: lightkube client; its time limits apply to connections, reads and pages of
-                lists.
-            timeout_seconds: time limit of each request from start to end, except lists and watches.
-            on_response: called after each successful response and each watch event.
+            client: lightkube client. Its own time limits apply to each connection, each read and
+                each page of a list.
+            timeout_seconds: time limit of a whole request. Lists and watches have no such limit.
+            on_response: called after each response that is a success or 404, and each watch event.
         """
         self._client = client
         self._timeout_seconds = timeout_seconds
@@ -92,20 +92,20 @@ class AsyncApi:
         self._in_flight: set[asyncio.Timeout] = set()
 
     def abandon(self) -> None:
-        """Let all requests that wait for a response fail now, because the connection was lost."""
+        """Make all requests in flight fail now. The caller knows that the connection is lost."""
         in_flight, self._in_flight = self._in_flight, set()
         for scope in in_flight:
             scope.reschedule(asyncio.get_running_loop().time())
 
     async def find(self, kind: Kind, name: str, namespace: str | None = None) -> Document | None:
-        """Return an object, None if it does not exist."""
+        """Return an object, or None if the object does not exist."""
         return await self.found(self._client.get(kind, name, namespace=namespace))
 
     async def ping(self, kind: Kind, name: str) -> None:
         """Check the connection by reading the metadata of a cluster-scoped object.
 
-        The object need not exist. This is the cheapest request that needs credentials and access
-        rights, because the API server serves resource version 0 from its memory, without etcd.
+        The object need not exist. The request also checks credentials and access rights. It is
+        cheap, because the API server serves resource version 0 from its memory, without etcd.
         """
         # The method get of lightkube accepts neither a resource version nor a media type.
         request = self._client._client.request(  # noqa: SLF001
@@ -120,7 +120,7 @@ class AsyncApi:
     async def create(
         self, kind: Kind, body: Document, *, name: str | None = None, namespace: str | None = None
     ) -> Document:
-        """Create an object and return it; ``name`` is the parent's name for a subresource."""
+        """Create an object and return it. For a subresource, ``name`` is the parent's name."""
         document = kind.from_dict(body)
         request = self._client.create(document, name, namespace=namespace)  # type: ignore[arg-type]
         return await self.send(request)
@@ -135,7 +135,7 @@ class AsyncApi:
         return await self.send(request)
 
     async def replace(self, kind: Kind, body: Document) -> Document:
-        """Replace the object with the name and version of ``body``; return the new object."""
+        """Replace an object by ``body``, which has the same name and resource version."""
         return await self.send(self._client.replace(kind.from_dict(body)))
 
     def objects(
@@ -146,14 +146,14 @@ class AsyncApi:
         namespace: str | None = None,
         fields: Mapping[str, str] | None = None,
     ) -> "ObjectSource[Item]":
-        """Return a source that lists and watches the objects of a kind that match the selector."""
+        """Return a source for the objects of a kind that match the field selector ``fields``."""
         return ObjectSource(self, self._client, kind, parse, namespace, fields)
 
     async def send(self, request: Awaitable[Result], *, limited: bool = True) -> Result:
-        """Await a request of lightkube, within the time limit if ``limited``; return the response.
+        """Return the response of a lightkube request; ``limited`` applies the time limit.
 
         Raises:
-            ApiError: also if no response arrives in time, or if ``abandon`` was called.
+            ApiError: if the request fails, no response arrives in time or ``abandon`` is called.
         """
         timeout_seconds = self._timeout_seconds if limited else None
         try:
@@ -175,7 +175,7 @@ class AsyncApi:
         return response
 
     async def found(self, request: Awaitable[Result]) -> Result | None:
-        """Await a read request of lightkube; return None if the object does not exist."""
+        """Return the result of a lightkube request, or None if the object does not exist."""
         try:
             return await self.send(request)
         except NotFoundError:
@@ -197,7 +197,7 @@ class ObjectSource(Generic[Item]):
     fields: Mapping[str, str] | None
 
     async def find(self, name: str, namespace: str | None = None) -> Item | None:
-        """Return one object, None if it does not exist."""
+        """Return one object, or None if the object does not exist."""
 
         async def get() -> Item:
             return self.parse(await self.client.get(self.kind, name, namespace=namespace))
@@ -205,7 +205,7 @@ class ObjectSource(Generic[Item]):
         return await self.api.found(get())
 
     async def list(self) -> Listing[Item]:
-        """Return all objects. The list is current, because the request has no resource version."""
+        """Return the current list. A request without resource version gets no outdated list."""
 
         async def get() -> Listing[Item]:
             pages = self.client.list(
@@ -221,7 +221,7 @@ class ObjectSource(Generic[Item]):
         """Yield the changes after ``resource_version``; reconnect when the server ends the watch.
 
         Raises:
-            RejectedError: 410 if the resource version is too old.
+            RejectedError: with status 410 if the resource version is too old.
             UnavailableError: if the connection was lost.
         """
         with translated():

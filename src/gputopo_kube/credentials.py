@@ -1,4 +1,4 @@
-"""Connects the operator to the API server: by service account in a pod, else by kubeconfig."""
+"""Connects the operator to the API server by service account or, outside pods, by kubeconfig."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,9 +20,9 @@ from gputopo_kube.sync import SyncApi
 
 @contextmanager
 def connected(timeout_seconds: float, user_agent: str) -> Iterator[SyncApi]:
-    """Connect to the API server; requests may be sent from any thread.
+    """Connect to the API server. Any thread may send requests.
 
-    The token file of the service account is read again when the API server rejects the token.
+    If the API server rejects the service account's token, the client reads the token file again.
 
     Raises:
         CredentialsError: if there are no usable credentials.
@@ -59,7 +59,7 @@ def connection_fields() -> dict[str, Any]:
 def _file_or_data(
     config: SingleConfig, field: str, path: str | None, data: str | None
 ) -> dict[str, Any]:
-    """Return the field with the data if it is set, else the path; kopf rejects both together."""
+    """Return one field for kopf: the data or, without data, the path. kopf rejects both."""
     if data is not None or path is None:
         return {f"{field}_data": data}
     return {f"{field}_path": config.abs_file(path)}

@@ -6,11 +6,11 @@ from gputopo.errors import GputopoError
 
 
 class ApiError(GputopoError):
-    """A request to the API server failed: it was rejected, or its result is unknown.
+    """A request to the API server failed: the server rejected it, or its result is unknown.
 
     Attributes:
         message: the reason, without the status.
-        status: the HTTP status, None if there was no response.
+        status: the HTTP status; None if there was no response.
     """
 
     def __init__(self, message: str, status: int | None = None) -> None:
@@ -29,13 +29,13 @@ class NotFoundError(RejectedError):
 
 
 class ConflictError(RejectedError):
-    """The object was created or changed since it was read."""
+    """The object exists already, or another client changed it after the caller read it."""
 
 
 class UnavailableError(ApiError):
-    """The response is missing or does not show whether the request was carried out.
+    """There is no response, or the response does not show whether the request was carried out.
 
-    The API server may have carried out the write, or may do so later.
+    The API server may have carried out a write request, or may still carry it out later.
     """
 
 
@@ -44,7 +44,7 @@ class CredentialsError(GputopoError):
 
 
 def error_of_status(status: int, message: str) -> ApiError:
-    """Return the error of a response with this status.
+    """Return the error for a response with this HTTP status.
 
     >>> type(error_of_status(409, "object was modified")).__name__
     'ConflictError'

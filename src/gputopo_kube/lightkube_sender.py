@@ -16,15 +16,15 @@ _LONGEST_WAIT_SECONDS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class LightkubeSender:
-    """Sends requests by the HTTP client of lightkube; several threads may use it."""
+    """Sends requests with the HTTP client of lightkube. Several threads may use one instance."""
 
     client: httpx2.Client
     sleep: Callable[[float], None] = time.sleep
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        """Return the response, whatever its status.
+        """Send a request and return the response, also if its status is an error.
 
-        A read request is sent again if the API server limits requests and returns ``Retry-After``.
+        If the response to a GET has ``Retry-After`` in seconds, the GET is sent again after them.
 
         Raises:
             UnavailableError: if there is no response.

@@ -10,9 +10,10 @@ class AnnotationOwnerError(AnnotationError):
 
 
 def own_gpus(pod: PodView) -> GpusAnnotation | None:
-    """Return the GPUs that the extender chose for this pod, None if there is no annotation.
+    """Return the GPUs that the extender chose for this pod, or None without an annotation.
 
-    Users can copy the annotation, so its UID and node must be those of the pod.
+    A user can copy an annotation to another pod. So the annotation must name this pod's UID and
+    node.
 
     Raises:
         AnnotationError: if the annotation cannot be parsed.

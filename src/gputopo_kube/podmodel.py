@@ -24,7 +24,7 @@ class ContainerResources(PodPart):
     limits: dict[str, Any] | None = None
 
     def quantity(self, resource: str) -> object:
-        """Return the requested quantity, the limit if only a limit is set, or None."""
+        """Return the requested quantity. Without a request return the limit, without both None."""
         # The API server copies a limit to the request if only the limit is set.
         requested = (self.requests or {}).get(resource)
         return (self.limits or {}).get(resource) if requested is None else requested
@@ -50,7 +50,7 @@ class _Metadata(PodPart):
 
     @property
     def controller_uid(self) -> str:
-        """UID of the object that controls the pod, empty if no object controls the pod."""
+        """UID of the pod's controller, for example a Job; empty if the pod has no controller."""
         owners = self.owner_references or ()
         return next((str(owner["uid"]) for owner in owners if owner.get("controller")), "")
 
@@ -74,7 +74,7 @@ class PodSpec(PodPart):
 
     @property
     def prefers_nodes(self) -> bool:
-        """Whether the pod prefers some of the nodes on which it may run."""
+        """Whether affinity, topology spread or a resource claim makes the pod prefer some nodes."""
         affinities = (self.affinity or {}).values()
         # A resource claim may list devices in order of preference, and nodes differ in devices.
         return bool(self.topology_spread_constraints or self.resource_claims) or any(

@@ -1,7 +1,7 @@
 """The view of a pod that all components share.
 
-A pod object of the API has thousands of bytes, and a view has a few hundred. This saves memory,
-because the extender keeps the view of every GPU pod in the cluster.
+The extender keeps the view of every GPU pod of the cluster in memory. A view has a few hundred
+bytes, a complete pod object has thousands.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,8 +36,8 @@ _MOST_VERSION_DIGITS = 19
 class ContainerKind(StrEnum):
     """The kind of a container, which decides how long the container keeps its GPUs.
 
-    Application containers and sidecars keep their GPUs until the pod ends. kubelet gives the GPUs
-    of an ordinary init container to the containers after it.
+    Application containers and sidecars keep their GPUs until the pod ends. An ordinary init
+    container ends first, and kubelet gives its GPUs to containers that start later.
     """
 
     APPLICATION = "application"
@@ -75,9 +75,9 @@ class PodView:
         annotations: the ``gputopo.io/*`` annotations.
         deleting: whether the pod has a ``deletionTimestamp``.
         priority: scheduling priority. Pods of lower priority may be preempted for this pod.
-        prefers_nodes: whether the pod prefers some of the nodes on which it may run.
+        prefers_nodes: see :attr:`PodSpec.prefers_nodes`.
         preempts: whether other pods may be preempted for this pod.
-        grouped: whether the pod belongs to a scheduling group.
+        grouped: whether the pod has a ``schedulingGroup``.
         started: whether kubelet has reported that a container was started.
         stopped: whether kubelet has reported that no container runs any more.
         rejected: kubelet's reason and message if it rejected the pod, else None.
@@ -126,17 +126,19 @@ class PodView:
     def gpu_keepers(self) -> tuple[GpuContainer, ...]:
         """The containers that keep their GPUs until the pod ends, in rank order.
 
-        The application containers come first, then the sidecars. Init containers borrow their GPUs.
+        The application containers come first, then the sidecars. Ordinary init containers are left
+        out.
         """
         keepers = [each for each in self.containers if each.keeps_gpus]
         return tuple(sorted(keepers, key=lambda each: each.kind is ContainerKind.SIDECAR))
 
     @property
     def most_gpus(self) -> int:
-        """The most GPUs that the pod can use at one time, at most as many as a node can have.
+        """The most GPUs that the pod can use at one time, limited to the maximum of a node.
 
-        For example, a sidecar with 1 GPU, init containers with 2 and 4 GPUs, and an application
-        container with 3 GPUs use at most 1 + max(3, 4) = 5.
+        Init containers run one after another, before the application containers. So a sidecar with
+        1 GPU, init containers with 2 and 4 GPUs and an application container with 3 GPUs use at
+        most 1 + max(3, 4) = 5 GPUs.
         """
         application, sidecars, largest_init = 0, 0, 0
         for each in self.containers:
@@ -163,7 +165,7 @@ def parse_pod(document: Mapping[str, Any], resource: str = RESOURCE) -> PodView:
 
 
 def parse_gpu_pod(document: Mapping[str, Any], resource: str) -> PodView | None:
-    """Return the view of a pod that requests GPUs, None for all other pods.
+    """Return the view of a pod that requests GPUs, or None for any other pod.
 
     Raises:
         PodError: if the object is not a valid pod, or its resource version is not a number.
@@ -206,12 +208,12 @@ def view_of(pod: PodObject, resource: str = RESOURCE) -> PodView:
 
 
 def version_number(text: str | None) -> int:
-    """Return a resource version as a number, 0 if it is no number (before Kubernetes 1.35)."""
+    """Return a resource version as a number, or 0 for other text (before Kubernetes 1.35)."""
     return int(text) if text and _is_number(text, _MOST_VERSION_DIGITS) else 0
 
 
 def gpu_count(quantity: object) -> int:
-    """Return a quantity of GPUs as a number.
+    """Return a quantity of GPUs as a number, ``UNKNOWN_COUNT`` unless it has 1 to 3 digits.
 
     >>> [gpu_count(quantity) for quantity in ("8", 8, "1k", "0.5")]
     [8, 8, 1000, 1000]
@@ -221,10 +223,10 @@ def gpu_count(quantity: object) -> int:
 
 
 def _may_request(document: Mapping[str, Any], resource: str) -> bool:
-    """Return whether a container may request the resource; most pods do not.
+    """Return False if no container of the pod requests the resource.
 
-    This check takes a tenth of the time of parsing. The result is true for malformed pods, so that
-    the parser rejects them.
+    Most pods request no GPU, and this check takes a tenth of the time of parsing. The result is
+    true for malformed pods, so that the parser rejects them.
     """
     try:
         spec = document["spec"]

@@ -15,7 +15,7 @@ _LONGEST_REJECTION = 120
 
 
 class PodPart(BaseModel):
-    """Base class of the parts of a pod object. Keys are in camelCase; other keys are ignored."""
+    """Base class of the parts of a pod object. JSON keys are camelCase; others are ignored."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="ignore", frozen=True)
 
@@ -29,12 +29,12 @@ class ContainerStatus(PodPart):
 
     @property
     def waiting(self) -> Mapping[str, Any] | None:
-        """Reason and message of a container that waits, None otherwise."""
+        """Reason and message of a waiting container; None if the container does not wait."""
         return self._detail("waiting")
 
     @property
     def terminated(self) -> Mapping[str, Any] | None:
-        """Exit code, reason and message of a container that has ended, None otherwise."""
+        """Exit code, reason and message of an ended container; None if it has not ended."""
         return self._detail("terminated") or None
 
     @property
@@ -81,7 +81,7 @@ class PodStatus(PodPart):
 
     @property
     def containers(self) -> list[ContainerStatus]:
-        """Statuses of all containers: init, application, ephemeral ones."""
+        """Statuses of the init, application and ephemeral containers."""
         return [
             *(self.init_container_statuses or ()),
             *(self.container_statuses or ()),
@@ -95,10 +95,10 @@ class PodStatus(PodPart):
 
     @property
     def rejection(self) -> str | None:
-        """Reason and message of kubelet if it rejected the pod, None otherwise.
+        """Why kubelet rejected the pod: reason and message; None if kubelet did not reject it.
 
-        A failed pod without any container status was rejected. After a restart, kubelet may also
-        reject a pod whose containers still run.
+        A failed pod without any container status was rejected. A restarted kubelet may also reject
+        a pod whose containers still run.
         """
         if self.phase != "Failed" or not self.reason or self.containers or self._is_collected():
             return None
@@ -106,15 +106,15 @@ class PodStatus(PodPart):
         return text if len(text) <= _LONGEST_REJECTION else text[: _LONGEST_REJECTION - 3] + "..."
 
     def condition(self, type_: str) -> PodCondition | None:
-        """Return the condition of this type, None if there is none."""
+        """Return the condition of this type, or None if the pod does not have it."""
         return next((each for each in self.conditions or () if each.type == type_), None)
 
     def is_rejected_for(self, resource: str, requested: AbstractSet[str]) -> bool:
         """Return whether kubelet rejected the pod because of ``resource``.
 
-        kubelet names the resource in most messages, but not if a device plugin returned the error.
-        So the result is true unless the message names only other extended resources of
-        ``requested``.
+        kubelet's message names the resource, except if a device plugin returned the error. So a
+        message that names no resource of ``requested`` counts as one about ``resource``. A message
+        that names only other extended resources does not.
         """
         if self.rejection is None or self.reason != ADMISSION_ERROR:
             return False
@@ -125,8 +125,8 @@ class PodStatus(PodPart):
     def has_stopped(self, containers: int) -> bool:
         """Return whether kubelet has reported that no container runs any more.
 
-        Before the pod's phase is Succeeded or Failed, the states of the containers prove nothing,
-        because kubelet may restart a terminated container.
+        The result is false before the phase is Succeeded or Failed, because until then kubelet may
+        restart a terminated container.
 
         Args:
             containers: number of application containers in the spec.
@@ -144,7 +144,7 @@ class PodStatus(PodPart):
         return all(each.terminated is not None for each in self.containers)
 
     def _is_collected(self) -> bool:
-        """Return whether PodGC has set the phase; PodGC does not know which containers run."""
+        """Return whether PodGC set the phase. PodGC does not know which containers still run."""
         return any(
             (each.type, each.reason) == ("DisruptionTarget", "DeletionByPodGC")
             for each in self.conditions or ()

@@ -42,21 +42,21 @@ class Pulse:
         self._beat_at = self._clock()
 
     def report_hang(self, reason: str | None) -> None:
-        """Make the liveness probe fail for ``reason``; None ends the failure."""
+        """Make the liveness probe fail with ``reason``. None lets the probe succeed again."""
         self._hang = reason
 
     @property
     def failure(self) -> str | None:
-        """The reason why the program is not alive, None if it is alive."""
+        """Why the program is not alive; None if the program is alive."""
         if self._clock() - self._beat_at >= LATE_SECONDS:
             return f"the event loop has not run for {LATE_SECONDS:g} s"
         return self._hang
 
 
 def in_event_loop(function: Callable[[], Result]) -> Callable[[], Result]:
-    """Return a function for other threads that calls ``function`` in the running event loop.
+    """Return a wrapper with which other threads call ``function`` in the running event loop.
 
-    The function blocks while the event loop is stuck, so that kubelet's probe times out.
+    The wrapper blocks while the event loop is stuck, so that kubelet's probe times out.
     """
     loop = asyncio.get_running_loop()
 
@@ -67,7 +67,7 @@ def in_event_loop(function: Callable[[], Result]) -> Callable[[], Result]:
 
 
 class ProbeServer:
-    """The HTTP server of the probes, which calls the checks in its own threads."""
+    """The HTTP server of the probes. It calls the checks in its own threads."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class ProbeServer:
         metrics: Callable[[], bytes],
         silence_seconds: float = SILENCE_SECONDS,
     ) -> None:
-        """Listen at once; port 0 selects a free port. ``metrics`` returns Prometheus text."""
+        """Start to listen. Port 0 selects a free port. ``metrics`` returns Prometheus text."""
 
         class Handler(_Handler):
             timeout = silence_seconds

@@ -26,12 +26,12 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class ListWatchTiming:
-    """How often a reflector lists.
+    """When a reflector lists the objects again.
 
     Attributes:
-        silence_seconds: after this time without an event the reflector lists again.
-        relist_seconds: longest time between lists.
-        first_delay_seconds: delay after the first failure; it doubles after each further failure.
+        silence_seconds: the reflector lists again after this time without an event.
+        relist_seconds: the first event after this time since the last list causes a new list.
+        first_delay_seconds: delay after the first failure. Each further failure doubles the delay.
     """
 
     silence_seconds: float
@@ -47,23 +47,23 @@ class ListWatchSource(Protocol[Item]):
         ...
 
     def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[Item], None]:
-        """Yield the changes after a list."""
+        """Yield the changes after ``resource_version``."""
         ...
 
 
 class Reflector(Generic[Item]):
     """Lists the objects of one kind, then watches their changes, until cancelled.
 
-    lightkube's watch has no read timeout, so a lost connection looks like a cluster without
-    changes. After ``silence_seconds`` without an event the reflector therefore lists again, and a
-    list does time out. In a large cluster events are frequent, so such lists are rare. In a small
-    cluster a list is cheap. The reflector also lists again after ``relist_seconds``, so that a lost
-    event has no lasting effect.
+    lightkube's watch has no read timeout. So after a lost connection, a watch looks like a watch
+    without changes. For this reason the reflector lists again after ``silence_seconds`` without an
+    event; a list does time out. This is cheap: a large cluster has frequent events and few such
+    lists, and a small cluster has short lists. The reflector also lists again after
+    ``relist_seconds``, so that a lost event has no lasting effect.
 
     Attributes:
-        lists: number of full lists since the start.
+        lists: number of successful lists since the start.
         was_silent: whether the last watch ended because no event arrived.
-        tried: set after the first list, also if the list failed.
+        tried: set after the first attempt to list, also if the attempt failed.
     """
 
     def __init__(
@@ -107,13 +107,13 @@ class Reflector(Generic[Item]):
         self._logged_status: int | None = None
 
     def age_seconds(self) -> float | None:
-        """Return the seconds since the last list or event, None before the first list."""
+        """Return the seconds since the last list or event, or None before the first list."""
         return None if self._heard_at is None else self._clock() - self._heard_at
 
     def list_again(self) -> None:
-        """End the watch and list again, because the API server's resource version has gone back.
+        """End the watch and list again. Needed if the API server's resource version has gone back.
 
-        A watch from a future version delivers nothing until the API server reaches that version.
+        A watch from a higher version delivers nothing until the API server reaches that version.
         """
         if self._silence is not None and not self._silence.expired():
             self._silence.reschedule(asyncio.get_running_loop().time())
@@ -149,9 +149,10 @@ class Reflector(Generic[Item]):
         self._reset_delay()
 
     def _reset_delay(self) -> None:
-        """Reset the retry delay after a working watch; a list alone does not reset it.
+        """Reset the retry delay after a working watch, but not after a list.
 
-        Otherwise an API server that rejects watches would get full lists at the shortest delay.
+        If a list reset the delay, an API server that rejects all watches would get full lists at
+        the shortest delay.
         """
         self._delay_seconds = self._timing.first_delay_seconds
         self._logged_status = None

@@ -1,6 +1,6 @@
-"""Defines the kinds of objects that gputopo reads and writes with lightkube, as dicts.
+"""Defines the kinds of objects that gputopo reads and writes with lightkube as dicts.
 
-lightkube's typed models would decode every field of each object and keep them in memory.
+lightkube's typed models would decode every field of each object and keep all fields in memory.
 """
 
 from lightkube.core.resource import ApiInfo, NamespacedSubResource, ResourceDef

@@ -1,6 +1,7 @@
 """Blocking requests to the API server, for the operator's threads and the command line.
 
-Objects are dicts, addressed by URL path. Typed models would reject objects of newer servers.
+Objects are dicts, and callers name them by URL path. Typed models would reject objects of newer API
+servers.
 """
 
 import json
@@ -18,14 +19,14 @@ _LONGEST_MESSAGE: Final = 1000
 
 
 class SyncApi:
-    """Requests to the API server. Every method raises ``ApiError`` if its request fails.
+    """Sends requests to the API server. If a request fails, its method raises ``ApiError``.
 
-    Callers pass a path as its parts; the methods percent-encode the parts. The methods are
-    thread-safe if ``send`` is.
+    Callers pass the parts of a path, for example ``"api", "v1", "pods"``. The methods
+    percent-encode each part. The methods are thread-safe if ``send`` is thread-safe.
     """
 
     def __init__(self, send: Send, server: str) -> None:
-        """Send requests with ``send``; ``server`` is the URL of the server, for messages."""
+        """``send`` sends the requests. ``server`` is the server's URL, only for error messages."""
         self._send = send
         self._server = server
 
@@ -34,14 +35,14 @@ class SyncApi:
         return self.request("GET", path, query=query)
 
     def find(self, *path: str) -> Document | None:
-        """Return the object at a path, None if it does not exist."""
+        """Return the object at a path, or None if the object does not exist."""
         try:
             return self.get(*path)
         except NotFoundError:
             return None
 
     def list(self, *path: str, selector: str = "") -> list[Document]:
-        """Return the objects at a path that match a label selector; read the list page by page."""
+        """Read a list page by page; return the objects that match the label ``selector``."""
         query = {"limit": str(_PAGE_SIZE), **({"labelSelector": selector} if selector else {})}
         items: list[Document] = []
         while True:
@@ -59,7 +60,7 @@ class SyncApi:
         body: Document | None = None,
         query: Mapping[str, str] | None = None,
     ) -> Document:
-        """Return the object that the API server responds with."""
+        """Send a request and return the JSON object of the response."""
         encoded = "/" + "/".join(quote(part, safe="") for part in path)
         response = self._send(HttpRequest(method, encoded, query or {}, body))
         document = _decode(response.body)
@@ -73,7 +74,7 @@ class SyncApi:
 
 
 def _decode(body: bytes) -> Document | None:
-    """Return the JSON object, None if the body is not a JSON object (a proxy's page)."""
+    """Return the JSON object, or None for another body, such as the error page of a proxy."""
     try:
         document = json.loads(body)
     except ValueError:
@@ -82,7 +83,7 @@ def _decode(body: bytes) -> Document | None:
 
 
 def _message(response: HttpResponse, document: Document | None) -> str:
-    """Return why the request failed; never an empty text."""
+    """Return why the request failed. The text is never empty."""
     reason = response.reason or "no reason given"
     if document is not None:
         return str(document.get("message") or reason)

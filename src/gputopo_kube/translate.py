@@ -14,7 +14,7 @@ from gputopo_kube.errors import ApiError, UnavailableError, error_of_status
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise ``ApiError`` in place of errors of lightkube and errors of parsing a response."""
+    """Turn errors of lightkube, and errors of parsing a response, into ``ApiError``."""
     try:
         yield
     except httpx2.HTTPStatusError as error:
