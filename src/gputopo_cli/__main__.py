@@ -1,4 +1,4 @@
-"""The ``gputopo`` program: run a command line and turn its errors into messages and statuses."""
+"""The ``gputopo`` program: run a command, turn errors into one line of text and an exit status."""
 
 import os
 import sys
@@ -77,7 +77,7 @@ def _describe(error: "typer.BadParameter") -> str:
 
 
 def _prepare_streams() -> None:
-    """Replace closed streams, and characters that the terminal's encoding lacks."""
+    """Open closed streams as ``/dev/null``. Print ``?`` for characters outside the encoding."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for the whole process
@@ -86,7 +86,7 @@ def _prepare_streams() -> None:
 
 
 def _fail(message: str, status: int) -> int:
-    """Write one line to standard error and return the status."""
+    """Write one line to standard error and return ``status``."""
     sys.stderr.write(f"gputopo: {' '.join(message.split())}\n")
     return status
 

@@ -22,7 +22,7 @@ def fit(
     samples: Annotated[
         str,
         typer.Argument(
-            metavar="SAMPLES.csv", help="Measured bandwidths, see above; - is standard input."
+            metavar="SAMPLES.csv", help="CSV of measured bandwidths; - is standard input."
         ),
     ],
     topology: Annotated[
@@ -44,9 +44,9 @@ def fit(
 ) -> None:
     """Fit equation 2 of the MAPA paper to your own NCCL measurements.
 
-    Columns: gpus,bandwidth_gbps with GPUs as 0-3-4, or double,single,pcie,bandwidth_gbps with
-    the number of links of each type in the ring. Other commands use the fitted model with
-    --model.
+    SAMPLES.csv has the columns gpus,bandwidth_gbps, with GPUs written as 0-3-4; or the columns
+    double,single,pcie,bandwidth_gbps, with the number of links of each type in the ring. Give
+    the fitted model to other commands with --model.
     """
     from gputopo_cli.bandwidth.fit import fit_samples
 

@@ -22,10 +22,10 @@ def who_has(
 ) -> None:
     """Show which pod of the cluster has which GPU, and since when.
 
-    Intended: the scheduler chose the GPU for the pod (annotation gputopo.io/gpus). Observed:
-    kubelet's pod-resources list has the GPU for the pod (status of the GPUTopology). The state
-    is starting until kubelet has admitted the pod. Differences may last for seconds; `gputopo
-    doctor` reports lasting differences and their remedies.
+    INTENDED: the scheduler chose the GPU for the pod (annotation gputopo.io/gpus of the pod).
+    OBSERVED: kubelet has given the GPU to the pod (status of the GPUTopology). STATE is
+    `starting` until kubelet has admitted the pod. Other differences between the two may last
+    for some seconds. `gputopo doctor` reports lasting differences and what to do.
     """
     from gputopo_cli.cluster.who_has import UserQuery, write_users
 
@@ -40,7 +40,7 @@ def doctor(
             metavar="SECONDS",
             min=0,
             max=3600,
-            help="Time between two checks; only problems of both are reported. 0: check once.",
+            help="Check again after this time; report only problems found twice. 0: check once.",
         ),
     ] = 10,
     context: ClusterContext = None,
@@ -50,8 +50,8 @@ def doctor(
 
     Checks versions, the scheduler's configuration, agents, competing device plugins, kubelets,
     and whether pods have the GPUs that were chosen for them. Each finding has a remedy. The
-    command only reads from the cluster. It skips and reports checks for which you have no
-    permission. Exit status 3: an error was found.
+    command changes nothing in the cluster. If you have no permission for a check, the command
+    reports this and runs the other checks. Exit status 3: an error was found.
     """
     from gputopo_cli.cluster.doctor.report import write_findings
 

@@ -17,16 +17,16 @@ NO_POD: Final = "kubelet's pod-resources list names a pod that does not exist"
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """A GPU and one container that uses it or is intended to use it; no container if it is free.
+    """One GPU, and one container that uses the GPU or for which the scheduler chose the GPU.
 
     Attributes:
         index: index of the GPU on its node; None if the node has no such GPU.
-        uuid: None if it is unknown.
+        uuid: UUID of the GPU; None if it is unknown.
         unhealthy: why no new container gets the GPU; None if the GPU is healthy.
-        namespace, pod, uid, container: the container and its pod; None if unknown or free.
+        namespace, pod, uid, container: the container and its pod; None if the GPU is free, or if
+            the value is unknown.
         since: RFC 3339 time at which kubelet accepted the pod.
-        rank: rank among the GPUs that the scheduler chose for the container; None if it did
-            not choose this GPU.
+        rank: rank of the GPU in the container; None if the scheduler did not choose the GPU for it.
         observed: whether kubelet's pod-resources list has the container with this GPU.
         difference: how the annotation and kubelet's list differ; None if they agree, or if
             kubelet has not admitted the pod yet.
@@ -104,7 +104,7 @@ def _uses_of_node(node: PublishedNode, live: Sequence[PlacedPod], pods: _Pods) -
 
 
 def _intended_users(live: Sequence[PlacedPod]) -> Mapping[str, _Ranks]:
-    """Return the users of each GPU according to the annotations, with their ranks."""
+    """Return for each GPU the containers for which an annotation names it, with their ranks."""
     intended: dict[str, dict[_User, int]] = defaultdict(dict)
     for pod in live:
         for container, uuids in pod.gpus.items():

@@ -44,7 +44,8 @@ def write_users(query: UserQuery, context: str | None, form: str) -> None:
 def _read_cluster(context: str | None) -> tuple[list[PublishedNode], list[PlacedPod]]:
     """Read all topologies and pods.
 
-    The topologies are read first, so that the list of pods has the pods in their status.
+    The topologies are read first. So the later list of pods has all pods of their status that
+    still exist.
     """
     with connect(context) as cluster:
         try:

@@ -35,7 +35,7 @@ class PlaceOptions:
     edges: Annotated[
         str,
         typer.Option(
-            metavar="LIST", help="Edges of a custom pattern, as ranks and weights: 0-1:2,1-2."
+            metavar="LIST", help="Edges of a custom pattern, RANK-RANK[:WEIGHT]: 0-1:2,1-2."
         ),
     ] = ""
     sensitive: Annotated[
@@ -51,6 +51,6 @@ class PlaceOptions:
     model: options.ModelOption = None
     runners_up: Annotated[
         int,
-        typer.Option(metavar="N", min=0, max=1000, help="Number of next best sets to show."),
+        typer.Option(metavar="N", min=0, max=1000, help="How many next best GPU sets to show."),
     ] = 3
     context: options.ClusterContext = None

@@ -28,7 +28,7 @@ _EDGE: Final = re.compile(r"(?P<from>\d+)-(?P<to>\d+)(:(?P<weight>\d+))?", re.AS
 
 @dataclass(frozen=True, slots=True)
 class PlaceResult:
-    """A request with its defaults filled in, and the result.
+    """A placement request, with defaults for options that were not given, and its result.
 
     Attributes:
         matches: the chosen set of GPUs and the next best sets, best first; empty if nothing fits.
@@ -88,7 +88,7 @@ def _parse_edge(text: str) -> PatternEdge:
 
 
 def _document(result: PlaceResult) -> dict[str, object]:
-    """Return the result as JSON; docs/cli.md guarantees its keys."""
+    """Return the result as JSON. Later versions must keep all keys (docs/cli.md)."""
     if result.reason is not None:
         return {"gpus": None, "reason": result.reason, **_request_document(result)}
     best, *runners_up = result.matches

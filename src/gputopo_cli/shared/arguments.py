@@ -67,7 +67,7 @@ def suggest(text: str, known: Collection[str]) -> str:
 
 
 def parse_integer(text: str, field: str, least: int = 0, most: int = MAX_INTEGER) -> int:
-    """Return an integer of plain digits in ``least..most``."""
+    """Parse an integer from ``least`` to ``most`` that is written in digits only."""
     plain = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_INTEGER))
     if not (plain and least <= int(text) <= most):
         raise InputError(f"{field}: {quoted(text)} is not an integer in {least}..{most}")

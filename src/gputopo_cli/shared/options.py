@@ -45,7 +45,7 @@ def add_command(app: typer.Typer, name: str, command: Callable[..., None]) -> No
 
 
 def new_group(description: str, status: int = 0) -> typer.Typer:
-    """Return a group of commands. If the user names no command, it prints its help."""
+    """Return a group of commands. If the user names no command, the group prints its help."""
     group = typer.Typer(rich_markup_mode=None, help=description)
 
     @group.callback(invoke_without_command=True)

@@ -18,7 +18,7 @@ _NUMBERS: Final = re.compile(r"(?<=\[)\s+[-+.\de,\s]+(?=\])", re.ASCII)
 
 
 def width() -> int:
-    """Return the width of the terminal. Return a large number for a pipe: no line is wrapped."""
+    """Return the width of the terminal; for a pipe a large number, so that no line is wrapped."""
     return _console().width
 
 
@@ -68,7 +68,7 @@ def table(*columns: str, rows: Iterable[Sequence[str]]) -> Table:
 
 
 def one_line(text: str) -> str:
-    """Replace line breaks and control characters, which a text from a cluster may contain."""
+    """Replace line breaks and control characters by spaces. Texts of a cluster may have them."""
     return " ".join("".join(each if each.isprintable() else " " for each in text).split())
 
 

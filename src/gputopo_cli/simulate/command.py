@@ -25,9 +25,8 @@ def simulate(
 ) -> None:
     """Run a list of jobs on idle nodes under one policy.
 
-    Jobs queue in the order of their arrival. The list has rows of
-    gpus,pattern,arrival,service,sensitive,workload without a header, or is CSV with a header,
-    or JSON (docs/simulator.md).
+    Jobs queue in the order of their arrival. The list is CSV with a header, JSON, or rows
+    gpus,pattern,arrival,service,sensitive,workload without a header (docs/simulator.md).
     """
     from gputopo_cli.simulate.simulate import write_simulation
 

@@ -41,9 +41,9 @@ class PolicyStatistics:
 
     Attributes:
         summaries: a summary for each job list.
-        effective_gb_per_s: means of the quartiles over the job lists; None if no job uses links.
-        execution_time: means of the quartiles over the job lists; None if there are no jobs.
-        speed_ups: speed-ups over the first policy, for each job list with jobs of the group.
+        effective_gb_per_s: quartiles, each a mean over the job lists; None if no job uses links.
+        execution_time: quartiles, each a mean over the job lists; None if there are no jobs.
+        speed_ups: speed-up over the first policy in each job list with jobs of the group.
     """
 
     summaries: tuple[GroupSummary, ...]

@@ -37,8 +37,8 @@ class SimulationOptions:
         bool,
         typer.Option(
             "--wait",
-            help="Let a sensitive job wait for better links if that saves more GPU time than it"
-            " leaves idle; on one node, without --backfill.",
+            help="Let a sensitive job wait for better links if that saves more GPU time than free"
+            " GPUs lose; only on one node and without --backfill.",
         ),
     ] = False
     time: Annotated[
@@ -46,8 +46,8 @@ class SimulationOptions:
         typer.Option(
             metavar="fixed|bandwidth|FILE",
             autocompletion=options.complete(("bandwidth", "fixed")),
-            help="How long a job runs: its service time, or longer with less bandwidth, by"
-            " published curves or the curves of a JSON file (docs/simulator.md).",
+            help="How long a job runs. fixed: its service time; bandwidth: longer with less"
+            " bandwidth; FILE: the same with the curves of a JSON file (docs/simulator.md).",
         ),
     ] = "bandwidth"
     as_released: options.AsReleasedOption = False

@@ -58,14 +58,14 @@ def compare(
         str,
         typer.Option(
             metavar="LIST",
-            help=f"How to size jobs: {', '.join(get_args(Mechanism))}. Ratios refer to the first.",
+            help=f"How to size jobs: {', '.join(get_args(Mechanism))}. The first is the baseline.",
         ),
     ] = "proportional,greedy,tune,marginal",
     as_released: Annotated[
         bool,
         typer.Option(
             "--as-released",
-            help="Also simulate the program of the paper's authors, where it supports this.",
+            help="Also simulate the authors' program, for the allocations that it supports.",
         ),
     ] = False,
     plots: PlotsOption = None,

@@ -53,7 +53,7 @@ class RunRequest(NamedTuple):
 def list_runs(
     orders: Iterable[str], allocations: Iterable[str], *, as_released: bool
 ) -> list[RunRequest]:
-    """Return all combinations. With ``as_released``, add runs of the authors' program."""
+    """Return a run for each order and mechanism; ``as_released`` adds the authors' program."""
     return [
         RunRequest(order, allocation, released)
         for order in orders
@@ -83,7 +83,7 @@ class QueueExperiment:
     """A simulation whose inputs are loaded and valid.
 
     Attributes:
-        round_seconds: seconds between two decisions; None to decide at each event.
+        round_seconds: seconds between two decisions; None to decide when a job arrives or ends.
         monitored: IDs of the jobs whose statistics are shown.
         description: what runs, in words.
     """
@@ -98,7 +98,7 @@ class QueueExperiment:
         """Simulate the jobs.
 
         Raises:
-            InputError: if the authors' program, or an installed solver, cannot run the request.
+            InputError: if the authors' program lacks an option, or a solver is not installed.
             SimulationError: if the cluster cannot run the jobs.
         """
         if request.as_released:
@@ -141,7 +141,7 @@ class QueueExperiment:
 
     @property
     def scaled(self) -> tuple[str, ...]:
-        """Models and GPU counts whose profile was scaled from one GPU instead of measured."""
+        """Models and GPU counts that were not measured, so that the matrix of 1 GPU is scaled."""
         kinds = {(job.model.name, job.gpus): job for job in self.jobs}
         return tuple(
             f"{name} with {gpus} GPUs"

@@ -58,7 +58,7 @@ class QueueOptions:
         Literal["rounds", "events"],
         typer.Option(
             metavar="rounds|events",
-            help="Decide every 300 s, or whenever a job arrives or ends.",
+            help="Assign servers to jobs every 300 s, or whenever a job arrives or ends.",
         ),
     ] = "rounds"
     monitor: Annotated[

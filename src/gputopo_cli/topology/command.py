@@ -24,8 +24,8 @@ def show(
         typer.Argument(
             metavar="NAME|FILE|NODE",
             autocompletion=options.complete_topologies,
-            help="A name of the catalogue; else a file, or - for standard input; else a node of"
-            " the cluster. node/NAME is always a node, ./NAME always a file.",
+            help="A name of the catalogue, a file (- is standard input) or a node of the cluster,"
+            " tried in this order. node/NAME is always a node, ./NAME always a file.",
         ),
     ],
     gpus: Annotated[

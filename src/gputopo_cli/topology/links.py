@@ -22,7 +22,7 @@ _ANCESTORS: Final[Mapping[Ancestor, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class LinkType:
-    """Links that look the same in a picture.
+    """A type of link. A picture draws all links of a type alike.
 
     Attributes:
         label: the label of ``nvidia-smi topo -m``: ``NV2``, ``PIX``, ...

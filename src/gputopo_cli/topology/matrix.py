@@ -31,7 +31,7 @@ _LEVELS: Final = (
 def format_matrix(
     topology: NodeTopology, states: Mapping[GpuIndex, str], width: int
 ) -> Iterator[Text]:
-    """Yield the lines of the matrix, of a legend and of the groups of near GPUs.
+    """Yield the lines of the matrix, of a legend, and of the GPUs of each socket and PCIe switch.
 
     ``states`` has the state of some GPUs, such as ``busy``. A matrix wider than ``width``
     columns is split into several tables, one below the other; a cell is never cut.
@@ -67,7 +67,7 @@ def _row(
 
 
 def _split(rows: Sequence[Sequence[Text]], width: int) -> Iterator[Text]:
-    """Yield the rows as lines, in as many tables as the width requires."""
+    """Yield the lines of the rows, as several tables if one table is wider than ``width``."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     table: list[int] = []
     for column in range(1, len(widths)):
@@ -104,7 +104,7 @@ def _styles(topology: NodeTopology) -> dict[LinkType, str]:
 
 
 def _groups(topology: NodeTopology) -> Iterator[tuple[str, tuple[GpuMask, ...]]]:
-    """Yield the levels of the PCIe tree that divide the node's GPUs, sockets first."""
+    """Yield each level of the PCIe tree that divides the GPUs, and its groups, sockets first."""
     before: tuple[GpuMask, ...] = (topology.mask,)
     for level, name in _LEVELS:
         groups = blocks(topology, level)

@@ -95,9 +95,9 @@ def _strokes(types: Sequence[LinkType]) -> dict[LinkType, _Stroke]:
 def _links(
     topology: NodeTopology, layout: Layout, strokes: Mapping[LinkType, _Stroke], marks: Marks
 ) -> Iterator[str]:
-    """Yield the lines: slow links first, fast ones above them, the job's links on top.
+    """Yield SVG lines for the links: slow links first, fast links over them, the job's last.
 
-    A link through NVSwitch is two lines, from each GPU to the switch in the centre.
+    A link through NVSwitch is two lines, from each of its GPUs to the switch in the centre.
     """
     strong = {pair for a, b in marks.edges for pair in ((a, b), (b, a))}
     faint = f' opacity="{_FAINT}"' if strong else ""
@@ -131,7 +131,7 @@ def _gpus(layout: Layout, marks: Marks) -> Iterator[str]:
 
 
 def _appearance(gpu: GpuIndex, ranks: Mapping[GpuIndex, int], marks: Marks) -> tuple[str, str, str]:
-    """Return fill, colour of the text, and the state below the number."""
+    """Return the fill of a GPU's circle, the colour of its text, and the state to write in it."""
     if gpu in ranks:
         return f'fill="{_CHOSEN}" stroke="{_CHOSEN}"', "white", f"rank {ranks[gpu]}"
     if gpu in marks.busy:
@@ -142,7 +142,7 @@ def _appearance(gpu: GpuIndex, ranks: Mapping[GpuIndex, int], marks: Marks) -> t
 def _legend(
     strokes: Mapping[LinkType, _Stroke], layout: Layout, marks: Marks
 ) -> Iterator[tuple[str, str]]:
-    """Yield a sample, centred at 0, and a text for each line of the legend."""
+    """Yield for each line of the legend an SVG sample, centred at x = 0, and its text."""
     for each, stroke in strokes.items():
         text = f"{each.label}: {format_gb_per_s(each.mb_per_s)} GB/s, {each.description}"
         yield _line((-16, 0), (16, 0), stroke), text

@@ -58,7 +58,7 @@ def _server_document(name: str, server: ServerModel) -> dict[str, object]:
 
 
 def _topology_document(loaded: LoadedTopology, states: Mapping[GpuIndex, str]) -> dict[str, object]:
-    """Return a GPUTopology object, which can be loaded again, with the marked GPUs."""
+    """Return a GPUTopology with the states of GPUs. ``gputopo`` can load it as a file."""
     return {
         "apiVersion": API_VERSION,
         "kind": "GPUTopology",

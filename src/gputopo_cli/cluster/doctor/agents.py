@@ -1,4 +1,4 @@
-"""Check that each node with GPUs has an agent, and that kubelet agrees with it."""
+"""Check that each node with GPUs has an agent, and that kubelet and agent report equal GPUs."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -22,7 +22,11 @@ _DISCOVERED: Final = ("nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-
 
 
 def check_agents(snapshot: ClusterSnapshot) -> Iterator[Finding]:
-    """Yield nodes without a ready agent, and nodes where they report different numbers of GPUs."""
+    """Yield the findings about agents.
+
+    These are nodes without a ready agent, invalid GPUTopologies, unhealthy GPUs, and nodes whose
+    kubelet and agent report different numbers of GPUs.
+    """
     nodes = {node["metadata"]["name"]: node for node in snapshot[ObjectKind.NODES]}
     published = {each.name: each for each in map(parse_node, snapshot[ObjectKind.TOPOLOGIES])}
     resource = installed.gpu_resource(snapshot)
@@ -46,13 +50,13 @@ def check_agents(snapshot: ClusterSnapshot) -> Iterator[Finding]:
 
 
 def _agent_of(snapshot: ClusterSnapshot) -> Mapping[str, Document]:
-    """Return the agent's pod of each node. If a node has several, return the ready pod."""
+    """Return the agent's pod of each node. If a node has several pods, return a ready one."""
     pods = installed.find_parts(snapshot, ObjectKind.PODS, "deviceplugin")
     return {pod["spec"].get("nodeName", ""): pod for pod in sorted(pods, key=is_ready)}
 
 
 def _with_gpus(snapshot: ClusterSnapshot) -> Iterator[str]:
-    """Yield nodes that offer our resource, or that have GPUs but no other GPU device plugin."""
+    """Yield nodes that offer our resource, or whose GPUs no competing device plugin offers."""
     resource = installed.gpu_resource(snapshot)
     competitors = installed.competitors(snapshot)
     for node in snapshot[ObjectKind.NODES]:
@@ -66,7 +70,7 @@ def _with_gpus(snapshot: ClusterSnapshot) -> Iterator[str]:
 
 
 def _missing_agent(name: str, node: Document | None, pod: Document | None) -> Finding | None:
-    """Return why no agent reports on a node."""
+    """Return a finding if a node does not exist, is not ready or has no ready agent."""
     if node is None:
         problem = "there is no Node of this name, so no agent updates this object"
         return warning(f"GPUTopology {name}", problem, f"kubectl delete gputopology {name}")
@@ -90,7 +94,7 @@ def _missing_agent(name: str, node: Document | None, pod: Document | None) -> Fi
 
 
 def _bad_topology(name: str, node: PublishedNode | None, pod: Document) -> Finding | None:
-    """Return why the GPUTopology of a node is not valid."""
+    """Return a finding if the GPUTopology of a node is missing, invalid, outdated or not ready."""
     where, todo = f"GPUTopology {name}", _logs(pod)
     if node is None:
         return error(where, "is missing, so the scheduler sees no GPU of this node", todo)

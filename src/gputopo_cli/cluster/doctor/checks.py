@@ -21,7 +21,7 @@ from gputopo_cli.cluster.doctor.scheduler import check_scheduler
 
 @dataclass(frozen=True, slots=True)
 class DoctorCheck:
-    """One check.
+    """One check of ``gputopo doctor``.
 
     Attributes:
         expectation: what is true if the check finds no problem.
@@ -76,7 +76,7 @@ class CheckResult:
     """The findings of a check.
 
     Attributes:
-        unread: why the check is incomplete; None if it is complete.
+        unread: why objects that the check needs could not be read; None if all were read.
     """
 
     check: DoctorCheck

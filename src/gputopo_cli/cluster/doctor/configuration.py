@@ -24,14 +24,14 @@ class _Part(BaseModel):
 
 
 class ManagedResource(_Part):
-    """``extenders[].managedResources[]``."""
+    """One entry of ``extenders[].managedResources[]``."""
 
     name: str
     ignored_by_scheduler: bool = False
 
 
 class ExtenderEntry(_Part):
-    """``extenders[]``, with kube-scheduler's defaults."""
+    """One entry of ``extenders[]``. Missing fields have kube-scheduler's defaults."""
 
     filter_verb: str = ""
     prioritize_verb: str = ""
@@ -44,14 +44,14 @@ class ExtenderEntry(_Part):
 
 
 class ProfileEntry(_Part):
-    """``profiles[]``."""
+    """One entry of ``profiles[]``."""
 
     scheduler_name: str = "default-scheduler"
     percentage_of_nodes_to_score: int | None = None
 
 
 class SchedulerConfiguration(_Part):
-    """``KubeSchedulerConfiguration``. For percentage 0, kube-scheduler chooses the percentage."""
+    """``KubeSchedulerConfiguration``. Percentage 0 lets kube-scheduler choose the percentage."""
 
     percentage_of_nodes_to_score: int = 0
     profiles: list[ProfileEntry] = []
@@ -121,7 +121,7 @@ def _find_mount(deployment: Document, container: Document) -> ConfigurationSourc
 
 
 def parse_configuration(config_map: Document, key: str) -> SchedulerConfiguration:
-    """Return the configuration in a key of a ConfigMap.
+    """Parse the scheduler configuration under ``key`` of a ConfigMap.
 
     Raises:
         ConfigurationError: if the configuration is missing or invalid.

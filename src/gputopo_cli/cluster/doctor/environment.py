@@ -24,7 +24,7 @@ _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 def check_environment(snapshot: ClusterSnapshot) -> Iterator[Finding]:
-    """Yield pods on nodes with GPUs of gputopo that select GPUs by environment variables."""
+    """Yield pods that select GPUs by environment variables, on nodes with a GPUTopology."""
     nodes = {topology["metadata"]["name"] for topology in snapshot[ObjectKind.TOPOLOGIES]}
     resource = installed.gpu_resource(snapshot)
     agents = installed.find_parts(snapshot, ObjectKind.PODS, "deviceplugin")

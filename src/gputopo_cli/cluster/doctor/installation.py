@@ -42,7 +42,7 @@ _PROGRAMS: Final = ("operator", "extender", "deviceplugin")  # names of our cont
 
 
 def check_definitions(snapshot: ClusterSnapshot) -> Iterator[Finding]:
-    """Yield kinds that the cluster does not serve and store in this program's API version."""
+    """Yield CRDs that are missing, or do not serve and store this program's API version."""
     existing = {
         document["metadata"]["name"]: document for document in snapshot[ObjectKind.DEFINITIONS]
     }
@@ -102,7 +102,7 @@ def _policy_problems(policy: Document, bindings: Sequence[Document]) -> Iterator
 
 
 def check_workloads(snapshot: ClusterSnapshot) -> Iterator[Finding]:
-    """Yield operators, schedulers and agents that are missing, not ready or half rolled out."""
+    """Yield operators and schedulers that are missing or not ready, and unfinished rollouts."""
     for kind, word, component in _WORKLOADS:
         found = installed.find_parts(snapshot, kind, component)
         if not found:
@@ -124,7 +124,7 @@ def _replicas(deployment: Document) -> str | None:
 
 
 def _rollout(daemon_set: Document) -> str | None:
-    """Return how many agents are not updated; ``check_agents`` checks whether they are ready."""
+    """Return a problem if the rollout of the agents is unfinished, otherwise None."""
     status = daemon_set.get("status") or {}
     wanted, updated = (status.get(f"{which}NumberScheduled", 0) for which in ("desired", "updated"))
     return None if updated >= wanted else f"{updated} of {wanted} pods are updated"
@@ -136,7 +136,7 @@ def _describe(workload: Document, component: str) -> str:
 
 
 def check_versions(snapshot: ClusterSnapshot) -> Iterator[Finding]:
-    """Yield programs whose version is not this program's, and a Kubernetes that is too old."""
+    """Yield programs with another version than this program, and a Kubernetes that is too old."""
     for name, version in _versions(snapshot):
         if version != snapshot.version:
             problem = f"has version {version}, but this program has version {snapshot.version}"
@@ -157,7 +157,7 @@ def check_versions(snapshot: ClusterSnapshot) -> Iterator[Finding]:
 
 
 def _versions(snapshot: ClusterSnapshot) -> Iterator[tuple[str, str]]:
-    """Yield our programs with their versions: the image's tag, or the chart's version."""
+    """Yield each program of gputopo with its version: the image's tag, else the chart's version."""
     for kind, word, component in _WORKLOADS:
         for workload in installed.find_parts(snapshot, kind, component):
             chart = installed.labels(workload).get("app.kubernetes.io/version", "")

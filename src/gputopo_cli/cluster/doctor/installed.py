@@ -51,7 +51,7 @@ def gpu_resource(snapshot: ClusterSnapshot) -> str:
 
 
 def competitors(snapshot: ClusterSnapshot) -> frozenset[str]:
-    """Return the resources of other device plugins that the agents avoid."""
+    """Return the resources of competing device plugins, from the flag of the agents."""
     resources = _find_flag(
         snapshot, ObjectKind.DAEMON_SETS, "deviceplugin", "--competing-resources="
     )
@@ -64,7 +64,7 @@ def scheduler_name(snapshot: ClusterSnapshot) -> str:
 
 
 def upgrade(snapshot: ClusterSnapshot, *settings: str) -> str:
-    """Return the command that restores the installation to the state of the chart."""
+    """Return the helm command that restores the installation to the state of the chart."""
     release, namespace = "gputopo", "gputopo-system"
     for deployment in snapshot.documents.get(ObjectKind.DEPLOYMENTS, ()):
         release = labels(deployment).get("app.kubernetes.io/instance", release)

@@ -14,7 +14,7 @@ The GPUs are never the reason, because the agent does not report their NUMA node
 
 
 def check_kubelets(snapshot: ClusterSnapshot) -> Iterator[Finding]:
-    """Yield kubelets that do not respond, or may reject pods that have chosen GPUs."""
+    """Yield kubelets that do not respond, or may reject a pod after its GPUs were chosen."""
     for kubelet in snapshot[ObjectKind.KUBELETS]:
         name, config = kubelet["name"], kubelet.get("kubeletconfig")
         if not isinstance(config, dict):

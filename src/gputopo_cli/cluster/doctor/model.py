@@ -42,7 +42,7 @@ class ClusterSnapshot:
 
     Attributes:
         documents: the objects, by kind.
-        unread: why a kind could not be read; such a kind is not in ``documents``.
+        unread: for each kind that is not in ``documents``, why it could not be read.
         now: time at which the objects were read, with a time zone.
         version: version of this program.
     """
@@ -71,7 +71,7 @@ class Finding:
 
     Attributes:
         object: kind and name, with the namespace if it has one.
-        problem: the problem, without numbers that change with time.
+        problem: the problem. Two checks of the same problem give the same text.
         todo: the remedy, as a command if there is one.
     """
 

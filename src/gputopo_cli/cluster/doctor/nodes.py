@@ -15,5 +15,5 @@ def resource_amount(node: Document, part: str, resource: str) -> str:
 
 
 def offers(node: Document, resource: str) -> bool:
-    """Return whether a node has an allocatable resource."""
+    """Return whether the allocatable amount of a resource on a node is not 0."""
     return resource_amount(node, "allocatable", resource) != "0"

@@ -22,7 +22,7 @@ _MAX_WAIT: Final = timedelta(minutes=1)
 
 
 def check_placements(snapshot: ClusterSnapshot) -> Iterator[Finding]:
-    """Yield differences between the scheduler's choices and kubelet's allocations."""
+    """Yield pods without the chosen GPUs, deleted pods that use GPUs, and pods not admitted."""
     nodes = [parse_node(document) for document in snapshot[ObjectKind.TOPOLOGIES]]
     found = list_uses(nodes, map(parse_placed_pod, snapshot[ObjectKind.PODS]))
     alike: dict[tuple[str, str, str], list[GpuUse]] = defaultdict(list)
@@ -37,7 +37,7 @@ def check_placements(snapshot: ClusterSnapshot) -> Iterator[Finding]:
 
 
 def _gpus(together: Iterable[GpuUse]) -> str:
-    """Return a prefix that names GPUs; empty if the annotation is invalid and names no GPU."""
+    """Return a prefix such as ``GPU 0, GPU 3 of its node: ``; empty if no GPU is known."""
     gpus = [f"GPU {use.uuid if use.index is None else use.index}" for use in together if use.uuid]
     return f"{join_names(gpus)} of its node: " if gpus else ""
 
@@ -75,7 +75,7 @@ def _deleted(found: Iterable[GpuUse]) -> Iterator[Finding]:
 
 
 def _late(found: Iterable[GpuUse], now: datetime) -> Iterator[Finding]:
-    """Yield pods that kubelet has not admitted in time."""
+    """Yield pods that kubelet has not admitted within ``_MAX_WAIT``."""
     waiting = {
         (use.pod_name, use.node, use.since)
         for use in found

@@ -62,9 +62,9 @@ def read_cluster(cluster: SyncApi) -> ClusterSnapshot:
 def _requests(
     cluster: SyncApi, documents: _Documents
 ) -> Iterator[tuple[ObjectKind, Callable[[], Sequence[Document]]]]:
-    """Yield a request for each kind.
+    """Yield each kind and the function that requests its objects.
 
-    The caller adds each result to ``documents``, which the last request needs.
+    The caller adds each result to ``documents`` at once, because the last function reads them.
     """
     for kind, path, selector in _LISTS:
         yield kind, partial(cluster.list, *path, kind, selector=selector)

@@ -18,7 +18,8 @@ from gputopo_cli.shared.connection import connect
 def write_findings(context: str | None, delay_s: int, form: str) -> bool:
     """Write the findings of all checks. Return False if a finding is an error.
 
-    If ``delay_s`` is not 0, check again after this time and write only the findings of both times.
+    If ``delay_s`` is not 0 and there are findings, run the checks again after this time. Then write
+    only the findings of both runs.
     """
     with connect(context) as cluster:
         results = run_checks(read_cluster(cluster))
@@ -69,7 +70,7 @@ def _lines(results: Sequence[CheckResult]) -> Iterator[RenderableType]:
 
 
 def _block(group: Sequence[Finding]) -> Iterator[Text]:
-    """Yield lines instead of cells of a table, so that commands can be copied."""
+    """Yield lines of text, not cells of a table, so that users can copy the commands."""
     kind, _, first = group[0].object.partition(" ")
     names = join_names([first, *(finding.object.partition(" ")[2] for finding in group[1:])])
     differ = any(finding.todo != group[0].todo for finding in group)
@@ -92,7 +93,7 @@ def _group(findings: Iterable[Finding]) -> Iterable[Sequence[Finding]]:
 
 
 def _worst(result: CheckResult) -> str:
-    """Return the highest severity of a check's findings."""
+    """Return the highest severity of a check's findings; ``ok`` or ``not checked`` without any."""
     default = "ok" if result.unread is None else "not checked"
     return next((each.value for each in Severity if result.count(each)), default)
 
