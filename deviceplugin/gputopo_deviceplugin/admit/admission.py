@@ -1,7 +1,7 @@
 """Responds to kubelet's calls GetPreferredAllocation and Allocate.
 
 The agent reads kubelet's pod-resources list during GetPreferredAllocation, but never during
-Allocate. A read during Allocate could make kubelet forget the GPUs that it is allocating.
+Allocate. A read during Allocate could make kubelet forget the GPUs of this allocation.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class Admission:
             pod_resources: reads kubelet's list of pods.
             lock: held during each call from kubelet.
             state: the GPUs that the agent offers to kubelet, with their health.
-            kubelet: counts registrations. A new registration means that kubelet may be new.
+            kubelet: counts the agent's registrations, which shows a restart of kubelet.
             recorder: records allocations and rejections.
             node: this node's name.
             timeout_seconds: time limit for all reads from the API server in one call.

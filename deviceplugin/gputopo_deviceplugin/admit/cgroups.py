@@ -1,4 +1,4 @@
-"""Reads from the cgroups of this node's pods which pods have running processes.
+"""Finds the pods of this node that have running processes, by the cgroups of the pods.
 
 The agent does not share the host's PID namespace, so ``cgroup.procs`` of cgroup v1 does not list
 processes of other pods. The agent reads ``pids.current`` (v1) or ``cgroup.events`` (v2) instead.

@@ -69,7 +69,7 @@ class GpuDevicePlugin(DevicePluginServicer):
             api.PreferredAllocationRequest, api.PreferredAllocationResponse
         ],
     ) -> api.PreferredAllocationResponse:
-        """Return the GPUs that the extender has chosen for the container in admission."""
+        """Return the GPUs that the extender has chosen for the container that kubelet admits."""
         response = api.PreferredAllocationResponse()
         for each in request.container_requests:
             preference = PreferenceRequest(

@@ -36,7 +36,7 @@ class ContainerAllocation:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRejection:
-    """The reason why a container gets no GPUs. ``pod`` is None if it could not be identified."""
+    """The reason why a container gets no GPUs. ``pod`` is None if no pod was identified."""
 
     reason: str
     pod: PodView | None = None

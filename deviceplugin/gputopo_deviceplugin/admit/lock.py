@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 class AdmissionLock:
     """Serializes kubelet's calls, and delays reads of kubelet's pod-resources list.
 
-    A container is in flight from GetPreferredAllocation until kubelet has recorded its GPUs after
-    Allocate. A read of the list during this time could make kubelet forget these GPUs.
+    Kubelet records the GPUs of a container shortly after Allocate. A read of the list between
+    GetPreferredAllocation and this time could make kubelet forget these GPUs.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class AdmissionLock:
 
     @asynccontextmanager
     async def idle(self) -> AsyncIterator[None]:
-        """Wait until kubelet admits no container. Delay new calls during the ``with`` block."""
+        """Wait until kubelet admits no container. The ``with`` block delays kubelet's calls."""
         while True:
             await asyncio.sleep(max(0.0, self._in_flight_until - _now()))
             async with self._lock:

@@ -62,8 +62,8 @@ class AssignedGpus:
 
         Args:
             gpus: the GPUs of all listed containers.
-            complete: False if the list may lack pods, because kubelet has just started. Then no
-                GPU is removed.
+            complete: False if the list may lack pods, for example soon after a start of kubelet.
+                Then the method removes no GPU.
         """
         self.gpus = gpus if complete else self.gpus | gpus
         self.known = True

@@ -58,8 +58,8 @@ def lasting_container(pod: PodView, container: str) -> GpuContainer | None:
 def candidate_gpus(pod: PodView, container: str, node: str) -> tuple[GpuUuid, ...]:
     """Return the GPUs of the pod's annotation from which a container gets its GPUs, in rank order.
 
-    A sidecar or application container gets all these GPUs. An ordinary init container gets some
-    of them: the result has the GPUs of the container from ``lasting_container``.
+    A sidecar or application container gets all these GPUs. For an ordinary init container the
+    result has all GPUs of its ``lasting_container``, and the init container gets some of these.
 
     Raises:
         PlacementError: the annotation is not valid, or has the wrong number of GPUs.

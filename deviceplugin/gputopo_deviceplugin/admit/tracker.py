@@ -171,7 +171,7 @@ class UsageTracker:
         return deleted & {user.uid for user in self.listed_users().values()}
 
     def _known_state(self, key: ObjectKey, uid: str) -> PodState:
-        """Return the state of a pod, LIVE if the agent has not read the pod yet."""
+        """Return the state of a pod. If the agent has not read the pod yet, return LIVE."""
         return state_of(key, uid, self.pods) if self.pods.knows(key) else PodState.LIVE
 
     def _state(self, user: GpuUser) -> PodState | None:

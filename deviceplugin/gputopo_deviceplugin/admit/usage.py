@@ -50,7 +50,7 @@ Lost: TypeAlias = Mapping[tuple[ObjectKey, str], frozenset[GpuUuid]]
 
 
 def state_of(key: ObjectKey, uid: str, pods: Mapping[ObjectKey, PodView]) -> PodState:
-    """Return the state of a pod. It is DELETED if the pod of this name now has another UID."""
+    """Return the state of a pod: DELETED if ``pods`` has no pod with this name and this UID."""
     pod = pods.get(key)
     if pod is None or pod.uid != uid:
         return PodState.DELETED

@@ -28,7 +28,7 @@ class ApiConnection:
 
     @property
     def connected(self) -> bool:
-        """Whether the API server responds, and the agent has listed this node's pods since then."""
+        """Whether the API server responds, and the agent knows the current pods of this node."""
         return self._connected.is_set()
 
     async def wait_connected(self) -> None:

@@ -99,10 +99,10 @@ def _link(snapshot: NvmlSnapshot, a: NvmlGpu, b: NvmlGpu) -> Link:
 
 
 def _nvlinks_between(a: NvmlGpu, b: NvmlGpu, ancestor: Ancestor) -> Iterator[Link]:
-    """Yield the connection by direct NVLinks and the one through an NVSwitch, if they exist.
+    """Yield a link for direct NVLinks, and a link for NVLinks through an NVSwitch, if any.
 
     For example, one GPU has 6 active NVLinks to the switch and the other GPU has 5. Then the
-    connection has 5 NVLinks.
+    result is a link of 5 NVLinks.
     """
     for kind, ends in (
         (LinkKind.NVLINK, (_links_to(a, b), _links_to(b, a))),

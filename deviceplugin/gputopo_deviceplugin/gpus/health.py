@@ -41,7 +41,7 @@ def evaluate_health(
         topology: the GPUs.
         snapshot: the data that NVML reports about the GPUs.
         marks: the XID marks; the caller has removed expired marks.
-        xid_quiet_seconds: time that a message names, after which a non-fatal XID expires.
+        xid_quiet_seconds: time after which a non-fatal XID expires; only for the message.
     """
     readable = {gpu.uuid: gpu for gpu in snapshot.gpus}
     health: dict[GpuUuid, str | None] = {}

@@ -49,7 +49,7 @@ class GpuState:
             self.changes.notify()
 
     def withhold(self, reason: str | None, assigned: frozenset[GpuUuid]) -> None:
-        """Offer only the ``assigned`` GPUs, because of ``reason``. If it is None, offer all."""
+        """Offer only the ``assigned`` GPUs, because of ``reason``. Without a reason, offer all."""
         if (reason, assigned) != (self._withheld_reason, self._assigned):
             self._withheld_reason, self._assigned = reason, assigned
             self.changes.notify()

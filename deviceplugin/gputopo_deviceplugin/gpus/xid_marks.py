@@ -44,7 +44,7 @@ def with_mark(marks: Marks, mark: XidMark) -> Marks:
 
 
 def without_expired(marks: Marks, *, now_seconds: float, quiet_seconds: float) -> Marks:
-    """Remove marks of non-fatal XIDs older than ``quiet_seconds``, and marks from the future.
+    """Remove marks of non-fatal XIDs older than ``quiet_seconds``, and marks of future times.
 
     A mark with a time in the future is from before a reboot, because the monotonic clock starts
     at boot. Such marks exist only if the state folder is on a disk instead of a tmpfs.
@@ -58,9 +58,9 @@ def without_expired(marks: Marks, *, now_seconds: float, quiet_seconds: float) -
 
 
 def without_recovered(marks: Marks, snapshot: NvmlSnapshot) -> Marks:
-    """Remove the fatal marks of GPUs whose recovery action has become NONE since the XID.
+    """Remove the fatal marks of GPUs that needed a recovery action and no longer need one.
 
-    A GPU keeps its marks if the driver has reported no other action than NONE since the XID,
+    If NVML has reported no recovery action since the XID, the GPU keeps the mark of this XID,
     because not every driver reports an action for every XID.
     """
     actions = {gpu.uuid: gpu.recovery_action for gpu in snapshot.gpus}

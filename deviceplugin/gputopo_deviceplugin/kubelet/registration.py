@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class Registrar:
-    """Serves a device plugin on a unix socket, and keeps it registered while ``gpus`` allows it."""
+    """Serves a device plugin on a unix socket, and keeps the plugin registered with kubelet."""
 
     def __init__(
         self,

@@ -33,8 +33,8 @@ def find_differences(
 ) -> list[AllocationDifference]:
     """Return every container whose observed GPUs are not the intended GPUs, in list order.
 
-    If kubelet lists a container without GPUs, this counts only if the pod runs: before that,
-    kubelet may not have allocated the GPUs yet. Pods that are missing in ``pods`` are omitted.
+    A container that kubelet lists without GPUs is a difference only if its pod runs. Before that,
+    kubelet may not have allocated the GPUs yet. Pods that are missing in ``pods`` are skipped.
 
     Args:
         listed: kubelet's pod-resources list.

@@ -45,8 +45,8 @@ class AllocationObserver:
     async def observe(self, *, connected: bool = True) -> None:
         """Read kubelet's list, and record each new difference once.
 
-        If the agent is not ``connected`` to the API server, its copy of the pods may be outdated.
-        Then the method does not compare the list with the annotations of the pods.
+        If the agent is not ``connected`` to the API server, the agent's copy of the pods may be
+        outdated. Then the method does not compare the list with the annotations of the pods.
 
         Raises:
             PodResourcesError: kubelet does not respond. The agent keeps the previous list.
@@ -86,7 +86,7 @@ class AllocationObserver:
         """Return the running containers whose GPUs kubelet has forgotten.
 
         Kubelet can forget GPUs only when it starts. If kubelet has listed GPUs for a container
-        since its last start and now lists none, the container has just ended. The result has no
+        since its last start and now lists none, the container has just ended. The result omits
         pods that are being deleted, because the agent never allocates GPUs for such a pod.
         """
         if self._registration != self._kubelet.registrations:

@@ -35,7 +35,7 @@ class TopologyStore(Protocol):
         ...
 
     async def patch_topology_status(self, status: Document, version: str | None = None) -> Document:
-        """Change the status and return the object. Fail if its version is not ``version``."""
+        """Change the status and return the object. Fail if ``version`` is outdated."""
         ...
 
 
@@ -49,7 +49,7 @@ class TopologyPublisher:
         self._object: Document | None = None
 
     async def load(self) -> NodeTopology | None:
-        """Read the GPUTopology and return its spec, None if it has no valid spec.
+        """Read the GPUTopology. Return its topology, None if it does not exist or is not valid.
 
         Raises:
             ApiError: the object could not be read.
