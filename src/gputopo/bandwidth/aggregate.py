@@ -14,7 +14,7 @@ from gputopo.topology.model import NodeTopology
 class Aggregate:
     """The model whose value is the aggregate bandwidth of the embedding (MAPA, equation 1).
 
-    It ranks the GPU sets for one pattern. Its values do not predict a measured bandwidth.
+    The values rank the GPU sets for one pattern. They do not predict a measured bandwidth.
     """
 
     name: str = "aggregate"
@@ -26,5 +26,5 @@ class Aggregate:
     def effective_mb_per_s(
         self, _topology: NodeTopology, _pattern: Pattern, table: EmbeddingTable
     ) -> NDArray[np.int64]:
-        """Return the aggregate bandwidth of every row."""
+        """Return the aggregate bandwidth of every row of ``table``."""
         return table.aggregate_mb_per_s

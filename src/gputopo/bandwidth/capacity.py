@@ -1,15 +1,16 @@
 """Capacity of the links of a node across the cuts of a GPU set.
 
-A cut divides the GPU set into two sides. Its capacity is the sum over three kinds of links. Direct
-NVLinks carry traffic between two GPUs only. An NVSwitch gives every GPU a port; a side can send at
-most the sum of its ports. PCIe is a tree that all GPUs share: the lanes of each GPU, the uplinks of
-switches, the processors, the interconnect of the sockets. The capacity of PCIe is the minimum cut
-of this tree. All capacities are for one direction; both directions can be used at the same time.
+A cut divides the GPU set into two sides. Its capacity is how much bandwidth the links between the
+two sides have in one direction. It is the sum of three parts:
+
+- Direct NVLinks: the bandwidth of all NVLinks from a GPU of one side to a GPU of the other.
+- NVSwitch: every GPU has a port to it. A side can send at most the sum of its ports.
+- PCIe: a tree that all GPUs share, with the lanes of each GPU, the uplinks of switches, the
+  processors and the interconnect of the sockets. Its part is the minimum cut of this tree.
 
 Example: GPUs 0 and 1 are at a PCIe 3 switch of one socket, GPUs 2 and 3 at a switch of the other.
-Two NVLinks of generation 2 connect GPUs 0 and 1. Each GPU has 12 GB/s to its switch. The
-interconnect of the sockets has two thirds of 12 GB/s, which is 8 GB/s. The NVLinks have 50 GB/s.
-Capacities in GB/s::
+Two NVLinks of generation 2 connect GPUs 0 and 1 with 50 GB/s. Each GPU has 12 GB/s to its switch.
+The interconnect of the sockets has two thirds of 12 GB/s, which is 8 GB/s. Capacities in GB/s::
 
     {0} | {1, 2, 3}     50 NVLink + 12 lanes of GPU 0              = 62
     {0, 1} | {2, 3}     8 between the sockets                      =  8
@@ -55,12 +56,12 @@ MAX_MB_PER_S: Final = 8_000_000
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A node of a tree of links: a GPU, or a point where several branches are connected.
+    """A part of a tree of links: one GPU, or several branches that are connected to each other.
 
     Attributes:
         gpus: all GPUs in this branch.
         uplink_mb_per_s: bandwidth to the rest of the tree, in each direction.
-        branches: the branches below; empty for a GPU.
+        branches: the connected branches; empty for a GPU.
     """
 
     gpus: GpuMask
@@ -70,11 +71,11 @@ class Branch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinkCapacities:
-    """The links of a node, prepared for :meth:`across`.
+    """The links of a node, in the form that :meth:`across` needs.
 
     Attributes:
         direct_mb_per_s: [64, 64] bandwidth of the NVLinks between two GPUs, by GPU index.
-        shared: the trees of the links that all GPUs share.
+        shared: the PCIe tree and, if the node has an NVSwitch, the tree of the NVSwitch.
     """
 
     direct_mb_per_s: NDArray[np.int32]
@@ -92,10 +93,10 @@ class LinkCapacities:
         return cls(direct, (pcie_tree(topology), *switches))
 
     def across(self, members: NDArray[np.uint8]) -> NDArray[np.int32]:
-        """Return [cuts, rows] MB/s across each cut of each set, in each direction.
+        """Return [cuts, rows]: the capacity of each cut of each GPU set, in MB/s for one direction.
 
-        The first side of cut number c contains ``members[0]``. It contains ``members[i + 1]``
-        if bit i of c is 1. For members 0, 1, 2 the first sides are {0}, {0, 1}, {0, 2}.
+        Bit i of the number of a cut is 1 if ``members[i + 1]`` is on the side of ``members[0]``.
+        For members 0, 1, 2, this side is {0} in cut 0, {0, 1} in cut 1 and {0, 2} in cut 2.
 
         Args:
             members: [size, rows] GPU indices of each set; size is at least 2.
@@ -107,7 +108,7 @@ class LinkCapacities:
 
 
 def pcie_tree(topology: NodeTopology) -> Branch:
-    """Return the PCIe tree of a node. Its leaves are the GPUs, with their lanes as uplinks."""
+    """Return the PCIe tree of a node. Its leaves are GPUs, whose uplinks are their PCIe lanes."""
     lanes = _lanes_mb_per_s(topology)
     branches = [Branch(GpuMask(1 << gpu), rate) for gpu, rate in lanes.items()]
     for level, share in _UPLINKS:
@@ -121,7 +122,7 @@ def pcie_tree(topology: NodeTopology) -> Branch:
 
 
 def nvswitch(topology: NodeTopology) -> Branch:
-    """Return the NVSwitch of a node as a tree. GPUs without a link to it have ports of 0 MB/s."""
+    """Return the NVSwitch of a node as a tree. A GPU without a link to it gets an uplink of 0."""
     ports = {gpu.index: 0 for gpu in topology.gpus}
     for link in topology.links:
         if link.kind is LinkKind.NVSWITCH:
@@ -131,10 +132,10 @@ def nvswitch(topology: NodeTopology) -> Branch:
 
 
 def _lanes_mb_per_s(topology: NodeTopology) -> dict[GpuIndex, int]:
-    """Return the PCIe bandwidth of each GPU, from its best PCIe link or its NVLink generation.
+    """Return the PCIe bandwidth of each GPU.
 
-    A topology has only the best link of each pair. So it has no PCIe link between two GPUs that
-    have NVLinks to each other.
+    A topology has only the best link of each pair of GPUs. For a pair with NVLinks, the PCIe
+    bandwidth is estimated from the NVLink generation.
     """
     lanes = {gpu.index: 0 for gpu in topology.gpus}
     for link in topology.links:
@@ -154,9 +155,9 @@ def _rate(link: Link) -> int:
 
 
 def _connect(branches: list[Branch], uplink: int) -> Branch:
-    """Join branches into one branch with this uplink.
+    """Return a branch that connects ``branches``; ``uplink`` is 0 for the root of the tree.
 
-    If there is only one branch, return this branch with the lower of its uplink and ``uplink``.
+    One branch is not connected again: it is returned with the lower one of the two uplinks.
     """
     if len(branches) == 1 and uplink:
         only = branches[0]
@@ -170,11 +171,10 @@ def _connect(branches: list[Branch], uplink: int) -> Branch:
 def _minimum_cuts(
     branch: Branch, members: NDArray[np.uint8]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return two arrays [cuts, rows]: the minimum cuts in a branch that separate the two sides.
+    """Return two arrays [cuts + 1, rows]: the least MB/s to cut so that the sides are separated.
 
-    In the first array the branch point is on the side of the first member. In the second array the
-    branch point is on the other side. A GPU outside the set is on the side of its branch point and
-    adds no cost.
+    In the first array, the point that connects ``branch.branches`` is on the side of the first
+    member. In the second array, it is on the other side. GPUs outside the set add no cost.
     """
     rates = np.zeros(MAX_INDEX + 1, dtype=np.int32)
     for gpu in branch.branches:
@@ -192,7 +192,7 @@ def _minimum_cuts(
 
 
 def _sums(values: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the sums of ``values`` over the first side: [cuts + 1, rows].
+    """Return [cuts + 1, rows]: the sum of ``values`` over the first side of each cut.
 
     The last row is the sum over all members.
     """
@@ -206,12 +206,13 @@ def _sums(values: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def _between_pairs(mb_per_s: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the bandwidth between pairs across each cut: [cuts + 1, rows].
+    """Return [cuts + 1, rows]: the bandwidth of direct NVLinks across each cut.
 
-    In the last row all members are on the first side.
+    In the last row all members are on the first side, so it is 0.
 
-    After a member moves to the first side, its links to the other side cross the cut. Its links to
-    members of the first side no longer cross the cut.
+    Each row is computed from an earlier row in which one member is still on the other side. If this
+    member moves to the first side, its links to the first side no longer cross the cut. Its links
+    to the other side now cross it.
     """
     size, _, rows = mb_per_s.shape
     ports = mb_per_s.sum(axis=0, dtype=np.int32)

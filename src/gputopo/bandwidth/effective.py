@@ -18,9 +18,9 @@ class EffectiveTable:
     """Effective bandwidth of each GPU set that has as many GPUs as the pattern.
 
     Attributes:
-        model: the model of all rows, so that their values can be compared. None for one GPU,
-            which has no link.
-        mb_per_s: [rows] in the order of the embedding table; all 0 for one GPU.
+        model: the bandwidth model that computed all rows. None for a pattern of one GPU, which uses
+            no link.
+        mb_per_s: [rows] one value for each row of the embedding table; 0 for a pattern of one GPU.
     """
 
     model: BandwidthModel | None
@@ -28,7 +28,7 @@ class EffectiveTable:
 
     @property
     def nbytes(self) -> int:
-        """Memory of the array."""
+        """Memory of the array in bytes."""
         return self.mb_per_s.nbytes
 
 
@@ -36,7 +36,7 @@ class EffectiveTable:
 def effective_table(
     topology: NodeTopology, pattern: Pattern, model: BandwidthModel | None
 ) -> EffectiveTable:
-    """Return the effective bandwidth of the best embedding into every set.
+    """Return the effective bandwidth of the best embedding of ``pattern`` into every GPU set.
 
     If ``model`` is None, the default model of the node and the pattern is used.
 

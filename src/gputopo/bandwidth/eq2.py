@@ -1,8 +1,9 @@
 """Equation 2 of MAPA: a fitted model of effective bandwidth, with the domain where it is valid.
 
-MAPA fitted the equation on 31 sets of 2 to 5 GPUs of one DGX-1 V100, with NCCL rings. Outside this
-domain its values have no meaning. For instance, four double NVLinks, three single NVLinks and three
-PCIe links give -130 GB/s. So :meth:`Equation2.unsupported_reason` limits its use to the domain.
+MAPA fitted the equation on 31 sets of 2 to 5 GPUs of one DGX-1 V100, with NCCL rings. In other
+cases the equation gives wrong values. For instance, a ring with 4 double NVLinks, 3 single NVLinks
+and 3 PCIe links gets -130 GB/s. So :meth:`Equation2.unsupported_reason` rejects nodes and patterns
+outside the domain.
 """
 
 from dataclasses import dataclass
@@ -48,19 +49,18 @@ COEFFICIENTS: Final = (
 class Equation2:
     """Equation 2, for rings of 2..5 GPUs on a V100-class node.
 
-    Such a node has at least one NVLink. Each pair of GPUs has one or two NVLinks of generation 2 or
-    16 lanes of PCIe 3, with the bandwidths of MAPA's table 1.
+    Such a node has at least one NVLink. Each pair of its GPUs is connected by one or two NVLinks of
+    generation 2 or by 16 lanes of PCIe 3, with the bandwidths of MAPA's table 1.
 
-    A set has the value of its ring with the best aggregate bandwidth. If several rings have this
-    aggregate bandwidth, equation 2 gives all of them the same value. The reason: with links of 50,
-    25 and 12 GB/s, rings of one size and equal aggregate bandwidth have equal numbers of links of
-    each class.
+    The value of a GPU set is the value of its ring with the highest aggregate bandwidth. If several
+    rings have this bandwidth, they have the same value. The reason: with links of 50, 25 and 12
+    GB/s, they have equal numbers of links of each class.
     """
 
     name: str = "eq2"
 
     def unsupported_reason(self, topology: NodeTopology, pattern: Pattern) -> str | None:
-        """Return why the node or the pattern is outside the domain, None if both are inside."""
+        """Return why the model does not support the node or pattern, None if it supports both."""
         if pattern.size == 1:
             return None
         if pattern.kind is not PatternKind.RING or pattern.size not in SIZES:
@@ -74,5 +74,5 @@ class Equation2:
     def effective_mb_per_s(
         self, topology: NodeTopology, pattern: Pattern, table: EmbeddingTable
     ) -> NDArray[np.int64]:
-        """Return equation 2 for every row, rounded to whole MB/s."""
+        """Return the value of equation 2 for every row of ``table``, rounded to whole MB/s."""
         return effective_mb_per_s(COEFFICIENTS, link_mixes(topology, pattern, table, DGX1_V100))

@@ -1,13 +1,13 @@
 """Fit equation 2 of MAPA to other measurements, and compute the errors of the fit.
 
 The method is ordinary least squares on the 14 terms of equation 2. A machine has only a few dozen
-GPU sets. So the errors on the samples are lower than the errors on other GPU sets. Use the
-cross-validated errors instead.
+GPU sets, so the fit has lower errors on the measured sets than on others. Use the cross-validated
+errors to judge a fit.
 
-The paper gives a relative error of 0.0709, an RMSE of 1.5153 and an MAE of 7.0539 GB/s. But an RMSE
-is never below the MAE: the authors' script divides the norm of the residuals by the number of
-samples instead of its square root. The correct RMSE is 1.5153 * sqrt(31) = 8.44 GB/s. The relative
-error of the paper is the square of :attr:`FitErrors.relative`, which is 0.27.
+The paper reports a relative error of 0.0709, an RMSE of 1.5153 GB/s and an MAE of 7.0539 GB/s. This
+RMSE is wrong, because an RMSE is never below the MAE. The authors' script divides the norm of the
+31 residuals by 31 instead of sqrt(31). The correct RMSE is 1.5153 * sqrt(31) = 8.44 GB/s. The
+relative error of the paper is the square of :attr:`FitErrors.relative`, which is 0.27.
 """
 
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ class FitResult:
     Attributes:
         coefficients: the 14 coefficients of equation 2, in the paper's order.
         sizes: sizes of the rings in the samples, ascending.
-        classes: classes of the links x, y and z; None for a class without samples.
+        classes: link classes x, y and z of equation 2; a class without samples is None.
         mixes: number of different link mixes.
         within: errors on the samples themselves.
         unseen: errors on link mixes that the fit did not use (cross-validation); None if the
@@ -99,10 +99,10 @@ def fit(samples: BandwidthSamples) -> FitResult:
 
 
 def _folds(mixes: int) -> NDArray[np.intp]:
-    """Return the fold of each link mix. All samples of one mix are in the same fold.
+    """Return [mixes]: the cross-validation fold of each link mix.
 
-    A fit predicts one value for all samples of a mix. So it must not be tested on samples of a mix
-    that it was fitted to.
+    All samples of one mix are in the same fold. Otherwise the error would be measured on a mix that
+    is also in the samples of the fit.
     """
     if mixes <= _MOST_FOLDS_OF_ONE:
         return np.arange(mixes)

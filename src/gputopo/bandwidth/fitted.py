@@ -26,7 +26,7 @@ from gputopo.topology.model import LinkKind, NodeTopology
 
 @dataclass(frozen=True, slots=True)
 class FittedModel:
-    """Equation 2 with fitted coefficients, for rings with sizes and links that were in the samples.
+    """Equation 2 with fitted coefficients, for the ring sizes and link classes of the samples.
 
     The attributes are those of :class:`FitResult`.
     """
@@ -37,7 +37,7 @@ class FittedModel:
     name: str = "fitted"
 
     def unsupported_reason(self, topology: NodeTopology, pattern: Pattern) -> str | None:
-        """Return why the node or the pattern is outside the domain, None if both are inside."""
+        """Return why the model does not support the node or pattern, None if it supports both."""
         if pattern.size == 1:
             return None
         if pattern.kind is not PatternKind.RING or pattern.size not in self.sizes:
@@ -50,7 +50,7 @@ class FittedModel:
     def effective_mb_per_s(
         self, topology: NodeTopology, pattern: Pattern, table: EmbeddingTable
     ) -> NDArray[np.int64]:
-        """Return equation 2 for every row, rounded to whole MB/s."""
+        """Return the value of equation 2 for every row of ``table``, rounded to whole MB/s."""
         mixes = link_mixes(topology, pattern, table, self.classes)
         return effective_mb_per_s(self.coefficients, mixes)
 
@@ -61,7 +61,7 @@ def to_json(result: FitResult) -> str:
 
 
 def parse_model(text: str | bytes) -> FittedModel:
-    """Return the model from the text of a JSON file.
+    """Return the model that the text of a JSON file describes.
 
     Raises:
         ModelError: on a wrong field; the message names the field and its value.

@@ -1,7 +1,7 @@
-"""Link mix of a match: its number of links of each class, which is the input of equation 2.
+"""Link mix of a match: how many links of each class it uses. Equation 2 needs only this mix.
 
-The mix contains only the links that edges of the pattern use. In a ring of two GPUs the link counts
-twice. No other rules reproduce the figures of the paper.
+A link counts once for each edge of the pattern that uses it; the one link of a ring of two GPUs
+counts twice. Only with these rules does equation 2 give the figures of the paper.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ FEATURES: Final = 14
 
 @dataclass(frozen=True, slots=True)
 class LinkClass:
-    """A class of equal links in equation 2; see :class:`Link` for the fields."""
+    """One class of equation 2: links of the same type, generation, count and bandwidth."""
 
     kind: LinkKind
     version: int
@@ -40,7 +40,7 @@ class LinkClass:
 
 @dataclass(frozen=True, slots=True)
 class LinkClasses:
-    """The link classes x, y and z of equation 2; None for a class without samples."""
+    """The link classes x, y and z of equation 2. A class without samples is None."""
 
     double: LinkClass | None
     single: LinkClass | None
@@ -51,7 +51,6 @@ class LinkClasses:
         return LinkClass.from_link(link) in (self.double, self.single, self.pcie)
 
     def __str__(self) -> str:
-        """Return the classes for messages."""
         return ", ".join(str(one) for one in (self.double, self.single, self.pcie) if one)
 
 
@@ -64,7 +63,7 @@ DGX1_V100: Final = LinkClasses(
 
 
 def unknown_link(classes: LinkClasses, links: Iterable[Link]) -> Link | None:
-    """Return the first link that belongs to no class, or None if there is no such link."""
+    """Return the first link that is in none of the classes, or None if each link is in a class."""
     return next((link for link in links if link not in classes), None)
 
 
@@ -73,8 +72,8 @@ def link_mixes(
 ) -> NDArray[np.int64]:
     """Return [rows, 3]: how many edges of the pattern use links of class x, y and z.
 
-    ``table`` has the best embeddings of the pattern. Each link of the node must belong to one of
-    the classes (see :func:`unknown_link`).
+    ``table`` has the best embeddings of the pattern. Each link of the node must be in one of the
+    classes (see :func:`unknown_link`).
     """
     order = (classes.double, classes.single, classes.pcie)
     column = np.zeros((MAX_INDEX + 1, MAX_INDEX + 1), dtype=np.intp)
@@ -88,7 +87,7 @@ def link_mixes(
 
 
 def features(mixes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return [rows, 14]: the terms of equation 2 in the paper's order, for mixes [rows, 3]."""
+    """Return [rows, 14]: the terms of equation 2 in the paper's order. ``mixes`` is [rows, 3]."""
     x, y, z = mixes.astype(np.float64).T
     plain = (x, y, z)
     pairs = (x * y, y * z, z * x)
@@ -106,7 +105,7 @@ def features(mixes: NDArray[np.int64]) -> NDArray[np.float64]:
 def predicted_gb_per_s(
     coefficients: tuple[float, ...], mixes: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return [rows]: equation 2 with these 14 coefficients, for link mixes [rows, 3]."""
+    """Return [rows]: the value of equation 2 with these 14 coefficients. ``mixes`` is [rows, 3]."""
     gb_per_s: NDArray[np.float64] = features(mixes) @ np.array(coefficients)
     return gb_per_s
 
@@ -114,5 +113,5 @@ def predicted_gb_per_s(
 def effective_mb_per_s(
     coefficients: tuple[float, ...], mixes: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return :func:`predicted_gb_per_s`, rounded to whole MB/s."""
+    """Return the values of :func:`predicted_gb_per_s` in whole MB/s."""
     return np.rint(1000 * predicted_gb_per_s(coefficients, mixes)).astype(np.int64)

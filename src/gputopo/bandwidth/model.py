@@ -17,14 +17,14 @@ class ModelError(InvalidInputError):
 
 
 class BandwidthModel(Hashable, Protocol):
-    """A model that predicts the effective bandwidth of embeddings. Implementations are hashable."""
+    """A model that predicts the effective bandwidth of embeddings. Models are hashable."""
 
     @property
     def name(self) -> str:
         """Name of the model in the API, on the command line and in messages."""
 
     def unsupported_reason(self, topology: NodeTopology, pattern: Pattern) -> str | None:
-        """Return why the model does not support this node or pattern, None if it supports both."""
+        """Return why the model does not support the node or pattern, None if it supports both."""
 
     def effective_mb_per_s(
         self, topology: NodeTopology, pattern: Pattern, table: EmbeddingTable
@@ -36,7 +36,7 @@ def require_supported(model: BandwidthModel, topology: NodeTopology, pattern: Pa
     """Check that the model supports the node and the pattern.
 
     Raises:
-        ModelError: if the model does not support both; the message has the reason.
+        ModelError: if the model does not support one of them; the message has the reason.
     """
     if (reason := model.unsupported_reason(topology, pattern)) is not None:
         raise ModelError(f"model: {model.name} cannot be used here: {reason}")

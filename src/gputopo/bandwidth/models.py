@@ -35,7 +35,7 @@ def default_model(topology: NodeTopology, pattern: Pattern) -> BandwidthModel:
     """Return the default model for a node and a pattern.
 
     The default is equation 2 if it supports the node and the pattern, else the physical model. Of
-    the models that support all nodes and patterns, the physical model ranks measured GPU sets best
-    (docs/bandwidth-models.md).
+    the models that support all nodes and patterns, the physical model comes closest to the measured
+    ranking of GPU sets (docs/bandwidth-models.md).
     """
     return PHYSICAL if EQ2.unsupported_reason(topology, pattern) else EQ2

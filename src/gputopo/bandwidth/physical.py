@@ -1,28 +1,29 @@
 """The physical model: effective bandwidth from link capacities, for any node and pattern.
 
-Two limits slow a job down. The first limit is the narrowest cut: the links between two parts of the
-GPU set limit the traffic between these parts. The second limit is the ports: the links of each GPU
-limit its traffic with all others. The effective bandwidth is the harmonic mean of the bandwidth at
-the narrowest cut and the bandwidth at the ports, as if each limit applied to half of the data.
+Two limits slow a job down. The first limit is the narrowest cut: if the GPU set is divided into two
+parts, the links between these parts limit the traffic between them. The second limit is the ports:
+the links of each GPU limit its traffic with all other GPUs. The model assumes that each limit
+applies to half of the data. So the effective bandwidth is the harmonic mean of the bandwidths that
+the two limits allow.
 
-NCCL uses Ring, Tree and RingTree for an all-reduce and chooses its own channels over all links. So
-the value of these patterns does not depend on the rank order. It is NCCL's "bus bandwidth", the sum
-of the rates of its rings. Each ring crosses every cut at least once in each direction, so the sum
-is at most the capacity of the narrowest cut. The same limit holds for spanning trees (Edmonds,
-1973).
+Ring, Tree and RingTree are the patterns of NCCL's all-reduce. NCCL chooses its own rings or trees
+over all links, so the value of these patterns does not depend on the rank order. The value is
+NCCL's "bus bandwidth", the sum of the rates of its rings. Each ring crosses every cut at least once
+in each direction, so this sum is at most the capacity of the narrowest cut. The same limit holds
+for spanning trees (Edmonds, 1973).
 
-In the other patterns each edge has its own traffic between the GPUs of its two ranks. The traffic
-across a cut is the sum of the traffic of all edges that cross the cut. The value is the rate at
-which the busiest GPU sends.
+In the other patterns, each edge is traffic between the GPUs of its two ranks. The traffic across a
+cut is the sum of the traffic of all edges that cross the cut. The value is the rate at which the
+busiest GPU sends.
 
 Example: a ring on GPUs 0, 1, 2, 3 of the node in :mod:`gputopo.bandwidth.capacity`. The narrowest
 cut is {0, 1} | {2, 3} with 8 GB/s, so 1 GB takes 1/8 = 0.125 s there. The ports of the GPUs have
 62, 62, 12 and 12 GB/s. Their mean time for 1 GB is (1/62 + 1/62 + 1/12 + 1/12) / 4 = 0.0497 s. The
 value is 2 / (0.125 + 0.0497) = 11.45 GB/s.
 
-For a given rank order, more or faster links never lower the value, because capacities are sums and
-minima of link bandwidths. One exception exists. The PCIe bandwidth of a pair with an NVLink is
-estimated from the NVLink generation, so such an NVLink can replace a faster PCIe link.
+For a given rank order, an additional or faster link does not lower the value, because capacities
+are sums and minima of link bandwidths. The only exception is a pair of GPUs that gets an NVLink.
+Its PCIe bandwidth is then estimated from the NVLink generation, and the estimate may be too low.
 """
 
 from dataclasses import dataclass
@@ -55,9 +56,10 @@ class Physical:
     def effective_mb_per_s(
         self, topology: NodeTopology, pattern: Pattern, table: EmbeddingTable
     ) -> NDArray[np.int64]:
-        """Return the effective bandwidth of every row, rounded to whole MB/s.
+        """Return the effective bandwidth of every row of ``table``, rounded to whole MB/s.
 
-        The cost for k GPUs is rows times 2^(k - 1) cuts, at most 4.5 million on 16 GPUs.
+        A set of k GPUs has about 2^(k - 1) cuts. All sets of one size on 16 GPUs together have at
+        most 4.5 million cuts.
         """
         capacities, demand = LinkCapacities.from_topology(topology), _Demand.from_pattern(pattern)
         members = np.sort(table.orders, axis=1) if _is_collective(pattern) else table.orders
@@ -71,7 +73,7 @@ class Physical:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Demand:
-    """Traffic of a pattern across cuts, relative to the effective bandwidth.
+    """Traffic of a pattern across cuts, in units of edge weight; 1 for Ring, Tree and RingTree.
 
     Attributes:
         cuts: [cuts] traffic across each cut, in the order of :meth:`LinkCapacities.across`.
@@ -97,7 +99,7 @@ class _Demand:
 
 
 def _values(mb_per_s: NDArray[np.int32], demand: _Demand) -> NDArray[np.float64]:
-    """Return [rows]: the effective bandwidth of each set, from its capacities [cuts, rows]."""
+    """Return [rows]: the effective bandwidth of each set, from ``mb_per_s`` across its cuts."""
     # Sort the times, so that sets with the same links have exactly the same sum.
     times = np.sort(demand.port_traffic[:, None] / mb_per_s[demand.ports], axis=0)
     by_ports = times.sum(axis=0) / len(times)

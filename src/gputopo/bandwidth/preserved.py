@@ -19,11 +19,11 @@ def preserved_mb_per_s(topology: NodeTopology, free: GpuMask) -> int:
 
 @cached_by_fingerprint
 def preserved_table(topology: NodeTopology) -> NDArray[np.int64]:
-    """Return :func:`preserved_mb_per_s` of every GPU set, by its mask of positions.
+    """Return :func:`preserved_mb_per_s` of every GPU set. The index is the set's mask of positions.
 
-    The table grows GPU by GPU. Each new GPU doubles the table, because it can be added to each set
-    of the earlier GPUs. The larger set has the bandwidth of the earlier set plus the bandwidth of
-    the links between the new GPU and the earlier set.
+    The function adds one GPU after another. Each GPU doubles the table, because each earlier set
+    exists without it and with it. A set with the new GPU has the bandwidth of the earlier set plus
+    the bandwidth of the links between the new GPU and that set.
     """
     totals = np.zeros(1, dtype=np.int64)
     for row in link_weights(topology):

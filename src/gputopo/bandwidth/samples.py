@@ -32,8 +32,8 @@ class BandwidthSample:
     """One measured bandwidth of a ring.
 
     Attributes:
-        mix: numbers of links of the ring in the classes x, y and z of equation 2. A ring has as
-            many links as GPUs; a ring of two GPUs has its link twice.
+        mix: how many links of the ring are in the classes x, y and z of equation 2. A ring has as
+            many links as GPUs; the one link of a ring of two GPUs counts twice.
         gb_per_s: measured bandwidth.
     """
 
@@ -57,10 +57,12 @@ def parse_samples(text: str, topology: NodeTopology | None = None) -> BandwidthS
     """Return the samples of a CSV file.
 
     The first line has columns: ``gpus,bandwidth_gbps`` or ``double,single,pcie,bandwidth_gbps``.
-    ``gpus`` is ``0-3-4`` or ``"0,3,4"``; the ring with the best aggregate bandwidth is used. The
-    other columns are numbers of links. Empty lines and lines that start with ``#`` are skipped.
-    ``topology`` is the topology of the measured machine. The column ``gpus`` requires a topology.
-    Without a topology, the link classes are those of a DGX-1 V100.
+    The column ``gpus`` has GPU indices as ``0-3-4`` or ``"0,3,4"``, and the best ring on these GPUs
+    is used. The columns ``double``, ``single`` and ``pcie`` are numbers of links. Empty lines and
+    lines that start with ``#`` are skipped.
+
+    ``topology`` describes the measured machine. The column ``gpus`` requires it. If it is None, the
+    link classes are those of a DGX-1 V100.
 
     Raises:
         SampleError: on any other text.
@@ -118,7 +120,7 @@ class _SampleRow:
 
 
 class _RingMixes:
-    """Link mixes of the rings with the best aggregate bandwidth on a machine."""
+    """Cache of link mixes: for each GPU set, the mix of the ring with the most bandwidth."""
 
     def __init__(self, topology: NodeTopology, classes: LinkClasses) -> None:
         if len(topology.gpus) > MAX_NODE_GPUS:
@@ -168,12 +170,13 @@ def _counted(row: _SampleRow) -> tuple[int, int, int]:
     x, y, z = (row.count(column) for column in BY_LINKS[:3])
     if not 2 <= x + y + z <= MAX_GPUS_PER_POD:  # noqa: PLR2004 - two GPUs are the smallest ring
         raise SampleError(
-            f"line {row.line}: double, single, pcie: {x + y + z} links do not make a ring of 2 to"
-            f" {MAX_GPUS_PER_POD} GPUs, which has a link for each GPU (two for two GPUs)"
+            f"line {row.line}: double, single, pcie: the sum is {x + y + z}; a ring has as many"
+            f" links as GPUs, so the sum must be in 2..{MAX_GPUS_PER_POD}"
         )
     if x + y + z == 2 and 1 in {x, y, z}:  # noqa: PLR2004 - as above
         raise SampleError(
-            f"line {row.line}: double, single, pcie: a ring of two GPUs has one link, counted twice"
+            f"line {row.line}: double, single, pcie: the link of two GPUs counts twice; set one of"
+            " the columns to 2"
         )
     return x, y, z
 

@@ -2,8 +2,9 @@
 
 P. C. Gilmore (1962) and E. L. Lawler (1963) published this bound for the quadratic assignment
 problem. At best, a rank on a GPU has its heaviest edge on the fastest link of the GPU, its second
-heaviest edge on the second fastest link, and so on. The bound is the best assignment of ranks to
-GPUs by these values. The sum is divided by 2, because each edge is counted at both of its ends.
+heaviest edge on the second fastest link, and so on. The sum of weight times bandwidth over these
+edges is the best value of this rank on this GPU. The bound is half of the highest sum of values
+over all assignments of ranks to GPUs. It is half, because each edge is counted at both of its ends.
 """
 
 from typing import Final
@@ -23,7 +24,7 @@ def bounds(weights: NDArray[np.int64], pattern: Pattern) -> NDArray[np.int64]:
     """Return [rows]: an upper bound in MB/s for each set of ``pattern.size`` GPUs.
 
     Args:
-        weights: [gpus, gpus] link bandwidths in MB/s, by position.
+        weights: [gpus, gpus] link bandwidths in MB/s, by GPU position.
         pattern: a pattern that is not larger than the node.
     """
     members = subsets(len(weights), pattern.size).members
@@ -39,11 +40,11 @@ def bounds(weights: NDArray[np.int64], pattern: Pattern) -> NDArray[np.int64]:
 def _best_assignment(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return [rows]: the maximum sum of values over all assignments of ranks to members.
 
-    This is dynamic programming: if ``mask`` has n members, ``most[mask]`` is the maximum for the
-    first n ranks on these members.
+    This is dynamic programming: ``most[mask]`` is the maximum for the first n ranks on the n
+    members in ``mask``.
 
     Args:
-        values: [rows, members, ranks].
+        values: [rows, members, ranks] value of each rank on each member of the set.
     """
     rows, size, _ = values.shape
     by_member = np.ascontiguousarray(values.transpose(1, 2, 0))

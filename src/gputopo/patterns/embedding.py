@@ -2,21 +2,21 @@
 
 An embedding assigns each rank a GPU of its own. All pairs of GPUs have a link, so every embedding
 is a match as in MAPA (section 3.3). The best embedding has the highest aggregate bandwidth
-(equation 1). If several embeddings have this bandwidth, the best is the one with the lowest GPU
-indices, compared in rank order. Only the best embedding of each set is used, because libraries such
-as NCCL also search for the best order.
+(equation 1). If several embeddings have this bandwidth, the best one has the lowest GPU index for
+rank 0, then for rank 1, and so on. Only the best embedding of each set is used, because libraries
+such as NCCL also search for the best order.
 
 The search runs once for each node topology. It needs, for n GPUs and a pattern of size k, these
 numbers of steps:
 
 - Ring, chain, star: k^2 for each set of up to k GPUs, at most n^2 2^n in all.
-- Tree: k^3 for each set, because the frontier has one more rank.
-- Any pattern: k^(w+1) for each set, if its vertex separation is w; at most all k! orders. The
-  search is exact if it needs at most :data:`MAX_EXACT_STEPS`. This includes all rings, chains,
-  stars and trees for n <= 16, and all patterns for n <= 8 or k <= 7.
+- Tree: k^3 for each set, because the search remembers the GPU of one more rank.
+- Any pattern with vertex separation w: k^(w+1) for each set, but at most k!, the number of rank
+  orders. The exact search is used up to :data:`MAX_EXACT_STEPS` steps. This includes all rings,
+  chains, stars and trees for n <= 16, and all patterns for n <= 8 or k <= 7.
 - If the exact search needs more steps, a local search replaces it: k^4 for each set and each start
-  embedding, and an upper bound. The result of the local search may depend on the numbering of the
-  GPUs.
+  embedding. Its result may not be the best, and it may depend on the numbering of the GPUs. The
+  table then also has an upper bound.
 - All-to-all and other patterns with equal edges between all ranks: k^2 for each set.
 """
 
@@ -53,17 +53,17 @@ _Found = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
 
 
 class EmbeddingError(InvalidInputError):
-    """The node has too many GPUs for a table of all GPU sets, or a total is too large."""
+    """The node has too many GPUs for a table of all GPU sets, or a bandwidth sum is too large."""
 
 
 @cached_by_fingerprint
 def embeddings(topology: NodeTopology, pattern: Pattern) -> EmbeddingTable:
     """Return the best embedding of ``pattern`` into every set of ``pattern.size`` GPUs.
 
-    The table is empty if the node has fewer GPUs.
+    The table is empty if the node has fewer GPUs than the pattern has ranks.
 
     Raises:
-        EmbeddingError: on a node with more than 16 GPUs, or weights and bandwidths whose total
+        EmbeddingError: on a node with more than 16 GPUs, or if the sum of weight times bandwidth
             may exceed 2^53 MB/s.
     """
     if len(topology.gpus) > MAX_NODE_GPUS:
@@ -81,7 +81,7 @@ def embeddings(topology: NodeTopology, pattern: Pattern) -> EmbeddingTable:
 
 
 def _search(weights: NDArray[np.int64], pattern: Pattern) -> _Found:
-    """Return the order (GPU position of each rank), total and upper bound of each set."""
+    """Return for each GPU set: the GPU position of each rank, the total, and its upper bound."""
     if len(weights) < pattern.size:
         none = np.zeros(0, dtype=np.int64)
         return np.zeros((0, pattern.size), dtype=np.uint8), none, none
@@ -97,7 +97,7 @@ def _search(weights: NDArray[np.int64], pattern: Pattern) -> _Found:
 
 
 def is_symmetric(pattern: Pattern) -> bool:
-    """Return whether all rank orders of a GPU set have the same total.
+    """Return whether all rank orders of a GPU set have the same aggregate bandwidth.
 
     This holds for AllToAll, rings of up to three ranks, and Custom patterns with equal edges
     between all ranks.

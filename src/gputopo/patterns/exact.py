@@ -1,18 +1,19 @@
 """Exact search for the best embeddings into all GPU sets at once, by dynamic programming.
 
-Each layer places one more rank, in the order of a :class:`SearchPlan`. The frontier is the placed
-ranks that have an unplaced neighbour. The gain of the remaining ranks depends only on the used GPUs
-and on the GPUs of the frontier. So the search compares all cases with the same used GPUs and the
-same GPUs of the frontier, and keeps only the best of these cases. For a ring this is the algorithm
-of M. Held and R. M. Karp (1962). If all ranks stay in the frontier, the search tries every order.
+Each layer of the search places one more rank, in the order of a :class:`SearchPlan`. The frontier
+is the placed ranks that have an edge to an unplaced rank. What the remaining ranks can add to the
+total depends only on the used GPUs and on the GPUs of the frontier. So among all cases with the
+same used GPUs and the same GPUs of the frontier, the search keeps only the best case. For a ring
+this is the algorithm of M. Held and R. M. Karp (1962). If all ranks stay in the frontier, the
+search tries every order.
 
-Each case has a total and a code: the GPU positions of its ranks as one number, with 4 bits for each
-rank and rank 0 in the highest bits. Of several cases with the same total, the search keeps the case
-with the lowest code.
+Each case has a total (MB/s) and a code. The code has the GPU positions of the ranks in one number,
+with 4 bits for each rank and rank 0 in the highest bits. Of several cases with the same total, the
+search keeps the case with the lowest code.
 
 Example: a ring of 4 on GPUs with 50 GB/s on links 0-1 and 2-3, 25 GB/s on 1-2 and 0-3, and 12 GB/s
-on 0-2 and 1-3. Rank 0 is pinned to GPU 0, and ranks are placed in the order 0, 1, 2, 3. Totals by
-set and by the GPU of the last rank, which is the frontier::
+on 0-2 and 1-3. Rank 0 is pinned to GPU 0, and ranks are placed in the order 0, 1, 2, 3. The totals
+of each GPU set, by the GPU of the rank that was placed last::
 
     ranks 0-1   {0,1}: 50 on GPU 1      {0,2}: 12 on 2             {0,3}: 25 on 3
     ranks 0-2   {0,1,2}: 75 on 2,       {0,1,3}: 62 on 3,          {0,2,3}: 62 on 3,
@@ -46,9 +47,9 @@ class _Layer:
     """The best cases after the first ranks of a plan were placed.
 
     Attributes:
-        frontier: the placed ranks that have an unplaced neighbour.
-        totals: [arrangements, rows] best total, by arrangement of the frontier in a set (see
-            :func:`arrangements`) and by set.
+        frontier: the placed ranks that have an edge to an unplaced rank.
+        totals: [arrangements, rows] best total for each placement of the frontier (see
+            :func:`arrangements`) in each GPU set.
         codes: [arrangements, rows] lowest code of an order with that total.
     """
 
@@ -59,15 +60,15 @@ class _Layer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Cases:
-    """All ways to place one rank in a set. Members of a set are numbered, so all sets share them.
+    """All ways to place one rank in a GPU set. They use member numbers, so they hold for every set.
 
     Attributes:
         frontier: the frontier after the rank is placed.
         member: [cases, arrangements] member on which the rank is placed.
-        previous: [cases, arrangements] arrangement of the previous frontier in the set without
-            that member.
-        gains: for each edge to a placed rank: the weight of the edge, and [cases, arrangements]
-            the members at both ends of the edge, as ``member * members + member``.
+        previous: [cases, arrangements] arrangement of the previous frontier in the set without that
+            member.
+        gains: for each edge to a placed rank: the weight of the edge, and [cases, arrangements] the
+            members a and b at the ends of the edge, as the number ``a * members + b``.
     """
 
     frontier: tuple[int, ...]
@@ -79,15 +80,15 @@ class _Cases:
 def best_embeddings(
     weights: NDArray[np.int64], pattern: Pattern, plan: SearchPlan
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the best order of every set and its total; of several best orders, the lowest.
+    """Return the best embedding of the pattern into every GPU set; of several, the lowest order.
 
     Args:
-        weights: [gpus, gpus] link bandwidths in MB/s, by position.
+        weights: [gpus, gpus] link bandwidths in MB/s, by GPU position.
         pattern: the pattern of ``plan``; not larger than the node.
         plan: the order in which ranks are placed.
 
     Returns:
-        [rows, size] position of each rank; [rows] aggregate bandwidth in MB/s.
+        [rows, size] GPU position of each rank; [rows] aggregate bandwidth in MB/s.
     """
     layer = _Layer((), np.zeros((1, 1), np.int64), np.zeros((1, 1), np.uint64))
     for placed, rank in enumerate(plan.ranks):
@@ -100,7 +101,7 @@ def best_embeddings(
 
 
 def arrangements(count: int, size: int) -> NDArray[np.int8]:
-    """Return [size, arrangements]: all ordered choices of ``size`` of ``count`` numbers, ascending.
+    """Return [size, arrangements]: all ordered choices of ``size`` numbers from 0..count-1.
 
     >>> arrangements(3, 2).T.tolist()
     [[0, 1], [0, 2], [1, 0], [1, 2], [2, 0], [2, 1]]
@@ -114,7 +115,7 @@ def arrangements(count: int, size: int) -> NDArray[np.int8]:
 
 
 def _arrangement_numbers(chosen: NDArray[np.int8], count: int) -> NDArray[np.intp]:
-    """Return the number of each arrangement of ``chosen``: its column in :func:`arrangements`."""
+    """Return for each column of ``chosen`` the number of this column in :func:`arrangements`."""
     size = len(chosen)
     numbers = np.zeros(chosen.shape[1], dtype=np.intp)
     for place, member in enumerate(chosen):
@@ -151,7 +152,7 @@ def _cases(pattern: Pattern, plan: SearchPlan, placed: int, frontier: tuple[int,
 def _frontiers(
     pattern: Pattern, plan: SearchPlan, placed: int, frontier: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the ranks of the next frontier, and the ranks that are no longer in a frontier."""
+    """Divide the frontier and the next rank into the next frontier and the ranks that leave it."""
     candidates, later = (*frontier, plan.ranks[placed]), plan.ranks[placed + 1 :]
     free = [rank for rank in candidates if not (plan.pinned and rank == 0)]
     kept = tuple(rank for rank in free if _edges(pattern, rank, later))
@@ -161,7 +162,7 @@ def _frontiers(
 def _next_layer(
     weights: NDArray[np.int64], sets: Subsets, layer: _Layer, cases: _Cases, shift: int
 ) -> _Layer:
-    """Return the layer with one more rank placed, computed block by block."""
+    """Return the layer with one more rank placed. Blocks of it are computed one after another."""
     bits = np.uint32(1) << sets.members.astype(np.uint32)
     without = rows_by_mask(len(weights))[sets.masks[:, None] ^ bits].T
     digits = (sets.members.astype(np.uint64) << np.uint64(shift)).T
@@ -189,14 +190,14 @@ def _best(
     digits: NDArray[np.uint64],
     links: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Return the best totals of a block of arrangements and rows, each with its lowest code.
+    """Return the best total for each arrangement and row of a block, and its lowest code.
 
     Args:
         layer: the previous layer.
         cases: the cases of placing the rank.
         block: arrangements to compute.
-        without: [members, rows] row of the set without each member.
-        digits: [members, rows] code of the rank on each member.
+        without: [members, rows] row, in the previous layer, of the set without this member.
+        digits: [members, rows] the rank's part of the code if it is on this member.
         links: [members * members, rows] bandwidth between members, in MB/s.
     """
     member = cases.member[:, block]

@@ -1,9 +1,9 @@
 """Local search for good embeddings of patterns that are too dense for the exact search.
 
-A greedy search finds several start embeddings. Then the local search swaps pairs of ranks if the
-swap increases the total. It does this for all sets at once. The problem is a quadratic assignment
-problem (T. C. Koopmans, M. J. Beckmann, 1957). The number of starts depends only on the pattern and
-the node, so every machine finds the same embeddings.
+A greedy search finds several start embeddings. From each start, the local search swaps two ranks as
+long as a swap increases the total. It does this for all GPU sets at once. The problem is a
+quadratic assignment problem (T. C. Koopmans, M. J. Beckmann, 1957). The number of starts depends
+only on the pattern and the node and not on time, so every machine finds the same embeddings.
 """
 
 from typing import Final
@@ -32,16 +32,15 @@ _Start = tuple[list[int], int]
 def improved_embeddings(
     weights: NDArray[np.int64], pattern: Pattern, bounds: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return a good order of every set and the total of this order.
+    """Return a good embedding of the pattern into every GPU set, and its aggregate bandwidth.
 
     Args:
-        weights: [gpus, gpus] link bandwidths in MB/s, by position.
+        weights: [gpus, gpus] link bandwidths in MB/s, by GPU position.
         pattern: a pattern that is not larger than the node.
-        bounds: [rows] upper bound of the total. The search of a set ends when its total reaches the
-            bound.
+        bounds: [rows] upper bound of the bandwidth. The search in a GPU set ends at this bound.
 
     Returns:
-        [rows, size] position of each rank; [rows] aggregate bandwidth in MB/s.
+        [rows, size] GPU position of each rank; [rows] aggregate bandwidth in MB/s.
     """
     traffic = traffic_matrix(pattern)
     members = subsets(len(weights), pattern.size).members
@@ -88,8 +87,8 @@ def _improved(
 def _starts(traffic: _Numbers, rows: int) -> list[_Start]:
     """Return the starts of the greedy search: an order of ranks, and the member of its first rank.
 
-    The first start has the ranks in ascending order. The others begin with one rank on one member.
-    These starts are sorted by the traffic of the rank, descending; :data:`_WORK` limits them.
+    The first start has the ranks in ascending order. Each other start begins with one rank on one
+    member; ranks with more traffic come first. :data:`_WORK` limits the number of starts.
     """
     size = len(traffic)
     busiest = np.argsort(-traffic.sum(axis=0), kind="stable").tolist()
@@ -99,7 +98,7 @@ def _starts(traffic: _Numbers, rows: int) -> list[_Start]:
 
 
 def _by_traffic(traffic: _Numbers, first: int) -> list[int]:
-    """Return all ranks from ``first`` on; each has the most traffic with the ranks before it."""
+    """Return ``first``, then always the rank that has the most traffic with the ranks before it."""
     ranks = [first]
     while len(ranks) < len(traffic):
         joined = traffic[ranks].sum(axis=0)
@@ -109,7 +108,7 @@ def _by_traffic(traffic: _Numbers, first: int) -> list[int]:
 
 
 def _greedy(links: _Numbers, traffic: _Numbers, ranks: list[int], first: int) -> NDArray[np.intp]:
-    """Place ``ranks`` in turn, each on the member with the most gain, and return the orders."""
+    """Return orders: each of ``ranks`` in turn gets the free member that adds most bandwidth."""
     rows = np.arange(len(links))
     orders = np.full(links.shape[:2], first, dtype=np.intp)
     taken = np.zeros(links.shape[:2], dtype=bool)
@@ -126,11 +125,10 @@ def _greedy(links: _Numbers, traffic: _Numbers, ranks: list[int], first: int) ->
 
 
 def _swap(orders: NDArray[np.intp], links: _Numbers, traffic: _Numbers) -> None:
-    """In each row, swap the two ranks with the largest gain until no swap increases the total.
+    """In each row of ``orders``, swap two ranks, in place, until no swap increases the total.
 
-    The orders are changed in place.
-
-    The loop ends, because every swap increases the total and the total has an upper bound.
+    Each step takes the swap with the largest gain. The loop ends, because the total has an upper
+    bound.
     """
     size = len(traffic)
     active = np.arange(len(orders))

@@ -40,7 +40,7 @@ class PatternError(InvalidInputError):
 
 
 class PatternEdge(NamedTuple):
-    """Traffic between ranks ``a`` and ``b``, proportional to ``weight``; in a pattern ``a < b``."""
+    """Traffic between ranks ``a`` and ``b``, proportional to ``weight``. In a pattern, a < b."""
 
     a: int
     b: int
@@ -51,7 +51,7 @@ class PatternEdge(NamedTuple):
 class Pattern:
     """Graph of the communication between the ranks ``0..size-1`` of one job; hashable.
 
-    :func:`build` and the functions named after the kinds return patterns.
+    Use :func:`build` or a function of one kind, such as :func:`ring`, to make a pattern.
 
     Raises:
         PatternError: on a size out of range.
@@ -68,7 +68,7 @@ class Pattern:
 def ring(size: int) -> Pattern:
     """Return the ring of NCCL. One GPU has no edge; two GPUs have their edge twice.
 
-    MAPA's released program also counts the edge of two GPUs twice, once for each direction.
+    The second edge is the other direction. MAPA's released program also counts it.
     """
     edges = [_edge(rank, (rank + 1) % size) for rank in range(size)] if size > 1 else []
     return Pattern(PatternKind.RING, size, tuple(edges))

@@ -1,9 +1,9 @@
 """Find the order in which the exact search places the ranks of a pattern with the fewest cases.
 
-The frontier is the placed ranks that have an unplaced neighbour. The rest of the search depends
-only on the used GPUs and on the GPUs of the frontier, so a small frontier means few cases. Dynamic
-programming over the sets of ranks finds the order with the fewest cases, as for the vertex
-separation of a graph (E. L. Lawler, 1979; H. L. Bodlaender et al., 2012).
+The frontier is the placed ranks that have an edge to an unplaced rank. A case is a set of used GPUs
+and the GPUs of the frontier in this set, so a small frontier means few cases. Dynamic programming
+over the sets of ranks finds the order with the fewest cases, as for the vertex separation of a
+graph (E. L. Lawler, 1979; H. L. Bodlaender et al., 2012).
 
 Example: a ring of 4 on 4 GPUs. Rank 0 is pinned to the lowest GPU of its set. In the order 0, 1, 2,
 3, the frontier is always rank 0 and the rank placed last. The cases are::
@@ -31,10 +31,10 @@ class SearchPlan:
 
     Attributes:
         ranks: all ranks, in the order in which they are placed.
-        pinned: whether rank 0 is placed first, on the lowest GPU of its set. A ring needs no
-            other start, because a rotated ring has the same edges.
-        steps: number of cases, summed over the placed ranks: the sets of used GPUs, times the
-            arrangements of the frontier and the new rank in such a set.
+        pinned: whether rank 0 is placed first, on the lowest GPU of its set. A ring needs no other
+            start, because a rotated ring has the same edges.
+        steps: number of cases, summed over all ranks. One rank has as many cases as there are sets
+            of used GPUs, times the ways to place the rank and the frontier in a set.
     """
 
     ranks: tuple[int, ...]
@@ -58,7 +58,7 @@ def search_plan(pattern: Pattern, gpus: int) -> SearchPlan:
 
 
 def _frontier_sizes(pattern: Pattern, *, pinned: bool) -> NDArray[np.int64]:
-    """Return the size of the frontier for each set of placed ranks, by mask."""
+    """Return [2^size]: the size of the frontier. The index is the mask of the placed ranks."""
     sets = np.arange(1 << pattern.size)
     neighbours = [0] * pattern.size
     for edge in pattern.edges:
@@ -71,7 +71,7 @@ def _frontier_sizes(pattern: Pattern, *, pinned: bool) -> NDArray[np.int64]:
 
 
 def _costs(frontier: NDArray[np.int64], size: int, gpus: int, *, pinned: bool) -> NDArray[np.int64]:
-    """Return the number of cases to place one more rank, for each set of placed ranks, by mask."""
+    """Return [2^size]: the cases to place one more rank. The index is the mask of placed ranks."""
     placed = np.bitwise_count(np.arange(1 << size)).astype(np.int64)
     cases = np.array(
         [
@@ -88,7 +88,7 @@ def _costs(frontier: NDArray[np.int64], size: int, gpus: int, *, pinned: bool) -
 
 
 def _least_costs(cost: NDArray[np.int64], size: int, *, pinned: bool) -> NDArray[np.int64]:
-    """Return the least cost to place all ranks of a set, for each set of ranks, by mask."""
+    """Return [2^size]: the fewest cases to place a set of ranks. The index is the set's mask."""
     sets = np.arange(1 << size)
     placed = np.bitwise_count(sets)
     least = np.zeros(1 << size, dtype=np.int64)

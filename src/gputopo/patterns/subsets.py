@@ -29,7 +29,7 @@ class Subsets:
 
 @lru_cache(maxsize=256)
 def subsets(count: int, size: int) -> Subsets:
-    """Return the subsets with ``size`` of ``count`` positions. All sizes for 16 take 1 MB.
+    """Return all subsets of ``size`` out of ``count`` positions. All sizes for 16 take 1 MB.
 
     >>> subsets(3, 2).members.tolist()
     [[0, 1], [0, 2], [1, 2]]
@@ -47,7 +47,7 @@ def subsets(count: int, size: int) -> Subsets:
 
 @lru_cache(maxsize=32)
 def rows_by_mask(count: int) -> NDArray[np.int32]:
-    """Return, by mask of positions, the row of the subset among the subsets of its size."""
+    """Return [2^count]: for each mask of positions, the row of this subset in :func:`subsets`."""
     rows = np.empty(1 << count, dtype=np.int32)
     for size in range(count + 1):
         masks = subsets(count, size).masks
@@ -57,12 +57,12 @@ def rows_by_mask(count: int) -> NDArray[np.int32]:
 
 
 def gpu_masks(indices: Sequence[GpuIndex], members: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Return [rows]: the positions of each row as a GpuMask."""
+    """Return [rows]: the GPUs of each row of ``members`` (positions) as a GpuMask."""
     bits = np.array([1 << index for index in indices], dtype=np.uint64)
     masks: NDArray[np.uint64] = bits[members].sum(axis=1, dtype=np.uint64)
     return masks
 
 
 def positions_of(indices: Sequence[GpuIndex], gpus: int) -> int:
-    """Convert a GpuMask to a mask of positions."""
+    """Convert a GpuMask, whose bits are GPU indices, to a mask of GPU positions."""
     return sum(1 << position for position, index in enumerate(indices) if gpus >> index & 1)

@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 class EmbeddingTable:
     """Best embedding of one pattern into every GPU set of the pattern's size.
 
-    Rows are in lexicographic order of ascending GPU indices. So of several rows with equal values,
-    the first has the lowest set. The arrays are shared and read-only.
+    Rows are in lexicographic order of ascending GPU indices. So the first of several rows with
+    equal values has the lowest GPUs. The arrays are shared and read-only.
 
     Attributes:
         sets: [rows] the GPU set, as a GpuMask.
         orders: [rows, size] GPU index of each rank.
-        aggregate_mb_per_s: [rows] sum over the edges of the pattern of weight times bandwidth
-            of the link (MAPA, equation 1, where all weights are 1).
-        bound_mb_per_s: [rows] upper bound for all embeddings into the set. The bound is
-            the aggregate bandwidth if no embedding can be better.
+        aggregate_mb_per_s: [rows] the sum of weight times link bandwidth over all edges of the
+            pattern (MAPA, equation 1, where all weights are 1).
+        bound_mb_per_s: [rows] no embedding into the set has a higher aggregate bandwidth. If it
+            equals ``aggregate_mb_per_s``, the embedding is proved to be the best.
     """
 
     sets: NDArray[np.uint64]
@@ -33,6 +33,6 @@ class EmbeddingTable:
 
     @property
     def nbytes(self) -> int:
-        """Memory of all arrays."""
+        """Memory of all arrays in bytes."""
         arrays = (self.sets, self.orders, self.aggregate_mb_per_s, self.bound_mb_per_s)
         return sum(array.nbytes for array in arrays)

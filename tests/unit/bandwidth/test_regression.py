@@ -91,9 +91,9 @@ def test_a_wrong_file_is_rejected_with_line_column_and_value(text: str, message:
     [
         ("1,1,x,5", "line 2: pcie: 'x' is not a number of links"),
         ("-1,1,3,5", "line 2: double: '-1' is not a number of links"),
-        ("1,0,0,5", "line 2: double, single, pcie: 1 links do not make a ring of 2 to 16 GPUs"),
-        ("9,9,9,5", "line 2: double, single, pcie: 27 links do not make a ring"),
-        ("1,1,0,5", "line 2: double, single, pcie: a ring of two GPUs has one link, counted twice"),
+        ("1,0,0,5", "line 2: double, single, pcie: the sum is 1; a ring has as many links as GPUs"),
+        ("9,9,9,5", "line 2: double, single, pcie: the sum is 27; a ring has as many links"),
+        ("1,1,0,5", "line 2: double, single, pcie: the link of two GPUs counts twice"),
     ],
 )
 def test_counts_of_no_ring_are_rejected(row: str, message: str) -> None:
