@@ -1,4 +1,4 @@
-"""Find the link generations of a GPU from its model name, or else from its NVLink counts."""
+"""Find the NVLink and PCIe generation of a GPU from its model name or its NVLink counts."""
 
 import re
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ BOARDS: Final = tuple(
 
 
 def board_of_model(model: str) -> Board | None:
-    """Return the link generations of the GPU model with this name, None if it is unknown.
+    """Return the link generations of this GPU model, or None if the model is unknown.
 
     >>> board_of_model("Tesla V100-SXM2-32GB")
     Board(nvlink_version=2, pcie_version=3)
@@ -50,7 +50,7 @@ def board_of_model(model: str) -> Board | None:
 
 
 def memory_gib_of_model(model: str) -> int:
-    """Return the memory in GiB that the model name states, 0 if it states none."""
+    """Return the memory in GiB that the model name contains, or 0 if it contains none."""
     found = _MEMORY.search(model.replace("-", " "))
     return int(found[1]) if found else 0
 
@@ -59,11 +59,11 @@ def nvlink_version_of_counts(most_on_a_pair: int, most_on_a_gpu: int) -> int:
     """Return the probable NVLink generation of GPUs whose model is unknown; 0 means no NVLink.
 
     The result is the oldest of the generations 2, 3 and 4 whose GPUs can have that many NVLinks.
-    With an NVSwitch, the matrix shows all links of a GPU on each pair. Four links on a pair mean
-    generation 3, with a bridge or a mesh.
+    Behind an NVSwitch, ``nvidia-smi topo -m`` shows all NVLinks of a GPU for each pair. Four links
+    on a pair are a bridge or a mesh of generation 3.
 
-    Examples: 2 links on a pair and 6 on a GPU give 2 (V100). 12 links on a pair and 84 on a GPU
-    (12 to each of 7 peers through a switch) give 3 (A100).
+    Examples: 2 links on a pair and 6 on a GPU give 2 (V100). 12 links on a pair and 84 on a GPU (12
+    to each of 7 peers through a switch) give 3 (A100).
 
     Args:
         most_on_a_pair: highest number of NVLinks of a pair.
@@ -79,8 +79,8 @@ def nvlink_version_of_counts(most_on_a_pair: int, most_on_a_gpu: int) -> int:
 def has_nvswitch(nvlinks_of_a_gpu: int) -> bool:
     """Return whether the GPU has more NVLinks, summed over its peers, than any GPU model has.
 
-    Such a GPU uses the same NVLinks for all peers, through an NVSwitch. The sum does not show the
-    NVSwitch if only two GPUs are visible, for instance in a virtual machine.
+    Such a GPU uses the same NVLinks for all peers, through an NVSwitch. If only two GPUs are
+    visible, for instance in a virtual machine, the sum is too low and the result is false.
     """
     return nvlinks_of_a_gpu > max(NVLINKS_OF_A_GPU.values())
 
@@ -88,6 +88,6 @@ def has_nvswitch(nvlinks_of_a_gpu: int) -> bool:
 def rated_link(
     pair: tuple[int, int], best: tuple[LinkKind, int, int], ancestor: Ancestor, model: str
 ) -> Link:
-    """Return the link of two GPUs; ``best`` has its kind, version and count."""
+    """Return the link of two GPUs with its bandwidth. ``best`` is its type, version and count."""
     rate = link_rate_mb_per_s(*best, model)
     return Link(GpuIndex(pair[0]), GpuIndex(pair[1]), *best, ancestor, rate)

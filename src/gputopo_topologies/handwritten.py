@@ -109,11 +109,11 @@ def parse_handwritten(document: object, name: str) -> NodeTopology:
 
 
 def _tree(file: _Handwritten) -> dict[str, _Groups]:
-    """Return the groups of GPUs by field, nearest ancestor first; the default is one socket.
+    """Return the groups of GPUs of each field, switches first. By default all GPUs have one socket.
 
     Raises:
-        TopologyError: if a GPU is in no socket or in two groups of one field, or if a group lies
-            in two groups of another field.
+        TopologyError: if a GPU is in no socket or in two groups of one field, or if a group has
+            GPUs of two groups of another field.
     """
     tree = {
         "switches": file.switches,
@@ -149,7 +149,7 @@ def _ancestor(tree: Mapping[str, _Groups], a: int, b: int) -> Ancestor:
 
 
 def _nvlinks(file: _Handwritten) -> dict[tuple[int, int], int]:
-    """Return the number of direct NVLinks of each pair that has any; pairs are ascending."""
+    """Return the number of direct NVLinks of each pair ``(a, b)`` that has any, with ``a < b``."""
     if file.nvlink is None:
         return {}
     if file.nvswitch is not None:

@@ -21,9 +21,9 @@ _LISTS: Final = ("List", "GPUTopologyList")
 def parse(text: str, name: str) -> NodeTopology:
     """Return the topology in a text. The content of the text decides its format.
 
-    The text is JSON (see :func:`parse_document`) or the output of ``nvidia-smi topo -m``, best with
-    the output of ``nvidia-smi -L`` before or after it. UUIDs that the text does not contain are
-    derived from ``name``.
+    The text is JSON (see :func:`parse_document`) or the output of ``nvidia-smi topo -m``. Before or
+    after this output, it should have that of ``nvidia-smi -L``, which lists models and UUIDs.
+    Missing UUIDs are derived from ``name``.
 
     Raises:
         TopologyError: on any other text; the message starts with ``name``.

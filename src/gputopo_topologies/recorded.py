@@ -51,11 +51,11 @@ class _ListedGpu:
 def parse_recording(text: str, name: str) -> NodeTopology:
     """Return the topology of a text that has a matrix (:func:`.topo_matrix.has_matrix`).
 
-    The text may also contain the output of ``nvidia-smi -L``. UUIDs that it does not list are
+    The text may also contain the output of ``nvidia-smi -L``. UUIDs that are not in the text are
     derived from ``name`` and the GPU index.
 
     Raises:
-        TopologyError: if the matrix is incomplete or inconsistent, or the list has other GPUs.
+        TopologyError: if the matrix is incomplete, inconsistent or has other GPUs than the list.
     """
     matrix = parse_matrix(text)
     recording = _Recording(name, matrix, _listed(text, matrix))
@@ -116,7 +116,7 @@ class _Recording:
         return sum(self.nvlinks(gpu, peer) for peer in self.matrix.gpus if peer != gpu)
 
     def board(self, gpu: int) -> Board:
-        """Return the board of a GPU, from its model name or else from its NVLink counts."""
+        """Return the link generations of a GPU, from its model name or else its NVLink counts."""
         peers = [self.nvlinks(gpu, peer) for peer in self.matrix.gpus if peer != gpu]
         by_counts = nvlink_version_of_counts(max(peers, default=0), sum(peers))
         listed = self.listed.get(gpu)
@@ -126,7 +126,7 @@ class _Recording:
         return Board(known.nvlink_version or by_counts, known.pcie_version)
 
     def ancestor(self, a: int, b: int) -> Ancestor:
-        """Return the PCIe ancestor of two GPUs, inferred if their cell has NVLinks instead.
+        """Return the PCIe ancestor of two GPUs. It is inferred if their cell has NVLinks instead.
 
         The inference uses a third device C. Let X be the ancestor of A and C, and Y the ancestor of
         B and C. If X and Y differ, the ancestor of A and B is the farther of X and Y. For example,
@@ -149,7 +149,10 @@ class _Recording:
         return LEVELS[min([*equal, LEVELS.index(farthest)])]
 
     def _levels_of_third_devices(self, one: str, other: str) -> tuple[list[int], list[int]]:
-        """Return the farther of each two different ancestors, and the equal ancestors."""
+        """Compare X and Y (see :meth:`ancestor`) for each third device C, as indices in ``LEVELS``.
+
+        Return the farther level of each unequal pair, and the level of each equal pair.
+        """
         unequal: list[int] = []
         equal: list[int] = []
         for third in self.matrix.devices:

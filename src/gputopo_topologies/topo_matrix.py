@@ -111,7 +111,7 @@ def _is_header(line: str) -> bool:
 
 
 def _columns(header: str) -> list[str]:
-    """Return the devices of a header. If tabs were lost, no space may follow a GPU name."""
+    """Return the devices in a header line. Names without a space between them are separated."""
     return re.sub(r"(GPU[0-9]+)(?=[A-Za-z])", r"\1 ", _TITLES.split(header)[0]).split()
 
 
@@ -152,7 +152,7 @@ def _rows(
 
 
 def _is_row(words: Sequence[re.Match[str]], columns: Sequence[str]) -> bool:
-    """Return whether a line is a row of the matrix; a list of NICs may follow the matrix."""
+    """Return whether a line is a row of the matrix, not of the list of NICs that may follow."""
     if len(words) < 2:  # noqa: PLR2004 - a name and a cell
         return False
     name, first = words[0][0], words[1][0]
@@ -160,7 +160,7 @@ def _is_row(words: Sequence[re.Match[str]], columns: Sequence[str]) -> bool:
 
 
 def _cell(row: str, column: str, word: str) -> Cell | None:
-    """Return the value of a cell, None for the X on the diagonal."""
+    """Return the value of a cell, or None for the X on the diagonal."""
     if (word == _SELF) != (row == column) or not _is_cell(word):
         allowed = _SELF if row == column else f"NV1, NV2, ..., {', '.join(_LEVELS)}"
         raise TopologyError(f"row {row}, column {column}: {word!r} is not one of {allowed}")
@@ -170,7 +170,7 @@ def _cell(row: str, column: str, word: str) -> Cell | None:
 
 
 def _affinities(rest: str, *, has_cpu_affinity: bool) -> tuple[str, int | None]:
-    """Return CPUs and NUMA node. A driver without CPU affinity leaves the first field empty."""
+    """Return the CPU affinity (empty if unknown) and the NUMA node from the end of a row."""
     fields = [field.strip() for field in rest.split("\t")[1:]] if "\t" in rest else rest.split()
     cpu = fields.pop(0) if fields and has_cpu_affinity else ""
     numa = next((field for field in fields if field), "")

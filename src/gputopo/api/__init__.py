@@ -1,4 +1,4 @@
 """The Kubernetes API of gputopo: names, models of the custom resources, pod annotations.
 
-It converts objects and annotations to values of the domain packages and back.
+Functions convert API objects and annotations to the types of the core, and back.
 """

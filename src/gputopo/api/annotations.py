@@ -1,7 +1,7 @@
 """The ``gputopo.io/*`` annotations of a pod: the user's request, and the extender's decision.
 
-Parsers ignore unknown keys inside the JSON values. So an older component can read the annotations
-of a newer component.
+The parsers ignore unknown keys in the JSON values. So a component can read an annotation that a
+newer version of gputopo wrote.
 """
 
 import json
@@ -53,8 +53,8 @@ class _JsonAnnotation(ApiModel):
 class GpusAnnotation(_JsonAnnotation):
     """``gputopo.io/gpus``: the exact GPUs of each container, in rank order.
 
-    ``uid`` and ``node`` identify the pod that the annotation was written for. The annotation on any
-    other pod is a copy, which gputopo ignores.
+    ``uid`` and ``node`` identify the pod for which the extender wrote the annotation. gputopo
+    ignores copies of the annotation on other pods.
     """
 
     v: Literal[1] = 1
@@ -67,10 +67,10 @@ class GpusAnnotation(_JsonAnnotation):
 class PlacementAnnotation(_JsonAnnotation):
     """``gputopo.io/placement``: the bandwidths and the reason of the extender's decision.
 
-    ``exact`` is false if the search for the best embedding reached its limit. In this case
-    ``aggregate_bound_mb_per_s`` is an upper bound for all embeddings into the chosen GPUs.
-    ``policy`` and ``pattern`` may be any string, so that an older component can read the annotation
-    of a newer one.
+    ``exact`` is false if another rank order of the chosen GPUs may have more aggregate bandwidth.
+    Then ``aggregate_bound_mb_per_s`` is an upper bound for all rank orders of these GPUs.
+    ``policy`` and ``pattern`` are strings, so that a component can parse names that only a newer
+    version of gputopo knows.
     """
 
     v: Literal[1] = 1
@@ -124,7 +124,7 @@ _Parsed = TypeVar("_Parsed", bound=_JsonAnnotation)
 
 
 def parse_request(annotations: Mapping[str, str]) -> RequestAnnotations:
-    """Return the request of a pod.
+    """Return the annotations with which a user requests GPUs; missing ones get default values.
 
     Raises:
         AnnotationError: on a value that is not allowed.
@@ -153,7 +153,7 @@ def format_request(request: RequestAnnotations) -> dict[str, str]:
 
 
 def parse_gpus(annotations: Mapping[str, str]) -> GpusAnnotation | None:
-    """Return the exact GPUs of a pod, or None if the pod has no such annotation.
+    """Return the value of ``gputopo.io/gpus``, or None if the pod has no such annotation.
 
     Raises:
         AnnotationError: on a value that cannot be parsed.
@@ -162,7 +162,7 @@ def parse_gpus(annotations: Mapping[str, str]) -> GpusAnnotation | None:
 
 
 def parse_placement(annotations: Mapping[str, str]) -> PlacementAnnotation | None:
-    """Return the bandwidths of the extender's decision, or None without the annotation.
+    """Return the value of ``gputopo.io/placement``, or None if the pod has no such annotation.
 
     Raises:
         AnnotationError: on a value that cannot be parsed.

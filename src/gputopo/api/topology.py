@@ -14,7 +14,7 @@ from gputopo.topology.model import (
 
 
 def to_spec(topology: NodeTopology) -> GPUTopologySpec:
-    """Return the ``GPUTopology.spec`` of a topology. Its links refer to GPUs by UUID."""
+    """Return the ``GPUTopology.spec`` of a topology. Links in the spec refer to GPUs by UUID."""
     uuid_of = topology.uuid_of
     return GPUTopologySpec(
         gpus=[

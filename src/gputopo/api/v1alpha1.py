@@ -98,8 +98,8 @@ class GPUTopologyStatus(ApiModel):
     """``GPUTopology.status``: the state that the agent observes.
 
     Attributes:
-        observed_pods_version: the status takes into account all changes of this node's pods up to
-            this resource version. None if the agent reports no such version.
+        observed_pods_version: a resource version. The status includes all changes of the node's
+            pods up to this version. None if the agent did not report a version.
     """
 
     observed_generation: Generation | None = None

@@ -21,7 +21,7 @@ SortKeys = tuple[NDArray[np.int64], ...]
 class FeasibleSets:
     """All sets of the requested size among the free GPUs of a node; at least one set.
 
-    All arrays have one entry for each set, in ascending order of the sets.
+    All arrays have one entry for each set. The set with the lowest GPU indices is first.
 
     Attributes:
         topology: topology of the node.
@@ -37,7 +37,6 @@ class FeasibleSets:
         request: PlacementRequest,
         model: BandwidthModel | None = None,
     ) -> None:
-        """Get the tables of the node and the pattern; build them if they are not cached."""
         self.topology = topology
         self.free = free
         self.request = request

@@ -1,4 +1,4 @@
-"""The request of a job for GPUs of one node, and its result: a match or the reason for no fit."""
+"""The request of a job for GPUs of one node, and the result: a match, or why it does not fit."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,9 +10,10 @@ from gputopo.topology.model import GpuIndex
 class PolicyName(StrEnum):
     """Name of a placement policy: the rule that chooses among the GPU sets of a node.
 
-    MAPA describes them in section 4. BASELINE takes the GPUs with the lowest indices. TOPO_AWARE
-    takes GPUs near each other on PCIe. GREEDY takes the GPUs with the most aggregate bandwidth.
-    PRESERVE gives the best links to bandwidth-sensitive jobs and keeps other jobs off these links.
+    MAPA describes the policies in section 4. BASELINE takes the GPUs with the lowest indices.
+    TOPO_AWARE takes GPUs near each other on PCIe. GREEDY takes the GPUs with the most aggregate
+    bandwidth. PRESERVE gives the best links to bandwidth-sensitive jobs and keeps other jobs off
+    these links.
     """
 
     BASELINE = "Baseline"
@@ -78,7 +79,7 @@ class NoFit:
     """The reason why a job does not fit on a node.
 
     Attributes:
-        permanent: whether the job does not fit on the idle node either.
+        permanent: true if the job would not fit even if all GPUs of the node were free.
     """
 
     reason: str

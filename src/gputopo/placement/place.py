@@ -1,4 +1,4 @@
-"""Choose GPUs of one node for one job. All callers of the package start here."""
+"""Choose GPUs of one node for one job. This module is the entry point of the package."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -82,7 +82,8 @@ def _cached_place(
 def _best_first(keys: SortKeys, count: int) -> Iterator[int]:
     """Yield the numbers 0..count-1 by descending key; numbers with equal keys are ascending.
 
-    Callers use only the first few numbers. Selecting these is much faster than sorting all numbers.
+    Callers use only the first few numbers, so the function finds one at a time. This is much faster
+    than to sort all numbers.
     """
     remaining = np.arange(count)
     while len(remaining):

@@ -18,8 +18,7 @@ class Candidate:
 
     Attributes:
         match: the match on this node.
-        lost_mb_per_s: bandwidth between the free GPUs before the placement, minus that after the
-            placement.
+        lost_mb_per_s: how much the placement lowers the bandwidth between the free GPUs.
     """
 
     match: Match
@@ -29,11 +28,12 @@ class Candidate:
 def score_nodes(candidates: Mapping[Key, Candidate], *, sensitive: bool) -> dict[Key, int]:
     """Return a score of 0..10 for each candidate; a better candidate never has a lower score.
 
-    One key can represent several nodes of equal state. Their number does not change the scores.
+    One key can represent several nodes of equal state. How many nodes it represents does not change
+    the scores.
 
     A bandwidth-sensitive job with several GPUs prefers the highest effective bandwidth, then the
     least lost bandwidth. All other jobs prefer the least lost bandwidth, then the least preserved
-    bandwidth; this keeps idle nodes idle.
+    bandwidth, so that idle nodes stay idle.
 
     The best nodes get 10, the next best 9, and so on. Nodes of the eleventh rank and below get 0.
     Scores are ranks: if they were proportional to bandwidth, one node with a very high bandwidth
@@ -58,9 +58,9 @@ def rank_key(candidate: Candidate, *, sensitive: bool, one_model: bool) -> tuple
 
     Args:
         candidate: the node.
-        sensitive: whether the job is sensitive.
+        sensitive: whether the job is bandwidth-sensitive.
         one_model: whether one bandwidth model computed the values of all compared nodes. If not,
-            the key has the values of the common model.
+            the key uses ``common_mb_per_s``, which can be compared between all nodes.
     """
     match = candidate.match
     bandwidth = match.effective_mb_per_s if one_model else match.common_mb_per_s

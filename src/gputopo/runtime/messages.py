@@ -30,8 +30,8 @@ def first_error(
 
     Args:
         error: the error that pydantic raised.
-        prefix: path of the validated object. Without a prefix, an error that concerns the
-            object and not one of its fields starts with ``value``.
+        prefix: path of the validated object. If it is empty, an error of the whole object starts
+            with ``value``.
         fields: known fields of the object, to suggest one for a misspelt field.
         skip: parts of pydantic's path that are not fields, such as members of a union.
     """

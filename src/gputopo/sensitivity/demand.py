@@ -1,4 +1,4 @@
-"""Best-case demand: the least CPUs and memory that saturate a job (Synergy, section 3.2)."""
+"""Best-case demand: the least CPUs and memory for the best throughput (Synergy, section 3.2)."""
 
 from typing import NamedTuple
 
@@ -13,10 +13,10 @@ class Demand(NamedTuple):
 
 
 def saturating_demand(matrix: SensitivityMatrix) -> Demand:
-    """Return the least CPUs that saturate the job, and the least memory for these CPUs.
+    """Return the fewest CPUs with the best throughput, and the least memory for these CPUs.
 
-    CPUs are minimised first, because the profile varies the CPUs at the maximum of memory
-    (section 3.1). A job is saturated if it has its best throughput.
+    The CPUs are minimised first, because a profile varies the number of CPUs at the maximum of
+    memory (section 3.1).
     """
     best = matrix.best
     row = next(row for row, values in enumerate(matrix.throughput) if values[-1] == best)

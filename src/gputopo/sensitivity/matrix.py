@@ -29,8 +29,8 @@ class SensitivityMatrix:
     Attributes:
         cpus: numbers of CPUs for all GPUs together, ascending.
         memory_gb: amounts of memory for all GPUs together, ascending (10^9 bytes).
-        throughput: one row for each number of CPUs, with one entry for each amount of memory.
-            The unit is steps per second, or steps per second times a constant.
+        throughput: one row for each number of CPUs, with one entry for each amount of memory. The
+            unit is steps per second, or a multiple such as images per second.
         measured_gpus: GPUs of the measured job; it differs from ``gpus`` in a scaled matrix.
     """
 
@@ -59,7 +59,7 @@ class SensitivityMatrix:
     ) -> Self:
         """Return the matrix of raw measurements, with non-decreasing throughput.
 
-        Each cell gets the maximum over all cells that have no more CPUs and no more memory.
+        Each cell gets the maximum of all measurements with at most its CPUs and at most its memory.
 
         Raises:
             ValueError: on invalid axes or throughput.
@@ -74,10 +74,10 @@ class SensitivityMatrix:
         return cls(gpus, tuple(cpus), tuple(memory_gb), tuple(rows), gpus)
 
     def at(self, cpus: float, memory_gb: float) -> float:
-        """Return the throughput at the largest measured point that is not above the arguments.
+        """Return the throughput of the largest measured point with at most these CPUs and memory.
 
-        The value is not interpolated, because the job might not reach an interpolated value.
-        Below the smallest point the throughput is 0, because the job might not run with so little.
+        The value is not interpolated, because the job might not reach an interpolated value. Below
+        the smallest point the throughput is 0, because the job might not run with so little.
         """
         row = bisect_right(self.cpus, cpus * ROUNDING) - 1
         column = bisect_right(self.memory_gb, memory_gb * ROUNDING) - 1
@@ -96,9 +96,10 @@ class SensitivityMatrix:
     def scaled_to(self, gpus: int) -> Self:
         """Return the matrix of the same job with another number of GPUs.
 
-        Each GPU has its own process, which runs as fast as its share of CPUs and memory allows,
-        and all processes wait for each other (section 4.2). So the axes scale with the number of
-        GPUs, and steps per second do not change. The time of communication is ignored.
+        Each GPU has its own process, and all processes wait for each other (section 4.2). So the
+        speed of the job depends on the CPUs and memory per GPU. With twice as many GPUs, the job
+        needs twice as many CPUs and twice as much memory for the same steps per second. The time of
+        communication is ignored.
 
         Raises:
             ValueError: on fewer than 1 GPU.

@@ -1,9 +1,10 @@
 """The memory axis of the sensitivity matrix, computed for a MinIO cache (Synergy, section 3.1).
 
 A MinIO cache never evicts data. If it contains m GB of a data set of D GB, then m/D of the reads of
-every epoch are hits. All other reads come from storage. The slowest of GPUs, CPUs and storage
-limits the speed of the job. A page cache evicts data before it is read again, so with a page cache
-throughput must be measured at several amounts of memory (``ProfilingPlan.memory_gb``).
+every epoch are cache hits. All other reads come from storage. The slowest of GPUs, CPUs and storage
+limits the speed of the job. For a page cache this is not correct, because it evicts data before the
+job reads the data again. In this case, measure throughput at several amounts of memory
+(``ProfilingPlan.memory_gb``).
 
 Example: a job with 100 GB of data has 50 GB of memory, and its processes need 10 GB. The cache has
 40 GB, so 40 % of the reads are hits. A step reads 50 MB, 30 MB of them from storage. With 600 MB/s
@@ -22,7 +23,7 @@ _MB_PER_GB = 1000
 
 @dataclass(frozen=True, slots=True)
 class MinIOCache:
-    """A MinIO cache, and the data set and reads of a job, for all GPUs of the job together.
+    """The MinIO cache, data set and reads of a job. Amounts are for all GPUs of the job together.
 
     Attributes:
         floor_gb: memory of the processes, which is not available for the cache.
@@ -36,18 +37,18 @@ class MinIOCache:
     mb_per_step: float
 
     def __post_init__(self) -> None:
-        """Raise ``ValueError`` with the field and the value if one is not a positive number."""
+        """Raise ``ValueError`` with the field and the value if a field is not a positive number."""
         for name in ("dataset_gb", "floor_gb", "storage_mb_per_s", "mb_per_step"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
                 raise ValueError(f"{name}: {value} is not a positive number")
 
     def hit_rate(self, memory_gb: float) -> float:
-        """Return the share of reads that are hits with ``memory_gb`` of memory, 0..1."""
+        """Return the fraction of reads that are cache hits if the job has this memory, 0..1."""
         return min(1.0, max(0.0, memory_gb - self.floor_gb) / self.dataset_gb)
 
     def fetched_per_s(self, memory_gb: float) -> float:
-        """Return the steps per second that storage and cache allow.
+        """Return the steps per second for which storage and cache can provide the data.
 
         The result is 0 if the processes need more memory, and infinite if all data is cached.
         """

@@ -3,8 +3,9 @@
 A job is measured with the maximum of memory and with a few numbers of CPUs. A binary search between
 the fewest and the most CPUs chooses these numbers. If throughput rises by less than 10 % over the
 upper half of the interval, the search continues in the lower half. Otherwise it continues in the
-upper half. So the search finds the point from which more CPUs bring little. Two more points are
-measured: the proportional share, whose throughput is guaranteed to the job, and the fewest CPUs.
+upper half. So the search finds the number of CPUs above which throughput hardly rises. Two more
+numbers of CPUs are measured: the fewest, and the proportional share, because sizing guarantees the
+throughput with this share.
 
 Example: throughput is 100 with 24 CPUs and 99 with 12 CPUs. The gain from 12 to 24 is below 10 %,
 so 6 CPUs are measured next.
@@ -26,13 +27,13 @@ Curve: TypeAlias = Mapping[int, float]
 
 @dataclass(frozen=True, slots=True)
 class ProfilingPlan:
-    """Limits of the measurements of one job.
+    """The CPUs and memory with which one job is measured.
 
     Attributes:
         most_cpus: CPUs of the server.
         share_cpus: the job's proportional share of CPUs, an integer.
-        memory_gb: amounts of memory to measure; only the maximum, if the throughput at other
-            amounts is computed (:mod:`gputopo.sensitivity.memory_axis`).
+        memory_gb: amounts of memory to measure. Only the maximum is needed if the throughput at
+            other amounts is computed (:mod:`gputopo.sensitivity.memory_axis`).
         least_cpus: the fewest CPUs that the job can get.
     """
 
@@ -42,7 +43,7 @@ class ProfilingPlan:
     least_cpus: int = 1
 
     def __post_init__(self) -> None:
-        """Raise ``ValueError`` with the field and the value if there is nothing to measure."""
+        """Raise ``ValueError`` if a number of CPUs is out of range or ``memory_gb`` is empty."""
         if self.least_cpus < 1:
             raise ValueError(f"least_cpus: {self.least_cpus} is not at least 1")
         if not self.least_cpus <= self.share_cpus <= self.most_cpus:
@@ -56,9 +57,9 @@ class ProfilingPlan:
 def next_point(
     plan: ProfilingPlan, measured: Mapping[tuple[int, float], float]
 ) -> tuple[int, float] | None:
-    """Return the number of CPUs and the memory to measure next, None if the profile is complete.
+    """Return the CPUs and the memory to measure next, or None if the profile is complete.
 
-    ``measured`` has the throughput of each measured point. Its keys are CPUs and memory.
+    ``measured`` has the throughput of each measured pair of CPUs and GB of memory.
     """
     for memory_gb in sorted(plan.memory_gb, reverse=True):
         cpus = next_cpus(plan, _at(memory_gb, measured))
@@ -68,15 +69,15 @@ def next_point(
 
 
 def next_cpus(plan: ProfilingPlan, curve: Curve) -> int | None:
-    """Return the number of CPUs to measure next at one amount of memory, None if none is left."""
+    """Return the number of CPUs to measure next, or None if the curve is complete."""
     return next((cpus for cpus in _search(plan, curve) if cpus not in curve), None)
 
 
 def interpolated(curve: Curve) -> dict[int, float]:
     """Return the throughput at every number of CPUs between the fewest and the most measured.
 
-    Interpolation is linear. It does not overestimate a concave curve, such as a throughput that
-    approaches a limit.
+    The interpolation is linear. If throughput rises less with each further CPU, the interpolated
+    values are not too high.
     """
     counts = sorted(curve)
     result = {counts[-1]: curve[counts[-1]]} if counts else {}
@@ -103,7 +104,7 @@ def measured_matrix(gpus: int, measured: Mapping[tuple[int, float], float]) -> S
 
 
 def _search(plan: ProfilingPlan, curve: Curve) -> Iterable[int]:
-    """Yield the numbers of CPUs to measure; the caller adds each result to ``curve``."""
+    """Yield the numbers of CPUs to measure; ``curve`` must have the results of the earlier ones."""
     low, high = plan.least_cpus, plan.most_cpus
     yield high
     while high - low > 1:

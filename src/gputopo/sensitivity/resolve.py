@@ -9,7 +9,7 @@ SENSITIVE_FROM_PERCENT: Final = 10
 
 
 class Sensitivity(StrEnum):
-    """The user's declaration whether a job gains from bandwidth between its GPUs."""
+    """The user's statement whether a job runs faster with more bandwidth between its GPUs."""
 
     SENSITIVE = "Sensitive"
     INSENSITIVE = "Insensitive"
@@ -21,8 +21,9 @@ class ResolvedSensitivity:
     """Whether a job is bandwidth-sensitive, and the reason.
 
     Attributes:
-        reason: ``Declared``, ``Profile``, ``SensitivityUnknown`` (a job with several GPUs and no
-            profile is assumed to be sensitive) or ``SingleGpu`` (one GPU uses no links).
+        reason: ``Declared``, ``Profile``, ``SensitivityUnknown`` (no declaration and no profile: a
+            job with several GPUs is assumed to be sensitive) or ``SingleGpu`` (one GPU uses no
+            links).
     """
 
     sensitive: bool
@@ -34,9 +35,9 @@ def resolve_sensitivity(
 ) -> ResolvedSensitivity:
     """Return whether a job is bandwidth-sensitive (MAPA, section 2.3).
 
-    The user's declaration has priority over the profile. A job with several GPUs, no declaration
-    and no profile is assumed to be sensitive. ``profile_percent`` is the measured loss of speed on
-    slow links, 0..100; None if it was not measured.
+    The user's declaration has priority over the profile. A job with several GPUs is assumed to be
+    sensitive if there is neither a declaration nor a profile. ``profile_percent`` is the measured
+    loss of speed on slow links, 0..100, or None without a measurement.
     """
     if declared is not Sensitivity.AUTO:
         return ResolvedSensitivity(declared is Sensitivity.SENSITIVE, "Declared")

@@ -7,9 +7,9 @@ from gputopo.sizing.server_state import TOLERANCE, ServerState, Slots
 
 
 def first_fit(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots | None:
-    """Return the first server where the job fits, else the fewest servers that fit it together.
+    """Return the first server with enough free resources for the job and its option.
 
-    Return None if there are no such servers.
+    If there is no such server, return the result of :func:`split_over_servers`.
     """
     for server in servers:
         if server.gpus >= gpus and server.has_free(option, 1):
@@ -20,8 +20,7 @@ def first_fit(servers: Sequence[ServerState], gpus: int, option: Option) -> Slot
 def best_fit(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots | None:
     """Return the server with the fewest free GPUs, then CPUs, then memory, where the job fits.
 
-    If the job fits on no single server, return the fewest servers that fit it together. Return None
-    if there are no such servers.
+    If the job fits on no single server, return the result of :func:`split_over_servers`.
     """
     cpus, memory_gb = option.cpus - TOLERANCE, option.memory_gb - TOLERANCE
     storage = option.storage_mb_per_s - TOLERANCE
@@ -40,9 +39,10 @@ def best_fit(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots
 
 
 def fit_by_gpus(servers: Sequence[ServerState], gpus: int) -> Slots:
-    """Return the server with the fewest but enough free GPUs, else the fewest servers with enough.
+    """Return servers with enough free GPUs for the job; CPUs and memory are ignored.
 
-    All servers together must have enough free GPUs.
+    If one server is enough, it is the one with the fewest free GPUs. Else it is as few servers as
+    possible. All servers together must have enough free GPUs.
     """
     fitting = [(server.gpus, index) for index, server in enumerate(servers) if server.gpus >= gpus]
     if fitting:
@@ -57,9 +57,9 @@ def fit_by_gpus(servers: Sequence[ServerState], gpus: int) -> Slots:
 
 
 def split_over_servers(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots | None:
-    """Return the fewest servers on which each GPU of the job gets its part of the option.
+    """Return the fewest servers over which the job can be split; each GPU gets an equal part.
 
-    Return None if the servers do not have enough, or if the job has only one GPU.
+    Return None if the servers do not have enough for the option, or if the job has only one GPU.
     """
     if gpus == 1:
         return None

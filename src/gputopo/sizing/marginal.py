@@ -1,8 +1,8 @@
 """Marginal mechanism: CPUs and memory go to the jobs whose throughput rises most with them.
 
-Synergy-Tune uses only two points of a job's matrix: its demand and its share. Points between them
-often give most of the gain for a part of the resources. Prices of the resources decide which point
-each job gets (:mod:`gputopo.sizing.prices`).
+Synergy-Tune gives a job either its demand or its proportional share. A size between these two often
+gives most of the gain in throughput for a part of the resources. The marginal mechanism sets prices
+of CPUs and memory, and the prices decide the size (:mod:`gputopo.sizing.prices`).
 """
 
 from collections import Counter
@@ -23,14 +23,14 @@ _ACCEPTED_LOSS: Final = 0.01
 
 
 def marginal(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
-    """Give each job an option, so that the sum of the options' values is as high as possible.
+    """Choose an option (size) for each job, so that the sum of all values is as high as possible.
 
     See :class:`SizingMechanism`. GPUs and queue order decide which jobs run, as in
-    :func:`~gputopo.sizing.tune.tune`, and no job is slower than with its proportional share.
+    :func:`~gputopo.sizing.tune.tune`. No job is slower than with its proportional share.
 
     1. Prices choose an option for each job, as if all servers were one server.
-    2. Jobs are spread over servers so that these options fit. If much value is lost, they are
-       placed again in another order, and the better result is used.
+    2. Jobs are placed on servers so that these options fit. If this loses more than 1 % of the
+       value, the jobs are also placed in another order, and the better result is used.
     3. Spare resources go to the jobs that gain most. Two jobs with the same number of GPUs swap
        servers if one of them gets a better option.
     """
@@ -46,7 +46,7 @@ def marginal(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest
 def _choose_options(
     servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]
 ) -> tuple[list[OptionChoice], Prices]:
-    """Return an option for each job, as if all servers were one, and the prices."""
+    """Return the option of each job if all servers were one server, and the prices."""
     cache, capacity = OptionsCache(servers), total_capacity(servers)
     jobs = [(request, cache.get(request)) for request in requests]
     prices = find_prices(Counter(options for _, options in jobs), capacity)
@@ -65,7 +65,6 @@ def _place(
     prices: Prices,
     order: PlacementOrder,
 ) -> list[PlacedJob]:
-    """Place the jobs, assign spare resources, swap jobs, and return the placed jobs."""
     states = [ServerState.idle(server) for server in servers]
     placed = place_jobs(states, choices, prices, order)
     assign_spare(placed, prices)

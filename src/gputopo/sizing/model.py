@@ -117,9 +117,9 @@ class SizingResult:
 
 
 class SizingMechanism(Protocol):
-    """Assigns jobs to servers for one round. Equal input gives an equal result.
+    """Assigns jobs to servers for one scheduling round. Equal input gives an equal result.
 
-    Synergy calls this a mechanism, and the queue order a policy.
+    In Synergy, such a function is a mechanism, and the queue order is a policy.
     """
 
     def __call__(
@@ -138,10 +138,10 @@ class SizingMechanism(Protocol):
 
 
 def proportional_share(servers: Sequence[ServerCapacity], gpus: int) -> ResourceAmounts:
-    """Return the proportional share of ``gpus`` GPUs: C_i / G_i * g_j (Synergy, section 4.1).
+    """Return the CPUs, memory and storage bandwidth in proportion to ``gpus`` GPUs of a server.
 
-    If servers differ, the share of each resource is the smallest amount per GPU of all servers. So
-    every server has this share for each of its GPUs.
+    This is C_i / G_i * g_j in Synergy, section 4.1. If servers differ, the smallest amount per GPU
+    is used, so that every server has the share for each of its GPUs.
     """
     return ResourceAmounts(
         min(server.cpus / server.gpus for server in servers) * gpus,
@@ -160,7 +160,7 @@ def total_capacity(servers: Sequence[ServerCapacity]) -> ResourceAmounts:
 
 
 def throughput_with(request: SizingRequest, resources: ResourceAmounts) -> float:
-    """Return the predicted throughput: W[c, m], or less if storage bandwidth limits it."""
+    """Return the throughput that the matrix predicts, or less if storage bandwidth limits it."""
     by_matrix = request.matrix.at(resources.cpus, resources.memory_gb)
     if resources.storage_mb_per_s >= request.storage_mb_per_s:
         return by_matrix

@@ -21,8 +21,8 @@ class Option(NamedTuple):
 
     Attributes:
         throughput: predicted throughput, in the unit of the job's matrix.
-        value: throughput divided by the guaranteed throughput, so that jobs can be compared.
-            If the guaranteed throughput is 0, it is divided by the job's best throughput.
+        value: throughput divided by the guaranteed throughput, so that jobs can be compared. If the
+            guaranteed throughput is 0, the divisor is the job's best throughput.
     """
 
     cpus: float
@@ -37,13 +37,13 @@ class JobOptions:
     """The options of one job. They depend on the proportional share of one GPU.
 
     Attributes:
-        share: the proportional share, whose throughput is guaranteed. Its storage bandwidth is
-            at most what the job can use.
-        trimmed_share: the share without resources beyond the demand. Share and trimmed share
-            have the same throughput.
-        demand: the least resources that saturate the job, but at least the trimmed share.
-        efficient: the Pareto-optimal points of the matrix with at least the guaranteed
-            throughput, by ascending throughput. The first one does not exceed the share.
+        share: the proportional share, whose throughput is guaranteed. Its storage bandwidth is at
+            most what the job can use.
+        trimmed_share: the share without resources beyond the demand. Share and trimmed share have
+            the same throughput.
+        demand: the least resources with the best throughput, but at least the trimmed share.
+        efficient: the Pareto-optimal points of the matrix with at least the guaranteed throughput,
+            by ascending throughput. The first one does not exceed the share.
     """
 
     share: Option
@@ -53,7 +53,7 @@ class JobOptions:
 
     @property
     def least(self) -> Option:
-        """The efficient option that does not exceed the share, so that it always fits."""
+        """The first efficient option. It does not exceed the share, so it fits where this fits."""
         return self.efficient[0]
 
     @property
@@ -75,17 +75,17 @@ class OptionChoice(NamedTuple):
 
 
 class OptionsCache:
-    """Cache of options during one sizing call. Requests with the same matrix object share them."""
+    """Cache of job options in one sizing call. Jobs with the same matrix object share an entry."""
 
     def __init__(self, servers: Sequence[ServerCapacity]) -> None:
-        """Compute the proportional share of one GPU from ``servers``."""
         self._share_per_gpu = proportional_share(servers, 1)
         self._known: dict[tuple[int, float], JobOptions] = {}
 
     def get(self, request: SizingRequest) -> JobOptions:
         """Return the options of a job.
 
-        The key is the ``id`` of the matrix, because its hash takes longer than its options.
+        The cache key has the ``id`` of the matrix, because a hash of the matrix takes longer than
+        the computation of the options.
         """
         key = id(request.matrix), request.storage_mb_per_s
         options = self._known.get(key)
@@ -99,8 +99,8 @@ class OptionsCache:
 def options_of(request: SizingRequest, share_per_gpu: ResourceAmounts) -> JobOptions:
     """Return the options of a job, given the proportional share of one GPU.
 
-    Example: the share is 3 CPUs and 60 GB. With 12 CPUs and 20 GB the job is saturated and runs
-    twice as fast. Then share = (3, 60), trimmed share = (3, 20), demand = (12, 20).
+    Example: the share is 3 CPUs and 60 GB. With 12 CPUs and 20 GB the job has its best throughput,
+    twice that of the share. Then share = (3, 60), trimmed share = (3, 20), demand = (12, 20).
     """
     cpus, memory_gb, storage = (amount * request.gpus for amount in share_per_gpu)
     share = ResourceAmounts(cpus, memory_gb, min(storage, request.storage_mb_per_s))
@@ -142,9 +142,9 @@ def _efficient(request: SizingRequest, share: Option, scale: float) -> tuple[Opt
 
 
 def _corners(matrix: SensitivityMatrix, max_throughput: float) -> Iterator[Point]:
-    """Yield the cells where fewer CPUs or less memory would lower the throughput.
+    """Yield each cell with more throughput than the next cells with fewer CPUs and less memory.
 
-    Throughputs above ``max_throughput`` are treated as equal to it.
+    A throughput above ``max_throughput`` counts as ``max_throughput``.
     """
     columns = range(len(matrix.memory_gb))
     fewer_cpus = [0.0] * len(columns)

@@ -1,7 +1,7 @@
 """Orders of the job queue, called policies in the Synergy paper (section 2.1).
 
-Each order is a key function. Jobs with equal keys are ordered by arrival and then by ID, so that a
-run is repeatable.
+Each order is a key function. Jobs with equal keys are ordered by arrival and then by ID, so that
+equal input gives an equal order.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,9 +14,8 @@ class JobProgress(NamedTuple):
 
     Attributes:
         attained_gpu_seconds: run time so far, multiplied by the number of GPUs.
-        remaining_seconds: run time left with the throughput of the proportional share.
-        alone_seconds: total run time with the throughput of the proportional share, without
-            waiting; more than 0.
+        remaining_seconds: rest of the run time, if the job runs with its proportional share.
+        alone_seconds: total run time with this share and without waiting; more than 0.
     """
 
     job: str

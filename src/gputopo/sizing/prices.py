@@ -1,14 +1,13 @@
 """Prices of CPUs, memory and storage bandwidth, for the marginal mechanism.
 
-The method relaxes the first linear program of Synergy-Opt (section 4.1, equations 1 to 5). This
-program merges all servers into one. Each job takes the option with the highest value minus cost.
-The prices are the lowest at which all jobs together take no more than the capacity. Such prices are
-the Lagrange multipliers of equations 2 and 3.
+All servers are merged into one. Each job takes the option with the highest value minus cost. The
+prices are the lowest at which all jobs together take no more than the capacity. This method relaxes
+the first linear program of Synergy-Opt (section 4.1, equations 1 to 5): the prices are the Lagrange
+multipliers of its capacity limits (equations 2 and 3).
 
-Example: a server has 10 CPUs, and three jobs have 2 CPUs each. With 2 more CPUs, the value of two
-jobs rises by 2 and that of the third by 0.5. The 4 CPUs left are not enough for all. At a price of
-0.25 per CPU, 2 CPUs cost 0.5: the first two jobs take them, but the third job gains nothing from
-them.
+Example: three jobs run on a server, and 4 CPUs are free. With 2 more CPUs, the value of jobs A and
+B rises by 2 each, and that of job C by 0.5. At a price of 0.25 per CPU, 2 CPUs cost 0.5. So A and B
+take 2 CPUs each. C takes none, because its gain is not above the cost.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +26,7 @@ _TIE_BREAK: Final = 1 + 1e-9
 
 
 class Prices(NamedTuple):
-    """Prices of one CPU, one GB of memory and one MB/s of storage bandwidth, in units of value."""
+    """Prices of one CPU, one GB of memory and one MB/s of storage, in units of ``Option.value``."""
 
     cpu: float
     memory_gb: float
@@ -42,15 +41,15 @@ class Prices(NamedTuple):
         )
 
     def best_option(self, options: Iterable[Option]) -> Option:
-        """Return the first of the options with the highest value minus cost."""
+        """Return the option with the highest value minus cost; of equal options, the first."""
         return max(options, key=lambda option: option.value - self.cost_of(option))
 
 
 def find_prices(demand: Mapping[JobOptions, int], capacity: ResourceAmounts) -> Prices:
     """Return the lowest prices at which all jobs together take at most the capacity.
 
-    ``demand`` has the number of jobs for each set of options. ``capacity`` has the sum of each
-    resource over all servers. An infinite resource has no price.
+    ``demand`` counts the jobs that have the same options. ``capacity`` has the sum of each resource
+    over all servers. If this sum is infinite, the price is 0.
     """
     prices = Prices(0, 0, 0)
     for _ in range(_ROUNDS):
@@ -87,8 +86,9 @@ def _find_price(
 def _concave_steps(points: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
     """Yield the rising steps of the upper concave envelope of points (amount, value).
 
-    Example: the points (2, 1), (4, 1.5), (6, 6) have one step of 4 units, with 1.25 per unit. No
-    price makes a job choose the point at 4, because it is below the line between the others.
+    Example: the points (2, 1), (4, 1.5), (6, 6) have one step of 4 units, with a gain of 1.25 per
+    unit. No price makes a job choose (4, 1.5), because it is below the line between the other
+    points.
 
     Args:
         points: by ascending amount.

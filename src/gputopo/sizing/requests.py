@@ -27,9 +27,9 @@ def _check_unique(kind: str, names: Sequence[str]) -> None:
 def runnable(
     servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]
 ) -> list[SizingRequest]:
-    """Return the requests that run now; in queue order, each gets its GPUs if enough are left.
+    """Return the requests that run now: in queue order, each one whose GPUs are still available.
 
-    A job is passed over only if it needs more GPUs than are left. So no GPU stays idle that a
+    A later job can run while an earlier job waits for more GPUs. So no GPU stays idle that a
     waiting job could use (Synergy, section 4.2).
     """
     free = sum(server.gpus for server in servers)

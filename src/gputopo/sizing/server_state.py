@@ -20,7 +20,7 @@ TOLERANCE: Final = 1e-6
 class ServerState:
     """Free resources of one server, and the jobs on it.
 
-    Free amounts are negative while a server is overcommitted.
+    Free amounts are negative while the jobs have more than the server.
     """
 
     __slots__ = ("cpus", "gpus", "jobs", "memory_gb", "name", "storage_mb_per_s")
@@ -37,7 +37,7 @@ class ServerState:
         return cls(server.name, server.gpus, free)
 
     def has_free(self, option: Option, fraction: float) -> bool:
-        """Return whether this fraction of the option's resources is free."""
+        """Return whether the server has this fraction of the option's resources free."""
         return (
             self.cpus + TOLERANCE >= option.cpus * fraction
             and self.memory_gb + TOLERANCE >= option.memory_gb * fraction
@@ -45,7 +45,7 @@ class ServerState:
         )
 
     def max_gpus(self, option: Option, gpus: int) -> int:
-        """Return how many of a job's ``gpus`` GPUs fit here with their parts of the option."""
+        """Return how many of ``gpus`` GPUs fit here, each with an equal part of the option."""
         fitting = float(self.gpus)
         free = (self.cpus, self.memory_gb, self.storage_mb_per_s)
         for amount, needed in zip(free, option, strict=False):
@@ -59,7 +59,7 @@ class ServerState:
         return min(self.cpus, self.memory_gb, self.storage_mb_per_s) < -TOLERANCE
 
     def take(self, option: Option, fraction: float) -> None:
-        """Subtract a fraction of an option from the free amounts; a fraction below 0 adds."""
+        """Subtract a fraction of the option from the free amounts. A negative fraction adds it."""
         self.cpus -= option.cpus * fraction
         self.memory_gb -= option.memory_gb * fraction
         self.storage_mb_per_s -= option.storage_mb_per_s * fraction
@@ -97,7 +97,7 @@ class PlacedJob:
         self._occupy()
 
     def change_option(self, option: Option) -> None:
-        """Replace the option and keep the GPUs."""
+        """Replace the option of the job. The job keeps its servers and GPUs."""
         for server, gpus in self.slots:
             server.take(self.option, -gpus / self.request.gpus)
             server.take(option, gpus / self.request.gpus)

@@ -31,7 +31,7 @@ def assign_spare(jobs: Sequence[PlacedJob], prices: Prices) -> None:
 def _best_change(
     jobs: Sequence[PlacedJob], index: int, prices: Prices
 ) -> Iterator[tuple[float, int, Option]]:
-    """Yield the best change of one job that fits: its negated gain per cost, index, option."""
+    """Yield the best change that fits, if there is one: negative gain per cost, index, option."""
     job = jobs[index]
     now, cost = job.option, prices.cost_of(job.option)
     best, best_rate = None, 0.0
@@ -48,8 +48,9 @@ def _best_change(
 def reduce_overcommitted(servers: Sequence[ServerState], prices: Prices) -> None:
     """Change jobs to their least options until no server is overcommitted.
 
-    The least option may have more of one resource than the option before. So all servers of a
-    changed job are checked again. The loop ends, because each job is changed at most once.
+    The least option may need more of one resource than the former option, for instance fewer CPUs
+    and more memory. So all servers of a changed job are checked again. The loop ends, because each
+    job is changed at most once.
     """
     to_check = list(servers)
     while to_check:
@@ -62,7 +63,7 @@ def reduce_overcommitted(servers: Sequence[ServerState], prices: Prices) -> None
 
 
 def _loss(job: PlacedJob, prices: Prices) -> float:
-    """Return the value that a job loses with its least option, divided by the freed cost."""
+    """Return the value that a job loses with its least option, per cost of the freed resources."""
     least, now = job.options.least, job.option
     freed = prices.cost_of(now) - prices.cost_of(least)
     return (now.value - least.value) / freed if freed > 0 else math.inf

@@ -1,10 +1,10 @@
 """Spread jobs over servers so that all resources of a server are used to about the same degree.
 
-The excess of a job is its amount of a resource per GPU minus the average, times the price of the
-resource. A job with many CPUs per GPU has a positive excess of CPUs. It goes to a server whose jobs
-have a negative excess of CPUs. Example: the average is 3 CPUs per GPU and the price is 1. A job of
-2 GPUs with 10 CPUs has an excess of 5 - 3 = 2 per GPU and adds 4 to its server. A job of one GPU
-with 1 CPU has an excess of 1 - 3 = -2, so two such jobs bring the server back to 0.
+For each resource, a job has an excess: its amount per GPU minus the average, times the price of the
+resource. A job with many CPUs per GPU has a positive excess of CPUs. It is placed on a server whose
+jobs have a negative excess of CPUs. Example: the average is 3 CPUs per GPU and the price is 1. A
+job of 2 GPUs with 10 CPUs has an excess of 5 - 3 = 2 per GPU and adds 4 to its server. A job of one
+GPU with 1 CPU has an excess of 1 - 3 = -2, so two such jobs bring the server back to 0.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ Excess: TypeAlias = tuple[float, float, float]
 
 
 class ServerBalance:
-    """Excess of each server: the sum of the excess of all GPUs that jobs use on the server."""
+    """Excess of each server: the excess per GPU of its jobs, summed over all GPUs that they use."""
 
     def __init__(
         self, servers: Sequence[ServerState], choices: Sequence[OptionChoice], prices: Prices
@@ -53,7 +53,7 @@ class ServerBalance:
         ]
 
     def excess(self, request: SizingRequest, option: Option) -> Excess:
-        """Return the excess of one GPU of a job. It is cached: jobs share option objects."""
+        """Return the excess per GPU of a job. It is cached, because jobs share option objects."""
         excess = self._known.get(id(option))
         if excess is None:
             cpus, memory_gb, storage = (
@@ -76,10 +76,10 @@ class ServerBalance:
         return [servers[index] for _, index in chosen]
 
     def imbalance(self, server: ServerState, gpus: int, excess: Excess) -> float:
-        """Return a measure of how unlikely later jobs cancel out the server's excess.
+        """Return how unlikely it is that later jobs bring the excess of the server back to 0.
 
-        It is the square of the excess after the job takes ``gpus`` GPUs, divided by the variance
-        of the excess of random jobs on the GPUs that then stay free.
+        This number is the square of the excess after the job takes ``gpus`` GPUs, divided by the
+        variance of the excess of random jobs on the GPUs that are still free then.
         """
         own, left = self._excess_of[server], server.gpus - gpus + 0.5
         return sum(
@@ -100,10 +100,10 @@ class ServerBalance:
 
 
 class PlacementOrder(Enum):
-    """Which jobs are placed first, when most servers are free.
+    """Which jobs are placed first, while most servers are still free.
 
     LARGEST_EXCESS: jobs with the most excess over all GPUs, because few servers can balance them.
-    LARGEST_GAIN: jobs that lose the most value with their least option.
+    LARGEST_GAIN: jobs that would lose the most value with their least option.
     """
 
     LARGEST_EXCESS = auto()
@@ -116,13 +116,13 @@ def place_jobs(
     prices: Prices,
     order: PlacementOrder,
 ) -> list[PlacedJob]:
-    """Place each job with its chosen option if this option fits, else with a lower option.
+    """Place each job with its chosen option if this option fits, else with another option.
 
     If even the least option of a job does not fit, the function reduces other jobs on the chosen
-    servers to their least options. Least options do not exceed the shares, so they fit wherever
-    GPUs are free.
+    servers to their least options. Least options do not exceed the proportional shares, so they fit
+    wherever GPUs are free.
 
-    The servers must be idle and have enough GPUs for all jobs. Prices weight the resources.
+    The servers must be idle and have enough GPUs for all jobs. ``prices`` weight the resources.
     """
     balance = ServerBalance(servers, choices, prices)
 
@@ -159,9 +159,9 @@ def _find_option(
 def _find_slots(
     servers: Sequence[ServerState], request: SizingRequest, option: Option, balance: ServerBalance
 ) -> Slots | None:
-    """Return the fewest servers that stay balanced, else the servers with the least imbalance.
+    """Return the fewest servers that stay balanced; if there are none, the most balanced ones.
 
-    For a job of 8 GPUs, parts of 8, 4, 2 and 1 GPUs per server are tried, one after another.
+    The function tries to use fewer GPUs per server: for a job of 8 GPUs it tries 8, 4, 2 and 1.
     """
     excess = balance.excess(request, option)
     found: list[tuple[float, int, Slots]] = []

@@ -7,7 +7,7 @@ from gputopo.sizing.server_state import TOLERANCE, PlacedJob, ServerState
 
 
 def swap_jobs(jobs: Sequence[PlacedJob], servers: Sequence[ServerState]) -> bool:
-    """Swap a job with a job of equal size on another server if the first job gets a better option.
+    """Swap the servers of two jobs with equally many GPUs if the first job gets a better option.
 
     The second job keeps its option, so every swap is a gain. Return whether any jobs were swapped.
     """
@@ -29,7 +29,7 @@ def _swap_one(job: PlacedJob, servers: Sequence[ServerState]) -> bool:
 def _find_partner(
     job: PlacedJob, option: Option, servers: Sequence[ServerState]
 ) -> PlacedJob | None:
-    """Return a job on another server that can swap servers with ``job``, None if there is none."""
+    """Return a job on another server that can swap with ``job`` to give it ``option``, or None."""
     here, now = job.slots[0][0], job.option
     max_cpus = here.cpus + now.cpus + TOLERANCE
     max_memory_gb = here.memory_gb + now.memory_gb + TOLERANCE

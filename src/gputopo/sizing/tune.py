@@ -17,16 +17,16 @@ from gputopo.sizing.server_state import (
 
 
 def tune(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
-    """Give jobs their demands. If a job does not fit, reduce other jobs to their shares.
+    """Give jobs their demands. If a job does not fit, reduce other jobs to their trimmed shares.
 
-    See :class:`SizingMechanism`. GPUs and queue order alone decide which jobs run. These jobs are
-    placed best fit, by descending GPUs, then CPUs and memory of their demands. If a demand does
-    not fit:
+    See :class:`SizingMechanism`. GPUs and queue order alone decide which jobs run. Jobs with the
+    most GPUs are placed first, then those whose demands have the most CPUs and memory. Each job is
+    placed by best fit. If a demand does not fit:
 
     1. The job gets its trimmed share instead, if the demand exceeds the share.
-    2. If the trimmed share does not fit either, servers are chosen by GPUs alone. Jobs on them
-       that exceed their shares are reduced until the job fits. Such jobs exist: if no job on a
-       server exceeded its share, the share of the free GPUs would be free.
+    2. If the trimmed share does not fit either, servers are chosen by GPUs alone. Jobs on them that
+       exceed their shares are reduced until the job fits. There is always such a job: if no job
+       exceeded its share, the share of the free GPUs would be free.
     """
     check_names(servers, requests)
     cache, states = OptionsCache(servers), [ServerState.idle(server) for server in servers]
@@ -46,7 +46,7 @@ def tune(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -
 
 
 def _reduce_others(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots:
-    """Reduce jobs to their shares until the option fits; return the servers and GPUs for it."""
+    """Choose servers by GPUs; reduce jobs on them to their shares until the option fits."""
     slots = fit_by_gpus(servers, gpus)
     for server, count in slots:
         while not server.has_free(option, count / gpus):
@@ -56,7 +56,7 @@ def _reduce_others(servers: Sequence[ServerState], gpus: int, option: Option) ->
 
 
 def _job_to_reduce(server: ServerState, option: Option, fraction: float) -> PlacedJob:
-    """Return the job that frees least but enough; if none frees enough, the one that frees most.
+    """Return the job that frees just enough; if no job frees enough, the one that frees most.
 
     Only jobs whose option is a demand above the share can be reduced.
     """
@@ -77,7 +77,7 @@ def _job_to_reduce(server: ServerState, option: Option, fraction: float) -> Plac
 
 
 def _freed_by(job: PlacedJob, server: ServerState) -> list[float]:
-    """Return the CPUs, memory and storage bandwidth on one server that reducing the job frees."""
+    """Return the CPUs, memory and storage bandwidth that the job frees here if it is reduced."""
     gpus = next(gpus for each, gpus in job.slots if each is server)
     before, after = job.option[:3], job.options.trimmed_share[:3]
     return [
@@ -86,6 +86,6 @@ def _freed_by(job: PlacedJob, server: ServerState) -> list[float]:
 
 
 def _covered(freed: Sequence[float], missing: Sequence[float]) -> float:
-    """Return the sum of freed / missing over all missing resources, each at most 1."""
+    """Return the sum of freed / missing over all missing resources. Each term is at most 1."""
     pairs = zip(freed, missing, strict=True)
     return sum(min(amount / lack, 1) for amount, lack in pairs if lack > 0)

@@ -13,11 +13,11 @@ def blocks(topology: NodeTopology, level: Ancestor) -> tuple[GpuMask, ...]:
     """Return the groups of GPUs whose common ancestor is ``level`` or nearer.
 
     ``NODE`` gives the sockets, ``PHB`` the host bridges, ``PIX`` the switches. Each GPU is in
-    exactly one group. Groups are ordered by their lowest GPU. If the links put A with B and B
-    with C, all three are in one group, even if the link of A and C has a farther ancestor.
+    exactly one group. Groups are ordered by their lowest GPU. If A and B are in one group, and B
+    and C too, all three form one group, even if the common ancestor of A and C is farther.
 
-    For instance, with GPUs 0 and 1 at one switch and GPU 2 at another, ``PIX`` gives
-    ``(0b011, 0b100)``.
+    For instance, with GPUs 0 and 1 at one switch and GPU 2 at another, ``PIX`` gives ``(0b011,
+    0b100)``.
     """
     near = LEVELS[: LEVELS.index(level) + 1]
     groups = [1 << gpu.index for gpu in topology.gpus]
@@ -28,7 +28,6 @@ def blocks(topology: NodeTopology, level: Ancestor) -> tuple[GpuMask, ...]:
 
 
 def _merged(groups: Iterable[int], pair: int) -> list[int]:
-    """Merge the groups that contain the GPUs of ``pair``; return all groups."""
     merged, others = pair, []
     for group in groups:
         if group & pair:

@@ -33,8 +33,9 @@ class LinkKind(StrEnum):
 class Ancestor(StrEnum):
     """Nearest common ancestor of two GPUs on PCIe, as ``nvidia-smi topo -m`` names it.
 
-    The path between the GPUs crosses: INTERNAL one board, PIX one switch, PXB several switches,
-    PHB one host bridge, NODE one NUMA node, SYS the interconnect between sockets.
+    The path between the GPUs stays on one board (INTERNAL) or crosses one switch (PIX), several
+    switches (PXB), one host bridge (PHB), several host bridges of one NUMA node (NODE), or the
+    interconnect between sockets (SYS).
     """
 
     INTERNAL = "INTERNAL"
@@ -126,8 +127,8 @@ class NodeTopology:
     def fingerprint(self) -> str:
         """Hash of the GPU indices and the links, as 32 hexadecimal digits.
 
-        UUIDs, bus IDs, minor numbers, models, memory, NUMA nodes and the order of GPUs and
-        links do not change the hash. It is the same in every process and release.
+        UUIDs, bus IDs, minor numbers, models, memory, NUMA nodes and the order of GPUs and links do
+        not change the hash. The hash is the same in every process and release.
         """
         indices = sorted(gpu.index for gpu in self.gpus)
         links = sorted(

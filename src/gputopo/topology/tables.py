@@ -48,13 +48,13 @@ _LOCK: Final = Lock()
 def cached_by_fingerprint(
     build: Callable[[NodeTopology, *_Keys], _Table],
 ) -> Callable[[NodeTopology, *_Keys], _Table]:
-    """Cache the tables that a function returns in :data:`TABLES`.
+    """Wrap ``build`` so that its results are stored in the cache :data:`TABLES`.
 
-    The function takes a topology and hashable keys. Its result must be the same for all
-    topologies with one fingerprint, because they share the result.
+    ``build`` takes a topology and hashable keys. Its result must be the same for all topologies
+    with one fingerprint, because these topologies share the result.
 
     Tables are built outside the lock, so that other threads continue. Two threads may build the
-    same table; one of the equal results is stored.
+    same table; then one of the equal tables is stored.
     """
 
     def key(topology: NodeTopology, *keys: *_Keys) -> Hashable:

@@ -42,8 +42,8 @@ def all_names() -> tuple[str, ...]:
 def named(name: str, *, node: str = "") -> NodeTopology:
     """Return the topology of the server with this name or further name.
 
-    GPU UUIDs are derived from the server, ``node`` and the GPU index. So they are the same in every
-    run and differ between nodes.
+    The UUID of a GPU is derived from the server, ``node`` and the GPU index. So UUIDs are the same
+    in every run and differ between nodes.
 
     Raises:
         TopologyError: on an unknown name; the message lists the known names.

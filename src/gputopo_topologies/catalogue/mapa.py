@@ -5,11 +5,11 @@ numbered from 0. The PCIe trees are those that such servers usually have. The pr
 the figures of the paper in three places:
 
 - torus-2d-16 has 31 NVLinks, but a torus of 4 by 4 has 32. The program does not declare the link
-  between the first GPUs of rows 1 and 2 (0-4), so this link is missing here too.
+  between GPUs 0 and 4, the first GPUs of two rows. So this link is missing here too.
 - cubemesh-16 has the 32 NVLinks that the program declares. At run time the program overwrites two
   of them (4-5, 12-13) with PCIe, because it declares their ends in the wrong order.
-- The program declares four links of cubemesh-16 (0-11, 1-5, 3-8, 9-13) as double, but with the
-  weight of a single link, 25 GB/s. It computes scores from weights, so they are single here.
+- The program declares four links of cubemesh-16 (0-11, 1-5, 3-8, 9-13) as double, but gives them
+  the 25 GB/s of a single link. It computes scores from the bandwidth, so they are single here.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,9 @@
 """Servers without NVLink; their GPUs communicate over PCIe.
 
-They have two sockets with or without PCIe switches, or one socket with the GPUs at root ports or
-behind switches. The name of a cloud instance is a further name of the server that has the same
-number of GPUs and the same PCIe generation. The PCIe tree of an instance may differ from that of
-the server; ``nvidia-smi topo -m`` on the instance prints it.
+A server has one or two sockets, and its GPUs are at root ports or behind PCIe switches. The name of
+a cloud instance is a further name of the server that has the same number of GPUs and the same PCIe
+generation. The PCIe tree of an instance may differ from that of the server; ``nvidia-smi topo -m``
+on the instance prints it.
 """
 
 from collections.abc import Mapping

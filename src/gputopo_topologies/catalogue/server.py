@@ -20,7 +20,7 @@ class ServerModel:
         together: number of consecutive GPUs below one ancestor, by ancestor, nearest first. With
             ``{PIX: 2, NODE: 4}``, GPUs 0 and 1 have PIX, 0 and 3 have NODE, 0 and 4 have SYS.
         numa_nodes: NUMA nodes of the server. Each has the same number of consecutive GPUs.
-        memory_gib: memory of one GPU, if the name of its model does not state it.
+        memory_gib: memory of one GPU; 0 if it is part of the model name.
         nvlinks: pairs of GPUs by the number of their direct NVLinks, as ``{2: "0-3 0-4"}``.
         to_nvswitch: NVLinks of each GPU to the NVSwitch; 0 without an NVSwitch.
     """

@@ -1,10 +1,10 @@
 """TopoAware policy: GPUs that are near each other on PCIe, regardless of NVLinks.
 
-It partitions the PCIe tree recursively, like the topology-aware policy in MAPA, section 4. A block
-is a group of GPUs below one socket, host bridge or switch. The policy decides first about sockets,
-then about host bridges, then about switches. At each level it uses as few blocks as possible. Among
-choices with equally few blocks, it takes the blocks with the fewest free GPUs, so that other blocks
-stay completely free.
+The policy partitions the PCIe tree recursively, like the topology-aware policy in MAPA, section 4.
+A block is a group of GPUs below one socket, host bridge or switch. The policy decides first about
+sockets, then about host bridges, then about switches. At each level it uses as few blocks as
+possible. Among choices with equally few blocks, it takes the blocks with the fewest free GPUs, so
+that other blocks stay completely free.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ from gputopo.topology.tables import cached_by_fingerprint
 
 
 def keys(feasible: FeasibleSets) -> SortKeys:
-    """Return two keys per level, negated: the number of used blocks, and of free GPUs in them."""
+    """Return two negative keys for each level: used blocks, and free GPUs in these blocks."""
     found: list[NDArray[np.int64]] = []
     for level in _levels(feasible.topology):
         used = np.zeros(len(feasible.sets), dtype=np.int64)
@@ -32,10 +32,10 @@ def keys(feasible: FeasibleSets) -> SortKeys:
 
 @cached_by_fingerprint
 def _levels(topology: NodeTopology) -> NDArray[np.uint64]:
-    """Return [levels, blocks] GPU masks, the farthest level first; zeros fill up short rows.
+    """Return [levels, blocks]: the GPUs of each block, sockets first; short rows end with zeros.
 
-    A level is left out if its blocks are those of the previous level, if it has only one block,
-    or if each block has one GPU. Such a level does not distinguish sets.
+    A level is left out if its blocks are those of the previous level, if it has only one block, or
+    if each block has one GPU. Such a level does not distinguish sets.
     """
     count = len(topology.gpus)
     found = [blocks(topology, level) for level in reversed(LEVELS)]
