@@ -109,7 +109,7 @@ def parse_handwritten(document: object, name: str) -> NodeTopology:
 
 
 def _tree(file: _Handwritten) -> dict[str, _Groups]:
-    """Return the groups of GPUs of each field, switches first. By default all GPUs have one socket.
+    """Return the groups of GPUs of each field, switches first. By default, one socket has all GPUs.
 
     Raises:
         TopologyError: if a GPU is in no socket or in two groups of one field, or if a group has

@@ -149,10 +149,7 @@ class _Recording:
         return LEVELS[min([*equal, LEVELS.index(farthest)])]
 
     def _levels_of_third_devices(self, one: str, other: str) -> tuple[list[int], list[int]]:
-        """Compare X and Y (see :meth:`ancestor`) for each third device C, as indices in ``LEVELS``.
-
-        Return the farther level of each unequal pair, and the level of each equal pair.
-        """
+        """Return, as levels, the farther of X and Y (see :meth:`ancestor`), and equal X and Y."""
         unequal: list[int] = []
         equal: list[int] = []
         for third in self.matrix.devices:

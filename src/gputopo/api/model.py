@@ -7,14 +7,14 @@ from pydantic.alias_generators import to_camel
 
 
 class ApiModel(BaseModel):
-    """JSON of the API: camelCase keys; unknown keys are ignored."""
+    """Base class of the models: JSON keys are in camelCase, and unknown keys are ignored."""
 
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True
     )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON object of the API: camelCase keys, without fields that are None."""
+        """Return the model as a JSON object with camelCase keys, without fields that are None."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 

@@ -56,12 +56,12 @@ MAX_MB_PER_S: Final = 8_000_000
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A part of a tree of links: one GPU, or several branches that are connected to each other.
+    """A branch of a tree of links: one GPU, or several smaller branches that are connected.
 
     Attributes:
         gpus: all GPUs in this branch.
         uplink_mb_per_s: bandwidth to the rest of the tree, in each direction.
-        branches: the connected branches; empty for a GPU.
+        branches: the smaller branches; empty for a GPU.
     """
 
     gpus: GpuMask
@@ -108,7 +108,7 @@ class LinkCapacities:
 
 
 def pcie_tree(topology: NodeTopology) -> Branch:
-    """Return the PCIe tree of a node. Its leaves are GPUs, whose uplinks are their PCIe lanes."""
+    """Return the PCIe tree of a node. GPUs are its leaves; their PCIe lanes are their uplinks."""
     lanes = _lanes_mb_per_s(topology)
     branches = [Branch(GpuMask(1 << gpu), rate) for gpu, rate in lanes.items()]
     for level, share in _UPLINKS:
@@ -122,7 +122,7 @@ def pcie_tree(topology: NodeTopology) -> Branch:
 
 
 def nvswitch(topology: NodeTopology) -> Branch:
-    """Return the NVSwitch of a node as a tree. A GPU without a link to it gets an uplink of 0."""
+    """Return the tree of the node's NVSwitch. The uplink of an unconnected GPU has 0 MB/s."""
     ports = {gpu.index: 0 for gpu in topology.gpus}
     for link in topology.links:
         if link.kind is LinkKind.NVSWITCH:
@@ -134,8 +134,8 @@ def nvswitch(topology: NodeTopology) -> Branch:
 def _lanes_mb_per_s(topology: NodeTopology) -> dict[GpuIndex, int]:
     """Return the PCIe bandwidth of each GPU.
 
-    A topology has only the best link of each pair of GPUs. For a pair with NVLinks, the PCIe
-    bandwidth is estimated from the NVLink generation.
+    A topology has only the best link of each pair of GPUs. So for a pair with NVLinks, the NVLink
+    generation gives the PCIe generation.
     """
     lanes = {gpu.index: 0 for gpu in topology.gpus}
     for link in topology.links:
@@ -155,9 +155,9 @@ def _rate(link: Link) -> int:
 
 
 def _connect(branches: list[Branch], uplink: int) -> Branch:
-    """Return a branch that connects ``branches``; ``uplink`` is 0 for the root of the tree.
+    """Connect ``branches`` to one branch with this uplink in MB/s; the root has an uplink of 0.
 
-    One branch is not connected again: it is returned with the lower one of the two uplinks.
+    If there is only one branch below the root, it is returned with the lower of the two uplinks.
     """
     if len(branches) == 1 and uplink:
         only = branches[0]
@@ -171,10 +171,10 @@ def _connect(branches: list[Branch], uplink: int) -> Branch:
 def _minimum_cuts(
     branch: Branch, members: NDArray[np.uint8]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return two arrays [cuts + 1, rows]: the least MB/s to cut so that the sides are separated.
+    """Return two arrays [cuts + 1, rows]: the minimum cuts in MB/s of a branch for each set.
 
-    In the first array, the point that connects ``branch.branches`` is on the side of the first
-    member. In the second array, it is on the other side. GPUs outside the set add no cost.
+    In the first array, the connection point of the branch is on the side of the first member. In
+    the second array, it is on the other side. GPUs outside the set add no cost.
     """
     rates = np.zeros(MAX_INDEX + 1, dtype=np.int32)
     for gpu in branch.branches:
@@ -208,11 +208,10 @@ def _sums(values: NDArray[np.int32]) -> NDArray[np.int32]:
 def _between_pairs(mb_per_s: NDArray[np.int32]) -> NDArray[np.int32]:
     """Return [cuts + 1, rows]: the bandwidth of direct NVLinks across each cut.
 
-    In the last row all members are on the first side, so it is 0.
+    The last row is 0, because it has all members on the first side.
 
-    Each row is computed from an earlier row in which one member is still on the other side. If this
-    member moves to the first side, its links to the first side no longer cross the cut. Its links
-    to the other side now cross it.
+    Rows are computed from earlier rows by moving one member to the first side. Then its links to
+    the other side cross the cut, and its links to the first side no longer do.
     """
     size, _, rows = mb_per_s.shape
     ports = mb_per_s.sum(axis=0, dtype=np.int32)

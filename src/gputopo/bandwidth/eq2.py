@@ -1,9 +1,8 @@
 """Equation 2 of MAPA: a fitted model of effective bandwidth, with the domain where it is valid.
 
-MAPA fitted the equation on 31 sets of 2 to 5 GPUs of one DGX-1 V100, with NCCL rings. In other
-cases the equation gives wrong values. For instance, a ring with 4 double NVLinks, 3 single NVLinks
-and 3 PCIe links gets -130 GB/s. So :meth:`Equation2.unsupported_reason` rejects nodes and patterns
-outside the domain.
+MAPA fitted the equation on 31 sets of 2 to 5 GPUs of one DGX-1 V100, with NCCL rings. For other GPU
+sets and patterns, the equation can give wrong values: a ring with 4 double NVLinks, 3 single
+NVLinks and 3 PCIe links gets -130 GB/s. So :meth:`Equation2.unsupported_reason` rejects them.
 """
 
 from dataclasses import dataclass
@@ -52,9 +51,9 @@ class Equation2:
     Such a node has at least one NVLink. Each pair of its GPUs is connected by one or two NVLinks of
     generation 2 or by 16 lanes of PCIe 3, with the bandwidths of MAPA's table 1.
 
-    The value of a GPU set is the value of its ring with the highest aggregate bandwidth. If several
-    rings have this bandwidth, they have the same value. The reason: with links of 50, 25 and 12
-    GB/s, they have equal numbers of links of each class.
+    Equation 2 is applied to the ring with the highest aggregate bandwidth in each GPU set. If a set
+    has several such rings, all give the same value: with links of 50, 25 and 12 GB/s, they have
+    equal numbers of links of each class.
     """
 
     name: str = "eq2"

@@ -26,7 +26,7 @@ from gputopo.topology.model import LinkKind, NodeTopology
 
 @dataclass(frozen=True, slots=True)
 class FittedModel:
-    """Equation 2 with fitted coefficients, for the ring sizes and link classes of the samples.
+    """Equation 2 with fitted coefficients. It supports the ring sizes and links of the samples.
 
     The attributes are those of :class:`FitResult`.
     """

@@ -73,7 +73,7 @@ class Physical:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Demand:
-    """Traffic of a pattern across cuts, in units of edge weight; 1 for Ring, Tree and RingTree.
+    """Traffic of a pattern across cuts, in units of edge weight. For collectives it is always 1.
 
     Attributes:
         cuts: [cuts] traffic across each cut, in the order of :meth:`LinkCapacities.across`.

@@ -21,9 +21,9 @@ def preserved_mb_per_s(topology: NodeTopology, free: GpuMask) -> int:
 def preserved_table(topology: NodeTopology) -> NDArray[np.int64]:
     """Return :func:`preserved_mb_per_s` of every GPU set. The index is the set's mask of positions.
 
-    The function adds one GPU after another. Each GPU doubles the table, because each earlier set
-    exists without it and with it. A set with the new GPU has the bandwidth of the earlier set plus
-    the bandwidth of the links between the new GPU and that set.
+    The function adds one GPU after another, and each GPU doubles the table. A set with the new GPU
+    has the bandwidth of the set without it, plus the bandwidth of the links between the new GPU and
+    the other GPUs of the set.
     """
     totals = np.zeros(1, dtype=np.int64)
     for row in link_weights(topology):

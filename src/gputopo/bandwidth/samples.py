@@ -120,7 +120,7 @@ class _SampleRow:
 
 
 class _RingMixes:
-    """Cache of link mixes: for each GPU set, the mix of the ring with the most bandwidth."""
+    """Link mixes by GPU set, each for the ring with the most aggregate bandwidth in the set."""
 
     def __init__(self, topology: NodeTopology, classes: LinkClasses) -> None:
         if len(topology.gpus) > MAX_NODE_GPUS:

@@ -60,7 +60,7 @@ class _Layer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Cases:
-    """All ways to place one rank in a GPU set. They use member numbers, so they hold for every set.
+    """All ways to place one rank in a GPU set. GPUs are numbered in the set, as its members.
 
     Attributes:
         frontier: the frontier after the rank is placed.
@@ -80,7 +80,7 @@ class _Cases:
 def best_embeddings(
     weights: NDArray[np.int64], pattern: Pattern, plan: SearchPlan
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the best embedding of the pattern into every GPU set; of several, the lowest order.
+    """Return the best embedding of the pattern into every GPU set; of equal ones, the lowest.
 
     Args:
         weights: [gpus, gpus] link bandwidths in MB/s, by GPU position.
@@ -152,7 +152,7 @@ def _cases(pattern: Pattern, plan: SearchPlan, placed: int, frontier: tuple[int,
 def _frontiers(
     pattern: Pattern, plan: SearchPlan, placed: int, frontier: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Divide the frontier and the next rank into the next frontier and the ranks that leave it."""
+    """Return the next frontier, and the ranks that are placed but not in it any more."""
     candidates, later = (*frontier, plan.ranks[placed]), plan.ranks[placed + 1 :]
     free = [rank for rank in candidates if not (plan.pinned and rank == 0)]
     kept = tuple(rank for rank in free if _edges(pattern, rank, later))
@@ -162,7 +162,7 @@ def _frontiers(
 def _next_layer(
     weights: NDArray[np.int64], sets: Subsets, layer: _Layer, cases: _Cases, shift: int
 ) -> _Layer:
-    """Return the layer with one more rank placed. Blocks of it are computed one after another."""
+    """Return the layer with one more rank placed. It is computed in blocks of limited size."""
     bits = np.uint32(1) << sets.members.astype(np.uint32)
     without = rows_by_mask(len(weights))[sets.masks[:, None] ^ bits].T
     digits = (sets.members.astype(np.uint64) << np.uint64(shift)).T
@@ -190,7 +190,7 @@ def _best(
     digits: NDArray[np.uint64],
     links: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Return the best total for each arrangement and row of a block, and its lowest code.
+    """Return the best total of each arrangement and row of a block, and the lowest code with it.
 
     Args:
         layer: the previous layer.

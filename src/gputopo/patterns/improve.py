@@ -85,10 +85,10 @@ def _improved(
 
 
 def _starts(traffic: _Numbers, rows: int) -> list[_Start]:
-    """Return the starts of the greedy search: an order of ranks, and the member of its first rank.
+    """Return starts of the greedy search: an order of ranks, and the GPU of the first rank.
 
     The first start has the ranks in ascending order. Each other start begins with one rank on one
-    member; ranks with more traffic come first. :data:`_WORK` limits the number of starts.
+    GPU; ranks with more traffic come first. :data:`_WORK` limits the number of starts.
     """
     size = len(traffic)
     busiest = np.argsort(-traffic.sum(axis=0), kind="stable").tolist()
@@ -108,7 +108,7 @@ def _by_traffic(traffic: _Numbers, first: int) -> list[int]:
 
 
 def _greedy(links: _Numbers, traffic: _Numbers, ranks: list[int], first: int) -> NDArray[np.intp]:
-    """Return orders: each of ``ranks`` in turn gets the free member that adds most bandwidth."""
+    """Place ``ranks`` one after another, each on the free GPU that adds the most bandwidth."""
     rows = np.arange(len(links))
     orders = np.full(links.shape[:2], first, dtype=np.intp)
     taken = np.zeros(links.shape[:2], dtype=bool)
@@ -125,10 +125,9 @@ def _greedy(links: _Numbers, traffic: _Numbers, ranks: list[int], first: int) ->
 
 
 def _swap(orders: NDArray[np.intp], links: _Numbers, traffic: _Numbers) -> None:
-    """In each row of ``orders``, swap two ranks, in place, until no swap increases the total.
+    """Swap ranks in each row of ``orders``, in place, until no swap increases the total.
 
-    Each step takes the swap with the largest gain. The loop ends, because the total has an upper
-    bound.
+    Each step makes the swap with the largest gain. The loop ends, because the total is limited.
     """
     size = len(traffic)
     active = np.arange(len(orders))

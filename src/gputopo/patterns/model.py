@@ -66,9 +66,9 @@ class Pattern:
 
 
 def ring(size: int) -> Pattern:
-    """Return the ring of NCCL. One GPU has no edge; two GPUs have their edge twice.
+    """Return the ring of NCCL. A ring of one GPU has no edge.
 
-    The second edge is the other direction. MAPA's released program also counts it.
+    A ring of two GPUs has two equal edges, one for each direction, as in MAPA's released program.
     """
     edges = [_edge(rank, (rank + 1) % size) for rank in range(size)] if size > 1 else []
     return Pattern(PatternKind.RING, size, tuple(edges))

@@ -47,7 +47,7 @@ def subsets(count: int, size: int) -> Subsets:
 
 @lru_cache(maxsize=32)
 def rows_by_mask(count: int) -> NDArray[np.int32]:
-    """Return [2^count]: for each mask of positions, the row of this subset in :func:`subsets`."""
+    """Return [2^count]: the row of each subset in :func:`subsets`. The index is its mask."""
     rows = np.empty(1 << count, dtype=np.int32)
     for size in range(count + 1):
         masks = subsets(count, size).masks

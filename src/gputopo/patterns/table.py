@@ -11,15 +11,15 @@ class EmbeddingTable:
     """Best embedding of one pattern into every GPU set of the pattern's size.
 
     Rows are in lexicographic order of ascending GPU indices. So the first of several rows with
-    equal values has the lowest GPUs. The arrays are shared and read-only.
+    equal values has the lowest GPU indices. The arrays are shared and read-only.
 
     Attributes:
         sets: [rows] the GPU set, as a GpuMask.
         orders: [rows, size] GPU index of each rank.
         aggregate_mb_per_s: [rows] the sum of weight times link bandwidth over all edges of the
             pattern (MAPA, equation 1, where all weights are 1).
-        bound_mb_per_s: [rows] no embedding into the set has a higher aggregate bandwidth. If it
-            equals ``aggregate_mb_per_s``, the embedding is proved to be the best.
+        bound_mb_per_s: [rows] upper bound of the aggregate bandwidth of all embeddings into the
+            set. If it equals ``aggregate_mb_per_s``, the embedding is proved to be the best.
     """
 
     sets: NDArray[np.uint64]

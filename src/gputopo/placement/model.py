@@ -1,4 +1,4 @@
-"""The request of a job for GPUs of one node, and the result: a match, or why it does not fit."""
+"""What a job requests on one node, and the result: a match, or why the job does not fit."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum

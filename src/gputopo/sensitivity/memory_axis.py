@@ -44,13 +44,14 @@ class MinIOCache:
                 raise ValueError(f"{name}: {value} is not a positive number")
 
     def hit_rate(self, memory_gb: float) -> float:
-        """Return the fraction of reads that are cache hits if the job has this memory, 0..1."""
+        """Return the fraction of reads (0..1) that hit the cache if the job has this memory."""
         return min(1.0, max(0.0, memory_gb - self.floor_gb) / self.dataset_gb)
 
     def fetched_per_s(self, memory_gb: float) -> float:
         """Return the steps per second for which storage and cache can provide the data.
 
-        The result is 0 if the processes need more memory, and infinite if all data is cached.
+        The result is 0 if the memory is not enough for the processes, and infinite if all data is
+        cached.
         """
         if memory_gb < self.floor_gb:
             return 0.0

@@ -76,8 +76,7 @@ def next_cpus(plan: ProfilingPlan, curve: Curve) -> int | None:
 def interpolated(curve: Curve) -> dict[int, float]:
     """Return the throughput at every number of CPUs between the fewest and the most measured.
 
-    The interpolation is linear. If throughput rises less with each further CPU, the interpolated
-    values are not too high.
+    The interpolation is linear. It is never too high for a curve that becomes flatter.
     """
     counts = sorted(curve)
     result = {counts[-1]: curve[counts[-1]]} if counts else {}
@@ -104,7 +103,7 @@ def measured_matrix(gpus: int, measured: Mapping[tuple[int, float], float]) -> S
 
 
 def _search(plan: ProfilingPlan, curve: Curve) -> Iterable[int]:
-    """Yield the numbers of CPUs to measure; ``curve`` must have the results of the earlier ones."""
+    """Yield the numbers of CPUs to measure. The caller adds each result to ``curve``."""
     low, high = plan.least_cpus, plan.most_cpus
     yield high
     while high - low > 1:

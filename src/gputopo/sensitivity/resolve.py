@@ -21,9 +21,8 @@ class ResolvedSensitivity:
     """Whether a job is bandwidth-sensitive, and the reason.
 
     Attributes:
-        reason: ``Declared``, ``Profile``, ``SensitivityUnknown`` (no declaration and no profile: a
-            job with several GPUs is assumed to be sensitive) or ``SingleGpu`` (one GPU uses no
-            links).
+        reason: ``Declared`` (by the user), ``Profile`` (measured), ``SensitivityUnknown`` (neither;
+            several GPUs are assumed to be sensitive) or ``SingleGpu`` (one GPU uses no links).
     """
 
     sensitive: bool

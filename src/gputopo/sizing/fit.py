@@ -39,10 +39,10 @@ def best_fit(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots
 
 
 def fit_by_gpus(servers: Sequence[ServerState], gpus: int) -> Slots:
-    """Return servers with enough free GPUs for the job; CPUs and memory are ignored.
+    """Return servers with enough free GPUs for the job. CPUs and memory are ignored.
 
-    If one server is enough, it is the one with the fewest free GPUs. Else it is as few servers as
-    possible. All servers together must have enough free GPUs.
+    This is the server with the fewest free GPUs that are enough. If no server has enough, these are
+    the servers with the most free GPUs. All servers together must have enough.
     """
     fitting = [(server.gpus, index) for index, server in enumerate(servers) if server.gpus >= gpus]
     if fitting:

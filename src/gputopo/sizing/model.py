@@ -119,7 +119,7 @@ class SizingResult:
 class SizingMechanism(Protocol):
     """Assigns jobs to servers for one scheduling round. Equal input gives an equal result.
 
-    In Synergy, such a function is a mechanism, and the queue order is a policy.
+    Synergy calls this a mechanism. It calls the queue order a policy.
     """
 
     def __call__(
@@ -138,7 +138,7 @@ class SizingMechanism(Protocol):
 
 
 def proportional_share(servers: Sequence[ServerCapacity], gpus: int) -> ResourceAmounts:
-    """Return the CPUs, memory and storage bandwidth in proportion to ``gpus`` GPUs of a server.
+    """Return the CPUs, memory and storage bandwidth per GPU of a server, times ``gpus``.
 
     This is C_i / G_i * g_j in Synergy, section 4.1. If servers differ, the smallest amount per GPU
     is used, so that every server has the share for each of its GPUs.

@@ -21,8 +21,8 @@ class Option(NamedTuple):
 
     Attributes:
         throughput: predicted throughput, in the unit of the job's matrix.
-        value: throughput divided by the guaranteed throughput, so that jobs can be compared. If the
-            guaranteed throughput is 0, the divisor is the job's best throughput.
+        value: throughput divided by that with the proportional share, so that jobs can be compared.
+            If the latter is 0, the divisor is the job's best throughput.
     """
 
     cpus: float
@@ -37,13 +37,13 @@ class JobOptions:
     """The options of one job. They depend on the proportional share of one GPU.
 
     Attributes:
-        share: the proportional share, whose throughput is guaranteed. Its storage bandwidth is at
-            most what the job can use.
+        share: the job's proportional share. Sizing guarantees its throughput to the job. Its
+            storage bandwidth is at most what the job can use.
         trimmed_share: the share without resources beyond the demand. Share and trimmed share have
             the same throughput.
         demand: the least resources with the best throughput, but at least the trimmed share.
-        efficient: the Pareto-optimal points of the matrix with at least the guaranteed throughput,
-            by ascending throughput. The first one does not exceed the share.
+        efficient: the Pareto-optimal points of the matrix with at least the throughput of the
+            share, by ascending throughput. The first one does not exceed the share.
     """
 
     share: Option
@@ -53,7 +53,7 @@ class JobOptions:
 
     @property
     def least(self) -> Option:
-        """The first efficient option. It does not exceed the share, so it fits where this fits."""
+        """The first efficient option. It never needs more than the proportional share."""
         return self.efficient[0]
 
     @property
@@ -84,8 +84,8 @@ class OptionsCache:
     def get(self, request: SizingRequest) -> JobOptions:
         """Return the options of a job.
 
-        The cache key has the ``id`` of the matrix, because a hash of the matrix takes longer than
-        the computation of the options.
+        The cache key has the ``id`` of the matrix, because a hash of the matrix takes longer to
+        compute than the options.
         """
         key = id(request.matrix), request.storage_mb_per_s
         options = self._known.get(key)
@@ -126,7 +126,7 @@ def _option(request: SizingRequest, resources: ResourceAmounts, scale: float) ->
 
 
 def _efficient(request: SizingRequest, share: Option, scale: float) -> tuple[Option, ...]:
-    """Return the Pareto-optimal options with at least the guaranteed throughput, ascending."""
+    """Return the Pareto-optimal options with at least the share's throughput, ascending by it."""
     guaranteed, matrix = share.throughput, request.matrix
     storage_per_step = request.storage_mb_per_s / matrix.best
     points = [*_corners(matrix, guaranteed), *_corners(matrix, matrix.best)]
@@ -142,7 +142,7 @@ def _efficient(request: SizingRequest, share: Option, scale: float) -> tuple[Opt
 
 
 def _corners(matrix: SensitivityMatrix, max_throughput: float) -> Iterator[Point]:
-    """Yield each cell with more throughput than the next cells with fewer CPUs and less memory.
+    """Yield each cell with more throughput than its neighbours with fewer CPUs or less memory.
 
     A throughput above ``max_throughput`` counts as ``max_throughput``.
     """

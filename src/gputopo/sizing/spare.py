@@ -31,7 +31,7 @@ def assign_spare(jobs: Sequence[PlacedJob], prices: Prices) -> None:
 def _best_change(
     jobs: Sequence[PlacedJob], index: int, prices: Prices
 ) -> Iterator[tuple[float, int, Option]]:
-    """Yield the best change that fits, if there is one: negative gain per cost, index, option."""
+    """Yield the best change that fits, if any, as (negative gain per cost, index, option)."""
     job = jobs[index]
     now, cost = job.option, prices.cost_of(job.option)
     best, best_rate = None, 0.0

@@ -34,7 +34,7 @@ Excess: TypeAlias = tuple[float, float, float]
 
 
 class ServerBalance:
-    """Excess of each server: the excess per GPU of its jobs, summed over all GPUs that they use."""
+    """Excess of each server: the sum of the excess of its jobs, per GPU times number of GPUs."""
 
     def __init__(
         self, servers: Sequence[ServerState], choices: Sequence[OptionChoice], prices: Prices
@@ -66,7 +66,7 @@ class ServerBalance:
     def most_opposite(
         self, servers: Sequence[ServerState], excess: Excess, count: int
     ) -> list[ServerState]:
-        """Return the ``count`` servers whose excess best cancels out ``excess``."""
+        """Return the ``count`` servers whose jobs balance a job with this excess best."""
         cpus, memory_gb, storage = excess
         products = []
         for index, server in enumerate(servers):  # explicit sum for speed: it runs for each job
@@ -159,9 +159,9 @@ def _find_option(
 def _find_slots(
     servers: Sequence[ServerState], request: SizingRequest, option: Option, balance: ServerBalance
 ) -> Slots | None:
-    """Return the fewest servers that stay balanced; if there are none, the most balanced ones.
+    """Return the fewest servers that stay balanced. If there are none, return the most balanced.
 
-    The function tries to use fewer GPUs per server: for a job of 8 GPUs it tries 8, 4, 2 and 1.
+    The function tries fewer and fewer GPUs per server: for a job of 8 GPUs, 8, 4, 2 and 1.
     """
     excess = balance.excess(request, option)
     found: list[tuple[float, int, Slots]] = []

@@ -20,10 +20,11 @@ def tune(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -
     """Give jobs their demands. If a job does not fit, reduce other jobs to their trimmed shares.
 
     See :class:`SizingMechanism`. GPUs and queue order alone decide which jobs run. Jobs with the
-    most GPUs are placed first, then those whose demands have the most CPUs and memory. Each job is
+    most GPUs are placed first, then those with the highest demand for CPUs and memory. Each job is
     placed by best fit. If a demand does not fit:
 
-    1. The job gets its trimmed share instead, if the demand exceeds the share.
+    1. A job whose demand exceeds its proportional share gets its trimmed share instead: the share
+       without resources beyond the demand.
     2. If the trimmed share does not fit either, servers are chosen by GPUs alone. Jobs on them that
        exceed their shares are reduced until the job fits. There is always such a job: if no job
        exceeded its share, the share of the free GPUs would be free.
@@ -56,7 +57,7 @@ def _reduce_others(servers: Sequence[ServerState], gpus: int, option: Option) ->
 
 
 def _job_to_reduce(server: ServerState, option: Option, fraction: float) -> PlacedJob:
-    """Return the job that frees just enough; if no job frees enough, the one that frees most.
+    """Return the job that frees the least resources that are enough, else the most resources.
 
     Only jobs whose option is a demand above the share can be reduced.
     """
@@ -77,7 +78,7 @@ def _job_to_reduce(server: ServerState, option: Option, fraction: float) -> Plac
 
 
 def _freed_by(job: PlacedJob, server: ServerState) -> list[float]:
-    """Return the CPUs, memory and storage bandwidth that the job frees here if it is reduced."""
+    """Return the CPUs, memory and storage bandwidth that the job frees on ``server`` if reduced."""
     gpus = next(gpus for each, gpus in job.slots if each is server)
     before, after = job.option[:3], job.options.trimmed_share[:3]
     return [

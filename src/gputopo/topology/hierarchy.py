@@ -16,8 +16,7 @@ def blocks(topology: NodeTopology, level: Ancestor) -> tuple[GpuMask, ...]:
     exactly one group. Groups are ordered by their lowest GPU. If A and B are in one group, and B
     and C too, all three form one group, even if the common ancestor of A and C is farther.
 
-    For instance, with GPUs 0 and 1 at one switch and GPU 2 at another, ``PIX`` gives ``(0b011,
-    0b100)``.
+    Example: GPUs 0 and 1 are at one switch, GPU 2 at another. ``PIX`` gives ``(0b011, 0b100)``.
     """
     near = LEVELS[: LEVELS.index(level) + 1]
     groups = [1 << gpu.index for gpu in topology.gpus]

@@ -50,11 +50,11 @@ def cached_by_fingerprint(
 ) -> Callable[[NodeTopology, *_Keys], _Table]:
     """Wrap ``build`` so that its results are stored in the cache :data:`TABLES`.
 
-    ``build`` takes a topology and hashable keys. Its result must be the same for all topologies
-    with one fingerprint, because these topologies share the result.
+    ``build`` takes a topology and hashable keys. Topologies with equal fingerprints share the
+    result, so ``build`` must return the same result for all of them.
 
-    Tables are built outside the lock, so that other threads continue. Two threads may build the
-    same table; then one of the equal tables is stored.
+    Tables are built outside the lock, so that other threads continue. If two threads build the same
+    table, one of the two equal tables is stored.
     """
 
     def key(topology: NodeTopology, *keys: *_Keys) -> Hashable:

@@ -13,7 +13,7 @@ class Policy(Protocol):
     """A function that ranks the feasible sets of one request by sort keys."""
 
     def __call__(self, feasible: FeasibleSets, /) -> SortKeys:
-        """Return the sort keys. Of sets with equal keys, that with the lowest GPUs is chosen."""
+        """Return the sort keys. If sets have equal keys, the set with the lowest GPUs is chosen."""
 
 
 POLICIES: Final[Mapping[PolicyName, Policy]] = MappingProxyType(

@@ -4,5 +4,5 @@ from gputopo.placement.feasible import FeasibleSets, SortKeys
 
 
 def keys(_feasible: FeasibleSets) -> SortKeys:
-    """Return no sort keys: all sets are equal, so that with the lowest GPU indices is chosen."""
+    """Return no sort keys: all sets are equal, so the set with the lowest GPUs is chosen."""
     return ()

@@ -12,7 +12,7 @@ from gputopo.placement.feasible import FeasibleSets, SortKeys
 def keys(feasible: FeasibleSets) -> SortKeys:
     """Return the sort keys of a sensitive job: effective bandwidth, then preserved bandwidth.
 
-    For all other jobs, return preserved bandwidth, then aggregate bandwidth.
+    For all other jobs, the keys are preserved bandwidth, then aggregate bandwidth.
     """
     if feasible.request.sensitive:
         return feasible.effective_mb_per_s, feasible.preserved_mb_per_s

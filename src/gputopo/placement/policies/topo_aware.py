@@ -17,7 +17,7 @@ from gputopo.topology.tables import cached_by_fingerprint
 
 
 def keys(feasible: FeasibleSets) -> SortKeys:
-    """Return two negative keys for each level: used blocks, and free GPUs in these blocks."""
+    """Return two sort keys for each level: minus the used blocks, minus the free GPUs in them."""
     found: list[NDArray[np.int64]] = []
     for level in _levels(feasible.topology):
         used = np.zeros(len(feasible.sets), dtype=np.int64)
@@ -32,10 +32,10 @@ def keys(feasible: FeasibleSets) -> SortKeys:
 
 @cached_by_fingerprint
 def _levels(topology: NodeTopology) -> NDArray[np.uint64]:
-    """Return [levels, blocks]: the GPUs of each block, sockets first; short rows end with zeros.
+    """Return [levels, blocks]: the GPU masks of the blocks, sockets first; 0 fills short rows.
 
-    A level is left out if its blocks are those of the previous level, if it has only one block, or
-    if each block has one GPU. Such a level does not distinguish sets.
+    Only levels that distinguish GPU sets are returned. A level is left out if it has the same
+    blocks as the previous level, only one block, or one GPU in each block.
     """
     count = len(topology.gpus)
     found = [blocks(topology, level) for level in reversed(LEVELS)]
