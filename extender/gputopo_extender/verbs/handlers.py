@@ -165,7 +165,7 @@ class Verbs:
     async def _filtered(
         self, pod: PodView, request: PlacementRequest | Misfit, nodes: Sequence[str]
     ) -> Evaluation:
-        """Evaluate the nodes. If the watch may be late, repeat this for 0.1 s after each change."""
+        """Evaluate the nodes. If the ledger may be outdated, evaluate again on each change."""
         with self._metrics.decision_seconds.labels("filter").time():
             found = await self._evaluate(pod, request, nodes)
         wait = self._retries.begin_wait(pod, found)
