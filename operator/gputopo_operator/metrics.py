@@ -42,7 +42,7 @@ class OperatorMetrics:
         build.info({"version": version("gputopo"), "component": "operator"})
 
     def watch_queue(self, length: Callable[[], int]) -> None:
-        """Serve the result of ``length`` as the number of GPUJobs that wait for a worker."""
+        """Serve the number of waiting GPUJobs as a metric; ``length`` returns this number."""
         name, text = "gputopo_operator_queue_length", "GPUJobs that wait for a worker."
         Gauge(name, text, registry=self.registry).set_function(length)
 

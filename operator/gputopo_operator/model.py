@@ -37,8 +37,8 @@ class GpuJob:
     """A GPUJob.
 
     Attributes:
-        spec: None if the spec is invalid.
-        spec_error: the invalid field and its value, empty for a valid spec.
+        spec: the parsed spec, or None if the spec is invalid.
+        spec_error: the invalid field and its value; empty if the spec is valid.
     """
 
     key: ObjectKey
@@ -62,12 +62,12 @@ class JobResult:
 
 @dataclass(frozen=True, slots=True)
 class ChildJob:
-    """The batch/v1 Job that has the name of the GPUJob, whether or not the GPUJob owns it.
+    """The batch/v1 Job that has the name of the GPUJob, even if the GPUJob does not own it.
 
     Attributes:
-        owner_uid: UID of the object that controls the Job, empty if there is none.
-        queue: the Kueue queue in the labels of the Job, empty if there is none.
-        failed: pods that the Job controller counts as failed.
+        owner_uid: UID of the object that controls the Job; empty if no object controls it.
+        queue: the Kueue queue in the labels of the Job; empty without such a label.
+        failed: number of pods that the Job controller counts as failed.
         sensitivity: bandwidth sensitivity in the annotations of the pod template.
         result: None until the Job is complete or has failed.
     """
@@ -91,8 +91,8 @@ class JobPod:
     Attributes:
         job_uid: UID of the Job that controls the pod.
         created: RFC 3339 time of the creation of the pod.
-        gpus: the GPUs that the extender chose for this pod, None before the choice.
-        placement: the extender's figures for these GPUs.
+        gpus: the GPUs that the extender chose for this pod; None if it has not chosen yet.
+        placement: the extender's policy and predicted bandwidths for these GPUs, if known.
     """
 
     view: PodView
@@ -105,7 +105,7 @@ class JobPod:
 
 @dataclass(frozen=True, slots=True)
 class WriteErrors:
-    """The messages with which the API server has just rejected writes of a plan.
+    """The API server's messages about rejected writes of a plan; empty for accepted writes.
 
     Attributes:
         job: message about the creation of the child Job.
@@ -125,9 +125,9 @@ class GpuJobState:
     """The input of one decision.
 
     Attributes:
-        pods: the pods with the label of the GPUJob, whether or not its Job owns them.
+        pods: the pods with the label of the GPUJob, even if its Job does not own them.
         observed: UUIDs of the GPUs that kubelet has given to each pod, by UID of the pod.
-        profile: the GPUProfile that the job names, None if it does not exist.
+        profile: the GPUProfile that the job names; None if it does not exist or is not needed.
         now: RFC 3339 time in UTC, in whole seconds.
     """
 
@@ -165,7 +165,7 @@ class ReconcilePlan:
         create_job: the child Job to create.
         create_profile: name of an empty GPUProfile to create. The job does not wait for it.
         job_patch: merge patch of the child Job.
-        status: the complete new status, None if the status does not change.
+        status: the complete new status; None if the status does not change.
         failed_pods: the pods that the status counts for the first time.
         recheck_after_seconds: time after which to decide again, even without an event.
     """

@@ -39,7 +39,7 @@ def parse_gpu_job(raw: Document) -> GpuJob:
 
 
 def parse_child_job(raw: Document) -> ChildJob:
-    """Parse a batch/v1 Job, which may be a Job that the operator will create."""
+    """Parse a batch/v1 Job: an existing Job, or a new Job that the operator will create."""
     metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status", {})
     pod_annotations = spec["template"].get("metadata", {}).get("annotations", {})
     owners = metadata.get("ownerReferences", [])
@@ -86,7 +86,7 @@ def parse_profile(raw: Document) -> GPUProfileSpec:
 
 
 def parse_observed(raw: Document) -> dict[str, tuple[str, ...]]:
-    """Return the GPUs that each pod of a node uses, by UID of the pod, from its GPUTopology."""
+    """Return the UUIDs of the GPUs that each pod uses, by pod UID, from a node's GPUTopology."""
     used: dict[str, tuple[str, ...]] = {}
     for gpu in GPUTopologyStatus.model_validate(raw.get("status", {})).gpus:
         if gpu.pod_uid is not None:

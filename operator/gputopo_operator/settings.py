@@ -39,6 +39,6 @@ class OperatorSettings(ProgramSettings):
 
     @property
     def namespace_names(self) -> tuple[str, ...]:
-        """The namespaces to serve, empty for the whole cluster."""
+        """The namespaces to serve; empty to serve the whole cluster."""
         names = (name.strip() for name in self.namespaces.split(","))
         return tuple(name for name in names if name)

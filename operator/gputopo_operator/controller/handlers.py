@@ -1,7 +1,7 @@
 """Registers the watches with kopf. Each event adds the key of its GPUJob to the work queue.
 
-There are no change handlers, timers or daemons of kopf. So kopf stores no state in the objects and
-adds no finalizer.
+The operator uses no change handlers, timers or daemons of kopf. So kopf stores no state in the
+objects and adds no finalizer.
 """
 
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def _watch_jobs(registry: kopf.OperatorRegistry, add: Callable[[ObjectKey], None
 
 
 def _watch_topologies(registry: kopf.OperatorRegistry, add: Callable[[ObjectKey], None]) -> None:
-    """Watch GPUTopologies, and find the GPUJobs of the pods that their status names."""
+    """Watch GPUTopologies: a change adds the GPUJobs of all pods that the status names."""
 
     @kopf.index("", "v1", "pods", id=POD_INDEX, labels={JOB_LABEL: kopf.PRESENT}, registry=registry)
     async def index_pod(

@@ -38,9 +38,9 @@ def is_permanent(error: ApiError) -> bool:
 class JobApi:
     """Requests about GPUJobs and their objects. Methods may be called from any thread.
 
-    Reads return None if the object does not exist. Every method raises ``ApiError`` if its
-    request fails. It raises ``ConflictError`` if another client has created, changed or deleted
-    the object since it was read.
+    A read returns None if the object does not exist. Every method raises ``ApiError`` if its
+    request fails. A write raises ``ConflictError`` if another client has created, changed or
+    deleted the object since it was read.
     """
 
     def __init__(self, api: SyncApi) -> None:
@@ -86,14 +86,14 @@ class JobApi:
         self._patch((*_gpu_job_path(key), "status"), patch)
 
     def create_profile(self, key: ObjectKey) -> None:
-        """Create an empty GPUProfile, if no other client has created one."""
+        """Create an empty GPUProfile, unless another client has created one meanwhile."""
         metadata = {"name": key.name, "namespace": key.namespace}
         manifest = {"apiVersion": API_VERSION, "kind": "GPUProfile", "metadata": metadata}
         with suppress(ConflictError):
             self._api.request("POST", _profiles_path(key), manifest)
 
     def create_event(self, gpu_job: Document, event: JobEvent, now: str) -> None:
-        """Create an event on a GPUJob, once for each version of the GPUJob.
+        """Create an event on a GPUJob. The same event for the same GPUJob version has no effect.
 
         The name contains a hash of the content, so the API server rejects a repeated event.
         """

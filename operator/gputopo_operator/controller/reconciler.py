@@ -1,7 +1,7 @@
-"""Reconciles one GPUJob: reads its state, calls the decision and writes the plan.
+"""Reconciles one GPUJob: reads its state, calls the decision and carries out the plan.
 
-The work queue calls the reconciler. Every decision uses objects that were just read, so lost,
-late and repeated events do no harm.
+The work queue calls the reconciler. Every decision uses objects that were just read, so lost, late
+and repeated events do no harm.
 """
 
 import logging
@@ -71,7 +71,7 @@ class Reconciler:
         return recheck_after_seconds
 
     def reconcile(self, key: ObjectKey) -> float | None:
-        """Reconcile one GPUJob. Return the seconds until it must be reconciled again, or None.
+        """Reconcile one GPUJob. Return the seconds until the next reconciliation is due, or None.
 
         Raises:
             ApiError: a request failed; the caller tries again later.

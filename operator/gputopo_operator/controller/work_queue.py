@@ -20,8 +20,9 @@ class WorkQueue(Generic[KeyType]):
 
     A waiting key is in the queue only once. Only one worker at a time handles a key. If a key is
     added again while a worker handles it, the worker handles the key once more. ``work`` returns
-    the seconds until the next call for the key, or None. Each further error in a row doubles the
-    delay of the retry. Errors of the type ``expected`` are logged without a stack trace.
+    the seconds until the next call for the key, or None. After an error the queue tries the key
+    again; each error in a row doubles the delay. Errors of the type ``expected`` are logged without
+    a stack trace.
     """
 
     def __init__(

@@ -62,12 +62,12 @@ def child_job(
 
 
 def backoff_limit(spec: GPUJobSpec) -> int:
-    """Return the lowest ``backoffLimit`` with which the operator ends the job before Kubernetes."""
+    """Return a ``backoffLimit`` so high that the operator ends the job, not the Job controller."""
     return spec.limits.backoff_limit + spec.limits.max_admission_retries + SPARE_FAILURES
 
 
 def _failure_policy() -> Document:
-    """Return the policy by which a disrupted pod does not fail the Job."""
+    """Return the rule that a pod with the condition DisruptionTarget does not fail the Job."""
     disrupted = {"type": "DisruptionTarget", "status": "True"}
     return {"rules": [{"action": "Ignore", "onPodConditions": [disrupted]}]}
 

@@ -24,7 +24,7 @@ TYPES = (ACCEPTED, PLACED, RUNNING, COMPLETE, FAILED, SUSPENDED)
 
 
 def rejected(reason: str, message: str) -> list[ConditionUpdate]:
-    """Return the conditions of a GPUJob that has no child Job and will not get one."""
+    """Return the conditions of a GPUJob that is not accepted and gets no child Job."""
     others = [
         ConditionUpdate(type_, False, "NotAccepted", "") for type_ in TYPES if type_ != ACCEPTED
     ]
@@ -38,7 +38,7 @@ def unchanged(previous: Sequence[Condition]) -> list[ConditionUpdate]:
 
 
 def accepted(spec: GPUJobSpec, child: ChildJob) -> ConditionUpdate:
-    """Return the condition Accepted of a job with a child Job. The message has the sensitivity."""
+    """Return the condition Accepted of a job with a child Job; the message has its sensitivity."""
     declared = spec.communication.bandwidth_sensitivity
     if declared is not Sensitivity.AUTO:
         sensitivity = f"{declared} (Declared)"
@@ -52,7 +52,7 @@ def accepted(spec: GPUJobSpec, child: ChildJob) -> ConditionUpdate:
 
 
 def profile_ready(state: GpuJobState, name: str | None) -> list[ConditionUpdate]:
-    """Return the condition of the GPUProfile that the job names; empty if the job names none."""
+    """Return the condition ProfileReady, or an empty list if the job names no GPUProfile."""
     before = find(state.job.status.conditions, PROFILE_READY)
     if name is None:
         return []
@@ -156,7 +156,7 @@ def finished(
 
 
 def _unscheduled(pod: JobPod) -> ConditionUpdate:
-    """Return the condition of a pod without a node, with the scheduler's reason if any."""
+    """Return the condition Placed of a pod without a node, with the scheduler's reason if any."""
     scheduled = pod.status.condition("PodScheduled")
     reason = message = None
     if scheduled is not None and scheduled.status == "False":
@@ -166,7 +166,7 @@ def _unscheduled(pod: JobPod) -> ConditionUpdate:
 
 
 def _waiting(containers: Iterable[ContainerStatus]) -> str:
-    """Return the reason of the first waiting container, empty if no container waits."""
+    """Return the reason of the first waiting container, or an empty text if none waits."""
     for container in containers:
         if (waiting := container.waiting) is not None:
             texts = (waiting.get("reason"), waiting.get("message"))

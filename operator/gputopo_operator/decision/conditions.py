@@ -27,7 +27,7 @@ _PHASES = (
 
 @dataclass(frozen=True, slots=True)
 class ConditionUpdate:
-    """The new value of one condition; ``holds`` is its status."""
+    """The new value of one condition; ``holds`` stands for the status True or False."""
 
     type: str
     holds: bool
@@ -40,8 +40,8 @@ def updated_conditions(
 ) -> list[Condition]:
     """Return the conditions after these updates.
 
-    The transition time of a condition changes only if its status changes. Conditions of other
-    types belong to other clients and are kept.
+    The transition time of a condition changes only if its status changes. Conditions without an
+    update are kept, because they may belong to other clients.
     """
     old = {condition.type: condition for condition in previous}
     updated = [_condition(old.get(update.type), update, generation, now) for update in updates]
@@ -61,7 +61,7 @@ def phase(conditions: Sequence[Condition]) -> str:
 
 
 def find(conditions: Sequence[Condition], type_: str) -> Condition | None:
-    """Return the condition of this type, None if it does not exist."""
+    """Return the condition of this type, or None if it does not exist."""
     return next((condition for condition in conditions if condition.type == type_), None)
 
 

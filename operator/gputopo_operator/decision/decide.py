@@ -1,7 +1,7 @@
-"""Decides the writes for one GPUJob from its state; the reconciler calls ``decide``. Pure.
+"""Decides which writes one GPUJob needs; the reconciler calls the pure function ``decide``.
 
-The decision is level-triggered: it depends on the state, not on the event that caused it. After
-the writes of a plan, the next decision returns an empty plan.
+The decision is level-triggered: it depends on the state, not on the event that caused it. If
+nothing changes after the writes of a plan, the next decision returns an empty plan.
 """
 
 from collections.abc import Sequence
@@ -68,11 +68,11 @@ def decide(state: GpuJobState, defaults: PodDefaults) -> ReconcilePlan:
 
 
 def profile_to_read(job: GpuJob, child: Document | None) -> str | None:
-    """Return the name of the GPUProfile that the decision needs, None if it needs none.
+    """Return the name of the GPUProfile that the decision needs, or None if it needs none.
 
-    The decision needs the GPUProfile to create a Job. As long as the GPUProfile is missing, the
-    decision also checks whether it now exists. Later values would have no effect, because the pod
-    template of a Job is immutable.
+    The decision needs the GPUProfile to create a Job. While the GPUProfile is missing, the decision
+    also checks whether it now exists. Later changes of the GPUProfile have no effect, because the
+    pod template of a Job is immutable.
     """
     if job.spec is None or _recorded_result(job.status) is not None:
         return None
@@ -126,10 +126,9 @@ def _with_child(state: GpuJobState, spec: GPUJobSpec, child: ChildJob) -> Reconc
 def _with_job_patch(
     state: GpuJobState, plan: ReconcilePlan, patch: Document | None
 ) -> ReconcilePlan:
-    """Return the plan with the patch of the child Job, and an event if the patch was rejected.
+    """Add the patch of the child Job to the plan, and an event if the API server rejected it.
 
-    The plan writes the status even if the patch was rejected. Otherwise the status would be
-    outdated.
+    Even then the plan writes the status, because the status would be outdated otherwise.
     """
     plan = replace(plan, job_patch=patch)
     if patch is None or not state.errors.job_patch:
@@ -143,7 +142,7 @@ def _with_job_patch(
 
 
 def _with_profile(state: GpuJobState, spec: GPUJobSpec, plan: ReconcilePlan) -> ReconcilePlan:
-    """Return the plan with the creation of a missing GPUProfile, or with the time of a retry.
+    """Add the creation of a missing GPUProfile to the plan, or a later retry after an error.
 
     An empty GPUProfile has no effect on the job, so the job never waits for the GPUProfile.
     """
@@ -156,10 +155,10 @@ def _with_profile(state: GpuJobState, spec: GPUJobSpec, plan: ReconcilePlan) -> 
 def _job_patch(
     spec: GPUJobSpec, child: ChildJob, queue: str, counts: FailureCounts, result: JobResult | None
 ) -> Document | None:
-    """Return the merge patch that the child Job needs, None if it needs none.
+    """Return the merge patch that the child Job needs, or None if it needs none.
 
-    The patch ends a Job by ``backoffLimit: 0``, because a queue may own other fields. Some failed
-    pods count for neither limit of the GPUJob. The patch raises ``backoffLimit`` for such pods.
+    To end a Job, the patch sets ``backoffLimit: 0``, because a queue may own other fields. If the
+    Job controller counts more failed pods than the operator, the patch raises ``backoffLimit``.
     """
     if child.result is not None or child.deleting or not child.uid:
         return None
@@ -199,7 +198,7 @@ def _status_plan(
     placements: Sequence[JobPlacement] = (),
     counts: FailureCounts | None = None,
 ) -> ReconcilePlan:
-    """Return the plan that writes the status and its events; empty if nothing changes."""
+    """Return the plan that writes status and events, or an empty plan if nothing changes."""
     before, generation = state.job.status, state.job.generation
     after = updated_conditions(before.conditions, updates, generation=generation, now=state.now)
     counts = counts or count_failures(before, ())
@@ -221,7 +220,7 @@ def _status_plan(
 def _result(
     before: GPUJobStatus, spec: GPUJobSpec, child: ChildJob, counts: FailureCounts
 ) -> JobResult | None:
-    """Return the result of a job, None if it is not finished. A recorded result never changes."""
+    """Return the result of a finished job, else None. A recorded result never changes."""
     recorded = _recorded_result(before)
     if recorded is not None or (child.result is not None and child.result.succeeded):
         return recorded or child.result

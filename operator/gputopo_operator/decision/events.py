@@ -92,7 +92,7 @@ def _retry(failures: int, limit: int) -> str:
 
 
 def _failed_container(containers: Iterable[ContainerStatus]) -> str:
-    """Describe the exit of the first failed container; empty if no container has failed."""
+    """Describe the exit of the first failed container; return an empty text if none failed."""
     for container in containers:
         if container.has_failed and (ended := container.terminated) is not None:
             code, reason = ended.get("exitCode"), ended.get("reason", "Error")

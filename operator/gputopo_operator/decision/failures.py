@@ -50,10 +50,10 @@ def count_failures(status: GPUJobStatus, pods: Sequence[JobPod]) -> FailureCount
 
 
 def failure_kind(pod: JobPod) -> FailureKind | None:
-    """Return the cause of a failed pod, None for a pod that did not fail.
+    """Return the cause of a failed pod, or None if the pod did not fail.
 
     A pod that was deleted (by a suspension, by a user) or disrupted (preempted, evicted) did not
-    fail. If kubelet does not admit a pod, it sets a reason and starts no container of the pod.
+    fail. If kubelet does not admit a pod, the pod's status has a reason and no started container.
     """
     disruption = pod.status.condition("DisruptionTarget")
     disrupted = disruption is not None and disruption.status == "True"

@@ -7,9 +7,9 @@ from gputopo_operator.model import JobPod
 
 
 def current_pod(pods: Sequence[JobPod], *, finished: bool) -> JobPod | None:
-    """Return the newest pod. A failed pod is returned only if the job is finished.
+    """Return the newest pod, or None. Return a failed pod only if the job is finished.
 
-    Before that, a new pod replaces the failed pod.
+    If the job is not finished, the Job controller replaces a failed pod by a new pod.
     """
     candidates = [pod for pod in pods if finished or pod.view.phase != "Failed"]
     return max(candidates, key=lambda pod: (pod.created, pod.view.name), default=None)
@@ -18,9 +18,9 @@ def current_pod(pods: Sequence[JobPod], *, finished: bool) -> JobPod | None:
 def job_placement(
     pod: JobPod, observed: Mapping[str, tuple[str, ...]], previous: Sequence[JobPlacement]
 ) -> JobPlacement | None:
-    """Return the placement of a pod, None before the extender has chosen its GPUs.
+    """Return the placement of a pod, or None if the extender has not chosen its GPUs yet.
 
-    The observed GPUs of the pod stay in the placement after the pod has released them.
+    The observed GPUs stay in the placement after the pod has released them.
     """
     if pod.gpus is None or not pod.gpus.containers:
         return None
@@ -44,7 +44,7 @@ def job_placement(
 def differs(place: JobPlacement) -> bool:
     """Return whether kubelet has given the pod a GPU that the extender did not choose.
 
-    Fewer GPUs are not a difference, because kubelet serves the containers one after the other.
+    Fewer GPUs are no difference, because kubelet serves the containers one after the other.
     """
     return not set(place.observed) <= set(place.intended)
 

@@ -31,7 +31,7 @@ class SpecError(InvalidInputError):
 def pod_template(
     job: str, spec: GPUJobSpec, profile: GPUProfileSpec | None, defaults: PodDefaults
 ) -> Document:
-    """Return the template of the pods of a GPUJob with the name ``job``.
+    """Return the pod template of the GPUJob with the name ``job``.
 
     Raises:
         SpecError: the user's template sets a field that gputopo sets.
@@ -56,7 +56,7 @@ def pod_template(
 
 
 def stated_sensitivity(spec: GPUJobSpec, profile: GPUProfileSpec | None) -> Sensitivity:
-    """Return the sensitivity for the pod's annotation. Without a profile value, Auto stays Auto."""
+    """Return the sensitivity for the pod's annotation: Auto if neither spec nor profile decides."""
     resolved = resolve_sensitivity(
         spec.communication.bandwidth_sensitivity,
         gpus=spec.gpus_per_replica,
@@ -108,7 +108,7 @@ def _set_priority_class(pod: Document, spec: GPUJobSpec) -> None:
 
 
 def _request_gpus(pod: Document, spec: GPUJobSpec, resource: str) -> None:
-    """Add the GPUs of the job to one container; check the GPUs and variables of all containers."""
+    """Add the GPUs to one container; check GPU requests and variables of all containers."""
     containers = _containers(pod, "containers", resource)
     init_containers = _containers(pod, "initContainers", resource)
     chosen = _gpu_container(containers, spec.resources.container)
@@ -122,7 +122,7 @@ def _request_gpus(pod: Document, spec: GPUJobSpec, resource: str) -> None:
 
 
 def _reject_visible_devices(container: Document, where: str, *, has_gpus: bool) -> None:
-    """Reject variables that the chart's admission policy ``environment`` would reject."""
+    """Reject environment variables that the chart's policy ``environment`` would reject."""
     env = container.get("env") or []
     if not isinstance(env, list):
         raise SpecError(f"{where}: {env!r} is not a list")
@@ -156,7 +156,7 @@ def _gpu_container(containers: list[Document], name: str | None) -> Document:
 
 
 def _containers(pod: Document, field: str, resource: str) -> list[Document]:
-    """Return the containers of a field. Reject containers that request GPUs themselves."""
+    """Return the containers in ``pod[field]``. Reject containers that request GPUs themselves."""
     containers = pod.get(field, [])
     where = f"spec.template.spec.{field}"
     if not isinstance(containers, list):
@@ -176,7 +176,7 @@ def _containers(pod: Document, field: str, resource: str) -> list[Document]:
 
 
 def _mapping(parent: Document, field: str, where: str) -> dict[str, Any]:
-    """Return the object in this field. Create the object if it is missing."""
+    """Return the object ``parent[field]``. Create the object if it is missing."""
     value = parent.get(field)
     if value is None:
         value = parent[field] = {}
