@@ -114,7 +114,7 @@ class FactsAnnotation(_JsonAnnotation):
     links: Annotated[dict[int, KnownSlowdown], Field(max_length=MAX_GPUS_PER_POD + 1)] = {}
 
     def slowdown(self, gpus: int) -> KnownSlowdown | None:
-        """Return the slowdown of a job with this number of GPUs, None if it is not known."""
+        """Return the slowdown of a job with this number of GPUs, or None if it is not known."""
         return self.links.get(gpus, self.links.get(0))
 
 
@@ -171,7 +171,7 @@ def parse_placement(annotations: Mapping[str, str]) -> PlacementAnnotation | Non
 
 
 def parse_facts(annotations: Mapping[str, str]) -> FactsAnnotation | None:
-    """Return what is known of the pod's workload, or None without the annotation.
+    """Return the value of ``gputopo.io/facts``, or None if the pod has no such annotation.
 
     Raises:
         AnnotationError: on a value that cannot be parsed.

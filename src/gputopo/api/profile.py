@@ -45,7 +45,7 @@ SampleCount = Annotated[int, Field(ge=0)]
 
 
 class Sample(ApiModel):
-    """The speed of one container over a time in which its surroundings did not change.
+    """The speed of one container while its GPUs, limits and neighbours did not change.
 
     The pod, the container and the time identify a sample.
 
@@ -87,7 +87,7 @@ class Sample(ApiModel):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """The identity of the sample."""
+        """The pod, the container and the time, which identify the sample."""
         return self.pod_uid, self.container, self.time
 
     @property
@@ -103,7 +103,7 @@ class NodeSample(Sample):
     profile: ProfileName
 
     def to_sample(self) -> Sample:
-        """Return the sample as a GPUProfile stores it."""
+        """Return the sample without its GPUProfile, as ``GPUProfile.status.samples[]`` has it."""
         return Sample.model_validate(self.model_dump(exclude={"namespace", "profile"}))
 
 
@@ -140,7 +140,7 @@ class LinkFact(ApiModel):
             their best links, in percent.
         low_percent: lower end of the 95 % confidence interval.
         high_percent: upper end of the 95 % confidence interval.
-        sensitivity: ``Unknown`` if the interval has values on both sides of the limit.
+        sensitivity: ``Unknown`` if the limit for ``Sensitive`` is inside the interval.
     """
 
     gpus: Gpus
@@ -163,7 +163,8 @@ class CpuFact(ApiModel):
     """``GPUProfile.status.facts.cpus[]``: throughput against CPUs with ``gpus`` GPUs (Synergy).
 
     Attributes:
-        demand_milli_cpu: fewest CPUs with which more CPUs bring less than 10 %; None if unknown.
+        demand_milli_cpu: fewest CPUs after which more CPUs raise throughput by less than 10 %; None
+            if unknown.
     """
 
     gpus: Gpus
@@ -199,7 +200,7 @@ class WorkloadFacts(ApiModel):
     """``GPUProfile.status.facts``: what the samples show. A missing entry means too few samples.
 
     Attributes:
-        gpu_model: the facts are about GPUs of this model, and about this image.
+        gpu_model: the facts are about this GPU model and the image with ``image_digest``.
     """
 
     gpu_model: Annotated[str, Field(alias="gpuModel", max_length=128)]

@@ -209,7 +209,7 @@ class JobPlacement(ApiModel):
 
 
 class JobFailures(ApiModel):
-    """``GPUJob.status.failures``: pods that failed in their program or in kubelet's admission."""
+    """``GPUJob.status.failures``: pods that failed in their program or at admission by kubelet."""
 
     application: Annotated[int, Field(ge=0)] = 0
     admission: Annotated[int, Field(ge=0)] = 0
@@ -233,8 +233,8 @@ class GPUJobStatus(ApiModel):
     """``GPUJob.status``; the phase is derived from the conditions.
 
     Attributes:
-        failed_pod_uids: pods that are in ``failures`` and still exist. The operator does not
-            add them to ``failures`` again.
+        failed_pod_uids: pods that still exist and that ``failures`` already counts. So the operator
+            counts no pod twice.
     """
 
     observed_generation: Generation | None = None

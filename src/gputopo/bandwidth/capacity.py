@@ -157,7 +157,7 @@ def _rate(link: Link) -> int:
 def _connect(branches: list[Branch], uplink: int) -> Branch:
     """Connect ``branches`` to one branch with this uplink in MB/s; the root has an uplink of 0.
 
-    If there is only one branch below the root, it is returned with the lower of the two uplinks.
+    Below the root, a single branch is returned unchanged, but with the lower of the two uplinks.
     """
     if len(branches) == 1 and uplink:
         only = branches[0]

@@ -1,7 +1,7 @@
 """Link mix of a match: how many links of each class it uses. Equation 2 needs only this mix.
 
-Each edge of the pattern counts the link that it uses. A ring of two GPUs has two edges, so its link
-counts twice. Only with these rules does equation 2 give the figures of the paper.
+A link counts once for each edge of the pattern that uses it. A ring of two GPUs has two edges, so
+its link counts twice. Only with these rules does equation 2 give the figures of the paper.
 """
 
 from collections.abc import Iterable

@@ -73,7 +73,7 @@ class Physical:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Demand:
-    """Traffic of a pattern across cuts, in units of edge weight. For collectives it is always 1.
+    """Traffic of a pattern across cuts, in units of edge weight; always 1 for NCCL's all-reduce.
 
     Attributes:
         cuts: [cuts] traffic across each cut, in the order of :meth:`LinkCapacities.across`.

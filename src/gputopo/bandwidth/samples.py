@@ -57,9 +57,9 @@ def parse_samples(text: str, topology: NodeTopology | None = None) -> BandwidthS
     """Return the samples of a CSV file.
 
     The first line has columns: ``gpus,bandwidth_gbps`` or ``double,single,pcie,bandwidth_gbps``.
-    The column ``gpus`` has GPU indices as ``0-3-4`` or ``"0,3,4"``, and the best ring on these GPUs
-    is used. The columns ``double``, ``single`` and ``pcie`` are numbers of links. Empty lines and
-    lines that start with ``#`` are skipped.
+    The column ``gpus`` has GPU indices as ``0-3-4`` or ``"0,3,4"``. Their sample is the ring with
+    the highest aggregate bandwidth. The other columns are numbers of links. Empty lines and lines
+    that start with ``#`` are skipped.
 
     ``topology`` describes the measured machine. The column ``gpus`` requires it. If it is None, the
     link classes are those of a DGX-1 V100.

@@ -60,7 +60,7 @@ class _Layer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Cases:
-    """All ways to place one rank in a GPU set. GPUs are numbered in the set, as its members.
+    """All ways to place one rank in a GPU set. A member is the number of a GPU in the set, from 0.
 
     Attributes:
         frontier: the frontier after the rank is placed.
@@ -80,7 +80,7 @@ class _Cases:
 def best_embeddings(
     weights: NDArray[np.int64], pattern: Pattern, plan: SearchPlan
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the best embedding of the pattern into every GPU set; of equal ones, the lowest.
+    """Return the best embedding into every GPU set; of equally good rank orders, the lowest.
 
     Args:
         weights: [gpus, gpus] link bandwidths in MB/s, by GPU position.
@@ -152,7 +152,7 @@ def _cases(pattern: Pattern, plan: SearchPlan, placed: int, frontier: tuple[int,
 def _frontiers(
     pattern: Pattern, plan: SearchPlan, placed: int, frontier: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the next frontier, and the ranks that are placed but not in it any more."""
+    """Return the frontier after the next rank is placed, and the ranks that are not in it."""
     candidates, later = (*frontier, plan.ranks[placed]), plan.ranks[placed + 1 :]
     free = [rank for rank in candidates if not (plan.pinned and rank == 0)]
     kept = tuple(rank for rank in free if _edges(pattern, rank, later))
@@ -190,7 +190,7 @@ def _best(
     digits: NDArray[np.uint64],
     links: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Return the best total of each arrangement and row of a block, and the lowest code with it.
+    """Return the best total of each arrangement and row of a block, and its lowest code.
 
     Args:
         layer: the previous layer.

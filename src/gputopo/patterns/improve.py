@@ -127,7 +127,7 @@ def _greedy(links: _Numbers, traffic: _Numbers, ranks: list[int], first: int) ->
 def _swap(orders: NDArray[np.intp], links: _Numbers, traffic: _Numbers) -> None:
     """Swap ranks in each row of ``orders``, in place, until no swap increases the total.
 
-    Each step makes the swap with the largest gain. The loop ends, because the total is limited.
+    Each step makes the swap with the largest gain. The loop ends, because the total only rises.
     """
     size = len(traffic)
     active = np.arange(len(orders))

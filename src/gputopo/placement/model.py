@@ -57,7 +57,7 @@ class Match:
         common_mb_per_s: effective bandwidth by the physical model, which supports every node. Nodes
             whose ``model`` differs can be compared by this value. None for one GPU.
         preserved_mb_per_s: preserved bandwidth of the GPUs that stay free (MAPA, equation 3).
-        bound_mb_per_s: no rank order of the same GPUs has a higher aggregate bandwidth.
+        bound_mb_per_s: upper bound of the aggregate bandwidth of all rank orders of these GPUs.
     """
 
     gpus: tuple[GpuIndex, ...]

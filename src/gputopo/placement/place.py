@@ -51,7 +51,7 @@ def ranking(
     *,
     most: int,
 ) -> tuple[Match, ...]:
-    """Return up to ``most`` matches, the best by the policy first.
+    """Return up to ``most`` matches, ordered by the policy of the request, the best first.
 
     The first match is the result of :func:`place`. The tuple is empty if the job does not fit.
 

@@ -18,9 +18,10 @@ def first_fit(servers: Sequence[ServerState], gpus: int, option: Option) -> Slot
 
 
 def best_fit(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots | None:
-    """Return the server with the fewest free GPUs, then CPUs, then memory, where the job fits.
+    """Return the server with the least free resources on which the job fits.
 
-    If the job fits on no single server, return the result of :func:`split_over_servers`.
+    Free GPUs are compared first, then CPUs, then memory. If the job fits on no single server,
+    return the result of :func:`split_over_servers`.
     """
     cpus, memory_gb = option.cpus - TOLERANCE, option.memory_gb - TOLERANCE
     storage = option.storage_mb_per_s - TOLERANCE
@@ -41,8 +42,8 @@ def best_fit(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots
 def fit_by_gpus(servers: Sequence[ServerState], gpus: int) -> Slots:
     """Return servers with enough free GPUs for the job. CPUs and memory are ignored.
 
-    This is the server with the fewest free GPUs that are enough. If no server has enough, these are
-    the servers with the most free GPUs. All servers together must have enough.
+    If one server is enough, return the one with the fewest free GPUs. Otherwise return the servers
+    with the most free GPUs. All servers together must have enough free GPUs.
     """
     fitting = [(server.gpus, index) for index, server in enumerate(servers) if server.gpus >= gpus]
     if fitting:

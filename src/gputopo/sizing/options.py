@@ -22,7 +22,7 @@ class Option(NamedTuple):
     Attributes:
         throughput: predicted throughput, in the unit of the job's matrix.
         value: throughput divided by that with the proportional share, so that jobs can be compared.
-            If the latter is 0, the divisor is the job's best throughput.
+            If the share gives 0, the divisor is the job's best throughput.
     """
 
     cpus: float
@@ -58,11 +58,11 @@ class JobOptions:
 
     @property
     def demand_exceeds_share(self) -> bool:
-        """Whether the demand exceeds the share in any resource."""
+        """Whether the demand exceeds the proportional share in any resource."""
         return self.demand[:3] != self.trimmed_share[:3]
 
     def better_than(self, option: Option) -> list[Option]:
-        """Return the efficient options with a higher value than ``option``, by descending value."""
+        """Return the job's options with a higher value than ``option``, the highest value first."""
         return [other for other in reversed(self.efficient) if other.value > option.value]
 
 
@@ -126,7 +126,7 @@ def _option(request: SizingRequest, resources: ResourceAmounts, scale: float) ->
 
 
 def _efficient(request: SizingRequest, share: Option, scale: float) -> tuple[Option, ...]:
-    """Return the Pareto-optimal options with at least the share's throughput, ascending by it."""
+    """Return the Pareto-optimal options with at least the share's throughput, slowest first."""
     guaranteed, matrix = share.throughput, request.matrix
     storage_per_step = request.storage_mb_per_s / matrix.best
     points = [*_corners(matrix, guaranteed), *_corners(matrix, matrix.best)]

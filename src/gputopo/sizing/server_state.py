@@ -45,7 +45,7 @@ class ServerState:
         )
 
     def max_gpus(self, option: Option, gpus: int) -> int:
-        """Return how many of ``gpus`` GPUs fit here, each with an equal part of the option."""
+        """Return how many GPUs fit on this server if each gets 1 / ``gpus`` of the option."""
         fitting = float(self.gpus)
         free = (self.cpus, self.memory_gb, self.storage_mb_per_s)
         for amount, needed in zip(free, option, strict=False):

@@ -46,11 +46,11 @@ def _best_change(
 
 
 def reduce_overcommitted(servers: Sequence[ServerState], prices: Prices) -> None:
-    """Change jobs to their least options until no server is overcommitted.
+    """Give jobs their :attr:`JobOptions.least` until no server is overcommitted.
 
-    The least option may need more of one resource than the former option, for instance fewer CPUs
-    and more memory. So all servers of a changed job are checked again. The loop ends, because each
-    job is changed at most once.
+    This option may need more of one resource than the former option, for instance fewer CPUs and
+    more memory. So all servers of a changed job are checked again. The loop ends, because each job
+    is changed at most once.
     """
     to_check = list(servers)
     while to_check:

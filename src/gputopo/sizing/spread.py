@@ -34,7 +34,7 @@ Excess: TypeAlias = tuple[float, float, float]
 
 
 class ServerBalance:
-    """Excess of each server: the sum of the excess of its jobs, per GPU times number of GPUs."""
+    """Excess of each server (see the module), summed over all GPUs that jobs use on the server."""
 
     def __init__(
         self, servers: Sequence[ServerState], choices: Sequence[OptionChoice], prices: Prices
@@ -102,8 +102,8 @@ class ServerBalance:
 class PlacementOrder(Enum):
     """Which jobs are placed first, while most servers are still free.
 
-    LARGEST_EXCESS: jobs with the most excess over all GPUs, because few servers can balance them.
-    LARGEST_GAIN: jobs that would lose the most value with their least option.
+    LARGEST_EXCESS: jobs whose resources differ most from the average; few servers can balance them.
+    LARGEST_GAIN: jobs that would lose the most value with :attr:`JobOptions.least`.
     """
 
     LARGEST_EXCESS = auto()
@@ -118,9 +118,9 @@ def place_jobs(
 ) -> list[PlacedJob]:
     """Place each job with its chosen option if this option fits, else with another option.
 
-    If even the least option of a job does not fit, the function reduces other jobs on the chosen
-    servers to their least options. Least options do not exceed the proportional shares, so they fit
-    wherever GPUs are free.
+    If even the least option of a job does not fit, the function gives other jobs on the chosen
+    servers their least options (:attr:`JobOptions.least`). These do not exceed the proportional
+    shares, so they fit wherever GPUs are free.
 
     The servers must be idle and have enough GPUs for all jobs. ``prices`` weight the resources.
     """

@@ -7,9 +7,9 @@ from gputopo.sizing.server_state import TOLERANCE, PlacedJob, ServerState
 
 
 def swap_jobs(jobs: Sequence[PlacedJob], servers: Sequence[ServerState]) -> bool:
-    """Swap the servers of two jobs with equally many GPUs if the first job gets a better option.
+    """Let two jobs with equal numbers of GPUs swap servers if one of them gets a better option.
 
-    The second job keeps its option, so every swap is a gain. Return whether any jobs were swapped.
+    The other job keeps its option, so every swap is a gain. Return whether any jobs were swapped.
     """
     swaps = sum(_swap_one(job, servers) for job in jobs if len(job.slots) == 1)
     return swaps > 0

@@ -47,7 +47,7 @@ def tune(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -
 
 
 def _reduce_others(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots:
-    """Choose servers by GPUs; reduce jobs on them to their shares until the option fits."""
+    """Choose servers by GPUs; give their jobs trimmed shares until the option fits."""
     slots = fit_by_gpus(servers, gpus)
     for server, count in slots:
         while not server.has_free(option, count / gpus):
@@ -57,9 +57,10 @@ def _reduce_others(servers: Sequence[ServerState], gpus: int, option: Option) ->
 
 
 def _job_to_reduce(server: ServerState, option: Option, fraction: float) -> PlacedJob:
-    """Return the job that frees the least resources that are enough, else the most resources.
+    """Return the job that frees enough resources, but as few as possible.
 
-    Only jobs whose option is a demand above the share can be reduced.
+    If no job frees enough, return the job that frees most. Only jobs whose option is a demand above
+    the share can be reduced.
     """
     reducible = [
         job
@@ -78,7 +79,7 @@ def _job_to_reduce(server: ServerState, option: Option, fraction: float) -> Plac
 
 
 def _freed_by(job: PlacedJob, server: ServerState) -> list[float]:
-    """Return the CPUs, memory and storage bandwidth that the job frees on ``server`` if reduced."""
+    """Return the CPUs, memory and storage bandwidth that a trimmed share of the job would free."""
     gpus = next(gpus for each, gpus in job.slots if each is server)
     before, after = job.option[:3], job.options.trimmed_share[:3]
     return [
