@@ -51,7 +51,7 @@ class BindResult:
 
 
 class BindingWriter:
-    """Claims GPUs, writes Bindings, and resolves Bindings in flight."""
+    """Claims GPUs, sends Bindings, and finds out the results of Bindings in flight."""
 
     def __init__(self, ledger: Ledger, api: PodApi, fence: ClaimFence) -> None:
         """Record the results of Bindings in ``ledger``."""

@@ -61,7 +61,7 @@ class ClaimFence:
         self._next_at = 0.0
 
     async def load(self, pod: PodView) -> None:
-        """Read the other extenders' claims, and wait until the watch shows their Bindings.
+        """Read the other extenders' claims, and wait until the watch shows the bound pods.
 
         Another extender removes a claim when its pod is bound, but this extender's watch may show
         the bound pod later. So this method changes an annotation of ``pod``, which is not bound

@@ -30,8 +30,8 @@ class PodApi:
     async def invalidate(self, namespace: str, name: str) -> PodView | None:
         """Change an annotation of the pod, so that Bindings in flight for this pod fail.
 
-        A Binding names the version that the pod had when the extender decided. After any change,
-        the API server rejects it. Return the changed pod, or None if it was deleted.
+        A Binding names the version that the pod had when the extender chose its GPUs. After any
+        change the API server rejects the Binding. Return the changed pod, or None if deleted.
 
         Raises:
             ApiError: the pod may be unchanged, so a Binding in flight may still succeed.

@@ -97,7 +97,7 @@ class LeaseHandover:
 
         The former leader then fails to renew the Lease, ends, and starts again as a standby. With
         an empty identity, the former leader would usually acquire the Lease again before the
-        standby, because it tries every second.
+        standby, because the former leader tries every second.
 
         Raises:
             RejectedError: if the Lease was renewed since it was read. The next check tries again.

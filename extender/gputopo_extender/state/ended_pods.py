@@ -107,15 +107,15 @@ class EndedPods:
     def add_lost(self, claims: Iterable[Claim], *, version: int | None = None) -> None:
         """Add deleted pods that may have been bound and started without an event of the watch.
 
-        ``version`` is the version of the pod list that does not contain the pods. It is None if no
-        list but a GET request showed that the pod is missing.
+        ``version`` is the version of the pod list that does not contain the pods. It is None if a
+        GET request, not a list, showed that the pod is missing.
         """
         latest = _LARGEST_VERSION if version is None else version
         for claim in claims:
             self.add(claimed_pod(claim), None, version=latest, is_exact=False)
 
     def add_running(self, pod: PodView, before: PodView | None) -> None:
-        """Record that a pod is bound and live: a restored etcd may contain an ended pod again."""
+        """Record that a bound pod has not ended: a restored etcd may contain an ended pod again."""
         node = str(pod.node)
         self._on.get(node, {}).pop(pod.uid, None)
         if pod.running and before is not None and not before.running:
@@ -141,7 +141,7 @@ class EndedPods:
             self._outdated.add(heappop(self._due)[1])
 
     def update(self, name: str, node: GpuNode | None) -> None:
-        """Drop the node's ended pods that its status confirms or that have waited too long."""
+        """Drop ended pods whose end the node's status confirms, or whose waiting time is over."""
         now = self._clock()
         ended = self._on.pop(name, {}).values()
         kept = (_updated(each, node, now, listed=each.pod.uid in self._listed) for each in ended)

@@ -25,9 +25,9 @@ class _Pause:
 
 
 class KubeletRejections:
-    """Keeps the pauses of all nodes, in memory only.
+    """Keeps, in memory only, which nodes are paused: the extender places no pods on them.
 
-    So after a restart of the extender, a node whose kubelet rejects every pod gets one more pod.
+    After a restart of the extender, a node whose kubelet rejects every pod gets one more pod.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class KubeletRejections:
         return now + seconds
 
     def started(self, node: str, now: float) -> None:
-        """Forget a node's pause if it is over, because a pod has started on the node."""
+        """A pod has started on the node, so forget the node's last pause if that pause is over."""
         known = self._pauses.get(node)
         if known is not None and now >= known.until:
             del self._pauses[node]

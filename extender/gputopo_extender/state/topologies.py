@@ -25,7 +25,7 @@ class ReportedUser:
     """The pod that uses a GPU, as the agent reports it.
 
     Attributes:
-        uid: UID of the pod, None if the agent did not identify the pod.
+        uid: UID of the pod, or None if the agent did not identify the pod.
         pod: namespace and name.
         deleted: whether the pod was deleted or has ended while one of its processes still runs.
     """

@@ -145,9 +145,9 @@ def node_usage(
 
 
 def _observed(node: GpuNode, ended: AbstractSet[str]) -> GpuMask:
-    """Return the GPUs on which the agent observed a pod that is not known to have ended.
+    """Return the GPUs on which the agent observed pods, except the pods in ``ended``.
 
-    This includes pods that the API server does not know or that the agent could not identify.
+    The API server may not know an observed pod, or the agent may not have identified it.
     """
     return mask_of(user.gpu for user in node.users if not user.deleted and user.uid not in ended)
 

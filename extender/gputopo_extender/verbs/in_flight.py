@@ -1,9 +1,9 @@
 """Counts the GPUs of pods for which filter has returned one node, until bind reserves the GPUs.
 
-kube-scheduler filters the next pod before it has bound the previous one. kube-scheduler already
-counts the GPUs of the previous pod as used, but the ledger does so only after bind has reserved
-them. filter uses this count when it prefers nodes with more GPUs in use. Otherwise each pod of a
-burst would go to another empty node.
+kube-scheduler filters the next pod before it has bound the previous pod. At that time,
+kube-scheduler counts the GPUs of the previous pod as used, but the ledger does not. So filter uses
+this count when it prefers nodes with more GPUs in use. Otherwise each pod of a burst would go to
+another empty node.
 """
 
 from collections import Counter

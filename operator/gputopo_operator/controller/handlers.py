@@ -53,7 +53,7 @@ def _watch_jobs(registry: kopf.OperatorRegistry, add: Callable[[ObjectKey], None
 
 
 def _watch_topologies(registry: kopf.OperatorRegistry, add: Callable[[ObjectKey], None]) -> None:
-    """Watch GPUTopologies: a change adds the GPUJobs of all pods that the status names."""
+    """Watch GPUTopologies; a change queues the GPUJobs of all pods that its status names."""
 
     @kopf.index("", "v1", "pods", id=POD_INDEX, labels={JOB_LABEL: kopf.PRESENT}, registry=registry)
     async def index_pod(

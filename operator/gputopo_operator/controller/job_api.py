@@ -26,12 +26,12 @@ _PERMANENT: Final = {
 
 
 def is_final(error: ApiError) -> bool:
-    """Return whether an immediate retry of the request would be rejected again."""
+    """Return whether the API server would also reject an immediate retry of the request."""
     return error.status == HTTPStatus.FORBIDDEN or is_permanent(error)
 
 
 def is_permanent(error: ApiError) -> bool:
-    """Return whether every retry of the request fails because the object is invalid."""
+    """Return whether the API server would reject every retry, because the object is invalid."""
     return error.status in _PERMANENT
 
 
@@ -63,7 +63,7 @@ class JobApi:
         return self._api.find(*_GPUTOPO, "gputopologies", node)
 
     def pods(self, key: ObjectKey) -> list[Document]:
-        """Return the pods with the label of the GPUJob. The API server reads them from etcd."""
+        """Return the current pods with the GPUJob's label; the API server reads them from etcd."""
         path = ("api", "v1", "namespaces", key.namespace, "pods")
         return self._api.list(*path, selector=f"{JOB_LABEL}={key.name}")
 
@@ -93,7 +93,7 @@ class JobApi:
             self._api.request("POST", _profiles_path(key), manifest)
 
     def create_event(self, gpu_job: Document, event: JobEvent, now: str) -> None:
-        """Create an event on a GPUJob. The same event for the same GPUJob version has no effect.
+        """Create an event on a GPUJob. A second call for the same GPUJob version has no effect.
 
         The name contains a hash of the content, so the API server rejects a repeated event.
         """

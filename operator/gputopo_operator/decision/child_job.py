@@ -67,7 +67,7 @@ def backoff_limit(spec: GPUJobSpec) -> int:
 
 
 def _failure_policy() -> Document:
-    """Return the rule that a pod with the condition DisruptionTarget does not fail the Job."""
+    """Return the policy by which pods with the condition DisruptionTarget do not fail the Job."""
     disrupted = {"type": "DisruptionTarget", "status": "True"}
     return {"rules": [{"action": "Ignore", "onPodConditions": [disrupted]}]}
 

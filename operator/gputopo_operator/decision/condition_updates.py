@@ -38,7 +38,7 @@ def unchanged(previous: Sequence[Condition]) -> list[ConditionUpdate]:
 
 
 def accepted(spec: GPUJobSpec, child: ChildJob) -> ConditionUpdate:
-    """Return the condition Accepted of a job with a child Job; the message has its sensitivity."""
+    """Return the condition Accepted; its message states the job's bandwidth sensitivity."""
     declared = spec.communication.bandwidth_sensitivity
     if declared is not Sensitivity.AUTO:
         sensitivity = f"{declared} (Declared)"

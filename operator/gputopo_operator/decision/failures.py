@@ -67,7 +67,7 @@ def failure_kind(pod: JobPod) -> FailureKind | None:
 
 
 def exceeded_limit(failures: JobFailures, limits: Limits) -> JobResult | None:
-    """Return the result of a job whose failures exceed a limit. Otherwise return None."""
+    """Return the result of a failed job if the failures exceed a limit, otherwise None."""
     if failures.application > limits.backoff_limit:
         message = (
             f"{failures.application} pods failed, but spec.limits.backoffLimit is "
