@@ -1,1 +1,1 @@
-"""Simulators of MAPA and Synergy, and the programs as released, to reproduce both papers."""
+"""Simulate MAPA and Synergy, also as their authors' released programs, to reproduce the papers."""

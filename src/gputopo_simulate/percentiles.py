@@ -17,5 +17,5 @@ def interpolated(ordered: Sequence[float], fraction: float) -> float:
 
 
 def nearest(ordered: Sequence[float], fraction: float) -> float:
-    """Return the value that is nearest to a percentile, without interpolation."""
+    """Return the value whose position is nearest to a percentile, without interpolation."""
     return ordered[round(fraction * (len(ordered) - 1))]

@@ -56,7 +56,7 @@ Value = TypeVar("Value", int, float)
 def rows(
     table: str, text: str, columns: Sequence[str], optional: Sequence[str] = ()
 ) -> Iterator[TableRow]:
-    """Yield the rows of a table that must have these columns, in any order.
+    """Yield the rows of a table. It must have all ``columns``, in any order.
 
     Empty lines, lines that begin with ``#`` and further columns are ignored.
 

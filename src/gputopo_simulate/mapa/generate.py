@@ -35,14 +35,15 @@ def generate(
 ) -> tuple[SimulatedJob, ...]:
     """Return ``count`` jobs with IDs from 0.
 
-    Arrivals are a Poisson process with a rate. Without a rate, all jobs arrive at time 0.
+    Arrivals are a Poisson process with the rate ``arrivals_per_time``. If the rate is None, all
+    jobs arrive at time 0.
 
-    Each job draws GPUs, workload and service from ``Random(seed).random()``. With a rate, it also
-    draws u for the time since the previous job, ``-log(1 - u) / rate``. No other method of
-    ``random`` is used, because Python guarantees the same numbers only for this method.
+    Each job draws its GPUs, workload and service time from ``Random(seed).random()``. With a rate,
+    it then draws u, and arrives ``-log(1 - u) / rate`` after the previous job. Only this method of
+    ``Random`` is used, because Python guarantees the same numbers only for this method.
 
     Raises:
-        SimulationError: there is no job, or the rate is not above 0.
+        SimulationError: ``count`` is below 1, or the rate is not above 0.
     """
     if count < 1:
         raise SimulationError(f"count: {count}; must be at least 1")

@@ -1,13 +1,13 @@
 """Parse job lists: MAPA's rows, CSV with a header, or JSON.
 
 The content decides the format. Text that begins with a bracket is JSON. If the first row begins
-with a number, the rows are MAPA's rows, otherwise the first row is a header. MAPA's rows have:
+with a number, all rows are MAPA's rows, otherwise the first row is a header. MAPA's rows have:
 
 - six columns: gpus, pattern, arrival, service, bwSensitive (0 or 1), script;
-- four columns, as in its first versions: gpus, pattern, service, bwSensitive.
+- four columns in MAPA's first versions: gpus, pattern, service, bwSensitive.
 
-A header may also use the column names of these rows. A column ``seed``, empty lines and lines that
-begin with ``#`` are ignored.
+A header may also use these column names. A column ``seed``, empty lines and lines that begin with
+``#`` are ignored.
 """
 
 import json

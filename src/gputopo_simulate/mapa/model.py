@@ -21,9 +21,9 @@ JobId = int | str
 class Queueing(StrEnum):
     """Which waiting job may start when GPUs become free.
 
-    FIFO: only the job that has waited longest. All other jobs wait until this job fits.
+    FIFO: only the job that has waited longest. All other jobs wait until this job has started.
     SKIP_AHEAD: of the jobs that fit now, the job that has waited longest, as with pods in
-    kube-scheduler. No GPUs are reserved for earlier jobs that do not fit, so they may wait long.
+    kube-scheduler. No GPUs are reserved for a job that does not fit, so it may wait for long.
     """
 
     FIFO = "fifo"
@@ -39,7 +39,7 @@ class SimulatedJob:
         arrival: time when the job joins the queue.
         service: run time on the best links.
         sensitive: whether the policy treats the job as bandwidth-sensitive.
-        workload: name of the program that the job runs, for the time law; None if unknown.
+        workload: program that the job runs; selects its slowdown curve. None if unknown.
     """
 
     id: JobId
@@ -61,8 +61,8 @@ class FinishedSimulatedJob:
         model: name of the bandwidth model; None for one GPU.
 
     Raises:
-        SimulationError: the service time is so short that adding it to ``start`` does not change
-        this float.
+        SimulationError: the service time is so short that ``start`` plus this time is rounded to
+        ``start``.
     """
 
     job: SimulatedJob
@@ -92,7 +92,7 @@ class SimulationResult:
     """Settings of one run and its finished jobs.
 
     Attributes:
-        model: name of the bandwidth model; ``default`` is the default of each node and pattern.
+        model: name of the bandwidth model; ``default`` if node and pattern selected the model.
         time_law: name of the law for execution times.
         waiting: whether sensitive jobs could wait for better links.
         jobs: in the order of the job list.

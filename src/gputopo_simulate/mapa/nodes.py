@@ -19,7 +19,7 @@ StateKey = tuple[str, GpuMask]
 
 @dataclass(frozen=True, slots=True)
 class NodePlacement:
-    """GPUs of a job on a node. The node has a name and a position in the sorted names."""
+    """The node and GPUs of a job; ``position`` is that of the node in the sorted node names."""
 
     node: str
     position: int
@@ -37,9 +37,9 @@ class RunningJob:
 class SimulatedNodes:
     """Nodes and their free GPUs.
 
-    Nodes are scored as in the extender (:mod:`gputopo.placement.score`). Of several nodes
-    with the best score, the first by fingerprint and free GPUs is chosen, then the first by
-    name. So other names of nodes do not change the bandwidths of a result.
+    Nodes are scored as in the extender (:mod:`gputopo.placement.score`). If several nodes have the
+    best score, the lowest fingerprint decides, then the lowest mask of free GPUs, then the name. So
+    other names of nodes do not change the bandwidths of a result.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class SimulatedNodes:
         return placement
 
     def match_on_first(self, job: SimulatedJob, after: NodePlacement | None = None) -> Match:
-        """Return the match of a job on the first node, now or when ``after`` has been released."""
+        """Return a job's match on the first node, as if the GPUs of ``after`` were free too."""
         fingerprint, free = self._keys[0]
         more = mask_of(after.match.gpus) if after else 0
         key = fingerprint, GpuMask(free | more)

@@ -1,4 +1,4 @@
-"""The queue of waiting jobs: which one starts next."""
+"""The queue of waiting jobs. It decides which job starts next."""
 
 from collections import deque
 
@@ -8,8 +8,8 @@ from gputopo_simulate.mapa.model import Queueing, SimulatedJob
 class JobQueue:
     """Jobs that have arrived and have not started; see :class:`Queueing`.
 
-    With SKIP_AHEAD there is a queue for each number of GPUs, because only this number decides
-    whether a job fits. So only the first job of each queue is checked.
+    With SKIP_AHEAD there is one queue for all jobs with the same number of GPUs, because only this
+    number decides whether a job fits. So only the first job of each queue must be checked.
     """
 
     def __init__(self, queueing: Queueing) -> None:

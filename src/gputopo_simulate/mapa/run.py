@@ -29,9 +29,9 @@ class MapaSettings:
 
     Attributes:
         model: bandwidth model of the policy; None for the default of the node and pattern.
-        judge: bandwidth model of results and execution times; None for ``model``. With the same
-            judge, runs with different models can be compared.
-        waiting: when a sensitive job waits for better links; None for never. A waiting rule
+        judge: bandwidth model of results and execution times; None for ``model``. Runs with
+            different models can be compared only if they have the same judge.
+        waiting: rule by which a sensitive job waits for better links; None if no job waits. A rule
             requires a single node and FIFO.
     """
 
@@ -51,8 +51,8 @@ def run(
 ) -> SimulationResult:
     """Simulate ``jobs`` on ``nodes``.
 
-    Jobs join the queue by arrival time. If they arrive at the same time, the order of the list
-    is used. A job can start at the time when another job ends, on the same GPUs.
+    Jobs join the queue in the order of their arrival times, and at equal times in the order of the
+    list. When a job ends, another job can start at the same time on the same GPUs.
 
     Raises:
         SimulationError: a job would never start or is invalid, or there is no node.
@@ -97,7 +97,7 @@ class _MapaSimulation:
         self._waiting = WaitingState(settings.waiting, settings.time_law, self._nodes)
 
     def check_fits(self, jobs: Sequence[SimulatedJob]) -> None:
-        """Check that each request fits on a node. An error names the first job with the request."""
+        """Check that each job fits on an idle node. Of equal jobs, an error names the first."""
         topologies = {topology.fingerprint: topology for topology in self._topologies.values()}
         for job in {(job.pattern, job.sensitive): job for job in reversed(jobs)}.values():
             self._nodes.check_fits(job)
@@ -108,7 +108,7 @@ class _MapaSimulation:
     def finish(
         self, jobs: Sequence[SimulatedJob], progress: ProgressCallback
     ) -> Mapping[object, FinishedSimulatedJob]:
-        """Run until all jobs have ended. At equal times, the order is: ends, arrivals, starts."""
+        """Run until all jobs have ended. At one time, jobs end first, then arrive, then start."""
         by_arrival = sorted(jobs, key=lambda job: job.arrival)
         arrived = ended = 0
         while ended < len(jobs):
@@ -158,10 +158,10 @@ class _MapaSimulation:
         )
 
     def _judged(self, job: SimulatedJob, placement: NodePlacement) -> Match:
-        """Return the match with the bandwidths that the judge predicts.
+        """Return the placed match with the bandwidths that the judge model predicts.
 
-        For this, the function places the job on a node on which only the GPUs of the job are free.
-        So any policy chooses exactly these GPUs.
+        For this, the function places the job on an imagined node on which only the job's GPUs are
+        free. So any policy chooses exactly these GPUs.
         """
         judge = self._settings.judge
         if judge is None:

@@ -44,7 +44,7 @@ class Quartiles:
 
 @dataclass(frozen=True, slots=True)
 class GroupSummary:
-    """Figures of one group of jobs of a run; None if no job has the figure.
+    """Figures of one group of jobs of a run. A figure is None if no job of the group has it.
 
     Attributes:
         jobs: number of jobs in the group.
@@ -64,9 +64,9 @@ class SpeedUp(Quartiles):
     """Speed of one policy relative to another, as in MAPA's table 3; above 1 is faster.
 
     Attributes:
-        minimum: shortest execution time with the other policy, divided by that with this
-            policy. The quartiles and the maximum are computed in the same way.
-        throughput: throughput of this policy divided by that of the other.
+        minimum: shortest execution time with the other policy, divided by the shortest execution
+            time with this policy. The quartiles and the maximum are ratios of the same kind.
+        throughput: throughput with this policy, divided by the throughput with the other.
     """
 
     throughput: float
@@ -107,7 +107,7 @@ def summarize(result: SimulationResult, group: JobGroup = JobGroup.ALL) -> Group
 
 
 def speed_up(baseline: GroupSummary, other: GroupSummary) -> SpeedUp | None:
-    """Return the speed-up of ``other`` over ``baseline``, None if the group has no jobs."""
+    """Return the speed-up of ``other`` over ``baseline``, or None if a group has no jobs."""
     if baseline.execution_time is None or other.execution_time is None:
         return None
     slow, fast = baseline.execution_time, other.execution_time
@@ -118,7 +118,7 @@ def speed_up(baseline: GroupSummary, other: GroupSummary) -> SpeedUp | None:
 
 
 def quartiles(values: Sequence[float]) -> Quartiles | None:
-    """Return minimum, quartiles and maximum, None without values."""
+    """Return minimum, quartiles and maximum, or None if there are no values."""
     if not values:
         return None
     ordered = sorted(values)
@@ -126,7 +126,7 @@ def quartiles(values: Sequence[float]) -> Quartiles | None:
 
 
 def confidence_interval(values: Sequence[float]) -> ConfidenceInterval:
-    """Return the mean and its 95 % interval by Student's t. With one value, its width is 0."""
+    """Return the mean and its 95 % interval by Student's t. One value gives the width 0."""
     if len(values) == 1:
         return ConfidenceInterval(values[0], 0.0)
     t = _T_95[min(len(values) - 1, len(_T_95)) - 1]

@@ -1,8 +1,8 @@
 """Time laws: how long a job runs, either a fixed time or a time that depends on bandwidth.
 
-A job computes for a part of its time and communicates for the rest. More bandwidth makes its
-communication faster, up to a saturation. So the slowdown is linear in ``1 / bandwidth``, with a
-lower and an upper limit.
+A job communicates for the part ``c`` of its time and computes for the rest. More bandwidth makes
+the communication faster, up to the bandwidth ``saturation``. So the slowdown is linear in
+``1 / b`` for a bandwidth ``b``, with a lower and an upper limit.
 
     slowdown(b) = clamp(1 - c + c * saturation / b, 1, worst)
 
@@ -11,12 +11,12 @@ Example: c is 0.5, the saturation is 50 GB/s, and the job has 25 GB/s. It runs f
 
 MAPA reports about its workloads:
 
-- VGG-16 on two GPUs is up to 3 times as fast over a double NVLink as over PCIe (figure 2b). Two
-  GPUs over PCIe have 10.4 GB/s by its equation 2, which gives c = 0.5 for a saturation of 50.
+- VGG-16 on two GPUs is up to 3 times as fast over a double NVLink as over PCIe (figure 2b). By
+  MAPA's equation 2, two GPUs over PCIe have 10.4 GB/s. So c is 0.5 for a saturation of 50 GB/s.
 - Bandwidth above 50 GB/s makes little difference (section 5.2, figure 16).
 - AlexNet, ResNet-50 and Inception-v3 are like VGG-16; CaffeNet is like GoogLeNet, which hardly
-  changes (section 2.3, figure 6). The paper shows them only in charts without numbers, so the
-  first three have the numbers of VGG-16 here.
+  changes (section 2.3, figure 6). The paper shows these workloads only in charts without numbers.
+  So AlexNet, ResNet-50 and Inception-v3 have the curve of VGG-16 here.
 - Cusimann and GMM do not communicate; Jacobi gains less than 3 % (section 4).
 """
 
@@ -42,7 +42,7 @@ class SlowdownCurve:
     """The slowdown of a workload as a function of its effective bandwidth.
 
     Attributes:
-        communication_share: share of communication in the time on saturated links, 0..1.
+        communication_share: part of the run time on saturated links that is communication, 0..1.
         saturation_gb_per_s: above this bandwidth the job does not become faster.
         worst: upper limit of the slowdown, at least 1.
     """
@@ -129,7 +129,7 @@ class BandwidthTime:
         return job.service * self.curve(job).slowdown(effective_mb_per_s)
 
     def curve(self, job: SimulatedJob) -> SlowdownCurve:
-        """Return the curve of the workload, else the curve of sensitive or insensitive jobs."""
+        """Return the workload's curve or, without one, the curve of (in)sensitive jobs."""
         other = self.sensitive if job.sensitive else self.insensitive
         return (
             other if job.workload is None else self.curves.get(normalized_name(job.workload), other)
@@ -158,10 +158,10 @@ class _CurvesFile(RootModel[dict[str, _CurveFields]]):
 
 
 def parse_curves(text: str) -> BandwidthTime:
-    """Parse curves from a file of the user; these replace the curves in :data:`PUBLISHED`.
+    """Parse a user's file of curves, which take precedence over those in :data:`PUBLISHED`.
 
     The text is a JSON object with a curve for each workload: ``{"communicationShare": 0.5,
-    "saturationGBps": 50, "worst": 3}``; the last two fields are optional. The curves named
+    "saturationGBps": 50, "worst": 3}``. The last two fields are optional. The curves named
     ``sensitive`` and ``insensitive`` are for jobs of all other workloads.
 
     Raises:

@@ -23,7 +23,7 @@ class WaitingRule:
     """Parameters of the rule.
 
     Attributes:
-        theta: a job waits if saved GPU time divided by idle GPU time is above this.
+        theta: a job waits if it saves more than ``theta`` times the GPU time that stays idle.
         max_mean_times: longest wait, as a multiple of the mean run time of finished jobs.
     """
 
@@ -33,11 +33,11 @@ class WaitingRule:
 
 @dataclass(frozen=True, slots=True)
 class PossibleEnd:
-    """A running job, and the slowdown of the waiting job after the running job ends.
+    """The end of a running job, for which another job could wait.
 
     Attributes:
         age: run time of the running job so far.
-        slowdown: slowdown of the waiting job on the best GPUs after that end.
+        slowdown: slowdown of the waiting job on the best GPUs that are free after this end.
     """
 
     age: float
@@ -53,13 +53,15 @@ def should_wait(
     slowdown: float,
     ends: Sequence[PossibleEnd],
 ) -> bool:
-    """Return whether a job should wait for the next end of another job.
+    """Return whether a job should wait until the next running job ends.
 
-    The residual time of a running job is estimated as the mean residual time that finished jobs had
-    at the same age. Each running job can end next, with a weight of 1 / residual time. If the job
-    waits, it saves ``gpus * mean time * (slowdown now - slowdown then)`` of GPU time, and ``free``
-    GPUs are idle until that end. ``observed`` has the run times of finished jobs, ascending.
-    ``slowdown`` is the slowdown of the job on the GPUs that are free now.
+    By waiting, the job saves ``gpus * mean run time * (slowdown now - slowdown then)`` of GPU time.
+    In the meantime, ``free`` GPUs are idle. Any running job can end next, with a probability
+    proportional to 1 / residual time. The residual time is estimated as the mean that finished jobs
+    had at the same age.
+
+    ``observed`` has the run times of finished jobs, ascending. ``slowdown`` is the slowdown of the
+    job on the GPUs that are free now.
     """
     if not observed or not ends:
         return False
@@ -72,7 +74,7 @@ def should_wait(
 
 
 def expected_residual(observed: Sequence[float], age: float) -> float:
-    """Return how long jobs ran on average after they reached ``age``; 0 if no job reached it.
+    """Return the mean residual time of jobs that ran longer than ``age``; 0 without such jobs.
 
     >>> expected_residual([2.0, 6.0, 10.0], 4.0)
     4.0
@@ -82,7 +84,7 @@ def expected_residual(observed: Sequence[float], age: float) -> float:
 
 
 class WaitingState:
-    """State of the wait of the first job in the queue. Without a rule, no job waits.
+    """Records until when the first job in the queue waits. Without a rule, no job waits.
 
     Attributes:
         until: latest start of the job that waits now; None while no job waits.

@@ -16,8 +16,8 @@ class ActiveJob:
     """A job that has not finished.
 
     Attributes:
-        share_throughput: throughput with the proportional share.
-        work_left: remaining run time in seconds if throughput were 1.
+        share_throughput: throughput with the proportional share of CPUs and memory.
+        work_left: remaining run time in seconds at a throughput of 1.
         throughput: current throughput.
     """
 
@@ -37,9 +37,9 @@ def servers_of(cluster: SimulatedCluster) -> tuple[ServerCapacity, ...]:
 
 
 def sensitivity(job: TrainingJob, cluster: SimulatedCluster) -> SensitivityMatrix:
-    """Return the matrix measured with the job's number of GPUs, else the scaled 1-GPU matrix.
+    """Return a matrix that covers the proportional share of CPUs and memory in this cluster.
 
-    The measured matrix is used only if it covers the proportional share of this cluster.
+    This is the matrix measured with the job's number of GPUs, otherwise the scaled 1-GPU matrix.
 
     Raises:
         SimulationError: neither matrix covers the proportional share.
@@ -55,7 +55,7 @@ def sensitivity(job: TrainingJob, cluster: SimulatedCluster) -> SensitivityMatri
 
 
 def active_jobs(jobs: Sequence[TrainingJob], cluster: SimulatedCluster) -> list[ActiveJob]:
-    """Return the jobs by arrival. Jobs of one model and number of GPUs share one matrix."""
+    """Return the jobs in the order of arrival. Jobs of equal model and GPUs share one matrix."""
     matrices: dict[tuple[str, int], SensitivityMatrix] = {}
     by_arrival = sorted(jobs, key=lambda job: (job.arrival_seconds, job.id))
     for job in by_arrival:

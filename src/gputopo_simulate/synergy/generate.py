@@ -1,8 +1,8 @@
 """Generate job lists as the authors' program does (section 5.1 of the paper).
 
-Durations and arrivals have separate random generators with the same seed. The reason: the authors
-wrote durations to a file once, and drew arrivals in a later run. With the seed of the authors, the
-jobs are those of their figure 9.
+Durations and arrivals have separate random generators with the same seed, because the authors drew
+the durations in one run and the arrivals in another. With the authors' seed, the jobs are those of
+their figure 9.
 """
 
 import math
@@ -77,7 +77,7 @@ def _draw_arrivals(source: random.Random, load: JobLoad) -> Iterator[tuple[int, 
 
 
 def _most_behind(counts: Sequence[int], split: Sequence[int]) -> int:
-    """Return the task that is furthest below its percentage; of several tasks, the first."""
+    """Return the index of the task whose job count is furthest below its percentage."""
     total = sum(counts)
     behind = [
         percent / 100 - count / total if total else 0.0

@@ -2,8 +2,9 @@
 
 The authors of Synergy measured the models of their table 4. ``data/`` contains their results in
 two tables. ``synergy_throughput_matrix.csv`` has the complete matrix of each model with one GPU.
-``synergy_models.csv`` has rows for 1, 2 and 4 GPUs. Each row has the best share, the speed-up over
-the proportional share, and the seconds of a step with the proportional share.
+``synergy_models.csv`` has rows for 1, 2 and 4 GPUs. Each row has the best share (the least CPUs and
+memory with full throughput), its speed-up over the proportional share, and the seconds of a step
+with the proportional share.
 """
 
 from collections import defaultdict
@@ -54,7 +55,7 @@ class MeasuredProfile:
     storage_mb_per_s_per_gpu: float
 
     def matrix(self) -> SensitivityMatrix:
-        """Return the matrix of the two measured points; the proportional share has throughput 1."""
+        """Return the matrix of both measured points; throughput 1 is the proportional share."""
         share = (self.cpus_per_gpu * self.gpus, SHARE_GB_PER_GPU * self.gpus)
         best = (self.best_cpus_per_gpu * self.gpus, self.best_memory_gb_per_gpu * self.gpus)
         cpus, memory_gb = (sorted({one, other}) for one, other in zip(share, best, strict=True))
@@ -77,9 +78,9 @@ class MeasuredModel:
     """All measurements of one model.
 
     Attributes:
-        step_seconds: seconds of a step where the matrices have throughput 1.
+        step_seconds: seconds of a training step at throughput 1 of the matrices.
         matrices: matrices by number of GPUs; one of them is for 1 GPU.
-        storage_mb_per_s_per_gpu: rate of reads from storage at the best throughput, one GPU.
+        storage_mb_per_s_per_gpu: rate of reads from storage of one GPU at the best throughput.
         profiles: one for each number of GPUs and ratio of CPUs to GPUs.
     """
 
@@ -90,7 +91,7 @@ class MeasuredModel:
     profiles: tuple[MeasuredProfile, ...]
 
     def matrix(self, gpus: int) -> SensitivityMatrix:
-        """Return the matrix measured with this number of GPUs, else the scaled 1-GPU matrix.
+        """Return the matrix for a number of GPUs: measured, or scaled from the 1-GPU matrix.
 
         :attr:`SensitivityMatrix.is_scaled` is true for a scaled matrix.
         """
@@ -116,11 +117,11 @@ def parse_matrices(text: str) -> dict[str, SensitivityMatrix]:
 def parse_models(text: str, measured: Mapping[str, SensitivityMatrix]) -> dict[str, MeasuredModel]:
     """Return the models of a table with the columns of ``synergy_models.csv``.
 
-    The column ``storage_mb_per_s_per_gpu`` is optional. Without it, a model reads as many MB/s as
-    its best share has GB of memory, as in the authors' profiles of one GPU.
+    The column ``storage_mb_per_s_per_gpu`` is optional. Without it, a model whose best share has
+    100 GB of memory reads 100 MB/s, as in the authors' profiles of one GPU.
 
-    For one GPU, a model has its matrix in ``measured`` if both have the same best throughput. All
-    other matrices have only two points, the proportional share and the best share.
+    For one GPU, a model gets the matrix of its name in ``measured`` if both have the same best
+    throughput. All other matrices have only two points: the proportional share and the best share.
 
     Raises:
         SimulationError: if the table is invalid, or a model has no row for one GPU.

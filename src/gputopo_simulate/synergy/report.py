@@ -59,8 +59,8 @@ def run_figures(
 ) -> RunFigures:
     """Return the figures of at least one job.
 
-    Times are added one after another, as in the authors' program. In one result of this program the
-    last bit of the sum decides how the mean 3.6755 is rounded.
+    The times are added one after another, with rounding, as in the authors' program. In one result
+    of that program, the last bit of the sum decides whether the mean 3.6755 is rounded up or down.
     """
     ordered = sorted(job.jct for job in jobs)
     return RunFigures(

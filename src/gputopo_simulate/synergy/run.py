@@ -32,8 +32,8 @@ class SynergySettings:
     """Queue order, mechanism and rounds of a run.
 
     Attributes:
-        runnable_only: whether the mechanism gets only the runnable jobs. This is faster and
-            changes no result of mechanisms that run exactly these jobs.
+        runnable_only: whether the mechanism gets only the jobs whose GPUs fit in queue order. This
+            is faster, and changes no result of mechanisms that run exactly these jobs.
         round_seconds: length of a round; None for the event-driven mode.
     """
 
@@ -52,8 +52,8 @@ def run(
     """Return all jobs in the order in which they finish.
 
     With rounds, a job that finishes keeps its servers until the round ends. If all jobs arrive
-    within the first second, the first round begins after it. Otherwise it begins at the first
-    multiple of the round's length after an arrival.
+    before second 1, the first round begins at second 1. Otherwise it begins at the first multiple
+    of the round's length at or after the first arrival.
 
     Raises:
         SimulationError: there are no jobs, or a job would never finish.
@@ -108,7 +108,6 @@ class _SynergySimulation:
         ]
 
     def _advance(self, job: ActiveJob, until: float) -> None:
-        """Update the work left and the progress of a running job."""
         job.work_left = (job.end_seconds - until) * job.throughput
         name, arrival, attained, _, alone = job.progress
         attained += (until - self._now_seconds) * job.source.gpus
@@ -141,9 +140,9 @@ class _SynergySimulation:
     def _requests(self, queue: Sequence[SizingRequest]) -> Sequence[SizingRequest]:
         """Return the requests for the mechanism.
 
-        If the setting ``runnable_only`` is true, these are the requests of the runnable jobs,
-        sorted by arrival. The queue order decides which jobs are runnable. It does not change the
-        assignments of a given set of runnable jobs.
+        If the setting ``runnable_only`` is true, these are the requests of the runnable jobs: the
+        jobs whose GPUs fit in queue order. They are sorted by arrival, so that the same set of jobs
+        always gives the same requests. The queue order of these jobs changes no assignment.
         """
         if not self._settings.runnable_only:
             return queue

@@ -22,9 +22,9 @@ class PolicyInput:
     """A job's size and sensitivity, and the state of the server.
 
     Attributes:
-        gpu_sets: the sets of free GPUs with the size of the job; at least one.
+        gpu_sets: all sets of as many free GPUs as the job needs; at least one set.
         domain: number of GPUs of a PCIe domain.
-        preserved_gb_per_s: sum of the NVLink weights within a GPU set, by mask.
+        preserved_gb_per_s: sum of the NVLink weights within each GPU set; the index is its mask.
     """
 
     gpu_sets: Sequence[ScoredGpuSet]
@@ -36,15 +36,15 @@ class PolicyInput:
 
 
 def baseline(given: PolicyInput) -> ScoredRing | None:
-    """Return the ring with the highest aggregate bandwidth on the lowest free GPUs."""
+    """Return the ring with the highest aggregate bandwidth in the first free GPU set."""
     return given.gpu_sets[0].by_aggregate
 
 
 def topo_aware(given: PolicyInput) -> ScoredRing | None:
-    """Return the ascending ring of the first set that is within one PCIe domain.
+    """Return the first free GPU set within one PCIe domain, as a ring of ascending GPUs.
 
-    If there is no such set, return the result of :func:`baseline`. Jobs of one GPU, and jobs that
-    are not smaller than a domain, also get this result.
+    Return the result of :func:`baseline` if there is no such set, if the job has one GPU, or if it
+    has as many GPUs as a domain or more.
     """
     if 1 < given.size < given.domain:
         for each in given.gpu_sets:
@@ -61,11 +61,12 @@ def greedy(given: PolicyInput) -> ScoredRing | None:
 
 
 def preserve(given: PolicyInput) -> ScoredRing | None:
-    """Return the ring with the best equation 2 (sensitive jobs) or preserved bandwidth (others).
+    """Return the best ring, or None if the job waits.
 
-    The program compares all sets with an empty set, to which equation 2 gives 12.34 GB/s. So a
-    sensitive job waits if no set has a higher value. The empty set has no preserved and no
-    aggregate bandwidth. So a job of one GPU waits if no NVLink would stay free.
+    A sensitive job of several GPUs gets the ring with the highest value of equation 2. It waits if
+    no value is above 12.34 GB/s, the value without links. Any other job gets the set with the most
+    preserved bandwidth, then the most aggregate bandwidth. It waits if both are 0. So a job of one
+    GPU waits if no NVLink would stay free.
     """
     if given.sensitive and given.size > 1:
         best = max(given.gpu_sets, key=lambda each: each.by_equation.effective_gb_per_s)

@@ -43,7 +43,7 @@ def run_as_released(
     """Simulate ``jobs`` on one of the program's servers.
 
     Times are in cycles of the program. Arrivals are ignored, and every job runs for its service
-    time. A job of one GPU has 12.34 GB/s.
+    time. As in the program, a job of one GPU has an effective bandwidth of 12.34 GB/s.
 
     Raises:
         SimulationError: the program does not have the topology, or does not support a job.
@@ -82,8 +82,8 @@ def _cycles(
 ) -> Iterator[tuple[object, FinishedSimulatedJob]]:
     """Place jobs cycle by cycle. Cycles in which no job can start or end are skipped.
 
-    The program removes a started job from the list while it iterates over this list. So in this
-    cycle the program skips the job that follows the started job.
+    The program removes a started job from the list while it iterates over this list. So in the
+    same cycle it skips the next job of the list. This function does the same.
     """
     simulated = _SimulatedServer(server, policy)
     waiting, now = list(jobs), 0

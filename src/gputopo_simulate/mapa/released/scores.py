@@ -1,8 +1,9 @@
 """Scores of all GPU sets of a server, as the authors' program computes them.
 
-The program scores every permutation of every set. Of equal scores the first is used, so the order
-of the sets matters. Sets are sorted by their last but one GPU, then by all GPUs. Experiments showed
-this order of the program's graph miner: it reproduces every printed figure on all five servers.
+The program scores every permutation of every GPU set. If several scores are equal, the program uses
+the first one, so the order of the sets matters. Here the sets are sorted by their last but one GPU,
+then by all GPUs. This order was found by experiments: with it, this module reproduces every printed
+figure on all five servers.
 """
 
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ NO_LINKS_GB_PER_S: Final = _equation_2(0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class ScoredRing:
-    """A ring: its GPUs in order, and its two scores."""
+    """A ring: its GPUs in order, its aggregate bandwidth, and its value of equation 2."""
 
     gpus: tuple[GpuIndex, ...]
     aggregate_gb_per_s: int
@@ -38,7 +39,7 @@ class ScoredRing:
 
 @dataclass(frozen=True, slots=True)
 class ScoredGpuSet:
-    """A GPU set with three rings: in ascending order, and the first with the best of each score."""
+    """A GPU set with three rings: ascending, best by aggregate bandwidth, best by equation 2."""
 
     mask: GpuMask
     ascending: ScoredRing
@@ -63,7 +64,7 @@ class ServerScores:
 
     @cached_property
     def preserved_gb_per_s(self) -> NDArray[np.int64]:
-        """Sum of the NVLink weights within each GPU set, by mask: equation 3 without PCIe."""
+        """For each mask of GPUs, the sum of their NVLink weights (equation 3 without PCIe)."""
         masks = np.arange(1 << self._server.gpus)
         total = np.zeros(len(masks), np.int64)
         for (a, b), weight in (*self._server.double.items(), *self._server.single.items()):
@@ -80,7 +81,7 @@ class ServerScores:
         )
 
     def _ring(self, gpus: tuple[GpuIndex, ...]) -> ScoredRing:
-        """Score GPUs in one order. Two GPUs have their link twice; one GPU has no link."""
+        """Score the ring through GPUs in this order. A ring of two GPUs counts its link twice."""
         double = single = pcie = aggregate = 0
         for a, b in pairwise((*gpus, gpus[0])) if len(gpus) > 1 else ():
             link = (min(a, b), max(a, b))
@@ -104,7 +105,7 @@ class ServerScores:
 
 @cache
 def scores_of(server: MapaServer) -> ServerScores:
-    """Return the cached scores of a server, which take at most 0.6 s and 4 MB."""
+    """Return the scores of a server. They are cached, and take at most 0.6 s and 4 MB."""
     return ServerScores(server)
 
 
@@ -113,5 +114,5 @@ def _miner_order(gpus: tuple[GpuIndex, ...]) -> tuple[tuple[GpuIndex, ...], tupl
 
 
 def _ring_orders(gpus: tuple[GpuIndex, ...]) -> list[tuple[GpuIndex, ...]]:
-    """Return all orders of a ring's other GPUs, ascending, in only one of its two directions."""
+    """Return all orders of a ring's GPUs after the first, each in only one direction."""
     return [order for order in permutations(gpus) if order[:1] <= order[-1:]]

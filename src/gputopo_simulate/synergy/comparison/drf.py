@@ -11,9 +11,9 @@ from gputopo_simulate.synergy.comparison.greedy import demands, place_first_fit
 def drf(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
     """Place demands by first fit, the job with the smallest dominant share first.
 
-    See :class:`SizingMechanism`. For each resource, a job requests a fraction of the cluster. The
-    dominant share of the job is the largest of these fractions. DRF's progressive filling has this
-    order if each job is a user with one task. Queue order decides between jobs with equal shares.
+    See :class:`SizingMechanism`. A job requests a fraction of the cluster's GPUs, of its CPUs and
+    of its memory. The dominant share of the job is the largest fraction. DRF's progressive filling
+    has the same order if each job is a user with one task. Queue order decides between equal jobs.
     """
     choices = demands(servers, requests)
     capacity, gpus = total_capacity(servers), sum(server.gpus for server in servers)

@@ -1,4 +1,4 @@
-"""Synergy-Greedy: place full demands by first fit; pass over other jobs (section 3.3)."""
+"""Synergy-Greedy: place full demands by first fit, skip jobs that do not fit (section 3.3)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,8 +12,8 @@ from gputopo.sizing.server_state import PlacedJob, ServerState, sizing_result
 def greedy(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
     """Place each job on the first server where its demand fits; see :class:`SizingMechanism`.
 
-    A job whose demand does not fit is passed over. So GPUs may stay idle and a job may wait
-    forever. A job of several GPUs is split over servers if it does not fit on one server.
+    A job of several GPUs that fits on no single server is split over servers. A job whose demand
+    does not fit at all is skipped. So GPUs may stay idle, and a job may wait forever.
     """
     choices = demands(servers, requests)
     states = [ServerState.idle(server) for server in servers]
@@ -23,10 +23,10 @@ def greedy(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest])
 def demands(
     servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]
 ) -> list[OptionChoice]:
-    """Return for each job the option with which it is placed: its demand.
+    """Return for each job the CPUs and memory with which it is placed: its demand.
 
-    If a demand does not fit on the idle servers, it would never fit. Then the option is the
-    trimmed share. :func:`check_names` checks the names.
+    A demand that does not fit on idle servers would never fit. Such a job gets its trimmed share.
+    Errors are those of :func:`check_names`.
     """
     check_names(servers, requests)
     cache, idle = OptionsCache(servers), [ServerState.idle(server) for server in servers]

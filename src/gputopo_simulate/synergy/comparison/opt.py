@@ -1,9 +1,10 @@
 """Synergy-Opt: an upper bound of all mechanisms, and a placement as near to it as possible.
 
-Section 4.1 and appendix A.1 of the paper describe two linear programs. The first merges all servers
-into one; its optimum is the upper bound. The second spreads the chosen options over servers as
-fractions and splits at most three jobs per server. The paper does not say how fractions become
-whole GPUs. Here they are rounded, and jobs that then do not fit get their least options.
+Section 4.1 and appendix A.1 of the paper describe two linear programs. The first treats all servers
+as one and chooses an option (CPUs and memory) for each job; its optimum is the upper bound. The
+second assigns fractions of jobs to servers, and splits at most three jobs per server. The paper
+does not say how fractions become whole GPUs. Here they are rounded. Then jobs on servers with too
+few CPUs or too little memory get their least options.
 """
 
 from collections import Counter
@@ -20,7 +21,7 @@ from gputopo_simulate.synergy.comparison.solver import LinearProgram, solve
 
 
 def opt(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
-    """Give jobs the options that the first program chooses, on the servers of the second program.
+    """Size jobs by the first linear program, and place them by the second.
 
     See :class:`SizingMechanism`.
 
@@ -39,7 +40,7 @@ def opt(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) ->
 
 
 def upper_bound(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> float:
-    """Return an upper bound of the total value of the running jobs; raise errors as :func:`opt`."""
+    """Return an upper bound of the total value of running jobs. Errors are those of :func:`opt`."""
     check_names(servers, requests)
     return _choose_options(servers, requests)[1]
 
@@ -49,8 +50,8 @@ def _choose_options(
 ) -> tuple[list[OptionChoice], float]:
     """Solve the first program, equations 1 to 5. Return an option for each job, and the bound.
 
-    There is a variable for each efficient option of each job. Other options are not needed: they
-    break equation 5, or take more resources without being faster.
+    There is one variable for each efficient option of each job. All other options are left out,
+    because they violate equation 5, or take more resources without being faster.
     """
     cache = OptionsCache(servers)
     jobs = [(request, cache.get(request)) for request in runnable(servers, requests)]
@@ -82,8 +83,8 @@ def _fractions(
 ) -> list[list[float]]:
     """Solve the second program, equations 15 to 19. Return the fraction of each job per server.
 
-    If servers differ, the program may be unable to place all jobs. Then it places as much as
-    possible.
+    If servers differ, the program may be unable to place all jobs. Then the sum of the fractions is
+    as large as possible.
     """
     if not choices:
         return []
@@ -114,7 +115,7 @@ def _place_rounded(
     choices: Sequence[OptionChoice],
     fractions: Sequence[Sequence[float]],
 ) -> list[PlacedJob]:
-    """Place the jobs on whole GPUs, jobs on a single server first; return the placed jobs."""
+    """Place jobs on whole GPUs, those with the largest fraction on one server first."""
     placed = []
     jobs = zip(choices, fractions, strict=True)
     for choice, parts in sorted(jobs, key=lambda job: -max(job[1])):

@@ -30,7 +30,8 @@ class LinearProgram:
     """A linear program: maximize the sum of gains * x, with 0 <= x <= 1 and limits for rows.
 
     Attributes:
-        gains, columns: gain and coefficients of each variable.
+        gains: gain of each variable.
+        columns: row and coefficient pairs of each variable.
         limits: minimum and maximum of the sum of each row; infinite for no limit.
         binary: whether every x is 0 or 1.
     """
@@ -47,7 +48,7 @@ class Solution:
 
     Attributes:
         values: values of the variables; a vertex of the polytope unless the program is binary.
-        bound: no solution has a higher gain.
+        bound: upper limit of the total gain of every solution.
     """
 
     values: tuple[float, ...]
@@ -84,7 +85,6 @@ def _import_solver() -> ModuleType:
 
 
 def _model(highspy: ModuleType, program: LinearProgram) -> object:
-    """Convert the program to a model of HiGHS."""
     model = highspy.HighsLp()
     model.sense_ = highspy.ObjSense.kMaximize
     model.num_col_, model.num_row_ = len(program.columns), len(program.limits)

@@ -10,11 +10,11 @@ from gputopo_simulate.synergy.comparison.greedy import demands, place_first_fit
 
 
 def tetris(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
-    """Fill one server after another with the jobs that have the best alignment with it.
+    """Fill one server after another. Of the jobs that fit, the best aligned one is placed next.
 
-    See :class:`SizingMechanism`. Alignment is the dot product of demand and free resources, both as
-    fractions of the server. Queue order decides between jobs with equal alignment. A job that does
-    not fit on a single server is split as in
+    See :class:`SizingMechanism`. Alignment is the dot product of a job's demand and the server's
+    free resources, both as fractions of the whole server. Among jobs of equal alignment, the first
+    in the queue is placed. A job that fits on no single server is split as in
     :func:`~gputopo_simulate.synergy.comparison.greedy.greedy`.
     """
     waiting = demands(servers, requests)

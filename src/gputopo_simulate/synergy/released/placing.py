@@ -1,4 +1,4 @@
-"""Place a job as the authors' program does, and reduce other jobs (``cluster.py`` there)."""
+"""Place a job and reduce other jobs for it, as ``cluster.py`` of the authors' program does."""
 
 from collections.abc import Iterator
 
@@ -17,11 +17,13 @@ def place_greedily(servers: ReleasedServers, job: ReleasedJob) -> bool:
 
 
 def place_tuned(servers: ReleasedServers, job: ReleasedJob) -> bool:
-    """Place a job with its demand, else with its share, else reduce other jobs for it.
+    """Place a job with its demand or, if that does not fit, with its proportional share.
+
+    If the share does not fit either, reduce other jobs to their shares first.
 
     Raises:
-        SimulationError: the job still does not fit. This is possible, because a reduced job can
-            get more of a resource than before. The program ends in this case.
+        SimulationError: the job still does not fit, because the share of a reduced job can have
+            more of a resource than the job had before. The authors' program ends in this case.
     """
     if _place(servers, job, job.demand, job.speed):
         return True
@@ -39,7 +41,7 @@ def place_tuned(servers: ReleasedServers, job: ReleasedJob) -> bool:
 def _place(
     servers: ReleasedServers, job: ReleasedJob, per_gpu: ResourcesPerGpu, speed: float
 ) -> bool:
-    """Take GPUs on one server after another, as many on each as fit with their resources."""
+    """Place a job by first fit, GPU by GPU. Return whether all GPUs fit."""
     missing = job.source.gpus
     parts: dict[int, int] = {}
     for number, gpus in enumerate(servers.gpus):
@@ -59,7 +61,7 @@ def _place(
 
 
 def _fitting(servers: ReleasedServers, number: int, per_gpu: ResourcesPerGpu, max_gpus: int) -> int:
-    """Return how many GPUs fit on a server with their resources, at most ``max_gpus``."""
+    """Return for how many GPUs a server has free CPUs and memory, at most ``max_gpus``."""
     cpus, memory_gb = servers.cpus[number], servers.memory_gb[number]
     gpus = max_gpus
     while gpus and (gpus * per_gpu.cpus > cpus or gpus * per_gpu.memory_gb > memory_gb):
@@ -96,10 +98,10 @@ def _target_servers(servers: ReleasedServers, gpus: int) -> Iterator[tuple[int, 
 def _jobs_to_reduce(
     servers: ReleasedServers, number: int, gpus: int, per_gpu: ResourcesPerGpu
 ) -> list[ReleasedJob]:
-    """Return the jobs to reduce on a server, so that ``gpus`` GPUs fit with their resources.
+    """Return the jobs to reduce on a server to free CPUs and memory for ``gpus`` GPUs.
 
-    Jobs are tried in order: fewest servers first, then most CPUs per GPU, then most memory. The
-    result has all jobs that were tried until enough was free, also jobs that free nothing.
+    Jobs are tried in this order: on the fewest servers first, then with the most CPUs per GPU, then
+    with the most memory. The result has every job that was tried, also one that frees nothing.
     """
     cpus = gpus * per_gpu.cpus - servers.cpus[number]
     memory_gb = gpus * per_gpu.memory_gb - servers.memory_gb[number]
@@ -120,7 +122,7 @@ def _by_excess(job: ReleasedJob) -> tuple[int, float, float]:
 
 
 def _reduce_placed(servers: ReleasedServers, job: ReleasedJob) -> None:
-    """Reduce a placed job to its share on the same GPUs, and compute its round at speed 1."""
+    """Reduce a placed job to its share on the same GPUs, and repeat its round at speed 1."""
     parts = servers.release(job)
     job.undo_round()
     servers.assign(job, parts, _reduced(servers, job))

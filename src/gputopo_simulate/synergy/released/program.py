@@ -86,7 +86,7 @@ def _rounds(
 
 
 def _prepare_round(last: ReleasedServers, queue: Sequence[ReleasedJob], now: float) -> None:
-    """Reset speeds of reduced jobs; mark starved jobs, which come first from the next round on."""
+    """Reset the speeds of reduced jobs. Mark starved jobs, which sort first after this round."""
     for job in last.running:
         job.speed = job.profiled_speed
     if now > _STARVED_AFTER_SECONDS:
@@ -113,7 +113,7 @@ def _place_all(
 def _chosen_by_gpus(
     servers: ReleasedServers, queue: Sequence[ReleasedJob], place: _PlaceFunction
 ) -> list[ReleasedJob]:
-    """Return the jobs whose GPUs fit. The program chooses jobs before placing only with ``las``."""
+    """Return the jobs, in queue order, for which enough GPUs are left. Only ``las`` needs this."""
     free = sum(servers.gpus)
     chosen = []
     for job in queue:
@@ -151,7 +151,7 @@ def _las(job: ReleasedJob, now: float, by_share: bool) -> tuple[float, ...]:  # 
 
 
 def _ftf(job: ReleasedJob, now: float, by_share: bool) -> tuple[float, ...]:  # noqa: FBT001
-    """Sort by finish-time fairness, the best first; in Themis the worst is first."""
+    """Return the sort key for finish-time fairness: best first. Themis sorts the worst first."""
     total = now - job.source.arrival_seconds + job.remaining_seconds(by_share=by_share)
     fairness = total / (job.step_seconds * job.source.iterations)
     return -job.starved, fairness, job.source.arrival_seconds
@@ -185,11 +185,11 @@ def _profile(job: TrainingJob, cluster: SimulatedCluster) -> MeasuredProfile:
 def _demand(
     job: TrainingJob, profile: MeasuredProfile, cluster: SimulatedCluster
 ) -> tuple[ResourcesPerGpu, float]:
-    """Return a job's demand per GPU and its speed with it, relative to the share.
+    """Return a job's demand per GPU, and the speed with this demand relative to the share.
 
-    If the demand exceeds one server, it is reduced to this server, and the speed-up falls in
-    proportion to the CPUs. A job larger than a server has no speed-up. Such a job gets its share if
-    its demand exceeds the resources of its servers.
+    A demand above the resources of one server is reduced to one server; the speed-up then falls in
+    proportion to the CPUs. A job with more GPUs than a server has no speed-up. If such a job
+    demands more CPUs than one server has, it gets its share of CPUs. The same applies to memory.
     """
     wanted = ResourcesPerGpu(profile.best_cpus_per_gpu, profile.best_memory_gb_per_gpu)
     limit = ResourcesPerGpu(cluster.cpus / job.gpus, cluster.memory_gb / job.gpus)

@@ -24,13 +24,13 @@ class ReleasedJob:
     """A job in the authors' program.
 
     Attributes:
-        demand: with these resources the job is ``profiled_speed`` times as fast as with its share.
+        demand: resources with which the job is ``profiled_speed`` times as fast as with its share.
         step_seconds: time of one step with the proportional share.
-        speed: speed relative to that with the share, in the last round in which the job ran.
+        speed: speed in the last round in which the job ran; 1 is the speed with its share.
         held: resources that the job has for each GPU.
         parts: number of GPUs on each server, by server number.
         steps_before: steps done when the round began.
-        last_ran_seconds: end of the last round in which the job ran; before that, its arrival.
+        last_ran_seconds: end of the last round in which the job ran; its arrival if it never ran.
     """
 
     source: TrainingJob
@@ -52,12 +52,12 @@ class ReleasedJob:
         return self.steps >= self.source.iterations
 
     def remaining_seconds(self, *, by_share: bool) -> float:
-        """Return the remaining run time, either with the share or at the last speed."""
+        """Return the remaining run time with the share (``by_share``) or at the last speed."""
         seconds = self.step_seconds * (self.source.iterations - self.steps)
         return seconds if by_share else seconds / self.speed
 
     def run_round(self, speed: float) -> None:
-        """Add the whole steps of a round. The time of a step that the round cuts off is lost."""
+        """Add the steps that a round completes. A step that the round's end interrupts is lost."""
         self.steps_before = self.steps
         self.attained_seconds += ROUND_SECONDS
         steps = math.floor(ROUND_SECONDS / (self.step_seconds / speed))
