@@ -77,7 +77,7 @@ def _describe(error: "typer.BadParameter") -> str:
 
 
 def _prepare_streams() -> None:
-    """Open closed streams as ``/dev/null``. Print ``?`` for characters outside the encoding."""
+    """Replace closed streams by ``/dev/null``. Let stdout print ``?`` for unknown characters."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for the whole process
@@ -86,7 +86,6 @@ def _prepare_streams() -> None:
 
 
 def _fail(message: str, status: int) -> int:
-    """Write one line to standard error and return ``status``."""
     sys.stderr.write(f"gputopo: {' '.join(message.split())}\n")
     return status
 

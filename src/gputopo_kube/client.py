@@ -104,7 +104,7 @@ class AsyncApi:
     async def ping(self, kind: Kind, name: str) -> None:
         """Check the connection by reading the metadata of a cluster-scoped object.
 
-        The object need not exist. The request also checks credentials and access rights. It is
+        The object need not exist. The request needs credentials and access rights. The request is
         cheap, because the API server serves resource version 0 from its memory, without etcd.
         """
         # The method get of lightkube accepts neither a resource version nor a media type.
@@ -150,7 +150,7 @@ class AsyncApi:
         return ObjectSource(self, self._client, kind, parse, namespace, fields)
 
     async def send(self, request: Awaitable[Result], *, limited: bool = True) -> Result:
-        """Return the response of a lightkube request; ``limited`` applies the time limit.
+        """Return the response of a lightkube request. ``limited`` applies the time limit.
 
         Raises:
             ApiError: if the request fails, no response arrives in time or ``abandon`` is called.

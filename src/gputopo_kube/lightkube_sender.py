@@ -24,7 +24,7 @@ class LightkubeSender:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """Send a request and return the response, also if its status is an error.
 
-        If the response to a GET has ``Retry-After`` in seconds, the GET is sent again after them.
+        If the response to a GET has a ``Retry-After``, send the GET again after this time.
 
         Raises:
             UnavailableError: if there is no response.

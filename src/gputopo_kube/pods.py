@@ -69,13 +69,13 @@ class PodView:
 
     Attributes:
         version: resource version, which every change increases; 0 if it is not a number.
-        node: the node to which the pod is bound, None if it is not bound.
+        node: the node to which the pod is bound; None if the pod is not bound.
         containers: containers that request GPUs, in the order in which kubelet allocates: init
             containers and sidecars, then application containers.
         annotations: the ``gputopo.io/*`` annotations.
         deleting: whether the pod has a ``deletionTimestamp``.
         priority: scheduling priority. Pods of lower priority may be preempted for this pod.
-        prefers_nodes: see :attr:`PodSpec.prefers_nodes`.
+        prefers_nodes: whether the pod prefers some nodes, for example by affinity.
         preempts: whether other pods may be preempted for this pod.
         grouped: whether the pod has a ``schedulingGroup``.
         started: whether kubelet has reported that a container was started.
@@ -208,12 +208,12 @@ def view_of(pod: PodObject, resource: str = RESOURCE) -> PodView:
 
 
 def version_number(text: str | None) -> int:
-    """Return a resource version as a number, or 0 for other text (before Kubernetes 1.35)."""
+    """Return a resource version as a number. Return 0 for other text (Kubernetes before 1.35)."""
     return int(text) if text and _is_number(text, _MOST_VERSION_DIGITS) else 0
 
 
 def gpu_count(quantity: object) -> int:
-    """Return a quantity of GPUs as a number, ``UNKNOWN_COUNT`` unless it has 1 to 3 digits.
+    """Return a quantity of 1 to 3 digits as a number, and ``UNKNOWN_COUNT`` for any other one.
 
     >>> [gpu_count(quantity) for quantity in ("8", 8, "1k", "0.5")]
     [8, 8, 1000, 1000]

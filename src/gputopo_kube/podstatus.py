@@ -114,7 +114,7 @@ class PodStatus(PodPart):
 
         kubelet's message names the resource, except if a device plugin returned the error. So a
         message that names no resource of ``requested`` counts as one about ``resource``. A message
-        that names only other extended resources does not.
+        that names only other extended resources does not count.
         """
         if self.rejection is None or self.reason != ADMISSION_ERROR:
             return False

@@ -111,7 +111,7 @@ class Reflector(Generic[Item]):
         return None if self._heard_at is None else self._clock() - self._heard_at
 
     def list_again(self) -> None:
-        """End the watch and list again. Needed if the API server's resource version has gone back.
+        """End the watch and list again, for example if the API server's version has gone back.
 
         A watch from a higher version delivers nothing until the API server reaches that version.
         """

@@ -44,8 +44,8 @@ def write_users(query: UserQuery, context: str | None, form: str) -> None:
 def _read_cluster(context: str | None) -> tuple[list[PublishedNode], list[PlacedPod]]:
     """Read all topologies and pods.
 
-    The topologies are read first. So the later list of pods has all pods of their status that
-    still exist.
+    The topologies are read first. So every pod that a topology's status names is in the later list
+    of pods, if the pod still exists.
     """
     with connect(context) as cluster:
         try:

@@ -72,7 +72,6 @@ def prepare_experiment(
 def _load_jobs(
     options: SimulationOptions, seeds: tuple[int, ...]
 ) -> tuple[tuple[JobList, ...], str]:
-    """Return the job lists, and a description of them."""
     if options.jobs is not None and options.generate is None:
         jobs = parse_jobs(read_text(options.jobs, "jobs"))
         return (jobs,), f"{len(jobs)} jobs of {options.jobs}"
@@ -129,7 +128,6 @@ def _describe_rules(options: SimulationOptions) -> str:
 
 
 def _reject_options_of_our_simulator(options: SimulationOptions, judge: str | None) -> None:
-    """Reject options that do not exist in the authors' program."""
     for field, given in (
         ("nodes", options.nodes != 1),
         ("model", options.model not in {None, "eq2"}),

@@ -37,8 +37,8 @@ class SimulationOptions:
         bool,
         typer.Option(
             "--wait",
-            help="Let a sensitive job wait for better links if that saves more GPU time than free"
-            " GPUs lose; only on one node and without --backfill.",
+            help="Let a sensitive job wait for better links if waiting saves more GPU time than"
+            " idle GPUs lose; only on one node and without --backfill.",
         ),
     ] = False
     time: Annotated[

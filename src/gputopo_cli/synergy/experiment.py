@@ -141,7 +141,7 @@ class QueueExperiment:
 
     @property
     def scaled(self) -> tuple[str, ...]:
-        """Models and GPU counts that were not measured, so that the matrix of 1 GPU is scaled."""
+        """Models and GPU counts that were not measured; their matrix is scaled from one GPU."""
         kinds = {(job.model.name, job.gpus): job for job in self.jobs}
         return tuple(
             f"{name} with {gpus} GPUs"
@@ -195,7 +195,6 @@ def _load_models(path: str | None) -> Mapping[str, MeasuredModel]:
 def _load_jobs(
     options: QueueOptions, models: Mapping[str, MeasuredModel]
 ) -> tuple[tuple[TrainingJob, ...], str]:
-    """Return the jobs, and a description of them."""
     if options.jobs is not None and options.generate is None:
         jobs = parse_jobs(read_text(options.jobs, "jobs"), models)
         return jobs, f"{len(jobs)} jobs of {options.jobs}"

@@ -9,7 +9,6 @@ from gputopo_cli.shared import options
 
 
 def _amount(text: str, *, show_default: bool | str = True) -> Any:  # noqa: ANN401 - as typer
-    """Return an option for a number greater than 0."""
     return typer.Option(metavar="X", min=0.001, max=1_000_000, help=text, show_default=show_default)
 
 

@@ -51,7 +51,7 @@ class ProfileEntry(_Part):
 
 
 class SchedulerConfiguration(_Part):
-    """``KubeSchedulerConfiguration``. Percentage 0 lets kube-scheduler choose the percentage."""
+    """``KubeSchedulerConfiguration``. If a percentage is 0, kube-scheduler itself chooses it."""
 
     percentage_of_nodes_to_score: int = 0
     profiles: list[ProfileEntry] = []
