@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gputopo.api.annotations import GpusAnnotation, PlacementAnnotation
+from gputopo.api.annotations import FactsAnnotation, GpusAnnotation, PlacementAnnotation
 from gputopo.api.names import RESOURCE, SCHEDULER_NAME
-from gputopo.api.profile import GPUProfileSpec
+from gputopo.api.profile import GPUProfile
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.pods import PodView
@@ -69,6 +69,7 @@ class ChildJob:
         queue: the Kueue queue in the labels of the Job; empty without such a label.
         failed: number of pods that the Job controller counts as failed.
         sensitivity: bandwidth sensitivity in the annotations of the pod template.
+        facts: what is known of the workload, from the same annotations.
         result: None until the Job is complete or has failed.
     """
 
@@ -81,6 +82,7 @@ class ChildJob:
     queue: str
     failed: int
     sensitivity: str
+    facts: FactsAnnotation | None
     result: JobResult | None
 
 
@@ -135,7 +137,7 @@ class GpuJobState:
     child: ChildJob | None
     pods: tuple[JobPod, ...]
     observed: Mapping[str, tuple[str, ...]]
-    profile: GPUProfileSpec | None
+    profile: GPUProfile | None
     now: str
     errors: WriteErrors = WriteErrors()
 

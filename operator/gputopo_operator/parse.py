@@ -4,9 +4,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gputopo.api.annotations import AnnotationError, parse_placement
+from gputopo.api.annotations import AnnotationError, parse_facts, parse_placement
 from gputopo.api.names import SENSITIVITY_ANNOTATION
-from gputopo.api.profile import GPUProfileSpec
+from gputopo.api.profile import GPUProfile
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, GPUTopologyStatus
 from gputopo.runtime.messages import first_error
 from gputopo_kube.document import Document, ObjectKey
@@ -53,6 +53,7 @@ def parse_child_job(raw: Document) -> ChildJob:
         queue=metadata.get("labels", {}).get(QUEUE_LABEL, ""),
         failed=status.get("failed", 0),
         sensitivity=pod_annotations.get(SENSITIVITY_ANNOTATION, ""),
+        facts=parse_facts(pod_annotations),
         result=_job_result(status.get("conditions", [])),
     )
 
@@ -80,9 +81,9 @@ def parse_job_pod(raw: Document) -> JobPod:
     )
 
 
-def parse_profile(raw: Document) -> GPUProfileSpec:
-    """Return the spec of a GPUProfile."""
-    return GPUProfileSpec.model_validate(raw.get("spec", {}))
+def parse_profile(raw: Document) -> GPUProfile:
+    """Return a GPUProfile."""
+    return GPUProfile.model_validate(raw)
 
 
 def parse_observed(raw: Document) -> dict[str, tuple[str, ...]]:

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gputopo.api.profile import GPUProfileSpec
+from gputopo.api.profile import GPUProfile, GPUProfileSpec
 from gputopo_operator.model import ReconcilePlan, WriteErrors
 from gputopo_operator.parse import QUEUE_LABEL
 from support.builders.gpujobs import GPUS, exited, job_pod, rejected_by_kubelet
@@ -58,7 +58,9 @@ def situations(draw: st.DrawFn) -> Situation:
     """A GPUJob in any state, after changes of the cluster that the operator has not seen."""
     situation = Situation(**draw(specs))
     if draw(st.booleans()):
-        situation.profile = GPUProfileSpec(bandwidth_sensitivity_percent=draw(st.integers(0, 100)))
+        situation.profile = GPUProfile(
+            spec=GPUProfileSpec(bandwidth_sensitivity_percent=draw(st.integers(0, 100)))
+        )
     situation.errors = WriteErrors(
         job=draw(st.sampled_from(["", "rejected"])),
         job_is_permanent=draw(st.booleans()),

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from gputopo.api.annotations import GpusAnnotation, PlacementAnnotation
 from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
+from gputopo.bandwidth.effective import effective_table
+from gputopo.bandwidth.models import PHYSICAL
 from gputopo.placement.model import Match, PlacementRequest
-from gputopo.topology.model import GpuUuid
+from gputopo.topology.model import GpuUuid, NodeTopology
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.usage import NodeUsage
 from gputopo_kube.pods import PodView
@@ -54,7 +56,7 @@ def decide(
         reason=f"{request.policy} {kind} ({request.sensitivity_reason})",
         annotations={
             GPUS_ANNOTATION: gpus.dump(),
-            PLACEMENT_ANNOTATION: _figures(request, match).dump(),
+            PLACEMENT_ANNOTATION: _figures(request, match, usage.topology).dump(),
         },
     )
 
@@ -81,14 +83,21 @@ def _by_container(pod: PodView, uuids: tuple[GpuUuid, ...]) -> dict[str, list[st
     }
 
 
-def _figures(request: PlacementRequest, match: Match) -> PlacementAnnotation:
+def _figures(
+    request: PlacementRequest, match: Match, topology: NodeTopology
+) -> PlacementAnnotation:
+    worst_and_best = effective_table(topology, request.pattern, PHYSICAL).worst_and_best
     return PlacementAnnotation(
         policy=request.policy,
         pattern=request.pattern.kind,
         sensitive=request.sensitive,
         reason=request.sensitivity_reason,
+        fact=request.fact,
         model=match.model,
         effective_mb_per_s=match.effective_mb_per_s,
+        physical_mb_per_s=match.common_mb_per_s,
+        physical_worst_mb_per_s=worst_and_best[0] if worst_and_best else None,
+        physical_best_mb_per_s=worst_and_best[1] if worst_and_best else None,
         aggregate_mb_per_s=match.aggregate_mb_per_s,
         preserved_mb_per_s=match.preserved_mb_per_s,
         exact=match.exact,

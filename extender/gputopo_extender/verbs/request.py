@@ -3,7 +3,13 @@
 Every verb calls it. A pod with an invalid request is rejected with the reason.
 """
 
-from gputopo.api.annotations import AnnotationError, RequestAnnotations, parse_request
+from gputopo.api.annotations import (
+    AnnotationError,
+    RequestAnnotations,
+    parse_facts,
+    parse_request,
+)
+from gputopo.api.measuring import parse_measuring
 from gputopo.api.names import EDGES_ANNOTATION, PATTERN_ANNOTATION
 from gputopo.patterns.model import MAX_GPUS_PER_POD, Pattern, PatternError, PatternKind, build
 from gputopo.placement.model import PlacementRequest, PolicyName
@@ -29,15 +35,21 @@ def placement_request(
         )
     try:
         annotated = parse_request(pod.annotations)
+        facts = parse_facts(pod.annotations)
+        parse_measuring(pod.annotations)  # so that a pod with a wrong value is rejected here
         pattern = _pattern(annotated, size)
     except AnnotationError as error:
         return Misfit(MisfitKind.REJECTED, str(error))
-    resolved = resolve_sensitivity(annotated.sensitivity, gpus=size)
+    if facts is None:
+        resolved, fact = resolve_sensitivity(annotated.sensitivity, gpus=size), None
+    else:
+        resolved, fact = facts.resolve(annotated.sensitivity, size)
     return PlacementRequest(
         pattern,
         resolved.sensitive,
         annotated.policy or default_policy,
         sensitivity_reason=resolved.reason,
+        fact=fact,
     )
 
 

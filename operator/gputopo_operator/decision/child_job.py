@@ -3,7 +3,7 @@
 from typing import Final
 
 from gputopo.api.names import API_VERSION, JOB_LABEL
-from gputopo.api.profile import GPUProfileSpec
+from gputopo.api.profile import GPUProfile
 from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo_kube.document import Document
 from gputopo_operator.decision.pod_template import SpecError, pod_template
@@ -23,7 +23,7 @@ _KUEUE_PREFIX = QUEUE_LABEL.partition("/")[0] + "/"
 
 
 def child_job(
-    job: GpuJob, spec: GPUJobSpec, profile: GPUProfileSpec | None, defaults: PodDefaults
+    job: GpuJob, spec: GPUJobSpec, profile: GPUProfile | None, defaults: PodDefaults
 ) -> Document:
     """Return the Job to create.
 

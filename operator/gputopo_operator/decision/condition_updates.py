@@ -40,8 +40,14 @@ def unchanged(previous: Sequence[Condition]) -> list[ConditionUpdate]:
 def accepted(spec: GPUJobSpec, child: ChildJob) -> ConditionUpdate:
     """Return the condition Accepted; its message states the job's bandwidth sensitivity."""
     declared = spec.communication.bandwidth_sensitivity
+    fact = None
+    if child.facts is not None:
+        resolved, fact = child.facts.resolve(declared, spec.gpus_per_replica)
+        known = Sensitivity.SENSITIVE if resolved.sensitive else Sensitivity.INSENSITIVE
     if declared is not Sensitivity.AUTO:
         sensitivity = f"{declared} (Declared)"
+    elif fact is not None:
+        sensitivity = f"{known} ({fact})"
     elif child.sensitivity != Sensitivity.AUTO:
         sensitivity = f"{child.sensitivity} (Profile {spec.workload.profile})"
     elif spec.gpus_per_replica == 1:

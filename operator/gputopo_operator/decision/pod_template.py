@@ -3,18 +3,24 @@
 import copy
 from typing import Any
 
-from gputopo.api.annotations import RequestAnnotations, format_request
+from gputopo.api.annotations import (
+    AnnotationError,
+    FactsAnnotation,
+    RequestAnnotations,
+    format_request,
+)
+from gputopo.api.measuring import MeasuringRequest, format_measuring, parse_metrics_endpoint
 from gputopo.api.names import (
     CUDA_VISIBLE_DEVICES,
+    FACTS_ANNOTATION,
     GROUP,
     HIDING_VALUES,
     JOB_LABEL,
     NVIDIA_VISIBLE_DEVICES,
 )
-from gputopo.api.profile import GPUProfileSpec
+from gputopo.api.profile import GPUProfile
 from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo.errors import InvalidInputError
-from gputopo.sensitivity.resolve import Sensitivity, resolve_sensitivity
 from gputopo_kube.document import Document
 from gputopo_operator.model import PodDefaults
 
@@ -29,7 +35,7 @@ class SpecError(InvalidInputError):
 
 
 def pod_template(
-    job: str, spec: GPUJobSpec, profile: GPUProfileSpec | None, defaults: PodDefaults
+    job: str, spec: GPUJobSpec, profile: GPUProfile | None, defaults: PodDefaults
 ) -> Document:
     """Return the pod template of the GPUJob with the name ``job``.
 
@@ -43,10 +49,13 @@ def pod_template(
     request = RequestAnnotations(
         pattern=spec.communication.pattern,
         edges=tuple(edge.to_pattern_edge() for edge in spec.communication.edges),
-        sensitivity=stated_sensitivity(spec, profile),
+        sensitivity=spec.communication.bandwidth_sensitivity,
         policy=spec.placement.policy,
     )
-    _mapping(metadata, "annotations", "spec.template.metadata").update(format_request(request))
+    annotations = _mapping(metadata, "annotations", "spec.template.metadata")
+    annotations.update(format_request(request))
+    annotations.update(format_measuring(_measuring(spec)))
+    annotations.update(_facts(profile, spec.workload.profile))
     _mapping(metadata, "labels", "spec.template.metadata")[JOB_LABEL] = job
     pod["schedulerName"] = defaults.scheduler_name
     pod["restartPolicy"] = "Never"
@@ -55,16 +64,30 @@ def pod_template(
     return template
 
 
-def stated_sensitivity(spec: GPUJobSpec, profile: GPUProfileSpec | None) -> Sensitivity:
-    """Return the sensitivity for the pod's annotation: Auto if neither spec nor profile decides."""
-    resolved = resolve_sensitivity(
-        spec.communication.bandwidth_sensitivity,
-        gpus=spec.gpus_per_replica,
-        profile_percent=profile.bandwidth_sensitivity_percent if profile else None,
+def _facts(profile: GPUProfile | None, name: str | None) -> dict[str, str]:
+    """Return the annotation with what is known of the workload; the user's word comes first."""
+    if profile is None or name is None:
+        return {}
+    percent = profile.spec.bandwidth_sensitivity_percent
+    if percent is not None:
+        return {FACTS_ANNOTATION: FactsAnnotation.declared(name, percent).dump()}
+    known = profile.status.pod_annotation
+    return {} if known is None else {FACTS_ANNOTATION: known}
+
+
+def _measuring(spec: GPUJobSpec) -> MeasuringRequest:
+    throughput, field = spec.profiling.throughput, "spec.profiling.throughput.metrics"
+    try:
+        metrics = throughput.metrics and parse_metrics_endpoint(throughput.metrics, field)
+    except AnnotationError as error:
+        raise SpecError(str(error)) from None
+    return MeasuringRequest(
+        profile=spec.workload.profile,
+        source=throughput.source,
+        metrics=metrics or None,
+        targets=tuple(spec.profiling.measure),
+        profiling_seconds=spec.profiling.max_seconds,
     )
-    if resolved.reason not in {"Declared", "Profile"}:
-        return Sensitivity.AUTO
-    return Sensitivity.SENSITIVE if resolved.sensitive else Sensitivity.INSENSITIVE
 
 
 def _reject_reserved_fields(metadata: Document, pod: Document, defaults: PodDefaults) -> None:

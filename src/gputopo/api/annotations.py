@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -27,7 +27,7 @@ from gputopo.errors import InvalidInputError
 from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternEdge, PatternKind
 from gputopo.placement.model import PolicyName
 from gputopo.runtime.messages import first_error, quoted
-from gputopo.sensitivity.resolve import Sensitivity
+from gputopo.sensitivity.resolve import ResolvedSensitivity, Sensitivity, resolve_sensitivity
 
 
 class AnnotationError(InvalidInputError):
@@ -69,8 +69,11 @@ class PlacementAnnotation(_JsonAnnotation):
 
     ``exact`` is false if another rank order of the chosen GPUs may have more aggregate bandwidth.
     Then ``aggregate_bound_mb_per_s`` is an upper bound for all rank orders of these GPUs.
-    ``policy`` and ``pattern`` are strings, so that a component can parse names that only a newer
-    version of gputopo knows.
+    ``fact`` names the fact about the workload that decided the sensitivity. The ``physical``
+    bandwidths are predictions of the physical model, which supports every node: one of the chosen
+    GPUs, and the lowest and highest of equally many GPUs of the idle node. ``policy`` and
+    ``pattern`` are strings, so that a component can parse names that only a newer version of
+    gputopo knows.
     """
 
     v: Literal[1] = 1
@@ -78,8 +81,12 @@ class PlacementAnnotation(_JsonAnnotation):
     pattern: str
     sensitive: bool
     reason: str
+    fact: Annotated[str | None, Field(max_length=512)] = None
     model: str | None = None
     effective_mb_per_s: Annotated[int | None, Field(alias="effectiveMBps")] = None
+    physical_mb_per_s: Annotated[int | None, Field(alias="physicalMBps")] = None
+    physical_worst_mb_per_s: Annotated[int | None, Field(alias="physicalWorstMBps")] = None
+    physical_best_mb_per_s: Annotated[int | None, Field(alias="physicalBestMBps")] = None
     aggregate_mb_per_s: Annotated[int, Field(alias="aggregateMBps")]
     preserved_mb_per_s: Annotated[int, Field(alias="preservedMBps")]
     exact: bool = True
@@ -98,6 +105,12 @@ class KnownSlowdown(ApiModel):
     high: int
     samples: Annotated[int, Field(ge=0)] = 0
 
+    def __str__(self) -> str:
+        if not self.samples:
+            return f"{self.percent} % slower on the worst links, declared"
+        interval = f"{self.percent} % ({self.low}..{self.high})"
+        return f"{interval} slower on the worst links, {self.samples} samples"
+
 
 class FactsAnnotation(_JsonAnnotation):
     """``gputopo.io/facts``: what is known of the pod's workload.
@@ -113,9 +126,27 @@ class FactsAnnotation(_JsonAnnotation):
     source: str
     links: Annotated[dict[int, KnownSlowdown], Field(max_length=MAX_GPUS_PER_POD + 1)] = {}
 
+    @classmethod
+    def declared(cls, profile: str, percent: int) -> Self:
+        """Return the annotation for a slowdown that the user declared in a GPUProfile."""
+        slowdown = KnownSlowdown(percent=percent, low=percent, high=percent)
+        return cls(profile=profile, source="Declared", links={0: slowdown})
+
     def slowdown(self, gpus: int) -> KnownSlowdown | None:
         """Return the slowdown of a job with this number of GPUs, or None if it is not known."""
         return self.links.get(gpus, self.links.get(0))
+
+    def resolve(self, declared: Sensitivity, gpus: int) -> tuple[ResolvedSensitivity, str | None]:
+        """Return the sensitivity of a job, and the decisive fact in words.
+
+        The fact is None if the user's declaration decides, or if the slowdown is not known well
+        enough. For example: ``GPUProfile bert: 45 % (40..50) slower on the worst links, 8 samples``
+        """
+        known = self.slowdown(gpus)
+        percent_range = None if known is None else (known.low, known.high)
+        resolved = resolve_sensitivity(declared, gpus=gpus, percent_range=percent_range)
+        decisive = known is not None and resolved.reason == "Profile"
+        return resolved, f"GPUProfile {self.profile}: {known}" if decisive else None
 
 
 _EDGES = TypeAdapter(list[Edge])

@@ -36,6 +36,7 @@ ProfilingTarget: TypeAlias = Literal["CPUs", "Links"]
 WorkloadName = Annotated[str, Field(min_length=1, max_length=317)]
 """``NAMESPACE/PROFILE`` of a pod with a profile, ``NAMESPACE/`` of a pod without one."""
 
+ProfilingSeconds = Annotated[int, Field(ge=1, le=7 * 86_400)]
 Gpus = Annotated[int, Field(ge=1, le=MAX_GPUS_PER_POD)]
 MicroStepsPerSecond = Annotated[int, Field(ge=0)]
 CiPermille = Annotated[int, Field(ge=0)]
@@ -55,8 +56,9 @@ class Sample(ApiModel):
         micro_steps_per_second: training steps per second, times 10^6.
         ci_permille: half the width of the 95 % confidence interval, in thousandths of the rate.
         image_digest: digest of the container's image; empty if kubelet does not report it.
-        effective_mb_per_s: effective bandwidth of the container's GPUs by ``model``. None for one
-            GPU, and for a container whose pod has further containers with GPUs.
+        effective_mb_per_s: effective bandwidth of the container's GPUs by ``model``, which is
+            ``physical`` on every node. None for one GPU, and for a container whose pod has further
+            containers with GPUs.
         best_mb_per_s: highest effective bandwidth of equally many GPUs of the idle node.
         worst_mb_per_s: lowest effective bandwidth of equally many GPUs of the idle node.
         milli_cpu: CPU limit of the container, None without a limit.
@@ -129,7 +131,7 @@ class Measurement(ApiModel):
     ci_permille: CiPermille | None = None
     milli_cpu: Annotated[int | None, Field(alias="milliCPU", ge=1)] = None
     profiling: Annotated[list[ProfilingTarget], Field(max_length=2)] = []
-    profiling_seconds: Annotated[int, Field(ge=1)] | None = None
+    profiling_seconds: ProfilingSeconds | None = None
 
 
 class LinkFact(ApiModel):
@@ -234,3 +236,10 @@ class GPUProfileStatus(ApiModel):
     summary: Annotated[str, Field(max_length=256)] | None = None
     facts: WorkloadFacts | None = None
     samples: Annotated[list[Sample], Field(max_length=MAX_SAMPLES)] = []
+
+
+class GPUProfile(ApiModel):
+    """A GPUProfile without its metadata."""
+
+    spec: GPUProfileSpec = GPUProfileSpec()
+    status: GPUProfileStatus = GPUProfileStatus()

@@ -28,6 +28,7 @@ from gputopo.api.profile import (
     MeasurementState,
     MicroStepsPerSecond,
     NodeSample,
+    ProfilingSeconds,
     ProfilingTarget,
     StepsSource,
 )
@@ -173,7 +174,7 @@ class ProfilingSpec(ApiModel):
     """``GPUJob.spec.profiling``: what is measured on purpose, and how the throughput is read."""
 
     measure: Annotated[list[ProfilingTarget], Field(max_length=2)] = []
-    max_seconds: Annotated[int, Field(ge=1)] = 600
+    max_seconds: ProfilingSeconds = 600
     throughput: ThroughputSpec = ThroughputSpec()
 
 

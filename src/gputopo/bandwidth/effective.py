@@ -31,6 +31,13 @@ class EffectiveTable:
         """Memory of the array in bytes."""
         return self.mb_per_s.nbytes
 
+    @property
+    def worst_and_best(self) -> tuple[int, int] | None:
+        """Lowest and highest effective bandwidth of all sets; None for one GPU."""
+        if self.model is None:
+            return None
+        return int(self.mb_per_s.min()), int(self.mb_per_s.max())
+
 
 @cached_by_fingerprint
 def effective_table(

@@ -67,16 +67,24 @@ class FeasibleSets:
         """Return the match for the set ``sets[choice]``."""
         row = self._rows[choice]
         table, model = self._embeddings, self._effective.model
-        common = effective_table(self.topology, self.request.pattern, PHYSICAL)
         return Match(
             gpus=tuple(GpuIndex(index) for index in table.orders[row].tolist()),
             aggregate_mb_per_s=int(table.aggregate_mb_per_s[row]),
             effective_mb_per_s=None if model is None else int(self._effective.mb_per_s[row]),
             model=None if model is None else model.name,
-            common_mb_per_s=None if model is None else int(common.mb_per_s[row]),
+            common_mb_per_s=None if model is None else int(self._common.mb_per_s[row]),
             preserved_mb_per_s=int(self.preserved_mb_per_s[choice]),
             bound_mb_per_s=int(table.bound_mb_per_s[row]),
         )
+
+    @cached_property
+    def common_mb_per_s(self) -> NDArray[np.int64]:
+        """Effective bandwidth of each set by the physical model; 0 for one GPU."""
+        return self._common.mb_per_s[self._rows]
+
+    @cached_property
+    def _common(self) -> EffectiveTable:
+        return effective_table(self.topology, self.request.pattern, PHYSICAL)
 
     @cached_property
     def _effective(self) -> EffectiveTable:

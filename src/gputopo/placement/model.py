@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from gputopo.patterns.model import Pattern
 from gputopo.topology.model import GpuIndex
@@ -14,12 +15,23 @@ class PolicyName(StrEnum):
     TOPO_AWARE takes GPUs near each other on PCIe. GREEDY takes the GPUs with the most aggregate
     bandwidth. PRESERVE gives the best links to bandwidth-sensitive jobs and keeps other jobs off
     these links.
+    WEAKEST is for measurements: it takes the GPUs with the least effective bandwidth.
     """
 
     BASELINE = "Baseline"
     TOPO_AWARE = "TopoAware"
     GREEDY = "Greedy"
     PRESERVE = "Preserve"
+    WEAKEST = "Weakest"
+
+
+MAPA_POLICIES: Final = (
+    PolicyName.BASELINE,
+    PolicyName.TOPO_AWARE,
+    PolicyName.GREEDY,
+    PolicyName.PRESERVE,
+)
+"""The policies that MAPA compares; each of them can be the default of an installation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +44,15 @@ class PlacementRequest:
         policy: the rule that chooses one of the feasible GPU sets.
         sensitivity_reason: why ``sensitive`` is true or false. Equality ignores this field,
             because it does not change which GPUs are chosen.
+        fact: the fact about the workload that decided ``sensitive``, in words; None if no fact
+            did. Equality ignores this field.
     """
 
     pattern: Pattern
     sensitive: bool
     policy: PolicyName = PolicyName.PRESERVE
     sensitivity_reason: str = field(default="", compare=False)
+    fact: str | None = field(default=None, compare=False)
 
     @property
     def size(self) -> int:

@@ -21,8 +21,9 @@ class ResolvedSensitivity:
     """Whether a job is bandwidth-sensitive, and the reason.
 
     Attributes:
-        reason: ``Declared`` (by the user), ``Profile`` (measured), ``SensitivityUnknown`` (neither;
-            several GPUs are assumed to be sensitive) or ``SingleGpu`` (one GPU uses no links).
+        reason: ``Declared`` by the user, ``Profile`` (the GPUProfile of the workload decides),
+            ``SensitivityUnknown`` (neither; several GPUs are assumed to be sensitive) or
+            ``SingleGpu`` (one GPU uses no links).
     """
 
     sensitive: bool
@@ -30,18 +31,21 @@ class ResolvedSensitivity:
 
 
 def resolve_sensitivity(
-    declared: Sensitivity, *, gpus: int, profile_percent: int | None = None
+    declared: Sensitivity, *, gpus: int, percent_range: tuple[int, int] | None = None
 ) -> ResolvedSensitivity:
     """Return whether a job is bandwidth-sensitive (MAPA, section 2.3).
 
-    The user's declaration has priority over the profile. A job with several GPUs is assumed to be
-    sensitive if there is neither a declaration nor a profile. ``profile_percent`` is the measured
-    loss of speed on slow links, 0..100, or None without a measurement.
+    The user's declaration has priority over the profile. ``percent_range`` is the 95 % interval of
+    the slowdown on slow links, by the profile; None if the profile has no value. An interval with
+    values on both sides of the limit decides nothing. For example, 12..18 is sensitive, 2..6 is
+    insensitive, and 4..25 leaves a job with several GPUs at the assumption that it is sensitive.
     """
     if declared is not Sensitivity.AUTO:
         return ResolvedSensitivity(declared is Sensitivity.SENSITIVE, "Declared")
-    if profile_percent is not None:
-        return ResolvedSensitivity(profile_percent >= SENSITIVE_FROM_PERCENT, "Profile")
+    if percent_range is not None:
+        low, high = (percent >= SENSITIVE_FROM_PERCENT for percent in percent_range)
+        if low == high:
+            return ResolvedSensitivity(low, "Profile")
     if gpus > 1:
         return ResolvedSensitivity(sensitive=True, reason="SensitivityUnknown")
     return ResolvedSensitivity(sensitive=False, reason="SingleGpu")

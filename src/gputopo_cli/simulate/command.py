@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from gputopo.placement.model import PolicyName
+from gputopo.placement.model import MAPA_POLICIES, PolicyName
+from gputopo_cli.shared.arguments import to_word
 from gputopo_cli.shared.options import (
-    POLICY_WORDS,
     OutputFile,
     PlotsOption,
     PolicyOption,
@@ -43,7 +43,7 @@ def compare(
         typer.Option(
             metavar="LIST", help="Policies to compare.", show_default="all, baseline first"
         ),
-    ] = ",".join(POLICY_WORDS),
+    ] = ",".join(map(to_word, MAPA_POLICIES)),
     judge: Annotated[
         str | None,
         typer.Option(

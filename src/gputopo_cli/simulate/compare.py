@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from rich.console import RenderableType
 from rich.text import Text
 
-from gputopo.placement.model import PolicyName
+from gputopo.placement.model import MAPA_POLICIES, PolicyName
 from gputopo_cli.shared import output
 from gputopo_cli.shared.arguments import parse_integer, parse_list, parse_policy, to_word
 from gputopo_cli.shared.errors import InputError
@@ -213,7 +213,7 @@ def _check_claims(experiment: Experiment, statistics: Statistics) -> Iterator[tu
         for policy, found in statistics[JobGroup.SENSITIVE].items()
         if found.effective_gb_per_s is not None
     }
-    if set(by_policy) != set(PolicyName):
+    if set(by_policy) != set(MAPA_POLICIES):
         return
     for claim in FIGURE_18:
         if _has_links_of(experiment, claim.topology):

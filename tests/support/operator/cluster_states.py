@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from gputopo.api.profile import GPUProfileSpec
+from gputopo.api.profile import GPUProfile
 from gputopo.api.v1alpha1 import GPUJobStatus
 from gputopo_operator.decision.decide import decide
 from gputopo_operator.model import GpuJobState, PodDefaults, ReconcilePlan, WriteErrors
@@ -23,7 +23,7 @@ class Situation:
         self.child: Document | None = None
         self.pods: list[Document] = []
         self.observed: dict[str, tuple[str, ...]] = {}
-        self.profile: GPUProfileSpec | None = None
+        self.profile: GPUProfile | None = None
         self.errors = WriteErrors()
         self.now = START
         self.children = 0
@@ -61,7 +61,7 @@ class Situation:
             metadata = {**plan.create_job["metadata"], **identity}
             self.child = {**plan.create_job, "metadata": metadata}
         if plan.create_profile is not None and not self.errors.profile:
-            self.profile = GPUProfileSpec()
+            self.profile = GPUProfile()
         if plan.job_patch is not None:
             assert self.child is not None
             self.child["spec"] |= plan.job_patch["spec"]

@@ -69,7 +69,7 @@ def test_a_pod_may_have_all_annotations() -> None:
     [
         ("gputopo.io/pattern", PATTERNS),
         ("gputopo.io/bandwidth-sensitivity", "Sensitive, Insensitive, Auto"),
-        ("gputopo.io/policy", "Baseline, TopoAware, Greedy, Preserve"),
+        ("gputopo.io/policy", "Baseline, TopoAware, Greedy, Preserve, Weakest"),
     ],
 )
 @pytest.mark.parametrize("value", ["ring", "ring-tree", "TOPOAWARE", "", "Sometimes"])

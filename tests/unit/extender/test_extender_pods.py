@@ -2,6 +2,7 @@
 
 import pytest
 
+from gputopo.api.annotations import FactsAnnotation, KnownSlowdown
 from gputopo.api.names import RESOURCE
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PlacementRequest, PolicyName
@@ -75,3 +76,52 @@ def test_sensitivity_is_declared_or_assumed_for_several_gpus(
     request = response(pod("a", gpus, annotations={"gputopo.io/bandwidth-sensitivity": declared}))
     assert isinstance(request, PlacementRequest)
     assert (request.sensitive, request.sensitivity_reason) == (sensitive, reason)
+
+
+def _with_facts(text: str, **annotations: str) -> PlacementRequest | Misfit:
+    return response(pod("a", 2, annotations={"gputopo.io/facts": text, **annotations}))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "sensitive", "reason"),
+    [
+        (40, 50, True, "Profile"),
+        (1, 5, False, "Profile"),
+        (4, 25, True, "SensitivityUnknown"),
+    ],
+)
+def test_measured_slowdown_decides_the_sensitivity(
+    low: int, high: int, *, sensitive: bool, reason: str
+) -> None:
+    known = KnownSlowdown(percent=(low + high) // 2, low=low, high=high, samples=8)
+    facts = FactsAnnotation(profile="bert", source="Measured", links={2: known})
+    request = _with_facts(facts.dump())
+    assert isinstance(request, PlacementRequest)
+    assert (request.sensitive, request.sensitivity_reason) == (sensitive, reason)
+    fact = f"GPUProfile bert: {known}" if reason == "Profile" else None
+    assert request.fact == fact
+
+
+def test_slowdown_with_another_number_of_gpus_decides_nothing() -> None:
+    known = KnownSlowdown(percent=1, low=0, high=2, samples=8)
+    facts = FactsAnnotation(profile="bert", source="Measured", links={4: known})
+    request = _with_facts(facts.dump())
+    assert isinstance(request, PlacementRequest)
+    assert (request.sensitivity_reason, request.fact) == ("SensitivityUnknown", None)
+
+
+def test_declaration_of_the_pod_has_priority_over_facts() -> None:
+    annotation = {"gputopo.io/bandwidth-sensitivity": "Insensitive"}
+    request = _with_facts(FactsAnnotation.declared("bert", 90).dump(), **annotation)
+    assert isinstance(request, PlacementRequest)
+    assert (request.sensitive, request.sensitivity_reason) == (False, "Declared")
+    assert request.fact is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("gputopo.io/facts", "{"), ("gputopo.io/steps-source", "sdk")]
+)
+def test_invalid_facts_and_measuring_annotations_are_rejected(name: str, value: str) -> None:
+    request = response(pod("a", 2, annotations={name: value}))
+    assert isinstance(request, Misfit)
+    assert name in request.reason

@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
-from gputopo.api.annotations import parse_request
-from gputopo.api.profile import GPUProfileSpec
+from gputopo.api.annotations import FactsAnnotation, KnownSlowdown, parse_request
+from gputopo.api.measuring import MeasuringRequest, MetricsEndpoint, parse_measuring
+from gputopo.api.names import FACTS_ANNOTATION, PROFILE_ANNOTATION
+from gputopo.api.profile import GPUProfile, GPUProfileSpec, GPUProfileStatus
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PolicyName
 from gputopo.sensitivity.resolve import Sensitivity
@@ -15,9 +17,16 @@ from gputopo_operator.model import PodDefaults
 from gputopo_operator.parse import QUEUE_LABEL, parse_gpu_job
 from support.builders.gpujobs import container, gpu_job, requested_gpus, template
 
+DECLARED = FactsAnnotation.declared("bert", 90).dump()
+MEASURED = FactsAnnotation(
+    profile="bert",
+    source="Measured",
+    links={2: KnownSlowdown(percent=3, low=1, high=5, samples=8)},
+).dump()
+
 
 def _child(
-    profile: GPUProfileSpec | None = None, defaults: PodDefaults | None = None, **fields: Any
+    profile: GPUProfile | None = None, defaults: PodDefaults | None = None, **fields: Any
 ) -> Document:
     raw = gpu_job(**fields)
     raw["metadata"] |= {"uid": "uid-train"}
@@ -36,22 +45,48 @@ def test_pod_annotations_repeat_the_spec_of_the_gpujob() -> None:
 
 
 @pytest.mark.parametrize(
-    ("declared", "percent", "stated"),
+    ("percent", "measured", "expected"),
     [
-        ("Sensitive", 0, Sensitivity.SENSITIVE),
-        ("Insensitive", 90, Sensitivity.INSENSITIVE),
-        ("Auto", 90, Sensitivity.SENSITIVE),
-        ("Auto", 9, Sensitivity.INSENSITIVE),
-        ("Auto", None, Sensitivity.AUTO),
+        (90, None, DECLARED),
+        (90, MEASURED, DECLARED),
+        (None, MEASURED, MEASURED),
+        (None, None, None),
     ],
 )
-def test_declared_sensitivity_takes_precedence_over_the_profile(
-    declared: str, percent: int | None, stated: Sensitivity
+def test_pod_gets_the_facts_of_its_profile_and_the_word_of_the_user_comes_first(
+    percent: int | None, measured: str | None, expected: str | None
 ) -> None:
-    profile = GPUProfileSpec(bandwidth_sensitivity_percent=percent)
-    child = _child(profile, communication={"bandwidthSensitivity": declared})
-    request = parse_request(child["spec"]["template"]["metadata"]["annotations"])
-    assert request.sensitivity is stated
+    profile = GPUProfile(
+        spec=GPUProfileSpec(bandwidth_sensitivity_percent=percent),
+        status=GPUProfileStatus(pod_annotation=measured),
+    )
+    child = _child(profile, workload={"profile": "bert"})
+    annotations = child["spec"]["template"]["metadata"]["annotations"]
+    assert annotations.get(FACTS_ANNOTATION) == expected
+    assert annotations[PROFILE_ANNOTATION] == "bert"
+    assert parse_request(annotations).sensitivity is Sensitivity.AUTO
+
+
+def test_pod_says_how_its_steps_are_counted_and_what_to_measure() -> None:
+    child = _child(
+        profiling={
+            "measure": ["CPUs"],
+            "maxSeconds": 90,
+            "throughput": {"source": "Metrics", "metrics": "9090/metrics steps_total"},
+        }
+    )
+    annotations = child["spec"]["template"]["metadata"]["annotations"]
+    assert parse_measuring(annotations) == MeasuringRequest(
+        source="Metrics",
+        metrics=MetricsEndpoint(9090, "/metrics", "steps_total"),
+        targets=("CPUs",),
+        profiling_seconds=90,
+    )
+
+
+def test_invalid_endpoint_of_metrics_is_rejected_with_its_field() -> None:
+    with pytest.raises(SpecError, match=r"spec\.profiling\.throughput\.metrics: '9090'"):
+        _child(profiling={"throughput": {"source": "Metrics", "metrics": "9090"}})
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gputopo.api.names import PLACEMENT_ANNOTATION
-from gputopo.api.profile import GPUProfileSpec
+from gputopo.api.profile import GPUProfile, GPUProfileSpec
 from gputopo_operator.decision.decide import profile_to_read
 from gputopo_operator.model import ReconcilePlan, WriteErrors
 from gputopo_operator.parse import QUEUE_LABEL
@@ -489,7 +489,7 @@ def test_rejected_profile_is_created_again_later(*, by_hand: bool) -> None:
     case = _without_its_profile()
     case.reconcile()
     case.errors = WriteErrors()
-    case.profile = GPUProfileSpec() if by_hand else None
+    case.profile = GPUProfile() if by_hand else None
     assert case.plan().create_profile == (None if by_hand else "resnet50")
     plan = case.reconcile()
     reason = "ProfileFound" if by_hand else "ProfileCreated"
@@ -585,10 +585,13 @@ def test_accepted_job_reports_the_source_of_its_sensitivity(
 
 def test_profile_of_the_job_is_the_source_of_its_sensitivity() -> None:
     case = Situation(workload={"profile": "bert"})
-    case.profile = GPUProfileSpec(bandwidth_sensitivity_percent=2)
+    case.profile = GPUProfile(spec=GPUProfileSpec(bandwidth_sensitivity_percent=2))
     case.reconcile()
     message = case.status.conditions[0].message
-    assert message == "bandwidth sensitivity: Insensitive (Profile bert)"
+    assert message == (
+        "bandwidth sensitivity: Insensitive "
+        "(GPUProfile bert: 2 % slower on the worst links, declared)"
+    )
 
 
 def test_ended_pod_of_an_unfinished_job_does_not_run() -> None:

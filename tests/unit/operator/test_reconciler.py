@@ -144,7 +144,10 @@ def test_existing_profile_is_read(api: ApiServer, reconciler: Reconciler) -> Non
     job = api.get("gpujobs", "train")
     assert job is not None
     message = job["status"]["conditions"][0]["message"]
-    assert message == "bandwidth sensitivity: Insensitive (Profile bert)"
+    assert message == (
+        "bandwidth sensitivity: Insensitive "
+        "(GPUProfile bert: 2 % slower on the worst links, declared)"
+    )
 
 
 def test_failed_pod_above_the_limit_ends_the_job(

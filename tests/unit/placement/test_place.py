@@ -42,6 +42,7 @@ def test_a_sensitive_ring_of_three_gets_the_best_triple_of_an_idle_server() -> N
         (PolicyName.GREEDY, ((1, 2, 5), 112_000, 30_004, "eq2", 50_000)),
         (PolicyName.BASELINE, ((1, 2, 4), 74_000, 10_445, "eq2", 25_000)),
         (PolicyName.TOPO_AWARE, ((4, 5, 7), 100_000, 44_127, "eq2", 50_000)),
+        (PolicyName.WEAKEST, ((2, 5, 7), 49_000, 3_207, "eq2", 12_000)),
     ],
 )
 def test_with_three_gpus_used_the_policies_differ(

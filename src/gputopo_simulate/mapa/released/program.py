@@ -46,9 +46,12 @@ def run_as_released(
     time. As in the program, a job of one GPU has an effective bandwidth of 12.34 GB/s.
 
     Raises:
-        SimulationError: the program does not have the topology, or does not support a job.
+        SimulationError: the program does not have the topology or policy, or does not support a
+            job.
     """
     server = find_server(name)
+    if policy not in POLICIES:
+        raise SimulationError(f"policy: {policy}; as released only {', '.join(POLICIES)}")
     check_jobs(jobs)
     for job in jobs:
         _check_supported(job, server)

@@ -9,7 +9,7 @@ from statistics import fmean
 import pytest
 
 from gputopo.patterns.model import ring, star
-from gputopo.placement.model import PolicyName
+from gputopo.placement.model import MAPA_POLICIES, PolicyName
 from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.mapa.joblists import parse_jobs
 from gputopo_simulate.mapa.model import FinishedSimulatedJob, SimulatedJob, SimulationResult
@@ -147,10 +147,15 @@ def test_job_that_the_program_does_not_support_is_rejected(
 
 @pytest.mark.parametrize("name", SERVERS)
 @pytest.mark.parametrize("sensitive", [True, False])
-@pytest.mark.parametrize("policy", PolicyName)
+@pytest.mark.parametrize("policy", MAPA_POLICIES)
 def test_job_of_every_size_starts_on_an_idle_server(
     name: str, policy: PolicyName, *, sensitive: bool
 ) -> None:
     sizes = range(1, SERVERS[name].max_job_gpus + 1)
     jobs = [job(size, size, sensitive=sensitive, service=1) for size in sizes]
     assert run_as_released(name, jobs, policy).makespan <= 2 * len(jobs)
+
+
+def test_policy_that_the_program_does_not_have_is_rejected() -> None:
+    with pytest.raises(SimulationError, match="policy: Weakest; as released only Baseline"):
+        run_as_released("dgx-v", [job(0, 2)], PolicyName.WEAKEST)

@@ -1,0 +1,164 @@
+"""The annotations by which a pod requests measurements: profile, source of steps, profiling."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, cast, get_args
+
+from pydantic import TypeAdapter, ValidationError
+
+from gputopo.api.annotations import AnnotationError
+from gputopo.api.model import ProfileName
+from gputopo.api.names import (
+    PROFILE_ANNOTATION,
+    PROFILING_ANNOTATION,
+    PROFILING_SECONDS_ANNOTATION,
+    STEPS_METRICS_ANNOTATION,
+    STEPS_SOURCE_ANNOTATION,
+)
+from gputopo.api.profile import ProfilingTarget, StepsSource
+from gputopo.runtime.messages import quoted
+
+DEFAULT_PROFILING_SECONDS: Final = 600
+MAX_PROFILING_SECONDS: Final = 7 * 86_400
+"""The limit of the API; see ``ProfilingSeconds``."""
+
+_PROFILE: Final[TypeAdapter[str]] = TypeAdapter(ProfileName)
+_METRICS: Final = re.compile(r"([0-9]{1,5})(/[!-~]{0,255}) ([a-zA-Z_:][a-zA-Z0-9_:]{0,127})")
+_MAX_PORT: Final = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsEndpoint:
+    """A counter of training steps at a port of the pod, in Prometheus' text format."""
+
+    port: int
+    path: str
+    metric: str
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuringRequest:
+    """What a pod requests to measure.
+
+    Attributes:
+        profile: GPUProfile of the workload, in the pod's namespace. Without one the throughput is
+            shown, but no sample is stored.
+        metrics: the endpoint of the source ``Metrics``, else None.
+        targets: what to measure on purpose.
+        profiling_seconds: time limit of these measurements.
+    """
+
+    profile: str | None = None
+    source: StepsSource = "SDK"
+    metrics: MetricsEndpoint | None = None
+    targets: tuple[ProfilingTarget, ...] = ()
+    profiling_seconds: int = DEFAULT_PROFILING_SECONDS
+
+
+def parse_measuring(annotations: Mapping[str, str]) -> MeasuringRequest:
+    """Return what a pod requests to measure; a missing annotation gets its default value.
+
+    Raises:
+        AnnotationError: on a value that is not allowed.
+    """
+    source = _source(annotations)
+    return MeasuringRequest(
+        profile=_profile(annotations),
+        source=source,
+        metrics=_metrics(annotations, source),
+        targets=_targets(annotations),
+        profiling_seconds=_seconds(annotations),
+    )
+
+
+def format_measuring(request: MeasuringRequest) -> dict[str, str]:
+    """Return the annotations of a request; the inverse of :func:`parse_measuring`."""
+    annotations: dict[str, str] = {}
+    if request.profile is not None:
+        annotations[PROFILE_ANNOTATION] = request.profile
+    if request.source != "SDK":
+        annotations[STEPS_SOURCE_ANNOTATION] = request.source
+    if (endpoint := request.metrics) is not None:
+        annotations[STEPS_METRICS_ANNOTATION] = f"{endpoint.port}{endpoint.path} {endpoint.metric}"
+    if request.targets:
+        annotations[PROFILING_ANNOTATION] = ",".join(request.targets)
+        annotations[PROFILING_SECONDS_ANNOTATION] = str(request.profiling_seconds)
+    return annotations
+
+
+def parse_metrics_endpoint(text: str, name: str = STEPS_METRICS_ANNOTATION) -> MetricsEndpoint:
+    """Return the endpoint of ``PORT/PATH METRIC``; ``name`` is the field in error messages.
+
+    Raises:
+        AnnotationError: the text has another form.
+    """
+    match = _METRICS.fullmatch(text)
+    if match is None or not 1 <= int(match[1]) <= _MAX_PORT:
+        raise AnnotationError(
+            f"{name}: {quoted(text)} is not PORT/PATH METRIC; for example "
+            "'9090/metrics training_steps_total'"
+        )
+    return MetricsEndpoint(int(match[1]), match[2], match[3])
+
+
+def _profile(annotations: Mapping[str, str]) -> str | None:
+    text = annotations.get(PROFILE_ANNOTATION)
+    if text is None:
+        return None
+    try:
+        return _PROFILE.validate_python(text)
+    except ValidationError:
+        raise AnnotationError(
+            f"{PROFILE_ANNOTATION}: {quoted(text)} is not the name of a GPUProfile; use lower "
+            "case letters, digits, '-' and '.', at most 253 characters"
+        ) from None
+
+
+def _source(annotations: Mapping[str, str]) -> StepsSource:
+    text = annotations.get(STEPS_SOURCE_ANNOTATION, "SDK")
+    if text not in (allowed := get_args(StepsSource)):
+        raise AnnotationError(
+            f"{STEPS_SOURCE_ANNOTATION}: {quoted(text)} is not one of {', '.join(allowed)}"
+        )
+    return cast("StepsSource", text)
+
+
+def _metrics(annotations: Mapping[str, str], source: StepsSource) -> MetricsEndpoint | None:
+    text = annotations.get(STEPS_METRICS_ANNOTATION)
+    if source == "Metrics" and text is None:
+        raise AnnotationError(
+            f"{STEPS_METRICS_ANNOTATION}: required with {STEPS_SOURCE_ANNOTATION}=Metrics; for "
+            "example '9090/metrics training_steps_total'"
+        )
+    if source != "Metrics" and text is not None:
+        raise AnnotationError(
+            f"{STEPS_METRICS_ANNOTATION}: allowed with {STEPS_SOURCE_ANNOTATION}=Metrics only, "
+            f"not {source}"
+        )
+    return None if text is None else parse_metrics_endpoint(text)
+
+
+def _targets(annotations: Mapping[str, str]) -> tuple[ProfilingTarget, ...]:
+    text = annotations.get(PROFILING_ANNOTATION, "")
+    targets = tuple(dict.fromkeys(filter(None, (part.strip() for part in text.split(",")))))
+    allowed = get_args(ProfilingTarget)
+    for target in targets:
+        if target not in allowed:
+            raise AnnotationError(
+                f"{PROFILING_ANNOTATION}: {quoted(target)} is not one of {', '.join(allowed)}"
+            )
+    return cast("tuple[ProfilingTarget, ...]", targets)
+
+
+def _seconds(annotations: Mapping[str, str]) -> int:
+    text = annotations.get(PROFILING_SECONDS_ANNOTATION)
+    if text is None:
+        return DEFAULT_PROFILING_SECONDS
+    digits = text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_PROFILING_SECONDS))
+    if not digits or not 1 <= int(text) <= MAX_PROFILING_SECONDS:
+        raise AnnotationError(
+            f"{PROFILING_SECONDS_ANNOTATION}: {quoted(text)} is not a whole number of seconds from "
+            f"1 to {MAX_PROFILING_SECONDS}"
+        )
+    return int(text)
