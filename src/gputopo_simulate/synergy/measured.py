@@ -41,7 +41,7 @@ class MeasuredProfile:
         cpus_per_gpu: CPUs per GPU of the proportional share.
         best_cpus_per_gpu: the least CPUs that saturate the model, with the best memory.
         best_memory_gb_per_gpu: the least memory that saturates the model, in 10^9 bytes.
-        speed_up: throughput with the best share, relative to the proportional share.
+        speed_up: throughput with these best amounts, relative to that with the proportional share.
         step_seconds: seconds of a step with the proportional share.
         storage_mb_per_s_per_gpu: rate of reads from storage at the best throughput.
     """

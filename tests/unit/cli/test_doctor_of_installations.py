@@ -71,7 +71,7 @@ def test_definition_of_another_version_is_an_error(
             change(POLICIES, 1, "spec", failurePolicy="Ignore"),
             "error",
             " gputopo-own-topology",
-            "failurePolicy is not Fail: all requests are allowed if it cannot be evaluated",
+            "failurePolicy is not Fail: if the policy cannot be evaluated, it allows requests",
         ),
         (remove(BINDINGS, 3), "error", "Binding gputopo-scheduler-name", NOT_DENIED),
         (

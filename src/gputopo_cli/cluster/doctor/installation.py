@@ -87,7 +87,7 @@ def check_policies(snapshot: ClusterSnapshot) -> Iterator[Finding]:
 
 def _policy_problems(policy: Document, bindings: Sequence[Document]) -> Iterator[tuple[str, str]]:
     if policy["spec"].get("failurePolicy") != "Fail":
-        problem = "failurePolicy is not Fail: all requests are allowed if it cannot be evaluated"
+        problem = "failurePolicy is not Fail: if the policy cannot be evaluated, it allows requests"
         yield "ValidatingAdmissionPolicy", problem
     denies = any(
         binding["spec"]["policyName"] == policy["metadata"]["name"]

@@ -56,7 +56,7 @@ def _reported_by_agents(nodes: Iterable[PublishedNode], known: set[str]) -> Iter
     for node in nodes:
         condition = node.conditions.get("AllocationsAsPlaced")
         if condition is not None and condition.status != "True" and node.name not in known:
-            todo = "delete the pods that it names: their controllers create new ones"
+            todo = "delete the pods that this message names: their controllers create new pods"
             yield error(f"GPUTopology {node.name}", condition.message, todo)
 
 

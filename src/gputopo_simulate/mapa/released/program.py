@@ -34,7 +34,7 @@ def find_server(name: str) -> MapaServer:
         if name.lower() in {catalogue_name, server.name.lower()}:
             return server
     known = ", ".join(SERVERS)
-    raise SimulationError(f"topology: {name!r} is not one of those as released: {known}")
+    raise SimulationError(f"topology: {name!r} is not one of the released servers: {known}")
 
 
 def run_as_released(
@@ -68,15 +68,17 @@ def run_as_released(
 
 def _check_supported(job: SimulatedJob, server: MapaServer) -> None:
     if job.pattern.kind is not PatternKind.RING:
-        raise SimulationError(f"job {job.id!r}: pattern: {job.pattern.kind}; as released only Ring")
+        raise SimulationError(
+            f"job {job.id!r}: pattern: {job.pattern.kind}; --as-released needs Ring"
+        )
     if job.pattern.size > server.max_job_gpus:
         raise SimulationError(
-            f"job {job.id!r}: gpus: {job.pattern.size}; as released at most"
+            f"job {job.id!r}: gpus: {job.pattern.size}; --as-released allows at most"
             f" {server.max_job_gpus} on {server.name}"
         )
     if job.service != int(job.service):
         raise SimulationError(
-            f"job {job.id!r}: service: {job.service}; as released only whole cycles"
+            f"job {job.id!r}: service: {job.service}; --as-released needs whole cycles"
         )
 
 

@@ -82,7 +82,8 @@ def test_server_is_found_by_its_name_in_the_catalogue_and_in_the_program() -> No
 
 def test_other_topology_is_rejected() -> None:
     with pytest.raises(
-        SimulationError, match="topology: 'dgx-a100' is not one of those as released: dgx1-v100,"
+        SimulationError,
+        match="topology: 'dgx-a100' is not one of the released servers: dgx1-v100,",
     ):
         find_server("dgx-a100")
 
@@ -131,9 +132,9 @@ def test_single_gpu_has_the_bandwidth_of_no_links() -> None:
 @pytest.mark.parametrize(
     ("server", "one", "message"),
     [
-        ("summit", job(4, 7), "job 4: gpus: 7; as released at most 6 on summit"),
-        ("torus-2d", job(4, 6), "job 4: gpus: 6; as released at most 5 on torus-2d"),
-        ("dgx-v", job(4, 2, service=2.5), "job 4: service: 2.5; as released only whole cycles"),
+        ("summit", job(4, 7), "job 4: gpus: 7; --as-released allows at most 6 on summit"),
+        ("torus-2d", job(4, 6), "job 4: gpus: 6; --as-released allows at most 5 on torus-2d"),
+        ("dgx-v", job(4, 2, service=2.5), "job 4: service: 2.5; --as-released needs whole cycles"),
         ("dgx-v", SimulatedJob(4, star(3), 0, 5, sensitive=True), "job 4: pattern: Star"),
         ("dgx-v", job(4, 2, service=-1), "job 4: service: -1"),
     ],
