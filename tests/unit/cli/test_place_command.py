@@ -14,7 +14,7 @@ CONTRACT = {
     "runnersUp",
 }
 
-POLICIES = "baseline, topo-aware, greedy, preserve"
+POLICIES = "baseline, topo-aware, greedy, preserve, weakest"
 PATTERNS = "ring, tree, ring-tree, chain, star, all-to-all, custom"
 
 
