@@ -33,8 +33,8 @@ class Passage:
     """One text of the project, where it begins, and what a reader sees beside it.
 
     Attributes:
-        context: the definition of a docstring, the call that uses a message, or the heading above a
-            paragraph.
+        context: the definition of a docstring, the call that uses a message, the heading above a
+            paragraph with the sentence that introduces its list, or the line after a comment.
     """
 
     path: str
@@ -129,24 +129,35 @@ def _render(literal: ast.JoinedStr | ast.Constant) -> str:
 def _extract_from_markdown(path: str, text: str) -> Iterator[Passage]:
     """Yield prose blocks and list items; skip code, headings, tables and pictures."""
     block: list[str] = []
-    start, fenced, heading = 0, False, ""
+    start, fenced, heading, introduction = 0, False, "", ""
     for number, line in enumerate([*text.splitlines(), ""], 1):
         fence = line.lstrip().startswith("```")
         fenced ^= fence
         code = fence or fenced or (not block and _INDENTED_CODE.match(line))
         prose = bool(line.strip()) and not code and not _NOT_PROSE.match(line)
         if block and (not prose or _ITEM.match(line)):
-            yield from _make_paragraph(path, start, block, heading)
+            if not _ITEM.match(block[0]):
+                introduction = _list_introduction(block)
+                yield from _make_paragraph(path, start, block, heading)
+            else:
+                context = ": ".join(filter(None, (heading, introduction)))
+                yield from _make_paragraph(path, start, block, context)
             block = []
         if line.startswith("#") and not code:
-            heading = line.strip("# ")
+            heading, introduction = line.strip("# "), ""
         if prose:
             start = start if block else number
             block.append(line)
 
 
+def _list_introduction(block: list[str]) -> str:
+    """Return the last sentence of a paragraph that introduces a list, else an empty text."""
+    text = " ".join(block)
+    return re.split(r"(?<=[.!?]) ", text)[-1] if text.endswith(":") else ""
+
+
 def _extract_from_chart(path: str, text: str) -> Iterator[Passage]:
-    """Yield comment blocks, and the prose of ``NOTES.txt``."""
+    """Yield comment blocks with the line after each, and the prose of ``NOTES.txt``."""
     notes = path.endswith(".txt")
     block: list[str] = []
     start = 0
@@ -157,11 +168,11 @@ def _extract_from_chart(path: str, text: str) -> Iterator[Passage]:
             start = start if block else number
             block.append(words)
         elif block:
-            yield from _make_paragraph(path, start, block)
+            yield from _make_paragraph(path, start, block, content)
             block = []
 
 
-def _make_paragraph(path: str, line: int, block: list[str], heading: str = "") -> Iterator[Passage]:
+def _make_paragraph(path: str, line: int, block: list[str], context: str) -> Iterator[Passage]:
     text = " ".join(" ".join(block).split())
     if len(text) >= _MIN_PARAGRAPH:
-        yield Passage(path, line, PARAGRAPH, text, heading)
+        yield Passage(path, line, PARAGRAPH, text, context)

@@ -170,3 +170,25 @@ class Store:
     )
     [paragraph] = extract_passages("a.md", page)
     assert paragraph.context == "Start"
+
+
+def test_a_list_item_comes_with_the_sentence_that_introduces_its_list() -> None:
+    page = (
+        "# Cleaning\n\nThis is a rule. A pod is forgotten under each of these conditions:\n\n"
+        "- kubelet can no longer start the pod, which is soon the case after a deletion.\n\n"
+        "Another paragraph follows, and it does not introduce the list that comes after.\n\n"
+        "- An item of a list without any introduction is shown with the heading only.\n"
+    )
+    items = [each for each in extract_passages("a.md", page) if each.text.startswith("-")]
+    assert [item.context for item in items] == [
+        "Cleaning: A pod is forgotten under each of these conditions:",
+        "Cleaning",
+    ]
+
+
+def test_a_comment_of_the_chart_comes_with_the_line_after_it() -> None:
+    values = (
+        "# This comment of the values says how long the agent waits for the API.\ntimeout: 10\n"
+    )
+    [comment] = extract_passages("charts/values.yaml", values)
+    assert comment.context == "timeout: 10"
