@@ -133,7 +133,9 @@ class Ledger:
             self.put_topology(node)
 
     def put_topology(self, node: GpuNode | UnreadableTopology) -> None:
-        """Add or replace a topology."""
+        """Add or replace a topology; new measurements in its status change nothing here."""
+        if self._nodes.get(node.node) == node:
+            return
         self._nodes[node.node] = node
         if isinstance(node, GpuNode):
             self._ended.note_listed(node)

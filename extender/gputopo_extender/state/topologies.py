@@ -6,7 +6,7 @@ The reflector of topologies calls it for each object. An invalid object becomes 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -17,7 +17,10 @@ from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus, ObservedGpu
 from gputopo.runtime.messages import first_error
 from gputopo.topology.model import GpuIndex, GpuMask, GpuUuid, NodeTopology, TopologyError, mask_of
 
-_LONGEST_REASON = 160
+_LONGEST_REASON: Final = 160
+
+_USED_STATUS: Final = ("conditions", "gpus", "observedPodsVersion")
+"""The other fields of the status have measurements, which change often and decide nothing here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ def parse_node(document: Mapping[str, Any]) -> GpuNode | UnreadableTopology:
     node = str(metadata["name"])
     try:
         topology = from_spec(GPUTopologySpec.model_validate(document.get("spec") or {}))
-        status = GPUTopologyStatus.model_validate(document.get("status") or {})
+        status = _parse_status(document.get("status") or {})
     except ValidationError as error:
         return UnreadableTopology(node, _shorten(first_error(error)))
     except TopologyError as error:
@@ -88,6 +91,12 @@ def parse_node(document: Mapping[str, Any]) -> GpuNode | UnreadableTopology:
         not_ready=_not_ready(status.conditions),
         pods_version=_version(status.observed_pods_version),
         reported=bool(status.gpus or status.conditions),
+    )
+
+
+def _parse_status(status: Mapping[str, Any]) -> GPUTopologyStatus:
+    return GPUTopologyStatus.model_validate(
+        {field: status[field] for field in _USED_STATUS if field in status}
     )
 
 

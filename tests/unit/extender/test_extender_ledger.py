@@ -153,6 +153,19 @@ def test_nodes_share_a_state_while_their_states_are_equal() -> None:
     assert list(ledger.states()) == ["n1"]
 
 
+def test_new_measurements_of_a_node_change_neither_its_usage_nor_the_ledger() -> None:
+    ledger = ledger_with(used_by={0: "uid-train"}, pods_version=7)
+    before, changes = usage(ledger), ledger.changes()
+    measured = topology_object("n1", DGX, used_by={0: "uid-train"}, pods_version=7)
+    measured["status"] |= {"measurements": [{"state": "Steady"}], "samples": [{"of": "the future"}]}
+    ledger.put_topology(parse_node(measured))
+    assert usage(ledger) is before
+    assert ledger.changes() == changes, "a filter that waits for a change evaluates nothing again"
+    ledger.put_topology(parse_node(topology_object("n1", DGX, pods_version=7)))
+    assert usage(ledger).used == 0
+    assert ledger.changes() > changes
+
+
 def test_node_whose_agent_is_not_ready_takes_no_pod_and_keeps_its_usage() -> None:
     ledger, not_ready = ledger_with(bound("a", 0)), ledger_with(bound("a", 0), not_ready="Stopping")
     assert dataclasses.replace(usage(not_ready), not_ready=None) == usage(ledger)
