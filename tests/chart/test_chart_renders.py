@@ -503,6 +503,19 @@ def test_policies_and_user_roles_are_optional_and_their_absence_is_a_warning(hel
     assert "WARNING" not in helm.notes()
 
 
+def test_the_facts_policy_needs_a_cluster_that_serves_it(helm: Helm) -> None:
+    served = ["admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"]
+    kinds = {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
+    for values, cluster, rendered in (
+        ({}, served, kinds),
+        ({}, [], set()),
+        ({"facts": {"enabled": False}}, served, set()),
+        ({"enabled": False}, served, set()),
+    ):
+        objects = helm.render({"admissionPolicies": values}, served=cluster)
+        assert {each["kind"] for each in objects} & kinds == rendered, values
+
+
 def test_a_release_of_another_name_names_its_objects_and_accounts_after_it(helm: Helm) -> None:
     rendered = helm.render({"fullnameOverride": "links"})
     policy = find(rendered, "ValidatingAdmissionPolicy", "links-placement-annotations")

@@ -26,13 +26,22 @@ class Helm:
         self._binary = binary
         self._folder = folder
 
-    def render(self, values: Values | None = None, *, kubernetes: str = "v1.36.2") -> list[Object]:
+    def render(
+        self,
+        values: Values | None = None,
+        *,
+        kubernetes: str = "v1.36.2",
+        served: Sequence[str] = (),
+    ) -> list[Object]:
         """Return the objects of a release ``gputopo`` in namespace ``gputopo-system``.
+
+        ``served`` names kinds that the cluster serves, as ``apps/v1/Deployment``.
 
         Raises:
             HelmError: if the chart rejects the values.
         """
-        text = self.run("template", "gputopo", *self._common(values), "--kube-version", kubernetes)
+        cluster = ["--kube-version", kubernetes, *(f"--api-versions={kind}" for kind in served)]
+        text = self.run("template", "gputopo", *self._common(values), *cluster)
         return [document for document in yaml.safe_load_all(text) if document]
 
     def notes(self, values: Values | None = None) -> str:
