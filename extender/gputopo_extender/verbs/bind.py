@@ -92,9 +92,10 @@ class Binder:
         )
 
     async def resolve_open(self) -> list[BindResult]:
-        """Resolve this process's Bindings in flight, and the claims of other extenders.
+        """Find out for each pod with a reservation or claim whether its Binding succeeded.
 
-        Return the results of this process's Bindings.
+        Reservations are of this process, claims of other extenders. A Binding that has not
+        succeeded is invalidated. Return the results of this process's Bindings.
         """
         results: list[BindResult] = []
         for reservation in self._ledger.reservations.own():

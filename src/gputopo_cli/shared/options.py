@@ -18,8 +18,8 @@ NEGATIVE_RESULT: Final = 3
 def add_command(app: typer.Typer, name: str, command: Callable[..., None]) -> None:
     """Register a command. Each field of a dataclass parameter becomes an option.
 
-    With ``place(options: PlaceOptions, form: ...)`` the command has the options of
-    ``PlaceOptions`` and ``form``, and ``place`` is called with an instance of the dataclass.
+    For example, ``place(options: PlaceOptions, form: Form)`` gets one command-line option for each
+    field of ``PlaceOptions`` and the option ``--form``. ``place`` receives a ``PlaceOptions``.
     """
     groups: dict[str, tuple[Any, list[str]]] = {}
     options: list[Parameter] = []
