@@ -15,7 +15,7 @@ EXCLUDED = parse_glossary((ROOT / "docs/glossary.md").read_text())
 CODE = ("src", "operator", "extender", "deviceplugin")
 CHECKED = (
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"),
-    *("docs", "charts", "crds", "examples", "benchmarks", "tools", "tests"),
+    *("docs", "charts", "crds", "examples", "sdk", "benchmarks", "tools", "tests"),
     *CODE,
 )
 CODE_BLOCK = re.compile(r"^ *```.*?^ *```|^    .*?$", re.MULTILINE | re.DOTALL)

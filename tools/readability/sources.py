@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-_FOLDERS: Final = ("src/", "operator/", "extender/", "deviceplugin/", "docs/", "charts/")
+_FOLDERS: Final = ("src/", "operator/", "extender/", "deviceplugin/", "sdk/", "docs/", "charts/")
 _PAGES: Final = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 _GENERATED: Final = ("_pb2.py", "_pb2_grpc.py")
 

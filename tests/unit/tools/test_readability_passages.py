@@ -105,6 +105,7 @@ def test_paragraphs_of_the_chart_are_comment_blocks_and_notes() -> None:
     [
         ("src/gputopo/cli/app.py", True),
         ("deviceplugin/README.md", True),
+        ("sdk/README.md", True),
         ("README.md", True),
         ("charts/gputopo/templates/NOTES.txt", True),
         ("charts/gputopo/crds/gpujobs.yaml", False),
