@@ -16,6 +16,7 @@ from benchmarks import (
     profiling,
     simulator,
     sizing,
+    steps,
 )
 from benchmarks.options import Options
 
@@ -33,6 +34,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Options], None]]] = {
     "models": models,
     "sizing": sizing.run,
     "profiling": profiling.run,
+    "steps": steps.run,
 }
 
 
