@@ -143,8 +143,8 @@ class GpuJobState:
 
 
 @dataclass(frozen=True, slots=True)
-class JobEvent:
-    """A Kubernetes Event on the GPUJob; ``type`` is Normal or Warning."""
+class ObjectEvent:
+    """A Kubernetes Event on a GPUJob or GPUProfile; ``type`` is Normal or Warning."""
 
     type: str
     reason: str
@@ -176,6 +176,6 @@ class ReconcilePlan:
     create_profile: str | None = None
     job_patch: Document | None = None
     status: GPUJobStatus | None = None
-    events: tuple[JobEvent, ...] = ()
+    events: tuple[ObjectEvent, ...] = ()
     failed_pods: tuple[FailedPod, ...] = ()
     recheck_after_seconds: float | None = None

@@ -5,7 +5,7 @@ servers.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
@@ -43,14 +43,22 @@ class SyncApi:
 
     def list(self, *path: str, selector: str = "") -> list[Document]:
         """Read a list page by page; return the objects that match the label ``selector``."""
-        query = {"limit": str(_PAGE_SIZE), **({"labelSelector": selector} if selector else {})}
-        items: list[Document] = []
+        return [*self.each(*path, selector=selector)]
+
+    def each(
+        self, *path: str, selector: str = "", page_size: int = _PAGE_SIZE
+    ) -> Iterator[Document]:
+        """Yield the objects of a list that match the label ``selector``.
+
+        Only one page of ``page_size`` objects is in memory at a time.
+        """
+        query = {"limit": str(page_size), **({"labelSelector": selector} if selector else {})}
         while True:
             page = self.get(*path, **query)
-            items += page.get("items") or ()
             following = (page.get("metadata") or {}).get("continue")
+            yield from page.get("items") or ()
             if not following:
-                return items
+                return
             query["continue"] = following
 
     def request(

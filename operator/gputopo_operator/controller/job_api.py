@@ -10,7 +10,7 @@ from gputopo.api.names import API_VERSION, GROUP, JOB_LABEL, VERSION
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ApiError, ConflictError, NotFoundError
 from gputopo_kube.sync import SyncApi
-from gputopo_operator.model import JobEvent
+from gputopo_operator.model import ObjectEvent
 
 _GPUTOPO: Final = ("apis", GROUP, VERSION)
 _JOBS: Final = ("apis", "batch", "v1")
@@ -92,12 +92,12 @@ class JobApi:
         with suppress(ConflictError):
             self._api.request("POST", _profiles_path(key), manifest)
 
-    def create_event(self, gpu_job: Document, event: JobEvent, now: str) -> None:
-        """Create an event on a GPUJob. A second call for the same GPUJob version has no effect.
+    def create_event(self, regarding: Document, event: ObjectEvent, now: str) -> None:
+        """Create an event on an object. A second call for the same object version has no effect.
 
         The name contains a hash of the content, so the API server rejects a repeated event.
         """
-        metadata = gpu_job["metadata"]
+        metadata = regarding["metadata"]
         namespace, name = metadata["namespace"], metadata["name"]
         version = (metadata["uid"], metadata["resourceVersion"])
         digest = sha256("\0".join([*version, event.reason, event.note]).encode()).hexdigest()
@@ -114,7 +114,7 @@ class JobApi:
             "type": event.type,
             "regarding": {
                 "apiVersion": API_VERSION,
-                "kind": "GPUJob",
+                "kind": regarding["kind"],
                 "name": name,
                 "namespace": namespace,
                 "uid": metadata["uid"],

@@ -20,8 +20,8 @@ from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.model import (
     GpuJob,
     GpuJobState,
-    JobEvent,
     JobPod,
+    ObjectEvent,
     PodDefaults,
     ReconcilePlan,
     WriteErrors,
@@ -178,11 +178,11 @@ class Reconciler:
             # If the operator cannot write the status, only an event can report this.
             if is_final(error):
                 note = f"the status of the GPUJob was not written, trying again: {error.message}"
-                self._create_event(raw, JobEvent("Warning", "StatusNotWritten", note), state.now)
+                self._create_event(raw, ObjectEvent("Warning", "StatusNotWritten", note), state.now)
             raise
         _log.info("status written %s", fields(gpujob=key, phase=status.phase))
 
-    def _create_event(self, raw: Document, event: JobEvent, now: str) -> None:
+    def _create_event(self, raw: Document, event: ObjectEvent, now: str) -> None:
         """Create an event. No decision depends on events, so a failure is only logged."""
         try:
             self._api.create_event(raw, event, now)

@@ -30,8 +30,8 @@ from gputopo_operator.model import (
     ChildJob,
     GpuJob,
     GpuJobState,
-    JobEvent,
     JobResult,
+    ObjectEvent,
     PodDefaults,
     ReconcilePlan,
 )
@@ -96,7 +96,9 @@ def _without_child(state: GpuJobState, spec: GPUJobSpec, defaults: PodDefaults) 
     except SpecError as spec_error:
         return _rejected(state, "SpecRefused", str(spec_error))
     plan = _with_child(state, spec, parse_child_job(manifest))
-    created = JobEvent("Normal", "JobCreated", f"created Job {job.key.name}, which creates the pod")
+    created = ObjectEvent(
+        "Normal", "JobCreated", f"created Job {job.key.name}, which creates the pod"
+    )
     return replace(plan, create_job=manifest, events=(created, *plan.events))
 
 
@@ -136,7 +138,7 @@ def _with_job_patch(
     note = f"Job {state.job.key.name} was not changed to {patch['spec']}: {state.errors.job_patch}"
     return replace(
         plan,
-        events=(*plan.events, JobEvent("Warning", "JobNotUpdated", note)),
+        events=(*plan.events, ObjectEvent("Warning", "JobNotUpdated", note)),
         recheck_after_seconds=REJECTED_RECHECK_SECONDS,
     )
 

@@ -14,7 +14,7 @@ from gputopo_operator.decision.conditions import (
     truncated,
 )
 from gputopo_operator.decision.placements import describe, differs
-from gputopo_operator.model import FailedPod, FailureKind, JobEvent
+from gputopo_operator.model import FailedPod, FailureKind, ObjectEvent
 
 
 def status_events(
@@ -22,7 +22,7 @@ def status_events(
     after: GPUJobStatus,
     failed_pods: Sequence[FailedPod],
     spec: GPUJobSpec | None,
-) -> tuple[JobEvent, ...]:
+) -> tuple[ObjectEvent, ...]:
     """Return the events for the change from one status to another; none if they are equal."""
     return (
         *_acceptance(before, after),
@@ -33,42 +33,42 @@ def status_events(
     )
 
 
-def _acceptance(before: GPUJobStatus, after: GPUJobStatus) -> Iterator[JobEvent]:
+def _acceptance(before: GPUJobStatus, after: GPUJobStatus) -> Iterator[ObjectEvent]:
     old, new = find(before.conditions, ACCEPTED), find(after.conditions, ACCEPTED)
     if new is None:
         return
     if new.status == "True":
         if old is None or old.status != "True":
-            yield JobEvent("Normal", "Accepted", new.message)
+            yield ObjectEvent("Normal", "Accepted", new.message)
     elif old is None or (old.status, old.message) != (new.status, new.message):
-        yield JobEvent("Warning", "Refused", new.message)
+        yield ObjectEvent("Warning", "Refused", new.message)
 
 
-def _profile(before: GPUJobStatus, after: GPUJobStatus) -> Iterator[JobEvent]:
+def _profile(before: GPUJobStatus, after: GPUJobStatus) -> Iterator[ObjectEvent]:
     old, new = find(before.conditions, PROFILE_READY), find(after.conditions, PROFILE_READY)
     was_ready = old is None or old.status == "True"
     if new is None or was_ready == (new.status == "True"):
         return
-    yield JobEvent("Warning" if was_ready else "Normal", new.reason, truncated(new.message))
+    yield ObjectEvent("Warning" if was_ready else "Normal", new.reason, truncated(new.message))
 
 
-def _placement(before: GPUJobStatus, after: GPUJobStatus) -> Iterator[JobEvent]:
+def _placement(before: GPUJobStatus, after: GPUJobStatus) -> Iterator[ObjectEvent]:
     old = {place.pod_uid: place for place in before.placements}
     for place in after.placements:
         known = old.get(place.pod_uid)
         if known is None:
-            yield JobEvent("Normal", "Placed", truncated(describe(place)))
+            yield ObjectEvent("Normal", "Placed", truncated(describe(place)))
         if differs(place) and (known is None or not differs(known)):
             note = (
                 f"pod {place.pod}: kubelet gave the pod {', '.join(place.observed)} instead of the "
             )
             note += f"chosen {', '.join(place.intended)}; see the agent of node {place.node}"
-            yield JobEvent("Warning", "ObservedDiffers", truncated(note))
+            yield ObjectEvent("Warning", "ObservedDiffers", truncated(note))
 
 
 def _failures(
     before: GPUJobStatus, failed_pods: Sequence[FailedPod], spec: GPUJobSpec
-) -> Iterator[JobEvent]:
+) -> Iterator[ObjectEvent]:
     application, admission = before.failures.application, before.failures.admission
     for failed in failed_pods:
         view, status = failed.pod.view, failed.pod.status
@@ -77,14 +77,14 @@ def _failures(
             retry = _retry(admission, spec.limits.max_admission_retries)
             note = f"kubelet of node {view.node} rejected pod {view.name} ({retry}): "
             note += status.message or ""
-            yield JobEvent("Warning", "AdmissionFailed", truncated(note))
+            yield ObjectEvent("Warning", "AdmissionFailed", truncated(note))
         else:
             application += 1
             retry = _retry(application, spec.limits.backoff_limit)
             why = _failed_container(status.containers) or status.message or status.reason
             note = f"pod {view.name} failed ({retry}): {why or 'no reason in its status'}; "
             note += f"see `kubectl logs {view.name}`"
-            yield JobEvent("Warning", "PodFailed", truncated(note))
+            yield ObjectEvent("Warning", "PodFailed", truncated(note))
 
 
 def _retry(failures: int, limit: int) -> str:
@@ -100,11 +100,11 @@ def _failed_container(containers: Iterable[ContainerStatus]) -> str:
     return ""
 
 
-def _result(before: GPUJobStatus, after: GPUJobStatus) -> Iterator[JobEvent]:
+def _result(before: GPUJobStatus, after: GPUJobStatus) -> Iterator[ObjectEvent]:
     for type_, event_type, reason in (
         (COMPLETE, "Normal", "Completed"),
         (FAILED, "Warning", "Failed"),
     ):
         new = find(after.conditions, type_)
         if new is not None and new.status == "True" and not holds(before.conditions, type_):
-            yield JobEvent(event_type, reason, truncated(f"{new.reason}: {new.message}"))
+            yield ObjectEvent(event_type, reason, truncated(f"{new.reason}: {new.message}"))

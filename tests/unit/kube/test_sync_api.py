@@ -65,6 +65,16 @@ def test_a_list_is_read_page_by_page() -> None:
     ]
 
 
+def test_a_page_is_requested_when_the_objects_before_it_are_used() -> None:
+    first = {"metadata": {"continue": "more"}, "items": [{"a": 1}]}
+    api, requests = api_of((200, first), (200, {"items": [{"b": 1}]}))
+    found = api.each("pods", page_size=1)
+    assert next(found) == {"a": 1}
+    assert [request.query for request in requests] == [{"limit": "1"}]
+    assert list(found) == [{"b": 1}]
+    assert len(requests) == 2
+
+
 @pytest.mark.parametrize(
     ("status", "body", "error", "message"),
     [
