@@ -50,6 +50,15 @@ class WorkQueue(Generic[KeyType]):
             self._waiting.add(key)
             self._ready.put_nowait(key)
 
+    def add_later(self, key: KeyType, seconds: float) -> None:
+        """Add a key after this time, so that all calls in this time cause one call of ``work``.
+
+        A key that waits for its next attempt after an error keeps its longer delay.
+        """
+        waits_after_error = key in self._errors and key in self._timers
+        if key not in self._waiting and not waits_after_error:
+            self._schedule(key, seconds)
+
     async def run(self, workers: int) -> None:
         """Run this number of workers until cancelled."""
         async with asyncio.TaskGroup() as group:
@@ -72,8 +81,21 @@ class WorkQueue(Generic[KeyType]):
                 # cause many retries.
                 delay_seconds = delay_seconds if key in self._errors else 0.0
             if delay_seconds is not None:
-                loop = asyncio.get_running_loop()
-                self._timers[key] = loop.call_later(delay_seconds, self.add, key)
+                self._schedule(key, delay_seconds)
+
+    def _schedule(self, key: KeyType, seconds: float) -> None:
+        """Add the key after this time, or earlier if it is already scheduled earlier."""
+        loop = asyncio.get_running_loop()
+        timer = self._timers.get(key)
+        if timer is not None:
+            if timer.when() <= loop.time() + seconds:
+                return
+            timer.cancel()
+        self._timers[key] = loop.call_later(seconds, self._add_scheduled, key)
+
+    def _add_scheduled(self, key: KeyType) -> None:
+        del self._timers[key]
+        self.add(key)
 
     async def _attempt(self, key: KeyType) -> float | None:
         try:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from itertools import pairwise
 
@@ -10,6 +10,7 @@ import pytest
 
 from gputopo_operator.controller import work_queue
 from gputopo_operator.controller.work_queue import WorkQueue
+from support.virtual_time import runner
 
 Work = Callable[[str], Awaitable[float | None]]
 
@@ -143,3 +144,83 @@ async def test_unexpected_error_is_logged_with_its_stack_trace_and_an_expected_o
         "failed, trying again key=a after_seconds=0.5 reason=timeout": False,
         "failed, trying again key=b after_seconds=0.5 reason='oops'": True,
     }
+
+
+def calls_of(
+    scenario: Callable[[WorkQueue[str]], Awaitable[None]], results: Iterable[float | Exception] = ()
+) -> list[float]:
+    """Return the seconds at which the key of a scenario was worked on, in virtual time.
+
+    Each call takes one second. ``results`` are what the first calls return or raise.
+    """
+    times: list[float] = []
+    remaining = iter(results)
+
+    async def work(_: str) -> float | None:
+        times.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(1)
+        result = next(remaining, None)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    async def run() -> None:
+        async with working(work) as queue:
+            await scenario(queue)
+
+    with runner() as loop:
+        loop.run(run())
+    return times
+
+
+def test_key_that_is_added_later_is_worked_on_once_after_the_first_delay() -> None:
+    async def scenario(queue: WorkQueue[str]) -> None:
+        for _ in range(5):
+            queue.add_later("a", 10)
+            await asyncio.sleep(1)
+        await asyncio.sleep(100)
+
+    assert calls_of(scenario) == [10]
+
+
+def test_shorter_delay_replaces_a_longer_one_and_an_event_replaces_both() -> None:
+    async def scenario(queue: WorkQueue[str]) -> None:
+        queue.add_later("a", 10)
+        queue.add_later("a", 5)
+        await asyncio.sleep(20)
+        queue.add_later("a", 10)
+        queue.add("a")
+        queue.add_later("a", 10)
+        await asyncio.sleep(20)
+
+    assert calls_of(scenario) == [5, 20]
+
+
+def test_key_that_is_added_later_during_its_work_is_worked_on_again() -> None:
+    async def scenario(queue: WorkQueue[str]) -> None:
+        queue.add("a")
+        await asyncio.sleep(0.5)
+        queue.add_later("a", 3)
+        await asyncio.sleep(20)
+
+    assert calls_of(scenario) == [0, 3.5]
+
+
+def test_timer_that_fires_during_the_work_is_not_lost() -> None:
+    async def scenario(queue: WorkQueue[str]) -> None:
+        queue.add("a")
+        await asyncio.sleep(0.5)
+        queue.add_later("a", 0.2)
+        await asyncio.sleep(20)
+
+    assert calls_of(scenario) == [0, 1]
+
+
+def test_key_that_is_added_later_keeps_its_delay_after_an_error() -> None:
+    async def scenario(queue: WorkQueue[str]) -> None:
+        queue.add("a")
+        await asyncio.sleep(1.1)
+        queue.add_later("a", 0.1)
+        await asyncio.sleep(20)
+
+    assert calls_of(scenario, [OSError("no response")]) == [0, 1.5]
