@@ -32,6 +32,11 @@ FACTS_ANNOTATION: Final = "gputopo.io/facts"
 """What is known of the pod's workload: a copy of ``GPUProfile.status.podAnnotation``, which the
 operator or an admission policy writes when the pod is created."""
 
+# Set on a pod by the operator while it measures the CPUs of the pod.
+PROFILING_STATE_ANNOTATION: Final = "gputopo.io/profiling-state"
+PROFILING_LABEL: Final = "gputopo.io/profiling-active"
+"""Label of a pod whose CPUs the operator may have changed and has not yet restored."""
+
 # Set on a pod by the extender, in the Binding.
 GPUS_ANNOTATION: Final = "gputopo.io/gpus"
 PLACEMENT_ANNOTATION: Final = "gputopo.io/placement"

@@ -1,0 +1,102 @@
+"""The annotation ``gputopo.io/profiling-state``: how far the CPUs of a pod were measured.
+
+The operator writes it before it changes the CPUs of a pod for the first time. So an operator that
+is killed at any time can continue, or restore the pod's own CPUs.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, ValidationError
+
+from gputopo.api.annotations import AnnotationError
+from gputopo.api.model import ApiModel, ContainerName, PodUid, Timestamp
+from gputopo.api.names import PROFILING_STATE_ANNOTATION
+from gputopo.runtime.messages import first_error
+
+MAX_POINTS = 64
+
+ProfilingResult: TypeAlias = Literal[
+    "Done", "TimeLimit", "Stopped", "CPUsNeeded", "ResizedByOther", "NotPossible"
+]
+"""Why no further number of CPUs is measured.
+
+``Stopped``: the pod ends, or its GPUProfile or its request to measure was removed. ``CPUsNeeded``:
+a pending pod would have taken the CPUs. ``ResizedByOther``: another client resized the pod.
+"""
+
+MilliCpus = Annotated[int, Field(ge=1, le=10**9)]
+
+
+class CpuAmounts(ApiModel):
+    """CPU request and limit of one container, in thousandths of a CPU."""
+
+    request: MilliCpus
+    limit: MilliCpus
+
+
+class ProfiledPoint(ApiModel):
+    """The speed of the pod with one CPU limit.
+
+    Attributes:
+        micro_steps_per_second: 0 if the pod gave no steady rate in time.
+        seconds: time for which the pod had this limit because of the measurement.
+        setting: identifies GPUs, image, bandwidth and neighbours; see
+            :func:`gputopo.profiling.curve.setting_of`. Only points of one setting are comparable.
+    """
+
+    milli_cpu: Annotated[int, Field(alias="milliCPU", ge=1)]
+    micro_steps_per_second: Annotated[int, Field(ge=0)]
+    seconds: Annotated[int, Field(ge=0)] = 0
+    setting: Annotated[str, Field(max_length=16)]
+
+
+class ProfilingState(ApiModel):
+    """The value of the annotation.
+
+    Attributes:
+        uid: UID of the pod; an annotation with another UID was copied and is ignored.
+        original: the container's own CPUs, which it gets back at the end.
+        most_milli_cpu: highest limit to measure.
+        last: CPUs before the newest resize.
+        target: CPUs of the newest resize.
+        since: time of the newest resize.
+        points: what was measured with this pod.
+        result: set when measuring ends; then the own CPUs are restored.
+        message: the result in words.
+        restored: nothing is left to do.
+    """
+
+    v: Literal[1] = 1
+    uid: PodUid
+    container: ContainerName
+    original: CpuAmounts
+    most_milli_cpu: Annotated[MilliCpus, Field(alias="mostMilliCPU")]
+    started: Timestamp
+    last: CpuAmounts
+    target: CpuAmounts
+    since: Timestamp
+    points: Annotated[tuple[ProfiledPoint, ...], Field(max_length=MAX_POINTS)] = ()
+    result: ProfilingResult | None = None
+    message: Annotated[str, Field(max_length=1024)] = ""
+    restored: bool = False
+
+    def dump(self) -> str:
+        """Return the compact JSON text of the annotation."""
+        return self.model_dump_json(by_alias=True, exclude_none=True)
+
+
+def parse_profiling_state(annotations: Mapping[str, str], uid: str) -> ProfilingState | None:
+    """Return the state of the pod with this UID, or None without a state of its own.
+
+    Raises:
+        AnnotationError: on a value that cannot be parsed.
+    """
+    text = annotations.get(PROFILING_STATE_ANNOTATION)
+    if text is None:
+        return None
+    try:
+        state = ProfilingState.model_validate_json(text)
+    except ValidationError as error:
+        raise AnnotationError(f"{PROFILING_STATE_ANNOTATION}: {first_error(error)}") from None
+    return state if state.uid == uid else None

@@ -1,0 +1,1 @@
+"""Measuring on purpose: the throughput of a running pod with several numbers of CPUs."""

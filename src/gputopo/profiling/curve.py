@@ -1,0 +1,71 @@
+"""The throughput of a pod by its CPU limit, from samples of the agent."""
+
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+
+from gputopo.api.profile import Sample
+from gputopo.api.profiling import MAX_POINTS, ProfiledPoint
+
+
+def setting_of(sample: Sample) -> str:
+    """Return a text that is equal for samples whose rates differ only because of the CPUs.
+
+    Such samples have equally many GPUs of one model with equal bandwidth, one image, equal memory
+    and the same neighbours on the NUMA nodes of the GPUs.
+    """
+    parts = (
+        sample.gpu_model,
+        sample.gpus,
+        sample.image_digest,
+        sample.model,
+        sample.effective_mb_per_s,
+        sample.memory_bytes,
+        sorted(sample.socket_neighbours),
+    )
+    return sha256(repr(parts).encode()).hexdigest()[:12]
+
+
+def newest_setting(own: Iterable[Sample]) -> str | None:
+    """Return the setting of the newest sample, or None without a sample."""
+    newest = max(own, key=lambda sample: sample.time, default=None)
+    return None if newest is None else setting_of(newest)
+
+
+def merged(points: Sequence[ProfiledPoint], own: Iterable[Sample]) -> tuple[ProfiledPoint, ...]:
+    """Return the points with the rates of newer samples of the same pod, the newest points last.
+
+    The oldest of too many points are left out.
+    """
+    known = {(point.milli_cpu, point.setting): point for point in points}
+    for sample in sorted(own, key=lambda each: each.time):
+        if sample.milli_cpu is None:
+            continue
+        key = sample.milli_cpu, setting_of(sample)
+        before = known.pop(key, None)
+        known[key] = ProfiledPoint(
+            milli_cpu=sample.milli_cpu,
+            micro_steps_per_second=sample.micro_steps_per_second,
+            seconds=before.seconds if before else 0,
+            setting=key[1],
+        )
+    return tuple(known.values())[-MAX_POINTS:]
+
+
+def curve_of(
+    setting: str, points: Iterable[ProfiledPoint], profile: Iterable[Sample]
+) -> dict[int, int]:
+    """Return the micro-steps per second by CPU limit in thousandths, for one setting.
+
+    Points of the pod itself replace those of earlier pods.
+    """
+    earlier = {
+        sample.milli_cpu: sample.micro_steps_per_second
+        for sample in sorted(profile, key=lambda each: each.time)
+        if sample.milli_cpu is not None and setting_of(sample) == setting
+    }
+    own = {
+        point.milli_cpu: point.micro_steps_per_second
+        for point in points
+        if point.setting == setting
+    }
+    return earlier | own

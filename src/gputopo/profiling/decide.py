@@ -1,0 +1,170 @@
+"""Decides the next step in measuring the CPUs of a running pod (Synergy, section 3.1).
+
+The decision depends on the current state only, not on the event that caused it. So it can be
+repeated at any time and by any operator.
+
+Example: a pod has a limit of 4 CPUs, and its node can give 8. The first sample of its normal run is
+the point at 4 CPUs. The pod then gets 8 CPUs until the agent has taken a sample, then 6 or 2, as
+the planner chooses. At the end, or if anything fails, the pod gets its 4 CPUs back.
+"""
+
+from typing import Final
+
+from gputopo.api.profiling import CpuAmounts, ProfilingResult, ProfilingState
+from gputopo.profiling.finish import POLL_SECONDS, close, end, resized, restore
+from gputopo.profiling.grid import most_milli_cpu
+from gputopo.profiling.model import ProfilingSituation, Resize, Step, Wait
+from gputopo.profiling.progress import ProfilingProgress
+from gputopo.profiling.times import seconds_since, timestamp
+
+POINT_SECONDS: Final = 300
+"""Longest time for one point. A pod without a steady rate in this time has rate 0 there."""
+
+MIN_POINT_SECONDS: Final = 60
+"""With less time left, no further point is begun."""
+
+_NONE: Final = CpuAmounts(request=1, limit=1)
+
+
+def next_step(situation: ProfilingSituation) -> Step:
+    """Return what to do now; see the module."""
+    pod = situation.pod
+    state = pod.state
+    if state is None:
+        return _begin(situation)
+    if state.restored:
+        return Wait(None, "the measurement has ended")
+    if not pod.running:
+        return close(state, "Stopped", "the pod has ended")
+    if pod.cpu not in {state.original, state.last, state.target}:
+        return close(state, "ResizedByOther", "another client has resized the pod")
+    return _continue(situation, state)
+
+
+def _continue(situation: ProfilingSituation, state: ProfilingState) -> Step:
+    if state.result is not None:
+        return restore(situation, state)
+    stop = _stop(situation, state)
+    if stop is None:
+        return _measure(situation, state)
+    progress = ProfilingProgress.of(situation, state)
+    return end(situation, progress.timed(situation), *stop)
+
+
+def _begin(situation: ProfilingSituation) -> Step:
+    """Start as soon as the normal run of the pod has given a sample with its own CPUs."""
+    pod, now = situation.pod, timestamp(situation.now)
+    if not pod.requested or pod.deleting or not pod.running:
+        return Wait(None, "nothing to measure")
+    cpu = pod.cpu or _NONE
+    state = ProfilingState(
+        uid=pod.uid,
+        container=pod.container,
+        original=cpu,
+        most_milli_cpu=most_milli_cpu(cpu, situation.available_milli_cpu),
+        started=now,
+        last=cpu,
+        target=cpu,
+        since=now,
+    )
+    if pod.obstacle or pod.cpu is None:
+        return close(state, "NotPossible", pod.obstacle or _no_cpus(pod.container))
+    if situation.profile is None:
+        return Wait(None, "the GPUProfile of the pod does not exist; create it", warning=True)
+    newest = max(situation.own, key=lambda sample: sample.time, default=None)
+    if newest is None or newest.milli_cpu != cpu.limit:
+        return Wait(None, "waiting for the first sample of the pod")
+    return _measure(situation, state)
+
+
+def _no_cpus(container: str) -> str:
+    return (
+        f"container {container} has no CPU request or no CPU limit; set both under "
+        "resources.requests and resources.limits"
+    )
+
+
+def _stop(
+    situation: ProfilingSituation, state: ProfilingState
+) -> tuple[ProfilingResult, str] | None:
+    """Return why measuring ends before the curve is complete, or None."""
+    pod = situation.pod
+    spent = seconds_since(state.started, situation.now)
+    if pod.deleting:
+        return "Stopped", "the pod is being deleted"
+    if not pod.requested:
+        return "Stopped", "the request to measure CPUs was removed from the pod"
+    if situation.profile is None:
+        return "Stopped", "the GPUProfile was deleted"
+    if spent < 0:
+        return "Stopped", "the clock of the operator was set back"
+    if spent >= situation.budget_seconds:
+        return "TimeLimit", f"the limit of {situation.budget_seconds} s is reached"
+    return None
+
+
+def _measure(situation: ProfilingSituation, state: ProfilingState) -> Step:
+    pod, problem = situation.pod, _rejection(situation, state)
+    if problem and state.target.limit <= state.original.limit:
+        message = f"the resize to {state.target.limit}m CPU was rejected: {problem}"
+        return end(situation, state, "NotPossible", message)
+    if problem:  # measure up to the own CPUs only
+        state = state.model_copy(update={"most_milli_cpu": state.original.limit})
+    progress = ProfilingProgress.of(situation, state)
+    chosen = progress.next_amounts()
+    if chosen is None or not chosen == state.target == pod.cpu:
+        return _move(situation, progress, chosen)
+    spent = seconds_since(state.since, situation.now)
+    if spent >= POINT_SECONDS:
+        without = progress.without_rate()
+        return _move(situation, without, without.next_amounts())
+    left = min(_seconds_left(situation, state), POINT_SECONDS - spent)
+    applied = pod.applied_milli_cpu == state.target.limit
+    reason = f"waiting for a sample with {state.target.limit}m CPU"
+    return Wait(left if applied else min(left, POLL_SECONDS), reason)
+
+
+def _rejection(situation: ProfilingSituation, state: ProfilingState) -> str:
+    """Return why the newest resize was rejected by the API server or by kubelet, else empty."""
+    problem = situation.pod.problem
+    if situation.rejection or problem is None or situation.pod.cpu != state.target:
+        return situation.rejection
+    return f"{problem.reason}: {problem.message}" if problem.is_rejection else ""
+
+
+def _move(
+    situation: ProfilingSituation, progress: ProfilingProgress, chosen: CpuAmounts | None
+) -> Step:
+    """Leave the current point: go to the next one, or end."""
+    state = progress.timed(situation)
+    if chosen is None:
+        return end(situation, state, "Done", "the curve is complete")
+    if _seconds_left(situation, state) < MIN_POINT_SECONDS:
+        message = f"the limit of {situation.budget_seconds} s leaves no time for a further point"
+        return end(situation, state, "TimeLimit", message)
+    if _would_be_taken(situation, state, chosen):
+        message = f"a pending pod could have taken CPUs of the pod while it has {chosen.limit}m"
+        return end(situation, state, "CPUsNeeded", message)
+    return Resize(resized(situation, state, chosen))
+
+
+def _would_be_taken(
+    situation: ProfilingSituation, state: ProfilingState, chosen: CpuAmounts
+) -> bool:
+    """Return whether a pending pod fits into the CPUs that a lower request frees.
+
+    The scheduler gives them to a pending pod within a second, and the pod could not get them back.
+    Example: of 16 CPUs the pod has 12, and is to have 4. A pending pod that requests 8 fits then. A
+    pending pod that requests 2 fits already now, so it does not wait for CPUs.
+    """
+    if chosen.request >= state.original.request:
+        return False
+    if situation.waiting_milli_cpu is None:
+        return True
+    free = situation.available_milli_cpu - state.original.request
+    freed = situation.available_milli_cpu - chosen.request
+    return any(free < waiting <= freed for waiting in situation.waiting_milli_cpu)
+
+
+def _seconds_left(situation: ProfilingSituation, state: ProfilingState) -> int:
+    return situation.budget_seconds - seconds_since(state.started, situation.now)

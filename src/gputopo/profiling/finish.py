@@ -1,0 +1,69 @@
+"""Ends a measurement: the container gets its own CPUs back, whatever has happened."""
+
+from typing import Final
+
+from gputopo.api.profiling import CpuAmounts, ProfilingResult, ProfilingState
+from gputopo.profiling.model import Done, ProfilingSituation, ResizeProblem, Restore, Step, Wait
+from gputopo.profiling.report import summary
+from gputopo.profiling.times import timestamp
+
+POLL_SECONDS: Final = 5.0
+"""Interval while a resize is not yet applied: no event reports this."""
+
+RETRY_SECONDS: Final = 30.0
+"""Interval while the API server rejects the restore, or the node has no CPUs for it."""
+
+_MAX_MESSAGE: Final = 1024
+
+
+def end(
+    situation: ProfilingSituation, state: ProfilingState, result: ProfilingResult, why: str
+) -> Step:
+    """Record the result and restore the own CPUs of the container."""
+    return restore(situation, _with_result(state, result, why))
+
+
+def close(state: ProfilingState, result: ProfilingResult, why: str) -> Step:
+    """Record the result without a restore. A result that was recorded before stays."""
+    ended = state if state.result else _with_result(state, result, why)
+    return Done(ended.model_copy(update={"restored": True}))
+
+
+def restore(situation: ProfilingSituation, state: ProfilingState) -> Step:
+    """Return the next step until kubelet has applied the own CPUs of the container."""
+    pod, original = situation.pod, state.original
+    if pod.cpu != original:
+        if situation.rejection:
+            return _wait_for_user(original, f"the API server: {situation.rejection}")
+        return Restore(resized(situation, state, original))
+    if pod.problem is not None:
+        return _wait_for_user(original, f"kubelet: {_described(pod.problem)}")
+    if pod.applied_milli_cpu not in {None, original.limit}:
+        return Wait(POLL_SECONDS, "waiting until kubelet has restored the CPUs")
+    return Done(state.model_copy(update={"restored": True}))
+
+
+def resized(
+    situation: ProfilingSituation, state: ProfilingState, target: CpuAmounts
+) -> ProfilingState:
+    """Return the state that is written before the container gets ``target``."""
+    last = situation.pod.cpu or state.target
+    moved = {"last": last, "target": target, "since": timestamp(situation.now)}
+    return state.model_copy(update=moved)
+
+
+def _with_result(state: ProfilingState, result: ProfilingResult, why: str) -> ProfilingState:
+    message = f"{why}; {summary(state)}"[:_MAX_MESSAGE]
+    return state.model_copy(update={"result": result, "message": message})
+
+
+def _wait_for_user(original: CpuAmounts, rejection: str) -> Wait:
+    reason = (
+        f"the pod does not yet have its own {original.limit}m CPU back; gputopo tries again; "
+        f"message of {rejection}"
+    )
+    return Wait(RETRY_SECONDS, reason, warning=True)
+
+
+def _described(problem: ResizeProblem) -> str:
+    return f"{problem.reason}: {problem.message}" if problem.message else problem.reason

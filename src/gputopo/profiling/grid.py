@@ -1,0 +1,102 @@
+"""The CPU limits at which a pod may be measured.
+
+The planner (:mod:`gputopo.sensitivity.planner`) searches whole numbers, so it counts in *units* of
+CPU. A unit is a round amount of which the pod's own limit has at least 8.
+
+Example: a container has a limit of 4 CPUs, and its node can give 7. A unit is 500m. The planner
+may measure 2 (1 CPU) to 14 units (7 CPUs), and its proportional share is 8 units.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from gputopo.api.profiling import CpuAmounts
+from gputopo.sensitivity.planner import ProfilingPlan
+
+MOST_TIMES_LIMIT: Final = 2
+"""The highest limit that is measured, relative to the pod's own limit."""
+
+_UNITS_MILLI_CPU: Final = (8000, 4000, 2000, 1000, 500, 250, 200, 100, 50, 25, 20, 10)
+_LEAST_UNITS: Final = 8
+_MILLI_CPU_PER_GPU: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class CpuGrid:
+    """The CPU limits of one container that may be measured.
+
+    Attributes:
+        original: the container's own CPUs.
+        most_milli_cpu: highest limit; at least the own limit.
+        gpus: number of GPUs of the container.
+    """
+
+    original: CpuAmounts
+    most_milli_cpu: int
+    gpus: int
+
+    @property
+    def unit_milli_cpu(self) -> int:
+        """The amount of CPU in which the planner counts."""
+        limit = self.original.limit
+        for unit in _UNITS_MILLI_CPU:
+            if limit % unit == 0 and limit // unit >= _LEAST_UNITS:
+                return unit
+        return max(1, limit // _LEAST_UNITS)
+
+    @property
+    def plan(self) -> ProfilingPlan:
+        """The range of the search, in units. The share is the container's own limit.
+
+        The least is one CPU for each GPU, but at most an eighth of the own limit: with even less,
+        the job could look as if it had failed. A container whose request is below its limit always
+        has the CPUs of its request, so it is measured above the request only.
+        """
+        unit, share = self.unit_milli_cpu, self._share
+        least = -(-min(_MILLI_CPU_PER_GPU * self.gpus, self.original.limit // _LEAST_UNITS) // unit)
+        if not self.is_guaranteed:
+            least = max(least, self.original.request // unit + 1)
+        return ProfilingPlan(
+            most_cpus=max(share, self.most_milli_cpu // unit),
+            share_cpus=share,
+            memory_gb=(1.0,),  # memory is not varied
+            least_cpus=min(max(1, least), share),
+        )
+
+    @property
+    def is_guaranteed(self) -> bool:
+        """Whether request and limit are equal, as in a pod of the QoS class Guaranteed."""
+        return self.original.request == self.original.limit
+
+    def units(self, milli_cpu: int) -> int | None:
+        """Return a limit in units, or None if it is not on the grid."""
+        if milli_cpu == self.original.limit:
+            return self._share
+        units, rest = divmod(milli_cpu, self.unit_milli_cpu)
+        return None if rest or units == self._share else units
+
+    def amounts(self, units: int) -> CpuAmounts:
+        """Return the CPUs of the container at a point of the grid.
+
+        A resize must not change the QoS class of the pod. So an equal request stays equal to the
+        limit, and a lower request is unchanged and stays lower: the least point is above it.
+        """
+        if units == self._share:
+            return self.original
+        limit = units * self.unit_milli_cpu
+        return CpuAmounts(
+            request=limit if self.is_guaranteed else self.original.request, limit=limit
+        )
+
+    @property
+    def _share(self) -> int:
+        return max(1, self.original.limit // self.unit_milli_cpu)
+
+
+def most_milli_cpu(original: CpuAmounts, available_milli_cpu: int) -> int:
+    """Return the highest limit to measure, if the node has this CPU for the container.
+
+    Synergy starts from all CPUs of a server. A shared node can give what no other pod requests.
+    """
+    raised = min(MOST_TIMES_LIMIT * original.limit, available_milli_cpu)
+    return max(original.limit, raised)

@@ -1,0 +1,111 @@
+"""The input and the results of a decision about the CPUs of one pod."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from gputopo.api.profile import Sample
+from gputopo.api.profiling import CpuAmounts, ProfilingState
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeProblem:
+    """Why kubelet has not carried out a resize: ``Deferred``, ``Infeasible`` or ``Error``."""
+
+    reason: str
+    message: str
+
+    @property
+    def is_rejection(self) -> bool:
+        """Whether the node cannot give the CPUs now, or never can."""
+        return self.reason in {"Deferred", "Infeasible"}
+
+
+@dataclass(frozen=True, slots=True)
+class ProfiledPod:
+    """The pod and its container with GPUs.
+
+    Attributes:
+        cpu: CPUs in the pod's spec; None if the request or the limit is missing.
+        applied_milli_cpu: CPU limit that kubelet has applied; None if kubelet does not report it.
+        problem: why the newest resize is not applied; None if there is no problem.
+        obstacle: why the pod can never be measured, with the remedy; empty if it can.
+        requested: whether the pod requests to measure CPUs.
+        deleting: the pod has a deletion time stamp.
+        running: a container of the pod still runs.
+    """
+
+    uid: str
+    container: str
+    gpus: int
+    cpu: CpuAmounts | None
+    applied_milli_cpu: int | None = None
+    problem: ResizeProblem | None = None
+    obstacle: str = ""
+    requested: bool = True
+    deleting: bool = False
+    running: bool = True
+    state: ProfilingState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilingSituation:
+    """The input of one decision.
+
+    Attributes:
+        now: time in UTC.
+        budget_seconds: time limit of the measurement.
+        own: samples of this pod.
+        profile: samples of the pod's GPUProfile; None if it does not exist.
+        available_milli_cpu: CPU of the node that no other pod and no other container requests; 0 if
+            unknown.
+        waiting_milli_cpu: CPU requests of pods without a node; None if they are unknown or many.
+        rejection: the API server's message if it has rejected the newest resize, else empty.
+    """
+
+    now: datetime
+    pod: ProfiledPod
+    budget_seconds: int
+    own: tuple[Sample, ...] = ()
+    profile: tuple[Sample, ...] | None = ()
+    available_milli_cpu: int = 0
+    waiting_milli_cpu: tuple[int, ...] | None = ()
+    rejection: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """Write ``state``, then give the container the CPUs ``state.target``."""
+
+    state: ProfilingState
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Write ``state``, which has the result, then give the container its own CPUs."""
+
+    state: ProfilingState
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Write ``state``. No change of the CPUs follows."""
+
+    state: ProfilingState
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Decide again after an event, and after this time in seconds if it is not None.
+
+    Attributes:
+        reason: the state or event for which the measurement waits.
+        warning: the reason needs the attention of a user.
+    """
+
+    seconds: float | None
+    reason: str
+    warning: bool = False
+
+
+Step: TypeAlias = Resize | Restore | Done | Wait

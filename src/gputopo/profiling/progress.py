@@ -1,0 +1,73 @@
+"""What is measured so far, and the CPUs to measure next."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from gputopo.api.profiling import MAX_POINTS, CpuAmounts, ProfiledPoint, ProfilingState
+from gputopo.profiling.curve import curve_of, merged, newest_setting
+from gputopo.profiling.grid import CpuGrid, most_milli_cpu
+from gputopo.profiling.model import ProfilingSituation
+from gputopo.profiling.times import seconds_since
+from gputopo.sensitivity.planner import next_cpus
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilingProgress:
+    """The state with all samples of the pod, and the curve.
+
+    Attributes:
+        grid: the limits that the node can give now.
+        setting: setting of the newest sample; points of other settings do not count.
+        rates: micro-steps per second by CPU limit, also of earlier pods with this setting.
+    """
+
+    state: ProfilingState
+    grid: CpuGrid
+    setting: str
+    rates: dict[int, int]
+
+    @classmethod
+    def of(cls, situation: ProfilingSituation, state: ProfilingState) -> Self:
+        """Return the progress with the samples and the CPUs of this moment."""
+        points = merged(state.points, situation.own)
+        setting = newest_setting(situation.own) or (points[-1].setting if points else "")
+        available = most_milli_cpu(state.original, situation.available_milli_cpu)
+        return cls(
+            state.model_copy(update={"points": points}),
+            CpuGrid(state.original, min(state.most_milli_cpu, available), situation.pod.gpus),
+            setting,
+            curve_of(setting, points, situation.profile or ()),
+        )
+
+    def next_amounts(self) -> CpuAmounts | None:
+        """Return the CPUs to measure next, or None if the curve is complete."""
+        units = {self.grid.units(limit): rate for limit, rate in self.rates.items()}
+        known = {count: float(rate) for count, rate in units.items() if count is not None}
+        chosen = next_cpus(self.grid.plan, known)
+        return None if chosen is None else self.grid.amounts(chosen)
+
+    def without_rate(self) -> Self:
+        """Return the progress with rate 0 at the current CPUs: the pod does not run with them."""
+        limit = self.state.target.limit
+        stopped = ProfiledPoint(milli_cpu=limit, micro_steps_per_second=0, setting=self.setting)
+        points = (*self.state.points, stopped)[-MAX_POINTS:]
+        return replace(
+            self,
+            state=self.state.model_copy(update={"points": points}),
+            rates={**self.rates, limit: 0},
+        )
+
+    def timed(self, situation: ProfilingSituation) -> ProfilingState:
+        """Return the state in which the current point has the time that it took."""
+        state = self.state
+        if situation.pod.cpu != state.target:  # the newest resize was never carried out
+            return state
+        current = state.target.limit, self.setting
+        seconds = seconds_since(state.since, situation.now)
+        points = [
+            point.model_copy(update={"seconds": point.seconds + seconds})
+            if (point.milli_cpu, point.setting) == current
+            else point
+            for point in state.points
+        ]
+        return state.model_copy(update={"points": tuple(points)})

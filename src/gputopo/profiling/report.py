@@ -1,0 +1,44 @@
+"""Describes in words what was measured, and what it cost the job."""
+
+from gputopo.api.profiling import ProfiledPoint, ProfilingState
+
+
+def summary(state: ProfilingState) -> str:
+    """Return points, time and cost; for example ``3 points (1000m to 8000m CPU) in 412 s; ...``.
+
+    The cost is the number of steps that the job would have made more with its own CPUs. With more
+    CPUs it can make additional steps, so the cost can be negative.
+    """
+    used = [point for point in state.points if point.seconds]
+    if not used:
+        return "the CPUs of the pod were not changed"
+    limits = sorted({point.milli_cpu for point in used})
+    seconds = sum(point.seconds for point in used)
+    text = f"{_count(len(limits), 'point')} ({limits[0]}m to {limits[-1]}m CPU) in {seconds} s"
+    lost = _lost_steps(state, used)
+    if lost is None:
+        return text
+    kind = "cost" if lost >= 0 else "gain"
+    return f"{text}; {kind} {_count(abs(lost), 'training step')}"
+
+
+def _lost_steps(state: ProfilingState, used: list[ProfiledPoint]) -> int | None:
+    """Return the cost in steps, or None if a point has no rate with the job's own CPUs."""
+    own = {
+        point.setting: point.micro_steps_per_second
+        for point in state.points
+        if point.milli_cpu == state.original.limit
+    }
+    if any(point.setting not in own for point in used):
+        return None
+    lost = (point.seconds * (own[point.setting] - point.micro_steps_per_second) for point in used)
+    return round(sum(lost) / 1e6)
+
+
+def _count(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> _count(1, "point"), _count(3, "point")
+    ('1 point', '3 points')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
