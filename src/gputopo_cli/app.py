@@ -7,6 +7,7 @@ import typer
 from gputopo_cli.bandwidth import command as bandwidth
 from gputopo_cli.cluster import command as cluster
 from gputopo_cli.place import command as place
+from gputopo_cli.profile import command as profile
 from gputopo_cli.shared.options import add_command
 from gputopo_cli.simulate import command as simulate
 from gputopo_cli.synergy import command as synergy
@@ -50,4 +51,5 @@ add_command(app, "compare", simulate.compare)
 app.add_typer(synergy.app, name="synergy")
 add_command(app, "who-has", cluster.who_has)
 add_command(app, "doctor", cluster.doctor)
+app.add_typer(profile.app, name="profile")
 app.add_typer(bandwidth.app, name="bandwidth")

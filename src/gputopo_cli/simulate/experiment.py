@@ -1,9 +1,10 @@
 """Load the inputs of MAPA's simulator, and simulate the jobs under any policy."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from gputopo.bandwidth.models import PHYSICAL
 from gputopo.placement.model import PolicyName
 from gputopo.topology.model import NodeTopology
 from gputopo_cli.bandwidth.models import find_model
@@ -14,6 +15,7 @@ from gputopo_cli.topology.load import LoadedTopology, load_topology
 from gputopo_simulate.mapa.generate import generate
 from gputopo_simulate.mapa.joblists import parse_jobs
 from gputopo_simulate.mapa.model import Queueing, SimulatedJob, SimulationResult
+from gputopo_simulate.mapa.profiles import MeasuredWorkload, measured_time, parse_profiles
 from gputopo_simulate.mapa.released.program import run_as_released
 from gputopo_simulate.mapa.run import MapaSettings, run
 from gputopo_simulate.mapa.timelaw import BandwidthTime, FixedTime, TimeLaw, parse_curves
@@ -21,6 +23,7 @@ from gputopo_simulate.mapa.waiting import WaitingRule
 from gputopo_simulate.progress import ProgressCallback
 
 JobList: TypeAlias = tuple[SimulatedJob, ...]
+Profiles: TypeAlias = Mapping[str, MeasuredWorkload]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,8 @@ def prepare_experiment(
     if options.as_released:
         _reject_options_of_our_simulator(options, judge)
     loaded = load_topology(options.topology)
-    lists, jobs = _load_jobs(options, seeds)
+    profiles = _load_profiles(options)
+    lists, jobs = _load_jobs(options, seeds, profiles or {})
     if options.as_released:
         return Experiment(
             loaded,
@@ -65,15 +69,24 @@ def prepare_experiment(
         lists,
         f"{jobs} on {options.nodes} x {loaded.name}, {_describe_rules(options)}",
         times_vary=options.time != "fixed",
-        run=_simulator(options, judge, _name_nodes(loaded, options.nodes)),
+        run=_simulator(options, judge, _name_nodes(loaded, options.nodes), profiles),
     )
 
 
+def _load_profiles(options: SimulationOptions) -> Profiles | None:
+    """Return the measured profiles, or None without the option."""
+    if options.profiles is None:
+        return None
+    if options.time != "bandwidth":
+        raise InputError(f"time: {options.time} cannot be combined with --profiles")
+    return parse_profiles(read_text(options.profiles, "profiles"))
+
+
 def _load_jobs(
-    options: SimulationOptions, seeds: tuple[int, ...]
+    options: SimulationOptions, seeds: tuple[int, ...], profiles: Profiles
 ) -> tuple[tuple[JobList, ...], str]:
     if options.jobs is not None and options.generate is None:
-        jobs = parse_jobs(read_text(options.jobs, "jobs"))
+        jobs = parse_jobs(read_text(options.jobs, "jobs"), profiles)
         return (jobs,), f"{len(jobs)} jobs of {options.jobs}"
     if options.jobs is None and options.generate is not None:
         lists = tuple(generate(seed, options.generate) for seed in seeds)
@@ -91,10 +104,18 @@ def _name_nodes(loaded: LoadedTopology, count: int) -> dict[str, NodeTopology]:
 
 
 def _simulator(
-    options: SimulationOptions, judge: str | None, nodes: dict[str, NodeTopology]
+    options: SimulationOptions,
+    judge: str | None,
+    nodes: dict[str, NodeTopology],
+    profiles: Profiles | None,
 ) -> Callable[[JobList, PolicyName, ProgressCallback | None], SimulationResult]:
     model, judge_model = find_model(options.model), find_model(judge)
-    time_law = _find_time_law(options.time)
+    if profiles is None:
+        time_law = _find_time_law(options.time)
+    else:
+        time_law = measured_time(profiles)
+        # Measured slowdowns are functions of the bandwidth by the physical model.
+        judge_model = judge_model or PHYSICAL
 
     def simulate(
         jobs: JobList, policy: PolicyName, report: ProgressCallback | None
@@ -121,7 +142,8 @@ def _find_time_law(time: str) -> TimeLaw:
 
 
 def _describe_rules(options: SimulationOptions) -> str:
-    times = {"fixed": "fixed times"}.get(options.time, f"times by {options.time}")
+    source = options.profiles or options.time
+    times = "fixed times" if source == "fixed" else f"times by {source}"
     queueing = "jobs that fit may overtake" if options.backfill else "first come, first served"
     waiting = ", sensitive jobs wait if that saves GPU time" if options.wait else ""
     return f"{times}, {queueing}{waiting}"
@@ -135,6 +157,7 @@ def _reject_options_of_our_simulator(options: SimulationOptions, judge: str | No
         ("backfill", options.backfill),
         ("wait", options.wait),
         ("time", options.time not in {"bandwidth", "fixed"}),
+        ("profiles", options.profiles is not None),
     ):
         if given:
             raise InputError(f"{field}: not available with --as-released")

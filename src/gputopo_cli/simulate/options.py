@@ -50,4 +50,12 @@ class SimulationOptions:
             " bandwidth; FILE: the same with the curves of a JSON file (docs/simulator.md).",
         ),
     ] = "bandwidth"
+    profiles: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Measured GPUProfiles of the jobs' workloads: the output of `kubectl get"
+            " gpuprofiles -A -o json`. They decide the sensitivity and the run time.",
+        ),
+    ] = None
     as_released: options.AsReleasedOption = False

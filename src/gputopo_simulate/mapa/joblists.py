@@ -24,6 +24,8 @@ from gputopo.runtime.messages import first_error, quoted
 from gputopo.sensitivity.resolve import Sensitivity, resolve_sensitivity
 from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.mapa.model import SimulatedJob, check_jobs
+from gputopo_simulate.mapa.profiles import MeasuredWorkload
+from gputopo_simulate.mapa.timelaw import normalized_name
 from gputopo_simulate.tables import cells_of
 
 _MAPA_COLUMNS: Final[Mapping[int, tuple[str, ...]]] = MappingProxyType(
@@ -92,18 +94,21 @@ class _RowLocation:
         return f"jobs: line {self.line}, {field}"
 
 
-def parse_jobs(text: str) -> tuple[SimulatedJob, ...]:
+def parse_jobs(
+    text: str, profiles: Mapping[str, MeasuredWorkload] = MappingProxyType({})
+) -> tuple[SimulatedJob, ...]:
     """Return the jobs in the order of the list.
 
-    The default ID of a job is the number of its row, from 0. The default of ``sensitive`` is
-    true for jobs of several GPUs, as in a cluster.
+    The default ID of a job is the number of its row, from 0. A job without ``sensitive`` is
+    decided as in a cluster: by the measured profile of its workload, else a job of several GPUs is
+    sensitive.
 
     Raises:
         SimulationError: the text is not a job list; the message names line, column, value.
     """
     strict = text.lstrip()[:1] in {"[", "{"}
     rows = _json_rows(text) if strict else _csv_rows(text)
-    jobs = tuple(_parse_job(location, row, strict=strict) for location, row in rows)
+    jobs = tuple(_parse_job(location, row, profiles, strict=strict) for location, row in rows)
     if not jobs:
         raise SimulationError("jobs: the list is empty")
     check_jobs(jobs)
@@ -176,7 +181,13 @@ def _numeric_id(row: Mapping[str, str]) -> dict[str, int]:
     return {"id": int(text)} if text.isascii() and text.isdecimal() and len(text) < 10 else {}  # noqa: PLR2004
 
 
-def _parse_job(location: _RowLocation, row: object, *, strict: bool) -> SimulatedJob:
+def _parse_job(
+    location: _RowLocation,
+    row: object,
+    profiles: Mapping[str, MeasuredWorkload],
+    *,
+    strict: bool,
+) -> SimulatedJob:
     try:
         parsed = _JobRow.model_validate(row, strict=strict)
     except ValidationError as error:
@@ -193,7 +204,12 @@ def _parse_job(location: _RowLocation, row: object, *, strict: bool) -> Simulate
         raise SimulationError(location.field(str(error))) from None
     sensitive = parsed.sensitive
     if sensitive is None:
-        sensitive = resolve_sensitivity(Sensitivity.AUTO, gpus=parsed.gpus).sensitive
+        known = profiles.get(normalized_name(parsed.workload or ""))
+        sensitive = resolve_sensitivity(
+            Sensitivity.AUTO,
+            gpus=parsed.gpus,
+            percent_range=known.percent_range(parsed.gpus) if known else None,
+        ).sensitive
     return SimulatedJob(
         id=location.index if parsed.id is None else parsed.id,
         pattern=pattern,

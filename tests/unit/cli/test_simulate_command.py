@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from gputopo_cli.shared.output import format_number
+from support.builders.samples import sample
 from support.cli.command_line import Command
 
 MAPA = Path(__file__).parents[2] / "data/mapa"
@@ -147,6 +148,8 @@ def test_progress_is_for_terminals_only(
         ("--generate 3 --as-released --model physical", "model: not available with --as-released"),
         ("--generate 3 --as-released --backfill", "backfill: not available with --as-released"),
         ("--generate 3 --as-released --wait", "wait: not available with --as-released"),
+        ("--generate 3 --as-released --profiles x", "profiles: not available with --as-released"),
+        ("--generate 3 --time fixed --profiles x", "time: fixed cannot be combined with --prof"),
         ("--generate 3 --as-released --time x", "time: not available with --as-released"),
         ("--generate 3 --as-released --topology dgx-a100", "topology: 'dgx-a100' is not one of"),
         ("--generate 3 --wait --nodes 2", "waiting: with 2 nodes is not yet supported"),
@@ -274,3 +277,19 @@ def test_help_of_both_commands_has_the_shared_options(gputopo: Command) -> None:
 
 def test_json_of_a_run_is_json(gputopo: Command) -> None:
     json.loads(gputopo("simulate --topology summit --generate 3 -o json").out)
+
+
+def test_measured_profiles_decide_sensitivity_and_run_time(
+    gputopo: Command, tmp_path: Path
+) -> None:
+    fact = {"gpus": 2, "percent": 2, "lowPercent": 1, "highPercent": 3, "samples": 8}
+    facts = {"gpuModel": "V100", "links": [{**fact, "sensitivity": "Insensitive"}]}
+    status = {"facts": facts, "samples": [sample(gpus=2).to_json()]}
+    profiles = tmp_path / "profiles.json"
+    profiles.write_text(json.dumps([{"metadata": {"name": "bert"}, "status": status}]))
+    jobs = tmp_path / "jobs.csv"
+    jobs.write_text("gpus,service,workload\n2,100,bert\n2,100,gpt\n")
+    line = "simulate --topology dgx1-v100 --policy weakest -o json"
+    bert, gpt = gputopo(f"{line} --jobs {jobs} --profiles {profiles}").document["jobs"]
+    assert (bert["sensitive"], gpt["sensitive"]) == (False, True)
+    assert bert["end"] - bert["start"] == pytest.approx(102)

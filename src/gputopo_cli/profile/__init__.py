@@ -1,0 +1,1 @@
+"""``gputopo profile``: what is known of the workloads of a cluster."""

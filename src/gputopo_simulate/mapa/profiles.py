@@ -1,0 +1,128 @@
+"""Measured GPUProfiles as input of a simulation: sensitivity and slowdown of each workload.
+
+The slowdown of a workload is linear in ``1 / b`` for a bandwidth ``b`` by the physical model, as in
+the estimator of :mod:`gputopo.profiles.links`. So a fact fixes a curve of :mod:`timelaw`. Example:
+a workload runs 60 % longer on the worst links, with 12 GB/s, than on the best, with 48 GB/s. On the
+best links, communication is the part c = 0.6 / (48 / 12 - 1) = 0.2 of its time.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from pydantic import ValidationError
+
+from gputopo.api.profile import GPUProfile, LinkFact
+from gputopo.runtime.messages import first_error, quoted
+from gputopo_simulate.errors import SimulationError
+from gputopo_simulate.mapa.model import SimulatedJob
+from gputopo_simulate.mapa.timelaw import BandwidthTime, SlowdownCurve, TimeLaw, normalized_name
+
+_LEAST_CONTRAST: Final = 1.01
+"""Below this ratio of the best to the worst bandwidth, links make no difference."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredWorkload:
+    """What a GPUProfile knows about one workload.
+
+    Attributes:
+        ranges: 95 % interval of the slowdown on the worst links in percent, by number of GPUs; the
+            key 0 stands for all numbers.
+        curves: slowdown against bandwidth, by number of GPUs.
+    """
+
+    ranges: Mapping[int, tuple[int, int]]
+    curves: Mapping[int, SlowdownCurve]
+
+    def percent_range(self, gpus: int) -> tuple[int, int] | None:
+        """Return the interval for this number of GPUs, or None if it is unknown."""
+        return self.ranges.get(0, self.ranges.get(gpus))
+
+
+@dataclass(frozen=True)
+class MeasuredTime:
+    """A job with a measured curve runs by this curve, all other jobs by ``others``."""
+
+    workloads: Mapping[str, MeasuredWorkload]
+    others: TimeLaw
+    name: ClassVar[str] = "profiles"
+
+    def execution_time(self, job: SimulatedJob, effective_mb_per_s: float | None) -> float:
+        """Return how long ``job`` runs; the bandwidth is by the physical model."""
+        known = None if job.workload is None else self.workloads.get(normalized_name(job.workload))
+        curve = known.curves.get(job.pattern.size) if known else None
+        if curve is None or effective_mb_per_s is None:
+            return self.others.execution_time(job, effective_mb_per_s)
+        return job.service * curve.slowdown(effective_mb_per_s)
+
+
+def parse_profiles(text: str) -> dict[str, MeasuredWorkload]:
+    """Parse the output of ``kubectl get gpuprofiles -o json`` (with ``-A`` or for one object).
+
+    The keys are the names of the profiles by :func:`normalized_name`.
+
+    Raises:
+        SimulationError: the text is invalid, or two profiles have the same name.
+    """
+    workloads: dict[str, MeasuredWorkload] = {}
+    for where, document in _documents(text):
+        try:
+            name = str(document["metadata"]["name"])
+            profile = GPUProfile.model_validate(document)
+        except (KeyError, TypeError):
+            raise SimulationError(f"{where}.metadata.name: missing") from None
+        except ValidationError as error:
+            raise SimulationError(first_error(error, prefix=where)) from None
+        if normalized_name(name) in workloads:
+            raise SimulationError(
+                f"{where}.metadata.name: {quoted(name)} occurs twice; export one namespace only"
+            )
+        workloads[normalized_name(name)] = _workload(profile)
+    return workloads
+
+
+def measured_time(workloads: Mapping[str, MeasuredWorkload]) -> MeasuredTime:
+    """Return the time law of measured workloads; other jobs run by MAPA's curves."""
+    return MeasuredTime(workloads, BandwidthTime())
+
+
+def _documents(text: str) -> Iterator[tuple[str, Any]]:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SimulationError(f"profiles: invalid JSON: {error}") from None
+    items = document.get("items", [document]) if isinstance(document, dict) else document
+    if not isinstance(items, list):
+        raise SimulationError(
+            "profiles: expected the output of `kubectl get gpuprofiles -A -o json`"
+        )
+    return ((f"profiles: items[{index}]", item) for index, item in enumerate(items))
+
+
+def _workload(profile: GPUProfile) -> MeasuredWorkload:
+    facts = profile.status.facts
+    links = facts.links if facts else []
+    curves = {fact.gpus: curve for fact in links if (curve := _curve(profile, fact))}
+    declared = profile.spec.bandwidth_sensitivity_percent
+    if declared is not None:
+        return MeasuredWorkload({0: (declared, declared)}, curves)
+    return MeasuredWorkload(
+        {fact.gpus: (fact.low_percent, fact.high_percent) for fact in links}, curves
+    )
+
+
+def _curve(profile: GPUProfile, fact: LinkFact) -> SlowdownCurve | None:
+    """Return the slowdown against bandwidth, or None if the samples have no bandwidths."""
+    same = [each for each in profile.status.samples if each.gpus == fact.gpus]
+    best = max((each.best_mb_per_s or 0 for each in same), default=0)
+    worst = min((each.worst_mb_per_s for each in same if each.worst_mb_per_s), default=0)
+    if not worst or best / worst < _LEAST_CONTRAST:
+        return None
+    slower = max(0, fact.percent) / 100
+    return SlowdownCurve(
+        communication_share=min(1.0, slower / (best / worst - 1)),
+        saturation_gb_per_s=best / 1000,
+        worst=1 + slower,
+    )

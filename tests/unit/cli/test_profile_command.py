@@ -1,0 +1,213 @@
+"""``gputopo profile`` shows what was measured of the workloads."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.api import static
+from support.api.kubeconfig import write_kubeconfig
+from support.api.static import StaticApi
+from support.builders.samples import WORST, sample
+from support.cli.command_line import Command
+
+PROFILES = "/apis/gputopo.io/v1alpha1/gpuprofiles"
+FACTS = {
+    "gpuModel": "Tesla V100-SXM2-32GB",
+    "imageDigest": "sha256:1",
+    "links": [
+        {
+            "gpus": 2,
+            "percent": 45,
+            "lowPercent": 40,
+            "highPercent": 50,
+            "samples": 8,
+            "sensitivity": "Sensitive",
+        }
+    ],
+    "cpus": [
+        {
+            "gpus": 1,
+            "demandMilliCPU": 4000,
+            "points": [
+                {"milliCPU": 8000, "microStepsPerSecond": 10_200_000, "ciPermille": 10},
+                {"milliCPU": 4000, "microStepsPerSecond": 10_000_000, "ciPermille": 20},
+            ],
+        },
+        {
+            "gpus": 2,
+            "points": [{"milliCPU": 500, "microStepsPerSecond": 1_000_000, "ciPermille": 50}],
+        },
+    ],
+    "neighbours": [
+        {
+            "workload": "ml/resnet",
+            "scope": "Socket",
+            "percent": 12,
+            "lowPercent": 8,
+            "highPercent": 16,
+            "samples": 5,
+        }
+    ],
+    "scaling": [
+        {"gpus": 1, "microStepsPerSecond": 5_000_000, "ciPermille": 10, "extrapolated": False},
+        {"gpus": 2, "microStepsPerSecond": 9_000_000, "ciPermille": 10, "extrapolated": False},
+        {"gpus": 4, "microStepsPerSecond": 16_000_000, "ciPermille": 90, "extrapolated": True},
+    ],
+}
+
+
+def profile(name: str, namespace: str = "ml", **fields: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": namespace}, **fields}
+
+
+def measured() -> dict[str, Any]:
+    samples = [
+        sample(1),
+        sample(2, effectiveMBps=WORST, milliCPU=1500, nodeNeighbours=["ml/resnet"]),
+        sample(3, gpus=1, effectiveMBps=None, bestMBps=None, worstMBps=None),
+    ]
+    condition = {
+        "type": "Measured",
+        "status": "True",
+        "reason": "Known",
+        "message": "links are known",
+        "lastTransitionTime": "2026-11-22T10:00:00Z",
+    }
+    status = {
+        "summary": "45 % (40..50)",
+        "conditions": [condition],
+        "facts": FACTS,
+        "samples": [each.to_json() for each in samples],
+    }
+    return profile("bert", spec={"bandwidthSensitivityPercent": 30}, status=status)
+
+
+@pytest.fixture
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> Iterator[StaticApi]:
+    del gputopo  # it hides the machine's kubeconfig, which this fixture replaces
+    lists = {PROFILES: [profile("new"), measured(), profile("new", "research")]}
+    with static.serving(StaticApi(lists=lists)) as api:
+        config = write_kubeconfig(tmp_path / "kubeconfig", api.url)
+        monkeypatch.setenv("KUBECONFIG", str(config))
+        yield api
+
+
+def test_list_has_a_line_for_each_profile(api: StaticApi, gputopo: Command) -> None:
+    assert api.url
+    header, bert, *others = gputopo("profile list").out.splitlines()
+    assert header.split() == [
+        *("NAMESPACE", "NAME", "DECLARED", "MEASURED", "DEMAND", "SAMPLES", "LAST")
+    ]
+    assert bert.split(maxsplit=2)[:2] == ["ml", "bert"]
+    assert "30 %  45 % (40..50)  4 CPUs with 1 GPU" in bert
+    assert bert.endswith("2026-11-22T10:00:03Z")
+    assert [line.split() for line in others] == [
+        ["ml", "new", "-", "-", "-", "0", "-"],
+        ["research", "new", "-", "-", "-", "0", "-"],
+    ]
+
+
+def test_list_of_a_namespace_reads_only_this_namespace(api: StaticApi, gputopo: Command) -> None:
+    path = "/apis/gputopo.io/v1alpha1/namespaces/research/gpuprofiles"
+    api.lists[path] = [profile("only", "research")]
+    found = gputopo("profile list -n research -o json").document
+    assert found == [{"namespace": "research", "name": "only", "spec": {}, "status": EMPTY}]
+
+
+EMPTY: dict[str, Any] = {"conditions": [], "samples": []}
+
+
+def test_cluster_without_profiles_says_so(api: StaticApi, gputopo: Command) -> None:
+    api.lists[PROFILES] = []
+    assert gputopo("profile list").out == "no GPUProfiles\n"
+
+
+def test_profile_is_shown_with_all_facts_and_samples(api: StaticApi, gputopo: Command) -> None:
+    assert api.url
+    out = gputopo("profile show bert").out
+    for text in (
+        "GPUProfile ml/bert",
+        "declared: 30 % longer on the worst links",
+        "Measured True: links are known",
+        "45 %  40..50 %",
+        "10 ±0.2",
+        "unknown",
+        "ml/resnet  socket",
+        "extrapolated",
+        "3 samples",
+        "no limit",
+        "1.5",
+    ):
+        assert text in out
+
+
+def test_profile_without_measurements_is_shown(api: StaticApi, gputopo: Command) -> None:
+    assert api.url
+    assert gputopo("profile show research/new").out == "GPUProfile research/new\n\n0 samples\n"
+
+
+def test_json_has_the_names_and_values_of_the_api(api: StaticApi, gputopo: Command) -> None:
+    assert api.url
+    document = gputopo("profile show ml/bert -o json").document
+    assert document["status"]["facts"] == FACTS
+    assert len(document["status"]["samples"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("gpt", "workload: 'gpt' is not the name of a GPUProfile; see `gputopo profile list`"),
+        ("new", "workload: 'new' is not unique; use one of ml/new, research/new"),
+    ],
+)
+def test_unknown_and_ambiguous_names_are_rejected(
+    api: StaticApi, gputopo: Command, name: str, message: str
+) -> None:
+    assert api.url
+    done = gputopo(f"profile show {name}")
+    assert (done.status, message in done.err) == (2, True)
+
+
+def test_invalid_profile_is_named(api: StaticApi, gputopo: Command) -> None:
+    api.lists[PROFILES] = [profile("bad", status={"samples": [{}]})]
+    done = gputopo("profile list")
+    assert done.status == 2
+    assert "GPUProfile ml/bad: status.samples[0]" in done.err
+
+
+def test_cluster_without_gputopo_is_an_error(api: StaticApi, gputopo: Command) -> None:
+    api.lists.clear()
+    done = gputopo("profile list")
+    assert (done.status, "gputopo is not installed" in done.err) == (2, True)
+
+
+def test_each_kind_of_fact_has_a_plot(api: StaticApi, gputopo: Command, tmp_path: Path) -> None:
+    assert api.url
+    folder = tmp_path / "plots"
+    assert gputopo(f"profile show bert --plots {folder}").status == 0
+    assert {file.name for file in folder.iterdir()} == {
+        *("links.svg", "cpus.svg", "neighbours.svg", "scaling.svg")
+    }
+    assert "45 % (40..50) longer on the worst" in (folder / "links.svg").read_text()
+    assert "ml/resnet (same socket)" in (folder / "neighbours.svg").read_text()
+
+
+def test_profile_without_measurements_has_no_plots(
+    api: StaticApi, gputopo: Command, tmp_path: Path
+) -> None:
+    assert api.url
+    folder = tmp_path / "plots"
+    assert gputopo(f"profile show research/new --plots {folder}").status == 0
+    assert list(folder.iterdir()) == []
+
+
+def test_samples_without_a_fact_are_plotted(
+    api: StaticApi, gputopo: Command, tmp_path: Path
+) -> None:
+    status = {"samples": [sample(1).to_json()]}
+    api.lists[PROFILES] = [profile("bert", status=status)]
+    folder = tmp_path / "plots"
+    assert gputopo(f"profile show bert --plots {folder}").status == 0
+    assert "longer on the worst" not in (folder / "links.svg").read_text()
