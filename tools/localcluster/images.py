@@ -81,6 +81,7 @@ def plan(binaries: Path) -> list[Image]:
         base,
         _packed("pause", {"catatonit": _program("catatonit")}, PAUSE_IMAGE),
         _packed("workload", {"busybox": _program("busybox")}),
+        _from_clone("trainer", RECIPES / "trainer" / "Dockerfile", base, {}),
         _packed(
             "scheduler",
             {"kube-scheduler": binaries / "kube-scheduler"},
@@ -144,13 +145,17 @@ def _packed(name: str, added: Mapping[str, Path], reference: str = "") -> Image:
 
 
 def _component(name: str, folder: str, base: Image) -> Image:
-    dockerfile = CLONE / "Dockerfile"
-    arguments = {"BASE": base.reference, "COMPONENT": folder}
+    return _from_clone(name, CLONE / "Dockerfile", base, {"COMPONENT": folder})
+
+
+def _from_clone(name: str, dockerfile: Path, base: Image, more: Mapping[str, str]) -> Image:
+    """Return an image with Python that copies sources from the clone."""
+    arguments = {"BASE": base.reference, **more}
     inputs = files.files_below(CLONE, copied_paths(dockerfile.read_text(), arguments))
     key = files.content_key(
         {"Dockerfile": dockerfile.read_bytes(), "base": base.key.encode(), **inputs}
     )
-    reference = f"localhost/gputopo-{folder}:{key}"
+    reference = f"localhost/gputopo-{name.lower()}:{key}"
     return Image(name, reference, dockerfile, CLONE, key, arguments=arguments)
 
 

@@ -21,12 +21,14 @@ class Installed:
 
     Attributes:
         workload_image: has ``sh``, ``sleep``, ``env`` and ``stat``; every node has it.
+        trainer_image: a training job that reports steps (tools/images/trainer).
         local: whether the nodes run on this machine.
     """
 
     kubectl: Kubectl
     workload_image: str
     local: bool
+    trainer_image: str = ""
 
 
 def cluster_is_running() -> bool:
@@ -77,7 +79,7 @@ def install_chart(*more_values: Path) -> Installed:
         stdout=subprocess.DEVNULL,
         env=kubectl.environment,
     )
-    installed = Installed(kubectl, images["workload"], local=True)
+    installed = Installed(kubectl, images["workload"], local=True, trainer_image=images["trainer"])
     wait_for("every node publishes its GPUs", lambda: _all_published(kubectl), timeout_s=60)
     return installed
 

@@ -1,0 +1,92 @@
+"""A training job whose speed depends on its links, its CPUs, or both.
+
+The law of the job is the JSON text in the environment variable LAW:
+
+    {"seed": 1, "noise": 0.05, "seconds": 0.05, "megabytes": 600,
+     "links": {"GPU-a GPU-b": 25000}, "workers": 4, "images": 16}
+
+``seconds`` is the time of a step on the GPUs alone. ``megabytes`` pass around the ring of GPUs in
+every step, at the bandwidth of its slowest link (``links``: MB/s of a pair, in CUDA's order). With
+``workers`` above 0, that many processes decode JPEG images, and a step needs ``images`` of them; a
+step starts when its images are decoded and the previous step has ended, as in a training loop that
+prefetches. ``noise`` is the relative standard deviation of a step's time.
+"""
+
+import io
+import json
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from PIL import Image
+
+import gputopo_steps
+
+if TYPE_CHECKING:
+    from multiprocessing.queues import Queue
+
+_SIDE = 224
+_JPEG_QUALITY = 90
+_PREFETCHED = 4
+
+
+def main() -> None:
+    """Train until SIGTERM, or for the number of steps in the law."""
+    law = json.loads(os.environ["LAW"])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    rng = random.Random(law["seed"])  # noqa: S311 - repeatable on purpose
+    workers = law.get("workers", 0)
+    decoded = start_workers(workers, law.get("images", 1))
+    gpu_seconds = law["seconds"] + communication_seconds(law)
+    print(f"seconds of a step without noise: {gpu_seconds}", flush=True)
+    for step in range(law.get("steps", sys.maxsize)):
+        for _ in range(workers):
+            decoded.get()
+        time.sleep(max(0.0, gpu_seconds * rng.gauss(1, law["noise"])))
+        gputopo_steps.step()
+        if law.get("log"):
+            print(f"gputopo-steps {step + 1}", flush=True)
+
+
+def communication_seconds(law: dict[str, Any]) -> float:
+    """Return the seconds that a step's data needs on the slowest link of the ring of GPUs."""
+    gpus = [uuid for uuid in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if uuid]
+    if len(gpus) <= 1 or not law.get("megabytes"):
+        return 0.0
+    ring = zip(gpus, gpus[1:] + gpus[:1], strict=True)
+    slowest = min(float(law["links"][" ".join(sorted(pair))]) for pair in ring)
+    return float(law["megabytes"]) / slowest
+
+
+def start_workers(workers: int, images: int) -> "Queue[None]":
+    """Return the queue that gets one token for each part of a batch that a worker has decoded."""
+    decoded: Queue[None] = multiprocessing.Queue(_PREFETCHED * workers)
+    for _ in range(workers):
+        arguments = (decoded, max(1, images // workers))
+        multiprocessing.Process(target=decode, args=arguments, daemon=True).start()
+    return decoded
+
+
+def decode(decoded: "Queue[None]", images: int) -> None:
+    """Decode ``images`` JPEG files again and again; report each round."""
+    encoded = noise_image()
+    while True:
+        for _ in range(images):
+            Image.open(io.BytesIO(encoded)).convert("RGB").load()
+        decoded.put(None)
+
+
+def noise_image() -> bytes:
+    """Return a JPEG file whose decoding takes about a millisecond."""
+    image = Image.effect_noise((_SIDE, _SIDE), 64).convert("RGB")
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=_JPEG_QUALITY)
+    return file.getvalue()
+
+
+if __name__ == "__main__":
+    main()
