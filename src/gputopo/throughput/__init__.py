@@ -1,0 +1,1 @@
+"""Throughput of a job: steps per second, measured from the steps that its container counts."""

@@ -1,0 +1,58 @@
+"""Parse one counter in the text that a Prometheus endpoint returns.
+
+The format is Prometheus' text format 0.0.4; the lines of OpenMetrics 1.0 have the same structure.
+"""
+
+import re
+from typing import Final
+
+from gputopo.errors import InvalidInputError
+from gputopo.runtime.messages import quoted
+from gputopo.throughput.message import MAX_COUNT
+
+MAX_EXPOSITION_BYTES: Final = 2**20
+"""Maximum size of the text."""
+
+_MAX_NUMBER_BYTES: Final = 64
+
+# Labels and value after the name. Possessive quantifiers (`*+`) never backtrack, so that the time
+# is linear, and a line with a million quotation marks needs no memory.
+_REST: Final = rb"""(?:\{(?:[^"}\n]++|"(?:[^"\\\n]++|\\.)*+")*+\})?[ \t]*+(?<=[} \t])(\S++)"""
+
+
+class StepMetricError(InvalidInputError):
+    """A counter of steps cannot be parsed; the error names the metric, the value and the rule."""
+
+
+def parse_metric(text: bytes, name: str) -> int:
+    """Return the steps in the metric ``name``, rounded down.
+
+    If the metric has several label sets, the result is the maximum. In synchronous training all
+    ranks count the same steps, so the sum over a label ``rank`` would depend on the number of
+    ranks.
+
+    Raises:
+        StepMetricError: the text is too large, has no such metric, or the value of one label set is
+            not a valid count.
+    """
+    if len(text) > MAX_EXPOSITION_BYTES:
+        raise StepMetricError(
+            f"metric {name}: the endpoint returned {len(text)} bytes; at most"
+            f" {MAX_EXPOSITION_BYTES} are allowed"
+        )
+    values = re.findall(rb"^" + re.escape(name.encode()) + _REST, text, re.MULTILINE)
+    if not values:
+        raise StepMetricError(f"metric {name}: not found; check the name and the endpoint")
+    return max(_steps(name, value) for value in values)
+
+
+def _steps(name: str, value: bytes) -> int:
+    try:
+        steps = float(value) if len(value) <= _MAX_NUMBER_BYTES else -1.0
+    except ValueError:
+        steps = -1.0
+    if not 0 <= steps <= MAX_COUNT:  # also rejects NaN
+        raise StepMetricError(
+            f"metric {name}: {quoted(value)}; must be a number from 0 to {MAX_COUNT}"
+        )
+    return int(steps)
