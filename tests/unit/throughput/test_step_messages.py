@@ -1,6 +1,7 @@
 """Datagrams, log lines and Prometheus endpoints: valid ones are parsed, all others rejected."""
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -33,16 +34,17 @@ def test_samples_are_optional_and_unknown_fields_are_ignored() -> None:
     assert parse_message(datagram(samples=None, loss=[0.25])) == expected
 
 
+INVALID: dict[str, list[Any]] = {
+    "v": [2, 0, True, 1.0, "1", None],
+    "run": ["", "a" * 33, "a b", "ä", "a\n", 7, None],
+    "steps": [-1, 1.0, "1", True, None, MAX_COUNT + 1, 10**400],
+    "samples": [-1, 1.5, False, [], math.nan],
+    "seconds": [-0.5, "1", True, None, 1e11, 10**400, math.nan, math.inf, -math.inf],
+}
+
+
 @pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        *[("v", value) for value in (2, 0, True, 1.0, "1", None)],
-        *[("run", value) for value in ("", "a" * 33, "a b", "ä", "a\n", 7, None)],
-        *[("steps", value) for value in (-1, 1.0, "1", True, None, MAX_COUNT + 1, 10**400)],
-        *[("samples", value) for value in (-1, 1.5, False, [], float("nan"))],
-        *[("seconds", value) for value in (-0.5, "1", True, None, 1e11, 10**400)],
-        *[("seconds", float(value)) for value in ("nan", "inf", "-inf")],
-    ],
+    ("field", "value"), [(field, value) for field, values in INVALID.items() for value in values]
 )
 def test_invalid_value_is_rejected_with_its_field(field: str, value: Any) -> None:
     with pytest.raises(StepMessageError, match=rf"^{field}: ") as raised:

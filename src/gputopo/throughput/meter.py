@@ -1,0 +1,189 @@
+"""Turn the counts of one container into blocks, and report its current rate.
+
+Counts are claims of a user's program. The meter drops each interval that contains a restart, a jump
+of a clock or a stall. So a rate is computed from training only, and is never 0.
+"""
+
+from collections import Counter, deque
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import median
+from typing import Final, NamedTuple
+
+from gputopo.throughput.blocks import Block
+from gputopo.throughput.interval import steady_interval
+from gputopo.throughput.message import StepMessage
+from gputopo.throughput.senders import SenderWatch
+
+BLOCK_SECONDS: Final = 3.0
+"""A block ends with the first new steps after this time."""
+
+CLOCK_TOLERANCE_SECONDS: Final = 5.0
+"""The clocks of sender and agent may diverge by this much within a segment."""
+
+STALLED_SECONDS: Final = 60.0
+"""A job is stalled without a new step for this time, and for the time of 10 steps.
+
+Before the first block the time of a step is unknown, and this time is assumed.
+"""
+
+MAX_STEPS_PER_SECOND: Final = 1e6
+"""A block with a higher rate is dropped."""
+
+_STALLED_STEPS: Final = 10
+_RECENT_BLOCKS: Final = 20
+
+
+class RateState(StrEnum):
+    """What is known of the current rate of a container."""
+
+    NO_DATA = "NoData"
+    SETTLING = "Settling"
+    STEADY = "Steady"
+    STALLED = "Stalled"
+    SEVERAL_SENDERS = "SeveralSenders"
+
+
+class DropReason(StrEnum):
+    """Why an interval between counts was dropped."""
+
+    RESTART = "Restart"
+    CLOCK_JUMP = "ClockJump"
+    STALL = "Stall"
+    IMPLAUSIBLE = "Implausible"
+    SEVERAL_SENDERS = "SeveralSenders"
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentRate:
+    """The rate of the latest 20 blocks, which is about a minute if steps are short.
+
+    Attributes:
+        steps_per_second: None in other states than Settling and Steady, and before the first block.
+        ci_permille: half of the 95 % interval, relative to the rate; None if not Steady.
+    """
+
+    state: RateState
+    steps_per_second: float | None = None
+    ci_permille: int | None = None
+
+
+class _Count(NamedTuple):
+    message: StepMessage
+    received: float
+
+
+@dataclass(slots=True)
+class _Segment:
+    """Counts of one process between two interruptions.
+
+    Attributes:
+        offset: the agent's clock minus the sender's at the first count.
+        first: the begin of the current block.
+        last: the newest count that had new steps.
+    """
+
+    number: int
+    offset: float
+    first: _Count
+    last: _Count
+
+    def interruption(self, count: _Count) -> DropReason | None:
+        """Return why ``count`` does not continue this segment, None if it does."""
+        new, last = count.message, self.last.message
+        if new.run != last.run or new.steps < last.steps or new.seconds < last.seconds:
+            return DropReason.RESTART
+        if abs(count.received - new.seconds - self.offset) > CLOCK_TOLERANCE_SECONDS:
+            return DropReason.CLOCK_JUMP
+        return None
+
+    def block(self) -> Block:
+        """Return the block from the first to the last count."""
+        return Block(
+            self.number,
+            self.first.received,
+            self.last.received,
+            self.last.message.steps - self.first.message.steps,
+            self.last.message.seconds - self.first.message.seconds,
+        )
+
+
+class StepMeter:
+    """The meter of one container. Its memory is bounded.
+
+    All times are seconds of the agent's monotonic clock.
+
+    Attributes:
+        dropped: number of dropped intervals by reason.
+    """
+
+    def __init__(self) -> None:
+        self.dropped: Final = Counter[DropReason]()
+        self._senders: Final = SenderWatch()
+        self._recent: Final = deque[Block](maxlen=_RECENT_BLOCKS)
+        self._segment: _Segment | None = None
+
+    def add(self, message: StepMessage, received: float) -> Block | None:
+        """Add a message; return the block that it completes."""
+        count, segment = _Count(message, received), self._segment
+        if segment is None:
+            self._begin_segment(0, count)
+        elif reason := segment.interruption(count):
+            self.dropped[reason] += 1
+            self._senders.switch(segment.last.message.run, message.run, received)
+            self._begin_segment(segment.number + 1, count)
+        elif message.steps > segment.last.message.steps:
+            return self._advance(segment, count)
+        return None
+
+    def current(self, now: float) -> CurrentRate:
+        """Return the state and the rate at ``now``."""
+        if self._segment is None:
+            return CurrentRate(RateState.NO_DATA)
+        if self._senders.several(now):
+            return CurrentRate(RateState.SEVERAL_SENDERS)
+        if now - self._segment.last.received > self._stalled_after():
+            return CurrentRate(RateState.STALLED)
+        if interval := steady_interval(self._recent):
+            return CurrentRate(RateState.STEADY, interval.steps_per_second, interval.ci_permille)
+        steps = sum(block.steps for block in self._recent)
+        seconds = sum(block.seconds for block in self._recent)
+        return CurrentRate(RateState.SETTLING, steps / seconds if steps else None)
+
+    def _begin_segment(self, number: int, count: _Count) -> None:
+        offset = count.received - count.message.seconds
+        self._segment = _Segment(number, offset, first=count, last=count)
+        self._recent.clear()
+
+    def _advance(self, segment: _Segment, count: _Count) -> Block | None:
+        """Add a count with new steps."""
+        waited = count.message.seconds - segment.last.message.seconds
+        segment.last = count
+        if waited > self._stalled_after():
+            self.dropped[DropReason.STALL] += 1
+            self._recent.clear()  # the time of a step may be another one from here on
+            segment.first = count
+            return None
+        block = segment.block()
+        if block.seconds < BLOCK_SECONDS:
+            return None
+        segment.first = count
+        return self._accept(block)
+
+    def _accept(self, block: Block) -> Block | None:
+        if self._senders.several(block.ended):
+            self.dropped[DropReason.SEVERAL_SENDERS] += 1
+            return None
+        if block.steps > MAX_STEPS_PER_SECOND * block.seconds:
+            self.dropped[DropReason.IMPLAUSIBLE] += 1
+            return None
+        self._recent.append(block)
+        return block
+
+    def _stalled_after(self) -> float:
+        per_step = (
+            median(block.seconds / block.steps for block in self._recent)
+            if self._recent
+            else STALLED_SECONDS
+        )
+        return max(STALLED_SECONDS, _STALLED_STEPS * per_step)
