@@ -38,6 +38,13 @@ class OperatorMetrics:
         )
         for phase in PHASES:
             self._jobs.labels(phase)
+        self._steps = Gauge(
+            "gputopo_job_steps_per_second",
+            "Measured training steps per second of a running GPUJob; 0 while no step is made.",
+            ["namespace", "name"],
+            registry=self.registry,
+        )
+        self._rated: set[ObjectKey] = set()
         build = Info("gputopo_build", "Version of gputopo.", registry=self.registry)
         build.info({"version": version("gputopo"), "component": "operator"})
 
@@ -51,16 +58,34 @@ class OperatorMetrics:
         self._pod_failures.labels(kind).inc()
 
     def known(self) -> tuple[ObjectKey, ...]:
-        """Return the GPUJobs with a recorded phase."""
+        """Return the recorded GPUJobs."""
         with self._lock:
             return tuple(self._phase_of)
 
-    def set_phase(self, key: ObjectKey, phase: str | None) -> None:
-        """Record the phase of a GPUJob, or None for a deleted GPUJob."""
+    def set_job(self, key: ObjectKey, phase: str, steps_per_second: float | None = None) -> None:
+        """Record the phase and the throughput of a GPUJob; None for a throughput not known now."""
         with self._lock:
-            old = self._phase_of.pop(key, None)
-            if old is not None:
-                self._jobs.labels(old).dec()
-            if phase is not None:
-                self._phase_of[key] = phase
-                self._jobs.labels(phase).inc()
+            self._drop_phase(key)
+            self._phase_of[key] = phase
+            self._jobs.labels(phase).inc()
+            if steps_per_second is None:
+                self._drop_rate(key)
+            else:
+                self._rated.add(key)
+                self._steps.labels(*key).set(steps_per_second)
+
+    def drop_job(self, key: ObjectKey) -> None:
+        """Forget a deleted GPUJob."""
+        with self._lock:
+            self._drop_phase(key)
+            self._drop_rate(key)
+
+    def _drop_phase(self, key: ObjectKey) -> None:
+        old = self._phase_of.pop(key, None)
+        if old is not None:
+            self._jobs.labels(old).dec()
+
+    def _drop_rate(self, key: ObjectKey) -> None:
+        if key in self._rated:
+            self._rated.remove(key)
+            self._steps.remove(*key)

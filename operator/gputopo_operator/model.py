@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from gputopo.api.annotations import FactsAnnotation, GpusAnnotation, PlacementAnnotation
 from gputopo.api.names import RESOURCE, SCHEDULER_NAME
-from gputopo.api.profile import GPUProfile
+from gputopo.api.profile import GPUProfile, Measurement
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.pods import PodView
@@ -129,6 +129,7 @@ class GpuJobState:
     Attributes:
         pods: the pods with the label of the GPUJob, even if its Job does not own them.
         observed: UUIDs of the GPUs that kubelet has given to each pod, by UID of the pod.
+        measured: the agent's measurement of each pod with a measured container, by UID of the pod.
         profile: the GPUProfile that the job names; None if it does not exist or is not needed.
         now: RFC 3339 time in UTC, in whole seconds.
     """
@@ -137,6 +138,7 @@ class GpuJobState:
     child: ChildJob | None
     pods: tuple[JobPod, ...]
     observed: Mapping[str, tuple[str, ...]]
+    measured: Mapping[str, Measurement]
     profile: GPUProfile | None
     now: str
     errors: WriteErrors = WriteErrors()

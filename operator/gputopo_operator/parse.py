@@ -1,12 +1,13 @@
 """Parses API objects into the values of ``model``. Only this module reads the fields of objects."""
 
+from contextlib import suppress
 from typing import Any
 
 from pydantic import ValidationError
 
 from gputopo.api.annotations import AnnotationError, parse_facts, parse_placement
 from gputopo.api.names import SENSITIVITY_ANNOTATION
-from gputopo.api.profile import GPUProfile
+from gputopo.api.profile import GPUProfile, Measurement
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, GPUTopologyStatus
 from gputopo.runtime.messages import first_error
 from gputopo_kube.document import Document, ObjectKey
@@ -89,10 +90,26 @@ def parse_profile(raw: Document) -> GPUProfile:
 def parse_observed(raw: Document) -> dict[str, tuple[str, ...]]:
     """Return the UUIDs of the GPUs that each pod uses, by pod UID, from a node's GPUTopology."""
     used: dict[str, tuple[str, ...]] = {}
-    for gpu in GPUTopologyStatus.model_validate(raw.get("status", {})).gpus:
+    gpus = raw.get("status", {}).get("gpus", [])
+    for gpu in GPUTopologyStatus.model_validate({"gpus": gpus}).gpus:
         if gpu.pod_uid is not None:
             used[gpu.pod_uid] = (*used.get(gpu.pod_uid, ()), gpu.uuid)
     return used
+
+
+def parse_measured(raw: Document) -> dict[str, Measurement]:
+    """Return the measurement of each pod, by pod UID, from a node's GPUTopology.
+
+    If several containers of a pod are measured, the first one counts. A GPUJob has one container
+    with GPUs.
+    """
+    measured: dict[str, Measurement] = {}
+    for each in raw.get("status", {}).get("measurements", []):
+        # A newer agent may use values that this version does not know.
+        with suppress(ValidationError):
+            found = Measurement.model_validate(each)
+            measured.setdefault(found.pod_uid, found)
+    return measured
 
 
 def _job_result(conditions: list[dict[str, Any]]) -> JobResult | None:

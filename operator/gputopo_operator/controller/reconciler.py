@@ -9,13 +9,16 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 
 from gputopo.api.v1alpha1 import GPUJobStatus
 from gputopo.runtime.log import fields
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ApiError, ConflictError
+from gputopo_kube.merge_patch import merge_patch
 from gputopo_operator.controller.job_api import JobApi, is_final, is_permanent
 from gputopo_operator.decision.decide import decide, profile_to_read
+from gputopo_operator.decision.throughput import shown_rate
 from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.model import (
     GpuJob,
@@ -30,6 +33,7 @@ from gputopo_operator.parse import (
     parse_child_job,
     parse_gpu_job,
     parse_job_pod,
+    parse_measured,
     parse_observed,
     parse_profile,
 )
@@ -78,7 +82,7 @@ class Reconciler:
         """
         raw = self._api.gpu_job(key)
         if raw is None:
-            self._metrics.set_phase(key, None)
+            self._metrics.drop_job(key)
             return None
         try:
             return self._reconcile(raw)
@@ -94,7 +98,8 @@ class Reconciler:
             plan = decide(replace(state, errors=errors), self._defaults)
         if plan.status is not None:
             self._write_status(raw, plan.status, state)
-        self._metrics.set_phase(state.job.key, (plan.status or state.job.status).phase or "Pending")
+        status = plan.status or state.job.status
+        self._metrics.set_job(state.job.key, status.phase or "Pending", shown_rate(status))
         # Report these after the status is written, so that a repeated attempt does not report them
         # twice.
         for failed in plan.failed_pods:
@@ -108,22 +113,22 @@ class Reconciler:
         pods = tuple(parse_job_pod(pod) for pod in self._api.pods(job.key)) if child else ()
         name = profile_to_read(job, child)
         profile = self._api.profile(ObjectKey(job.key.namespace, name)) if name else None
+        topologies = self._read_topologies(pods)
         return GpuJobState(
             job=job,
             child=parse_child_job(child) if child else None,
             pods=pods,
-            observed=self._read_observed(pods),
+            observed=dict(chain.from_iterable(parse_observed(it).items() for it in topologies)),
+            measured=dict(chain.from_iterable(parse_measured(it).items() for it in topologies)),
             profile=parse_profile(profile) if profile else None,
             now=self._clock(),
         )
 
-    def _read_observed(self, pods: tuple[JobPod, ...]) -> dict[str, tuple[str, ...]]:
-        used: dict[str, tuple[str, ...]] = {}
-        for node in sorted({pod.gpus.node for pod in pods if pod.gpus and pod.view.live}):
-            topology = self._api.topology(node)
-            if topology is not None:
-                used.update(parse_observed(topology))
-        return used
+    def _read_topologies(self, pods: tuple[JobPod, ...]) -> list[Document]:
+        """Return the GPUTopologies of the nodes of all live pods with GPUs."""
+        nodes = sorted({pod.gpus.node for pod in pods if pod.gpus and pod.view.live})
+        found = (self._api.topology(node) for node in nodes)
+        return [topology for topology in found if topology is not None]
 
     def _write_objects(self, key: ObjectKey, plan: ReconcilePlan) -> WriteErrors:
         """Write the Job and the GPUProfile; return the errors of rejected writes."""
@@ -172,8 +177,10 @@ class Reconciler:
     def _write_status(self, raw: Document, status: GPUJobStatus, state: GpuJobState) -> None:
         key = state.job.key
         identity = {"uid": state.job.uid, "resourceVersion": raw["metadata"]["resourceVersion"]}
+        before = state.job.status.to_json() if raw.get("status") else {}
+        change = merge_patch(before, status.to_json())
         try:
-            self._api.patch_status(key, {"metadata": identity, "status": status.to_json()})
+            self._api.patch_status(key, {"metadata": identity, "status": change})
         except ApiError as error:
             # If the operator cannot write the status, only an event can report this.
             if is_final(error):

@@ -26,6 +26,7 @@ from gputopo_operator.decision.conditions import (
 from gputopo_operator.decision.events import status_events
 from gputopo_operator.decision.failures import FailureCounts, count_failures, exceeded_limit
 from gputopo_operator.decision.placements import current_pod, job_placement
+from gputopo_operator.decision.throughput import job_throughput
 from gputopo_operator.model import (
     ChildJob,
     GpuJob,
@@ -211,6 +212,7 @@ def _status_plan(
         failures=counts.failures,
         failed_pod_uids=list(counts.counted),
         placements=list(placements),
+        throughput=job_throughput(before, placements, state.measured),
     )
     return ReconcilePlan(
         status=status if status != before else None,

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
+from gputopo.api.annotations import PlacementAnnotation
 from gputopo.api.v1alpha1 import JobPlacement
+from gputopo.sensitivity.resolve import Sensitivity
 from gputopo_operator.model import JobPod
 
 
@@ -38,7 +40,14 @@ def job_placement(
         effective_mb_per_s=figures.effective_mb_per_s if figures else None,
         aggregate_mb_per_s=figures.aggregate_mb_per_s if figures else None,
         preserved_mb_per_s=figures.preserved_mb_per_s if figures else None,
+        sensitivity=_sensitivity(figures) if figures else None,
     )
+
+
+def _sensitivity(figures: PlacementAnnotation) -> str:
+    """Return how the extender treated the pod, with the fact or the rule that decided it."""
+    treated = Sensitivity.SENSITIVE if figures.sensitive else Sensitivity.INSENSITIVE
+    return f"{treated} ({figures.fact or figures.reason})"
 
 
 def differs(place: JobPlacement) -> bool:
@@ -58,6 +67,8 @@ def describe(place: JobPlacement) -> str:
         text += f"; effective {place.effective_mb_per_s / 1000:g} GB/s ({place.model})"
     if place.aggregate_mb_per_s is not None:
         text += f"; aggregate {place.aggregate_mb_per_s / 1000:g} GB/s"
+    if place.sensitivity is not None:
+        text += f"; placed as {place.sensitivity}"
     return text
 
 

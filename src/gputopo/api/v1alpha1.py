@@ -195,7 +195,11 @@ class GPUJobSpec(ApiModel):
 
 
 class JobPlacement(ApiModel):
-    """``GPUJob.status.placements[]``: intended and observed GPUs of one pod."""
+    """``GPUJob.status.placements[]``: intended and observed GPUs of one pod.
+
+    Attributes:
+        sensitivity: whether the extender treated the pod as bandwidth-sensitive, and why.
+    """
 
     pod: ObjectName
     pod_uid: Annotated[PodUid, Field(alias="podUID")]
@@ -207,6 +211,7 @@ class JobPlacement(ApiModel):
     effective_mb_per_s: Annotated[MegabytesPerSecond | None, Field(alias="effectiveMBps")] = None
     aggregate_mb_per_s: Annotated[MegabytesPerSecond | None, Field(alias="aggregateMBps")] = None
     preserved_mb_per_s: Annotated[MegabytesPerSecond | None, Field(alias="preservedMBps")] = None
+    sensitivity: Annotated[str, Field(max_length=1024)] | None = None
 
 
 class JobFailures(ApiModel):
@@ -220,7 +225,10 @@ class JobThroughput(ApiModel):
     """``GPUJob.status.throughput``: the measured speed of the current pod.
 
     Attributes:
-        steps_per_second: the rate with its 95 % interval in words, for example ``12.4 +- 0.3``.
+        micro_steps_per_second: the last known rate of the pod; ``state`` shows whether it is the
+            current rate.
+        steps_per_second: the rate with its 95 % interval in words, for example ``12.4 ±0.3``, and
+            the state if it is not ``Steady``.
     """
 
     state: MeasurementState

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from gputopo.api.profile import GPUProfile
+from gputopo.api.profile import GPUProfile, Measurement
 from gputopo.api.v1alpha1 import GPUJobStatus
 from gputopo_operator.decision.decide import decide
 from gputopo_operator.model import GpuJobState, PodDefaults, ReconcilePlan, WriteErrors
@@ -23,6 +23,7 @@ class Situation:
         self.child: Document | None = None
         self.pods: list[Document] = []
         self.observed: dict[str, tuple[str, ...]] = {}
+        self.measured: dict[str, Measurement] = {}
         self.profile: GPUProfile | None = None
         self.errors = WriteErrors()
         self.now = START
@@ -34,6 +35,7 @@ class Situation:
             child=parse_child_job(self.child) if self.child else None,
             pods=tuple(parse_job_pod(pod) for pod in self.pods),
             observed=self.observed,
+            measured=self.measured,
             profile=self.profile,
             now=self.now,
             errors=self.errors,

@@ -1,5 +1,6 @@
 """The decision of the operator: a table of situations with the phase and conditions of each."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -419,8 +420,21 @@ def test_placement_event_has_node_gpus_and_bandwidths() -> None:
     assert event.reason == "Placed"
     assert event.note == (
         "pod train-1 on node n1: GPUs GPU-4, GPU-5, GPU-7; effective 44.1 GB/s (eq2); "
-        "aggregate 100 GB/s"
+        "aggregate 100 GB/s; placed as Sensitive (Declared)"
     )
+
+
+def test_placement_names_the_fact_that_decided_the_sensitivity() -> None:
+    fact = "GPUProfile bert: 45 % (40..50) slower on the worst links, 8 samples"
+    situation = started().pod(node="n1", gpus=GPUS)
+    annotations = situation.pods[0]["metadata"]["annotations"]
+    decided = json.loads(annotations[PLACEMENT_ANNOTATION]) | {"reason": "Profile", "fact": fact}
+    annotations[PLACEMENT_ANNOTATION] = json.dumps(decided)
+    situation.reconcile()
+    (place,) = situation.status.placements
+    assert place.sensitivity == f"Sensitive ({fact})"
+    [placed] = [each for each in situation.status.conditions if each.type == "Placed"]
+    assert placed.message.endswith(f"placed as Sensitive ({fact})")
 
 
 def test_placement_event_of_one_gpu_has_no_bandwidths() -> None:

@@ -11,13 +11,27 @@ def _jobs(metrics: OperatorMetrics, phase: str) -> float | None:
 
 def test_gpujob_counts_in_one_phase_until_it_is_deleted() -> None:
     metrics, key = OperatorMetrics(), ObjectKey("default", "train")
-    metrics.set_phase(key, "Pending")
-    metrics.set_phase(key, "Pending")
-    metrics.set_phase(key, "Running")
+    metrics.set_job(key, "Pending")
+    metrics.set_job(key, "Pending")
+    metrics.set_job(key, "Running")
     assert (_jobs(metrics, "Pending"), _jobs(metrics, "Running")) == (0, 1)
-    metrics.set_phase(key, None)
-    metrics.set_phase(key, None)
+    metrics.drop_job(key)
+    metrics.drop_job(key)
     assert _jobs(metrics, "Running") == 0
+
+
+def test_throughput_of_a_job_is_served_while_it_is_known() -> None:
+    metrics, key = OperatorMetrics(), ObjectKey("default", "train")
+
+    def served() -> float | None:
+        labels = {"namespace": "default", "name": "train"}
+        return metrics.registry.get_sample_value("gputopo_job_steps_per_second", labels)
+
+    for rate in (12.4, 0.0, None, 3.0):
+        metrics.set_job(key, "Running", rate)
+        assert served() == rate
+    metrics.drop_job(key)
+    assert served() is None
 
 
 def test_failures_are_counted_by_cause() -> None:
