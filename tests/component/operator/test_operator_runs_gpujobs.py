@@ -3,7 +3,8 @@
 import urllib.request
 from typing import Any
 
-from gputopo.api.names import JOB_LABEL, SENSITIVITY_ANNOTATION
+from gputopo.api.annotations import FactsAnnotation
+from gputopo.api.names import FACTS_ANNOTATION, JOB_LABEL, SENSITIVITY_ANNOTATION
 from support.api.faults import Fault
 from support.builders.gpujobs import (
     GPUS,
@@ -108,9 +109,10 @@ def test_profile_decides_the_sensitivity_of_a_job_that_declares_none(operator: O
     operator.api.create("gpuprofiles", profile)
     _create(operator, "undecided", workload={"profile": "bert"})
     annotations = operator.wait_child("undecided")["spec"]["template"]["metadata"]["annotations"]
-    assert annotations[SENSITIVITY_ANNOTATION] == "Insensitive"
+    assert annotations[SENSITIVITY_ANNOTATION] == "Auto"
+    assert annotations[FACTS_ANNOTATION] == FactsAnnotation.declared("bert", 2).dump()
     accepted = operator.wait_condition("undecided", "Accepted", "JobCreated")
-    assert "Insensitive (Profile bert)" in accepted["message"]
+    assert "Insensitive (GPUProfile bert: 2 % slower" in accepted["message"]
 
 
 def test_child_job_is_suspended_and_resumed_with_the_gpujob(operator: Operator) -> None:
