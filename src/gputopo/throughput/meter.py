@@ -38,7 +38,7 @@ class RateState(StrEnum):
     """What is known of the current rate of a container."""
 
     NO_DATA = "NoData"
-    SETTLING = "Settling"
+    WARM_UP = "WarmUp"
     STEADY = "Steady"
     STALLED = "Stalled"
     SEVERAL_SENDERS = "SeveralSenders"
@@ -59,7 +59,7 @@ class CurrentRate:
     """The rate of the latest 20 blocks, which is about a minute if steps are short.
 
     Attributes:
-        steps_per_second: None in other states than Settling and Steady, and before the first block.
+        steps_per_second: None in other states than WarmUp and Steady, and before the first block.
         ci_permille: half of the 95 % interval, relative to the rate; None if not Steady.
     """
 
@@ -148,7 +148,7 @@ class StepMeter:
             return CurrentRate(RateState.STEADY, interval.steps_per_second, interval.ci_permille)
         steps = sum(block.steps for block in self._recent)
         seconds = sum(block.seconds for block in self._recent)
-        return CurrentRate(RateState.SETTLING, steps / seconds if steps else None)
+        return CurrentRate(RateState.WARM_UP, steps / seconds if steps else None)
 
     def _begin_segment(self, number: int, count: _Count) -> None:
         offset = count.received - count.message.seconds

@@ -54,7 +54,7 @@ class PhaseRules:
     """Times in seconds, and the noise rule.
 
     Attributes:
-        settle_seconds: time after the first block of a phase or process that is dropped.
+        warm_up_seconds: time after the first block of a phase or process that is dropped.
         sample_seconds: shortest time that gives a sample.
         resample_seconds: time between two samples of one phase.
         guard_seconds: longest time from a change of the environment until the agent notices it. A
@@ -62,7 +62,7 @@ class PhaseRules:
         max_ci_permille: a sample with a wider interval is not taken, and measuring continues.
     """
 
-    settle_seconds: float = 30.0
+    warm_up_seconds: float = 30.0
     sample_seconds: float = 60.0
     resample_seconds: float = 600.0
     guard_seconds: float = 10.0
@@ -92,20 +92,20 @@ class PhaseTracker(Generic[Environment]):
         self._environment = environment
         self._changed_at = -math.inf
         self._segment = 0
-        self._settled_at: float | None = None
+        self._warm_at: float | None = None
         self._collect(rules.sample_seconds)
 
     def add(self, block: Block) -> PhaseSample[Environment] | None:
         """Add a block of :class:`StepMeter`; return the sample that is complete."""
         sample = None
-        if block.segment != self._segment:  # another process, which settles again
+        if block.segment != self._segment:  # another process, which warms up again
             sample = self.finish(block.began)
             self._segment = block.segment
         if block.began < self._changed_at:  # the change is inside the block
             return sample
-        if self._settled_at is None:
-            self._settled_at = block.began + self._rules.settle_seconds
-        if block.began < self._settled_at:
+        if self._warm_at is None:
+            self._warm_at = block.began + self._rules.warm_up_seconds
+        if block.began < self._warm_at:
             return sample
         self._fresh.append(block)
         self._confirm(block.ended)
@@ -127,7 +127,7 @@ class PhaseTracker(Generic[Environment]):
         self._confirm(at)
         long_enough = sum(block.seconds for block in self._window) >= self._rules.sample_seconds
         sample = self._sample(steady_interval(self._window)) if long_enough else None
-        self._settled_at = None
+        self._warm_at = None
         self._fresh.clear()
         self._collect(self._rules.sample_seconds)
         return sample

@@ -1,4 +1,4 @@
-"""A phase settles, gives samples, and never mixes two environments or processes."""
+"""A phase warms up, gives samples, and never mixes two environments or processes."""
 
 import math
 from collections.abc import Iterable
@@ -41,7 +41,7 @@ def sample(environment: str, rate: float, seconds: float) -> PhaseSample[str]:
     return PhaseSample(environment, SteadyRate(rate, 1, seconds))
 
 
-def test_first_sample_follows_after_settling_and_60_s_and_then_one_each_600_s() -> None:
+def test_first_sample_follows_after_the_warm_up_and_60_s_and_then_one_each_600_s() -> None:
     confirmed = 12  # the first block that ends at least 10 s later
     assert feed(PhaseTracker("alone"), regular(100, 1420)) == [
         (190 + confirmed, sample("alone", 10, 60)),
@@ -87,7 +87,7 @@ def test_change_that_is_noticed_10_s_late_is_in_no_sample(change: int) -> None:
     assert bool(found) == (change >= 90)
 
 
-def test_another_process_settles_again() -> None:
+def test_another_process_warms_up_again() -> None:
     sequence = [*regular(0, 150), *regular(200, 303, segment=1, steps=15)]
     assert feed(PhaseTracker("alone"), sequence) == [
         (102, sample("alone", 10, 60)),
@@ -125,7 +125,7 @@ def test_noise_above_the_limit_gives_no_sample_until_more_blocks_narrow_it() -> 
 
 
 def test_window_whose_interval_is_too_wide_is_evaluated_again_with_twice_the_blocks() -> None:
-    tracker = PhaseTracker("alone", PhaseRules(settle_seconds=0))
+    tracker = PhaseTracker("alone", PhaseRules(warm_up_seconds=0))
     alternating = [Block(0, 3.0 * n, 3.0 * n + 3, 30, 2.0 if n % 2 else 4.0) for n in range(1, 100)]
     [(at, _)] = feed(tracker, alternating)
     assert at == alternating[2 * 20 - 1].ended + 12

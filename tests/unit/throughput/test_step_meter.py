@@ -1,9 +1,11 @@
 """The meter makes blocks of honest counts, and drops restarts, jumps, stalls and other senders."""
 
 from collections.abc import Iterable
+from typing import get_args
 
 import pytest
 
+from gputopo.api.profile import MeasurementState
 from gputopo.throughput.blocks import Block
 from gputopo.throughput.message import StepMessage
 from gputopo.throughput.meter import CurrentRate, DropReason, RateState, StepMeter
@@ -98,7 +100,7 @@ def test_stall_is_reported_and_dropped() -> None:
     assert meter.current(START + 31 + 61) == CurrentRate(RateState.STALLED)
     assert feed(meter, [(311, 151.0)]) == []
     assert meter.dropped == {DropReason.STALL: 1}
-    assert meter.current(START + 151) == CurrentRate(RateState.SETTLING)
+    assert meter.current(START + 151) == CurrentRate(RateState.WARM_UP)
     assert feed(meter, [(341, 154.0)]) == [Block(0, 1151.0, 1154.0, 30, 3.0)]
 
 
@@ -112,7 +114,7 @@ def test_job_with_steps_of_40_s_is_stalled_after_400_s() -> None:
 def test_first_step_may_take_ten_minutes() -> None:
     meter = StepMeter()
     feed(meter, [(0, 0.0)])
-    assert state(meter, 600) is RateState.SETTLING
+    assert state(meter, 600) is RateState.WARM_UP
     assert state(meter, 601) is RateState.STALLED
     assert feed(meter, [(1, 590.0)]) == [Block(0, 1000.0, 1590.0, 1, 590.0)]
 
@@ -159,7 +161,7 @@ def test_several_senders_clear_after_five_minutes_with_one_sender() -> None:
         feed(meter, [(n, float(n))], run="b")
     feed(meter, steady(3, 302))
     assert state(meter, 302) is RateState.SEVERAL_SENDERS
-    assert state(meter, 303) is RateState.SETTLING
+    assert state(meter, 303) is RateState.WARM_UP
     assert feed(meter, steady(303, 340))
     assert state(meter, 340) is RateState.STEADY
 
@@ -168,28 +170,32 @@ def test_program_that_crashes_and_restarts_is_one_sender() -> None:
     meter = StepMeter()
     for restart in range(50):
         feed(meter, steady(10 * restart, 10 * restart + 9), run=f"run-{restart}")
-    assert state(meter, 500) is RateState.SETTLING
+    assert state(meter, 500) is RateState.WARM_UP
     assert meter.dropped == {DropReason.RESTART: 49}
 
 
-def test_current_rate_settles_and_gets_an_interval() -> None:
+def test_current_rate_gets_an_interval_after_ten_blocks() -> None:
     meter = StepMeter()
     assert meter.current(START) == CurrentRate(RateState.NO_DATA)
     feed(meter, steady(0, 2))
-    assert meter.current(START + 2) == CurrentRate(RateState.SETTLING)
+    assert meter.current(START + 2) == CurrentRate(RateState.WARM_UP)
     feed(meter, steady(3, 29))
-    assert meter.current(START + 29) == CurrentRate(RateState.SETTLING, 10.0)
+    assert meter.current(START + 29) == CurrentRate(RateState.WARM_UP, 10.0)
     feed(meter, steady(30, 30))
     assert meter.current(START + 30) == CurrentRate(RateState.STEADY, 10.0, 1)
 
 
-def test_job_that_becomes_slower_settles_again() -> None:
+def test_job_that_becomes_slower_warms_up_again() -> None:
     meter = StepMeter()
     for message in until(100, Training(10, 0.05).messages(seed=1)):
         meter.add(message, received(message))
     assert state(meter, 100) is RateState.STEADY
     feed(meter, [(1000 + 5 * n, 101.0 + n) for n in range(30)])
-    assert state(meter, 130) is RateState.SETTLING
+    assert state(meter, 130) is RateState.WARM_UP
+
+
+def test_states_of_the_meter_are_those_of_the_api() -> None:
+    assert get_args(MeasurementState) == tuple(RateState)
 
 
 @pytest.mark.parametrize("per_second", [0.025, 10_000])
