@@ -10,24 +10,11 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from gputopo.errors import InvalidInputError
 from gputopo.runtime.messages import first_error
-from gputopo_kube.podstatus import PodPart, PodStatus
+from gputopo_kube.podstatus import ContainerResources, PodPart, PodStatus
 
 
 class PodError(InvalidInputError):
     """The object is not a valid pod; the message names the missing or invalid field."""
-
-
-class ContainerResources(PodPart):
-    """``resources`` of a container."""
-
-    requests: dict[str, Any] | None = None
-    limits: dict[str, Any] | None = None
-
-    def quantity(self, resource: str) -> object:
-        """Return the requested quantity. Without a request return the limit, without both None."""
-        # The API server copies a limit to the request if only the limit is set.
-        requested = (self.requests or {}).get(resource)
-        return (self.limits or {}).get(resource) if requested is None else requested
 
 
 class Container(PodPart):
@@ -71,6 +58,7 @@ class PodSpec(PodPart):
     scheduling_group: dict[str, Any] | None = None
     containers: list[Container]
     init_containers: list[Container] | None = None
+    pod_resources: Annotated[ContainerResources | None, Field(alias="resources")] = None
 
     @property
     def prefers_nodes(self) -> bool:

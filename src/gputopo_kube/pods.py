@@ -13,14 +13,9 @@ from typing import Any, Final
 from gputopo.api.names import GROUP, RESOURCE
 from gputopo.topology.model import MAX_INDEX
 from gputopo_kube.document import ObjectKey
-from gputopo_kube.podmodel import (
-    Container,
-    ContainerResources,
-    PodError,
-    PodObject,
-    parse_pod_object,
-)
-from gputopo_kube.podstatus import ENDED_PHASES
+from gputopo_kube.podmodel import Container, PodError, PodObject, parse_pod_object
+from gputopo_kube.podruntime import PodRuntime
+from gputopo_kube.podstatus import ENDED_PHASES, ContainerResources
 
 UNKNOWN_COUNT: Final = 1000
 """Stands for a quantity of GPUs that is not a plain number below 1000.
@@ -28,6 +23,8 @@ UNKNOWN_COUNT: Final = 1000
 The API server accepts integers only, and writes 1000 and more with a suffix ("1k"). No node has so
 many GPUs, so the exact quantity does not matter.
 """
+
+NO_RUNTIME: Final = PodRuntime()
 
 _MOST_DIGITS = len(str(UNKNOWN_COUNT - 1))
 _MOST_VERSION_DIGITS = 19
@@ -83,6 +80,7 @@ class PodView:
         rejected: kubelet's reason and message if it rejected the pod, else None.
         rejected_for_gpus: whether kubelet rejected the pod because of the GPU resource, as far as
             kubelet's message shows.
+        runtime: what kubelet has applied to the containers; empty except in the node agent.
     """
 
     uid: str
@@ -101,6 +99,7 @@ class PodView:
     stopped: bool = False
     rejected: str | None = None
     rejected_for_gpus: bool = False
+    runtime: PodRuntime = NO_RUNTIME
 
     @property
     def namespace(self) -> str:

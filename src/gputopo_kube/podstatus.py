@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 ENDED_PHASES: Final = frozenset({"Succeeded", "Failed"})
@@ -20,12 +20,33 @@ class PodPart(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, extra="ignore", frozen=True)
 
 
+class ContainerResources(PodPart):
+    """``resources`` of a container."""
+
+    requests: dict[str, Any] | None = None
+    limits: dict[str, Any] | None = None
+
+    def quantity(self, resource: str) -> object:
+        """Return the requested quantity. Without a request return the limit, without both None."""
+        # The API server copies a limit to the request if only the limit is set.
+        requested = (self.requests or {}).get(resource)
+        return (self.limits or {}).get(resource) if requested is None else requested
+
+
 class ContainerStatus(PodPart):
-    """Status of one container; ``state`` has one key: running, waiting or terminated."""
+    """Status of one container.
+
+    Attributes:
+        state: has one key: running, waiting or terminated.
+        image_id: image with its digest, for example ``example.org/train@sha256:1a2b``.
+        resources: what kubelet has applied to the running container; None before Kubernetes 1.33.
+    """
 
     name: str = ""
     state: dict[str, Any] | None = None
     last_state: dict[str, Any] | None = None
+    image_id: Annotated[str | None, Field(alias="imageID")] = None
+    resources: ContainerResources | None = None
 
     @property
     def waiting(self) -> Mapping[str, Any] | None:
@@ -74,6 +95,7 @@ class PodStatus(PodPart):
     reason: str | None = None
     message: str | None = None
     start_time: str | None = None
+    pod_ip: Annotated[str | None, Field(alias="podIP")] = None
     conditions: list[PodCondition] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
     container_statuses: list[ContainerStatus] | None = None

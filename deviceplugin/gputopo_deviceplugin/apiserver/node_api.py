@@ -1,12 +1,15 @@
 """The agent's requests to the API server. All requests are about the agent's own node."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from gputopo_kube.client import ALL_NAMESPACES, AsyncApi, AsyncClient
 from gputopo_kube.document import Document
-from gputopo_kube.pods import parse_pod
+from gputopo_kube.podmodel import parse_pod_object
+from gputopo_kube.podruntime import runtime_of
+from gputopo_kube.pods import PodView, view_of
 from gputopo_kube.resources import (
     EventDocument,
     NodeDocument,
@@ -47,7 +50,7 @@ class NodeApi:
         on_node = {"spec.nodeName": node}
         self.pods = api.objects(
             PodDocument,
-            lambda pod: parse_pod(pod, resource),
+            lambda pod: _parse_pod(pod, resource),
             namespace=ALL_NAMESPACES,
             fields=on_node,
         )
@@ -93,6 +96,12 @@ class NodeApi:
 def timestamp() -> str:
     """Return the current time as the API writes it (RFC 3339)."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _parse_pod(document: Document, resource: str) -> PodView:
+    pod = parse_pod_object(document)
+    view = view_of(pod, resource)
+    return replace(view, runtime=runtime_of(pod)) if view.containers else view
 
 
 def _unparsed(document: Document) -> Document:

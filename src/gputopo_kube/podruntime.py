@@ -1,0 +1,93 @@
+"""What kubelet has applied to the containers of a pod: limits, images and the pod's address."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from math import ceil
+from typing import Any, Final
+
+from gputopo_kube.podmodel import Container, PodObject
+from gputopo_kube.podstatus import ContainerStatus
+
+_QUANTITY: Final = re.compile(
+    r"([0-9]{1,18}(?:\.[0-9]{1,9})?)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,2}))?"
+)
+_BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRuntime:
+    """Limits and image of one container.
+
+    Attributes:
+        milli_cpu: CPU limit in thousandths of a CPU, None without a limit.
+        memory_bytes: memory limit, None without a limit.
+        image_digest: digest of the image, empty before the container was started.
+    """
+
+    milli_cpu: int | None = None
+    memory_bytes: int | None = None
+    image_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodRuntime:
+    """Address of a pod, and its containers and init containers by name.
+
+    Attributes:
+        ip: None before kubelet has reported it.
+    """
+
+    ip: str | None = None
+    containers: Mapping[str, ContainerRuntime] = field(default_factory=dict)
+
+
+def runtime_of(pod: PodObject) -> PodRuntime:
+    """Return what kubelet has applied to the containers of a pod."""
+    statuses = {status.name: status for status in pod.status.containers}
+    of_pod = pod.spec.pod_resources
+    shared = (of_pod.limits or {}) if of_pod else {}
+    return PodRuntime(
+        pod.status.pod_ip,
+        {
+            each.name: _container(each, statuses.get(each.name), shared)
+            for each in (*pod.spec.containers, *(pod.spec.init_containers or ()))
+        },
+    )
+
+
+def parse_thousandths(quantity: object) -> int | None:
+    """Return a Kubernetes quantity in thousandths, rounded up; None if it is not a quantity.
+
+    >>> [parse_thousandths(quantity) for quantity in ("500m", "2", "1.5", "1Ki", "many")]
+    [500, 2000, 1500, 1024000, None]
+    """
+    found = _QUANTITY.fullmatch(str(quantity))
+    if found is None:
+        return None
+    number, suffix, exponent = Decimal(found[1]), found[2], found[3]
+    if suffix in _BINARY:
+        number *= 1024 ** (_BINARY.index(suffix) + 1)
+    else:
+        number = number.scaleb(int(exponent) if exponent else _DECIMAL.get(suffix, 0))
+    return ceil(number * 1000)
+
+
+def _container(
+    container: Container, status: ContainerStatus | None, shared: Mapping[str, Any]
+) -> ContainerRuntime:
+    """Return the limits in force; a limit of the whole pod counts for containers without one.
+
+    After an in-place resize the spec has the requested limits, and the status has the limits that
+    kubelet has applied.
+    """
+    resources = (status.resources if status else None) or container.resources
+    limits = {**shared, **((resources.limits or {}) if resources else {})}
+    cpu, memory = parse_thousandths(limits.get("cpu")), parse_thousandths(limits.get("memory"))
+    return ContainerRuntime(
+        milli_cpu=cpu or None,  # a limit of 0 means no limit
+        memory_bytes=-(-memory // 1000) if memory else None,
+        image_digest=((status.image_id if status else None) or "").rpartition("@")[2],
+    )
