@@ -1,0 +1,84 @@
+"""Finds the containers to measure, and what their pods request to measure. Pure."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gputopo.api.annotations import AnnotationError
+from gputopo.api.measuring import MeasuringRequest, parse_measuring
+from gputopo.patterns.model import MAX_GPUS_PER_POD
+from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.admit.usage import GpuUser, PodState
+from gputopo_kube.document import ObjectKey
+from gputopo_kube.pods import PodView
+
+
+class ContainerKey(NamedTuple):
+    """UID of a pod, and name of one of its containers."""
+
+    uid: str
+    container: str
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredContainer:
+    """A container with GPUs whose pod has not ended.
+
+    Attributes:
+        fault: what is wrong with the annotations of the pod, None if they are valid.
+    """
+
+    pod: PodView
+    name: str
+    gpus: frozenset[GpuUuid]
+    request: MeasuringRequest
+    fault: str | None = None
+
+    @property
+    def key(self) -> ContainerKey:
+        """The identity of the container."""
+        return ContainerKey(self.pod.uid, self.name)
+
+
+def measured_containers(
+    users: Mapping[GpuUuid, GpuUser], pods: Mapping[ObjectKey, PodView]
+) -> dict[ContainerKey, MeasuredContainer]:
+    """Return the containers to measure: those that keep their GPUs until their pod ends.
+
+    A container that has more or fewer GPUs than it requests is left out, because kubelet's list
+    must be wrong.
+
+    Args:
+        users: the user of each GPU of this node.
+        pods: this node's pods.
+    """
+    gpus: defaultdict[tuple[ObjectKey, str], set[GpuUuid]] = defaultdict(set)
+    for gpu, user in users.items():
+        pod = pods.get(user.key)
+        if pod is not None and pod.uid == user.uid and user.state is PodState.LIVE:
+            gpus[user.key, user.container].add(gpu)
+    found = [
+        _container(pods[key], each.name, frozenset(gpus[key, each.name]))
+        for key in dict.fromkeys(key for key, _ in gpus)
+        for each in pods[key].gpu_keepers
+        if len(gpus.get((key, each.name), ())) == each.gpus <= MAX_GPUS_PER_POD
+    ]
+    return {each.key: each for each in found}
+
+
+def requested_measuring(pod: PodView) -> tuple[MeasuringRequest, str | None]:
+    """Return what a pod requests to measure, and what is wrong with its annotations.
+
+    If an annotation is not valid, the request has only default values. So the rate of such a pod is
+    measured, but the pod gives no samples.
+    """
+    try:
+        return parse_measuring(pod.annotations), None
+    except AnnotationError as error:
+        return MeasuringRequest(), str(error)
+
+
+def _container(pod: PodView, name: str, gpus: frozenset[GpuUuid]) -> MeasuredContainer:
+    request, fault = requested_measuring(pod)
+    return MeasuredContainer(pod, name, gpus, request, fault)

@@ -1,0 +1,137 @@
+"""The environment of a container: everything the agent knows that may change its speed. Pure.
+
+A change of the environment ends the phase in which the rate of a container is measured.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gputopo.api.annotations import AnnotationError, parse_placement
+from gputopo.api.profile import StepsSource
+from gputopo.topology.model import Gpu, GpuUuid
+from gputopo_deviceplugin.admit.usage import GpuUser
+from gputopo_deviceplugin.gpus.hardware import NodeHardware
+from gputopo_deviceplugin.measure.containers import MeasuredContainer, requested_measuring
+from gputopo_kube.document import ObjectKey
+from gputopo_kube.own_gpus import own_gpus
+from gputopo_kube.podruntime import ContainerRuntime
+from gputopo_kube.pods import PodView
+
+PHYSICAL_MODEL = "physical"
+"""Name of the bandwidth model whose predictions the extender writes for every node."""
+
+
+class Neighbour(NamedTuple):
+    """Another pod that uses GPUs of the node.
+
+    Attributes:
+        workload: ``NAMESPACE/PROFILE``; ``NAMESPACE/`` if the profile is unknown.
+        uid: empty if unknown. Two pods of one workload are different neighbours.
+    """
+
+    workload: str
+    uid: str
+
+
+class LinkBandwidth(NamedTuple):
+    """Effective bandwidth in MB/s: of a container's GPUs, and the range of the idle node."""
+
+    effective: int
+    worst: int
+    best: int
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The environment of one container.
+
+    Attributes:
+        profile: GPUProfile of the workload; a sample belongs to the profile of its whole phase.
+        gpu_model: models of the GPUs, separated by commas if they differ.
+        bandwidth: None for one GPU, without a decision of the extender about exactly these GPUs,
+            and if several containers of the pod have GPUs, because the decision is about the pod.
+        runtime: limits and image that kubelet has applied.
+        on_socket: other pods with GPUs on the same NUMA nodes, sorted.
+        on_node: all other pods with GPUs, sorted.
+    """
+
+    profile: str | None
+    source: StepsSource
+    gpus: frozenset[GpuUuid]
+    gpu_model: str
+    bandwidth: LinkBandwidth | None
+    runtime: ContainerRuntime
+    on_socket: tuple[Neighbour, ...]
+    on_node: tuple[Neighbour, ...]
+
+
+def environment_of(
+    container: MeasuredContainer,
+    users: Mapping[GpuUuid, GpuUser],
+    pods: Mapping[ObjectKey, PodView],
+    hardware: NodeHardware,
+) -> Environment | None:
+    """Return the environment of a container, None while one of its GPUs is unhealthy or unknown.
+
+    A faulty GPU may be slow, and while NVML does not respond all GPUs are unhealthy. So the agent
+    takes no samples meanwhile.
+
+    Args:
+        container: the container.
+        users: the user of each GPU of this node.
+        pods: this node's pods.
+        hardware: GPUs of this node, and their health.
+    """
+    gpus = hardware.gpus
+    # A GPU without an entry in the health is unknown.
+    if any(hardware.health.get(gpu, "unknown") or gpu not in gpus for gpu in container.gpus):
+        return None
+    own = [gpus[gpu] for gpu in container.gpus]
+    numa_nodes = {gpu.numa_node for gpu in own}
+    on_socket = {gpu for gpu, each in gpus.items() if each.numa_node in numa_nodes}
+    others = {gpu: user for gpu, user in users.items() if user.uid != container.pod.uid}
+    return Environment(
+        profile=container.request.profile,
+        source=container.request.source,
+        gpus=container.gpus,
+        gpu_model=_models(own),
+        bandwidth=_bandwidth(container),
+        runtime=container.pod.runtime.containers.get(container.name, ContainerRuntime()),
+        on_socket=_neighbours([others[gpu] for gpu in others.keys() & on_socket], pods),
+        on_node=_neighbours([*others.values()], pods),
+    )
+
+
+def _models(gpus: Collection[Gpu]) -> str:
+    return ", ".join(sorted({gpu.model for gpu in gpus}))
+
+
+def _neighbours(
+    users: Collection[GpuUser], pods: Mapping[ObjectKey, PodView]
+) -> tuple[Neighbour, ...]:
+    return tuple(sorted({Neighbour(_workload(user, pods), user.uid or "") for user in users}))
+
+
+def _workload(user: GpuUser, pods: Mapping[ObjectKey, PodView]) -> str:
+    pod = pods.get(user.key)
+    if pod is None or pod.uid != user.uid:  # the processes of a deleted pod still run
+        return f"{user.key.namespace}/"
+    return f"{user.key.namespace}/{requested_measuring(pod)[0].profile or ''}"
+
+
+def _bandwidth(container: MeasuredContainer) -> LinkBandwidth | None:
+    """Return the bandwidths of the extender's decision, if it is about exactly these GPUs."""
+    try:
+        own, placement = own_gpus(container.pod), parse_placement(container.pod.annotations)
+    except AnnotationError:
+        return None
+    if own is None or placement is None or len(container.gpus) == 1:
+        return None
+    if {name: {*gpus} for name, gpus in own.containers.items()} != {container.name: container.gpus}:
+        return None
+    effective = placement.physical_mb_per_s
+    worst, best = placement.physical_worst_mb_per_s, placement.physical_best_mb_per_s
+    if effective is None or worst is None or best is None:
+        return None
+    return LinkBandwidth(effective, worst, best)

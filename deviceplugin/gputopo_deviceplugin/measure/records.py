@@ -1,0 +1,125 @@
+"""Makes the measurements and samples that the status of the GPUTopology has. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gputopo.api.profile import MAX_NODE_SAMPLES, Measurement, NodeSample
+from gputopo.throughput.meter import CurrentRate, RateState
+from gputopo_deviceplugin.measure.container_meter import FoundSample
+from gputopo_deviceplugin.measure.containers import MeasuredContainer
+from gputopo_deviceplugin.measure.environment import PHYSICAL_MODEL
+
+_MOST_NEIGHBOURS: Final = 64
+_LONGEST_MODEL: Final = 128
+_LONGEST_DIGEST: Final = 256
+_MICRO: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMeasurements:
+    """What the agent publishes: the current rates, and the newest samples, oldest first."""
+
+    measurements: tuple[Measurement, ...] = ()
+    samples: tuple[NodeSample, ...] = ()
+
+
+def to_measurement(container: MeasuredContainer, rate: CurrentRate) -> Measurement:
+    """Return the current rate of a container as the status shows it."""
+    request, steady = container.request, rate.state is RateState.STEADY
+    runtime = container.pod.runtime.containers.get(container.name)
+    return Measurement(
+        namespace=container.pod.namespace,
+        pod=container.pod.name,
+        pod_uid=container.pod.uid,
+        container=container.name,
+        gpus=len(container.gpus),
+        source=request.source,
+        state=rate.state.value,
+        profile=request.profile,
+        micro_steps_per_second=_micro(rate.steps_per_second) if steady else None,
+        ci_permille=rate.ci_permille if steady else None,
+        milli_cpu=runtime.milli_cpu if runtime else None,
+        profiling=list(request.targets),
+        profiling_seconds=request.profiling_seconds if request.targets else None,
+    )
+
+
+def to_sample(container: MeasuredContainer, found: FoundSample, time: str) -> NodeSample | None:
+    """Return the sample of a phase; None without environment or profile, or for a rate of 0.
+
+    Args:
+        container: the container.
+        found: rate and environment of the phase. The environment of the container may be another
+            one by now.
+        time: the current time in RFC 3339.
+    """
+    environment, rate = found.environment, found.rate
+    micro = _micro(rate.steps_per_second)
+    if environment is None or environment.profile is None or not micro:
+        return None
+    bandwidth, runtime = environment.bandwidth, environment.runtime
+    return NodeSample(
+        namespace=container.pod.namespace,
+        profile=environment.profile,
+        pod_uid=container.pod.uid,
+        container=container.name,
+        time=time,
+        seconds=max(1, round(rate.seconds)),
+        source=environment.source,
+        micro_steps_per_second=micro,
+        ci_permille=rate.ci_permille,
+        gpu_model=environment.gpu_model[:_LONGEST_MODEL],
+        gpus=len(environment.gpus),
+        image_digest=runtime.image_digest[:_LONGEST_DIGEST],
+        model=PHYSICAL_MODEL if bandwidth else None,
+        effective_mb_per_s=bandwidth.effective if bandwidth else None,
+        best_mb_per_s=bandwidth.best if bandwidth else None,
+        worst_mb_per_s=bandwidth.worst if bandwidth else None,
+        milli_cpu=runtime.milli_cpu,
+        memory_bytes=runtime.memory_bytes,
+        socket_neighbours=[each.workload for each in environment.on_socket][:_MOST_NEIGHBOURS],
+        node_neighbours=[each.workload for each in environment.on_node][:_MOST_NEIGHBOURS],
+    )
+
+
+def merge_samples(published: Sequence[NodeSample], new: Sequence[NodeSample]) -> list[NodeSample]:
+    """Return the samples for the status: the published ones, then the new ones, the last 32.
+
+    A sample of the same pod, container and time is the same sample. The order is that of the
+    arrival and not of the times, so that a jump of the clock removes no sample.
+    """
+    merged = {sample.key: sample for sample in (*published, *new)}
+    return [*merged.values()][-MAX_NODE_SAMPLES:]
+
+
+def next_measurements(
+    published: Sequence[Measurement], current: Sequence[Measurement]
+) -> tuple[Measurement, ...]:
+    """Return the measurements to publish; a rate that differs only by noise stays unchanged.
+
+    Without this rule, the rate of each running job would cause a write of the status twice a
+    minute.
+    """
+    known = {(each.pod_uid, each.container): each for each in published}
+    return tuple(_choose(known, each) for each in current)
+
+
+def _choose(known: Mapping[tuple[str, str], Measurement], current: Measurement) -> Measurement:
+    before = known.get((current.pod_uid, current.container))
+    return before if before is not None and _is_noise(before, current) else current
+
+
+def _is_noise(before: Measurement, current: Measurement) -> bool:
+    """Return whether the old rate is in the new interval, which is hardly narrower."""
+    old, new = before.micro_steps_per_second, current.micro_steps_per_second
+    old_ci, new_ci = before.ci_permille, current.ci_permille
+    if old is None or new is None or old_ci is None or new_ci is None:
+        return False
+    rate = {"micro_steps_per_second": new, "ci_permille": new_ci}
+    same = before.model_copy(update=rate) == current
+    return same and abs(old - new) * 1000 <= new_ci * new and old_ci <= 2 * new_ci
+
+
+def _micro(rate: float | None) -> int | None:
+    return None if rate is None else round(rate * _MICRO)
