@@ -25,6 +25,8 @@ from gputopo_deviceplugin.gpus.xid_mark_store import XidMarkStore
 from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesClient
 from gputopo_deviceplugin.kubelet.registration import Registrar
 from gputopo_deviceplugin.kubelet.state import KubeletState
+from gputopo_deviceplugin.measure.measurer import Measurer, MeasureSources
+from gputopo_deviceplugin.measure.sockets import StepsSockets
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.report.health import record_health_changes
 from gputopo_deviceplugin.report.observer import AllocationObserver
@@ -78,11 +80,17 @@ class Agent:
         self._offer = DeviceOffer(
             self._state, self._kubelet, self._tracker, self.connection, self._node
         )
+        self._sockets = StepsSockets(settings.state_dir / "steps", metrics.count_failure)
+        self._measurer = self._create_measurer()
         self._topology_file = TopologyFile(settings.state_dir)
         self._publisher = TopologyPublisher(self._api)
         lock = AdmissionLock()
         self._registrar = self._create_registrar(lock)
         self._reporter = self._create_reporter(lock)
+
+    def _create_measurer(self) -> Measurer:
+        sources = MeasureSources(self._state, self.connection, self._tracker, self._sockets)
+        return Measurer(self._settings, sources, self._recorder, self._metrics, self._changes)
 
     def _create_registrar(self, lock: AdmissionLock) -> Registrar:
         settings = self._settings
@@ -97,7 +105,7 @@ class Agent:
             timeout_seconds=settings.admission_timeout_seconds,
         )
         return Registrar(
-            GpuDevicePlugin(self._state, self._kubelet, admission, settings),
+            GpuDevicePlugin(self._state, self._kubelet, admission, self._sockets, settings),
             self._state,
             self._kubelet,
             plugin_dir=settings.plugin_dir,
@@ -123,6 +131,7 @@ class Agent:
             tracker=self._tracker,
             observer=self._observer,
             offer=self._offer,
+            measurer=self._measurer,
         )
         return StatusReporter(
             settings,
@@ -136,9 +145,11 @@ class Agent:
 
     async def run(self) -> None:
         """Run until cancelled."""
+        self._sockets.open_again()
         try:
             await self._run_loops()
         finally:
+            self._sockets.close()
             await self._pod_resources.close()
 
     async def stop(self) -> None:
@@ -165,6 +176,7 @@ class Agent:
             loops.create_task(self._reporter.resync())
             loops.create_task(self._reporter.run())
             loops.create_task(tracker.watch_processes(self._changes))
+            loops.create_task(self._measurer.run())
 
     def _create_hardware_watch(self) -> HardwareWatch:
         settings = self._settings

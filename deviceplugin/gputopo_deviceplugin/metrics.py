@@ -1,6 +1,7 @@
 """The agent's Prometheus metrics."""
 
 import logging
+from collections.abc import Mapping
 from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Info
@@ -52,6 +53,22 @@ class AgentMetrics:
             ["of"],
             registry=registry,
         )
+        self._rates = Gauge(
+            "gputopo_steps_per_second",
+            "Training steps per second of a container with a steady rate",
+            ["namespace", "pod", "container"],
+            registry=registry,
+        )
+        self._dropped = Counter(
+            "gputopo_agent_dropped_steps",
+            "Reports of steps, or intervals between them, that were not measured",
+            ["reason"],
+            registry=registry,
+        )
+        self._samples = Counter(
+            "gputopo_agent_samples", "Samples of steady rates", registry=registry
+        )
+        self._rated: frozenset[tuple[str, str, str]] = frozenset()
         build = Info("gputopo_build", "Version of gputopo.", registry=registry)
         build.info({"version": version("gputopo"), "component": "deviceplugin"})
         for state in ("healthy", "unhealthy"):
@@ -83,7 +100,27 @@ class AgentMetrics:
         """Count a container that got its GPUs, or whose request was rejected."""
         self._allocations.labels("granted" if granted else "refused").inc()
 
+    def set_rates(self, rates: Mapping[tuple[str, str, str], float]) -> None:
+        """Set the steps per second by namespace, pod and container; remove all other rates."""
+        for labels in self._rated - rates.keys():
+            self._rates.remove(*labels)
+        for labels, rate in rates.items():
+            self._rates.labels(*labels).set(rate)
+        self._rated = frozenset(rates)
+
+    def count_dropped_steps(self, reason: str, count: int = 1) -> None:
+        """Count reports of steps, or intervals between them, that were not measured."""
+        self._dropped.labels(reason).inc(count)
+
+    def count_sample(self) -> None:
+        """Count a sample."""
+        self._samples.inc()
+
     def record_failure(self, operation: str, error: Exception) -> None:
         """Log and count a failed read or write, which the caller repeats."""
         _log.warning("%s failed, trying again %s", operation, fields(reason=error))
+        self.count_failure(operation)
+
+    def count_failure(self, operation: str) -> None:
+        """Count a failed read or write, which the caller has logged."""
         self._failures.labels(operation).inc()

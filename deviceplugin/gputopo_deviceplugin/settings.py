@@ -7,6 +7,7 @@ from pydantic import Field
 
 from gputopo.api.names import RESOURCE
 from gputopo.runtime.settings import Port, ProgramSettings, Seconds
+from gputopo.throughput.phases import DEFAULT_RULES, PhaseRules
 
 
 class AgentSettings(ProgramSettings):
@@ -103,6 +104,35 @@ class AgentSettings(ProgramSettings):
         Seconds,
         Field(description="time limit for all reads from the API server in one call of kubelet"),
     ] = 1.5
+    sample_seconds: Annotated[
+        Seconds, Field(description="shortest measurement of a rate that gives a sample")
+    ] = DEFAULT_RULES.sample_seconds
+    warm_up_seconds: Annotated[
+        Seconds,
+        Field(description="time that is not measured after a job starts or its neighbours change"),
+    ] = DEFAULT_RULES.warm_up_seconds
+    resample_seconds: Annotated[
+        Seconds, Field(description="time between two samples of a job while nothing changes")
+    ] = DEFAULT_RULES.resample_seconds
+    measure_publish_seconds: Annotated[
+        Seconds, Field(description="shortest time between two published changes of rates")
+    ] = 30.0
+    pod_logs_dir: Annotated[
+        Path | None,
+        Field(
+            description="the host's /var/log/pods as this container sees it, to count steps in "
+            "logs; by default the agent reads no logs"
+        ),
+    ] = None
+
+    @property
+    def phase_rules(self) -> PhaseRules:
+        """The times of measurements."""
+        return PhaseRules(
+            warm_up_seconds=self.warm_up_seconds,
+            sample_seconds=self.sample_seconds,
+            resample_seconds=self.resample_seconds,
+        )
 
     @property
     def injected_cdi_kind(self) -> str | None:

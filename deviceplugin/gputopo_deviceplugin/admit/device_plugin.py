@@ -1,6 +1,8 @@
 """Serves the device-plugin API to kubelet. Converts the API's messages to plain values and back."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Protocol
 
 import grpc
 import grpc.aio
@@ -12,7 +14,12 @@ from gputopo_deviceplugin.admit.identify import (
     ContainerAllocation,
     PreferenceRequest,
 )
-from gputopo_deviceplugin.admit.response import CONTROL_DEVICES, cdi_response, device_node_response
+from gputopo_deviceplugin.admit.response import (
+    CONTROL_DEVICES,
+    add_steps_socket,
+    cdi_response,
+    device_node_response,
+)
 from gputopo_deviceplugin.gpus.health import Health
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.kubelet.registration import OPTIONS
@@ -20,6 +27,14 @@ from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 from gputopo_deviceplugin.kubelet.v1beta1.api_pb2_grpc import DevicePluginServicer
 from gputopo_deviceplugin.settings import AgentSettings
+
+
+class StepsFolders(Protocol):
+    """The folders of the steps sockets; see ``StepsSockets``."""
+
+    def open_for(self, allocation: ContainerAllocation) -> Path | None:
+        """Open the socket of a container and return its folder, None if it gets no socket."""
+        ...
 
 
 class GpuDevicePlugin(DevicePluginServicer):
@@ -30,11 +45,13 @@ class GpuDevicePlugin(DevicePluginServicer):
         state: GpuState,
         kubelet: KubeletState,
         admission: Admission,
+        folders: StepsFolders,
         settings: AgentSettings,
     ) -> None:
         self._state = state
         self._kubelet = kubelet
         self._admission = admission
+        self._folders = folders
         self._settings = settings
 
     async def GetDevicePluginOptions(  # noqa: N802 - the API's name
@@ -94,7 +111,11 @@ class GpuDevicePlugin(DevicePluginServicer):
             result = await self._admission.allocate([*map(GpuUuid, each.devices_ids)])
             if isinstance(result, AdmissionRejection):
                 await context.abort(grpc.StatusCode.FAILED_PRECONDITION, result.reason)
-            response.container_responses.append(self._inject(result))
+            injected = self._inject(result)
+            # The agent knows that the GPUs are this container's, so the socket is its own too.
+            if (folder := self._folders.open_for(result)) is not None:
+                add_steps_socket(injected, folder)
+            response.container_responses.append(injected)
         return response
 
     def _inject(self, allocation: ContainerAllocation) -> api.ContainerAllocateResponse:

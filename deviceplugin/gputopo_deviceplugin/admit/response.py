@@ -4,7 +4,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from gputopo.api.names import CUDA_VISIBLE_DEVICES, NVIDIA_VISIBLE_DEVICES
+from gputopo.api.names import (
+    CUDA_VISIBLE_DEVICES,
+    NVIDIA_VISIBLE_DEVICES,
+    STEPS_DIRECTORY,
+    STEPS_SOCKET,
+    STEPS_SOCKET_VARIABLE,
+)
 from gputopo.topology.model import Gpu, GpuUuid
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 
@@ -46,3 +52,9 @@ def cdi_response(uuids: Sequence[GpuUuid], cdi_kind: str) -> api.ContainerAlloca
         envs={CUDA_VISIBLE_DEVICES: ",".join(uuids), NVIDIA_VISIBLE_DEVICES: "void"},
         cdi_devices=[api.CDIDevice(name=f"{cdi_kind}={uuid}") for uuid in uuids],
     )
+
+
+def add_steps_socket(response: api.ContainerAllocateResponse, folder: Path) -> None:
+    """Mount the folder of the container's steps socket, and name the socket in a variable."""
+    response.envs[STEPS_SOCKET_VARIABLE] = f"{STEPS_DIRECTORY}/{STEPS_SOCKET}"
+    response.mounts.add(container_path=STEPS_DIRECTORY, host_path=str(folder), read_only=True)

@@ -78,6 +78,11 @@ class UsageTracker:
         """Whether the agent can see the processes of pods."""
         return self._processes.available
 
+    @property
+    def uids(self) -> frozenset[str]:
+        """UIDs of the pods that use GPUs or may still use them."""
+        return frozenset(uid for uid, _ in self._usage)
+
     def add_allocation(self, allocation: ContainerAllocation) -> None:
         """Store an allocation in memory and in the file."""
         self._usage = with_allocation(self._usage, allocation)

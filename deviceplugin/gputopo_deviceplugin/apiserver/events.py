@@ -62,6 +62,11 @@ class EventRecorder:
         _log.error("GPUs differ %s", fields(reason=message))
         self._write(_reference(pod), "GPUsDiffer", message)
 
+    def record_invalid_measuring(self, pod: PodView, reason: str) -> None:
+        """Record that a pod has an invalid annotation about measuring, so it gives no samples."""
+        _log.warning("no samples %s", fields(pod=pod.key, reason=reason))
+        self._write(_reference(pod), "NotMeasured", reason)
+
     def record_health(self, node: Document, gpu: GpuUuid, fault: str | None) -> None:
         """Record that a GPU became healthy, or unhealthy because of ``fault``."""
         metadata = node["metadata"]

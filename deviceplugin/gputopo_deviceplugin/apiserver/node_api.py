@@ -50,7 +50,7 @@ class NodeApi:
         on_node = {"spec.nodeName": node}
         self.pods = api.objects(
             PodDocument,
-            lambda pod: _parse_pod(pod, resource),
+            lambda pod: parse_node_pod(pod, resource),
             namespace=ALL_NAMESPACES,
             fields=on_node,
         )
@@ -93,15 +93,20 @@ class NodeApi:
         await self._api.create(EventDocument, event)
 
 
-def timestamp() -> str:
-    """Return the current time as the API writes it (RFC 3339)."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def parse_node_pod(document: Document, resource: str) -> PodView:
+    """Return the view of a pod; if the pod requests GPUs, the view has its ``runtime``.
 
-
-def _parse_pod(document: Document, resource: str) -> PodView:
+    Raises:
+        PodError: the object is not a valid pod.
+    """
     pod = parse_pod_object(document)
     view = view_of(pod, resource)
     return replace(view, runtime=runtime_of(pod)) if view.containers else view
+
+
+def timestamp() -> str:
+    """Return the current time as the API writes it (RFC 3339)."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _unparsed(document: Document) -> Document:

@@ -16,6 +16,7 @@ from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.gpus.topology_file import TopologyFile
 from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesError
 from gputopo_deviceplugin.kubelet.state import KubeletState
+from gputopo_deviceplugin.measure.measurer import Measurer
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.report.observer import AllocationObserver
 from gputopo_deviceplugin.report.publisher import TopologyPublisher
@@ -47,6 +48,7 @@ class ReportSources:
     tracker: UsageTracker
     observer: AllocationObserver
     offer: DeviceOffer
+    measurer: Measurer
 
 
 class StatusReporter:
@@ -70,6 +72,7 @@ class StatusReporter:
         self._tracker = sources.tracker
         self._observer = sources.observer
         self._offer = sources.offer
+        self._measurer = sources.measurer
         self._publisher = publisher
         self._file = file
         self._metrics = metrics
@@ -167,6 +170,7 @@ class StatusReporter:
             differing=[each.message for each in self._observer.differing],
             pods_version=self._observed_version,
             processes_visible=visible,
+            measured=self._measurer.published,
         )
 
     def _set_metrics(self, observation: NodeObservation) -> None:

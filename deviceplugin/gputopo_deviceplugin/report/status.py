@@ -13,6 +13,7 @@ from gputopo_deviceplugin.apiserver.node_pods import PodsVersion
 from gputopo_deviceplugin.conditions import NodeCondition, not_ready
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.health import Health
+from gputopo_deviceplugin.measure.records import NodeMeasurements, merge_samples
 from gputopo_kube.pods import version_number
 
 
@@ -29,6 +30,7 @@ class NodeObservation:
             until kubelet has listed its pods. While it is None, the status keeps its former
             ``observedPodsVersion``.
         processes_visible: False if the agent cannot see processes of deleted pods.
+        measured: rates and samples; None until the agent has measured for some time.
     """
 
     hardware: NodeHardware
@@ -37,6 +39,7 @@ class NodeObservation:
     differing: Sequence[str]
     pods_version: PodsVersion | None
     processes_visible: bool
+    measured: NodeMeasurements | None = None
 
 
 STOPPING: Final = not_ready(
@@ -83,12 +86,15 @@ def build_status(
     ]
     known = {condition.type: condition for condition in before.conditions}
     topology, version = observation.hardware.topology, observation.pods_version
+    measured = observation.measured or NodeMeasurements(tuple(before.measurements))
     status = GPUTopologyStatus(
         observed_generation=generation,
         observed_pods_version=_pods_version(before.observed_pods_version, version),
         fingerprint=topology.fingerprint if topology else None,
         conditions=[_condition(each, known.get(each.type), generation, now) for each in wanted],
         gpus=[*observation.gpus],
+        measurements=[*measured.measurements],
+        samples=merge_samples(before.samples, measured.samples),
     )
     if status == before or version is None:
         return status

@@ -59,3 +59,12 @@ CUDA_VISIBLE_DEVICES: Final = "CUDA_VISIBLE_DEVICES"
 
 HIDING_VALUES: Final = frozenset({"", "void", "none", "-1"})
 """Values of NVIDIA_VISIBLE_DEVICES that make all GPUs invisible to a container."""
+
+STEPS_DIRECTORY: Final = "/run/gputopo-steps"
+"""Where the agent mounts the folder of a container's steps socket."""
+
+STEPS_SOCKET: Final = "socket"
+"""Name of the steps socket in its folder."""
+
+STEPS_SOCKET_VARIABLE: Final = "GPUTOPO_STEPS_SOCKET"
+"""The agent sets this variable to the path of the steps socket in the container."""

@@ -18,11 +18,13 @@ import grpc.aio
 from gputopo.api.names import RESOURCE
 from gputopo.topology.model import GpuUuid, NodeTopology
 from gputopo_deviceplugin.admit.admission import Admission
-from gputopo_deviceplugin.admit.device_plugin import GpuDevicePlugin
+from gputopo_deviceplugin.admit.device_plugin import GpuDevicePlugin, StepsFolders
+from gputopo_deviceplugin.admit.identify import ContainerAllocation
 from gputopo_deviceplugin.admit.lock import AdmissionLock
 from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_deviceplugin.apiserver.events import EventRecorder
+from gputopo_deviceplugin.apiserver.node_api import parse_node_pod
 from gputopo_deviceplugin.apiserver.node_pods import NodePods
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
@@ -36,7 +38,7 @@ from gputopo_deviceplugin.statefile import StateFile
 from gputopo_kube.client import Listing, WatchEvent
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
-from gputopo_kube.pods import PodView, parse_pod
+from gputopo_kube.pods import PodView
 from support.kubelet.device_manager import DeviceManager
 
 Value = TypeVar("Value")
@@ -106,7 +108,7 @@ class PodsOfApiServer:
             raise ApiError("503", 503)
 
     def _record(self, document: Document) -> PodView:
-        return parse_pod(document, RESOURCE)
+        return parse_node_pod(document, RESOURCE)
 
 
 class Context:
@@ -183,12 +185,14 @@ class RecordedEvents(EventRecorder):
         rejections: the reasons.
         allocations: pods and the GPUs that one of their containers got, in rank order.
         differing: UIDs of the pods for which a difference was recorded.
+        invalid: what is wrong with the annotations of pods.
     """
 
     def __init__(self) -> None:
         self.rejections: list[str] = []
         self.allocations: list[tuple[PodView, Sequence[GpuUuid]]] = []
         self.differing: set[str] = set()
+        self.invalid: list[str] = []
 
     def record_allocation(
         self,
@@ -204,6 +208,16 @@ class RecordedEvents(EventRecorder):
     def record_difference(self, pod: PodView, message: str) -> None:  # noqa: ARG002
         self.differing.add(pod.uid)
 
+    def record_invalid_measuring(self, pod: PodView, reason: str) -> None:  # noqa: ARG002
+        self.invalid.append(reason)
+
+
+class NoFolders:
+    """Gives no container a steps socket."""
+
+    def open_for(self, allocation: ContainerAllocation) -> Path | None:  # noqa: ARG002
+        return None
+
 
 class AgentInProcess:
     """One run of the agent."""
@@ -215,12 +229,14 @@ class AgentInProcess:
         manager: DeviceManager,
         pod_resources: PodResourcesClient | None = None,
         processes: Processes | None = None,
+        folders: StepsFolders | None = None,
     ) -> None:
         """Read the list of ``manager``, or of ``pod_resources``."""
         processes = processes or Processes()
         self.recorder = RecordedEvents()
-        changes = ChangeSignal()
-        self.pods = NodePods(server, ApiConnection(changes), changes, silence_seconds=60.0)
+        self.changes = changes = ChangeSignal()
+        self.connection = ApiConnection(changes)
+        self.pods = NodePods(server, self.connection, changes, silence_seconds=60.0)
         self.current = GpuState()
         self.kubelet = KubeletState(changes)
         self.current.set_hardware(
@@ -252,6 +268,7 @@ class AgentInProcess:
             self.current,
             self.kubelet,
             self.admission,
+            folders or NoFolders(),
             AgentSettings(node=NODE, device_mount=_DEVICES),
         )
         self._following: asyncio.Task[None] | None = None

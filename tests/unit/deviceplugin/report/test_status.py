@@ -1,11 +1,14 @@
 from dataclasses import replace
+from typing import Any
 
+from gputopo.api.profile import Measurement, NodeSample
 from gputopo.api.v1alpha1 import GPUTopologyStatus
 from gputopo_deviceplugin.admit.usage import GpuUser, PodState
 from gputopo_deviceplugin.apiserver.node_pods import PodsVersion
 from gputopo_deviceplugin.conditions import not_ready
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.health import Health
+from gputopo_deviceplugin.measure.records import NodeMeasurements
 from gputopo_deviceplugin.report.status import (
     NodeObservation,
     build_status,
@@ -140,3 +143,40 @@ def test_without_kubelets_cgroups_the_condition_names_the_remedy() -> None:
     [found] = [each for each in after.conditions if each.type == "ProcessesTracked"]
     assert (found.status, found.reason) == ("False", "CgroupsNotFound")
     assert "--cgroup-dir" in (found.message or "")
+
+
+def measured(pod: str, time: str) -> NodeMeasurements:
+    """Return the measurement of one pod, and one sample of it."""
+    common: dict[str, Any] = {"namespace": "x", "pod_uid": f"uid-{pod}", "container": "main"}
+    common |= {"gpus": 1, "source": "SDK", "profile": "bert"}
+    return NodeMeasurements(
+        (Measurement(**common, pod=pod, state="NoData"),),
+        (
+            NodeSample(
+                **common,
+                time=time,
+                seconds=60,
+                micro_steps_per_second=1,
+                ci_permille=1,
+                gpu_model="H100",
+            ),
+        ),
+    )
+
+
+def test_measurements_are_replaced_and_samples_are_added() -> None:
+    first = measured("a", "2026-01-01T00:00:00Z")
+    second = measured("b", "2026-01-01T00:01:00Z")
+    observation = replace(observe(HEALTHY), measured=first)
+    before = build_status(observation, generation=3, before=GPUTopologyStatus(), now="t1")
+    assert (before.measurements, before.samples) == ([*first.measurements], [*first.samples])
+    observation = replace(observe(HEALTHY), measured=second)
+    after = build_status(observation, generation=3, before=before, now="t2")
+    assert after.measurements == [*second.measurements]
+    assert after.samples == [*first.samples, *second.samples]
+
+
+def test_an_agent_that_has_just_started_keeps_the_measurements() -> None:
+    observation = replace(observe(HEALTHY), measured=measured("a", "2026-01-01T00:00:00Z"))
+    before = build_status(observation, generation=3, before=GPUTopologyStatus(), now="t1")
+    assert build_status(observe(HEALTHY), generation=3, before=before, now="t2") == before

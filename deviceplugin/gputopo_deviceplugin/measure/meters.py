@@ -1,0 +1,86 @@
+"""Keeps the meters of this node's containers, and the samples that they complete."""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from gputopo.api.profile import MAX_NODE_SAMPLES, Measurement, NodeSample
+from gputopo.runtime.log import fields
+from gputopo.throughput.message import StepMessage
+from gputopo.throughput.phases import PhaseRules
+from gputopo_deviceplugin.measure.container_meter import ContainerMeter, FoundSample
+from gputopo_deviceplugin.measure.containers import ContainerKey, MeasuredContainer
+from gputopo_deviceplugin.measure.environment import Environment
+from gputopo_deviceplugin.measure.records import to_measurement, to_sample
+from gputopo_deviceplugin.metrics import AgentMetrics
+
+_log = logging.getLogger(__name__)
+
+
+class NodeMeters:
+    """The meters of the containers that are measured now. Times are of the monotonic clock.
+
+    Attributes:
+        containers: the measured containers.
+        samples: the newest samples, oldest first.
+    """
+
+    def __init__(
+        self, rules: PhaseRules, metrics: AgentMetrics, wall_clock: Callable[[], str]
+    ) -> None:
+        """Measure by ``rules``; ``wall_clock`` returns the time of a sample in RFC 3339."""
+        self._rules = rules
+        self._metrics = metrics
+        self._wall_clock = wall_clock
+        self._meters: dict[ContainerKey, ContainerMeter] = {}
+        self.containers: Mapping[ContainerKey, MeasuredContainer] = {}
+        self.samples: Final = deque[NodeSample](maxlen=MAX_NODE_SAMPLES)
+
+    def update(
+        self,
+        containers: Mapping[ContainerKey, MeasuredContainer],
+        environments: Mapping[ContainerKey, Environment | None],
+        now: float,
+    ) -> None:
+        """Set the containers to measure and their environments; end the other measurements."""
+        for key in self._meters.keys() - containers.keys():
+            self._store(self.containers[key], self._meters.pop(key).finish(now))
+        for key, container in containers.items():
+            meter = self._meters.setdefault(key, ContainerMeter(self._rules))
+            self._store(container, meter.enter(environments[key], now))
+        self.containers = containers
+
+    def add(self, key: ContainerKey, message: StepMessage, now: float) -> None:
+        """Add a count of steps that has arrived from a measured container."""
+        meter = self._meters[key]
+        self._store(self.containers[key], meter.add(message, now))
+        for reason in meter.newly_dropped:
+            self._metrics.count_dropped_steps(reason.value)
+
+    def measurements(self, now: float) -> tuple[Measurement, ...]:
+        """Return the current rates, in the order of namespace, pod and container."""
+        found = [
+            to_measurement(container, self._meters[key].current(now))
+            for key, container in self.containers.items()
+        ]
+        return tuple(sorted(found, key=lambda each: (each.namespace, each.pod, each.container)))
+
+    def _store(self, container: MeasuredContainer, found: FoundSample | None) -> None:
+        sample = to_sample(container, found, self._wall_clock()) if found else None
+        if sample is None:
+            return
+        self.samples.append(sample)
+        self._metrics.count_sample()
+        rate = f"{sample.steps_per_second:.6g}"
+        _log.info(
+            "sample taken %s",
+            fields(
+                pod=container.pod.key,
+                container=container.name,
+                profile=sample.profile,
+                steps_per_second=rate,
+                ci_permille=sample.ci_permille,
+                seconds=sample.seconds,
+            ),
+        )

@@ -1,0 +1,141 @@
+"""The Unix datagram sockets to which containers send their steps.
+
+Each measured container has its own folder with one socket, and mounts the folder read-only. The
+sender names the socket by its path in each call, so it reaches the socket of a restarted agent too.
+Nothing that a sender does can block or fill the agent: the kernel rejects messages while the queue
+of a socket is full, and the agent reads a few messages of each socket once a second.
+"""
+
+import logging
+import os
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from gputopo.api.names import STEPS_SOCKET
+from gputopo.runtime.log import fields
+from gputopo.throughput.message import MAX_DATAGRAM_BYTES
+from gputopo_deviceplugin.admit.identify import ContainerAllocation
+from gputopo_deviceplugin.measure.containers import ContainerKey, requested_measuring
+
+MAX_DATAGRAMS: Final = 16
+"""Most messages that the agent reads from one socket at a time."""
+
+_log = logging.getLogger(__name__)
+
+
+class Datagram(NamedTuple):
+    """A message of a container. ``data`` is None if the message was too large."""
+
+    key: ContainerKey
+    data: bytes | None
+
+
+class StepsSockets:
+    """The sockets of this node's containers."""
+
+    def __init__(self, directory: Path, on_failure: Callable[[str], None]) -> None:
+        """Keep one folder for each container in ``directory``, which must be on a tmpfs.
+
+        ``on_failure`` counts failures, which the methods log and do not raise.
+        """
+        self._directory = directory
+        self._on_failure = on_failure
+        self._open: dict[ContainerKey, socket.socket] = {}
+
+    @property
+    def keys(self) -> frozenset[ContainerKey]:
+        """The containers that have a socket."""
+        return frozenset(self._open)
+
+    def open_again(self) -> None:
+        """Open the sockets of all folders that an earlier agent created."""
+        try:
+            folders = [*self._directory.iterdir()]
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._log_failure(self._directory, error)
+            return
+        for folder in folders:
+            uid, _, container = folder.name.partition("_")
+            if container:
+                self.open(ContainerKey(uid, container))
+
+    def open_for(self, allocation: ContainerAllocation) -> Path | None:
+        """Open the socket of a container that gets GPUs, and return its folder.
+
+        The result is None if the container sends no steps through a socket, or after a failure. An
+        init container gets none, because it has the GPUs only for some time.
+        """
+        pod, name = allocation.pod, allocation.container
+        keepers = {each.name for each in pod.gpu_keepers}
+        if name not in keepers or requested_measuring(pod)[0].source != "SDK":
+            return None
+        return self.open(ContainerKey(pod.uid, name))
+
+    def open(self, key: ContainerKey) -> Path | None:
+        """Open the socket of a container, and return its folder; None if this fails."""
+        folder = self._folder(key)
+        if key not in self._open:
+            try:
+                self._open[key] = _bind(folder)
+            except OSError as error:
+                self._log_failure(folder, error)
+                return None
+        return folder
+
+    def receive(self) -> Iterator[Datagram]:
+        """Yield the messages that have arrived, at most 16 of each container."""
+        for key, opened in self._open.items():
+            for _ in range(MAX_DATAGRAMS):
+                try:
+                    # Without a buffer for them, the kernel closes file descriptors in a message.
+                    data, _, flags, _ = opened.recvmsg(MAX_DATAGRAM_BYTES)
+                except BlockingIOError:
+                    break
+                yield Datagram(key, None if flags & socket.MSG_TRUNC else data)
+
+    def remove(self, key: ContainerKey) -> None:
+        """Close the socket of a container and remove its folder. No container may mount it."""
+        self._open.pop(key).close()
+        shutil.rmtree(self._folder(key), ignore_errors=True)
+
+    def close(self) -> None:
+        """Close all sockets. The folders stay, because containers have mounted them."""
+        for opened in self._open.values():
+            opened.close()
+        self._open.clear()
+
+    def _log_failure(self, folder: Path, error: OSError) -> None:
+        _log.error("steps socket not opened %s", fields(folder=folder, reason=error))
+        self._on_failure("socket")
+
+    def _folder(self, key: ContainerKey) -> Path:
+        return self._directory / f"{key.uid}_{key.container}"
+
+
+def _bind(folder: Path) -> socket.socket:
+    """Create the folder if it is missing, and open the socket in it for any user ID.
+
+    The path of a Unix socket has at most 107 bytes, and the path of the folder may be longer. So
+    the socket is created by a path through the descriptor of the folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o755)
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+    opened = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        path = Path(f"/proc/self/fd/{descriptor}") / STEPS_SOCKET
+        path.unlink(missing_ok=True)
+        opened.bind(str(path))
+        path.chmod(0o666)
+        opened.setblocking(False)
+    except OSError:
+        opened.close()
+        raise
+    finally:
+        os.close(descriptor)
+    return opened
