@@ -19,6 +19,9 @@ _DEVIATION_PER_MAD: Final = 1.4826
 _OUTLIER_SHARE: Final = 0.02
 """A block whose time differs by less than this share of itself is never an outlier."""
 
+_OUTLIER_STEPS: Final = 1.5
+"""A block that differs by less than this number of steps is never an outlier."""
+
 _MOST_OUTLIERS: Final = 0.25
 """If more blocks than this share are outliers, pauses are part of the training loop."""
 
@@ -48,15 +51,18 @@ def without_outliers(blocks: Sequence[Block]) -> list[Block] | None:
     """Return the blocks that are not outliers, None if more than a quarter of them are outliers.
 
     The time of an outlier differs from the median time for its steps by more than 3.5 standard
-    deviations, by more than the time of one step, and by more than 2 %. A count that the agent
-    polls is up to one step wrong, so a difference of one step has no meaning.
+    deviations, by more than the time of 1.5 steps, and by more than 2 %. A count that the agent
+    polls is up to one step wrong, so a difference of one step has no meaning. For example, a loop
+    with 2.48 steps per second counts 12 or 13 steps in 5 s, and only both together have its rate.
 
     Example: ten blocks of 30 steps take 3 s each, with a standard deviation of 0.1 s. A checkpoint
     of 3 s in one of them is 30 standard deviations, so this block is an outlier.
     """
     per_step = median(block.seconds / block.steps for block in blocks)
     errors = [abs(block.seconds - per_step * block.steps) for block in blocks]
-    limit = max(_OUTLIER_DEVIATIONS * _DEVIATION_PER_MAD * median(errors), per_step)
+    limit = max(
+        _OUTLIER_DEVIATIONS * _DEVIATION_PER_MAD * median(errors), _OUTLIER_STEPS * per_step
+    )
     kept = [
         block
         for block, error in zip(blocks, errors, strict=True)

@@ -1,5 +1,7 @@
 """Outliers, drift and the confidence interval of a sequence of blocks."""
 
+import random
+
 import pytest
 
 from gputopo.throughput.blocks import Block, batches, without_outliers
@@ -34,6 +36,17 @@ def test_without_noise_a_difference_of_2_percent_is_no_outlier() -> None:
 def test_difference_of_one_step_is_no_outlier() -> None:
     polled = [Block(0, 0, 0, 1, 5.0)] * 9 + [Block(0, 0, 0, 2, 5.0)]
     assert without_outliers(polled) == polled
+
+
+def test_polled_counts_of_a_regular_loop_have_no_outliers() -> None:
+    for seed in range(50):
+        rng, time, polled = random.Random(seed), 0.0, []  # noqa: S311 - repeatable
+        for _ in range(20):
+            waited = 5.0 + rng.gauss(0, 0.005)
+            steps = int(2.48 * (time + waited)) - int(2.48 * time)
+            polled.append(Block(0, 0, 0, steps, waited))
+            time += waited
+        assert without_outliers(polled) == polled
 
 
 def test_a_sequence_with_pauses_in_more_than_a_quarter_has_no_usual_blocks() -> None:
