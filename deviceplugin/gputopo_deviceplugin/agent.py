@@ -3,6 +3,7 @@
 import asyncio
 from typing import Final
 
+from gputopo.throughput.exposition import MAX_EXPOSITION_BYTES
 from gputopo_deviceplugin.admit.admission import Admission
 from gputopo_deviceplugin.admit.cgroups import Cgroups
 from gputopo_deviceplugin.admit.device_plugin import GpuDevicePlugin
@@ -25,7 +26,9 @@ from gputopo_deviceplugin.gpus.xid_mark_store import XidMarkStore
 from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesClient
 from gputopo_deviceplugin.kubelet.registration import Registrar
 from gputopo_deviceplugin.kubelet.state import KubeletState
+from gputopo_deviceplugin.measure.log_reader import LogReader
 from gputopo_deviceplugin.measure.measurer import Measurer, MeasureSources
+from gputopo_deviceplugin.measure.scraper import RESPONSE_SECONDS, MetricsScraper
 from gputopo_deviceplugin.measure.sockets import StepsSockets
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.report.health import record_health_changes
@@ -36,6 +39,7 @@ from gputopo_deviceplugin.report.startup import load_known_topology
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_deviceplugin.statefile import StateFile
 from gputopo_kube.client import AsyncClient
+from gputopo_kube.endpoint import EndpointClient
 from gputopo_kube.probes import Pulse
 
 _BEAT_SECONDS: Final = 1.0
@@ -82,6 +86,10 @@ class Agent:
         )
         self._sockets = StepsSockets(settings.state_dir / "steps", metrics.count_failure)
         self._measurer = self._create_measurer()
+        self._endpoints = EndpointClient(
+            timeout_seconds=RESPONSE_SECONDS, max_bytes=MAX_EXPOSITION_BYTES
+        )
+        self._scraper = MetricsScraper(self._endpoints, self._measurer, metrics)
         self._topology_file = TopologyFile(settings.state_dir)
         self._publisher = TopologyPublisher(self._api)
         lock = AdmissionLock()
@@ -150,6 +158,7 @@ class Agent:
             await self._run_loops()
         finally:
             self._sockets.close()
+            await self._endpoints.close()
             await self._pod_resources.close()
 
     async def stop(self) -> None:
@@ -177,6 +186,9 @@ class Agent:
             loops.create_task(self._reporter.run())
             loops.create_task(tracker.watch_processes(self._changes))
             loops.create_task(self._measurer.run())
+            loops.create_task(self._scraper.run())
+            if (logs := self._settings.pod_logs_dir) is not None:
+                loops.create_task(LogReader(self._measurer, logs).run())
 
     def _create_hardware_watch(self) -> HardwareWatch:
         settings = self._settings

@@ -4,8 +4,7 @@ import array
 import asyncio
 import itertools
 import socket
-from collections.abc import Callable, Coroutine, Iterator
-from functools import wraps
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,8 @@ import pytest
 
 from gputopo.api.names import STEPS_SOURCE_ANNOTATION
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
-from support.agent.measured import TOPOLOGY, MeasuredNode
+from support.agent.measured import TOPOLOGY, MeasuredNode, in_virtual_time
 from support.kubelet.device_manager import AdmissionRejectedError
-from support.virtual_time import runner
-
-Scenario = Callable[[MeasuredNode], Coroutine[Any, Any, None]]
 
 
 @pytest.fixture
@@ -25,22 +21,6 @@ def node(short_directory: Path) -> Iterator[MeasuredNode]:
     node = MeasuredNode(short_directory)
     yield node
     node.close()
-
-
-def in_virtual_time(scenario: Scenario) -> Callable[[MeasuredNode], None]:
-    """Run a scenario between start and stop of the agent, without waiting."""
-
-    @wraps(scenario)
-    def test(node: MeasuredNode) -> None:
-        async def run() -> None:
-            await node.start()
-            await scenario(node)
-            await node.stop()
-
-        with runner() as loop:
-            loop.run(run())
-
-    return test
 
 
 def dropped(node: MeasuredNode, reason: str) -> float:

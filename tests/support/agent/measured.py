@@ -4,7 +4,8 @@ import asyncio
 import json
 import random
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,19 @@ from gputopo.api.names import (
     STEPS_DIRECTORY,
 )
 from gputopo.api.profile import Measurement, NodeSample
+from gputopo_deviceplugin.measure.log_reader import LogReader
 from gputopo_deviceplugin.measure.measurer import Measurer, MeasureSources
+from gputopo_deviceplugin.measure.scraper import MetricsScraper
 from gputopo_deviceplugin.measure.sockets import StepsSockets
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_kube.document import ObjectKey
+from gputopo_kube.endpoint import EndpointError
 from gputopo_topologies.catalogue import named
 from support.agent.in_process import AgentInProcess, PluginInProcess, PodsOfApiServer, Processes
 from support.agent.world import NODE, annotation_of, pod_document
 from support.kubelet.device_manager import DeviceManager
+from support.virtual_time import runner
 
 Document = dict[str, Any]
 TOPOLOGY = named("dgx1-v100", node=NODE)
@@ -83,6 +88,30 @@ class Sender:
         self._socket.close()
 
 
+class Endpoints:
+    """HTTP endpoints of pods.
+
+    Attributes:
+        texts: the response by URL, or the error.
+        requests: the requested URLs.
+        delay_seconds: time until a response.
+    """
+
+    def __init__(self) -> None:
+        self.delay_seconds = 0.0
+        self.texts: dict[str, bytes | EndpointError] = {}
+        self.requests: list[str] = []
+
+    async def read(self, url: str) -> bytes:
+        """Return the text of an endpoint."""
+        self.requests.append(url)
+        await asyncio.sleep(self.delay_seconds)
+        text = self.texts.get(url, EndpointError(f"{url}: connection refused"))
+        if isinstance(text, EndpointError):
+            raise text
+        return text
+
+
 class MeasuredNode:
     """One node: its API server, kubelet, processes, and the agent's parts that measure."""
 
@@ -90,7 +119,7 @@ class MeasuredNode:
         self.settings = AgentSettings(node=NODE, state_dir=directory, **settings)
         self.server, self.manager, self.processes = PodsOfApiServer(), DeviceManager(), Processes()
         self.manager.devices = dict.fromkeys(UUIDS, "Healthy")
-        self.metrics = AgentMetrics()
+        self.metrics, self.endpoints = AgentMetrics(), Endpoints()
         self._senders: list[Sender] = []
         self.build_agent()
 
@@ -114,13 +143,18 @@ class MeasuredNode:
         self.sockets.open_again()
         await self.agent.start()
         await self.agent.observer.observe()
-        self._measuring = asyncio.create_task(self.measurer.run())
+        loops = [self.measurer.run()]
+        loops.append(MetricsScraper(self.endpoints, self.measurer, self.metrics).run())
+        if (logs := self.settings.pod_logs_dir) is not None:
+            loops.append(LogReader(self.measurer, logs).run())
+        self._loops = [asyncio.create_task(loop) for loop in loops]
 
     async def stop(self) -> None:
-        """Stop the agent; an error of the measurer fails the test."""
-        assert not self._measuring.done(), self._measuring
-        self._measuring.cancel()
-        await asyncio.gather(self._measuring, return_exceptions=True)
+        """Stop the agent; an error in one of its loops fails the test."""
+        assert not any(loop.done() for loop in self._loops), self._loops
+        for loop in self._loops:
+            loop.cancel()
+        await asyncio.gather(*self._loops, return_exceptions=True)
         self.sockets.close()
         await self.agent.stop()
 
@@ -157,7 +191,7 @@ class MeasuredNode:
             **({} if profile is None else {PROFILE_ANNOTATION: profile}),
             **(annotations or {}),
         }
-        document["status"] = {"phase": "Running", "podIP": "127.0.0.1"}
+        document["status"] = {"phase": "Running", "podIP": "10.0.0.7"}
         self.server.put(document)
         replies = await self.manager.admit(("default", name), requests, **kubelet)
         self.processes.pods.add(f"uid-{name}")
@@ -208,6 +242,22 @@ class MeasuredNode:
     def metric(self, name: str, **labels: str) -> float | None:
         """Return the value of a metric."""
         return self.metrics.registry.get_sample_value(name, labels)
+
+
+def in_virtual_time(scenario: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test between start and stop of the agent of its ``node``, without waiting."""
+
+    @wraps(scenario)
+    def test(node: MeasuredNode, **fixtures: Any) -> None:
+        async def run() -> None:
+            await node.start()
+            await scenario(node, **fixtures)
+            await node.stop()
+
+        with runner() as loop:
+            loop.run(run())
+
+    return test
 
 
 def _folder(reply: Any) -> Path | None:

@@ -1,0 +1,31 @@
+"""Reads the logs of containers with the source ``Log``."""
+
+import asyncio
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from gputopo_deviceplugin.gpus.daemon_thread import call_in_daemon_thread
+from gputopo_deviceplugin.measure.counts import StepCounts
+from gputopo_deviceplugin.measure.pod_logs import PodLogs
+
+LOG_SECONDS: Final = 1.0
+"""Time between two reads of the logs."""
+
+
+class LogReader:
+    """Reads the logs once a second. A thread reads them, because a disk can be slow or hang."""
+
+    def __init__(self, counts: StepCounts, directory: Path) -> None:
+        """Read logs below ``directory``, the host's ``/var/log/pods``."""
+        self._counts = counts
+        self._logs = PodLogs(directory)
+
+    async def run(self) -> None:
+        """Read the logs until cancelled."""
+        while True:
+            await asyncio.sleep(LOG_SECONDS)
+            containers = [each for each in self._counts.containers if each.request.source == "Log"]
+            read = partial(self._logs.read, containers)
+            for found in await call_in_daemon_thread(read, "logs"):
+                self._counts.add(found.key, found.message)

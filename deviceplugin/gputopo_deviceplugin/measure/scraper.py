@@ -1,0 +1,80 @@
+"""Reads the counters of steps that containers offer at Prometheus endpoints."""
+
+import asyncio
+import logging
+from typing import Final, Protocol
+
+from gputopo.runtime.log import fields
+from gputopo.throughput.exposition import StepMetricError, parse_metric
+from gputopo.throughput.message import StepMessage
+from gputopo_deviceplugin.measure.containers import ContainerKey, MeasuredContainer
+from gputopo_deviceplugin.measure.counts import StepCounts
+from gputopo_deviceplugin.metrics import AgentMetrics
+from gputopo_kube.endpoint import EndpointError, pod_url
+
+SCRAPE_SECONDS: Final = 5.0
+RESPONSE_SECONDS: Final = 2.0
+"""Time limit for one response."""
+
+_MOST_REQUESTS: Final = 8
+"""Most requests at a time. All responses together need at most 8 MiB."""
+
+_RUN: Final = "metrics"
+
+_log = logging.getLogger(__name__)
+
+
+class EndpointReader(Protocol):
+    """Reads HTTP endpoints; see ``EndpointClient``."""
+
+    async def read(self, url: str) -> bytes:
+        """Return the text of an endpoint, or raise ``EndpointError``."""
+        ...
+
+
+class MetricsScraper:
+    """Reads the endpoint of each container with the source ``Metrics`` every 5 s."""
+
+    def __init__(self, client: EndpointReader, counts: StepCounts, metrics: AgentMetrics) -> None:
+        self._client = client
+        self._counts = counts
+        self._metrics = metrics
+        self._requests = asyncio.Semaphore(_MOST_REQUESTS)
+        self._errors: dict[ContainerKey, str] = {}
+
+    async def run(self) -> None:
+        """Read the endpoints until cancelled."""
+        while True:
+            await asyncio.sleep(SCRAPE_SECONDS)
+            await self._scrape()
+
+    async def _scrape(self) -> None:
+        targets = [each for each in self._counts.containers if each.request.source == "Metrics"]
+        found = await asyncio.gather(*(self._read(each) for each in targets))
+        errors = {
+            each.key: error for each, error in zip(targets, found, strict=True) if error is not None
+        }
+        for each in targets:
+            error = errors.get(each.key)
+            if error is not None and error != self._errors.get(each.key):
+                _log.warning(
+                    "steps not read %s",
+                    fields(pod=each.pod.key, container=each.name, reason=error),
+                )
+        self._errors = errors
+
+    async def _read(self, container: MeasuredContainer) -> str | None:
+        """Read the steps of one container, and return what has failed."""
+        endpoint, ip = container.request.metrics, container.pod.runtime.ip
+        if endpoint is None or ip is None:
+            return None
+        try:
+            async with self._requests:
+                text = await self._client.read(pod_url(ip, endpoint.port, endpoint.path))
+            seconds = asyncio.get_running_loop().time()
+            steps = parse_metric(text, endpoint.metric)
+        except (EndpointError, StepMetricError) as error:
+            self._metrics.count_dropped_steps("Unreadable")
+            return str(error)
+        self._counts.add(container.key, StepMessage(_RUN, steps, seconds))
+        return None
