@@ -2,9 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from gputopo_kube.document import Document
+
+PatchType: TypeAlias = Literal["merge-patch", "strategic-merge-patch"]
+"""A merge patch replaces a list; a strategic merge patch changes the list's entries by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,12 +18,13 @@ class HttpRequest:
     path: str
     query: Mapping[str, str]
     body: Document | None
+    patch_type: PatchType = "merge-patch"
 
     @property
     def headers(self) -> dict[str, str]:
         """Headers with the media types of the request body and of the expected response."""
         patch = self.method == "PATCH"
-        content = "application/merge-patch+json" if patch else "application/json"
+        content = f"application/{self.patch_type}+json" if patch else "application/json"
         return {"Accept": "application/json", "Content-Type": content}
 
 

@@ -23,6 +23,7 @@ class Container(PodPart):
     name: str
     resources: ContainerResources | None = None
     restart_policy: str | None = None
+    resize_policy: list[dict[str, Any]] | None = None
 
 
 class _Metadata(PodPart):
@@ -56,6 +57,7 @@ class PodSpec(PodPart):
     topology_spread_constraints: list[Any] | None = None
     resource_claims: list[Any] | None = None
     scheduling_group: dict[str, Any] | None = None
+    overhead: dict[str, Any] | None = None
     containers: list[Container]
     init_containers: list[Container] | None = None
     pod_resources: Annotated[ContainerResources | None, Field(alias="resources")] = None

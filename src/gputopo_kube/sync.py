@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
 
-from gputopo_kube.blocking_http import HttpRequest, HttpResponse, Send
+from gputopo_kube.blocking_http import HttpRequest, HttpResponse, PatchType, Send
 from gputopo_kube.document import Document
 from gputopo_kube.errors import NotFoundError, UnavailableError, error_of_status
 
@@ -41,18 +41,20 @@ class SyncApi:
         except NotFoundError:
             return None
 
-    def list(self, *path: str, selector: str = "") -> list[Document]:
-        """Read a list page by page; return the objects that match the label ``selector``."""
-        return [*self.each(*path, selector=selector)]
+    def list(self, *path: str, selector: str = "", fields: str = "") -> list[Document]:
+        """Read a list page by page; return the objects that match label and field selectors."""
+        return [*self.each(*path, selector=selector, fields=fields)]
 
     def each(
-        self, *path: str, selector: str = "", page_size: int = _PAGE_SIZE
+        self, *path: str, selector: str = "", fields: str = "", page_size: int = _PAGE_SIZE
     ) -> Iterator[Document]:
-        """Yield the objects of a list that match the label ``selector``.
+        """Yield the objects of a list that match the selectors of labels and ``fields``.
 
         Only one page of ``page_size`` objects is in memory at a time.
         """
-        query = {"limit": str(page_size), **({"labelSelector": selector} if selector else {})}
+        query = {"limit": str(page_size)}
+        query |= {"labelSelector": selector} if selector else {}
+        query |= {"fieldSelector": fields} if fields else {}
         while True:
             page = self.get(*path, **query)
             following = (page.get("metadata") or {}).get("continue")
@@ -67,10 +69,11 @@ class SyncApi:
         path: tuple[str, ...],
         body: Document | None = None,
         query: Mapping[str, str] | None = None,
+        patch_type: PatchType = "merge-patch",
     ) -> Document:
         """Send a request and return the JSON object of the response."""
         encoded = "/" + "/".join(quote(part, safe="") for part in path)
-        response = self._send(HttpRequest(method, encoded, query or {}, body))
+        response = self._send(HttpRequest(method, encoded, query or {}, body, patch_type))
         document = _decode(response.body)
         if not HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
             raise error_of_status(response.status, _message(response, document))

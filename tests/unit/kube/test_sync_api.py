@@ -35,12 +35,14 @@ def test_names_are_encoded_in_paths() -> None:
 
 
 def test_a_patch_is_a_merge_patch() -> None:
-    api, requests = api_of((200, {}), (201, {}))
+    api, requests = api_of((200, {}), (201, {}), (200, {}))
     api.request("PATCH", ("apis", "a"), {"x": 1})
     api.request("POST", ("apis", "a"), {"x": 1}, {"fieldValidation": "Strict"})
-    patch, post = requests
+    api.request("PATCH", ("apis", "a"), {"x": 1}, patch_type="strategic-merge-patch")
+    patch, post, strategic = requests
     assert patch.headers["Content-Type"] == "application/merge-patch+json"
     assert post.headers["Content-Type"] == "application/json"
+    assert strategic.headers["Content-Type"] == "application/strategic-merge-patch+json"
     assert post.query == {"fieldValidation": "Strict"}
     assert post.body == {"x": 1}
 
@@ -57,10 +59,15 @@ def test_an_object_that_does_not_exist_is_none_or_an_error() -> None:
 def test_a_list_is_read_page_by_page() -> None:
     first = {"metadata": {"continue": "more"}, "items": [{"a": 1}]}
     api, requests = api_of((200, first), (200, {"items": None}), (200, {"items": [{"b": 1}]}))
-    assert api.list("pods", selector="x=y") == [{"a": 1}]
+    assert api.list("pods", selector="x=y", fields="spec.nodeName=n1") == [{"a": 1}]
     assert api.list("pods") == [{"b": 1}]
     assert [request.query for request in requests[1:]] == [
-        {"limit": "500", "labelSelector": "x=y", "continue": "more"},
+        {
+            "limit": "500",
+            "labelSelector": "x=y",
+            "fieldSelector": "spec.nodeName=n1",
+            "continue": "more",
+        },
         {"limit": "500"},
     ]
 
