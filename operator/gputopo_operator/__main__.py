@@ -15,8 +15,12 @@ from gputopo.runtime.settings import SettingsError
 from gputopo_kube.credentials import connected
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError, CredentialsError
+from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller.handlers import registry_for
 from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.profiler import Profiler
+from gputopo_operator.controller.profiling_api import ProfilingApi
+from gputopo_operator.controller.profiling_queue import WORKERS, ProfilingQueue
 from gputopo_operator.controller.reconciler import Reconciler
 from gputopo_operator.controller.work_queue import WorkQueue
 from gputopo_operator.metrics import OperatorMetrics
@@ -26,27 +30,35 @@ from gputopo_operator.settings import OperatorSettings
 _log = logging.getLogger(__name__)
 
 
-async def operate(settings: OperatorSettings, api: JobApi, metrics: OperatorMetrics) -> None:
+async def operate(
+    settings: OperatorSettings, connection: SyncApi, metrics: OperatorMetrics
+) -> None:
     """Run the operator until a signal stops it."""
     loop = asyncio.get_running_loop()
     defaults = PodDefaults(settings.resource, settings.scheduler_name)
+    api, profiling_api = JobApi(connection), ProfilingApi(connection)
     reconciler = Reconciler(api, defaults, metrics)
+    profiler = Profiler(profiling_api, api, settings.resource)
     # Requests to the API server block, so each reconciliation runs in a thread.
-    threads = ThreadPoolExecutor(settings.workers, thread_name_prefix="reconcile")
+    threads = ThreadPoolExecutor(settings.workers + WORKERS, thread_name_prefix="reconcile")
 
     async def work(key: ObjectKey) -> float | None:
         return await loop.run_in_executor(threads, reconciler.timed, key)
 
     queue = WorkQueue(work, expected=ApiError)
     metrics.watch_queue(queue.__len__)
+    profiling = ProfilingQueue(profiler, profiling_api, settings, threads)
+    registry = registry_for(queue.add)
+    profiling.watch(registry)
     with threads:
         async with asyncio.TaskGroup() as group:
             working = group.create_task(queue.run(settings.workers))
             resyncing = group.create_task(_resync(api, settings, queue, metrics))
-            # kopf cancels all tasks that start after its own task, so start these two tasks first.
+            measuring = group.create_task(profiling.run())
+            # kopf cancels all tasks that start after its own task, so start these tasks first.
             await asyncio.sleep(0)
             await kopf.operator(
-                registry=registry_for(queue.add),
+                registry=registry,
                 standalone=True,
                 clusterwide=not settings.namespace_names,
                 namespaces=settings.namespace_names,
@@ -54,6 +66,7 @@ async def operate(settings: OperatorSettings, api: JobApi, metrics: OperatorMetr
             )
             working.cancel()
             resyncing.cancel()
+            measuring.cancel()
 
 
 async def _resync(
@@ -93,7 +106,7 @@ def main() -> None:
     start_http_server(settings.metrics_port, settings.probes_host, metrics.registry)
     try:
         with connected(settings.api_timeout_seconds, OperatorSettings.program) as api:
-            asyncio.run(operate(settings, JobApi(api), metrics))
+            asyncio.run(operate(settings, api, metrics))
     except CredentialsError as error:
         sys.exit(f"{OperatorSettings.program}: {error}")
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 from gputopo.api.annotations import FactsAnnotation, GpusAnnotation, PlacementAnnotation
 from gputopo.api.names import RESOURCE, SCHEDULER_NAME
 from gputopo.api.profile import GPUProfile, Measurement
+from gputopo.api.profiling import ProfilingState
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.pods import PodView
@@ -95,6 +96,7 @@ class JobPod:
         created: RFC 3339 time of the creation of the pod.
         gpus: the GPUs that the extender chose for this pod; None if it has not chosen yet.
         placement: the extender's policy and predicted bandwidths for these GPUs, if known.
+        profiling: how far the CPUs of the pod were measured.
     """
 
     view: PodView
@@ -103,6 +105,7 @@ class JobPod:
     created: str
     gpus: GpusAnnotation | None
     placement: PlacementAnnotation | None
+    profiling: ProfilingState | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +149,7 @@ class GpuJobState:
 
 @dataclass(frozen=True, slots=True)
 class ObjectEvent:
-    """A Kubernetes Event on a GPUJob or GPUProfile; ``type`` is Normal or Warning."""
+    """A Kubernetes Event on a GPUJob, GPUProfile or Pod; ``type`` is Normal or Warning."""
 
     type: str
     reason: str

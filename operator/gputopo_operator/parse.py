@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from gputopo.api.annotations import AnnotationError, parse_facts, parse_placement
 from gputopo.api.names import SENSITIVITY_ANNOTATION
 from gputopo.api.profile import GPUProfile, Measurement
+from gputopo.api.profiling import parse_profiling_state
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, GPUTopologyStatus
 from gputopo.runtime.messages import first_error
 from gputopo_kube.document import Document, ObjectKey
@@ -72,6 +73,9 @@ def parse_job_pod(raw: Document) -> JobPod:
         placement = parse_placement(view.annotations) if gpus else None
     except AnnotationError:
         pass  # condition Placed reports that gputopo has chosen no GPUs
+    profiling = None
+    with suppress(AnnotationError):  # the next step of the measurement replaces the annotation
+        profiling = parse_profiling_state(view.annotations, view.uid)
     return JobPod(
         view=view,
         status=pod.status,
@@ -79,6 +83,7 @@ def parse_job_pod(raw: Document) -> JobPod:
         created=pod.metadata.creation_timestamp or "",
         gpus=gpus,
         placement=placement,
+        profiling=profiling,
     )
 
 

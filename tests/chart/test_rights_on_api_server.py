@@ -17,7 +17,11 @@ ALLOWED = {
         "get gputopo.io gputopologies",
         "create batch jobs",
         "patch batch jobs",
+        "get core pods",
         "watch core pods",
+        "patch core pods",
+        "patch core pods/resize",
+        "get core nodes",
         "create events.k8s.io events",
     ],
     EXTENDER: [
@@ -51,7 +55,9 @@ ALLOWED = {
 FORBIDDEN = {
     OPERATOR: [
         "create core pods",
-        "patch core pods",
+        "update core pods",
+        "patch core pods/status",
+        "patch core nodes",
         "delete batch jobs",
         "patch gputopo.io gpujobs",
         "patch gputopo.io gputopologies",

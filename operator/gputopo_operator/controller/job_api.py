@@ -92,15 +92,19 @@ class JobApi:
         with suppress(ConflictError):
             self._api.request("POST", _profiles_path(key), manifest)
 
-    def create_event(self, regarding: Document, event: ObjectEvent, now: str) -> None:
-        """Create an event on an object. A second call for the same object version has no effect.
+    def create_event(
+        self, regarding: Document, event: ObjectEvent, now: str, version: str | None = None
+    ) -> None:
+        """Create an event on an object. A second call for the same ``version`` has no effect.
 
-        The name contains a hash of the content, so the API server rejects a repeated event.
+        The version is by default the resource version of the object. The name contains a hash of
+        version and content, so the API server rejects a repeated event.
         """
         metadata = regarding["metadata"]
         namespace, name = metadata["namespace"], metadata["name"]
-        version = (metadata["uid"], metadata["resourceVersion"])
-        digest = sha256("\0".join([*version, event.reason, event.note]).encode()).hexdigest()
+        version = metadata["resourceVersion"] if version is None else version
+        parts = (metadata["uid"], version, event.reason, event.note)
+        digest = sha256("\0".join(parts).encode()).hexdigest()
         manifest = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
@@ -113,7 +117,7 @@ class JobApi:
             "note": event.note.encode()[:_NOTE_BYTES].decode(errors="ignore"),
             "type": event.type,
             "regarding": {
-                "apiVersion": API_VERSION,
+                "apiVersion": regarding["apiVersion"],
                 "kind": regarding["kind"],
                 "name": name,
                 "namespace": namespace,

@@ -12,6 +12,7 @@ from gputopo_operator.decision.conditions import (
     FAILED,
     PLACED,
     PROFILE_READY,
+    PROFILED,
     RUNNING,
     SUSPENDED,
     ConditionUpdate,
@@ -33,7 +34,7 @@ def rejected(reason: str, message: str) -> list[ConditionUpdate]:
 
 def unchanged(previous: Sequence[Condition]) -> list[ConditionUpdate]:
     """Return updates that keep the current conditions."""
-    types = (*TYPES, PROFILE_READY)
+    types = (*TYPES, PROFILE_READY, PROFILED)
     return [_repeat(condition) for condition in previous if condition.type in types]
 
 

@@ -14,6 +14,7 @@ COMPLETE = "Complete"
 FAILED = "Failed"
 SUSPENDED = "Suspended"
 PROFILE_READY = "ProfileReady"
+PROFILED = "Profiled"
 
 # The phase is the name of the first condition that is true.
 _PHASES = (

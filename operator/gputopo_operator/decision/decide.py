@@ -26,6 +26,7 @@ from gputopo_operator.decision.conditions import (
 from gputopo_operator.decision.events import status_events
 from gputopo_operator.decision.failures import FailureCounts, count_failures, exceeded_limit
 from gputopo_operator.decision.placements import current_pod, job_placement
+from gputopo_operator.decision.profiled import profiled
 from gputopo_operator.decision.throughput import job_throughput
 from gputopo_operator.model import (
     ChildJob,
@@ -117,6 +118,7 @@ def _with_child(state: GpuJobState, spec: GPUJobSpec, child: ChildJob) -> Reconc
         condition_updates.running(pod, result),
         *condition_updates.finished(result, counts.failures, spec),
         condition_updates.suspended(spec, child, queue, result),
+        *profiled(spec, pod, before.conditions),
     ]
     if result is None:
         updates += condition_updates.profile_ready(state, spec.workload.profile)

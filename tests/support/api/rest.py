@@ -10,7 +10,7 @@ from support.api.store import Document, Store
 _MAX_NOTE_BYTES = 1024
 _PATH = re.compile(
     r"/(?:api|apis/[^/]+)/[^/]+(?:/namespaces/(?P<namespace>[^/]+)(?=/))?"
-    r"/(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<subresource>status|binding))?"
+    r"/(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<subresource>status|binding|resize))?"
 )
 
 
@@ -166,6 +166,8 @@ def _bind(store: Store, target: Target, pod: Document, binding: Document) -> Rep
 def _change(store: Store, request: Request, target: Target) -> Document:
     """Replace (PUT) or patch an object; the status only through its subresource."""
     body = request.body
+    if target.subresource == "resize":
+        return _resize(store, target, body)
     allowed = {"status", "metadata"} if target.subresource else body.keys() - {"status"}
 
     def change(document: Document) -> None:
@@ -173,6 +175,18 @@ def _change(store: Store, request: Request, target: Target) -> Document:
             document.update(body)
         else:
             merge(document, {part: body[part] for part in allowed if part in body})
+
+    return store.change(target.plural, target.name, change, target.namespace)
+
+
+def _resize(store: Store, target: Target, patch: Document) -> Document:
+    """Change the resources of containers, as a strategic merge patch names them."""
+
+    def change(pod: Document) -> None:
+        for named in patch["spec"]["containers"]:
+            for container in pod["spec"]["containers"]:
+                if container["name"] == named["name"]:
+                    merge(container.setdefault("resources", {}), named["resources"])
 
     return store.change(target.plural, target.name, change, target.namespace)
 

@@ -5,11 +5,13 @@ import os
 import runpy
 import signal
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from gputopo_kube.credentials import connected
+from gputopo_kube.sync import SyncApi
 from gputopo_operator import __main__ as program
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.metrics import OperatorMetrics
@@ -19,6 +21,7 @@ from support.api.kubeconfig import write_kubeconfig
 from support.api.server import ApiServer, serving_in_thread
 from support.builders.gpujobs import GPUS, bind, gpu_job, job_pod, observed_topology
 from support.operator.process import free_port
+from support.profiling.cluster import NODE, PROFILE, MeasuredCluster
 
 
 @pytest.fixture
@@ -53,8 +56,9 @@ def test_program_runs_with_its_settings(
 ) -> None:
     found: list[int] = []
 
-    async def operate(settings: OperatorSettings, jobs: JobApi, _: OperatorMetrics) -> None:
-        found.extend([settings.workers, len(await asyncio.to_thread(jobs.gpu_job_keys, None))])
+    async def operate(settings: OperatorSettings, api: SyncApi, _: OperatorMetrics) -> None:
+        jobs = await asyncio.to_thread(JobApi(api).gpu_job_keys, None)
+        found.extend([settings.workers, len(jobs)])
 
     monkeypatch.setattr(program, "operate", operate)
     api.create("gpujobs", gpu_job("train"))
@@ -95,7 +99,7 @@ async def test_operator_reconciles_after_events_and_after_the_resync(api: ApiSer
         probes_host="127.0.0.1", health_port=free_port(), resync_seconds=1.0
     )
     with connected(5.0, "test") as connection:
-        running = asyncio.create_task(program.operate(settings, JobApi(connection), metrics))
+        running = asyncio.create_task(program.operate(settings, connection, metrics))
         api.create("gpujobs", gpu_job("train"))
         await eventually(lambda: phase(api) == "Pending")
         child = api.get("jobs", "train")
@@ -118,3 +122,26 @@ def test_module_runs_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["gputopo-operator", "--workers", "0"])
     with pytest.raises(SystemExit, match="--workers"):
         runpy.run_path(str(program.__file__), run_name="__main__")
+
+
+async def test_operator_measures_pods_and_restores_those_of_a_killed_operator(
+    api: ApiServer,
+) -> None:
+    cluster = MeasuredCluster(api)
+    cluster.annotate(profiling_seconds="604800")
+    settings = OperatorSettings(
+        probes_host="127.0.0.1", health_port=free_port(), resync_seconds=0.5
+    )
+    cluster.now = datetime.now(UTC)
+    with connected(5.0, "test") as connection:
+        api.faults.append(Fault("GET", r"/pods\?.*labelSelector=gputopo.io%2Fprof", 500))
+        running = asyncio.create_task(program.operate(settings, connection, OperatorMetrics()))
+        cluster.request()
+        cluster.measure(0)
+        await eventually(lambda: cluster.cpu()[1] == "8000m")
+        # No agent reports the pod any more; the operator finds it by its label.
+        api.change("gputopologies", NODE, lambda found: found.update(status={}))
+        api.delete("gpuprofiles", PROFILE)
+        await eventually(lambda: cluster.cpu()[1] == "4000m")
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running

@@ -1,0 +1,165 @@
+"""Measures the CPUs of one pod: reads its state, calls the decision and carries out the step."""
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from gputopo.profiling.decide import next_step
+from gputopo.profiling.finish import POLL_SECONDS
+from gputopo.profiling.model import (
+    Done,
+    ProfiledPod,
+    ProfilingSituation,
+    Resize,
+    Restore,
+    Step,
+    Wait,
+)
+from gputopo.profiling.times import timestamp
+from gputopo.runtime.log import fields
+from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.errors import ApiError, ConflictError, NotFoundError
+from gputopo_kube.podmodel import PodError
+from gputopo_operator.controller.job_api import JobApi, is_final
+from gputopo_operator.controller.profiling_api import ProfilingApi
+from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
+from gputopo_operator.decision.profiling_events import profiling_event
+from gputopo_operator.parse_profiling import (
+    available_milli_cpu,
+    parse_own_samples,
+    parse_profile_samples,
+    parse_profiled_pod,
+    waiting_milli_cpu,
+)
+
+_log = logging.getLogger(__name__)
+
+
+def utc() -> datetime:
+    """Return the time in UTC."""
+    return datetime.now(UTC)
+
+
+class Profiler:
+    """Measures pods. Its methods block; any number of threads may call them."""
+
+    def __init__(
+        self,
+        api: ProfilingApi,
+        objects: JobApi,
+        resource: str,
+        clock: Callable[[], datetime] = utc,
+    ) -> None:
+        self._api = api
+        self._objects = objects
+        self._resource = resource
+        self._clock = clock
+
+    def advance(self, key: ObjectKey) -> float | None:
+        """Take the next step of a pod. Return the seconds until the next call is due, or None.
+
+        Raises:
+            ApiError: a request failed; the caller tries again later.
+        """
+        try:
+            return self._advance(key)
+        except ConflictError as error:
+            _log.debug("changed since it was read %s", fields(pod=key, reason=error))
+            return CONFLICT_DELAY_SECONDS
+        except PodError as error:
+            _log.warning("pod not measured %s", fields(pod=key, reason=error))
+            return None
+
+    def _advance(self, key: ObjectKey) -> float | None:
+        rejection = ""
+        while True:  # not endless: the decision does not repeat a rejected resize
+            raw = self._api.pod(key)
+            situation = None if raw is None else self._read(key, raw, rejection)
+            if raw is None or situation is None:
+                return None
+            step = next_step(situation)
+            rejection = self._carry_out(key, raw, step)
+            self._report(raw, step, situation)
+            if isinstance(step, Wait):
+                _log.debug("pod not resized %s", fields(pod=key, reason=step.reason))
+                return step.seconds
+            if isinstance(step, Done):
+                return None
+            if not rejection:
+                return POLL_SECONDS
+
+    def _read(self, key: ObjectKey, raw: Document, rejection: str) -> ProfilingSituation | None:
+        """Return the input of the decision, or None if the pod needs none."""
+        pod, request = parse_profiled_pod(raw, self._resource)
+        if pod.state.restored if pod.state else not pod.requested:
+            return None
+        node = raw["spec"].get("nodeName", "")
+        name = request.profile
+        profile = self._objects.profile(ObjectKey(key.namespace, name)) if name else None
+        samples = None if profile is None else parse_profile_samples(profile)
+        own = (
+            *(each for each in samples or () if each.pod_uid == pod.uid),
+            *parse_own_samples(self._objects.topology(node), pod.uid),
+        )
+        available, waiting = self._read_cpus(node, pod) if own or pod.state else (0, None)
+        return ProfilingSituation(
+            now=self._clock(),
+            pod=pod,
+            budget_seconds=request.profiling_seconds,
+            own=own,
+            profile=samples,
+            available_milli_cpu=available,
+            waiting_milli_cpu=waiting,
+            rejection=rejection,
+        )
+
+    def _read_cpus(self, node: str, pod: ProfiledPod) -> tuple[int, tuple[int, ...] | None]:
+        """Return the available CPU of the node, and the CPU that pending pods request.
+
+        Without the right to read nodes and the pods of all namespaces, nothing is available.
+        """
+        try:
+            found = self._api.node(node)
+            on_node = self._api.pods_on(node)
+            pending = self._api.first_pending_pods()
+        except ApiError as error:
+            if not is_final(error):
+                raise
+            _log.info("CPUs of the node not read %s", fields(node=node, reason=error))
+            return 0, None
+        available = available_milli_cpu(found or {}, on_node, pod.uid, pod.container)
+        return available, waiting_milli_cpu(pending)
+
+    def _carry_out(self, key: ObjectKey, raw: Document, step: Step) -> str:
+        """Write the state, then the CPUs. Return why the API server rejected the CPUs, or ""."""
+        if isinstance(step, Wait):
+            return ""
+        written = self._api.write_state(key, raw, step.state)
+        if not isinstance(step, Resize | Restore):
+            _log.info("pod measured %s", fields(pod=key, result=step.state.result))
+            return ""
+        target = step.state.target
+        try:
+            self._api.resize(key, written, step.state.container, target)
+        except NotFoundError as error:
+            return f"{error.message}; to resize a running pod, use Kubernetes 1.33 or newer"
+        except ApiError as error:
+            if not is_final(error):
+                raise
+            _log.info("resize rejected %s", fields(pod=key, milli_cpu=target.limit, reason=error))
+            return error.message
+        _log.info("pod resized %s", fields(pod=key, milli_cpu=target.limit))
+        return ""
+
+    def _report(self, raw: Document, step: Step, situation: ProfilingSituation) -> None:
+        """Create the event of a step. No decision depends on it, so a failure is only logged."""
+        before, budget = situation.pod.state, situation.budget_seconds
+        event = profiling_event(step, first=before is None, budget_seconds=budget)
+        if event is None:
+            return
+        # Each resize has one time, so a repeated step creates no second event.
+        version = "" if isinstance(step, Wait) else step.state.since
+        try:
+            self._objects.create_event(raw, event, timestamp(situation.now), version)
+        except ApiError as error:
+            _log.warning("event not created %s", fields(event=event.reason, reason=error))

@@ -1,0 +1,71 @@
+"""Finds the pods whose CPUs are to be measured, and takes their steps one after the other."""
+
+import asyncio
+import logging
+from concurrent.futures import Executor
+from typing import Final
+
+import kopf
+
+from gputopo.api.names import GROUP, VERSION
+from gputopo.runtime.log import fields
+from gputopo_kube.document import ObjectKey
+from gputopo_kube.errors import ApiError
+from gputopo_operator.controller.profiler import Profiler
+from gputopo_operator.controller.profiling_api import ProfilingApi
+from gputopo_operator.controller.work_queue import WorkQueue
+from gputopo_operator.parse_profiling import profiled_pods
+from gputopo_operator.settings import OperatorSettings
+
+WORKERS: Final = 2
+"""Pods that are advanced at the same time; a step takes a few requests, and most steps wait."""
+
+_log = logging.getLogger(__name__)
+
+
+class ProfilingQueue:
+    """The queue of measured pods.
+
+    The status of a GPUTopology names the pods that request a measurement. A label marks the pods
+    that do not yet have their own CPUs back. So a new operator finds them even if no agent runs.
+    """
+
+    def __init__(
+        self, profiler: Profiler, api: ProfilingApi, settings: OperatorSettings, threads: Executor
+    ) -> None:
+        async def advance(key: ObjectKey) -> float | None:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(threads, profiler.advance, key)
+
+        self._queue = WorkQueue(advance, expected=ApiError)
+        self._api = api
+        self._namespaces = settings.namespace_names
+        self._resync_seconds = settings.resync_seconds
+
+    def watch(self, registry: kopf.OperatorRegistry) -> None:
+        """Register the watch of GPUTopologies."""
+
+        @kopf.on.event(GROUP, VERSION, "gputopologies", registry=registry)
+        async def measurements_changed(status: kopf.Status, **_: object) -> None:
+            for key in profiled_pods(status, self._namespaces):
+                self._queue.add(key)
+
+    async def run(self) -> None:
+        """Advance pods until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._queue.run(WORKERS))
+            while True:
+                await self._add_active_pods()
+                await asyncio.sleep(self._resync_seconds)
+
+    async def _add_active_pods(self) -> None:
+        for namespace in self._namespaces or (None,):
+            try:
+                keys = await asyncio.to_thread(self._api.active_pods, namespace)
+            except ApiError as error:
+                _log.warning(
+                    "measured pods not listed %s", fields(namespace=namespace, reason=error)
+                )
+                continue
+            for key in keys:
+                self._queue.add(key)

@@ -1,0 +1,160 @@
+"""Parses the pod whose CPUs are measured, its samples, and the CPUs of its node."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from gputopo.api.annotations import AnnotationError
+from gputopo.api.measuring import MeasuringRequest, parse_measuring
+from gputopo.api.names import PROFILE_ANNOTATION, PROFILING_ANNOTATION, PROFILING_LABEL
+from gputopo.api.profile import GPUProfile, Sample
+from gputopo.api.profiling import CpuAmounts, ProfilingState, parse_profiling_state
+from gputopo.api.v1alpha1 import GPUTopologyStatus
+from gputopo.profiling.model import ProfiledPod, ResizeProblem
+from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.podmodel import Container, PodObject, parse_pod_object
+from gputopo_kube.podruntime import parse_thousandths, runtime_of
+from gputopo_kube.pods import ContainerKind, PodView, view_of
+from gputopo_kube.podstatus import ContainerResources
+
+CPUS: Final = "CPUs"
+
+
+def parse_profiled_pod(raw: Document, resource: str) -> tuple[ProfiledPod, MeasuringRequest]:
+    """Return a pod, and what it requests to measure.
+
+    Raises:
+        PodError: the object is not a valid pod; the message names the field.
+    """
+    pod = parse_pod_object(raw)
+    view = view_of(pod, resource)
+    request, state, obstacle = _annotations(view, (raw["metadata"].get("labels") or {}))
+    containers = [each for each in view.containers if each.kind is ContainerKind.APPLICATION]
+    if len(containers) != 1 or len(view.containers) != 1:
+        obstacle = obstacle or (
+            "CPUs are measured only in a pod with one container with GPUs, and no init containers "
+            f"or sidecars with GPUs; remove the annotation {PROFILING_ANNOTATION}"
+        )
+    name = containers[0].name if containers else pod.spec.containers[0].name
+    spec = next(each for each in pod.spec.containers if each.name == name)
+    profiled = ProfiledPod(
+        uid=view.uid,
+        container=name,
+        gpus=containers[0].gpus if containers else 0,
+        cpu=_cpu(spec.resources or ContainerResources()),
+        applied_milli_cpu=runtime_of(pod).containers[name].milli_cpu,
+        problem=_problem(pod),
+        obstacle=obstacle or _restart(spec),
+        requested=CPUS in request.targets,
+        deleting=view.deleting,
+        running=view.live,
+        state=state,
+    )
+    return profiled, request
+
+
+def parse_own_samples(topology: Document | None, pod_uid: str) -> tuple[Sample, ...]:
+    """Return the samples of a pod in the GPUTopology of its node."""
+    status = GPUTopologyStatus.model_validate((topology or {}).get("status", {}))
+    return tuple(sample.to_sample() for sample in status.samples if sample.pod_uid == pod_uid)
+
+
+def parse_profile_samples(profile: Document) -> tuple[Sample, ...]:
+    """Return the samples of a GPUProfile."""
+    return tuple(GPUProfile.model_validate(profile).status.samples)
+
+
+def available_milli_cpu(
+    node: Document, pods: Iterable[Document], pod_uid: str, container: str
+) -> int:
+    """Return the CPU of a node that no other pod and no other container of this pod requests."""
+    allocatable = (node.get("status") or {}).get("allocatable") or {}
+    available = parse_thousandths(allocatable.get("cpu")) or 0
+    for raw in pods:
+        pod = parse_pod_object(raw)
+        if view_of(pod).live:
+            own = container if pod.metadata.uid == pod_uid else ""
+            available -= _requested(pod, without=own)
+    return max(0, available)
+
+
+def waiting_milli_cpu(page: Document) -> tuple[int, ...] | None:
+    """Return the CPU requests of pods without a node, or None if the page is not the whole list."""
+    if (page.get("metadata") or {}).get("continue"):
+        return None
+    return tuple(_requested(parse_pod_object(raw)) for raw in page.get("items") or ())
+
+
+def profiled_pods(status: Mapping[str, Any], namespaces: tuple[str, ...]) -> set[ObjectKey]:
+    """Return the pods in the status of a GPUTopology that request to measure CPUs.
+
+    Without ``namespaces`` the pods of all namespaces count.
+    """
+    return {
+        ObjectKey(each.get("namespace", ""), each.get("pod", ""))
+        for each in status.get("measurements") or ()
+        if CPUS in (each.get("profiling") or ())
+        and (not namespaces or each.get("namespace") in namespaces)
+    }
+
+
+def _annotations(
+    view: PodView, labels: Mapping[str, str]
+) -> tuple[MeasuringRequest, ProfilingState | None, str]:
+    """Return the request, the state, and why the pod cannot be measured."""
+    try:
+        request = parse_measuring(view.annotations)
+    except AnnotationError as error:
+        request, obstacle = MeasuringRequest(), str(error)
+    else:
+        missing = f"the pod has no annotation {PROFILE_ANNOTATION}; set it to a GPUProfile"
+        obstacle = "" if request.profile else missing
+    kept = "; the measurement ends, and the pod keeps its current CPUs"
+    try:
+        state = parse_profiling_state(view.annotations, view.uid)
+    except AnnotationError as error:
+        return request, None, str(error) + kept
+    if state is None and PROFILING_LABEL in labels:
+        return request, None, "the annotation with the pod's own CPUs was removed" + kept
+    return request, state, obstacle
+
+
+def _cpu(resources: ContainerResources) -> CpuAmounts | None:
+    request = parse_thousandths(resources.quantity("cpu"))
+    limit = parse_thousandths((resources.limits or {}).get("cpu"))
+    return CpuAmounts(request=request, limit=limit) if request and limit else None
+
+
+def _restart(container: Container) -> str:
+    for policy in container.resize_policy or ():
+        if policy.get("resourceName") == "cpu" and policy.get("restartPolicy") != "NotRequired":
+            return (
+                f"resizePolicy of container {container.name}: a change of its CPUs would restart "
+                "it; set restartPolicy NotRequired for cpu"
+            )
+    return ""
+
+
+def _problem(pod: PodObject) -> ResizeProblem | None:
+    for type_ in ("PodResizePending", "PodResizeInProgress"):
+        found = pod.status.condition(type_)
+        if found is not None and found.status == "True" and found.reason:
+            return ResizeProblem(found.reason, found.message or "")
+    return None
+
+
+def _requested(pod: PodObject, without: str = "") -> int:
+    """Return the CPU that the scheduler counts for a pod, without the container ``without``."""
+    inits = pod.spec.init_containers or ()
+    sidecars = [each for each in inits if each.restart_policy == "Always"]
+    steps = [each for each in inits if each.restart_policy != "Always"]
+    running = sum(
+        _milli_cpu(each) for each in (*pod.spec.containers, *sidecars) if each.name != without
+    )
+    starting = max(map(_milli_cpu, steps), default=0) + sum(map(_milli_cpu, sidecars))
+    overhead = parse_thousandths((pod.spec.overhead or {}).get("cpu")) or 0
+    return max(running, 0 if without else starting) + overhead
+
+
+def _milli_cpu(container: Container) -> int:
+    resources = container.resources or ContainerResources()
+    return parse_thousandths(resources.quantity("cpu")) or 0

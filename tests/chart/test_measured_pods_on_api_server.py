@@ -1,0 +1,80 @@
+"""The operator resizes a measured pod with its own rights, on a real API server."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gputopo.api.names import PROFILING_LABEL, PROFILING_STATE_ANNOTATION
+from gputopo.api.profiling import ProfilingState
+from support.control_plane.api_server import PODS, ApiServer
+from support.control_plane.components import running_operator
+from support.control_plane.measured_pods import (
+    limit_of,
+    put_measured_pod,
+    take_samples,
+    uid_of,
+    wait_for_limit,
+)
+from support.control_plane.scheduler_pairs import wait_until
+
+QUOTAS = "/api/v1/namespaces/default/resourcequotas"
+ALL = dict.fromkeys(range(500, 8500, 500), 10.0)
+
+
+@pytest.fixture
+def operator(nodes: ApiServer, tmp_path: Path) -> Iterator[ApiServer]:
+    with running_operator(nodes, tmp_path, resync_seconds=2.0):
+        yield nodes
+
+
+def state_of(server: ApiServer, name: str) -> ProfilingState | None:
+    metadata: dict[str, Any] = server.get(f"{PODS}/{name}").body["metadata"]
+    text = metadata["annotations"].get(PROFILING_STATE_ANNOTATION)
+    return None if text is None else ProfilingState.model_validate_json(text)
+
+
+def result_of(server: ApiServer, name: str) -> str | None:
+    state = state_of(server, name)
+    return state.result if state is not None and state.restored else None
+
+
+@pytest.mark.parametrize(("name", "requested"), [("guaranteed", "4"), ("burstable", "1")])
+def test_pod_of_any_qos_class_is_resized_and_restored(
+    operator: ApiServer, name: str, requested: str
+) -> None:
+    put_measured_pod(operator, name, "4", requested)
+    before = operator.get(f"{PODS}/{name}").body["spec"]
+    take_samples(operator, name, {4000: 10.0})
+    wait_for_limit(operator, name, "8")
+    metadata = operator.get(f"{PODS}/{name}").body["metadata"]
+    assert metadata["labels"][PROFILING_LABEL] == "true"
+    take_samples(operator, name, {4000: 10.0, 8000: 10.5})
+    wait_for_limit(operator, name, {"4": "2", "1": "4500m"}[requested])
+    take_samples(operator, name, ALL)
+    wait_until(lambda: result_of(operator, name) == "Done", seconds=60)
+    after = operator.get(f"{PODS}/{name}").body
+    assert after["spec"] == before
+    assert PROFILING_LABEL not in after["metadata"].get("labels", {})
+    operator.request("DELETE", f"{PODS}/{name}")
+
+
+def test_quota_that_rejects_more_cpus_limits_the_measurement(operator: ApiServer) -> None:
+    put_measured_pod(operator, "limited", "4")
+    used = {"spec": {"hard": {"limits.cpu": "6"}}}
+    quota = operator.create(QUOTAS, {"metadata": {"name": "cpus"}, **used})
+    assert quota.accepted, quota.message
+    # No controller runs here that would count the used resources.
+    status = {"hard": {"limits.cpu": "6"}, "used": {"limits.cpu": "4"}}
+    assert operator.merge(f"{QUOTAS}/cpus/status", {"status": status}).accepted
+    take_samples(operator, "limited", {4000: 10.0})
+    wait_for_limit(operator, "limited", "2")
+    state = state_of(operator, "limited")
+    assert state is not None
+    assert state.most_milli_cpu == 4000
+    operator.request("DELETE", f"{QUOTAS}/cpus")
+    take_samples(operator, "limited", ALL)
+    wait_until(lambda: result_of(operator, "limited") == "Done", seconds=60)
+    assert limit_of(operator, "limited") == "4"
+    assert uid_of(operator, "limited") == state.uid

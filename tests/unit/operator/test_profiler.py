@@ -1,0 +1,482 @@
+"""The operator resizes a measured pod step by step; with a fake API server."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gputopo.profiling.finish import POLL_SECONDS, RETRY_SECONDS
+from gputopo_kube.credentials import connected
+from gputopo_kube.document import ObjectKey
+from gputopo_kube.errors import ApiError
+from gputopo_kube.sync import SyncApi
+from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.profiler import Profiler, utc
+from gputopo_operator.controller.profiling_api import ProfilingApi
+from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
+from gputopo_operator.parse_profiling import (
+    available_milli_cpu,
+    parse_profiled_pod,
+    profiled_pods,
+    waiting_milli_cpu,
+)
+from support.api.faults import CLOSED, Fault, Hook
+from support.api.kubeconfig import write_kubeconfig
+from support.api.server import ApiServer, serving_in_thread
+from support.builders.objects import pod
+from support.profiling.cluster import NAME, NODE, PROFILE, MeasuredCluster, measured_container
+
+KEY = ObjectKey("default", NAME)
+RESIZE = "/pods/train-1/resize"
+
+
+@pytest.fixture
+def api() -> Iterator[ApiServer]:
+    with serving_in_thread(ApiServer()) as server:
+        yield server
+
+
+@pytest.fixture
+def connection(
+    api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[SyncApi]:
+    path = write_kubeconfig(tmp_path / "kubeconfig", api.url, {"token": "secret"})
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    with connected(5.0, "test") as opened:
+        yield opened
+
+
+@pytest.fixture
+def cluster(api: ApiServer) -> MeasuredCluster:
+    return MeasuredCluster(api)
+
+
+def profiler_of(connection: SyncApi, cluster: MeasuredCluster) -> Profiler:
+    apis = ProfilingApi(connection), JobApi(connection)
+    return Profiler(*apis, "gputopo.io/gpu", lambda: cluster.now)
+
+
+@pytest.fixture
+def profiler(connection: SyncApi, cluster: MeasuredCluster) -> Profiler:
+    return profiler_of(connection, cluster)
+
+
+def reasons(cluster: MeasuredCluster) -> list[str]:
+    return [reason for reason, _ in cluster.events()]
+
+
+def run(profiler: Profiler, cluster: MeasuredCluster, steps: int = 40) -> list[str]:
+    """Measure until the pod has its own CPUs back; return the limits that it had."""
+    limits: list[str] = []
+    for _ in range(steps):
+        before = cluster.cpu()
+        profiler.advance(KEY)
+        state = cluster.state()
+        if state is not None and state.restored:
+            return limits
+        if cluster.cpu() != before:
+            limits.append(cluster.cpu()[1])
+        else:
+            cluster.measure()
+    raise AssertionError(f"never restored: {cluster.state()}")
+
+
+def test_pod_is_measured_and_gets_its_own_cpus_back(
+    cluster: MeasuredCluster, profiler: Profiler
+) -> None:
+    assert run(profiler, cluster) == ["8000m", "2000m", "3000m", "2500m", "500m", "4000m"]
+    assert cluster.cpu() == ("4000m", "4000m")
+    assert not cluster.is_active()
+    assert reasons(cluster) == [
+        "ProfilingStarted",
+        *["ProfilingStep"] * 4,
+        "ProfilingDone",
+    ]
+    notes = dict(cluster.events())
+    assert "its own 4000m CPU back; first limit: 8000m CPU" in notes["ProfilingStarted"]
+    assert "cost 4000 training steps" in notes["ProfilingDone"]
+    writes = len(cluster.api.writes)
+    assert profiler.advance(KEY) is None
+    assert len(cluster.api.writes) == writes
+
+
+def test_own_cpus_are_written_before_they_change(
+    cluster: MeasuredCluster, profiler: Profiler
+) -> None:
+    cluster.measure()
+    cluster.api.faults.append(Fault("PATCH", RESIZE, 500))
+    with pytest.raises(ApiError):
+        profiler.advance(KEY)
+    state = cluster.state()
+    assert state is not None
+    assert state.original.limit == 4000
+    assert cluster.is_active()
+    assert profiler.advance(KEY) == POLL_SECONDS
+    assert cluster.cpu() == ("8000m", "8000m")
+
+
+@pytest.mark.parametrize("number", range(14))
+def test_operator_that_is_killed_after_any_write_restores_the_pod(
+    cluster: MeasuredCluster, connection: SyncApi, number: int
+) -> None:
+    """The write is carried out, but its operator ends; a new operator continues."""
+    profiler = profiler_of(connection, cluster)
+    killed, seen = False, 0
+    for _ in range(60):
+        before = len(cluster.api.writes)
+        if not killed and number in {seen, seen + 1}:
+            path = "/pods/train-1$" if number == seen else RESIZE
+            cluster.api.faults = [Fault("PATCH", path, CLOSED, carried_out="yes")]
+        try:
+            profiler.advance(KEY)
+        except ApiError:
+            killed = True
+            profiler = profiler_of(connection, cluster)
+        cluster.api.faults = []
+        seen += len([w for w in cluster.api.writes[before:] if "/pods/" in w.path])
+        state = cluster.state()
+        if state is not None and state.restored:
+            break
+        cluster.measure()
+    assert killed or number >= seen
+    assert cluster.cpu() == ("4000m", "4000m")
+    assert not cluster.is_active()
+    assert reasons(cluster).count("ProfilingStarted") <= 1
+
+
+def test_two_operators_take_each_step_once(cluster: MeasuredCluster, connection: SyncApi) -> None:
+    first, second = (profiler_of(connection, cluster) for _ in range(2))
+    cluster.measure()
+
+    async def act() -> None:
+        await asyncio.to_thread(second.advance, KEY)
+
+    cluster.api.hooks.append(Hook("PATCH", "/pods/train-1$", act))
+    assert first.advance(KEY) == CONFLICT_DELAY_SECONDS
+    assert first.advance(KEY) is not None
+    assert [write.path for write in cluster.api.writes if write.path.endswith("resize")] == [
+        "/api/v1/namespaces/default" + RESIZE
+    ]
+    assert reasons(cluster) == ["ProfilingStarted"]
+
+
+def test_resize_that_the_api_server_rejects_is_not_repeated(
+    cluster: MeasuredCluster, profiler: Profiler
+) -> None:
+    cluster.measure()
+    cluster.api.faults.append(Fault("PATCH", RESIZE, 403, "exceeded quota: cpus"))
+    assert profiler.advance(KEY) == POLL_SECONDS
+    assert cluster.cpu()[1] == "2000m"
+    assert "8000m" not in run(profiler, cluster)
+
+
+def test_api_server_without_resize_ends_the_measurement(
+    cluster: MeasuredCluster, profiler: Profiler
+) -> None:
+    cluster.measure()
+    cluster.api.faults.append(Fault("PATCH", RESIZE, 404, "the server has no resize", times=None))
+    assert profiler.advance(KEY) is None
+    [*_, (reason, note)] = cluster.events()
+    assert reason == "ProfilingFailed"
+    assert note.startswith("NotPossible: ")
+    assert "the server has no resize; to resize a running pod, use Kubernetes 1.33" in note
+    assert not cluster.is_active()
+
+
+def test_restore_that_the_api_server_rejects_is_tried_again_and_reported_once(
+    cluster: MeasuredCluster, profiler: Profiler
+) -> None:
+    cluster.measure()
+    profiler.advance(KEY)
+    cluster.annotate(profiling=None)
+    cluster.api.faults.append(Fault("PATCH", RESIZE, 403, "denied", times=None))
+    assert profiler.advance(KEY) == RETRY_SECONDS
+    assert profiler.advance(KEY) == RETRY_SECONDS
+    warnings = [note for reason, note in cluster.events() if reason == "ProfilingFailed"]
+    assert len(warnings) == 1
+    assert "does not yet have its own 4000m CPU back" in warnings[0]
+    cluster.api.faults = []
+    assert profiler.advance(KEY) == POLL_SECONDS
+    assert profiler.advance(KEY) is None
+    assert cluster.cpu() == ("4000m", "4000m")
+
+
+@pytest.mark.parametrize("type_", ["PodResizePending", "PodResizeInProgress"])
+def test_problem_that_kubelet_reports_is_used(
+    cluster: MeasuredCluster, profiler: Profiler, type_: str
+) -> None:
+    cluster.measure()
+    profiler.advance(KEY)
+    condition = {"type": type_, "status": "True", "reason": "Infeasible", "message": "static"}
+    cluster.change(status={"conditions": [condition]})
+    profiler.advance(KEY)
+    assert cluster.cpu()[1] == "2000m"
+    cluster.change(status={"conditions": [condition]})
+    profiler.advance(KEY)
+    assert profiler.advance(KEY) == RETRY_SECONDS
+    cluster.change(status={"conditions": [{**condition, "status": "False"}]})
+    assert profiler.advance(KEY) is None
+    assert cluster.events()[-1][0] == "ProfilingFailed"
+    assert cluster.cpu() == ("4000m", "4000m")
+
+
+def test_resize_is_applied_when_kubelet_reports_it(
+    cluster: MeasuredCluster, profiler: Profiler
+) -> None:
+    status = {"name": "main", "resources": {"limits": {"cpu": "4"}}}
+    cluster.change(status={"containerStatuses": [status]})
+    cluster.measure()
+    profiler.advance(KEY)
+    assert profiler.advance(KEY) == POLL_SECONDS
+    status["resources"] = {"limits": {"cpu": "8"}}
+    cluster.change(status={"containerStatuses": [status]})
+    later = profiler.advance(KEY)
+    assert later is not None
+    assert later > POLL_SECONDS
+
+
+def test_request_that_is_removed_or_pod_that_is_deleted_restores_the_pod(
+    cluster: MeasuredCluster, profiler: Profiler
+) -> None:
+    cluster.measure()
+    profiler.advance(KEY)
+    cluster.change(metadata={"deletionTimestamp": "2026-01-01T01:00:00Z"})
+    profiler.advance(KEY)
+    assert cluster.cpu() == ("4000m", "4000m")
+
+
+def test_deleted_profile_restores_the_pod(cluster: MeasuredCluster, profiler: Profiler) -> None:
+    cluster.measure()
+    profiler.advance(KEY)
+    cluster.api.delete("gpuprofiles", PROFILE)
+    profiler.advance(KEY)
+    assert cluster.cpu() == ("4000m", "4000m")
+    profiler.advance(KEY)
+    assert "the GPUProfile was deleted" in cluster.events()[-1][1]
+
+
+def test_pod_that_ends_or_disappears_is_left_alone(
+    cluster: MeasuredCluster, profiler: Profiler
+) -> None:
+    cluster.measure()
+    profiler.advance(KEY)
+    cluster.change(status={"phase": "Failed"})
+    profiler.advance(KEY)
+    assert not cluster.is_active()
+    assert cluster.cpu() == ("8000m", "8000m")
+    cluster.api.delete("pods", NAME)
+    assert profiler.advance(KEY) is None
+
+
+def test_pod_that_is_deleted_while_its_state_is_written_is_forgotten(
+    cluster: MeasuredCluster, profiler: Profiler
+) -> None:
+    cluster.measure()
+    cluster.api.hooks.append(
+        Hook("PATCH", "/pods/train-1$", lambda: cluster.api.delete("pods", NAME))
+    )
+    assert profiler.advance(KEY) == CONFLICT_DELAY_SECONDS
+    assert profiler.advance(KEY) is None
+
+
+def test_samples_that_the_agent_no_longer_reports_come_from_the_profile(
+    cluster: MeasuredCluster, profiler: Profiler
+) -> None:
+    cluster.measure()
+    topology = cluster.api.get("gputopologies", NODE)
+    assert topology is not None
+    samples = topology["status"]["samples"]
+    cluster.api.change("gputopologies", NODE, lambda found: found.update(status={}))
+    cluster.api.change(
+        "gpuprofiles", PROFILE, lambda found: found.update(status={"samples": samples})
+    )
+    assert profiler.advance(KEY) == POLL_SECONDS
+
+
+def test_operator_without_rights_on_nodes_measures_up_to_the_own_limit(
+    cluster: MeasuredCluster, profiler: Profiler
+) -> None:
+    cluster.annotate()
+    cluster.measure()
+    cluster.api.faults.append(Fault("GET", "/nodes/n1", 403, "forbidden", times=None))
+    profiler.advance(KEY)
+    [(reason, note)] = cluster.events()
+    assert reason == "ProfilingDone"
+    assert note.startswith("CPUsNeeded")
+    assert cluster.cpu() == ("4", "4")
+
+
+def test_failing_request_is_an_error_and_changes_nothing(
+    cluster: MeasuredCluster, profiler: Profiler
+) -> None:
+    cluster.measure()
+    writes = len(cluster.api.writes)
+    cluster.api.faults.append(Fault("GET", "/nodes/n1", 500))
+    with pytest.raises(ApiError):
+        profiler.advance(KEY)
+    assert len(cluster.api.writes) == writes
+
+
+def test_rejected_event_is_logged(
+    cluster: MeasuredCluster, profiler: Profiler, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.measure()
+    cluster.api.faults.append(Fault("POST", "/events", 403, "denied"))
+    assert profiler.advance(KEY) == POLL_SECONDS
+    assert "event not created event=ProfilingStarted" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        ({"profile": None}, "the pod has no annotation gputopo.io/profile"),
+        ({"profiling_state": "{"}, "gputopo.io/profiling-state: "),
+    ],
+)
+def test_pod_that_cannot_be_measured_gets_one_event(
+    cluster: MeasuredCluster,
+    profiler: Profiler,
+    annotations: dict[str, Any],
+    expected: str,
+) -> None:
+    cluster.annotate(**annotations)
+    assert profiler.advance(KEY) is None
+    assert profiler.advance(KEY) is None
+    [(reason, note)] = cluster.events()
+    assert reason == "ProfilingFailed"
+    assert expected in note
+
+
+def test_removed_state_of_an_active_pod_ends_the_measurement(
+    cluster: MeasuredCluster, profiler: Profiler
+) -> None:
+    cluster.measure()
+    profiler.advance(KEY)
+    cluster.annotate(profiling_state=None)
+    profiler.advance(KEY)
+    assert "the annotation with the pod's own CPUs was removed" in cluster.events()[-1][1]
+    assert not cluster.is_active()
+
+
+@pytest.mark.parametrize("annotations", [{"profiling": None}, {"profiling": "Links"}])
+def test_pod_that_requests_no_cpus_is_not_written(
+    cluster: MeasuredCluster, profiler: Profiler, annotations: dict[str, Any]
+) -> None:
+    cluster.annotate(**annotations)
+    cluster.measure()
+    writes = len(cluster.api.writes)
+    assert profiler.advance(KEY) is None
+    assert len(cluster.api.writes) == writes
+
+
+def test_invalid_pod_is_logged(
+    cluster: MeasuredCluster, profiler: Profiler, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.change(spec={"containers": "none"})
+    assert profiler.advance(KEY) is None
+    assert "pod not measured pod=default/train-1" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("containers", "expected"),
+    [
+        ([measured_container("a"), measured_container("b")], "only in a pod with one container"),
+        ([{"name": "main", "image": "x"}], "only in a pod with one container"),
+        (
+            [
+                measured_container(
+                    resizePolicy=[
+                        {"resourceName": "memory", "restartPolicy": "RestartContainer"},
+                        {"resourceName": "cpu", "restartPolicy": "RestartContainer"},
+                    ]
+                )
+            ],
+            "set restartPolicy NotRequired for cpu",
+        ),
+        ([measured_container()], ""),
+    ],
+)
+def test_obstacles_are_found_in_the_spec(containers: list[Any], expected: str) -> None:
+    document = pod("train", containers=containers)
+    document["metadata"]["annotations"] = {
+        "gputopo.io/profile": "a",
+        "gputopo.io/profiling": "CPUs",
+    }
+    profiled, _ = parse_profiled_pod(document, "gputopo.io/gpu")
+    assert expected in profiled.obstacle
+    assert bool(profiled.obstacle) == bool(expected)
+
+
+def test_invalid_annotation_requests_nothing() -> None:
+    document = pod("train", containers=[measured_container()])
+    document["metadata"]["annotations"] = {"gputopo.io/profiling": "Memory"}
+    profiled, _ = parse_profiled_pod(document, "gputopo.io/gpu")
+    assert not profiled.requested
+    assert "gputopo.io/profiling" in profiled.obstacle
+
+
+def test_container_without_cpu_request_or_limit_has_no_cpus() -> None:
+    without = measured_container()
+    del without["resources"]["limits"]["cpu"]
+    profiled, _ = parse_profiled_pod(pod("train", containers=[without]), "gputopo.io/gpu")
+    assert profiled.cpu is None
+
+
+def cpu_container(name: str, cpu: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "image": "x", "resources": {"requests": {"cpu": cpu}}, **more}
+
+
+def test_cpus_of_other_pods_and_containers_are_not_available() -> None:
+    node = {"status": {"allocatable": {"cpu": "16"}}}
+    own = pod("own", containers=[cpu_container("main", "4"), cpu_container("side", "500m")])
+    other = pod(
+        "other",
+        containers=[cpu_container("main", "1")],
+        init_containers=[
+            cpu_container("sidecar", "250m", restartPolicy="Always"),
+            cpu_container("load", "3"),
+        ],
+    )
+    other["spec"]["overhead"] = {"cpu": "100m"}
+    ended = pod("ended", phase="Succeeded", containers=[cpu_container("main", "9")])
+    pods = [own, other, ended]
+    assert available_milli_cpu(node, pods, "uid-own", "main") == 16_000 - 500 - 3350
+    assert available_milli_cpu({}, pods, "uid-own", "main") == 0
+
+
+def test_long_list_of_pending_pods_is_unknown() -> None:
+    pending = pod("pending", containers=[cpu_container("main", "2")])
+    assert waiting_milli_cpu({"items": [pending]}) == (2000,)
+    assert waiting_milli_cpu({"metadata": {"continue": "x"}, "items": [pending]}) is None
+    assert waiting_milli_cpu({}) == ()
+
+
+def test_measured_pods_come_from_the_status_of_a_topology() -> None:
+    measurements = [
+        {"namespace": "a", "pod": "train", "profiling": ["CPUs", "Links"]},
+        {"namespace": "a", "pod": "other", "profiling": ["Links"]},
+        {"namespace": "a", "pod": "plain"},
+    ]
+    status = {"measurements": measurements}
+    assert profiled_pods(status, ()) == {ObjectKey("a", "train")}
+    assert profiled_pods(status, ("b", "a")) == {ObjectKey("a", "train")}
+    assert profiled_pods(status, ("b",)) == set()
+    assert profiled_pods({}, ()) == set()
+
+
+def test_pods_with_the_label_are_listed(
+    cluster: MeasuredCluster, connection: SyncApi, profiler: Profiler
+) -> None:
+    listed = ProfilingApi(connection)
+    assert listed.active_pods(None) == []
+    cluster.measure()
+    profiler.advance(KEY)
+    assert listed.active_pods(None) == [KEY]
+    assert listed.active_pods("default") == [KEY]
+    assert listed.active_pods("other") == []
+
+
+def test_clock_of_the_operator_is_in_utc() -> None:
+    assert utc().utcoffset() is not None
