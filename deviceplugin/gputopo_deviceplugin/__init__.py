@@ -1,1 +1,1 @@
-"""The node agent: publishes the topology, serves kubelet and reports allocations."""
+"""The agent on each GPU node: publishes the GPUTopology and gives the chosen GPUs to containers."""

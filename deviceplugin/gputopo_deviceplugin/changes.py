@@ -21,6 +21,6 @@ class ChangeSignal:
         self._changed = asyncio.Event()
 
     async def wait_after(self, count: int) -> None:
-        """Return when ``self.count`` exceeds ``count``, immediately if it does so already."""
+        """Wait until ``self.count`` is greater than ``count``."""
         while self.count <= count:
             await self._changed.wait()

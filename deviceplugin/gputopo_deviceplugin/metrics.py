@@ -101,7 +101,7 @@ class AgentMetrics:
         self._allocations.labels("granted" if granted else "refused").inc()
 
     def set_rates(self, rates: Mapping[tuple[str, str, str], float]) -> None:
-        """Set the steps per second by namespace, pod and container; remove all other rates."""
+        """Set the gauges of steps/s by namespace, pod and container; remove all other gauges."""
         for labels in self._rated - rates.keys():
             self._rates.remove(*labels)
         for labels, rate in rates.items():
@@ -109,18 +109,18 @@ class AgentMetrics:
         self._rated = frozenset(rates)
 
     def count_dropped_steps(self, reason: str, count: int = 1) -> None:
-        """Count reports of steps, or intervals between them, that were not measured."""
+        """Count reports of training steps, or intervals between reports, that were not used."""
         self._dropped.labels(reason).inc(count)
 
     def count_sample(self) -> None:
-        """Count a sample."""
+        """Count one finished sample of a container's steps per second."""
         self._samples.inc()
 
     def record_failure(self, operation: str, error: Exception) -> None:
-        """Log and count a failed read or write, which the caller repeats."""
+        """Log and count a failed read or write. The caller repeats the operation."""
         _log.warning("%s failed, trying again %s", operation, fields(reason=error))
         self.count_failure(operation)
 
     def count_failure(self, operation: str) -> None:
-        """Count a failed read or write, which the caller has logged."""
+        """Count a failed read or write. The caller has logged the failure."""
         self._failures.labels(operation).inc()

@@ -127,7 +127,7 @@ class AgentSettings(ProgramSettings):
 
     @property
     def phase_rules(self) -> PhaseRules:
-        """The times of measurements."""
+        """The durations in the measurement of training steps."""
         return PhaseRules(
             warm_up_seconds=self.warm_up_seconds,
             sample_seconds=self.sample_seconds,

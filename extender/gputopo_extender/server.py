@@ -1,4 +1,4 @@
-"""Creates the parts of the extender and runs them. The program calls it."""
+"""Creates the parts of the extender and runs them. ``__main__`` calls this module."""
 
 import asyncio
 import gc
@@ -111,7 +111,7 @@ async def running(
 def _probe_server(
     settings: ExtenderSettings, readiness: Readiness, metrics: Metrics
 ) -> ProbeServer:
-    """Return the probe server. Its checks run in the event loop, like all uses of the ledger."""
+    """Return the probe server. Its checks read the ledger, so they run in the event loop."""
     return ProbeServer(
         settings.probes_host,
         settings.probes_port,
@@ -133,7 +133,7 @@ async def _background(*parts: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 def _handover(settings: ExtenderSettings, api: AsyncApi) -> list[Coroutine[Any, Any, None]]:
-    """Return the coroutine that checks the leader, or none if the setting ``pod`` is empty."""
+    """Return the coroutine of the handover, or no coroutine if the setting ``pod`` is empty."""
     if not settings.pod:
         return []
     candidate = LeaseCandidate(
@@ -147,7 +147,7 @@ def _handover(settings: ExtenderSettings, api: AsyncApi) -> list[Coroutine[Any, 
 
 
 async def _relist_when_stale(ledger: Ledger, reflectors: Sequence[Reflector[Any]]) -> None:
-    """After a restore of etcd, list all objects again, because changes may have been lost."""
+    """After a restore of etcd, list all pods and topologies again: changes may have been lost."""
     while True:
         await ledger.relist.wait()
         ledger.relist.clear()
@@ -163,7 +163,7 @@ async def _resolve_forever(binder: Binder, metrics: Metrics) -> None:
 
 
 async def _freeze_lists(reflectors: Sequence[Reflector[Any]]) -> None:
-    """Exclude the listed objects from garbage collection.
+    """Exclude the listed pods and topologies from Python's garbage collection.
 
     The objects live long and have no reference cycles. Scanning them would take 0.1 s for 5,000
     nodes, and the extender would not respond during that time.

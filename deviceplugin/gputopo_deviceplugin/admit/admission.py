@@ -80,7 +80,7 @@ class Admission:
         self._rejected: set[str] = set()
 
     async def prefer(self, request: PreferenceRequest) -> tuple[GpuUuid, ...] | AdmissionRejection:
-        """Return the GPUs that kubelet should take, or the reason for the rejection."""
+        """Return the GPUs that kubelet should allocate, or why the agent rejects the request."""
         async with self._lock.call():
             result = await self._identify(request)
             gpus = preferred_gpus(request, result)
@@ -95,7 +95,7 @@ class Admission:
             return gpus
 
     async def allocate(self, gpus: Sequence[GpuUuid]) -> AdmissionResult:
-        """Return the container that gets these GPUs, or the reason for the rejection."""
+        """Return the container that gets ``gpus``, or why the agent rejects the allocation."""
         async with self._lock.call():
             expected, self._expected = self._expected, None
             if self._expected_registration != self._kubelet.registrations:
@@ -147,7 +147,7 @@ class Admission:
     async def _refresh_others(
         self, gpus: Sequence[GpuUuid], expected: AdmissionResult | None
     ) -> None:
-        """Read the other pods that use these GPUs again, because these pods may have ended."""
+        """Read the other pods of ``gpus`` from the API server again: they may have ended."""
         own = expected.pod.uid if isinstance(expected, ContainerAllocation) else None
         intended = intended_users(gpus, own, self._live_pods(), self._node).values()
         users = self._tracker.find_pods(gpus) | {(user.key, user.uid) for user in intended}

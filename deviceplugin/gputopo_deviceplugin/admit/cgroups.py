@@ -72,7 +72,7 @@ def _hierarchy(directory: Path) -> Path:
 def _kubepods(folder: Path, levels: int) -> Iterator[Path]:
     """Yield each cgroup in which kubelet creates the cgroups of pods.
 
-    With the cgroupfs driver its name is ``kubepods``. With the systemd driver its name is
+    The cgroupfs driver names this cgroup ``kubepods``. The systemd driver names it
     ``kubepods.slice``, or ``kubelet-kubepods.slice`` if kubelet's ``cgroupRoot`` is ``/kubelet``.
     """
     try:

@@ -30,10 +30,10 @@ from gputopo_deviceplugin.settings import AgentSettings
 
 
 class StepsFolders(Protocol):
-    """The folders of the steps sockets; see ``StepsSockets``."""
+    """Opens the sockets to which containers send their steps. ``StepsSockets`` implements it."""
 
     def open_for(self, allocation: ContainerAllocation) -> Path | None:
-        """Open the socket of a container and return its folder, None if it gets no socket."""
+        """Open a container's steps socket. Return its folder, or None if there is no socket."""
         ...
 
 

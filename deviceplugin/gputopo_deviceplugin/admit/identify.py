@@ -97,10 +97,10 @@ def identify(
 def unresolved_pods(
     listed: Sequence[ListedPod], pods: Mapping[ObjectKey, PodView]
 ) -> tuple[set[ObjectKey], set[ObjectKey]]:
-    """Return two sets of the listed pods that have a container without GPUs.
+    """Divide the listed pods that have a container without GPUs into two sets.
 
-    The first set has the pods that request GPUs, and the pods that are missing in ``pods``. The
-    second set has the pods that request no GPUs.
+    The first set contains the pods that request GPUs, and the pods that ``pods`` does not contain.
+    The second set contains the pods that request no GPUs.
     """
     without = _without_gpus(listed)
     requesting = {key for key in without if _may_request(key, pods)}
@@ -170,9 +170,9 @@ def _allocation(
 
 
 def _select(candidates: Sequence[GpuUuid], request: PreferenceRequest) -> tuple[GpuUuid, ...]:
-    """Select the requested number of GPUs, including the required ones; keep the rank order.
+    """Select the requested number of candidates, including the required GPUs, in rank order.
 
-    For example, a request for 2 of (D, A, C) gets (D, A) if A is required, and (D, C) if C is.
+    A request for 2 of (D, A, C) gets (D, A) if A is required, and (D, C) if C is required.
     """
     by_need = sorted(candidates, key=lambda gpu: gpu not in request.required)
     selected = set(by_need[: request.size])

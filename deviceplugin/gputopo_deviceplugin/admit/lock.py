@@ -1,4 +1,4 @@
-"""Prevents reads of the pod-resources list while kubelet admits a container."""
+"""Prevents reads of kubelet's pod-resources list while kubelet admits a container."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,12 +23,12 @@ class AdmissionLock:
             yield
 
     def set_in_flight(self, seconds: float) -> None:
-        """Delay reads for the next ``seconds``, because kubelet admits a container. 0: no delay."""
+        """Delay reads of kubelet's pod-resources list for ``seconds``; 0 ends the delay."""
         self._in_flight_until = _now() + seconds
 
     @asynccontextmanager
     async def idle(self) -> AsyncIterator[None]:
-        """Wait until kubelet admits no container. The ``with`` block delays kubelet's calls."""
+        """Wait until kubelet admits no container; delay kubelet's calls in the ``with`` block."""
         while True:
             await asyncio.sleep(max(0.0, self._in_flight_until - _now()))
             async with self._lock:

@@ -46,7 +46,7 @@ def withholding_condition(
 
 
 class AssignedGpus:
-    """The GPUs that containers have.
+    """The GPUs that kubelet has given to containers.
 
     Attributes:
         gpus: all GPUs with a container, and possibly GPUs whose container has ended.

@@ -55,6 +55,6 @@ def cdi_response(uuids: Sequence[GpuUuid], cdi_kind: str) -> api.ContainerAlloca
 
 
 def add_steps_socket(response: api.ContainerAllocateResponse, folder: Path) -> None:
-    """Mount the folder of the container's steps socket, and name the socket in a variable."""
+    """Mount the folder of the steps socket, and set an environment variable to its path."""
     response.envs[STEPS_SOCKET_VARIABLE] = f"{STEPS_DIRECTORY}/{STEPS_SOCKET}"
     response.mounts.add(container_path=STEPS_DIRECTORY, host_path=str(folder), read_only=True)

@@ -1,4 +1,4 @@
-"""Keeps track of the users of GPUs, and checks whether their processes still run."""
+"""Keeps track of the pods that use GPUs, and checks whether their processes still run."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -52,7 +52,7 @@ class UsageTracker:
     Attributes:
         pods: the pods of this node, as the API server reports them.
         listed: kubelet's pod-resources list; None until the agent has read it.
-        lost: GPUs of running containers that kubelet lists without GPUs.
+        lost: GPUs of running containers for which kubelet's list has no GPUs.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class UsageTracker:
         file: StateFile,
         on_failure: Callable[[str, Exception], None],
     ) -> None:
-        """Load the users from ``file``. Call ``on_failure`` if a later write to the file fails."""
+        """Load the users of GPUs from ``file``. If a later write fails, call ``on_failure``."""
         self.pods = pods
         self.listed: Sequence[ListedPod] | None = None
         self.lost: Lost = {}
@@ -84,28 +84,28 @@ class UsageTracker:
         return frozenset(uid for uid, _ in self._usage)
 
     def add_allocation(self, allocation: ContainerAllocation) -> None:
-        """Store an allocation in memory and in the file."""
+        """Record an allocation of GPUs to a container, in memory and in the state file."""
         self._usage = with_allocation(self._usage, allocation)
         self._unlisted.update(allocation.gpus)
         self._allocated_since_list.add(allocation.pod.uid)
         self._save()
 
     def update_listed(self, listed: Sequence[ListedPod]) -> None:
-        """Replace kubelet's list by a list that the caller read after the last allocation."""
+        """Replace the stored pod-resources list by ``listed``, read after the last allocation."""
         self.listed = listed
         self._allocated_since_list.clear()
         self._unlisted -= self.listed_users().keys()
 
     def add_listed(self) -> None:
-        """Store the users in kubelet's list.
+        """Record the pods in kubelet's list as users of their GPUs.
 
-        Before this call the caller reads the listed pods from the API server again. The watch may
-        be late, and may still show a deleted pod of the same name.
+        The caller first reads the listed pods from the API server again. The watch of pods may be
+        late, and may still show a deleted pod of the same name.
         """
         self._usage = with_listed(self._usage, self.listed_users(), self.pods)
 
     def listed_users(self) -> dict[GpuUuid, GpuUser]:
-        """Return the user of each GPU according to kubelet's list."""
+        """Return the user of each GPU according to kubelet's pod-resources list."""
         return users_in_list(self.listed or (), self.lost, self._usage, self.pods)
 
     def assigned_gpus(self) -> frozenset[GpuUuid]:
@@ -114,14 +114,14 @@ class UsageTracker:
         return frozenset(self.listed_users()) | (self._unlisted & live)
 
     def users_after_end(self) -> dict[GpuUuid, GpuUser]:
-        """Return each GPU that a process of an ended or deleted pod uses, with its user."""
+        """Return each GPU that a process of an ended or deleted pod uses, with that pod."""
         return _after_end(self._update_usage())
 
     def all_users(self) -> dict[GpuUuid, GpuUser]:
-        """Return the user of each GPU: live pods, and ended or deleted pods with a process.
+        """Return the user of each GPU: live pods, and ended or deleted pods with a running process.
 
-        The live pods come from kubelet's list. Before the first list they come from the state
-        file. Kubelets before 1.34 also list ended pods. The method ignores ended pods in the list.
+        The live pods come from kubelet's list, or before its first list from the state file.
+        Kubelets before 1.34 also list ended pods. The method ignores ended pods in the list.
         """
         stored = self._update_usage()
         self._save()
@@ -132,7 +132,7 @@ class UsageTracker:
         return {**listed, **_after_end(stored)}
 
     def find_users(self, gpus: Collection[GpuUuid]) -> dict[GpuUuid, GpuUser]:
-        """Return the users of these GPUs: live pods, and ended or deleted pods with a process."""
+        """Return the users of ``gpus``: live pods, and ended or deleted pods with a process."""
         listed = {gpu: user for gpu, user in self.listed_users().items() if self._is_live(user)}
         found = {**listed, **self._update_usage()}
         return {gpu: found[gpu] for gpu in gpus if gpu in found}
@@ -144,7 +144,7 @@ class UsageTracker:
         return listed | stored
 
     async def watch_processes(self, changes: ChangeSignal) -> None:
-        """Signal each change of the GPUs that processes of ended and deleted pods use."""
+        """Notify ``changes`` when the set of GPUs that ended or deleted pods use has changed."""
         before: frozenset[GpuUuid] = frozenset()
         while True:
             await asyncio.sleep(_PROCESS_SECONDS)
@@ -154,7 +154,7 @@ class UsageTracker:
                 changes.notify()
 
     def _update_usage(self) -> dict[GpuUuid, GpuUser]:
-        """Forget the pods that no longer use GPUs, and return the remaining users."""
+        """Forget the pods that no longer use GPUs, and return the remaining users of GPUs."""
         states = {uid: self._known_state(user.key, uid) for (uid, _), user in self._usage.items()}
         not_live = [uid for uid, state in states.items() if state is not PodState.LIVE]
         running = self._processes.running(not_live)

@@ -58,7 +58,7 @@ def state_of(key: ObjectKey, uid: str, pods: Mapping[ObjectKey, PodView]) -> Pod
 
 
 def with_allocation(usage: Usage, allocation: ContainerAllocation) -> Usage:
-    """Add an allocation to the usage, and remove the other users of the allocated GPUs."""
+    """Return ``usage`` with the allocation, and without other users of the allocated GPUs."""
     pod = allocation.pod
     others = {key: user for key, user in usage.items() if key[1] not in allocation.gpus}
     user = GpuUser(pod.key, allocation.container, pod.uid)
@@ -86,7 +86,7 @@ def users_in_list(
 def with_listed(
     usage: Usage, users: Mapping[GpuUuid, GpuUser], pods: Mapping[ObjectKey, PodView]
 ) -> Usage:
-    """Add to the usage each user in kubelet's list whose pod the API server has returned."""
+    """Return ``usage`` with those ``users`` in kubelet's list whose pods are in ``pods``."""
     known = {key: pod.uid for key, pod in pods.items()}
     added = {
         (user.uid, gpu): user

@@ -23,11 +23,11 @@ from gputopo_kube.pods import PodView
 def preferred_gpus(
     request: PreferenceRequest, result: AdmissionResult
 ) -> tuple[GpuUuid, ...] | AdmissionRejection:
-    """Return the GPUs that kubelet should take, or the rejection.
+    """Return the GPUs that kubelet should allocate, or why the agent rejects the request.
 
     Kubelet has already recorded the required GPUs for the container. If GetPreferredAllocation
     failed, these GPUs would stay marked as used in kubelet's checkpoint. So for a rejected request
-    with required GPUs, this function still returns GPUs, and Allocate rejects the container.
+    with required GPUs, this function still returns GPUs, and Allocate rejects the container later.
     """
     if isinstance(result, ContainerAllocation):
         return result.gpus
@@ -84,7 +84,7 @@ def verify(
 def intended_users(
     gpus: Sequence[GpuUuid], own_uid: str | None, pods: Iterable[PodView], node: str
 ) -> dict[GpuUuid, GpuUser]:
-    """Return the other live pods whose annotations name some of these GPUs.
+    """Return the live pods, except pod ``own_uid``, whose annotations name one of ``gpus``.
 
     If kubelet has lost its record of a running container, only the annotation of the container's
     pod shows which GPUs the container uses.
@@ -114,7 +114,7 @@ def _describe_use(gpu: GpuUuid, user: GpuUser) -> str:
 
 
 def _is_own(user: GpuUser, found: ContainerAllocation) -> bool:
-    """Return whether the user is this container, or a container that shares its GPUs."""
+    """Return whether ``user`` is the container in ``found``, or shares GPUs with that container."""
     pod = found.pod
     if (user.key, user.uid) != (pod.key, pod.uid):
         return False
@@ -150,7 +150,7 @@ def _find_reuse(
 def _next_container(
     gpus: Sequence[GpuUuid], pod: PodView, node: str, users: Mapping[GpuUuid, GpuUser]
 ) -> ContainerAllocation | None:
-    """Return the first container that may get these GPUs and comes after their current users."""
+    """Return the pod's first container that may get ``gpus``, after the containers using them."""
     using = {users[gpu].container for gpu in gpus}
     last = max((at for at, each in enumerate(pod.containers) if each.name in using), default=-1)
     for container in pod.containers[last + 1 :]:

@@ -13,9 +13,9 @@ class ApiConnection:
 
     Attributes:
         responded_at: time of the last response, by the event loop's clock.
-        pod_unread: set from a failed read of a pod until the next heartbeat.
-        responding: set while the API server responds.
-        lost: set from a loss of the API server until the API server responds again.
+        pod_unread: an event, set from a failed read of a pod until the next heartbeat.
+        responding: an event, set while the API server responds.
+        lost: an event, set while the API server does not respond after a loss.
     """
 
     def __init__(self, changes: ChangeSignal) -> None:
@@ -32,7 +32,7 @@ class ApiConnection:
         return self._connected.is_set()
 
     async def wait_connected(self) -> None:
-        """Return when ``connected`` is true."""
+        """Wait until ``connected`` is true."""
         await self._connected.wait()
 
     def record_response(self) -> None:

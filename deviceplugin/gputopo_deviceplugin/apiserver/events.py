@@ -29,7 +29,7 @@ class EventSink(Protocol):
 
 
 class EventRecorder:
-    """Records allocations, rejections, differences and health changes.
+    """Records allocations, rejections, containers with unintended GPUs, and health changes.
 
     A background task writes each event, so callers do not wait for the API server.
     """

@@ -70,10 +70,11 @@ class ConnectionMonitor:
                 self._connection.record_response()
 
     async def run_while_responding(self, *loops: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run these loops while the API server responds.
+        """Run ``loops`` while the API server responds.
 
-        When the API server is lost, the method cancels the loops. It starts new loops at the next
-        response. So every loop lists its objects again, because a watch may have missed events.
+        When the API server is lost, the method cancels the loops. It starts the loops again at the
+        next response. Each loop then lists its objects again, because its watch may have missed
+        events.
         """
         while True:
             await self._connection.responding.wait()

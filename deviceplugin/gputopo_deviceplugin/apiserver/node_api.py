@@ -94,7 +94,7 @@ class NodeApi:
 
 
 def parse_node_pod(document: Document, resource: str) -> PodView:
-    """Return the view of a pod; if the pod requests GPUs, the view has its ``runtime``.
+    """Return the view of a pod; its field ``runtime`` is set only if the pod requests GPUs.
 
     Raises:
         PodError: the object is not a valid pod.

@@ -25,11 +25,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PodsVersion:
-    """Two resource versions of this node's pods, for ``observedPodsVersion`` of the status.
+    """Two resource versions of this node's pods; one becomes ``observedPodsVersion`` of the status.
 
     Attributes:
-        newest: version of the last change or list that the agent has received.
-        needed: lowest version that the status may have. It is the version of the last change
+        newest: version of the last change or list of pods that the agent has received.
+        needed: lowest version that the agent may publish. It is the version of the last change
             after which GPUs may be free: a pod with GPUs ended or was deleted, or the agent may
             have missed changes.
     """
@@ -40,7 +40,7 @@ class PodsVersion:
     def later(self, version: int) -> "PodsVersion":
         """Return the versions after a change that frees no GPUs.
 
-        ``version`` can be lower than before if etcd was restored from a snapshot.
+        After a restore of etcd, ``version`` can be below ``needed``; it then replaces ``needed``.
         """
         return PodsVersion(version, min(version, self.needed))
 
@@ -72,7 +72,7 @@ class NodePods(Mapping[ObjectKey, PodView]):
 
         Args:
             source: the pods at the API server.
-            connection: the state in which this class records lists and failed reads.
+            connection: informed about each list of pods and each failed read of a pod.
             changes: notified when a pod with GPUs has ended or was deleted.
             silence_seconds: time without an event after which the agent lists the pods again.
         """
@@ -109,7 +109,7 @@ class NodePods(Mapping[ObjectKey, PodView]):
         await self._reflector.run()
 
     async def refresh(self, keys: Iterable[ObjectKey], timeout_seconds: float) -> set[ObjectKey]:
-        """Read these pods again. ``timeout_seconds`` limits the time for all pods together.
+        """Read the pods ``keys`` again. ``timeout_seconds`` limits the time for all pods together.
 
         Returns:
             The pods that could not be read. The last known state of these pods is kept.
@@ -138,17 +138,17 @@ class NodePods(Mapping[ObjectKey, PodView]):
             self._pods[key] = pod
 
     def _is_outdated(self, pod: PodView) -> bool:
-        """Return whether the watch has received a newer state than this response of a read."""
+        """Return whether the watch has shown a newer state of the pod than the response ``pod``."""
         known = self._pods.get(pod.key)
         newer = known is not None and known.uid == pod.uid and known.version > pod.version
         return newer or pod.uid in self._deleted
 
     def _replace(self, listing: Listing[PodView]) -> None:
-        """Replace all pods by those of a new list, and decide whether the status must change.
+        """Replace all pods by those of a new list, and decide whether to write a new status.
 
         After a failed watch the agent may have missed changes, so it must write a new status. A
-        list after a watch without events usually has no change. Then the agent writes no status.
-        Otherwise every agent would write once a minute.
+        list after a watch without events usually has no change, and the agent writes no status. If
+        it did, every agent would write a status once a minute.
         """
         version = version_number(listing.resource_version)
         before, self._pods = self._pods, {pod.key: pod for pod in listing.items}

@@ -64,7 +64,7 @@ def all_unhealthy(topology: NodeTopology, reason: str) -> Health:
 
 
 def _decisive(marks: list[XidMark]) -> XidMark | None:
-    """Return the newest fatal mark. If there is none, return the newest mark."""
+    """Return the newest mark of a fatal XID. If no XID is fatal, return the newest mark."""
     return max(marks, key=lambda mark: (is_fatal(mark.code), mark.at_seconds), default=None)
 
 

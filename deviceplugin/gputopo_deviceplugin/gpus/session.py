@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class NvmlSession:
-    """Opens NVML when needed, and keeps it open. Any thread may call it, but one at a time."""
+    """Opens NVML when needed, and keeps NVML open. Only one thread at a time may call a method."""
 
     def __init__(self, library_dir: Path, numa_nodes: tuple[NumaNode, ...]) -> None:
         self._library_dir = library_dir

@@ -13,7 +13,7 @@ class NvmlLink:
     """One active NVLink of a GPU.
 
     Attributes:
-        generation: generation of NVLink, 1 to 5; not NVML's version number.
+        generation: generation of NVLink, 1 to 5; NVML's version number can be another number.
         peer_bus_id: PCI bus ID of the GPU at the other end; None for an NVSwitch.
     """
 

@@ -14,9 +14,9 @@ class GpuState:
     """The GPUs with their health, and the GPUs that the agent offers to kubelet.
 
     Attributes:
-        changes: signals each change.
+        changes: signals each change of this state.
         hardware: None until the GPUs were read for the first time.
-        unregistered_reason: why the agent must not register with kubelet, None if it may.
+        unregistered_reason: why the agent must not register with kubelet, None if it may register.
     """
 
     def __init__(self) -> None:

@@ -41,7 +41,7 @@ class HardwareWatch:
     """Writes the node's hardware to the state.
 
     A daemon thread makes at most one call of NVML at a time. When a call exceeds its time limit,
-    all GPUs become unhealthy, and the next call waits until that call has returned.
+    all GPUs become unhealthy, and the next call waits until the hanging call has returned.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class HardwareWatch:
     ) -> None:
         """Read NVML through ``session``, and close it when the watch ends.
 
-        While a call exceeds its time limit, the liveness probe of ``pulse`` fails.
+        While a call of NVML exceeds its time limit, ``pulse`` lets the liveness probe fail.
         """
         self._state = state
         self._session = session
@@ -77,7 +77,7 @@ class HardwareWatch:
             await self._end()
 
     async def _pause(self) -> None:
-        """Wait until the next read is due, an XID arrives or a hanging call returns."""
+        """Wait until the next read of NVML is due, an XID arrives or a hanging call returns."""
         if not self._session.listens:
             await asyncio.sleep(self._settings.retry_seconds)
             return
@@ -103,7 +103,7 @@ class HardwareWatch:
         return self._evaluate(topology, snapshot)
 
     async def _call(self, function: Callable[[], Value], purpose: str, limit: float) -> Value:
-        """Return the function's result. After ``limit`` seconds, report a hang and keep waiting."""
+        """Return the result of ``function``. If it takes longer than ``limit``, report a hang."""
         call = call_in_daemon_thread(function, "nvml")
         self._in_flight = call
         if not await finished(call, limit):

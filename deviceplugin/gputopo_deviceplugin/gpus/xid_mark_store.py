@@ -51,7 +51,7 @@ class XidMarkStore:
         return critical
 
     def update(self, snapshot: NvmlSnapshot) -> Marks:
-        """Remove expired marks and the fatal marks of recovered GPUs. Return the other marks."""
+        """Remove expired marks and fatal marks of recovered GPUs. Return the remaining marks."""
         valid = xid_marks.without_expired(
             self._marks, now_seconds=self._monotonic(), quiet_seconds=self._quiet_seconds
         )

@@ -82,7 +82,7 @@ class Registrar:
         await self._register()
 
     def _is_current(self) -> bool:
-        """Return whether both sockets are unchanged and kubelet still calls ListAndWatch."""
+        """Return whether both sockets (agent, kubelet) are unchanged and ListAndWatch is open."""
         self._unwatched_checks = 0 if self._kubelet.watched else self._unwatched_checks + 1
         same = self._sockets_registered == self._identify_sockets()
         return same and self._unwatched_checks < _UNWATCHED_CHECKS

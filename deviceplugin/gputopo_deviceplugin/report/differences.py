@@ -1,6 +1,6 @@
 """Compares kubelet's pod-resources list with the intended GPUs. Pure.
 
-The list has the observed GPUs of each container. The annotation of its pod has the intended GPUs.
+The list has the observed GPUs of each container. The pod's annotation has the intended GPUs.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -33,8 +33,8 @@ def find_differences(
 ) -> list[AllocationDifference]:
     """Return every container whose observed GPUs are not the intended GPUs, in list order.
 
-    A container that kubelet lists without GPUs is a difference only if its pod runs. Before that,
-    kubelet may not have allocated the GPUs yet. Pods that are missing in ``pods`` are skipped.
+    A container that kubelet lists without GPUs is a difference only if its pod runs. Until the pod
+    runs, kubelet may not have allocated its GPUs. Pods that are missing in ``pods`` are skipped.
 
     Args:
         listed: kubelet's pod-resources list.

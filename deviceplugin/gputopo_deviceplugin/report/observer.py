@@ -1,4 +1,4 @@
-"""Reads kubelet's pod-resources list periodically, and records differences from the placement."""
+"""Reads kubelet's pod-resources list periodically, and records containers with other GPUs."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from gputopo_deviceplugin.report.differences import AllocationDifference, find_d
 
 
 class AllocationObserver:
-    """Updates the tracker from kubelet's list.
+    """Updates the usage tracker from kubelet's pod-resources list.
 
     Attributes:
         differing: containers whose observed GPUs are not the intended GPUs.

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class TopologyStore(Protocol):
-    """The requests to the API server about the GPUTopology; see ``NodeApi``."""
+    """The requests to the API server about the GPUTopology. ``NodeApi`` implements them."""
 
     async def topology(self) -> Document | None:
         """Return the object, None if it does not exist."""
@@ -49,7 +49,7 @@ class TopologyPublisher:
         self._object: Document | None = None
 
     async def load(self) -> NodeTopology | None:
-        """Read the GPUTopology. Return its topology, None if it does not exist or is not valid.
+        """Return the topology in the GPUTopology, None if the object is missing or not valid.
 
         Raises:
             ApiError: the object could not be read.
@@ -64,7 +64,7 @@ class TopologyPublisher:
             return None
 
     async def publish(self, node: Document, observation: NodeObservation) -> bool:
-        """Write the changed parts of the GPUTopology, and return whether this included the status.
+        """Write the changed parts of the GPUTopology, and return whether it wrote the status.
 
         ``node`` becomes the owner of the GPUTopology. A node that never had GPUs has no
         GPUTopology.
@@ -93,10 +93,10 @@ class TopologyPublisher:
         return after != before
 
     async def withdraw(self) -> bool:
-        """Set ``Ready`` to false because the agent ends, and return whether this was written.
+        """Set ``Ready`` to false because the agent ends, and return whether it wrote the status.
 
-        The method writes nothing on a node without GPUs. It also writes nothing if another agent
-        of this node has written the status meanwhile.
+        The method writes nothing on a node without GPUs. It also writes nothing if another agent of
+        this node has written the status meanwhile.
 
         Raises:
             ApiError: the object could not be read or written.
@@ -123,7 +123,7 @@ class TopologyPublisher:
         await self._store.patch_topology_status({"conditions": values}, version)
 
     async def _publish_spec(self, node: Document, spec: GPUTopologySpec) -> Document:
-        """Write the spec and the owner if they differ, and return the GPUTopology."""
+        """Write spec and owner if they differ from the published ones; return the GPUTopology."""
         wanted, owners = spec.to_json(), [_owner_reference(node)]
         document = self._object if self._object is not None else await self._store.topology()
         if document is None:
@@ -138,7 +138,7 @@ class TopologyPublisher:
 
 
 def _owner_reference(node: Document) -> dict[str, str]:
-    """Return the Node as owner reference, so that the object is deleted with its Node."""
+    """Return an owner reference, so that Kubernetes deletes the GPUTopology with the Node."""
     metadata = node["metadata"]
     return {"apiVersion": "v1", "kind": "Node", "name": metadata["name"], "uid": metadata["uid"]}
 

@@ -133,7 +133,7 @@ class StatusReporter:
         return usual if admitted else min(usual, _AFTER_START_SECONDS)
 
     async def _report(self, hardware: NodeHardware) -> bool:
-        """Observe, offer GPUs to kubelet, and publish. Return whether the status was written."""
+        """Observe the node, offer GPUs and publish. Return whether the status was written."""
         if hardware.topology is not None:
             self._file.save(hardware.topology)
             await self._observe()
@@ -147,7 +147,7 @@ class StatusReporter:
         return listed and await self._publish(observation)
 
     async def _observe(self) -> None:
-        """Read kubelet's list, and store the versions that the pods had before the read."""
+        """Read kubelet's list, and store which version of the pods was known before the read."""
         # The list may not include changes of pods that arrive during the read.
         version = self._tracker.pods.version
         try:
@@ -195,6 +195,6 @@ class StatusReporter:
             return False
 
     def _may_write(self) -> bool:
-        """Return whether to write. Without the API server, a write would delay the next report."""
+        """Return False while disconnected, because a failing write would delay the next report."""
         known = bool(self._node.document)
         return known and self._connection.connected and not self._withdrawn

@@ -26,8 +26,8 @@ class NodeObservation:
         ready: whether GPUs are offered to new containers.
         gpus: health and user of every GPU.
         differing: messages about containers whose GPUs are not the intended GPUs.
-        pods_version: versions of the pods from before the agent read users and processes. None
-            until kubelet has listed its pods. While it is None, the status keeps its former
+        pods_version: the versions of the pods that the agent knew before it observed which pods use
+            GPUs. None until kubelet has listed its pods; until then the status keeps its former
             ``observedPodsVersion``.
         processes_visible: False if the agent cannot see processes of deleted pods.
         measured: rates and samples; None until the agent has measured for some time.
@@ -102,11 +102,11 @@ def build_status(
 
 
 def _pods_version(before: str | None, version: PodsVersion | None) -> str:
-    """Return the value of ``observedPodsVersion``: ``before`` if still valid, else the newest.
+    """Return ``observedPodsVersion``: ``before`` if it is valid, else the newest version.
 
-    For example, the needed version is 10 and the newest version is 20. If ``before`` is 15, it
-    stays 15. If it is 9, it becomes 20. If it is 25, it was written before etcd was restored from
-    a snapshot, so it becomes 20.
+    For example, the needed version is 10 and the newest version is 20. If ``before`` is 15, the
+    result is 15. If ``before`` is 9, the result is 20. If ``before`` is 25, etcd was restored from
+    a snapshot meanwhile, so the result is 20.
     """
     if version is None:
         return before or "0"

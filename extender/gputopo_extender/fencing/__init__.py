@@ -1,1 +1,1 @@
-"""Writes claims and Bindings safely when several extenders run (ADR 8)."""
+"""Writes claims on GPUs and Bindings of pods safely when several extenders run (ADR 8)."""

@@ -1,6 +1,6 @@
 """Claims the GPUs of a decision, writes the Binding, and resolves Bindings with an unknown result.
 
-The binder calls this module while it holds the lock of the pod. A Binding names the resource
+The binder calls this module while it holds its lock for the pod. A Binding names the resource
 version of its pod, and the API server rejects the Binding if the pod has changed since then. If the
 result of a Binding is unknown, the writer reads the pod. If the pod is not bound, the writer
 changes the pod, so that the Binding fails even if it arrives later.
@@ -69,7 +69,7 @@ class BindingWriter:
 
         After any other change of the pod, this method sends the Binding again with the new version
         of the pod, until the event loop's time is ``until``. The claim stays valid, because an
-        extender that invalidates it also changes an annotation of the pod
+        extender that invalidates the claim also changes an annotation of the pod
         (docs/adr/0008-claims-fence-bindings.md).
         """
         try:
@@ -131,7 +131,7 @@ class BindingWriter:
         return await self._api.get_pod(decision.claim.namespace, decision.claim.name)
 
     def _result(self, decision: Decision, pod: PodView | None) -> BindResult | PodView:
-        """Return the result of the Binding as ``pod`` shows it, or ``pod`` if it is not bound."""
+        """Return the Binding's result as ``pod`` shows it, or ``pod`` if the pod is not bound."""
         claim = decision.claim
         if pod is None or pod.uid != claim.uid:
             self._ledger.end_lost(claim.uid)

@@ -1,1 +1,1 @@
-"""Takes the schedulers' Lease from a leader whose extender is failing."""
+"""Lets a standby scheduler take the leader's Lease if the leader's extender is failing."""

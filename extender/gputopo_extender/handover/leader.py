@@ -71,7 +71,7 @@ class LeaderHistory:
         self._not_ready_since: float | None = None
 
     def failure(self, state: SchedulerPodState, now: float) -> str | None:
-        """Add the state at time ``now``; return why the leader is failing, or None if it is not."""
+        """Record the leader's state at ``now``; return why the leader is failing, or None."""
         crashes = state.crashes - self._last.crashes if self._last else 0
         self._crashed_at.extend([now] * crashes)
         self._last = state
@@ -99,14 +99,14 @@ class Standby:
         self._ready_since: float | None = None
 
     def reset(self) -> None:
-        """Forget all states. Call it if no other pod is the leader, or the API server fails."""
+        """Forget the observed states, because no other pod is leader or the API server fails."""
         self._leader = ("", LeaderHistory(self._tolerated_seconds))
         self._ready_since = None
 
     def failure(
         self, own: SchedulerPodState | None, leader: SchedulerPodState | None, now: float
     ) -> str | None:
-        """Add the states of both pods; return why this standby must take the Lease, or None."""
+        """Record ``own`` and ``leader``; return why this standby must take the Lease, or None."""
         if own is None or not own.ready:
             self._ready_since = None
         elif self._ready_since is None:

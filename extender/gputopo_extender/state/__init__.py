@@ -1,1 +1,1 @@
-"""What the extender knows of nodes and pods: the ledger and its parts."""
+"""The extender's knowledge of nodes and pods: the ledger of GPUs and its parts."""

@@ -2,9 +2,9 @@
 
 Forced deletion and PodGC can remove a pod object while its processes still run. So the GPUs of an
 ended pod stay used until kubelet reports that the containers have stopped, or until the node agent
-confirms it. The agent confirms it by a status that does not list the pod, written after the agent
-has seen the end of the pod (docs/adr/0009-free-when-processes-are-gone.md). Only the ledger calls
-this module.
+confirms that the processes ended. The agent confirms this by a GPUTopology status without the pod,
+written after the agent has seen the end of the pod (docs/adr/0009-free-when-processes-are-gone.md).
+Only the ledger calls this module.
 """
 
 from collections.abc import Callable, Iterable
@@ -105,7 +105,7 @@ class EndedPods:
                 heappush(self._due, (paused_until, pod.node))
 
     def add_lost(self, claims: Iterable[Claim], *, version: int | None = None) -> None:
-        """Add deleted pods that may have been bound and started without an event of the watch.
+        """Add the deleted pods of ``claims``. They may have started without an event of the watch.
 
         ``version`` is the version of the pod list that does not contain the pods. It is None if a
         GET request, not a list, showed that the pod is missing.
@@ -115,7 +115,7 @@ class EndedPods:
             self.add(claimed_pod(claim), None, version=latest, is_exact=False)
 
     def add_running(self, pod: PodView, before: PodView | None) -> None:
-        """Record that a bound pod has not ended: a restored etcd may contain an ended pod again."""
+        """Remove a live pod from the ended pods: a restore of etcd can bring an ended pod back."""
         node = str(pod.node)
         self._on.get(node, {}).pop(pod.uid, None)
         if pod.running and before is not None and not before.running:
@@ -126,7 +126,7 @@ class EndedPods:
         self._listed.update(user.uid for user in node.users if user.uid)
 
     def forget_listed(self, pods: AbstractSet[str]) -> None:
-        """Forget pods that a status has listed, except those in ``pods`` and all ended pods."""
+        """Of the pods that a status has listed, remember only ``pods`` and ended pods."""
         self._listed &= pods | {uid for ended in self._on.values() for uid in ended}
 
     def lower_versions(self, version: int) -> None:
@@ -166,7 +166,7 @@ class EndedPods:
 
 
 def with_history(pod: PodView, before: PodView | None) -> PodView:
-    """Return ``pod`` with ``started`` kept from ``before``: a rejection by kubelet resets it."""
+    """Keep ``started`` from ``before``, because kubelet resets this field in rejected pods."""
     is_lost = before is not None and before.started and not pod.started
     return replace(pod, started=True) if is_lost else pod
 
@@ -182,7 +182,7 @@ def _updated(
 ) -> _EndedPod | None:
     """Return the ended pod, updated by its node's status, or None if it can be forgotten.
 
-    ``listed`` is whether any status so far has listed the pod.
+    ``listed`` is true if any status of the node's GPUTopology has ever listed the pod.
     """
     is_listed = node is not None and any(user.uid == ended.pod.uid for user in node.users)
     if now >= ended.until and not is_listed:

@@ -103,7 +103,7 @@ class Ledger:
         return sorted(listed | {str(pod.key) for pod in self._ended.on_node(node).unconfirmed})
 
     def has_live_pod_below(self, priority: int) -> bool:
-        """Return whether a live pod that is bound to a node has a lower priority."""
+        """Return whether a live pod that is bound to a node has a priority below ``priority``."""
         return any(
             each.live and each.node is not None and each.priority < priority
             for each in self._pods.values()
@@ -133,7 +133,7 @@ class Ledger:
             self.put_topology(node)
 
     def put_topology(self, node: GpuNode | UnreadableTopology) -> None:
-        """Add or replace a topology; new measurements in its status change nothing here."""
+        """Add or replace a topology. New measurements in its status do not change the usage."""
         if self._nodes.get(node.node) == node:
             return
         self._nodes[node.node] = node

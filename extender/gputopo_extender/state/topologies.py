@@ -1,6 +1,6 @@
 """Parses GPUTopology objects into the form that the ledger keeps.
 
-The reflector of topologies calls it for each object. An invalid object becomes an
+The reflector of topologies calls this module for each object. An invalid object becomes an
 ``UnreadableTopology`` with the reason, which filter reports.
 """
 
@@ -47,7 +47,7 @@ class GpuNode:
         generation: generation of the GPUTopology; it grows when the spec changes.
         healthy: GPUs that the agent reports as healthy. GPUs without a report are not healthy.
         users: the observed users of GPUs.
-        not_ready: why the node's agent is not ready; None if it is ready or does not report this.
+        not_ready: why the node's agent is not ready; None if it is ready or reports no condition.
         pods_version: resource version of the newest pod change on the node that the agent knew when
             it wrote the status; None if the agent does not report the version.
         reported: whether an agent has written the status. A new GPUTopology has no status.
@@ -110,7 +110,7 @@ def _not_ready(conditions: list[Condition]) -> str | None:
 
 
 def known_mask(topology: NodeTopology, uuids: Iterable[str]) -> GpuMask:
-    """Return the mask of those GPUs in ``uuids`` that the topology contains."""
+    """Return a mask of those GPUs of the topology whose UUIDs are in ``uuids``."""
     known = topology.index_of
     return mask_of(known[GpuUuid(uuid)] for uuid in uuids if GpuUuid(uuid) in known)
 

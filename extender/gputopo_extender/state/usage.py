@@ -1,8 +1,8 @@
 """Computes the usage of one node from its topology, its pods and the reservations on it.
 
-The ledger calls it for each node that has changed. filter and bind use the result. A GPU is used if
-a pod's annotation names the GPU, if the agent has observed a pod on it, or if it is reserved
-(docs/adr/0004-union-of-intended-and-observed.md).
+The ledger calls this module for each node that has changed. filter and bind use the result. A GPU
+is used if a pod's annotation names the GPU, if the agent has observed a pod on it, or if the GPU is
+reserved (docs/adr/0004-union-of-intended-and-observed.md).
 """
 
 from collections.abc import Hashable, Iterable
@@ -147,7 +147,7 @@ def node_usage(
 def _observed(node: GpuNode, ended: AbstractSet[str]) -> GpuMask:
     """Return the GPUs on which the agent observed pods, except the pods in ``ended``.
 
-    The API server may not know an observed pod, or the agent may not have identified it.
+    The result includes GPUs whose pod the API server does not know or the agent cannot identify.
     """
     return mask_of(user.gpu for user in node.users if not user.deleted and user.uid not in ended)
 

@@ -122,7 +122,7 @@ def _measured(metrics: Metrics) -> Middleware:
 
 
 def _shorten(text: str) -> str:
-    """Return one line of limited length, because the keys of a body can be long."""
+    """Return ``text`` as one line of limited length: it may quote long keys of a request body."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_REASON else line[: _LONGEST_REASON - 3] + "..."
 

@@ -92,10 +92,10 @@ class Binder:
         )
 
     async def resolve_open(self) -> list[BindResult]:
-        """Find out for each pod with a reservation or claim whether its Binding succeeded.
+        """Find out whether the Bindings in flight succeeded; invalidate those that did not.
 
-        Reservations are of this process, claims of other extenders. A Binding that has not
-        succeeded is invalidated. Return the results of this process's Bindings.
+        These are the Bindings of this process's reservations and of other extenders' claims. Return
+        only the results of this process's Bindings.
         """
         results: list[BindResult] = []
         for reservation in self._ledger.reservations.own():
@@ -152,7 +152,7 @@ class Binder:
         return await self._writer.write(decision, pod, until=until)
 
     async def _result_without_decision(self, pod: PodView, node: str) -> BindResult | None:
-        """Return a result if the pod is bound, in flight or ended. Else load the claims."""
+        """Return a result for a bound, in-flight or ended pod; else load claims and return None."""
         earlier = self._ledger.reservations.get(pod.uid)
         target = pod.node or (earlier.decision.claim.node if earlier else None)
         elsewhere = BindResult(BindOutcome.REJECTED, f"the pod is bound or being bound to {target}")

@@ -73,11 +73,12 @@ NodeFit = Candidate | Misfit
 class Evaluation:
     """Fit or misfit of each node for one request.
 
-    The results are stored by node state: thousands of nodes have a few hundred states.
+    Thousands of nodes have a few hundred states, so results are stored by state.
 
     Attributes:
-        keys: one key for each node, in the order of ``nodes``; usually the state of the node.
-        results: the result for each key in ``keys``, without other keys.
+        keys: a key for each node, in the order of ``nodes``. If the result depends on the state of
+            the node, the key is this state.
+        results: fit or misfit for each of the ``keys``, and for no other key.
     """
 
     nodes: Sequence[str]

@@ -165,7 +165,7 @@ class Verbs:
     async def _filtered(
         self, pod: PodView, request: PlacementRequest | Misfit, nodes: Sequence[str]
     ) -> Evaluation:
-        """Evaluate the nodes. If the ledger may be outdated, evaluate again on each change."""
+        """Evaluate the nodes; while the ledger may be outdated, repeat this after its changes."""
         with self._metrics.decision_seconds.labels("filter").time():
             found = await self._evaluate(pod, request, nodes)
         wait = self._retries.begin_wait(pod, found)
@@ -190,7 +190,7 @@ class Verbs:
     def _offered(
         self, pod: PodView, request: PlacementRequest | Misfit, found: Evaluation
     ) -> list[str]:
-        """Return the nodes that fit, or one of the best if many fit and the pod prefers none.
+        """Return all nodes that fit, or one of the best if many fit and the pod has no preference.
 
         If filter returns one node, kube-scheduler saves the time for computing scores.
         """

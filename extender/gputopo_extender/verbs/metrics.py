@@ -97,12 +97,12 @@ class Metrics:
             self._binds.labels(outcome)
 
     def filtered(self, evaluation: Evaluation) -> None:
-        """Count the nodes that did not fit."""
+        """Count the nodes that did not fit, by the kind of misfit."""
         for kind, nodes in evaluation.count_misfits().items():
             self._filtered.labels(kind).inc(nodes)
 
     def bind_ended(self, result: BindResult) -> None:
-        """Count a bind."""
+        """Count a bind by its outcome, and record the bandwidth of a bound pod."""
         self._binds.labels(result.outcome).inc()
         self.resolved(result)
 

@@ -2,8 +2,8 @@
 
 The preempt verb calls this module. kube-scheduler sends nodes, each with its victims. All victims
 must end before the preemptor fits, for instance because it needs their CPUs, so this module removes
-no victim. Of nodes with equally important victims, it returns only those with the best links.
-kube-scheduler then chooses the node with the least important victims.
+no victim. Of nodes with equally important victims, this module returns only those with the best
+links. kube-scheduler then chooses the node with the least important victims.
 """
 
 from collections import defaultdict

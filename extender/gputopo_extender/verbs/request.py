@@ -1,6 +1,6 @@
 """Makes the placement request of a pod from its containers and annotations.
 
-Every verb calls it. A pod with an invalid request is rejected with the reason.
+Every verb calls this module. A pod with an invalid request is rejected with the reason.
 """
 
 from gputopo.api.annotations import (

@@ -46,7 +46,7 @@ class LedgerWait:
         self._seen = ledger.changes()
 
     async def changed(self) -> bool:
-        """Wait for the next change; return False if the time limit ends first."""
+        """Wait for the next change of the ledger; return False if the time limit ends first."""
         while self._clock() < self._until:
             await asyncio.sleep(_LOOK_SECONDS)
             before, self._seen = self._seen, self._ledger.changes()
@@ -116,7 +116,6 @@ class FilterRetries:
         return f"kube-scheduler counts enough free GPUs, the extender does not yet: {_listed(busy)}"
 
     def _deleted(self, nodes: Mapping[str, str]) -> str:
-        """Return the reason for nodes that wait for processes of deleted pods."""
         named = {
             node: f"GPUs in use by processes of deleted pod {', '.join(pods)}"
             for node in nodes
@@ -125,7 +124,7 @@ class FilterRetries:
         return f"{_listed(named or nodes)}: waiting until they end"
 
     def _remember(self, times: dict[str, float], uid: str, now: float) -> None:
-        """Set the time of a pod. If the store is full, drop bound or ended pods, or the oldest."""
+        """Set the time of a pod. If ``times`` is full, first drop pods that no longer wait."""
         if len(times) >= _MOST_REMEMBERED:
             gone = [each for each in times if not self._ledger.is_waiting(each)]
             for known in gone or [next(iter(times))]:

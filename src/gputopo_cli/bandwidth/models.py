@@ -9,7 +9,7 @@ from gputopo_cli.shared.files import read_text
 
 
 def find_model(argument: str | None) -> BandwidthModel | None:
-    """Return the model that ``argument`` names. For None, return None: the default model.
+    """Return the model of the name or file ``argument``, or None if ``argument`` is None.
 
     Raises:
         InputError: if the file cannot be read.

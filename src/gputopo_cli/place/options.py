@@ -13,7 +13,7 @@ from gputopo_cli.shared.arguments import parse_pattern
 
 @dataclass(frozen=True, slots=True)
 class PlaceOptions:
-    """The job to place, the node, and how to choose."""
+    """The job to place, the node, and how to choose the GPUs."""
 
     topology: options.TopologyOption
     gpus: Annotated[

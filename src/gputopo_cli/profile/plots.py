@@ -14,7 +14,7 @@ _PALE: Final = "#9aa5b1"
 
 
 def plot_facts(name: str, status: GPUProfileStatus, folder: str) -> None:
-    """Write one plot for each kind of fact that the profile has, and one of its samples."""
+    """Plot the samples by bandwidth, and the CPU, neighbour and scaling facts, each in a file."""
     facts = status.facts or WorkloadFacts(gpu_model="")
     figures: dict[str, Callable[[], Figure]] = {}
     linked = [each for each in status.samples if each.effective_mb_per_s]

@@ -68,7 +68,7 @@ def table(*columns: str, rows: Iterable[Sequence[str]]) -> Table:
 
 
 def one_line(text: str) -> str:
-    """Replace line breaks and control characters by spaces. Texts of a cluster may have them."""
+    """Replace line breaks and control characters, which texts of a cluster may have, by spaces."""
     return " ".join("".join(each if each.isprintable() else " " for each in text).split())
 
 

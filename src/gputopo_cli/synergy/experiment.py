@@ -141,7 +141,7 @@ class QueueExperiment:
 
     @property
     def scaled(self) -> tuple[str, ...]:
-        """Models and GPU counts that were not measured; their matrix is scaled from one GPU."""
+        """Pairs of model and GPU count without an own matrix; the matrix of one GPU is scaled."""
         kinds = {(job.model.name, job.gpus): job for job in self.jobs}
         return tuple(
             f"{name} with {gpus} GPUs"

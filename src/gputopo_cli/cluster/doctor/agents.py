@@ -50,13 +50,13 @@ def check_agents(snapshot: ClusterSnapshot) -> Iterator[Finding]:
 
 
 def _agent_of(snapshot: ClusterSnapshot) -> Mapping[str, Document]:
-    """Return the agent's pod of each node. If a node has several pods, return a ready one."""
+    """Return the agent pod of each node. If a node has several, return a ready agent pod."""
     pods = installed.find_parts(snapshot, ObjectKind.PODS, "deviceplugin")
     return {pod["spec"].get("nodeName", ""): pod for pod in sorted(pods, key=is_ready)}
 
 
 def _with_gpus(snapshot: ClusterSnapshot) -> Iterator[str]:
-    """Yield nodes that offer our resource, or whose GPUs no competing device plugin offers."""
+    """Yield nodes that offer gputopo's resource, or have GPUs that no competing plugin offers."""
     resource = installed.gpu_resource(snapshot)
     competitors = installed.competitors(snapshot)
     for node in snapshot[ObjectKind.NODES]:

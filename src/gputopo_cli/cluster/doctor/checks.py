@@ -25,7 +25,7 @@ class DoctorCheck:
 
     Attributes:
         expectation: what is true if the check finds no problem.
-        find: yields the findings of a cluster.
+        find: yields the problems that the check finds in a cluster.
     """
 
     name: str

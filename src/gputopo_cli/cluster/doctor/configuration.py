@@ -51,7 +51,7 @@ class ProfileEntry(_Part):
 
 
 class SchedulerConfiguration(_Part):
-    """``KubeSchedulerConfiguration``. If a percentage is 0, kube-scheduler itself chooses it."""
+    """``KubeSchedulerConfiguration``. If a percentage is 0, kube-scheduler chooses its value."""
 
     percentage_of_nodes_to_score: int = 0
     profiles: list[ProfileEntry] = []

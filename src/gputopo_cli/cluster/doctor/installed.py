@@ -40,7 +40,7 @@ def labels(document: Document) -> dict[str, str]:
 
 
 def is_ours(document: Document) -> bool:
-    """Return whether the chart installed an object."""
+    """Return whether gputopo's chart installed an object."""
     name, _, value = OURS.partition("=")
     return labels(document).get(name) == value
 

@@ -59,7 +59,7 @@ class ClusterSnapshot:
 
 
 class Severity(StrEnum):
-    """An error breaks, blocks or hides placements; a warning may do so."""
+    """An error breaks, blocks or hides placements; a warning may break, block or hide them."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -67,11 +67,11 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One problem.
+    """One problem that a check has found.
 
     Attributes:
         object: kind and name, with the namespace if it has one.
-        problem: the problem. Two checks of the same problem give the same text.
+        problem: a description. A repeated check returns the same text for the same problem.
         todo: the remedy, as a command if there is one.
     """
 

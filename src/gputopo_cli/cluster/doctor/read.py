@@ -64,7 +64,7 @@ def _requests(
 ) -> Iterator[tuple[ObjectKind, Callable[[], Sequence[Document]]]]:
     """Yield each kind and the function that requests its objects.
 
-    The caller adds each result to ``documents`` at once, because the last function reads them.
+    The caller adds each result to ``documents`` at once: the last function reads ``documents``.
     """
     for kind, path, selector in _LISTS:
         yield kind, partial(cluster.list, *path, kind, selector=selector)
@@ -74,7 +74,7 @@ def _requests(
 
 
 def _definitions(cluster: SyncApi) -> list[Document]:
-    """Return our existing definitions. A list of all definitions would have many megabytes."""
+    """Return the CRDs of gputopo that exist. A list of all CRDs would have many megabytes."""
     found = []
     for name in DEFINITIONS:
         path = ("apis", "apiextensions.k8s.io", "v1", ObjectKind.DEFINITIONS, name)

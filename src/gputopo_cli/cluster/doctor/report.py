@@ -70,7 +70,7 @@ def _lines(results: Sequence[CheckResult]) -> Iterator[RenderableType]:
 
 
 def _block(group: Sequence[Finding]) -> Iterator[Text]:
-    """Yield lines of text, not cells of a table, so that users can copy the commands."""
+    """Yield findings as lines, not as cells of a table, so that users can copy the commands."""
     kind, _, first = group[0].object.partition(" ")
     names = join_names([first, *(finding.object.partition(" ")[2] for finding in group[1:])])
     differ = any(finding.todo != group[0].todo for finding in group)
@@ -93,7 +93,7 @@ def _group(findings: Iterable[Finding]) -> Iterable[Sequence[Finding]]:
 
 
 def _worst(result: CheckResult) -> str:
-    """Return the highest severity of a check's findings; ``ok`` or ``not checked`` without any."""
+    """Return the highest severity of a check's findings, or ``ok`` or ``not checked`` if none."""
     default = "ok" if result.unread is None else "not checked"
     return next((each.value for each in Severity if result.count(each)), default)
 
