@@ -1,1 +1,1 @@
-"""GPU placement for Kubernetes: the pure core."""
+"""The core of gputopo: computes GPU placements from values, without I/O."""

@@ -69,11 +69,10 @@ class PlacementAnnotation(_JsonAnnotation):
 
     ``exact`` is false if another rank order of the chosen GPUs may have more aggregate bandwidth.
     Then ``aggregate_bound_mb_per_s`` is an upper bound for all rank orders of these GPUs.
-    ``fact`` names the fact about the workload that decided the sensitivity. The ``physical``
-    bandwidths are predictions of the physical model, which supports every node: one of the chosen
-    GPUs, and the lowest and highest of equally many GPUs of the idle node. ``policy`` and
-    ``pattern`` are strings, so that a component can parse names that only a newer version of
-    gputopo knows.
+    ``fact`` names the GPUProfile, and the slowdown in it, that decided ``sensitive``. The physical
+    model predicts the three ``physical`` bandwidths: that of the chosen GPUs, and the lowest and
+    the highest of any set of as many GPUs of this node. ``policy`` and ``pattern`` are strings, so
+    that a component can parse names that only a newer version of gputopo knows.
     """
 
     v: Literal[1] = 1
@@ -94,10 +93,10 @@ class PlacementAnnotation(_JsonAnnotation):
 
 
 class KnownSlowdown(ApiModel):
-    """The slowdown on slow links; see :class:`gputopo.api.profile.LinkFact`.
+    """How much slower a workload runs on slow links, as in :class:`gputopo.api.profile.LinkFact`.
 
     Attributes:
-        samples: 0 if the user declared the value.
+        samples: number of measurements; 0 if the user declared the slowdown.
     """
 
     percent: int
@@ -118,7 +117,7 @@ class FactsAnnotation(_JsonAnnotation):
     Attributes:
         profile: name of the GPUProfile.
         source: ``Declared`` by the user in ``GPUProfile.spec``, or ``Measured``.
-        links: slowdown on slow links by number of GPUs; the key 0 stands for all numbers.
+        links: slowdown on slow links, by the number of GPUs of a job. Key 0 is any number of GPUs.
     """
 
     v: Literal[1] = 1
@@ -137,10 +136,10 @@ class FactsAnnotation(_JsonAnnotation):
         return self.links.get(gpus, self.links.get(0))
 
     def resolve(self, declared: Sensitivity, gpus: int) -> tuple[ResolvedSensitivity, str | None]:
-        """Return the sensitivity of a job, and the decisive fact in words.
+        """Return the sensitivity of a job, and in words the slowdown that decided it.
 
-        The fact is None if the user's declaration decides, or if the slowdown is not known well
-        enough. For example: ``GPUProfile bert: 45 % (40..50) slower on the worst links, 8 samples``
+        The text is None if the user's declaration decides or the slowdown is too uncertain.
+        Example: ``GPUProfile bert: 45 % (40..50) slower on the worst links, 8 samples``
         """
         known = self.slowdown(gpus)
         percent_range = None if known is None else (known.low, known.high)
@@ -155,7 +154,7 @@ _Parsed = TypeVar("_Parsed", bound=_JsonAnnotation)
 
 
 def parse_request(annotations: Mapping[str, str]) -> RequestAnnotations:
-    """Return the annotations with which a user requests GPUs; missing ones get default values.
+    """Parse the annotations with which a user requests GPUs. Missing ones get default values.
 
     Raises:
         AnnotationError: on a value that is not allowed.

@@ -1,4 +1,4 @@
-"""The annotations by which a pod requests measurements: profile, source of steps, profiling."""
+"""The annotations with which a pod requests measurements of its training speed."""
 
 import re
 from collections.abc import Mapping
@@ -39,14 +39,14 @@ class MetricsEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class MeasuringRequest:
-    """What a pod requests to measure.
+    """The measurements that a pod requests with its annotations.
 
     Attributes:
-        profile: GPUProfile of the workload, in the pod's namespace. Without one the throughput is
-            shown, but no sample is stored.
-        metrics: the endpoint of the source ``Metrics``, else None.
-        targets: what to measure on purpose.
-        profiling_seconds: time limit of these measurements.
+        profile: GPUProfile of the workload, in the pod's namespace. If it is None, the throughput
+            is shown, but no sample is stored.
+        metrics: the endpoint if ``source`` is ``Metrics``, else None.
+        targets: resources that gputopo varies to measure their effect: CPUs, links or both.
+        profiling_seconds: time limit for the measurement of ``targets``.
     """
 
     profile: str | None = None
@@ -57,7 +57,7 @@ class MeasuringRequest:
 
 
 def parse_measuring(annotations: Mapping[str, str]) -> MeasuringRequest:
-    """Return what a pod requests to measure; a missing annotation gets its default value.
+    """Return the measurements that a pod requests. Missing annotations get default values.
 
     Raises:
         AnnotationError: on a value that is not allowed.
@@ -88,10 +88,10 @@ def format_measuring(request: MeasuringRequest) -> dict[str, str]:
 
 
 def parse_metrics_endpoint(text: str, name: str = STEPS_METRICS_ANNOTATION) -> MetricsEndpoint:
-    """Return the endpoint of ``PORT/PATH METRIC``; ``name`` is the field in error messages.
+    """Parse ``PORT/PATH METRIC``. Error messages name the field ``name``.
 
     Raises:
-        AnnotationError: the text has another form.
+        AnnotationError: the text does not have this form.
     """
     match = _METRICS.fullmatch(text)
     if match is None or not 1 <= int(match[1]) <= _MAX_PORT:

@@ -1,4 +1,4 @@
-"""Names that users, manifests and all components share."""
+"""Names of annotations, labels and other fields that users and all components share."""
 
 from typing import Final
 

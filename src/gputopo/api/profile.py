@@ -115,8 +115,8 @@ class Measurement(ApiModel):
     Attributes:
         micro_steps_per_second: None unless ``state`` is ``Steady``.
         milli_cpu: CPU limit that the container has now, None without a limit.
-        profiling: what the pod requests to measure on purpose.
-        profiling_seconds: time limit for these measurements.
+        profiling: resources (CPUs, links) that gputopo varies to measure their effect.
+        profiling_seconds: time limit for the measurement of ``profiling``.
     """
 
     namespace: ContainerName
@@ -142,7 +142,7 @@ class LinkFact(ApiModel):
             their best links, in percent.
         low_percent: lower end of the 95 % confidence interval.
         high_percent: upper end of the 95 % confidence interval.
-        sensitivity: ``Unknown`` if the limit for ``Sensitive`` is inside the interval.
+        sensitivity: ``Unknown`` if the interval contains 10 %, the limit for ``Sensitive``.
     """
 
     gpus: Gpus
@@ -154,7 +154,7 @@ class LinkFact(ApiModel):
 
 
 class CpuPoint(ApiModel):
-    """The throughput with one CPU limit."""
+    """Training steps per second of a workload with one CPU limit."""
 
     milli_cpu: Annotated[int, Field(alias="milliCPU", ge=1)]
     micro_steps_per_second: MicroStepsPerSecond
@@ -162,11 +162,11 @@ class CpuPoint(ApiModel):
 
 
 class CpuFact(ApiModel):
-    """``GPUProfile.status.facts.cpus[]``: throughput against CPUs with ``gpus`` GPUs (Synergy).
+    """``GPUProfile.status.facts.cpus[]``: how throughput depends on CPUs, with ``gpus`` GPUs.
 
     Attributes:
-        demand_milli_cpu: fewest CPUs after which more CPUs raise throughput by less than 10 %; None
-            if unknown.
+        demand_milli_cpu: the fewest CPUs for which more CPUs raise throughput by less than 10 %.
+            None if they are unknown.
     """
 
     gpus: Gpus
@@ -175,7 +175,7 @@ class CpuFact(ApiModel):
 
 
 class NeighbourFact(ApiModel):
-    """``GPUProfile.status.facts.neighbours[]``: the slowdown beside one other workload (SC17)."""
+    """``GPUProfile.status.facts.neighbours[]``: slowdown beside pods of ``workload``."""
 
     workload: WorkloadName
     scope: Literal["Socket", "Node"]
@@ -186,10 +186,10 @@ class NeighbourFact(ApiModel):
 
 
 class ScalingFact(ApiModel):
-    """``GPUProfile.status.facts.scaling[]``: the throughput with ``gpus`` GPUs (FLEET).
+    """``GPUProfile.status.facts.scaling[]``: the throughput of the workload with ``gpus`` GPUs.
 
     Attributes:
-        extrapolated: the value was computed from smaller numbers of GPUs.
+        extrapolated: the throughput was not measured but computed from that with fewer GPUs.
     """
 
     gpus: Gpus
@@ -199,10 +199,10 @@ class ScalingFact(ApiModel):
 
 
 class WorkloadFacts(ApiModel):
-    """``GPUProfile.status.facts``: what the samples show. A missing entry means too few samples.
+    """``GPUProfile.status.facts``: the results of the samples; missing ones need more samples.
 
     Attributes:
-        gpu_model: the facts are about this GPU model and the image with ``image_digest``.
+        gpu_model: GPU model of the samples; samples with other models or images are not used.
     """
 
     gpu_model: Annotated[str, Field(alias="gpuModel", max_length=128)]
@@ -239,7 +239,7 @@ class GPUProfileStatus(ApiModel):
 
 
 class GPUProfile(ApiModel):
-    """A GPUProfile without its metadata."""
+    """The GPUProfile object, without its metadata."""
 
     spec: GPUProfileSpec = GPUProfileSpec()
     status: GPUProfileStatus = GPUProfileStatus()

@@ -1,7 +1,7 @@
-"""The annotation ``gputopo.io/profiling-state``: how far the CPUs of a pod were measured.
+"""The annotation ``gputopo.io/profiling-state``: which CPU limits of a pod were measured.
 
-The operator writes it before it changes the CPUs of a pod for the first time. So an operator that
-is killed at any time can continue, or restore the pod's own CPUs.
+The operator writes the annotation before it changes the CPUs of the pod for the first time. So an
+operator that was killed can continue after its restart, or restore the pod's original CPUs.
 """
 
 from collections.abc import Mapping
@@ -36,12 +36,12 @@ class CpuAmounts(ApiModel):
 
 
 class ProfiledPoint(ApiModel):
-    """The speed of the pod with one CPU limit.
+    """The measured speed of the pod with one CPU limit.
 
     Attributes:
-        micro_steps_per_second: 0 if the pod gave no steady rate in time.
-        seconds: time for which the pod had this limit because of the measurement.
-        setting: identifies GPUs, image, bandwidth and neighbours; see
+        micro_steps_per_second: 0 if the pod reached no steady rate within the time limit.
+        seconds: time for which the measurement gave the pod this limit.
+        setting: hash of the other conditions, such as GPUs, image and neighbours; see
             :func:`gputopo.profiling.curve.setting_of`. Only points of one setting are comparable.
     """
 
@@ -52,19 +52,19 @@ class ProfiledPoint(ApiModel):
 
 
 class ProfilingState(ApiModel):
-    """The value of the annotation.
+    """The value of the annotation ``gputopo.io/profiling-state``.
 
     Attributes:
         uid: UID of the pod; an annotation with another UID was copied and is ignored.
-        original: the container's own CPUs, which it gets back at the end.
-        most_milli_cpu: highest limit to measure.
+        original: CPUs of the container before the measurement; it gets them back at the end.
+        most_milli_cpu: highest CPU limit to measure.
         last: CPUs before the newest resize.
         target: CPUs of the newest resize.
         since: time of the newest resize.
-        points: what was measured with this pod.
-        result: set when measuring ends; then the own CPUs are restored.
+        points: measured speeds of this pod.
+        result: why the measurement ended; None while it continues.
         message: the result in words.
-        restored: nothing is left to do.
+        restored: the operator need not change the CPUs any more.
     """
 
     v: Literal[1] = 1
@@ -87,7 +87,7 @@ class ProfilingState(ApiModel):
 
 
 def parse_profiling_state(annotations: Mapping[str, str], uid: str) -> ProfilingState | None:
-    """Return the state of the pod with this UID, or None without a state of its own.
+    """Return the profiling state of the pod with this UID, or None if it has none.
 
     Raises:
         AnnotationError: on a value that cannot be parsed.

@@ -171,7 +171,7 @@ class ThroughputSpec(ApiModel):
 
 
 class ProfilingSpec(ApiModel):
-    """``GPUJob.spec.profiling``: what is measured on purpose, and how the throughput is read."""
+    """``GPUJob.spec.profiling``: which resources are varied to measure their effect on speed."""
 
     measure: Annotated[list[ProfilingTarget], Field(max_length=2)] = []
     max_seconds: ProfilingSeconds = 600

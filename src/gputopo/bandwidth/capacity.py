@@ -4,13 +4,13 @@ A cut divides the GPU set into two sides. Its capacity is how much bandwidth the
 two sides have in one direction. It is the sum of three parts:
 
 - Direct NVLinks: the bandwidth of all NVLinks from a GPU of one side to a GPU of the other.
-- NVSwitch: every GPU has a port to it. A side can send at most the sum of its ports.
+- NVSwitch: every GPU has a port to it. A side can send at most the total bandwidth of its ports.
 - PCIe: a tree that all GPUs share, with the lanes of each GPU, the uplinks of switches, the
   processors and the interconnect of the sockets. Its part is the minimum cut of this tree.
 
 Example: GPUs 0 and 1 are at a PCIe 3 switch of one socket, GPUs 2 and 3 at a switch of the other.
 Two NVLinks of generation 2 connect GPUs 0 and 1 with 50 GB/s. Each GPU has 12 GB/s to its switch.
-The interconnect of the sockets has two thirds of 12 GB/s, which is 8 GB/s. Capacities in GB/s::
+The interconnect of the sockets is estimated as two thirds of 12 GB/s: 8 GB/s. Capacities in GB/s::
 
     {0} | {1, 2, 3}     50 NVLink + 12 lanes of GPU 0              = 62
     {0, 1} | {2, 3}     8 between the sockets                      =  8
@@ -134,8 +134,8 @@ def nvswitch(topology: NodeTopology) -> Branch:
 def _lanes_mb_per_s(topology: NodeTopology) -> dict[GpuIndex, int]:
     """Return the PCIe bandwidth of each GPU.
 
-    A topology has only the best link of each pair of GPUs. So for a pair with NVLinks, the NVLink
-    generation gives the PCIe generation.
+    A topology has only the best link of each pair of GPUs. If this link is an NVLink, the PCIe
+    generation is estimated from the NVLink generation.
     """
     lanes = {gpu.index: 0 for gpu in topology.gpus}
     for link in topology.links:
@@ -155,9 +155,9 @@ def _rate(link: Link) -> int:
 
 
 def _connect(branches: list[Branch], uplink: int) -> Branch:
-    """Connect ``branches`` to one branch with this uplink in MB/s; the root has an uplink of 0.
+    """Return one branch of ``branches`` with this uplink in MB/s. The root has an uplink of 0.
 
-    Below the root, a single branch is returned unchanged, but with the lower of the two uplinks.
+    Below the root, a single branch gets no level above it, only the lower of the two uplinks.
     """
     if len(branches) == 1 and uplink:
         only = branches[0]
@@ -171,10 +171,10 @@ def _connect(branches: list[Branch], uplink: int) -> Branch:
 def _minimum_cuts(
     branch: Branch, members: NDArray[np.uint8]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return two arrays [cuts + 1, rows]: the minimum cuts in MB/s of a branch for each set.
+    """Return two arrays [cuts + 1, rows]: minimum cuts of the tree ``branch``, in MB/s.
 
-    In the first array, the connection point of the branch is on the side of the first member. In
-    the second array, it is on the other side. GPUs outside the set add no cost.
+    The root of the tree, such as a switch, is on the side of the first member in the first array,
+    and on the other side in the second array. GPUs outside the set add nothing to a cut.
     """
     rates = np.zeros(MAX_INDEX + 1, dtype=np.int32)
     for gpu in branch.branches:
@@ -192,7 +192,7 @@ def _minimum_cuts(
 
 
 def _sums(values: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return [cuts + 1, rows]: the sum of ``values`` over the first side of each cut.
+    """Return [cuts + 1, rows]: sum of ``values`` over the members on the first side of each cut.
 
     The last row is the sum over all members.
     """

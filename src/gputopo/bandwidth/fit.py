@@ -1,8 +1,8 @@
 """Fit equation 2 of MAPA to other measurements, and compute the errors of the fit.
 
 The method is ordinary least squares on the 14 terms of equation 2. A machine has only a few dozen
-GPU sets, so the fit has lower errors on the measured sets than on others. Use the cross-validated
-errors to judge a fit.
+GPU sets, so the fit has lower errors on the measured sets than on other sets. Use the
+cross-validated errors to judge a fit.
 
 The paper reports a relative error of 0.0709, an RMSE of 1.5153 GB/s and an MAE of 7.0539 GB/s. This
 RMSE is wrong, because an RMSE is never below the MAE. The authors' script divides the norm of the
@@ -56,8 +56,8 @@ class FitResult:
         coefficients: the 14 coefficients of equation 2, in the paper's order.
         sizes: sizes of the rings in the samples, ascending.
         classes: link classes x, y and z of equation 2; a class without samples is None.
-        mixes: number of different link mixes.
-        within: errors on the samples themselves.
+        mixes: number of different link mixes (how many links of each class a ring uses).
+        within: errors on the samples of the fit.
         unseen: errors on link mixes that the fit did not use (cross-validation); None if the
             samples have only one link mix.
         folds: number of fits of the cross-validation.
@@ -101,8 +101,8 @@ def fit(samples: BandwidthSamples) -> FitResult:
 def _folds(mixes: int) -> NDArray[np.intp]:
     """Return [mixes]: the cross-validation fold of each link mix.
 
-    All samples of one mix are in the same fold. Otherwise the error would be measured on a mix that
-    is also in the samples of the fit.
+    All samples of one mix are in the same fold. So the errors of a fold are those on mixes that its
+    fit did not use.
     """
     if mixes <= _MOST_FOLDS_OF_ONE:
         return np.arange(mixes)

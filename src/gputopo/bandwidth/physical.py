@@ -77,7 +77,7 @@ class _Demand:
 
     Attributes:
         cuts: [cuts] traffic across each cut, in the order of :meth:`LinkCapacities.across`.
-        ports: [ranks with edges] number of the cut that separates the rank from all others.
+        ports: [ranks with edges] index of the cut that separates the rank from all other ranks.
         port_traffic: [ranks with edges] traffic of each of these ranks.
     """
 

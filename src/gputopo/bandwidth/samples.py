@@ -65,7 +65,7 @@ def parse_samples(text: str, topology: NodeTopology | None = None) -> BandwidthS
     link classes are those of a DGX-1 V100.
 
     Raises:
-        SampleError: on any other text.
+        SampleError: if the text has another format, or a value is wrong.
     """
     lines = _lines(text)
     number, header = next(lines, (1, []))
@@ -120,7 +120,7 @@ class _SampleRow:
 
 
 class _RingMixes:
-    """Link mixes by GPU set, each for the ring with the most aggregate bandwidth in the set."""
+    """The link mix of each GPU set: that of the ring with the most aggregate bandwidth."""
 
     def __init__(self, topology: NodeTopology, classes: LinkClasses) -> None:
         if len(topology.gpus) > MAX_NODE_GPUS:
@@ -182,7 +182,7 @@ def _counted(row: _SampleRow) -> tuple[int, int, int]:
 
 
 def _classes(topology: NodeTopology) -> LinkClasses:
-    """Return the classes of a machine: x for faster NVLinks, y for slower NVLinks, z for PCIe."""
+    """Return a node's link classes: x for faster NVLinks, y for slower NVLinks, z for PCIe."""
     found = {LinkClass.from_link(link) for link in topology.links}
     slots = sorted((one for one in found if one.kind is LinkKind.PCIE), key=str)
     nvlinks = sorted(found.difference(slots), key=lambda one: -one.bandwidth_mb_per_s)

@@ -71,7 +71,7 @@ def _frontier_sizes(pattern: Pattern, *, pinned: bool) -> NDArray[np.int64]:
 
 
 def _costs(frontier: NDArray[np.int64], size: int, gpus: int, *, pinned: bool) -> NDArray[np.int64]:
-    """Return [2^size]: the cases to place one more rank. The index is the mask of placed ranks."""
+    """Return [2^size]: number of cases of the next rank. The index is the mask of placed ranks."""
     placed = np.bitwise_count(np.arange(1 << size)).astype(np.int64)
     cases = np.array(
         [
@@ -88,7 +88,7 @@ def _costs(frontier: NDArray[np.int64], size: int, gpus: int, *, pinned: bool) -
 
 
 def _least_costs(cost: NDArray[np.int64], size: int, *, pinned: bool) -> NDArray[np.int64]:
-    """Return [2^size]: the fewest cases to place a set of ranks. The index is the set's mask."""
+    """Return [2^size]: the fewest cases to place a set of ranks, by the set's mask."""
     sets = np.arange(1 << size)
     placed = np.bitwise_count(sets)
     least = np.zeros(1 << size, dtype=np.int64)

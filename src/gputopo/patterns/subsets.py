@@ -29,7 +29,7 @@ class Subsets:
 
 @lru_cache(maxsize=256)
 def subsets(count: int, size: int) -> Subsets:
-    """Return all subsets of ``size`` out of ``count`` positions. All sizes for 16 take 1 MB.
+    """Return all subsets of ``size`` out of ``count`` positions.
 
     >>> subsets(3, 2).members.tolist()
     [[0, 1], [0, 2], [1, 2]]
@@ -47,7 +47,7 @@ def subsets(count: int, size: int) -> Subsets:
 
 @lru_cache(maxsize=32)
 def rows_by_mask(count: int) -> NDArray[np.int32]:
-    """Return [2^count]: the row of each subset in :func:`subsets`. The index is its mask."""
+    """Return [2^count]: the row of each subset in :func:`subsets`, by the subset's mask."""
     rows = np.empty(1 << count, dtype=np.int32)
     for size in range(count + 1):
         masks = subsets(count, size).masks

@@ -28,7 +28,7 @@ class Candidate:
 def score_nodes(candidates: Mapping[Key, Candidate], *, sensitive: bool) -> dict[Key, int]:
     """Return a score of 0..10 for each candidate; a better candidate never has a lower score.
 
-    One key can represent several nodes of equal state. How many nodes it represents does not change
+    A key of ``candidates`` can represent several nodes of equal state. Their number does not change
     the scores.
 
     A bandwidth-sensitive job with several GPUs prefers the highest effective bandwidth, then the

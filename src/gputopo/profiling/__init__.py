@@ -1,1 +1,1 @@
-"""Measuring on purpose: the throughput of a running pod with several numbers of CPUs."""
+"""Decides with which CPU limits the operator measures the throughput of a running pod."""

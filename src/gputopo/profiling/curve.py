@@ -1,4 +1,4 @@
-"""The throughput of a pod by its CPU limit, from samples of the agent."""
+"""Derives from the agent's samples how a pod's throughput depends on its CPU limit."""
 
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
@@ -8,10 +8,10 @@ from gputopo.api.profiling import MAX_POINTS, ProfiledPoint
 
 
 def setting_of(sample: Sample) -> str:
-    """Return a text that is equal for samples whose rates differ only because of the CPUs.
+    """Return the setting of a sample: a hash of all conditions of its rate except the CPUs.
 
-    Such samples have equally many GPUs of one model with equal bandwidth, one image, equal memory
-    and the same neighbours on the NUMA nodes of the GPUs.
+    The conditions are the number, model and bandwidth of the GPUs, the image, the memory limit, and
+    the workloads of other pods on the NUMA nodes of the GPUs.
     """
     parts = (
         sample.gpu_model,
@@ -26,15 +26,15 @@ def setting_of(sample: Sample) -> str:
 
 
 def newest_setting(own: Iterable[Sample]) -> str | None:
-    """Return the setting of the newest sample, or None without a sample."""
+    """Return the setting of the pod's newest sample, or None if ``own`` is empty."""
     newest = max(own, key=lambda sample: sample.time, default=None)
     return None if newest is None else setting_of(newest)
 
 
 def merged(points: Sequence[ProfiledPoint], own: Iterable[Sample]) -> tuple[ProfiledPoint, ...]:
-    """Return the points with the rates of newer samples of the same pod, the newest points last.
+    """Return the stored points of a pod, updated with its samples; the newest points are last.
 
-    The oldest of too many points are left out.
+    At most ``MAX_POINTS`` points are returned; the oldest points are dropped.
     """
     known = {(point.milli_cpu, point.setting): point for point in points}
     for sample in sorted(own, key=lambda each: each.time):
@@ -54,9 +54,9 @@ def merged(points: Sequence[ProfiledPoint], own: Iterable[Sample]) -> tuple[Prof
 def curve_of(
     setting: str, points: Iterable[ProfiledPoint], profile: Iterable[Sample]
 ) -> dict[int, int]:
-    """Return the micro-steps per second by CPU limit in thousandths, for one setting.
+    """Return the micro-steps per second for each CPU limit (thousandths of a CPU) of one setting.
 
-    Points of the pod itself replace those of earlier pods.
+    For each limit, a point of the pod has priority over the samples of earlier pods.
     """
     earlier = {
         sample.milli_cpu: sample.micro_steps_per_second

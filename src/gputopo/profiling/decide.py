@@ -1,11 +1,11 @@
-"""Decides the next step in measuring the CPUs of a running pod (Synergy, section 3.1).
+"""Decides the next step in measuring a running pod with several CPU limits (Synergy, section 3.1).
 
-The decision depends on the current state only, not on the event that caused it. So it can be
-repeated at any time and by any operator.
+The decision depends only on the current state, not on the event that caused the decision. So any
+operator can repeat the decision at any time.
 
-Example: a pod has a limit of 4 CPUs, and its node can give 8. The first sample of its normal run is
-the point at 4 CPUs. The pod then gets 8 CPUs until the agent has taken a sample, then 6 or 2, as
-the planner chooses. At the end, or if anything fails, the pod gets its 4 CPUs back.
+Example: a pod has a limit of 4 CPUs, and its node can give 8. The agent's first sample of the pod
+gives the speed with 4 CPUs. The pod then gets 8 CPUs until the agent has taken a sample, then 6 or
+2 CPUs, as the planner chooses. At the end, or if anything fails, the pod gets its 4 CPUs back.
 """
 
 from typing import Final
@@ -27,7 +27,7 @@ _NONE: Final = CpuAmounts(request=1, limit=1)
 
 
 def next_step(situation: ProfilingSituation) -> Step:
-    """Return what to do now; see the module."""
+    """Return the operator's next step, as the docstring of the module describes."""
     pod = situation.pod
     state = pod.state
     if state is None:
@@ -52,7 +52,7 @@ def _continue(situation: ProfilingSituation, state: ProfilingState) -> Step:
 
 
 def _begin(situation: ProfilingSituation) -> Step:
-    """Start as soon as the normal run of the pod has given a sample with its own CPUs."""
+    """Start to measure when the pod has a sample with its original CPUs; until then, wait."""
     pod, now = situation.pod, timestamp(situation.now)
     if not pod.requested or pod.deleting or not pod.running:
         return Wait(None, "nothing to measure")
@@ -87,7 +87,7 @@ def _no_cpus(container: str) -> str:
 def _stop(
     situation: ProfilingSituation, state: ProfilingState
 ) -> tuple[ProfilingResult, str] | None:
-    """Return why measuring ends before the curve is complete, or None."""
+    """Return why the measurement must end now, or None if it can continue."""
     pod = situation.pod
     spent = seconds_since(state.started, situation.now)
     if pod.deleting:
@@ -125,7 +125,7 @@ def _measure(situation: ProfilingSituation, state: ProfilingState) -> Step:
 
 
 def _rejection(situation: ProfilingSituation, state: ProfilingState) -> str:
-    """Return why the newest resize was rejected by the API server or by kubelet, else empty."""
+    """Return why the API server or kubelet rejected the newest resize; empty if neither did."""
     problem = situation.pod.problem
     if situation.rejection or problem is None or situation.pod.cpu != state.target:
         return situation.rejection
@@ -135,7 +135,7 @@ def _rejection(situation: ProfilingSituation, state: ProfilingState) -> str:
 def _move(
     situation: ProfilingSituation, progress: ProfilingProgress, chosen: CpuAmounts | None
 ) -> Step:
-    """Leave the current point: go to the next one, or end."""
+    """Resize the pod to ``chosen``, or end the measurement."""
     state = progress.timed(situation)
     if chosen is None:
         return end(situation, state, "Done", "the curve is complete")
@@ -151,11 +151,11 @@ def _move(
 def _would_be_taken(
     situation: ProfilingSituation, state: ProfilingState, chosen: CpuAmounts
 ) -> bool:
-    """Return whether a pending pod fits into the CPUs that a lower request frees.
+    """Return whether a pending pod could get CPUs that the measured pod frees.
 
-    The scheduler gives them to a pending pod within a second, and the pod could not get them back.
-    Example: of 16 CPUs the pod has 12, and is to have 4. A pending pod that requests 8 fits then. A
-    pending pod that requests 2 fits already now, so it does not wait for CPUs.
+    kube-scheduler would give these CPUs to the pending pod within a second, and the measured pod
+    could not get them back. Example: the node has 16 CPUs. The measured pod has 12 and would get 4.
+    Then a pending pod that requests 8 CPUs fits. One that requests 2 CPUs fits already now.
     """
     if chosen.request >= state.original.request:
         return False

@@ -1,4 +1,4 @@
-"""Ends a measurement: the container gets its own CPUs back, whatever has happened."""
+"""Ends a measurement: gives the container the CPUs that it had before the measurement."""
 
 from typing import Final
 
@@ -19,18 +19,18 @@ _MAX_MESSAGE: Final = 1024
 def end(
     situation: ProfilingSituation, state: ProfilingState, result: ProfilingResult, why: str
 ) -> Step:
-    """Record the result and restore the own CPUs of the container."""
+    """Record the result of the measurement and restore the container's original CPUs."""
     return restore(situation, _with_result(state, result, why))
 
 
 def close(state: ProfilingState, result: ProfilingResult, why: str) -> Step:
-    """Record the result without a restore. A result that was recorded before stays."""
+    """Record the result and leave the CPUs unchanged. A result in ``state`` is not replaced."""
     ended = state if state.result else _with_result(state, result, why)
     return Done(ended.model_copy(update={"restored": True}))
 
 
 def restore(situation: ProfilingSituation, state: ProfilingState) -> Step:
-    """Return the next step until kubelet has applied the own CPUs of the container."""
+    """Return the next step to restore the container's original CPUs."""
     pod, original = situation.pod, state.original
     if pod.cpu != original:
         if situation.rejection:
@@ -46,7 +46,7 @@ def restore(situation: ProfilingSituation, state: ProfilingState) -> Step:
 def resized(
     situation: ProfilingSituation, state: ProfilingState, target: CpuAmounts
 ) -> ProfilingState:
-    """Return the state that is written before the container gets ``target``."""
+    """Return the state that the operator writes before it gives the container ``target``."""
     last = situation.pod.cpu or state.target
     moved = {"last": last, "target": target, "since": timestamp(situation.now)}
     return state.model_copy(update=moved)

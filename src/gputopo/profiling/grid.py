@@ -1,7 +1,7 @@
-"""The CPU limits at which a pod may be measured.
+"""Computes the CPU limits with which a pod may be measured.
 
 The planner (:mod:`gputopo.sensitivity.planner`) searches whole numbers, so it counts in *units* of
-CPU. A unit is a round amount of which the pod's own limit has at least 8.
+CPU. A unit is a round amount, at most an eighth of the container's own limit.
 
 Example: a container has a limit of 4 CPUs, and its node can give 7. A unit is 500m. The planner
 may measure 2 (1 CPU) to 14 units (7 CPUs), and its proportional share is 8 units.
@@ -23,11 +23,11 @@ _MILLI_CPU_PER_GPU: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class CpuGrid:
-    """The CPU limits of one container that may be measured.
+    """The CPU limits with which one container may be measured.
 
     Attributes:
-        original: the container's own CPUs.
-        most_milli_cpu: highest limit; at least the own limit.
+        original: CPUs of the container before the measurement.
+        most_milli_cpu: highest CPU limit to measure; at least the original limit.
         gpus: number of GPUs of the container.
     """
 
@@ -46,11 +46,11 @@ class CpuGrid:
 
     @property
     def plan(self) -> ProfilingPlan:
-        """The range of the search, in units. The share is the container's own limit.
+        """Input of the planner, in units of CPU. ``share_cpus`` is the container's original limit.
 
-        The least is one CPU for each GPU, but at most an eighth of the own limit: with even less,
-        the job could look as if it had failed. A container whose request is below its limit always
-        has the CPUs of its request, so it is measured above the request only.
+        ``least_cpus`` is one CPU for each GPU, but at most an eighth of the original limit. With
+        even fewer CPUs, the job could look as if it had failed. A container whose request is below
+        its limit is measured only above its request, because kubelet guarantees the requested CPUs.
         """
         unit, share = self.unit_milli_cpu, self._share
         least = -(-min(_MILLI_CPU_PER_GPU * self.gpus, self.original.limit // _LEAST_UNITS) // unit)
@@ -69,17 +69,17 @@ class CpuGrid:
         return self.original.request == self.original.limit
 
     def units(self, milli_cpu: int) -> int | None:
-        """Return a limit in units, or None if it is not on the grid."""
+        """Return a CPU limit in units, or None if it is not a limit of this grid."""
         if milli_cpu == self.original.limit:
             return self._share
         units, rest = divmod(milli_cpu, self.unit_milli_cpu)
         return None if rest or units == self._share else units
 
     def amounts(self, units: int) -> CpuAmounts:
-        """Return the CPUs of the container at a point of the grid.
+        """Return the request and limit of the container for a limit of ``units``.
 
-        A resize must not change the QoS class of the pod. So an equal request stays equal to the
-        limit, and a lower request is unchanged and stays lower: the least point is above it.
+        A resize must not change the QoS class of the pod. So a request that equals the limit
+        changes with the limit. A lower request is unchanged: every limit of the grid is above it.
         """
         if units == self._share:
             return self.original
@@ -94,9 +94,9 @@ class CpuGrid:
 
 
 def most_milli_cpu(original: CpuAmounts, available_milli_cpu: int) -> int:
-    """Return the highest limit to measure, if the node has this CPU for the container.
+    """Return the highest CPU limit to measure: at most ``MOST_TIMES_LIMIT`` times the original.
 
-    Synergy starts from all CPUs of a server. A shared node can give what no other pod requests.
+    The node must have these CPUs available: ``available_milli_cpu`` is what no other pod requests.
     """
     raised = min(MOST_TIMES_LIMIT * original.limit, available_milli_cpu)
     return max(original.limit, raised)

@@ -1,4 +1,4 @@
-"""The input and the results of a decision about the CPUs of one pod."""
+"""Types for the decision with which CPUs a pod is measured next: its input and results."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,20 +17,20 @@ class ResizeProblem:
 
     @property
     def is_rejection(self) -> bool:
-        """Whether the node cannot give the CPUs now, or never can."""
+        """Whether the node lacks the requested CPUs, for now (``Deferred``) or always."""
         return self.reason in {"Deferred", "Infeasible"}
 
 
 @dataclass(frozen=True, slots=True)
 class ProfiledPod:
-    """The pod and its container with GPUs.
+    """The measured pod and its container with GPUs.
 
     Attributes:
         cpu: CPUs in the pod's spec; None if the request or the limit is missing.
         applied_milli_cpu: CPU limit that kubelet has applied; None if kubelet does not report it.
         problem: why the newest resize is not applied; None if there is no problem.
         obstacle: why the pod can never be measured, with the remedy; empty if it can.
-        requested: whether the pod requests to measure CPUs.
+        requested: whether the pod's annotations request to measure the effect of CPUs.
         deleting: the pod has a deletion time stamp.
         running: a container of the pod still runs.
     """
@@ -55,8 +55,8 @@ class ProfilingSituation:
     Attributes:
         now: time in UTC.
         budget_seconds: time limit of the measurement.
-        own: samples of this pod.
-        profile: samples of the pod's GPUProfile; None if it does not exist.
+        own: the agent's samples of this pod.
+        profile: samples in the pod's GPUProfile; None if the GPUProfile does not exist.
         available_milli_cpu: CPU of the node that no other pod and no other container requests; 0 if
             unknown.
         waiting_milli_cpu: CPU requests of pods without a node; None if they are unknown or many.
@@ -75,28 +75,28 @@ class ProfilingSituation:
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """Write ``state``, then give the container the CPUs ``state.target``."""
+    """Step: write ``state`` to the pod's annotation, then give the container ``state.target``."""
 
     state: ProfilingState
 
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """Write ``state``, which has the result, then give the container its own CPUs."""
+    """Step: write ``state`` with the result, then give the container its original CPUs."""
 
     state: ProfilingState
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Write ``state``. No change of the CPUs follows."""
+    """Step: write ``state`` to the pod's annotation, and leave the CPUs unchanged."""
 
     state: ProfilingState
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Decide again after an event, and after this time in seconds if it is not None.
+    """Step: decide again after the next event, or after ``seconds`` if these are not None.
 
     Attributes:
         reason: the state or event for which the measurement waits.

@@ -1,13 +1,13 @@
-"""Describes in words what was measured, and what it cost the job."""
+"""Describes in words what was measured, and how many steps the measurement cost the job."""
 
 from gputopo.api.profiling import ProfiledPoint, ProfilingState
 
 
 def summary(state: ProfilingState) -> str:
-    """Return points, time and cost; for example ``3 points (1000m to 8000m CPU) in 412 s; ...``.
+    """Describe points, time and cost, such as ``3 points (1000m to 8000m CPU) in 412 s; ...``.
 
-    The cost is the number of steps that the job would have made more with its own CPUs. With more
-    CPUs it can make additional steps, so the cost can be negative.
+    The cost is the number of training steps that the job lost because it did not have its original
+    CPUs. With more CPUs the job can make more steps; then the text says ``gain`` for ``cost``.
     """
     used = [point for point in state.points if point.seconds]
     if not used:
@@ -23,7 +23,7 @@ def summary(state: ProfilingState) -> str:
 
 
 def _lost_steps(state: ProfilingState, used: list[ProfiledPoint]) -> int | None:
-    """Return the cost in steps, or None if a point has no rate with the job's own CPUs."""
+    """Return the cost in steps. Return None if the rate with the original CPUs is unknown."""
     own = {
         point.setting: point.micro_steps_per_second
         for point in state.points

@@ -1,4 +1,4 @@
-"""Times of the annotation, in UTC and whole seconds."""
+"""Formats times for the annotation ``gputopo.io/profiling-state``: UTC, whole seconds."""
 
 from datetime import datetime
 from math import floor

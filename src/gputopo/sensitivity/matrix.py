@@ -31,7 +31,7 @@ class SensitivityMatrix:
         memory_gb: amounts of memory for all GPUs together, ascending (10^9 bytes).
         throughput: one row for each number of CPUs, with one entry for each amount of memory. The
             unit is steps per second, or a multiple such as images per second.
-        measured_gpus: GPUs of the measured job; it differs from ``gpus`` in a scaled matrix.
+        measured_gpus: number of GPUs of the measured job; a scaled matrix has other ``gpus``.
     """
 
     gpus: int
@@ -74,10 +74,10 @@ class SensitivityMatrix:
         return cls(gpus, tuple(cpus), tuple(memory_gb), tuple(rows), gpus)
 
     def at(self, cpus: float, memory_gb: float) -> float:
-        """Return the throughput of the largest measured point with at most these CPUs and memory.
+        """Return the throughput of the largest cell with at most these CPUs and this memory.
 
-        The value is not interpolated, because the job might not reach an interpolated value. Below
-        the smallest point the throughput is 0, because the job might not run with so little.
+        The value is not interpolated, because the job might not reach an interpolated value. With
+        less than the smallest cell the result is 0, because the job might not run.
         """
         row = bisect_right(self.cpus, cpus * ROUNDING) - 1
         column = bisect_right(self.memory_gb, memory_gb * ROUNDING) - 1
@@ -85,7 +85,7 @@ class SensitivityMatrix:
 
     @property
     def best(self) -> float:
-        """Throughput with the most CPUs and memory."""
+        """Throughput with the most CPUs and the most memory of the matrix."""
         return self.throughput[-1][-1]
 
     @property

@@ -2,9 +2,9 @@
 
 A MinIO cache never evicts data. If it contains m GB of a data set of D GB, then m/D of the reads of
 every epoch are cache hits. All other reads come from storage. The slowest of GPUs, CPUs and storage
-limits the speed of the job. For a page cache this is not correct, because it evicts data before the
-job reads the data again. In this case, measure throughput at several amounts of memory
-(``ProfilingPlan.memory_gb``).
+limits the speed of the job. This computation is not correct for a page cache, which evicts data
+before the job reads the data again. For a page cache, measure throughput at several amounts of
+memory (``ProfilingPlan.memory_gb``).
 
 Example: a job with 100 GB of data has 50 GB of memory, and its processes need 10 GB. The cache has
 40 GB, so 40 % of the reads are hits. A step reads 50 MB, 30 MB of them from storage. With 600 MB/s
@@ -44,7 +44,7 @@ class MinIOCache:
                 raise ValueError(f"{name}: {value} is not a positive number")
 
     def hit_rate(self, memory_gb: float) -> float:
-        """Return the fraction of reads (0..1) that hit the cache if the job has this memory."""
+        """Return the fraction of reads (0..1) that are cache hits if the job has this memory."""
         return min(1.0, max(0.0, memory_gb - self.floor_gb) / self.dataset_gb)
 
     def fetched_per_s(self, memory_gb: float) -> float:
@@ -62,10 +62,10 @@ class MinIOCache:
 def derived_matrix(
     gpus: int, curve: Curve, memory_gb: Sequence[float], cache: MinIOCache
 ) -> SensitivityMatrix:
-    """Return the sensitivity matrix of a job that was measured at full memory only.
+    """Return the sensitivity matrix of a job that was measured only with its whole data set cached.
 
-    ``curve`` has the steps per second for each number of CPUs, measured with the data set cached.
-    ``memory_gb`` has the amounts of memory of the matrix, ascending.
+    ``curve`` has the measured steps per second for each number of CPUs. ``memory_gb`` has the
+    amounts of memory of the matrix, ascending.
 
     Raises:
         ValueError: if the curve is empty, or the amounts of memory are invalid or too low.

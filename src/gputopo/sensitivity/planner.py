@@ -2,10 +2,10 @@
 
 A job is measured with the maximum of memory and with a few numbers of CPUs. A binary search between
 the fewest and the most CPUs chooses these numbers. If throughput rises by less than 10 % over the
-upper half of the interval, the search continues in the lower half. Otherwise it continues in the
-upper half. So the search finds the number of CPUs above which throughput hardly rises. Two more
-numbers of CPUs are measured: the fewest, and the proportional share, because sizing guarantees the
-throughput with this share.
+upper half of the interval, the search continues in the lower half. If throughput rises by 10 % or
+more, the search continues in the upper half. So the search finds the number of CPUs above which
+throughput hardly rises. Two more numbers of CPUs are measured: the fewest, and the proportional
+share, because sizing guarantees the throughput with this share.
 
 Example: throughput is 100 with 24 CPUs and 99 with 12 CPUs. The gain from 12 to 24 is below 10 %,
 so 6 CPUs are measured next.
@@ -32,8 +32,8 @@ class ProfilingPlan:
     Attributes:
         most_cpus: CPUs of the server.
         share_cpus: the job's proportional share of CPUs, an integer.
-        memory_gb: amounts of memory to measure. Only the maximum is needed if the throughput at
-            other amounts is computed (:mod:`gputopo.sensitivity.memory_axis`).
+        memory_gb: amounts of memory to measure. Only the maximum is needed if the throughput with
+            less memory is computed by :mod:`gputopo.sensitivity.memory_axis`.
         least_cpus: the fewest CPUs that the job can get.
     """
 
@@ -69,14 +69,14 @@ def next_point(
 
 
 def next_cpus(plan: ProfilingPlan, curve: Curve) -> int | None:
-    """Return the number of CPUs to measure next, or None if the curve is complete."""
+    """Return the number of CPUs to measure next, or None if no further number is needed."""
     return next((cpus for cpus in _search(plan, curve) if cpus not in curve), None)
 
 
 def interpolated(curve: Curve) -> dict[int, float]:
-    """Return the throughput at every number of CPUs between the fewest and the most measured.
+    """Return the throughput at every number of CPUs from the fewest to the most measured CPUs.
 
-    The interpolation is linear. It is never too high for a curve that becomes flatter.
+    The interpolation is linear. If the true curve becomes flatter, the result is never too high.
     """
     counts = sorted(curve)
     result = {counts[-1]: curve[counts[-1]]} if counts else {}

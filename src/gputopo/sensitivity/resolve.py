@@ -9,7 +9,7 @@ SENSITIVE_FROM_PERCENT: Final = 10
 
 
 class Sensitivity(StrEnum):
-    """The user's statement whether a job runs faster with more bandwidth between its GPUs."""
+    """What the user declares: whether a job runs faster with more bandwidth between its GPUs."""
 
     SENSITIVE = "Sensitive"
     INSENSITIVE = "Insensitive"
@@ -22,8 +22,8 @@ class ResolvedSensitivity:
 
     Attributes:
         reason: ``Declared`` by the user, ``Profile`` (the GPUProfile of the workload decides),
-            ``SensitivityUnknown`` (neither; several GPUs are assumed to be sensitive) or
-            ``SingleGpu`` (one GPU uses no links).
+            ``SensitivityUnknown`` (neither; a job of several GPUs is assumed to be sensitive) or
+                ``SingleGpu`` (one GPU uses no links).
     """
 
     sensitive: bool
@@ -36,9 +36,9 @@ def resolve_sensitivity(
     """Return whether a job is bandwidth-sensitive (MAPA, section 2.3).
 
     The user's declaration has priority over the profile. ``percent_range`` is the 95 % interval of
-    the slowdown on slow links, by the profile; None if the profile has no value. An interval with
-    values on both sides of the limit decides nothing. For example, 12..18 is sensitive, 2..6 is
-    insensitive, and 4..25 leaves a job with several GPUs at the assumption that it is sensitive.
+    the slowdown on slow links in the profile; None if the profile has none. The limit is 10 %: an
+    interval of 12..18 is sensitive, and 2..6 is insensitive. An interval of 4..25 decides nothing;
+    then a job with several GPUs is assumed to be sensitive.
     """
     if declared is not Sensitivity.AUTO:
         return ResolvedSensitivity(declared is Sensitivity.SENSITIVE, "Declared")

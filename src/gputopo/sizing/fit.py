@@ -1,4 +1,4 @@
-"""Find servers with enough free GPUs and other resources for one job."""
+"""Find servers with enough free GPUs, CPUs and memory for one job."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from gputopo.sizing.server_state import TOLERANCE, ServerState, Slots
 
 
 def first_fit(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots | None:
-    """Return the first server with enough free resources for the job and its option.
+    """Return the first server with enough free GPUs and enough free resources for ``option``.
 
     If there is no such server, return the result of :func:`split_over_servers`.
     """
@@ -42,8 +42,8 @@ def best_fit(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots
 def fit_by_gpus(servers: Sequence[ServerState], gpus: int) -> Slots:
     """Return servers with enough free GPUs for the job. CPUs and memory are ignored.
 
-    If one server is enough, return the one with the fewest free GPUs. Otherwise return the servers
-    with the most free GPUs. All servers together must have enough free GPUs.
+    If one server is enough, return the one with the fewest free GPUs. If the job needs several
+    servers, return those with the most free GPUs. All servers together must have enough free GPUs.
     """
     fitting = [(server.gpus, index) for index, server in enumerate(servers) if server.gpus >= gpus]
     if fitting:
@@ -58,9 +58,9 @@ def fit_by_gpus(servers: Sequence[ServerState], gpus: int) -> Slots:
 
 
 def split_over_servers(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots | None:
-    """Return the fewest servers over which the job can be split; each GPU gets an equal part.
+    """Return the fewest servers over which the job can be split, with equal resources per GPU.
 
-    Return None if the servers do not have enough for the option, or if the job has only one GPU.
+    Return None if the servers lack resources for ``option``, or if the job has only one GPU.
     """
     if gpus == 1:
         return None

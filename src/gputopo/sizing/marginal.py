@@ -23,10 +23,10 @@ _ACCEPTED_LOSS: Final = 0.01
 
 
 def marginal(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
-    """Choose an option (size) for each job, so that the sum of all values is as high as possible.
+    """Choose an option (CPUs and memory) for each job, to maximize the sum of :attr:`Option.value`.
 
-    See :class:`SizingMechanism`. GPUs and queue order decide which jobs run, as in
-    :func:`~gputopo.sizing.tune.tune`. No job is slower than with its proportional share.
+    Arguments and result are those of :class:`SizingMechanism`. GPUs and queue order alone decide
+    which jobs run. No job is slower than with its proportional share.
 
     1. Prices choose an option for each job, as if all servers were one server.
     2. Jobs are placed on servers so that these options fit. If this loses more than 1 % of the
@@ -46,7 +46,7 @@ def marginal(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest
 def _choose_options(
     servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]
 ) -> tuple[list[OptionChoice], Prices]:
-    """Return the option of each job if all servers were one server, and the prices."""
+    """Choose an option for each job as if all servers were one; also return the prices."""
     cache, capacity = OptionsCache(servers), total_capacity(servers)
     jobs = [(request, cache.get(request)) for request in requests]
     prices = find_prices(Counter(options for _, options in jobs), capacity)

@@ -98,8 +98,8 @@ class Assignment(NamedTuple):
     """Servers, CPUs and memory of one job.
 
     Attributes:
-        parts: one for each server of the job. All parts have the same CPUs, memory and storage
-            bandwidth per GPU (Synergy, section 4.2).
+        parts: one for each server of the job. Each GPU has the same CPUs, memory and storage
+            bandwidth in all parts (Synergy, section 4.2).
         throughput: predicted throughput, in the unit of the job's matrix.
     """
 
@@ -117,9 +117,9 @@ class SizingResult:
 
 
 class SizingMechanism(Protocol):
-    """Assigns jobs to servers for one scheduling round. Equal input gives an equal result.
+    """Type of functions that assign jobs to servers for one scheduling round.
 
-    Synergy calls this a mechanism. It calls the queue order a policy.
+    Equal input gives an equal result. The Synergy paper calls these functions mechanisms, too.
     """
 
     def __call__(
@@ -169,5 +169,5 @@ def throughput_with(request: SizingRequest, resources: ResourceAmounts) -> float
 
 
 def proportional_throughput(servers: Sequence[ServerCapacity], request: SizingRequest) -> float:
-    """Return the throughput with the proportional share, which sizing guarantees to each job."""
+    """Return the throughput that sizing guarantees to the job: that with its proportional share."""
     return throughput_with(request, proportional_share(servers, request.gpus))

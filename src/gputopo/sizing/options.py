@@ -21,8 +21,8 @@ class Option(NamedTuple):
 
     Attributes:
         throughput: predicted throughput, in the unit of the job's matrix.
-        value: throughput divided by that with the proportional share, so that jobs can be compared.
-            If the share gives 0, the divisor is the job's best throughput.
+        value: throughput divided by the throughput with the proportional share, to compare jobs. If
+            the latter is 0, the divisor is the job's best throughput.
     """
 
     cpus: float
@@ -37,13 +37,13 @@ class JobOptions:
     """The options of one job. They depend on the proportional share of one GPU.
 
     Attributes:
-        share: the job's proportional share. Sizing guarantees its throughput to the job. Its
-            storage bandwidth is at most what the job can use.
-        trimmed_share: the share without resources beyond the demand. Share and trimmed share have
-            the same throughput.
+        share: the job's proportional share; sizing guarantees at least its throughput. Its storage
+            bandwidth is at most what the job can use.
+        trimmed_share: the share without resources that exceed the demand. It gives the same
+            throughput as the share.
         demand: the least resources with the best throughput, but at least the trimmed share.
-        efficient: the Pareto-optimal points of the matrix with at least the throughput of the
-            share, by ascending throughput. The first one does not exceed the share.
+        efficient: the Pareto-optimal cells of the matrix with at least the throughput of the share,
+            by ascending throughput. The first of these options does not exceed the share.
     """
 
     share: Option
@@ -53,7 +53,7 @@ class JobOptions:
 
     @property
     def least(self) -> Option:
-        """The first efficient option. It never needs more than the proportional share."""
+        """The slowest efficient option. It never exceeds the proportional share."""
         return self.efficient[0]
 
     @property
@@ -67,7 +67,7 @@ class JobOptions:
 
 
 class OptionChoice(NamedTuple):
-    """The option chosen for a job that has no server yet."""
+    """A job that has no server yet, and the option that was chosen for it."""
 
     request: SizingRequest
     options: JobOptions
@@ -142,9 +142,9 @@ def _efficient(request: SizingRequest, share: Option, scale: float) -> tuple[Opt
 
 
 def _corners(matrix: SensitivityMatrix, max_throughput: float) -> Iterator[Point]:
-    """Yield each cell with more throughput than its neighbours with fewer CPUs or less memory.
+    """Yield the cells that are faster than the next cell with fewer CPUs and that with less memory.
 
-    A throughput above ``max_throughput`` counts as ``max_throughput``.
+    Throughputs above ``max_throughput`` are reduced to it before they are compared.
     """
     columns = range(len(matrix.memory_gb))
     fewer_cpus = [0.0] * len(columns)

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 
 class JobProgress(NamedTuple):
-    """Times of a job that has not finished, as input of a queue order.
+    """Times of an unfinished job. A queue order sorts jobs by them.
 
     Attributes:
         attained_gpu_seconds: run time so far, multiplied by the number of GPUs.
@@ -45,10 +45,10 @@ def las(progress: JobProgress, now_seconds: float) -> float:  # noqa: ARG001 - o
 
 
 def ftf(progress: JobProgress, now_seconds: float) -> float:
-    """Worst finish-time fairness first (Themis).
+    """Highest, which is worst, finish-time fairness first (Themis).
 
     Finish-time fairness is the time from arrival to end if the job runs from now on, divided by
-    the time that the job would take alone.
+    ``alone_seconds``, the run time of the job in an idle cluster.
     """
     waited_seconds = now_seconds - progress.arrival_seconds
     return -(waited_seconds + progress.remaining_seconds) / progress.alone_seconds

@@ -1,9 +1,9 @@
 """Prices of CPUs, memory and storage bandwidth, for the marginal mechanism.
 
-All servers are merged into one. Each job takes the option with the highest value minus cost. The
-prices are the lowest at which all jobs together take no more than the capacity. This method relaxes
-the first linear program of Synergy-Opt (section 4.1, equations 1 to 5): the prices are the Lagrange
-multipliers of its capacity limits (equations 2 and 3).
+All servers are treated as one. Each job takes the option with the highest value minus cost. The
+lowest prices are searched at which all jobs together do not exceed the capacity. This method
+relaxes the first linear program of Synergy-Opt (section 4.1, equations 1 to 5): the prices are the
+Lagrange multipliers of its capacity limits (equations 2 and 3).
 
 Example: three jobs run on a server, and 4 CPUs are free. With 2 more CPUs, the value of jobs A and
 B rises by 2 each, and that of job C by 0.5. At a price of 0.25 per CPU, 2 CPUs cost 0.5. So A and B
@@ -41,15 +41,15 @@ class Prices(NamedTuple):
         )
 
     def best_option(self, options: Iterable[Option]) -> Option:
-        """Return the option with the highest value minus cost; of equal options, the first."""
+        """Return the option with the highest value minus cost; if several have it, the first."""
         return max(options, key=lambda option: option.value - self.cost_of(option))
 
 
 def find_prices(demand: Mapping[JobOptions, int], capacity: ResourceAmounts) -> Prices:
-    """Return the lowest prices at which all jobs together take at most the capacity.
+    """Return the lowest prices at which all jobs together do not exceed the capacity.
 
-    ``demand`` counts the jobs that have the same options. ``capacity`` has the sum of each resource
-    over all servers. If this sum is infinite, the price is 0.
+    ``demand`` has the number of jobs for each list of options. ``capacity`` is the sum of each
+    resource over all servers. A resource of infinite capacity has the price 0.
     """
     prices = Prices(0, 0, 0)
     for _ in range(_ROUNDS):
@@ -67,7 +67,7 @@ def find_prices(demand: Mapping[JobOptions, int], capacity: ResourceAmounts) -> 
 def _find_price(
     demand: Mapping[JobOptions, int], prices: Prices, index: int, amount: float
 ) -> float:
-    """Return the lowest price at which the jobs take at most ``amount`` of one resource."""
+    """Return the lowest price of resource ``index`` at which jobs take at most ``amount`` of it."""
     steps: list[tuple[float, float]] = []
     for options, count in demand.items():
         points = sorted(

@@ -12,7 +12,7 @@ from gputopo.sizing.server_state import PlacedJob, ServerState, sizing_result
 def proportional(
     servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]
 ) -> SizingResult:
-    """Give each job the proportional share of its GPUs; see :class:`SizingMechanism`."""
+    """Give each job the proportional share of its GPUs (a :class:`SizingMechanism`)."""
     check_names(servers, requests)
     cache, states = OptionsCache(servers), [ServerState.idle(server) for server in servers]
     placed = []

@@ -1,4 +1,4 @@
-"""Check requests, and choose the jobs that run now, by GPUs and queue order alone."""
+"""Check requests, and choose the jobs that run now by their GPUs and the queue order."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ def _check_unique(kind: str, names: Sequence[str]) -> None:
 def runnable(
     servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]
 ) -> list[SizingRequest]:
-    """Return the requests that run now: in queue order, each request for which GPUs are left.
+    """Return the requests that run now: in queue order, each one for which enough GPUs are left.
 
     A later job can run while an earlier job waits for more GPUs. So no GPU stays idle that a
     waiting job could use (Synergy, section 4.2).

@@ -20,7 +20,7 @@ TOLERANCE: Final = 1e-6
 class ServerState:
     """Free resources of one server, and the jobs on it.
 
-    Free amounts are negative while the jobs have more than the server.
+    A free amount is negative while the jobs together have more of a resource than the server.
     """
 
     __slots__ = ("cpus", "gpus", "jobs", "memory_gb", "name", "storage_mb_per_s")
@@ -37,7 +37,7 @@ class ServerState:
         return cls(server.name, server.gpus, free)
 
     def has_free(self, option: Option, fraction: float) -> bool:
-        """Return whether the server has this fraction of the option's resources free."""
+        """Return whether ``fraction`` of the option's resources is free on the server."""
         return (
             self.cpus + TOLERANCE >= option.cpus * fraction
             and self.memory_gb + TOLERANCE >= option.memory_gb * fraction
@@ -55,11 +55,11 @@ class ServerState:
 
     @property
     def is_overcommitted(self) -> bool:
-        """Whether the jobs together have more of any resource than the server."""
+        """Whether the jobs on the server together have more of some resource than the server."""
         return min(self.cpus, self.memory_gb, self.storage_mb_per_s) < -TOLERANCE
 
     def take(self, option: Option, fraction: float) -> None:
-        """Subtract a fraction of the option from the free amounts. A negative fraction adds it."""
+        """Subtract a fraction of the option from the free amounts; a negative fraction adds."""
         self.cpus -= option.cpus * fraction
         self.memory_gb -= option.memory_gb * fraction
         self.storage_mb_per_s -= option.storage_mb_per_s * fraction
@@ -70,7 +70,7 @@ Slots: TypeAlias = list[tuple[ServerState, int]]
 
 
 class PlacedJob:
-    """A job on servers, with its current option."""
+    """A job that is placed on servers, with its current option."""
 
     __slots__ = ("option", "options", "request", "slots")
 
@@ -139,7 +139,7 @@ class PlacedJob:
 
 
 def total_value(jobs: Iterable[OptionChoice | PlacedJob]) -> float:
-    """Return the sum of the values of the jobs' options."""
+    """Return the sum of :attr:`Option.value` over all jobs."""
     return sum(job.option.value for job in jobs)
 
 

@@ -14,7 +14,7 @@ _MIN_COST: Final = 1e-4
 
 
 def assign_spare(jobs: Sequence[PlacedJob], prices: Prices) -> None:
-    """Change jobs to better options, the highest gain per cost first, until no option fits.
+    """Change jobs to better options until none fits; the highest gain in value per cost is first.
 
     A change that does not fit is not tried again, because free resources only decrease.
     """
@@ -31,7 +31,7 @@ def assign_spare(jobs: Sequence[PlacedJob], prices: Prices) -> None:
 def _best_change(
     jobs: Sequence[PlacedJob], index: int, prices: Prices
 ) -> Iterator[tuple[float, int, Option]]:
-    """Yield the best change that fits, if any, as (negative gain per cost, index, option)."""
+    """Yield the best change of the job that fits, if any: (minus gain per cost, index, option)."""
     job = jobs[index]
     now, cost = job.option, prices.cost_of(job.option)
     best, best_rate = None, 0.0
@@ -48,9 +48,8 @@ def _best_change(
 def reduce_overcommitted(servers: Sequence[ServerState], prices: Prices) -> None:
     """Give jobs their :attr:`JobOptions.least` until no server is overcommitted.
 
-    This option may need more of one resource than the former option, for instance fewer CPUs and
-    more memory. So all servers of a changed job are checked again. The loop ends, because each job
-    is changed at most once.
+    The new option of a job may need fewer CPUs but more memory than its former option. So all
+    servers of a changed job are checked again. The loop ends: each job changes at most once.
     """
     to_check = list(servers)
     while to_check:

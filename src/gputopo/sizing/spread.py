@@ -1,10 +1,11 @@
 """Spread jobs over servers so that all resources of a server are used to about the same degree.
 
-For each resource, a job has an excess: its amount per GPU minus the average, times the price of the
-resource. A job with many CPUs per GPU has a positive excess of CPUs. It is placed on a server whose
-jobs have a negative excess of CPUs. Example: the average is 3 CPUs per GPU and the price is 1. A
-job of 2 GPUs with 10 CPUs has an excess of 5 - 3 = 2 per GPU and adds 4 to its server. A job of one
-GPU with 1 CPU has an excess of 1 - 3 = -2, so two such jobs bring the server back to 0.
+For each resource, a job has an excess: its amount per GPU minus the average of all GPUs, times the
+price of the resource. A job with many CPUs per GPU has a positive excess of CPUs. It is placed on a
+server whose jobs have a negative excess of CPUs. Example: the average is 3 CPUs per GPU and the
+price is 1. A job of 2 GPUs with 10 CPUs has an excess of 5 - 3 = 2 per GPU and adds 4 to its
+server. A job of one GPU with 1 CPU has an excess of 1 - 3 = -2, so two such jobs bring the server
+back to 0.
 """
 
 from collections.abc import Sequence
@@ -39,7 +40,7 @@ class ServerBalance:
     def __init__(
         self, servers: Sequence[ServerState], choices: Sequence[OptionChoice], prices: Prices
     ) -> None:
-        """Compute averages and variances over all GPUs, idle GPUs included."""
+        """Compute average and variance of each resource over all GPUs, idle GPUs included."""
         gpus = sum(server.gpus for server in servers)
         self._mean = [sum(each.option[k] for each in choices) / gpus for k in range(3)]
         self._weights = [price or _NO_PRICE_WEIGHT for price in prices]
@@ -53,7 +54,7 @@ class ServerBalance:
         ]
 
     def excess(self, request: SizingRequest, option: Option) -> Excess:
-        """Return the excess per GPU of a job. It is cached, because jobs share option objects."""
+        """Return a job's excess per GPU; it is cached by option, because jobs share options."""
         excess = self._known.get(id(option))
         if excess is None:
             cpus, memory_gb, storage = (
@@ -66,7 +67,7 @@ class ServerBalance:
     def most_opposite(
         self, servers: Sequence[ServerState], excess: Excess, count: int
     ) -> list[ServerState]:
-        """Return the ``count`` servers whose jobs balance a job with this excess best."""
+        """Return the ``count`` servers whose excess is most opposite to that of the job."""
         cpus, memory_gb, storage = excess
         products = []
         for index, server in enumerate(servers):  # explicit sum for speed: it runs for each job
@@ -78,8 +79,8 @@ class ServerBalance:
     def imbalance(self, server: ServerState, gpus: int, excess: Excess) -> float:
         """Return how unlikely it is that later jobs bring the excess of the server back to 0.
 
-        This number is the square of the excess after the job takes ``gpus`` GPUs, divided by the
-        variance of the excess of random jobs on the GPUs that are still free then.
+        The result is the sum of a / b over the resources: a is the square of the server's excess
+        with the job on ``gpus`` GPUs, b the variance of that of random jobs on the GPUs left free.
         """
         own, left = self._excess_of[server], server.gpus - gpus + 0.5
         return sum(
@@ -116,11 +117,11 @@ def place_jobs(
     prices: Prices,
     order: PlacementOrder,
 ) -> list[PlacedJob]:
-    """Place each job with its chosen option if this option fits, else with another option.
+    """Place each job with its chosen option; if this does not fit, with the best option that fits.
 
-    If even the least option of a job does not fit, the function gives other jobs on the chosen
-    servers their least options (:attr:`JobOptions.least`). These do not exceed the proportional
-    shares, so they fit wherever GPUs are free.
+    If no option of a job fits, it gets its least option (:attr:`JobOptions.least`), and jobs on its
+    servers get theirs until all jobs fit. Least options do not exceed the proportional shares, so
+    they fit wherever GPUs are free.
 
     The servers must be idle and have enough GPUs for all jobs. ``prices`` weight the resources.
     """
@@ -144,7 +145,7 @@ def place_jobs(
 def _find_option(
     servers: Sequence[ServerState], choice: OptionChoice, balance: ServerBalance, prices: Prices
 ) -> tuple[Option, Slots]:
-    """Return the best option that fits, and servers for it; the chosen option is tried first."""
+    """Return the chosen option or, if it does not fit, the best that fits; and its servers."""
     request, options, option = choice
     slots = _find_slots(servers, request, option, balance)
     if slots:
@@ -159,9 +160,9 @@ def _find_option(
 def _find_slots(
     servers: Sequence[ServerState], request: SizingRequest, option: Option, balance: ServerBalance
 ) -> Slots | None:
-    """Return the fewest servers that stay balanced. If there are none, return the most balanced.
+    """Return the fewest servers that stay balanced with the job; else the most balanced servers.
 
-    The function tries fewer and fewer GPUs per server: for a job of 8 GPUs, 8, 4, 2 and 1.
+    For a job of 8 GPUs, the function tries 8 GPUs per server, then 4, 2 and 1.
     """
     excess = balance.excess(request, option)
     found: list[tuple[float, int, Slots]] = []
@@ -189,7 +190,7 @@ def _find_parts(
     excess: Excess,
     balance: ServerBalance,
 ) -> Slots | None:
-    """Split the job into parts of ``part`` GPUs and return the servers that balance them best."""
+    """Split a job into parts of ``part`` GPUs; return the servers that balance them best."""
     cpus, memory_gb, storage = (amount * part / gpus - TOLERANCE for amount in option[:3])
     fitting = [
         server

@@ -7,7 +7,7 @@ from gputopo.sizing.server_state import TOLERANCE, PlacedJob, ServerState
 
 
 def swap_jobs(jobs: Sequence[PlacedJob], servers: Sequence[ServerState]) -> bool:
-    """Let two jobs with equal numbers of GPUs swap servers if one of them gets a better option.
+    """Let two jobs with equally many GPUs swap servers if one of them then gets a better option.
 
     The other job keeps its option, so every swap is a gain. Return whether any jobs were swapped.
     """

@@ -19,15 +19,15 @@ from gputopo.sizing.server_state import (
 def tune(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
     """Give jobs their demands. If a job does not fit, reduce other jobs to their trimmed shares.
 
-    See :class:`SizingMechanism`. GPUs and queue order alone decide which jobs run. Jobs with the
-    most GPUs are placed first, then those with the highest demand for CPUs and memory. Each job is
-    placed by best fit. If a demand does not fit:
+    Arguments and result are those of :class:`SizingMechanism`. GPUs and queue order alone decide
+    which jobs run. Jobs with the most GPUs are placed first, then those with the highest demand for
+    CPUs and memory. Each job is placed by best fit. If a demand does not fit:
 
     1. A job whose demand exceeds its proportional share gets its trimmed share instead: the share
        without resources beyond the demand.
-    2. If the trimmed share does not fit either, servers are chosen by GPUs alone. Jobs on them that
-       exceed their shares are reduced until the job fits. There is always such a job: if no job
-       exceeded its share, the share of the free GPUs would be free.
+    2. If the trimmed share does not fit either, servers are chosen by GPUs alone. Jobs on these
+       servers that exceed their shares get their trimmed shares until the job fits. The job fits at
+           the latest when no job exceeds its share: then the shares of all free GPUs are free.
     """
     check_names(servers, requests)
     cache, states = OptionsCache(servers), [ServerState.idle(server) for server in servers]
@@ -47,7 +47,7 @@ def tune(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -
 
 
 def _reduce_others(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots:
-    """Choose servers by GPUs; give their jobs trimmed shares until the option fits."""
+    """Choose servers by free GPUs; give jobs there trimmed shares until ``option`` fits."""
     slots = fit_by_gpus(servers, gpus)
     for server, count in slots:
         while not server.has_free(option, count / gpus):
@@ -59,8 +59,8 @@ def _reduce_others(servers: Sequence[ServerState], gpus: int, option: Option) ->
 def _job_to_reduce(server: ServerState, option: Option, fraction: float) -> PlacedJob:
     """Return the job that frees enough resources, but as few as possible.
 
-    If no job frees enough, return the job that frees most. Only jobs whose option is a demand above
-    the share can be reduced.
+    If no job frees enough, return the job that frees most. Only jobs whose current option exceeds
+    the proportional share are considered.
     """
     reducible = [
         job
@@ -79,7 +79,7 @@ def _job_to_reduce(server: ServerState, option: Option, fraction: float) -> Plac
 
 
 def _freed_by(job: PlacedJob, server: ServerState) -> list[float]:
-    """Return the CPUs, memory and storage bandwidth that a trimmed share of the job would free."""
+    """Return the resources on the server that become free if the job gets its trimmed share."""
     gpus = next(gpus for each, gpus in job.slots if each is server)
     before, after = job.option[:3], job.options.trimmed_share[:3]
     return [
@@ -88,6 +88,6 @@ def _freed_by(job: PlacedJob, server: ServerState) -> list[float]:
 
 
 def _covered(freed: Sequence[float], missing: Sequence[float]) -> float:
-    """Return the sum of freed / missing over all missing resources. Each term is at most 1."""
+    """Return the sum of freed / missing amount over all missing resources, each term at most 1."""
     pairs = zip(freed, missing, strict=True)
     return sum(min(amount / lack, 1) for amount, lack in pairs if lack > 0)

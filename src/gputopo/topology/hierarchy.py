@@ -14,7 +14,8 @@ def blocks(topology: NodeTopology, level: Ancestor) -> tuple[GpuMask, ...]:
 
     ``NODE`` gives the sockets, ``PHB`` the host bridges, ``PIX`` the switches. Each GPU is in
     exactly one group. Groups are ordered by their lowest GPU. If A and B are in one group, and B
-    and C too, all three form one group, even if the common ancestor of A and C is farther.
+    and C are too, then A and C are in this group, even if their common ancestor is farther than
+    ``level``.
 
     Example: GPUs 0 and 1 are at one switch, GPU 2 at another. ``PIX`` gives ``(0b011, 0b100)``.
     """

@@ -50,7 +50,7 @@ def link_rate_mb_per_s(kind: LinkKind, version: int, count: int, model: str = ""
         kind: link type; an NVSwitch link has the rate of its NVLinks.
         version: generation of NVLink (1..5, not NVML's own numbering) or PCIe (1..6).
         count: NVLinks in parallel, or PCIe lanes; at least 1.
-        model: model name of the GPUs; a few models have NVLinks below their generation's rate.
+        model: model name of the GPUs; a few models have slower NVLinks than their generation.
 
     >>> link_rate_mb_per_s(LinkKind.NVLINK, 2, 2)
     50000

@@ -1,4 +1,4 @@
-"""Cache of tables. Nodes with the same fingerprint share one table."""
+"""Cache of tables that are computed from topologies. Equal fingerprints share one table."""
 
 from collections.abc import Callable, Hashable
 from threading import Lock
@@ -53,8 +53,8 @@ def cached_by_fingerprint(
     ``build`` takes a topology and hashable keys. Topologies with equal fingerprints share the
     result, so ``build`` must return the same result for all of them.
 
-    Tables are built outside the lock, so that other threads continue. If two threads build the same
-    table, one of the two equal tables is stored.
+    ``build`` runs without the lock of the cache, so that other threads can use the cache. If two
+    threads build the same table, one of the two equal tables is stored.
     """
 
     def key(topology: NodeTopology, *keys: *_Keys) -> Hashable:
