@@ -46,7 +46,7 @@ class _Transport(httpx2.AsyncBaseTransport):
     """Sends all requests with one aiohttp session."""
 
     def __init__(self, context: SSLContext) -> None:
-        """``context`` verifies the server. It may also contain a client certificate."""
+        """``context`` verifies the API server. It may also contain a client certificate."""
         self._session = aiohttp.ClientSession(
             # Connections need no limit, because the callers limit the number of requests.
             connector=aiohttp.TCPConnector(ssl=context, limit=0),
@@ -89,7 +89,7 @@ class _Body(httpx2.AsyncByteStream):
                 yield chunk
 
     async def aclose(self) -> None:
-        """Close the connection. After a complete read, aiohttp has already released it."""
+        """Close the connection, unless aiohttp released it after a complete response."""
         self._response.close()
 
 

@@ -1,6 +1,6 @@
 """Asynchronous requests to the API server, for the extender and the agent.
 
-Objects are dicts. Each page of a list is parsed when it arrives, so the JSON of a complete list is
+Objects are dicts. Each page of a list is parsed when it arrives, so the JSON of a whole list is
 never in memory.
 """
 
@@ -83,8 +83,8 @@ class AsyncApi:
         Args:
             client: lightkube client. Its own time limits apply to each connection, each read and
                 each page of a list.
-            timeout_seconds: time limit of a whole request. Lists and watches have no such limit.
-            on_response: called after each response that is a success or 404, and each watch event.
+            timeout_seconds: time limit of a whole request, except of lists and watches.
+            on_response: called after each successful response, each 404 and each watch event.
         """
         self._client = client
         self._timeout_seconds = timeout_seconds
@@ -92,7 +92,7 @@ class AsyncApi:
         self._in_flight: set[asyncio.Timeout] = set()
 
     def abandon(self) -> None:
-        """Make all requests in flight fail now. The caller knows that the connection is lost."""
+        """Make all requests in flight fail now. Call this when the connection is lost."""
         in_flight, self._in_flight = self._in_flight, set()
         for scope in in_flight:
             scope.reschedule(asyncio.get_running_loop().time())
@@ -102,10 +102,10 @@ class AsyncApi:
         return await self.found(self._client.get(kind, name, namespace=namespace))
 
     async def ping(self, kind: Kind, name: str) -> None:
-        """Check the connection by reading the metadata of a cluster-scoped object.
+        """Read the metadata of a cluster-scoped object, to check connection and credentials.
 
-        The object need not exist. The request needs credentials and access rights. The request is
-        cheap, because the API server serves resource version 0 from its memory, without etcd.
+        A missing object is no error. The request is cheap, because the API server serves resource
+        version 0 from its memory, without etcd.
         """
         # The method get of lightkube accepts neither a resource version nor a media type.
         request = self._client._client.request(  # noqa: SLF001
@@ -135,7 +135,7 @@ class AsyncApi:
         return await self.send(request)
 
     async def replace(self, kind: Kind, body: Document) -> Document:
-        """Replace an object by ``body``, which has the same name and resource version."""
+        """Replace the object that has the name and the resource version of ``body``."""
         return await self.send(self._client.replace(kind.from_dict(body)))
 
     def objects(
@@ -150,7 +150,7 @@ class AsyncApi:
         return ObjectSource(self, self._client, kind, parse, namespace, fields)
 
     async def send(self, request: Awaitable[Result], *, limited: bool = True) -> Result:
-        """Return the response of a lightkube request. ``limited`` applies the time limit.
+        """Await a lightkube request; return its response. If ``limited``, the time limit applies.
 
         Raises:
             ApiError: if the request fails, no response arrives in time or ``abandon`` is called.
@@ -175,7 +175,7 @@ class AsyncApi:
         return response
 
     async def found(self, request: Awaitable[Result]) -> Result | None:
-        """Return the result of a lightkube request, or None if the object does not exist."""
+        """Await a lightkube request; return its result, or None if the object does not exist."""
         try:
             return await self.send(request)
         except NotFoundError:
@@ -186,7 +186,7 @@ class AsyncApi:
 class ObjectSource(Generic[Item]):
     """Lists, watches and reads the objects of one kind, and parses them.
 
-    If ``parse`` fails for one object, the whole request fails.
+    If ``parse`` raises an error for one object, the whole list, watch or read fails.
     """
 
     api: AsyncApi
@@ -205,7 +205,7 @@ class ObjectSource(Generic[Item]):
         return await self.api.found(get())
 
     async def list(self) -> Listing[Item]:
-        """Return the current list. A request without resource version gets no outdated list."""
+        """List the objects. The list is not outdated, because no resource version is sent."""
 
         async def get() -> Listing[Item]:
             pages = self.client.list(
@@ -218,7 +218,7 @@ class ObjectSource(Generic[Item]):
         return await self.api.send(get(), limited=False)
 
     async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[Item], None]:
-        """Yield the changes after ``resource_version``; reconnect when the server ends the watch.
+        """Yield the changes after ``resource_version``; restart a watch that the API server ends.
 
         Raises:
             RejectedError: with status 410 if the resource version is too old.

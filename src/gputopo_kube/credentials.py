@@ -1,4 +1,4 @@
-"""Connects the operator to the API server by service account or, outside pods, by kubeconfig."""
+"""Connects the operator to the API server: in pods by service account, else by kubeconfig."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,7 +59,7 @@ def connection_fields() -> dict[str, Any]:
 def _file_or_data(
     config: SingleConfig, field: str, path: str | None, data: str | None
 ) -> dict[str, Any]:
-    """Return one field for kopf: the data or, without data, the path. kopf rejects both."""
+    """Return the data or, if there is none, the path; kopf does not accept both."""
     if data is not None or path is None:
         return {f"{field}_data": data}
     return {f"{field}_path": config.abs_file(path)}

@@ -10,10 +10,9 @@ class AnnotationOwnerError(AnnotationError):
 
 
 def own_gpus(pod: PodView) -> GpusAnnotation | None:
-    """Return the GPUs that the extender chose for this pod, or None without an annotation.
+    """Return the GPUs that the extender chose for this pod, or None if it has no annotation.
 
-    A user can copy an annotation to another pod. So the annotation must name this pod's UID and
-    node.
+    A user can copy the annotation to another pod. So it must contain the UID and node of this pod.
 
     Raises:
         AnnotationError: if the annotation cannot be parsed.

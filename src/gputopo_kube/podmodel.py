@@ -1,6 +1,6 @@
-"""The fields of a pod object that gputopo reads, validated.
+"""Parses and validates the fields of a pod object that gputopo uses.
 
-``pods`` converts them to a ``PodView``. Callers that need further fields use this module.
+The module ``pods`` converts these fields to a smaller ``PodView``, which most callers use.
 """
 
 from collections.abc import Mapping

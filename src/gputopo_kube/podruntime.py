@@ -45,7 +45,7 @@ class PodRuntime:
 
 
 def runtime_of(pod: PodObject) -> PodRuntime:
-    """Return what kubelet has applied to the containers of a pod."""
+    """Return the limits and images that kubelet has applied to the containers of a pod."""
     statuses = {status.name: status for status in pod.status.containers}
     of_pod = pod.spec.pod_resources
     shared = (of_pod.limits or {}) if of_pod else {}
@@ -78,7 +78,7 @@ def parse_thousandths(quantity: object) -> int | None:
 def _container(
     container: Container, status: ContainerStatus | None, shared: Mapping[str, Any]
 ) -> ContainerRuntime:
-    """Return the limits in force; a limit of the whole pod counts for containers without one.
+    """Return the limits that apply to a container: its own, or else the limit of the whole pod.
 
     After an in-place resize the spec has the requested limits, and the status has the limits that
     kubelet has applied.

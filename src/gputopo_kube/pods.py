@@ -1,7 +1,7 @@
 """The view of a pod that all components share.
 
 The extender keeps the view of every GPU pod of the cluster in memory. A view has a few hundred
-bytes, a complete pod object has thousands.
+bytes, a complete pod object several thousand bytes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -47,7 +47,7 @@ class GpuContainer:
     """A container that requests GPUs.
 
     Attributes:
-        gpus: number of GPUs, at least 1; ``UNKNOWN_COUNT`` if the quantity is not valid.
+        gpus: number of requested GPUs, at least 1; ``UNKNOWN_COUNT`` if the quantity is not valid.
     """
 
     name: str
@@ -78,9 +78,9 @@ class PodView:
         started: whether kubelet has reported that a container was started.
         stopped: whether kubelet has reported that no container runs any more.
         rejected: kubelet's reason and message if it rejected the pod, else None.
-        rejected_for_gpus: whether kubelet rejected the pod because of the GPU resource, as far as
-            kubelet's message shows.
-        runtime: what kubelet has applied to the containers; empty except in the node agent.
+        rejected_for_gpus: whether kubelet rejected the pod because of the GPU resource, judged by
+            kubelet's message.
+        runtime: limits and images that kubelet has applied; only the node agent fills this field.
     """
 
     uid: str
@@ -133,7 +133,7 @@ class PodView:
 
     @property
     def most_gpus(self) -> int:
-        """The most GPUs that the pod can use at one time, limited to the maximum of a node.
+        """The most GPUs that the pod can use at one time, at most as many as a node can have.
 
         Init containers run one after another, before the application containers. So a sidecar with
         1 GPU, init containers with 2 and 4 GPUs and an application container with 3 GPUs use at
@@ -207,12 +207,12 @@ def view_of(pod: PodObject, resource: str = RESOURCE) -> PodView:
 
 
 def version_number(text: str | None) -> int:
-    """Return a resource version as a number. Return 0 for other text (Kubernetes before 1.35)."""
+    """Return a resource version as a number, or 0 for other text (before Kubernetes 1.35)."""
     return int(text) if text and _is_number(text, _MOST_VERSION_DIGITS) else 0
 
 
 def gpu_count(quantity: object) -> int:
-    """Return a quantity of 1 to 3 digits as a number, and ``UNKNOWN_COUNT`` for any other one.
+    """Return a quantity of 1 to 3 digits as a number, and ``UNKNOWN_COUNT`` for other text.
 
     >>> [gpu_count(quantity) for quantity in ("8", 8, "1k", "0.5")]
     [8, 8, 1000, 1000]
@@ -224,8 +224,8 @@ def gpu_count(quantity: object) -> int:
 def _may_request(document: Mapping[str, Any], resource: str) -> bool:
     """Return False if no container of the pod requests the resource.
 
-    Most pods request no GPU, and this check takes a tenth of the time of parsing. The result is
-    true for malformed pods, so that the parser rejects them.
+    A pod is parsed only if the result is true: most pods request no GPU, and parsing takes ten
+    times as long. The result is true for malformed pods, so that the parser rejects them.
     """
     try:
         spec = document["spec"]

@@ -15,7 +15,7 @@ _LONGEST_REJECTION = 120
 
 
 class PodPart(BaseModel):
-    """Base class of the parts of a pod object. JSON keys are camelCase; others are ignored."""
+    """Base class of the parts of a pod. JSON keys are in camelCase; unknown keys are ignored."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="ignore", frozen=True)
 
@@ -27,7 +27,7 @@ class ContainerResources(PodPart):
     limits: dict[str, Any] | None = None
 
     def quantity(self, resource: str) -> object:
-        """Return the requested quantity. Without a request return the limit, without both None."""
+        """Return the request for ``resource``, or else its limit, or None if both are missing."""
         # The API server copies a limit to the request if only the limit is set.
         requested = (self.requests or {}).get(resource)
         return (self.limits or {}).get(resource) if requested is None else requested
@@ -39,7 +39,7 @@ class ContainerStatus(PodPart):
     Attributes:
         state: has one key: running, waiting or terminated.
         image_id: image with its digest, for example ``example.org/train@sha256:1a2b``.
-        resources: what kubelet has applied to the running container; None before Kubernetes 1.33.
+        resources: requests and limits that kubelet has applied; None before Kubernetes 1.33.
     """
 
     name: str = ""
@@ -119,8 +119,8 @@ class PodStatus(PodPart):
     def rejection(self) -> str | None:
         """Why kubelet rejected the pod: reason and message; None if kubelet did not reject it.
 
-        A failed pod without any container status was rejected. A restarted kubelet may also reject
-        a pod whose containers still run.
+        A failed pod without any container status was rejected. After its restart, kubelet may also
+        reject a pod whose containers still run.
         """
         if self.phase != "Failed" or not self.reason or self.containers or self._is_collected():
             return None
@@ -134,9 +134,9 @@ class PodStatus(PodPart):
     def is_rejected_for(self, resource: str, requested: AbstractSet[str]) -> bool:
         """Return whether kubelet rejected the pod because of ``resource``.
 
-        kubelet's message names the resource, except if a device plugin returned the error. So a
-        message that names no resource of ``requested`` counts as one about ``resource``. A message
-        that names only other extended resources does not count.
+        kubelet's message names the resource, but not if a device plugin returned the error. So the
+        result is true if the message names ``resource`` or no resource of ``requested`` at all. It
+        is false if the message names only other resources of ``requested``.
         """
         if self.rejection is None or self.reason != ADMISSION_ERROR:
             return False
@@ -166,7 +166,7 @@ class PodStatus(PodPart):
         return all(each.terminated is not None for each in self.containers)
 
     def _is_collected(self) -> bool:
-        """Return whether PodGC set the phase. PodGC does not know which containers still run."""
+        """Return whether PodGC set the phase. PodGC does not know whether containers still run."""
         return any(
             (each.type, each.reason) == ("DisruptionTarget", "DeletionByPodGC")
             for each in self.conditions or ()

@@ -28,17 +28,17 @@ Result = TypeVar("Result")
 
 
 class Pulse:
-    """Records whether a program is alive: its event loop runs and no required call hangs."""
+    """Records whether a program is alive: its event loop runs, and no call that it needs hangs."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start as alive and not ready."""
+        """Start as alive."""
         self._clock = clock
         self._beat_at = clock()
         self._hang: str | None = None
         self.ready = False
 
     def beat(self) -> None:
-        """Record that the event loop runs; the program calls it once a second."""
+        """Record that the event loop runs. The program calls this method once a second."""
         self._beat_at = self._clock()
 
     def report_hang(self, reason: str | None) -> None:
@@ -67,7 +67,7 @@ def in_event_loop(function: Callable[[], Result]) -> Callable[[], Result]:
 
 
 class ProbeServer:
-    """The HTTP server of the probes. It calls the checks in its own threads."""
+    """The HTTP server of the probes. It calls ``live`` and ``ready`` in its own threads."""
 
     def __init__(
         self,

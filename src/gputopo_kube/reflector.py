@@ -30,8 +30,8 @@ class ListWatchTiming:
 
     Attributes:
         silence_seconds: the reflector lists again after this time without an event.
-        relist_seconds: the first event after this time since the last list causes a new list.
-        first_delay_seconds: delay after the first failure. Each further failure doubles the delay.
+        relist_seconds: if the last list is older than this time, the next event causes a new list.
+        first_delay_seconds: delay after the first failure; each further failure doubles it.
     """
 
     silence_seconds: float
@@ -54,16 +54,16 @@ class ListWatchSource(Protocol[Item]):
 class Reflector(Generic[Item]):
     """Lists the objects of one kind, then watches their changes, until cancelled.
 
-    lightkube's watch has no read timeout. So after a lost connection, a watch looks like a watch
-    without changes. For this reason the reflector lists again after ``silence_seconds`` without an
-    event; a list does time out. This is cheap: a large cluster has frequent events and few such
-    lists, and a small cluster has short lists. The reflector also lists again after
-    ``relist_seconds``, so that a lost event has no lasting effect.
+    lightkube's watch has no read timeout. So if the connection is lost, the watch just yields no
+    events. For this reason the reflector lists again after ``silence_seconds`` without an event; a
+    list has a timeout. These lists are cheap: they are rare in a large cluster, which has frequent
+    events, and short in a small cluster. The reflector also lists again after ``relist_seconds``,
+    so that a lost event has no lasting effect.
 
     Attributes:
         lists: number of successful lists since the start.
         was_silent: whether the last watch ended because no event arrived.
-        tried: set after the first attempt to list, also if the attempt failed.
+        tried: an event that is set after the first attempt to list, also if the attempt failed.
     """
 
     def __init__(
@@ -111,9 +111,9 @@ class Reflector(Generic[Item]):
         return None if self._heard_at is None else self._clock() - self._heard_at
 
     def list_again(self) -> None:
-        """End the watch and list again, for example if the API server's version has gone back.
+        """End the watch and list again, for example if the API server's version has decreased.
 
-        A watch from a higher version delivers nothing until the API server reaches that version.
+        A watch from a higher version yields no event until the API server reaches that version.
         """
         if self._silence is not None and not self._silence.expired():
             self._silence.reschedule(asyncio.get_running_loop().time())
@@ -149,10 +149,9 @@ class Reflector(Generic[Item]):
         self._reset_delay()
 
     def _reset_delay(self) -> None:
-        """Reset the retry delay after a working watch, but not after a list.
+        """Reset the retry delay after a watch has worked; a list does not reset the delay.
 
-        If a list reset the delay, an API server that rejects all watches would get full lists at
-        the shortest delay.
+        Otherwise an API server that rejects all watches would get full lists at the shortest delay.
         """
         self._delay_seconds = self._timing.first_delay_seconds
         self._logged_status = None

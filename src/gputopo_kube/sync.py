@@ -26,7 +26,7 @@ class SyncApi:
     """
 
     def __init__(self, send: Send, server: str) -> None:
-        """``send`` sends the requests. ``server`` is the server's URL, only for error messages."""
+        """Send requests by ``send``. Error messages name ``server``, the API server's URL."""
         self._send = send
         self._server = server
 
@@ -71,7 +71,7 @@ class SyncApi:
         query: Mapping[str, str] | None = None,
         patch_type: PatchType = "merge-patch",
     ) -> Document:
-        """Send a request and return the JSON object of the response."""
+        """Send a request to the API server; return the JSON object of the response."""
         encoded = "/" + "/".join(quote(part, safe="") for part in path)
         response = self._send(HttpRequest(method, encoded, query or {}, body, patch_type))
         document = _decode(response.body)
@@ -85,7 +85,7 @@ class SyncApi:
 
 
 def _decode(body: bytes) -> Document | None:
-    """Return the JSON object, or None for another body, such as the error page of a proxy."""
+    """Return the JSON object in a body, or None if it has none, as the error page of a proxy."""
     try:
         document = json.loads(body)
     except ValueError:
@@ -94,7 +94,7 @@ def _decode(body: bytes) -> Document | None:
 
 
 def _message(response: HttpResponse, document: Document | None) -> str:
-    """Return why the request failed. The text is never empty."""
+    """Return the reason of a failed request; the text is never empty."""
     reason = response.reason or "no reason given"
     if document is not None:
         return str(document.get("message") or reason)

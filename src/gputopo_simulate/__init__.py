@@ -1,1 +1,1 @@
-"""Simulate MAPA and Synergy, also as their authors' released programs, to reproduce the papers."""
+"""Simulators of MAPA and Synergy. They can also act as the programs that the authors released."""

@@ -17,5 +17,5 @@ def interpolated(ordered: Sequence[float], fraction: float) -> float:
 
 
 def nearest(ordered: Sequence[float], fraction: float) -> float:
-    """Return the value whose position is nearest to a percentile, without interpolation."""
+    """Return the value at the position that is nearest to the percentile ``fraction`` (0..1)."""
     return ordered[round(fraction * (len(ordered) - 1))]

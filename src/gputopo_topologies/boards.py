@@ -1,4 +1,4 @@
-"""Find the NVLink and PCIe generation of a GPU from its model name or its NVLink counts."""
+"""Find the NVLink and PCIe generation of a GPU from its model name or its number of NVLinks."""
 
 import re
 from collections.abc import Mapping
@@ -58,9 +58,9 @@ def memory_gib_of_model(model: str) -> int:
 def nvlink_version_of_counts(most_on_a_pair: int, most_on_a_gpu: int) -> int:
     """Return the probable NVLink generation of GPUs whose model is unknown; 0 means no NVLink.
 
-    The result is the oldest of the generations 2, 3 and 4 whose GPUs can have that many NVLinks. If
-    the GPUs are behind an NVSwitch, the count of one pair is that of all NVLinks of a GPU. Pairs
-    with four NVLinks exist only from generation 3 on (a bridge or a mesh).
+    The result is the oldest of the generations 2, 3 and 4 whose GPUs can have that many NVLinks.
+    With an NVSwitch, every pair counts all NVLinks of a GPU. Pairs with four NVLinks exist only
+    from generation 3 on (a bridge or a mesh).
 
     Examples: 2 links on a pair and 6 on a GPU give 2 (V100). 12 links on a pair and 84 on a GPU (12
     to each of 7 peers through a switch) give 3 (A100).

@@ -109,7 +109,7 @@ def parse_handwritten(document: object, name: str) -> NodeTopology:
 
 
 def _tree(file: _Handwritten) -> dict[str, _Groups]:
-    """Return the groups of GPUs of each field, switches first. By default, one socket has all GPUs.
+    """Return the groups of GPUs by field: ``switches`` first, ``sockets`` last.
 
     Raises:
         TopologyError: if a GPU is in no socket or in two groups of one field, or if a group has
@@ -149,7 +149,7 @@ def _ancestor(tree: Mapping[str, _Groups], a: int, b: int) -> Ancestor:
 
 
 def _nvlinks(file: _Handwritten) -> dict[tuple[int, int], int]:
-    """Return the number of direct NVLinks of each pair ``(a, b)`` that has any, with ``a < b``."""
+    """Return the number of direct NVLinks by pair ``(a, b)``, ``a < b``, of GPUs that have some."""
     if file.nvlink is None:
         return {}
     if file.nvswitch is not None:

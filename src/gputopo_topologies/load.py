@@ -21,12 +21,12 @@ _LISTS: Final = ("List", "GPUTopologyList")
 def parse(text: str, name: str) -> NodeTopology:
     """Return the topology in a text. The content of the text decides its format.
 
-    The text is JSON (see :func:`parse_document`) or the output of ``nvidia-smi topo -m``. Before or
-    after this output, it should have that of ``nvidia-smi -L``, which lists models and UUIDs.
+    The text is JSON (see :func:`parse_document`) or the output of ``nvidia-smi topo -m``. Together
+    with this output, the text should have that of ``nvidia-smi -L``, which lists models and UUIDs.
     Missing UUIDs are derived from ``name``.
 
     Raises:
-        TopologyError: on any other text; the message starts with ``name``.
+        TopologyError: if the text has another format; the message starts with ``name``.
     """
     try:
         return _of_text(text, name)
@@ -41,7 +41,7 @@ def parse_document(document: object, name: str) -> NodeTopology:
     list with exactly one such object, or a handwritten topology (``docs/topologies.md``).
 
     Raises:
-        TopologyError: on any other document; the message starts with ``name``.
+        TopologyError: if the document is none of these; the message starts with ``name``.
     """
     try:
         return _of_document(document, name)

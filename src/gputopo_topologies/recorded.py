@@ -1,7 +1,7 @@
 """Parse a recording of ``nvidia-smi topo -m`` into a node topology.
 
-The matrix does not contain GPU models, link generations or NVSwitches. They are derived from the
-output of ``nvidia-smi -L`` in the same text, or else from the NVLink counts
+The matrix does not contain GPU models, link generations or NVSwitches. This module derives these
+from the output of ``nvidia-smi -L`` in the same text or, without it, from the NVLink counts
 (:mod:`gputopo_topologies.boards`). The matrix also lacks the PCIe ancestor of GPUs with NVLinks.
 This ancestor is inferred from the ancestors that each of the two GPUs has with other devices.
 """
@@ -116,7 +116,7 @@ class _Recording:
         return sum(self.nvlinks(gpu, peer) for peer in self.matrix.gpus if peer != gpu)
 
     def board(self, gpu: int) -> Board:
-        """Return the link generations of a GPU, from its model name or else its NVLink counts."""
+        """Return the link generations of a GPU from its model, or else its NVLink counts."""
         peers = [self.nvlinks(gpu, peer) for peer in self.matrix.gpus if peer != gpu]
         by_counts = nvlink_version_of_counts(max(peers, default=0), sum(peers))
         listed = self.listed.get(gpu)
@@ -126,7 +126,7 @@ class _Recording:
         return Board(known.nvlink_version or by_counts, known.pcie_version)
 
     def ancestor(self, a: int, b: int) -> Ancestor:
-        """Return the PCIe ancestor of two GPUs. It is inferred if their cell has NVLinks instead.
+        """Return the nearest PCIe ancestor of two GPUs. If their cell shows NVLinks, infer it.
 
         The inference uses a third device C. Let X be the ancestor of A and C, and Y the ancestor of
         B and C. If X and Y differ, the ancestor of A and B is the farther of X and Y. For example,
@@ -149,7 +149,7 @@ class _Recording:
         return LEVELS[min([*equal, LEVELS.index(farthest)])]
 
     def _levels_of_third_devices(self, one: str, other: str) -> tuple[list[int], list[int]]:
-        """Return, as levels, the farther of X and Y (see :meth:`ancestor`), and equal X and Y."""
+        """Return two lists over all C: the farther of differing X and Y, and X where X equals Y."""
         unequal: list[int] = []
         equal: list[int] = []
         for third in self.matrix.devices:

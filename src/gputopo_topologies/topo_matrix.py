@@ -44,9 +44,9 @@ class TopoMatrix:
     Attributes:
         gpus: name of each GPU, by its index, ascending.
         devices: names of all columns, NICs included.
-        cells: cell of each pair of devices, in both orders; cells of two NICs may be missing.
+        cells: cell of each pair of devices, for both orders; pairs of NICs may be missing.
         cpu_affinity: CPUs near each GPU, as printed; empty if none are printed.
-        numa_affinity: NUMA node near each GPU, None unless exactly one is printed.
+        numa_affinity: NUMA node near each GPU; None if none or several are printed.
     """
 
     gpus: Mapping[int, str]
@@ -111,7 +111,7 @@ def _is_header(line: str) -> bool:
 
 
 def _columns(header: str) -> list[str]:
-    """Return the device names in a header line. A name may directly follow that of a GPU."""
+    """Return the device names in a header line. The space after a GPU's name may be missing."""
     return re.sub(r"(GPU[0-9]+)(?=[A-Za-z])", r"\1 ", _TITLES.split(header)[0]).split()
 
 

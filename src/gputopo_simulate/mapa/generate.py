@@ -39,8 +39,8 @@ def generate(
     jobs arrive at time 0.
 
     Each job draws its GPUs, workload and service time from ``Random(seed).random()``. With a rate,
-    it then draws u, and arrives ``-log(1 - u) / rate`` after the previous job. Only this method of
-    ``Random`` is used, because Python guarantees the same numbers only for this method.
+    it then draws u, and arrives ``-log(1 - u) / rate`` after the previous job. No other method of
+    ``Random`` is used, because Python guarantees equal numbers only for ``random``.
 
     Raises:
         SimulationError: ``count`` is below 1, or the rate is not above 0.

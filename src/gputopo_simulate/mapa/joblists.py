@@ -99,8 +99,8 @@ def parse_jobs(
 ) -> tuple[SimulatedJob, ...]:
     """Return the jobs in the order of the list.
 
-    The default ID of a job is the number of its row, from 0. A job without ``sensitive`` is
-    decided as in a cluster: by the measured profile of its workload, else a job of several GPUs is
+    The default ID of a job is the number of its row, from 0. If a job has no ``sensitive``, the
+    profile of its workload in ``profiles`` decides. Without a profile, a job of several GPUs is
     sensitive.
 
     Raises:

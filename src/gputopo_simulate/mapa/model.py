@@ -23,7 +23,7 @@ class Queueing(StrEnum):
 
     FIFO: only the job that has waited longest. All other jobs wait until this job has started.
     SKIP_AHEAD: of the jobs that fit now, the job that has waited longest, as with pods in
-    kube-scheduler. No GPUs are reserved for a job that does not fit, so it may wait for long.
+    kube-scheduler. No GPUs are reserved for a large job, so smaller jobs can delay it for long.
     """
 
     FIFO = "fifo"
@@ -92,9 +92,9 @@ class SimulationResult:
     """Settings of one run and its finished jobs.
 
     Attributes:
-        model: name of the bandwidth model; ``default`` if node and pattern selected the model.
+        model: name of the bandwidth model; ``default`` if each node and pattern had its default.
         time_law: name of the law for execution times.
-        waiting: whether sensitive jobs could wait for better links.
+        waiting: whether sensitive jobs were allowed to wait for better links.
         jobs: in the order of the job list.
     """
 
@@ -112,10 +112,10 @@ class SimulationResult:
 
 
 def check_jobs(jobs: Sequence[SimulatedJob]) -> None:
-    """Check that IDs are unique and times are in range.
+    """Check that the IDs of jobs are unique and their times are in range.
 
     Raises:
-        SimulationError: if they are not; the message names the job, the field and the value.
+        SimulationError: if the check fails; the message names the job, the field and the value.
     """
     seen: set[JobId] = set()
     for job in jobs:

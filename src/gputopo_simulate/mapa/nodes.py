@@ -19,7 +19,7 @@ StateKey = tuple[str, GpuMask]
 
 @dataclass(frozen=True, slots=True)
 class NodePlacement:
-    """The node and GPUs of a job; ``position`` is that of the node in the sorted node names."""
+    """The node and GPUs of a job; ``position`` is the node's index in the sorted node names."""
 
     node: str
     position: int
@@ -39,7 +39,7 @@ class SimulatedNodes:
 
     Nodes are scored as in the extender (:mod:`gputopo.placement.score`). If several nodes have the
     best score, the lowest fingerprint decides, then the lowest mask of free GPUs, then the name. So
-    other names of nodes do not change the bandwidths of a result.
+    if nodes are renamed, the bandwidths in a result do not change.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class SimulatedNodes:
         return placement
 
     def match_on_first(self, job: SimulatedJob, after: NodePlacement | None = None) -> Match:
-        """Return a job's match on the first node, as if the GPUs of ``after`` were free too."""
+        """Return the GPUs that a job would get on the first node after ``after`` has ended."""
         fingerprint, free = self._keys[0]
         more = mask_of(after.match.gpus) if after else 0
         key = fingerprint, GpuMask(free | more)

@@ -1,9 +1,10 @@
 """Measured GPUProfiles as input of a simulation: sensitivity and slowdown of each workload.
 
 The slowdown of a workload is linear in ``1 / b`` for a bandwidth ``b`` by the physical model, as in
-the estimator of :mod:`gputopo.profiles.links`. So a fact fixes a curve of :mod:`timelaw`. Example:
-a workload runs 60 % longer on the worst links, with 12 GB/s, than on the best, with 48 GB/s. On the
-best links, communication is the part c = 0.6 / (48 / 12 - 1) = 0.2 of its time.
+the estimator of :mod:`gputopo.profiles.links`. So the measured slowdown determines a curve of
+:mod:`timelaw`. Example: a workload runs 60 % longer on the worst links, with 12 GB/s, than on the
+best, with 48 GB/s. On the best links, communication is the part c = 0.6 / (48 / 12 - 1) = 0.2 of
+its time.
 """
 
 import json
@@ -25,11 +26,11 @@ _LEAST_CONTRAST: Final = 1.01
 
 @dataclass(frozen=True, slots=True)
 class MeasuredWorkload:
-    """What a GPUProfile knows about one workload.
+    """The measured slowdown of one workload, from its GPUProfile.
 
     Attributes:
-        ranges: 95 % interval of the slowdown on the worst links in percent, by number of GPUs; the
-            key 0 stands for all numbers.
+        ranges: 95 % interval of the slowdown on the worst links in percent, by number of GPUs. Key
+            0 is any number of GPUs.
         curves: slowdown against bandwidth, by number of GPUs.
     """
 
@@ -37,20 +38,20 @@ class MeasuredWorkload:
     curves: Mapping[int, SlowdownCurve]
 
     def percent_range(self, gpus: int) -> tuple[int, int] | None:
-        """Return the interval for this number of GPUs, or None if it is unknown."""
+        """Return the interval for this number of GPUs in percent, or None if it is unknown."""
         return self.ranges.get(0, self.ranges.get(gpus))
 
 
 @dataclass(frozen=True)
 class MeasuredTime:
-    """A job with a measured curve runs by this curve, all other jobs by ``others``."""
+    """The law that a job runs by its measured curve or, without one, by the law ``others``."""
 
     workloads: Mapping[str, MeasuredWorkload]
     others: TimeLaw
     name: ClassVar[str] = "profiles"
 
     def execution_time(self, job: SimulatedJob, effective_mb_per_s: float | None) -> float:
-        """Return how long ``job`` runs; the bandwidth is by the physical model."""
+        """Return how long ``job`` runs with this bandwidth, which the physical model predicted."""
         known = None if job.workload is None else self.workloads.get(normalized_name(job.workload))
         curve = known.curves.get(job.pattern.size) if known else None
         if curve is None or effective_mb_per_s is None:
@@ -84,7 +85,7 @@ def parse_profiles(text: str) -> dict[str, MeasuredWorkload]:
 
 
 def measured_time(workloads: Mapping[str, MeasuredWorkload]) -> MeasuredTime:
-    """Return the time law of measured workloads; other jobs run by MAPA's curves."""
+    """Return the law for run times: measured curves, and MAPA's curves for other workloads."""
     return MeasuredTime(workloads, BandwidthTime())
 
 
@@ -114,7 +115,7 @@ def _workload(profile: GPUProfile) -> MeasuredWorkload:
 
 
 def _curve(profile: GPUProfile, fact: LinkFact) -> SlowdownCurve | None:
-    """Return the slowdown against bandwidth, or None if the samples have no bandwidths."""
+    """Return the workload's slowdown by bandwidth, or None if its samples have no bandwidths."""
     same = [each for each in profile.status.samples if each.gpus == fact.gpus]
     best = max((each.best_mb_per_s or 0 for each in same), default=0)
     worst = min((each.worst_mb_per_s for each in same if each.worst_mb_per_s), default=0)

@@ -23,7 +23,7 @@ class JobQueue:
         self._added += 1
 
     def first(self, max_free: int) -> SimulatedJob | None:
-        """Return the job that starts next if a node has ``max_free`` free GPUs, or None."""
+        """Return the job to start next if a node has ``max_free`` free GPUs; None if none fits."""
         heads = [queue[0] for queue in self._queues.values() if queue]
         fitting = [head for head in heads if head[1].pattern.size <= max_free]
         return min(fitting)[1] if fitting else None

@@ -29,8 +29,8 @@ class MapaSettings:
 
     Attributes:
         model: bandwidth model of the policy; None for the default of the node and pattern.
-        judge: bandwidth model of results and execution times; None for ``model``. Runs with
-            different models can be compared only if they have the same judge.
+        judge: bandwidth model for results and execution times; None for ``model``. Runs of policies
+            with different models can be compared only if their judge is the same.
         waiting: rule by which a sensitive job waits for better links; None if no job waits. A rule
             requires a single node and FIFO.
     """
@@ -97,7 +97,7 @@ class _MapaSimulation:
         self._waiting = WaitingState(settings.waiting, settings.time_law, self._nodes)
 
     def check_fits(self, jobs: Sequence[SimulatedJob]) -> None:
-        """Check that each job fits on an idle node. Of equal jobs, an error names the first."""
+        """Check that each job fits on an idle node. An error names the first of equal jobs."""
         topologies = {topology.fingerprint: topology for topology in self._topologies.values()}
         for job in {(job.pattern, job.sensitive): job for job in reversed(jobs)}.values():
             self._nodes.check_fits(job)
@@ -108,7 +108,7 @@ class _MapaSimulation:
     def finish(
         self, jobs: Sequence[SimulatedJob], progress: ProgressCallback
     ) -> Mapping[object, FinishedSimulatedJob]:
-        """Run until all jobs have ended. At one time, jobs end first, then arrive, then start."""
+        """Run until all jobs have ended. At the same time, ends precede arrivals and starts."""
         by_arrival = sorted(jobs, key=lambda job: job.arrival)
         arrived = ended = 0
         while ended < len(jobs):
@@ -158,7 +158,7 @@ class _MapaSimulation:
         )
 
     def _judged(self, job: SimulatedJob, placement: NodePlacement) -> Match:
-        """Return the placed match with the bandwidths that the judge model predicts.
+        """Return the match of the job with the bandwidths that the judge model predicts.
 
         For this, the function places the job on an imagined node on which only the job's GPUs are
         free. So any policy chooses exactly these GPUs.

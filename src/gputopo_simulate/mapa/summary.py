@@ -15,7 +15,7 @@ _MB_PER_GB: Final = 1000
 
 
 class JobGroup(StrEnum):
-    """Groups of jobs. A job of one GPU has no link and belongs only to ALL."""
+    """Groups of jobs for statistics. A job of one GPU has no link and is only in the group ALL."""
 
     ALL = "all"
     SENSITIVE = "sensitive"
@@ -44,7 +44,7 @@ class Quartiles:
 
 @dataclass(frozen=True, slots=True)
 class GroupSummary:
-    """Figures of one group of jobs of a run. A figure is None if no job of the group has it.
+    """Statistics of one group of jobs of a run; None where no job of the group has the value.
 
     Attributes:
         jobs: number of jobs in the group.
@@ -66,7 +66,7 @@ class SpeedUp(Quartiles):
     Attributes:
         minimum: shortest execution time with the other policy, divided by the shortest execution
             time with this policy. The quartiles and the maximum are ratios of the same kind.
-        throughput: throughput with this policy, divided by the throughput with the other.
+        throughput: throughput with this policy, divided by that with the other policy.
     """
 
     throughput: float
@@ -126,7 +126,7 @@ def quartiles(values: Sequence[float]) -> Quartiles | None:
 
 
 def confidence_interval(values: Sequence[float]) -> ConfidenceInterval:
-    """Return the mean and its 95 % interval by Student's t. One value gives the width 0."""
+    """Return the mean and its 95 % interval by Student's t; for one value the width is 0."""
     if len(values) == 1:
         return ConfidenceInterval(values[0], 0.0)
     t = _T_95[min(len(values) - 1, len(_T_95)) - 1]

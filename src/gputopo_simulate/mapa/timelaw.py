@@ -90,7 +90,7 @@ class TimeLaw(Protocol):
 
     @property
     def name(self) -> str:
-        """Name of the law in results."""
+        """Name of this law of run times, as shown in results."""
 
     def execution_time(self, job: SimulatedJob, effective_mb_per_s: float | None) -> float:
         """Return how long ``job`` runs. The bandwidth is None for a job of one GPU."""
@@ -109,7 +109,7 @@ class FixedTime:
 
 @dataclass(frozen=True)
 class BandwidthTime:
-    """A job of two GPUs or more runs longer with less bandwidth.
+    """The law that a job of two GPUs or more runs longer with less bandwidth, by its curve.
 
     Attributes:
         curves: curves of workloads, by :func:`normalized_name`.
@@ -129,7 +129,7 @@ class BandwidthTime:
         return job.service * self.curve(job).slowdown(effective_mb_per_s)
 
     def curve(self, job: SimulatedJob) -> SlowdownCurve:
-        """Return the workload's curve or, without one, the curve of (in)sensitive jobs."""
+        """Return the curve of the job's workload or, without one, that of its sensitivity."""
         other = self.sensitive if job.sensitive else self.insensitive
         return (
             other if job.workload is None else self.curves.get(normalized_name(job.workload), other)

@@ -20,7 +20,7 @@ _MIN_RESIDUAL: Final = 1 / 60
 
 @dataclass(frozen=True, slots=True)
 class WaitingRule:
-    """Parameters of the rule.
+    """Parameters of the rule by which a sensitive job waits for better links.
 
     Attributes:
         theta: a job waits if it saves more than ``theta`` times the GPU time that stays idle.
@@ -57,8 +57,8 @@ def should_wait(
 
     By waiting, the job saves ``gpus * mean run time * (slowdown now - slowdown then)`` of GPU time.
     In the meantime, ``free`` GPUs are idle. Any running job can end next, with a probability
-    proportional to 1 / residual time. The residual time is estimated as the mean that finished jobs
-    had at the same age.
+    proportional to 1 / residual time. The residual time of a job is estimated as the mean residual
+    time of finished jobs at the same age.
 
     ``observed`` has the run times of finished jobs, ascending. ``slowdown`` is the slowdown of the
     job on the GPUs that are free now.
@@ -84,7 +84,7 @@ def expected_residual(observed: Sequence[float], age: float) -> float:
 
 
 class WaitingState:
-    """Records until when the first job in the queue waits. Without a rule, no job waits.
+    """Records until when the first job in the queue waits. If the rule is None, no job waits.
 
     Attributes:
         until: latest start of the job that waits now; None while no job waits.

@@ -37,9 +37,10 @@ def servers_of(cluster: SimulatedCluster) -> tuple[ServerCapacity, ...]:
 
 
 def sensitivity(job: TrainingJob, cluster: SimulatedCluster) -> SensitivityMatrix:
-    """Return a matrix that covers the proportional share of CPUs and memory in this cluster.
+    """Return the job's matrix; it covers the proportional share of CPUs and memory in the cluster.
 
-    This is the matrix measured with the job's number of GPUs, otherwise the scaled 1-GPU matrix.
+    The matrix that was measured with the job's number of GPUs has priority over the 1-GPU matrix,
+    scaled to this number.
 
     Raises:
         SimulationError: neither matrix covers the proportional share.

@@ -1,8 +1,8 @@
 """Generate job lists as the authors' program does (section 5.1 of the paper).
 
-Durations and arrivals have separate random generators with the same seed, because the authors drew
-the durations in one run and the arrivals in another. With the authors' seed, the jobs are those of
-their figure 9.
+The durations and the arrivals of jobs are drawn from two random generators with the same seed,
+because the authors drew durations and arrivals in separate runs of their program. With the authors'
+seed, the jobs are those of their figure 9.
 """
 
 import math
@@ -63,7 +63,7 @@ def generate(
 
 
 def _draw_arrivals(source: random.Random, load: JobLoad) -> Iterator[tuple[int, float, str]]:
-    """Yield number, arrival and model of each job. Arrivals are whole seconds."""
+    """Yield the number, arrival time in whole seconds and model of each job."""
     counts = [0] * len(_TASKS)
     arrival_seconds = 0.0
     for number in range(load.jobs):

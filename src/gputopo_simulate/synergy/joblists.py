@@ -16,7 +16,7 @@ _MAX_ITERATIONS: Final = 10**12
 
 
 def parse_jobs(text: str, models: Mapping[str, MeasuredModel]) -> tuple[TrainingJob, ...]:
-    """Return the jobs in the order of the list. Other columns are ignored.
+    """Return the jobs in the order of the list. Columns with other names are ignored.
 
     Raises:
         SimulationError: the text is not a job list, or the list is empty.

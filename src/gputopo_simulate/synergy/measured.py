@@ -1,4 +1,4 @@
-"""Measured models: their sensitivity and the duration of a training step, by name.
+"""Measured training models by name: their sensitivity and the duration of a training step.
 
 The authors of Synergy measured the models of their table 4. ``data/`` contains their results in
 two tables. ``synergy_throughput_matrix.csv`` has the complete matrix of each model with one GPU.
@@ -35,7 +35,7 @@ _MAX_GPUS: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class MeasuredProfile:
-    """Measurement of a model with one number of GPUs, on servers with one ratio of CPUs to GPUs.
+    """Measurement of a training model for one number of GPUs and one ratio of CPUs to GPUs.
 
     Attributes:
         cpus_per_gpu: CPUs per GPU of the proportional share.
@@ -55,7 +55,7 @@ class MeasuredProfile:
     storage_mb_per_s_per_gpu: float
 
     def matrix(self) -> SensitivityMatrix:
-        """Return the matrix of both measured points; throughput 1 is the proportional share."""
+        """Return the matrix of two points: proportional share (throughput 1) and best share."""
         share = (self.cpus_per_gpu * self.gpus, SHARE_GB_PER_GPU * self.gpus)
         best = (self.best_cpus_per_gpu * self.gpus, self.best_memory_gb_per_gpu * self.gpus)
         cpus, memory_gb = (sorted({one, other}) for one, other in zip(share, best, strict=True))
@@ -99,7 +99,7 @@ class MeasuredModel:
 
 
 def parse_matrices(text: str) -> dict[str, SensitivityMatrix]:
-    """Return matrices for 1 GPU from a table with model, cpus, mem_gb and rel_throughput.
+    """Parse a table with the columns model, cpus, mem_gb and rel_throughput; return 1-GPU matrices.
 
     Raises:
         SimulationError: if the table is invalid, or a cell is missing or repeated.
@@ -120,8 +120,8 @@ def parse_models(text: str, measured: Mapping[str, SensitivityMatrix]) -> dict[s
     The column ``storage_mb_per_s_per_gpu`` is optional. Without it, a model whose best share has
     100 GB of memory reads 100 MB/s, as in the authors' profiles of one GPU.
 
-    For one GPU, a model gets the matrix of its name in ``measured`` if both have the same best
-    throughput. All other matrices have only two points: the proportional share and the best share.
+    For one GPU, a model gets its matrix in ``measured`` if both have the same best throughput. All
+    other matrices have only two points: the proportional share and the best share.
 
     Raises:
         SimulationError: if the table is invalid, or a model has no row for one GPU.

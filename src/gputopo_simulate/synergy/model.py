@@ -94,8 +94,8 @@ def check_jobs(jobs: Sequence[TrainingJob], cluster: SimulatedCluster) -> None:
 def first_round_seconds(arrivals_seconds: Sequence[float]) -> float:
     """Return when the first round begins.
 
-    If all jobs arrive before second 1, this is second 1. Otherwise it is the first multiple of
-    ``ROUND_SECONDS`` at or after the first arrival.
+    If all jobs arrive before second 1, the first round begins at second 1. If not, it begins at the
+    first multiple of ``ROUND_SECONDS`` at or after the first arrival.
     """
     if max(arrivals_seconds) < _STATIC_BEFORE_SECONDS:
         return _STATIC_BEFORE_SECONDS
@@ -105,6 +105,6 @@ def first_round_seconds(arrivals_seconds: Sequence[float]) -> float:
 def next_round_seconds(
     now_seconds: float, arrival_seconds: float, round_seconds: float = ROUND_SECONDS
 ) -> float:
-    """Return the start of the first round at or after an arrival, if one round starts now."""
+    """Return the start of the first round at or after an arrival; a round starts now."""
     rounds = math.ceil((arrival_seconds - now_seconds) / round_seconds)
     return now_seconds + rounds * round_seconds

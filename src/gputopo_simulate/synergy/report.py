@@ -1,4 +1,4 @@
-"""Figures of a run in hours, such as job completion times, and their JSON."""
+"""Job completion times and other results of a run in hours, and their JSON."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class JobHours(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunFigures:
-    """Figures of the monitored jobs of a run, in hours.
+    """Completion times and makespan of the monitored jobs of a run, in hours.
 
     Attributes:
         makespan: end of the last job, from time 0.
@@ -57,7 +57,7 @@ def logged_hours(job: FinishedTrainingJob) -> JobHours:
 def run_figures(
     jobs: Sequence[JobHours], percentile: PercentileFunction = interpolated
 ) -> RunFigures:
-    """Return the figures of at least one job.
+    """Return the figures of ``jobs``, which has at least one job.
 
     The times are added one after another, with rounding, as in the authors' program. In one result
     of that program, the last bit of the sum decides whether the mean 3.6755 is rounded up or down.

@@ -1,9 +1,9 @@
 """Simulate a queue of training jobs as the text of the Synergy paper describes it.
 
 A mechanism of :mod:`gputopo_simulate.synergy.mechanisms` assigns servers to all jobs that have
-arrived and have not finished. With rounds, the mechanism does this once in each round. In the
-event-driven mode, the mechanism does this when a job arrives or finishes. The speed of a job is the
-throughput of its sensitivity matrix. A new assignment of a running job takes no time.
+arrived and have not finished. With rounds, the mechanism runs once in each round. In the
+event-driven mode, it runs when a job arrives or finishes. The speed of a job is the throughput in
+its sensitivity matrix. A running job that gets other servers loses no time.
 """
 
 import math
@@ -33,7 +33,7 @@ class SynergySettings:
 
     Attributes:
         runnable_only: whether the mechanism gets only the jobs whose GPUs fit in queue order. This
-            is faster, and changes no result of mechanisms that run exactly these jobs.
+            saves time. It changes no result of mechanisms that run exactly these jobs.
         round_seconds: length of a round; None for the event-driven mode.
     """
 
@@ -124,7 +124,7 @@ class _SynergySimulation:
         return self._by_arrival[at] if at < len(self._by_arrival) else None
 
     def _decide(self) -> None:
-        """Assign servers to jobs. If the requests have not changed, keep the assignments."""
+        """Assign servers to jobs if the requests have changed since the last assignment."""
         active = (job.progress for job in self._active.values())
         queue = sort_jobs(self._settings.order, active, self._now_seconds)
         requests = self._requests([self._active[each.job].request for each in queue])
@@ -154,7 +154,7 @@ class _SynergySimulation:
         """Return the time of the next assignment of servers.
 
         Raises:
-            SimulationError: jobs wait, but no job runs and no further job arrives.
+            SimulationError: jobs wait forever, because no job runs and no further job arrives.
         """
         coming = self._next_arrival()
         if coming is None and not self._running:

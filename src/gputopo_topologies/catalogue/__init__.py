@@ -40,7 +40,7 @@ def all_names() -> tuple[str, ...]:
 
 
 def named(name: str, *, node: str = "") -> NodeTopology:
-    """Return the topology of the server with this name or further name.
+    """Return the topology of the server with this main or further name.
 
     The UUID of a GPU is derived from the server, ``node`` and the GPU index. So UUIDs are the same
     in every run and differ between nodes.

@@ -2,8 +2,8 @@
 
 A server has one or two sockets, and its GPUs are at root ports or behind PCIe switches. The name of
 a cloud instance is a further name of the server that has the same number of GPUs and the same PCIe
-generation. The PCIe tree of an instance may differ from that of the server; ``nvidia-smi topo -m``
-on the instance prints it.
+generation. The PCIe tree of an instance may differ from that of the server. ``nvidia-smi topo -m``
+prints the tree of the instance.
 """
 
 from collections.abc import Mapping

@@ -23,7 +23,7 @@ class PolicyInput:
 
     Attributes:
         gpu_sets: all sets of as many free GPUs as the job needs; at least one set.
-        domain: number of GPUs of a PCIe domain.
+        domain: number of GPUs in each PCIe domain of the server.
         preserved_gb_per_s: sum of the NVLink weights within each GPU set; the index is its mask.
     """
 
@@ -43,8 +43,8 @@ def baseline(given: PolicyInput) -> ScoredRing | None:
 def topo_aware(given: PolicyInput) -> ScoredRing | None:
     """Return the first free GPU set within one PCIe domain, as a ring of ascending GPUs.
 
-    Return the result of :func:`baseline` if there is no such set, if the job has one GPU, or if it
-    has as many GPUs as a domain or more.
+    Return the result of :func:`baseline` if there is no such set, if the job has one GPU, or if the
+    job needs all GPUs of a domain or more.
     """
     if 1 < given.size < given.domain:
         for each in given.gpu_sets:
@@ -61,12 +61,13 @@ def greedy(given: PolicyInput) -> ScoredRing | None:
 
 
 def preserve(given: PolicyInput) -> ScoredRing | None:
-    """Return the best ring, or None if the job waits.
+    """Return the ring of GPUs for the job, or None if the job waits.
 
     A sensitive job of several GPUs gets the ring with the highest value of equation 2. It waits if
-    no value is above 12.34 GB/s, the value without links. Any other job gets the set with the most
-    preserved bandwidth, then the most aggregate bandwidth. It waits if both are 0. So a job of one
-    GPU waits if no NVLink would stay free.
+    no value is above 12.34 GB/s, the value without links. Any other job gets the ring with the most
+    preserved bandwidth; among equal rings, the most aggregate bandwidth decides. The job waits if
+    both bandwidths are 0. A ring of one GPU has no link, so its aggregate bandwidth is 0. So a job
+    of one GPU waits if no NVLink would stay between free GPUs.
     """
     if given.sensitive and given.size > 1:
         best = max(given.gpu_sets, key=lambda each: each.by_equation.effective_gb_per_s)

@@ -40,7 +40,7 @@ def find_server(name: str) -> MapaServer:
 def run_as_released(
     name: str, jobs: Sequence[SimulatedJob], policy: PolicyName
 ) -> SimulationResult:
-    """Simulate ``jobs`` on one of the program's servers.
+    """Simulate ``jobs`` on one of the servers of the authors' program.
 
     Times are in cycles of the program. Arrivals are ignored, and every job runs for its service
     time. As in the program, a job of one GPU has an effective bandwidth of 12.34 GB/s.
@@ -87,8 +87,8 @@ def _cycles(
 ) -> Iterator[tuple[object, FinishedSimulatedJob]]:
     """Place jobs cycle by cycle. Cycles in which no job can start or end are skipped.
 
-    The program removes a started job from the list while it iterates over this list. So in the
-    same cycle it skips the next job of the list. This function does the same.
+    The authors' program removes a started job from the list while it iterates over this list. So it
+    skips the next job of the list in this cycle. This function does the same.
     """
     simulated = _SimulatedServer(server, policy)
     waiting, now = list(jobs), 0

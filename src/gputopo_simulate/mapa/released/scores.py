@@ -1,9 +1,9 @@
 """Scores of all GPU sets of a server, as the authors' program computes them.
 
-The program scores every permutation of every GPU set. If several scores are equal, the program uses
-the first one, so the order of the sets matters. Here the sets are sorted by their last but one GPU,
-then by all GPUs. This order was found by experiments: with it, this module reproduces every printed
-figure on all five servers.
+The program scores every permutation of every GPU set. If several GPU sets have equal scores, the
+program uses the first set. So the order of the sets matters. Here the sets are sorted by their last
+but one GPU, then by all GPUs. This order was found by experiments: with it, this module reproduces
+every printed figure on all five servers.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class ScoredRing:
 
 @dataclass(frozen=True, slots=True)
 class ScoredGpuSet:
-    """A GPU set with three rings: ascending, best by aggregate bandwidth, best by equation 2."""
+    """A GPU set and three of its rings: ascending, best aggregate bandwidth, best by equation 2."""
 
     mask: GpuMask
     ascending: ScoredRing
@@ -114,5 +114,5 @@ def _miner_order(gpus: tuple[GpuIndex, ...]) -> tuple[tuple[GpuIndex, ...], tupl
 
 
 def _ring_orders(gpus: tuple[GpuIndex, ...]) -> list[tuple[GpuIndex, ...]]:
-    """Return all orders of a ring's GPUs after the first, each in only one direction."""
+    """Return all orders of ``gpus``, but only one of each order and its reverse."""
     return [order for order in permutations(gpus) if order[:1] <= order[-1:]]

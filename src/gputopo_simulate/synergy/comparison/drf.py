@@ -9,11 +9,12 @@ from gputopo_simulate.synergy.comparison.greedy import demands, place_first_fit
 
 
 def drf(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
-    """Place demands by first fit, the job with the smallest dominant share first.
+    """Place jobs with their demands by first fit, the job with the smallest dominant share first.
 
-    See :class:`SizingMechanism`. A job requests a fraction of the cluster's GPUs, of its CPUs and
-    of its memory. The dominant share of the job is the largest fraction. DRF's progressive filling
-    has the same order if each job is a user with one task. Queue order decides between equal jobs.
+    Arguments and result are those of :class:`SizingMechanism`. A job demands a fraction of the
+    cluster's GPUs, one of its CPUs and one of its memory. The largest of these fractions is the
+    dominant share of the job. If each job is a user with one task, DRF's progressive filling has
+    the same order. Queue order decides between jobs with equal shares.
     """
     choices = demands(servers, requests)
     capacity, gpus = total_capacity(servers), sum(server.gpus for server in servers)

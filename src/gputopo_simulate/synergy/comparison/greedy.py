@@ -10,7 +10,7 @@ from gputopo.sizing.server_state import PlacedJob, ServerState, sizing_result
 
 
 def greedy(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
-    """Place each job on the first server where its demand fits; see :class:`SizingMechanism`.
+    """Place each job on the first server where its demand fits (a :class:`SizingMechanism`).
 
     A job of several GPUs that fits on no single server is split over servers. A job whose demand
     does not fit at all is skipped. So GPUs may stay idle, and a job may wait forever.
@@ -23,10 +23,10 @@ def greedy(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest])
 def demands(
     servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]
 ) -> list[OptionChoice]:
-    """Return for each job the CPUs and memory with which it is placed: its demand.
+    """Return for each job the CPUs and memory with which it is placed, usually its demand.
 
-    A demand that does not fit on idle servers would never fit. Such a job gets its trimmed share.
-    Errors are those of :func:`check_names`.
+    A job whose demand does not fit even on idle servers gets its trimmed share instead. Errors are
+    those of :func:`check_names`.
     """
     check_names(servers, requests)
     cache, idle = OptionsCache(servers), [ServerState.idle(server) for server in servers]

@@ -1,4 +1,4 @@
-"""Synergy-Opt: an upper bound of all mechanisms, and a placement as near to it as possible.
+"""Synergy-Opt: an upper bound for all mechanisms, and a placement that is near this bound.
 
 Section 4.1 and appendix A.1 of the paper describe two linear programs. The first treats all servers
 as one and chooses an option (CPUs and memory) for each job; its optimum is the upper bound. The
@@ -21,9 +21,9 @@ from gputopo_simulate.synergy.comparison.solver import LinearProgram, solve
 
 
 def opt(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
-    """Size jobs by the first linear program, and place them by the second.
+    """Choose CPUs and memory of jobs by the first linear program, and servers by the second.
 
-    See :class:`SizingMechanism`.
+    Arguments and result are those of :class:`SizingMechanism`.
 
     Raises:
         SolverMissingError: HiGHS is not installed.
@@ -40,7 +40,7 @@ def opt(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) ->
 
 
 def upper_bound(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> float:
-    """Return an upper bound of the total value of running jobs. Errors are those of :func:`opt`."""
+    """Return an upper bound for the total value of all jobs. Errors are those of :func:`opt`."""
     check_names(servers, requests)
     return _choose_options(servers, requests)[1]
 
@@ -50,8 +50,8 @@ def _choose_options(
 ) -> tuple[list[OptionChoice], float]:
     """Solve the first program, equations 1 to 5. Return an option for each job, and the bound.
 
-    There is one variable for each efficient option of each job. All other options are left out,
-    because they violate equation 5, or take more resources without being faster.
+    There is one variable for each efficient option of each job. Other options are left out: they
+    violate equation 5, or take more resources and are not faster.
     """
     cache = OptionsCache(servers)
     jobs = [(request, cache.get(request)) for request in runnable(servers, requests)]
@@ -83,8 +83,7 @@ def _fractions(
 ) -> list[list[float]]:
     """Solve the second program, equations 15 to 19. Return the fraction of each job per server.
 
-    If servers differ, the program may be unable to place all jobs. Then the sum of the fractions is
-    as large as possible.
+    If servers differ, some jobs may not fit. So the program maximizes the sum of the fractions.
     """
     if not choices:
         return []
@@ -115,7 +114,7 @@ def _place_rounded(
     choices: Sequence[OptionChoice],
     fractions: Sequence[Sequence[float]],
 ) -> list[PlacedJob]:
-    """Place jobs on whole GPUs, those with the largest fraction on one server first."""
+    """Place jobs on whole GPUs. The job with the largest fraction on a single server is first."""
     placed = []
     jobs = zip(choices, fractions, strict=True)
     for choice, parts in sorted(jobs, key=lambda job: -max(job[1])):

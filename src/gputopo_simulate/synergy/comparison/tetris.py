@@ -10,12 +10,12 @@ from gputopo_simulate.synergy.comparison.greedy import demands, place_first_fit
 
 
 def tetris(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
-    """Fill one server after another. Of the jobs that fit, the best aligned one is placed next.
+    """Fill one server after another. Of the jobs that fit, the job with the best alignment is next.
 
-    See :class:`SizingMechanism`. Alignment is the dot product of a job's demand and the server's
-    free resources, both as fractions of the whole server. Among jobs of equal alignment, the first
-    in the queue is placed. A job that fits on no single server is split as in
-    :func:`~gputopo_simulate.synergy.comparison.greedy.greedy`.
+    Arguments and result are those of :class:`SizingMechanism`. Alignment is the dot product of a
+    job's demand and the server's free resources, both as fractions of the whole server. Among jobs
+    of equal alignment, the first in the queue is placed. A job that fits on no single server is
+    split as in :func:`~gputopo_simulate.synergy.comparison.greedy.greedy`.
     """
     waiting = demands(servers, requests)
     states = [ServerState.idle(server) for server in servers]

@@ -7,23 +7,23 @@ from gputopo_simulate.synergy.released.state import ReleasedJob, ReleasedServers
 
 
 def place_share(servers: ReleasedServers, job: ReleasedJob) -> bool:
-    """Place a job with its proportional share; return whether it fits."""
+    """Place a job with its proportional share of CPUs and memory; return whether the job fits."""
     return _place(servers, job, servers.share, speed=1.0)
 
 
 def place_greedily(servers: ReleasedServers, job: ReleasedJob) -> bool:
-    """Place a job with its demand; return whether it fits."""
+    """Place a job with its demand of CPUs and memory; return whether the job fits."""
     return _place(servers, job, job.demand, job.speed)
 
 
 def place_tuned(servers: ReleasedServers, job: ReleasedJob) -> bool:
-    """Place a job with its demand or, if that does not fit, with its proportional share.
+    """Place a job with its demand or, if the demand does not fit, with its proportional share.
 
     If the share does not fit either, reduce other jobs to their shares first.
 
     Raises:
-        SimulationError: the job still does not fit, because the share of a reduced job can have
-            more of a resource than the job had before. The authors' program ends in this case.
+        SimulationError: the job does not fit even then. A reduced job may have more of one resource
+            than before. The authors' program ends in this case.
     """
     if _place(servers, job, job.demand, job.speed):
         return True
@@ -70,7 +70,7 @@ def _fitting(servers: ReleasedServers, number: int, per_gpu: ResourcesPerGpu, ma
 
 
 def _reduced(servers: ReleasedServers, job: ReleasedJob) -> ResourcesPerGpu:
-    """If the demand exceeds the share, set speed 1 and return the share; else return the demand."""
+    """Return the job's demand; if it exceeds the share, set speed 1 and return the share."""
     share = servers.share
     if job.demand.cpus <= share.cpus and job.demand.memory_gb <= share.memory_gb:
         return job.demand
@@ -101,7 +101,7 @@ def _jobs_to_reduce(
     """Return the jobs to reduce on a server to free CPUs and memory for ``gpus`` GPUs.
 
     Jobs are tried in this order: on the fewest servers first, then with the most CPUs per GPU, then
-    with the most memory. The result has every job that was tried, also one that frees nothing.
+    with the most memory. The result contains every job that was tried, also jobs that free nothing.
     """
     cpus = gpus * per_gpu.cpus - servers.cpus[number]
     memory_gb = gpus * per_gpu.memory_gb - servers.memory_gb[number]
@@ -122,7 +122,7 @@ def _by_excess(job: ReleasedJob) -> tuple[int, float, float]:
 
 
 def _reduce_placed(servers: ReleasedServers, job: ReleasedJob) -> None:
-    """Reduce a placed job to its share on the same GPUs, and repeat its round at speed 1."""
+    """Reduce a placed job to its share on the same GPUs; compute its round again at speed 1."""
     parts = servers.release(job)
     job.undo_round()
     servers.assign(job, parts, _reduced(servers, job))

@@ -40,9 +40,9 @@ def run_as_released(
 ) -> tuple[FinishedTrainingJob, ...]:
     """Return all jobs in the order in which they finish, as in the authors' program.
 
-    The program stops when no job is active or the monitored jobs have finished. This function runs
-    all jobs. The program has profiles for 3, 4 and 6 CPUs per GPU, and jobs of 1, 2, 4, 8 or 16
-    GPUs. ``order`` is a key of :data:`ORDERS`, ``mechanism`` a key of :data:`MECHANISMS`.
+    The authors' program stops when no job is active or the monitored jobs have finished. This
+    function runs all jobs. The program supports 3, 4 and 6 CPUs per GPU, and jobs of 1, 2, 4, 8 or
+    16 GPUs. ``order`` is a key of :data:`ORDERS`, ``mechanism`` a key of :data:`MECHANISMS`.
 
     Raises:
         SimulationError: the program has no profile for a job or the cluster, or would fail.
@@ -86,7 +86,7 @@ def _rounds(
 
 
 def _prepare_round(last: ReleasedServers, queue: Sequence[ReleasedJob], now: float) -> None:
-    """Reset the speeds of reduced jobs. Mark starved jobs, which sort first after this round."""
+    """Reset the speeds of reduced jobs. Mark starved jobs; the next round sorts them first."""
     for job in last.running:
         job.speed = job.profiled_speed
     if now > _STARVED_AFTER_SECONDS:
@@ -113,7 +113,7 @@ def _place_all(
 def _chosen_by_gpus(
     servers: ReleasedServers, queue: Sequence[ReleasedJob], place: _PlaceFunction
 ) -> list[ReleasedJob]:
-    """Return the jobs, in queue order, for which enough GPUs are left. Only ``las`` needs this."""
+    """Return the jobs that run, by their GPUs and queue order alone, as ``las`` requires."""
     free = sum(servers.gpus)
     chosen = []
     for job in queue:
@@ -151,7 +151,7 @@ def _las(job: ReleasedJob, now: float, by_share: bool) -> tuple[float, ...]:  # 
 
 
 def _ftf(job: ReleasedJob, now: float, by_share: bool) -> tuple[float, ...]:  # noqa: FBT001
-    """Return the sort key for finish-time fairness: best first. Themis sorts the worst first."""
+    """Return the sort key: best finish-time fairness first. In Themis the worst is first."""
     total = now - job.source.arrival_seconds + job.remaining_seconds(by_share=by_share)
     fairness = total / (job.step_seconds * job.source.iterations)
     return -job.starved, fairness, job.source.arrival_seconds

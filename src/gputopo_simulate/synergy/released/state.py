@@ -27,7 +27,7 @@ class ReleasedJob:
         demand: resources with which the job is ``profiled_speed`` times as fast as with its share.
         step_seconds: time of one step with the proportional share.
         speed: speed in the last round in which the job ran; 1 is the speed with its share.
-        held: resources that the job has for each GPU.
+        held: CPUs and memory that the job has now for each GPU.
         parts: number of GPUs on each server, by server number.
         steps_before: steps done when the round began.
         last_ran_seconds: end of the last round in which the job ran; its arrival if it never ran.
@@ -52,7 +52,7 @@ class ReleasedJob:
         return self.steps >= self.source.iterations
 
     def remaining_seconds(self, *, by_share: bool) -> float:
-        """Return the remaining run time with the share (``by_share``) or at the last speed."""
+        """Return the remaining run time: if ``by_share`` with the share, else at the last speed."""
         seconds = self.step_seconds * (self.source.iterations - self.steps)
         return seconds if by_share else seconds / self.speed
 
@@ -64,7 +64,7 @@ class ReleasedJob:
         self.steps = min(self.steps + steps, self.source.iterations)
 
     def undo_round(self) -> None:
-        """Undo :meth:`run_round`."""
+        """Undo the last :meth:`run_round`."""
         self.attained_seconds -= ROUND_SECONDS
         self.steps = self.steps_before
 
@@ -100,7 +100,7 @@ class ReleasedServers:
         )
 
     def assign(self, job: ReleasedJob, parts: dict[int, int], held: ResourcesPerGpu) -> None:
-        """Assign GPUs to a job, and resources for each of these GPUs."""
+        """Assign GPUs to a job, and the CPUs and memory ``held`` for each of these GPUs."""
         job.parts, job.held = parts, held
         for number, gpus in parts.items():
             self._take(number, gpus, held)
