@@ -236,6 +236,50 @@ def test_the_agent_writes_to_two_folders_of_the_host(everything: list[Object]) -
         f"--cgroup-dir={mounts['cgroup']['mountPath']}" in container(agent, "deviceplugin")["args"]
     )
     assert Path(mounts["state"]["mountPath"]) == AgentSettings(node="n1").state_dir
+    assert mounts["state"]["mountPath"] == paths["state"], "containers mount folders of it"
+
+
+def test_the_times_of_measurements_reach_the_agent(helm: Helm, objects: list[Object]) -> None:
+    names = ("warm_up_seconds", "sample_seconds", "resample_seconds", "measure_publish_seconds")
+    flags = {f"--{name.replace('_', '-')}": name for name in names}
+
+    def times(rendered: list[Object]) -> dict[str, float]:
+        agent = find(rendered, "DaemonSet", "gputopo-deviceplugin")
+        given = dict(each.split("=", 1) for each in container(agent, "deviceplugin")["args"])
+        return {name: float(given[flag]) for flag, name in flags.items()}
+
+    default = AgentSettings(node="n1")
+    assert times(objects) == {name: getattr(default, name) for name in names}
+    values = {"warmUpSeconds": 1, "sampleSeconds": 2, "resampleSeconds": 3, "publishSeconds": 4}
+    changed = helm.render({"devicePlugin": {"measuring": values}})
+    assert times(changed) == dict(zip(names, (1, 2, 3, 4), strict=True))
+
+
+def test_the_agent_sees_logs_of_containers_only_on_request(
+    helm: Helm, objects: list[Object]
+) -> None:
+    def logs(rendered: list[Object]) -> tuple[list[str], list[Object], list[Object]]:
+        agent = find(rendered, "DaemonSet", "gputopo-deviceplugin")
+        plugin = container(agent, "deviceplugin")
+        return (
+            [each for each in plugin["args"] if "logs-dir" in each],
+            [each for each in plugin["volumeMounts"] if each["name"] == "pod-logs"],
+            [each for each in pod_of(agent)["volumes"] if each["name"] == "pod-logs"],
+        )
+
+    assert logs(objects) == ([], [], [])
+    assert logs(helm.render({"devicePlugin": {"measuring": {"podLogs": True}}})) == (
+        ["--pod-logs-dir=/host/pod-logs"],
+        [{"name": "pod-logs", "mountPath": "/host/pod-logs", "readOnly": True}],
+        [{"name": "pod-logs", "hostPath": {"path": "/var/log/pods", "type": "Directory"}}],
+    )
+
+
+def test_only_the_agent_may_connect_to_pods(everything: list[Object]) -> None:
+    to_pods: Object = {"to": [{"namespaceSelector": {}}]}
+    policies = [each for each in everything if each["kind"] == "NetworkPolicy"]
+    found = [each["metadata"]["name"] for each in policies if to_pods in each["spec"]["egress"]]
+    assert found == ["gputopo-deviceplugin"]
 
 
 def test_device_injection_reaches_the_agent(

@@ -76,6 +76,12 @@ async def test_a_pod_without_an_address_is_not_read(node: MeasuredNode) -> None:
     node.change("a", status={"podIP": None})
     await asyncio.sleep(30)
     assert node.endpoints.requests == []
+    assert unreadable(node) == 0
+
+
+@in_virtual_time
+async def test_a_pod_with_an_address_of_another_service_is_not_read(node: MeasuredNode) -> None:
+    await node.run_pod("a", {"main": [0]}, annotations=METRICS)
     node.change("a", status={"podIP": "169.254.169.254"})
     await asyncio.sleep(30)
     assert node.endpoints.requests == []
