@@ -1,0 +1,118 @@
+"""Means, differences and 95 % intervals of few values whose scatter is not known in advance.
+
+All values are natural logarithms of times, so a scatter of 0.02 means 2 %, and a constant factor on
+all times changes no difference.
+
+An estimate has the variance that it has if its values scatter as assumed, and the squares of the
+scatter that was found. The interval uses both, as a moderated t-test does (Smyth 2004, Statistical
+Applications in Genetics and Molecular Biology 3(1), section 3): with few values the assumption
+prevents that an accidental agreement gives a narrow interval.
+
+Example: two runs with an assumed scatter of 0.02 differ by 0.05. The variance of their mean is
+``0.02^2 / 2``, and the squares are ``0.05^2 / (2 * 0.02^2) = 3.1`` with one degree of freedom: the
+runs scatter more than assumed, so the interval is wider.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Final, NamedTuple, Self
+
+ASSUMED_FREEDOM: Final = 1.0
+"""Degrees of freedom of the assumed scatter: it counts as much as the scatter of two values."""
+
+MAX_HALF_WIDTH: Final = 10.0
+"""Limit of intervals, a factor of 22,000 in both directions, so that no number overflows."""
+
+_NORMAL: Final = 1.959964  # quantile with infinitely many degrees of freedom
+_TWO: Final = 4.302653  # with two
+_ONE: Final = 12.706205  # with one
+
+
+class Estimate(NamedTuple):
+    """An estimated logarithm.
+
+    Attributes:
+        variance: variance of ``value`` if the scatter is as assumed; positive.
+        squares: sum of the squared residuals, each divided by its assumed variance.
+        freedom: degrees of freedom of ``squares``.
+    """
+
+    value: float
+    variance: float
+    squares: float = 0.0
+    freedom: int = 0
+
+    @property
+    def half_width(self) -> float:
+        """Half of the width of the 95 % confidence interval, at most ``MAX_HALF_WIDTH``.
+
+        The assumed scatter has less weight the more the scatter that was found exceeds it.
+        Otherwise a wrong assumption would make the interval too narrow.
+        """
+        found = self.squares / self.freedom if self.freedom else 1.0
+        assumed = ASSUMED_FREEDOM / max(1.0, found)
+        freedom = assumed + self.freedom
+        scale = (assumed + self.squares) / freedom
+        return min(MAX_HALF_WIDTH, student_t(freedom) * math.sqrt(scale * self.variance))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Both ends of the 95 % confidence interval."""
+        return self.value - self.half_width, self.value + self.half_width
+
+    def plus(self, squares: float, freedom: int) -> Self:
+        """Return the estimate with the squares of more residuals."""
+        return self._replace(squares=self.squares + squares, freedom=self.freedom + freedom)
+
+    def scaled(self, factor: float) -> Self:
+        """Return the estimate of ``factor`` times the value."""
+        return self._replace(value=factor * self.value, variance=factor**2 * self.variance)
+
+
+def combined(estimates: Iterable[Estimate]) -> Estimate:
+    """Return the mean of independent estimates of one value, weighted by the inverse variances.
+
+    Raises:
+        ValueError: without estimates.
+    """
+    parts = list(estimates)
+    if not parts:
+        raise ValueError("estimates: the list is empty")
+    weight = sum(1 / part.variance for part in parts)
+    value = sum(part.value / part.variance for part in parts) / weight
+    scatter = sum((part.value - value) ** 2 / part.variance for part in parts)
+    return Estimate(
+        value,
+        1 / weight,
+        scatter + sum(part.squares for part in parts),
+        len(parts) - 1 + sum(part.freedom for part in parts),
+    )
+
+
+def total(one: Estimate, other: Estimate) -> Estimate:
+    """Return ``one + other`` of two independent estimates."""
+    return Estimate(
+        one.value + other.value,
+        one.variance + other.variance,
+        one.squares + other.squares,
+        one.freedom + other.freedom,
+    )
+
+
+def difference(one: Estimate, other: Estimate) -> Estimate:
+    """Return ``one - other`` of two independent estimates."""
+    return total(one, other.scaled(-1))
+
+
+def student_t(freedom: float) -> float:
+    """Return the 97.5 % quantile of Student's t distribution, for at least 1 degree of freedom.
+
+    From 2 degrees on, this is the expansion of Abramowitz and Stegun, 26.7.5, with its last
+    coefficient changed so that it is exact for 2; the error is below 0.1 %. Below 2, the logarithm
+    is interpolated in ``1 / freedom``; the result is up to 3 % too large.
+    """
+    inverse = 1 / freedom
+    share = 2 * inverse - 1  # 1 for one degree, 0 for two
+    if share > 0:
+        return math.exp((1 - share) * math.log(_TWO) + share * math.log(_ONE))
+    return _NORMAL + inverse * (2.3723 + inverse * (2.8225 + inverse * (2.5558 + inverse * 2.1030)))
