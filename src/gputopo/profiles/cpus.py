@@ -1,0 +1,64 @@
+"""Throughput against CPUs, and the CPUs that a workload needs, by number of GPUs (Synergy).
+
+The demand is the lowest CPU limit from which more CPUs bring less than 10 %, as in the search of
+:mod:`gputopo.sensitivity.planner`. It is known if the intervals decide this for all limits up to
+it: the gain from the demand to the reference (:mod:`gputopo.profiles.cpucurve`) is completely below
+10 %, and the gain from each lower limit completely at least 10 %. If the rate rises up to the
+reference or above it, the demand is unknown, because still more CPUs may bring more.
+
+Example: 40, 79, 100 and 102 steps per second with 2, 4, 8 and 16 CPUs, each within 1 %. The gains
+to 16 CPUs are 155 %, 29 % and 2 %, so the demand is 8 CPUs.
+"""
+
+from collections.abc import Iterable, Sequence
+from math import expm1
+
+from gputopo.api.profile import MAX_SAMPLES, CpuFact, CpuPoint, Sample
+from gputopo.profiles.comparable import alone_on_socket, by_gpus, first_enough
+from gputopo.profiles.cpucurve import CpuCurve, cpu_curve
+from gputopo.profiles.estimate import Estimate, total
+from gputopo.profiles.rates import to_rate
+from gputopo.sensitivity.planner import MIN_GAIN
+
+
+def cpu_facts(samples: Iterable[Sample]) -> list[CpuFact]:
+    """Return the curve and the demand for each number of GPUs with samples that have a CPU limit.
+
+    ``samples`` are of one GPU model and image. Samples beside a neighbour on the socket are
+    excluded if the others have at least two limits.
+    """
+    limited = [sample for sample in samples if sample.milli_cpu is not None]
+    return [_fact(gpus, group) for gpus, group in by_gpus(limited).items()]
+
+
+def _fact(gpus: int, group: list[Sample]) -> CpuFact:
+    curve = cpu_curve(first_enough((alone_on_socket(group), group), _has_two_limits))
+    levels = {limit: total(curve.level, loss) for limit, loss in curve.losses.items()}
+    levels[curve.reference] = curve.level
+    points = [_point(limit, levels[limit]) for limit in sorted(levels)[-MAX_SAMPLES:]]
+    return CpuFact(gpus=gpus, demand_milli_cpu=_demand(curve), points=points)
+
+
+def _has_two_limits(samples: Sequence[Sample]) -> bool:
+    return len({sample.milli_cpu for sample in samples}) > 1
+
+
+def _point(limit: int, log_time: Estimate) -> CpuPoint:
+    rate = to_rate(log_time)
+    return CpuPoint(
+        milli_cpu=limit,
+        micro_steps_per_second=rate.micro_steps_per_second,
+        ci_permille=rate.ci_permille,
+    )
+
+
+def _demand(curve: CpuCurve) -> int | None:
+    intervals = sorted((limit, loss.interval) for limit, loss in curve.losses.items())
+    if any(limit > curve.reference and expm1(-high) >= MIN_GAIN for limit, (_, high) in intervals):
+        return None
+    for limit, (low, high) in intervals:
+        if limit < curve.reference and expm1(high) < MIN_GAIN:
+            return limit
+        if expm1(low) < MIN_GAIN:
+            break
+    return None
