@@ -1,0 +1,27 @@
+"""All facts of a workload from its samples."""
+
+from collections.abc import Iterable
+
+from gputopo.api.profile import Sample, WorkloadFacts
+from gputopo.profiles.cpus import cpu_facts
+from gputopo.profiles.links import link_facts
+from gputopo.profiles.neighbours import neighbour_facts
+from gputopo.profiles.retention import current
+from gputopo.profiles.scaling import scaling_facts
+
+
+def workload_facts(samples: Iterable[Sample]) -> WorkloadFacts | None:
+    """Return what the current samples show, None without samples."""
+    used = current(samples)
+    if not used:
+        return None
+    cpus = cpu_facts(used)
+    demands = {fact.gpus: fact.demand_milli_cpu for fact in cpus}
+    return WorkloadFacts(
+        gpu_model=used[-1].gpu_model,
+        image_digest=used[-1].image_digest,
+        links=link_facts(used, demands),
+        cpus=cpus,
+        neighbours=neighbour_facts(used, demands),
+        scaling=scaling_facts(used, demands),
+    )

@@ -1,0 +1,156 @@
+"""The status of a GPUProfile after new samples."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+from gputopo.api.annotations import FactsAnnotation, KnownSlowdown
+from gputopo.api.model import Condition
+from gputopo.api.names import PROFILE_ANNOTATION
+from gputopo.api.profile import (
+    GPUProfileSpec,
+    GPUProfileStatus,
+    LinkFact,
+    Sample,
+    WorkloadFacts,
+)
+from gputopo.profiles.facts import workload_facts
+from gputopo.profiles.retention import current, retain
+from gputopo.profiles.words import known_and_missing, sensitivity, summary, with_gpus
+from gputopo.sensitivity.resolve import SENSITIVE_FROM_PERCENT
+
+MEASURED: Final = "Measured"
+"""Condition: the slowdown on slow links was measured for at least one number of GPUs."""
+
+SPEC_CONTRADICTED: Final = "SpecContradicted"
+"""Condition: measurements show another sensitivity than ``spec``, which still applies."""
+
+_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+_CLOCK_ERROR: Final = timedelta(hours=1)
+
+
+class _State(NamedTuple):
+    """Status, reason and message of a condition."""
+
+    is_true: bool
+    reason: str
+    message: str
+
+
+def updated_status(
+    status: GPUProfileStatus,
+    spec: GPUProfileSpec,
+    new: Sequence[Sample],
+    *,
+    name: str,
+    generation: int,
+    now: str,
+) -> GPUProfileStatus:
+    """Return the status with new samples; the same samples again return an equal status.
+
+    A new sample that is more than an hour later than ``now`` is ignored: a node whose clock is
+    wrong would otherwise determine which GPU model and image the facts are about.
+
+    Args:
+        status: the current status.
+        spec: the user's words, which have priority.
+        new: samples of this workload; they may be in ``status`` already.
+        name: name of the GPUProfile.
+        generation: ``metadata.generation`` of the GPUProfile.
+        now: time of a condition that changes, RFC 3339 in UTC.
+
+    Raises:
+        ValueError: if ``now`` is not in this form.
+    """
+    samples = retain([*status.samples, *_not_from_future(new, now)])
+    facts = workload_facts(samples)
+    links = facts.links if facts else []
+    declared = spec.bandwidth_sensitivity_percent
+    states = {
+        MEASURED: _measured(facts, samples),
+        SPEC_CONTRADICTED: _contradicted(declared, links),
+    }
+    return GPUProfileStatus(
+        observed_generation=generation,
+        conditions=_conditions(status.conditions, states, generation, now),
+        pod_annotation=_annotation(name, declared, links),
+        sample_count=len(samples),
+        summary=summary(declared, links),
+        facts=facts,
+        samples=samples,
+    )
+
+
+def _not_from_future(samples: Iterable[Sample], now: str) -> list[Sample]:
+    latest = datetime.strptime(now, _TIME).replace(tzinfo=UTC) + _CLOCK_ERROR
+    # Texts of this form sort like their times, even those of days that do not exist.
+    text = latest.strftime(_TIME)
+    return [sample for sample in samples if sample.time <= text]
+
+
+def _measured(facts: WorkloadFacts | None, samples: Sequence[Sample]) -> _State:
+    if facts is None:
+        return _State(
+            False,
+            "NoSamples",
+            f"no run was measured; set the annotation {PROFILE_ANNOTATION} on pods that report "
+            "their steps",
+        )
+    used = current(samples)
+    if all(sample.gpus == 1 for sample in used):
+        return _State(False, "SingleGPU", "all runs had one GPU, which uses no links")
+    message = known_and_missing(facts, used)
+    if not facts.links:
+        return _State(False, "NotEnoughData", message)
+    return _State(True, "LinksMeasured", message)
+
+
+def _contradicted(declared: int | None, links: Sequence[LinkFact]) -> _State:
+    if declared is None:
+        return _State(False, "NotDeclared", "spec.bandwidthSensitivityPercent: not set")
+    shown = "Sensitive" if declared < SENSITIVE_FROM_PERCENT else "Insensitive"
+    other = [with_gpus(fact.gpus, sensitivity(fact)) for fact in links if fact.sensitivity == shown]
+    if other:
+        message = (
+            f"spec.bandwidthSensitivityPercent: {declared} is declared and applies, but measured "
+            f"was {'; '.join(other)}; correct or remove the declared value"
+        )
+        return _State(True, "OtherSensitivityMeasured", message)
+    return _State(
+        False,
+        "NotContradicted",
+        f"spec.bandwidthSensitivityPercent: no measurement contradicts {declared}",
+    )
+
+
+def _conditions(
+    present: Sequence[Condition], states: dict[str, _State], generation: int, now: str
+) -> list[Condition]:
+    """Return conditions; the time of one whose status stays is kept, and so are other types."""
+    former = {condition.type: condition for condition in present}
+    for kind, state in states.items():
+        status, old = "True" if state.is_true else "False", former.get(kind)
+        former[kind] = Condition(
+            type=kind,
+            status=status,
+            reason=state.reason,
+            message=state.message,
+            last_transition_time=old.last_transition_time if old and old.status == status else now,
+            observed_generation=generation,
+        )
+    return list(former.values())
+
+
+def _annotation(name: str, declared: int | None, links: Sequence[LinkFact]) -> str | None:
+    if declared is not None:
+        known = KnownSlowdown(percent=declared, low=declared, high=declared)
+        return FactsAnnotation(profile=name, source="Declared", links={0: known}).dump()
+    if not links:
+        return None
+    measured = {
+        fact.gpus: KnownSlowdown(
+            percent=fact.percent, low=fact.low_percent, high=fact.high_percent, samples=fact.samples
+        )
+        for fact in links
+    }
+    return FactsAnnotation(profile=name, source="Measured", links=measured).dump()
