@@ -136,7 +136,7 @@ class AgentSettings(ProgramSettings):
 
     @property
     def injected_cdi_kind(self) -> str | None:
-        """The CDI kind, None if containers get device nodes."""
+        """The CDI kind; None if containers get device nodes instead of CDI devices."""
         return self.cdi_kind if self.device_injection == "CDI" else None
 
     @property

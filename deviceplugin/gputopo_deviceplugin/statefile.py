@@ -27,7 +27,7 @@ class StateFile:
         self._written: str | None = None
 
     def load(self, parse: Callable[[Any], Value]) -> Value | None:
-        """Return the parsed document, None if the file is missing or not valid.
+        """Return the parsed document, or None if the file is missing or not valid.
 
         ``parse`` must raise ValueError, or pydantic's ValidationError, for an invalid document.
         """

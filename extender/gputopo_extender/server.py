@@ -111,7 +111,7 @@ async def running(
 def _probe_server(
     settings: ExtenderSettings, readiness: Readiness, metrics: Metrics
 ) -> ProbeServer:
-    """Return the probe server. Its checks read the ledger, so they run in the event loop."""
+    """Return the probe server. Its checks run in the event loop: the ledger is not thread-safe."""
     return ProbeServer(
         settings.probes_host,
         settings.probes_port,
@@ -133,7 +133,7 @@ async def _background(*parts: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 def _handover(settings: ExtenderSettings, api: AsyncApi) -> list[Coroutine[Any, Any, None]]:
-    """Return the coroutine of the handover, or no coroutine if the setting ``pod`` is empty."""
+    """Return the coroutine of the leader handover, or no coroutine if ``pod`` is not set."""
     if not settings.pod:
         return []
     candidate = LeaseCandidate(

@@ -30,10 +30,10 @@ from gputopo_deviceplugin.settings import AgentSettings
 
 
 class StepsFolders(Protocol):
-    """Opens the sockets to which containers send their steps. ``StepsSockets`` implements it."""
+    """Opens sockets for the training steps of containers; ``StepsSockets`` implements this."""
 
     def open_for(self, allocation: ContainerAllocation) -> Path | None:
-        """Open a container's steps socket. Return its folder, or None if there is no socket."""
+        """Open a container's steps socket. Return the socket's folder, or None without a socket."""
         ...
 
 

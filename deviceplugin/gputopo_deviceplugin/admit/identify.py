@@ -1,4 +1,4 @@
-"""Finds the container for which kubelet requests GPUs, by elimination. Pure.
+"""Finds the container for which kubelet requests GPUs, by elimination. Pure functions.
 
 Kubelet's calls do not name the pod. But kubelet admits one container after the other. Kubelet's
 pod-resources list contains all pods, including pods without GPUs. So the container belongs to the

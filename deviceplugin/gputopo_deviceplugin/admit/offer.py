@@ -29,7 +29,7 @@ def withholding_condition(
 
     Args:
         connected: whether the API server responds.
-        competitor: message about another allocator of this node's GPUs, None if there is none.
+        competitor: message about another allocator of this node's GPUs; None if there is none.
         without_record: running pods whose GPUs are missing in kubelet's records.
     """
     if not connected:
@@ -126,7 +126,7 @@ class DeviceOffer:
         )
         if withheld != self.withheld:
             cause = withheld.message if withheld else "none"
-            _log.warning("GPUs without a container withheld %s", fields(reason=cause))
+            _log.warning("reason to withhold unused GPUs changed %s", fields(reason=cause))
             self.withheld = withheld
         self._assigned.add(self._tracker.assigned_gpus())
         # Until kubelet has listed its pods, each GPU may have a container.
@@ -136,7 +136,7 @@ class DeviceOffer:
         self._set_unregistered("this node has no GPUs" if idle else self._registration_obstacle())
 
     def _registration_obstacle(self) -> str | None:
-        """Return why the agent must not register with kubelet, None if it may register."""
+        """Return why the agent must not register with kubelet, or None if it may register."""
         if self.withheld is None:
             return None
         if not self._assigned.known:
@@ -147,5 +147,5 @@ class DeviceOffer:
 
     def _set_unregistered(self, reason: str | None) -> None:
         if reason != self._state.unregistered_reason:
-            _log.info("registration decided %s", fields(obstacle=reason or "none"))
+            _log.info("obstacle to registration changed %s", fields(obstacle=reason or "none"))
             self._state.unregistered_reason = reason

@@ -1,4 +1,4 @@
-"""Finds the GPUs that the extender has chosen for a pod's containers. Pure."""
+"""Finds the GPUs that the extender has chosen for a pod's containers. Pure functions."""
 
 from collections.abc import Mapping
 

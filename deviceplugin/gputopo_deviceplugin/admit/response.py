@@ -1,4 +1,4 @@
-"""Builds the agent's response to Allocate: environment variables and devices. Pure."""
+"""Builds the agent's response to Allocate: environment variables and devices. Pure functions."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -55,6 +55,6 @@ def cdi_response(uuids: Sequence[GpuUuid], cdi_kind: str) -> api.ContainerAlloca
 
 
 def add_steps_socket(response: api.ContainerAllocateResponse, folder: Path) -> None:
-    """Mount the folder of the steps socket, and set an environment variable to its path."""
+    """Mount the folder of the steps socket, and set a variable to the path of the socket."""
     response.envs[STEPS_SOCKET_VARIABLE] = f"{STEPS_DIRECTORY}/{STEPS_SOCKET}"
     response.mounts.add(container_path=STEPS_DIRECTORY, host_path=str(folder), read_only=True)

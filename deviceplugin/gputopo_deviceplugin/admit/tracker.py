@@ -99,8 +99,8 @@ class UsageTracker:
     def add_listed(self) -> None:
         """Record the pods in kubelet's list as users of their GPUs.
 
-        The caller first reads the listed pods from the API server again. The watch of pods may be
-        late, and may still show a deleted pod of the same name.
+        The caller must first read the listed pods from the API server again, because the watch of
+        pods may be late and may still show a deleted pod of the same name.
         """
         self._usage = with_listed(self._usage, self.listed_users(), self.pods)
 

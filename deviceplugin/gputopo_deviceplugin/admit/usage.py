@@ -1,4 +1,4 @@
-"""Values and functions for the record of which pod uses which GPUs. Pure.
+"""The record of which pod uses which GPUs: values and pure functions.
 
 Kubelet no longer lists a pod that was deleted from the API server, for example by force. But
 processes of the pod may run until the end of the grace period. So the agent records the GPUs that
@@ -86,7 +86,7 @@ def users_in_list(
 def with_listed(
     usage: Usage, users: Mapping[GpuUuid, GpuUser], pods: Mapping[ObjectKey, PodView]
 ) -> Usage:
-    """Return ``usage`` with those ``users`` in kubelet's list whose pods are in ``pods``."""
+    """Return ``usage`` plus the ``users`` in kubelet's list whose pods are in ``pods``."""
     known = {key: pod.uid for key, pod in pods.items()}
     added = {
         (user.uid, gpu): user
@@ -110,7 +110,7 @@ def users_of(usage: Usage, states: Mapping[str, PodState]) -> dict[GpuUuid, GpuU
 
 
 def to_document(usage: Usage) -> list[dict[str, Any]]:
-    """Return the usage as JSON values, with one JSON object for each pod."""
+    """Return the usage of GPUs as JSON values, with one JSON object for each pod."""
     pods: dict[str, dict[str, Any]] = {}
     for (uid, gpu), user in usage.items():
         pod = {"uid": uid, "namespace": user.key.namespace, "name": user.key.name, "gpus": {}}
@@ -119,7 +119,7 @@ def to_document(usage: Usage) -> list[dict[str, Any]]:
 
 
 def from_document(document: Any) -> Usage:  # noqa: ANN401 - any JSON value
-    """Return the usage that ``to_document`` wrote.
+    """Parse the JSON values of ``to_document``, and return the usage of GPUs.
 
     Raises:
         ValueError: the document is not valid.

@@ -1,4 +1,4 @@
-"""Decides which GPUs kubelet should take, and whether a container may use them. Pure."""
+"""Decides which GPUs kubelet should take, and whether a container may use them. Pure functions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Finds other device plugins and DRA drivers for the GPUs of this node. Pure.
+"""Finds other device plugins and DRA drivers for the GPUs of this node. Pure functions.
 
 Two independent allocators could give the same GPU to two containers.
 """
@@ -20,7 +20,7 @@ def find_competitor(
     own_resource: str,
     drivers: Collection[str],
 ) -> str | None:
-    """Return a message about another allocator of this node's GPUs, None if there is none.
+    """Return a message about another allocator of this node's GPUs, or None if there is none.
 
     Args:
         document: the Node object.

@@ -15,7 +15,7 @@ class ApiConnection:
         responded_at: time of the last response, by the event loop's clock.
         pod_unread: an event, set from a failed read of a pod until the next heartbeat.
         responding: an event, set while the API server responds.
-        lost: an event, set while the API server does not respond after a loss.
+        lost: an event, set from a loss of the API server until the API server responds again.
     """
 
     def __init__(self, changes: ChangeSignal) -> None:
@@ -41,7 +41,7 @@ class ApiConnection:
         if not self.responding.is_set():
             self.lost.clear()
             self.responding.set()
-            _log.info("the API server responds, listing the pods")
+            _log.info("the API server responds; the agent lists the pods now")
 
     def record_unread_pod(self) -> None:
         """Record that a pod could not be read.

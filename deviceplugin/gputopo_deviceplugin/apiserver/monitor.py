@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class HeartbeatApi(Protocol):
-    """Requests that the monitor needs; see ``NodeApi``."""
+    """The requests that the monitor sends. ``NodeApi`` implements this protocol."""
 
     async def heartbeat(self) -> None:
         """Send a small authenticated request."""

@@ -66,7 +66,7 @@ class NodeApi:
         await self._api.ping(NodeDocument, self._node)
 
     async def topology(self) -> Document | None:
-        """Return the node's GPUTopology, None if it does not exist."""
+        """Return the node's GPUTopology, or None if it does not exist."""
         return await self._api.find(TopologyDocument, self._node)
 
     async def create_topology(self, metadata: Document, spec: Document) -> Document:

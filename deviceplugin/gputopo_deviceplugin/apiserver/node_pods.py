@@ -46,10 +46,10 @@ class PodsVersion:
 
 
 class PodSource(ListWatchSource[PodView], Protocol):
-    """The pods at the API server; see ``NodeApi.pods``."""
+    """Reads, lists and watches pods at the API server; ``NodeApi.pods`` implements this."""
 
     async def find(self, name: str, namespace: str) -> PodView | None:
-        """Return one pod, None if it does not exist."""
+        """Return one pod, or None if it does not exist."""
         ...
 
 
@@ -138,7 +138,7 @@ class NodePods(Mapping[ObjectKey, PodView]):
             self._pods[key] = pod
 
     def _is_outdated(self, pod: PodView) -> bool:
-        """Return whether the watch has shown a newer state of the pod than the response ``pod``."""
+        """Return whether the watch has shown a newer state than ``pod``, or the pod's deletion."""
         known = self._pods.get(pod.key)
         newer = known is not None and known.uid == pod.uid and known.version > pod.version
         return newer or pod.uid in self._deleted

@@ -25,7 +25,7 @@ class NodeWatch:
 
     Attributes:
         document: the Node object, empty before it was read for the first time.
-        competitor: message about another allocator of this node's GPUs, None if there is none.
+        competitor: message about another allocator of this node's GPUs; None if there is none.
     """
 
     def __init__(self, api: NodeApi, settings: AgentSettings, changes: ChangeSignal) -> None:
@@ -54,7 +54,7 @@ class NodeWatch:
         self.competitor: str | None = None
 
     def annotation(self, name: str) -> str | None:
-        """Return the value of an annotation of the Node, None if the annotation is missing."""
+        """Return the value of an annotation of the Node, or None if the annotation is missing."""
         annotations = (self.document.get("metadata") or {}).get("annotations") or {}
         return annotations.get(name)
 

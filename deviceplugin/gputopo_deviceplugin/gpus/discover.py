@@ -1,4 +1,4 @@
-"""Builds the node topology from an NVML snapshot. Pure."""
+"""Builds the node topology from an NVML snapshot. Pure functions."""
 
 from collections.abc import Iterator
 from itertools import combinations
@@ -46,7 +46,7 @@ def discover(
     Args:
         snapshot: the GPUs that NVML could read, and the errors of the other GPUs.
         numa_nodes: NUMA nodes of the host.
-        known: the previous topology, None if there is none.
+        known: the previous topology; None if there is none.
     """
     readable = {GpuIndex(gpu.index): gpu for gpu in snapshot.gpus}
     unreadable = _unreadable(snapshot, known)

@@ -12,7 +12,7 @@ class NodeHardware:
 
     Attributes:
         topology: None if no GPU was ever found on the node.
-        fault: the reason why NVML is unavailable, None while NVML is available.
+        fault: the reason why NVML is unavailable; None while NVML is available.
     """
 
     topology: NodeTopology | None

@@ -1,4 +1,4 @@
-"""Decides which GPUs are healthy, from the NVML snapshot and XID marks. Pure."""
+"""Decides which GPUs are healthy, from the NVML snapshot and XID marks. Pure functions."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -10,7 +10,7 @@ from gputopo_deviceplugin.gpus.xid_marks import Marks, XidMark
 from gputopo_deviceplugin.gpus.xids import explain, is_fatal
 
 Health = Mapping[GpuUuid, str | None]
-"""The reason why each GPU is unhealthy, None for a healthy GPU."""
+"""The reason why each GPU is unhealthy; None for a healthy GPU."""
 
 _RECOVERY_ACTIONS: Final[Mapping[int, str]] = MappingProxyType(
     {

@@ -63,7 +63,7 @@ class NvmlSession:
         return topology, snapshot
 
     def wait_for_xid(self) -> XidEvent | None:
-        """Return the next XID, None if there is none within a quarter of a second."""
+        """Return the next XID, or None if there is none within a quarter of a second."""
         if self._listener is None:
             return None
         try:

@@ -13,7 +13,7 @@ class NvmlLink:
     """One active NVLink of a GPU.
 
     Attributes:
-        generation: generation of NVLink, 1 to 5; NVML's version number can be another number.
+        generation: generation of NVLink, 1 to 5; NVML's version number can differ.
         peer_bus_id: PCI bus ID of the GPU at the other end; None for an NVSwitch.
     """
 
@@ -26,11 +26,11 @@ class NvmlGpu:
     """One GPU for which all calls of NVML succeeded.
 
     Attributes:
-        numa_node: nearest NUMA node, None if the platform does not report it.
+        numa_node: nearest NUMA node; None if the platform does not report it.
         pcie_generation: 0 if the platform does not report it.
         pcie_lanes: 0 if the platform does not report them.
         mig: whether MIG mode is on.
-        recovery_action: ``NVML_GPU_RECOVERY_ACTION_*``, None if the driver does not report it.
+        recovery_action: ``NVML_GPU_RECOVERY_ACTION_*``; None if the driver does not report it.
     """
 
     index: int

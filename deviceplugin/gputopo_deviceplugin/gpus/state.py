@@ -16,7 +16,7 @@ class GpuState:
     Attributes:
         changes: signals each change of this state.
         hardware: None until the GPUs were read for the first time.
-        unregistered_reason: why the agent must not register with kubelet, None if it may register.
+        unregistered_reason: why the agent must not register with kubelet; None if it may register.
     """
 
     def __init__(self) -> None:

@@ -24,7 +24,7 @@ class TopologyFile:
         self._written: NodeTopology | None = None
 
     def load(self) -> NodeTopology | None:
-        """Return the topology, None if there is no valid file."""
+        """Return the topology, or None if there is no valid file."""
         return self._file.load(_parse_topology)
 
     def save(self, topology: NodeTopology) -> None:

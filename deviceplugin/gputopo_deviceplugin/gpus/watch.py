@@ -33,12 +33,12 @@ class NodeAnnotations(Protocol):
     """The annotations of this node's Node object."""
 
     def annotation(self, name: str) -> str | None:
-        """Return the value of an annotation, None if the Node does not have it."""
+        """Return the value of an annotation, or None if the Node does not have it."""
         ...
 
 
 class HardwareWatch:
-    """Writes the node's hardware to the state.
+    """Reads the node's GPUs through NVML, and writes the GPUs and their health to ``GpuState``.
 
     A daemon thread makes at most one call of NVML at a time. When a call exceeds its time limit,
     all GPUs become unhealthy, and the next call waits until the hanging call has returned.
@@ -55,7 +55,7 @@ class HardwareWatch:
     ) -> None:
         """Read NVML through ``session``, and close it when the watch ends.
 
-        While a call of NVML exceeds its time limit, ``pulse`` lets the liveness probe fail.
+        While a call of NVML exceeds its time limit, ``pulse`` makes the liveness probe fail.
         """
         self._state = state
         self._session = session

@@ -1,4 +1,4 @@
-"""Decides how long an XID makes a GPU unhealthy. Pure.
+"""Decides how long an XID makes a GPU unhealthy. Pure functions.
 
 A mark records that an XID makes a GPU unhealthy. The age of a mark is measured with the node's
 monotonic clock, which starts at boot and never jumps. So the age stays correct after a restart of
@@ -19,7 +19,7 @@ from gputopo_deviceplugin.gpus.xids import is_fatal
 
 @dataclass(frozen=True, slots=True)
 class XidMark:
-    """The last XID event with this code on one GPU.
+    """The last event of one XID code on one GPU.
 
     Attributes:
         at_seconds: monotonic time of the event, used for decisions.

@@ -1,4 +1,4 @@
-"""NVIDIA's XID codes: which of them require a GPU reset or a reboot of the node. Pure.
+"""NVIDIA's XID codes: which of them require a GPU reset or a reboot of the node. Pure functions.
 
 Source: "Xid Catalog", column "Resolution Bucket (Immediate Action)", of October 2025:
 https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html. In this catalogue:

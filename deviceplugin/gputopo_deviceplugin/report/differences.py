@@ -1,4 +1,4 @@
-"""Compares kubelet's pod-resources list with the intended GPUs. Pure.
+"""Compares kubelet's pod-resources list with the intended GPUs. Pure functions.
 
 The list has the observed GPUs of each container. The pod's annotation has the intended GPUs.
 """

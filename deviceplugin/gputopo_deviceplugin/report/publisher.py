@@ -23,7 +23,7 @@ class TopologyStore(Protocol):
     """The requests to the API server about the GPUTopology. ``NodeApi`` implements them."""
 
     async def topology(self) -> Document | None:
-        """Return the object, None if it does not exist."""
+        """Return the object, or None if it does not exist."""
         ...
 
     async def create_topology(self, metadata: Document, spec: Document) -> Document:
@@ -49,7 +49,7 @@ class TopologyPublisher:
         self._object: Document | None = None
 
     async def load(self) -> NodeTopology | None:
-        """Return the topology in the GPUTopology, None if the object is missing or not valid.
+        """Return the topology in the GPUTopology, or None if the object is missing or not valid.
 
         Raises:
             ApiError: the object could not be read.

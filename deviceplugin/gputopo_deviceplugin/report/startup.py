@@ -26,7 +26,7 @@ async def load_known_topology(
     file: TopologyFile,
     metrics: AgentMetrics,
 ) -> NodeTopology | None:
-    """Return the topology in the node's GPUTopology, None if the API server has none.
+    """Return the topology in the node's GPUTopology, or None if the API server has none.
 
     If the API server does not respond in 10 s, return the topology from the state file. The agent
     waits no longer, because kubelet may restart too and then needs the GPUs of running pods soon.

@@ -1,4 +1,4 @@
-"""Builds the status of the GPUTopology: every GPU with its user, and the conditions. Pure."""
+"""Builds the status of the GPUTopology: each GPU with its user, conditions. Pure functions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

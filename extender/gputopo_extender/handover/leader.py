@@ -71,7 +71,7 @@ class LeaderHistory:
         self._not_ready_since: float | None = None
 
     def failure(self, state: SchedulerPodState, now: float) -> str | None:
-        """Record the leader's state at ``now``; return why the leader is failing, or None."""
+        """Record ``state`` at time ``now``; return why the leader is failing, or None."""
         crashes = state.crashes - self._last.crashes if self._last else 0
         self._crashed_at.extend([now] * crashes)
         self._last = state
@@ -106,7 +106,7 @@ class Standby:
     def failure(
         self, own: SchedulerPodState | None, leader: SchedulerPodState | None, now: float
     ) -> str | None:
-        """Record ``own`` and ``leader``; return why this standby must take the Lease, or None."""
+        """Record the states ``own`` and ``leader``; return why to take the Lease, or None."""
         if own is None or not own.ready:
             self._ready_since = None
         elif self._ready_since is None:

@@ -1,8 +1,8 @@
 """Defines a claim: the GPUs that a Binding in flight may give to a pod.
 
 An extender writes a claim to the Lease before it sends the Binding. The write fails if another
-extender has written the Lease since the read. So the next writer knows all earlier claims
-(docs/adr/0008-claims-fence-bindings.md). The ledger treats claimed GPUs as used.
+extender has written the Lease after this extender read it. So the next writer knows all earlier
+claims (docs/adr/0008-claims-fence-bindings.md). The ledger treats claimed GPUs as used.
 """
 
 from collections.abc import Iterable, Mapping

@@ -105,7 +105,7 @@ class EndedPods:
                 heappush(self._due, (paused_until, pod.node))
 
     def add_lost(self, claims: Iterable[Claim], *, version: int | None = None) -> None:
-        """Add the deleted pods of ``claims``. They may have started without an event of the watch.
+        """Add the deleted pods of ``claims``. The watch may not have shown that they started.
 
         ``version`` is the version of the pod list that does not contain the pods. It is None if a
         GET request, not a list, showed that the pod is missing.
@@ -126,7 +126,7 @@ class EndedPods:
         self._listed.update(user.uid for user in node.users if user.uid)
 
     def forget_listed(self, pods: AbstractSet[str]) -> None:
-        """Of the pods that a status has listed, remember only ``pods`` and ended pods."""
+        """Of the pods that a GPUTopology has listed, remember only ``pods`` and ended pods."""
         self._listed &= pods | {uid for ended in self._on.values() for uid in ended}
 
     def lower_versions(self, version: int) -> None:
@@ -166,7 +166,7 @@ class EndedPods:
 
 
 def with_history(pod: PodView, before: PodView | None) -> PodView:
-    """Keep ``started`` from ``before``, because kubelet resets this field in rejected pods."""
+    """Return ``pod`` with ``started`` of ``before``: kubelet resets this field in rejected pods."""
     is_lost = before is not None and before.started and not pod.started
     return replace(pod, started=True) if is_lost else pod
 

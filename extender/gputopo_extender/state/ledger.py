@@ -133,7 +133,7 @@ class Ledger:
             self.put_topology(node)
 
     def put_topology(self, node: GpuNode | UnreadableTopology) -> None:
-        """Add or replace a topology. New measurements in its status do not change the usage."""
+        """Add or replace a topology. New measurements in its status do not change node usage."""
         if self._nodes.get(node.node) == node:
             return
         self._nodes[node.node] = node
@@ -251,7 +251,7 @@ class Ledger:
             self._states[name] = self._shared(usage.state)
 
     def _shared(self, state: NodeState) -> NodeState:
-        """Return the one object that all nodes in an equal state share."""
+        """Return the one state object that all nodes in an equal state share."""
         return self._shared_states.setdefault(state.key, state)
 
     def _derive(self, node: GpuNode, without: AbstractSet[str] = frozenset()) -> NodeUsage:

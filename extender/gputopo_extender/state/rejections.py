@@ -1,4 +1,4 @@
-"""Pauses a node for 15 s after its kubelet rejected a pod. Further pauses double, up to 120 s.
+"""Pauses a node after its kubelet rejected a pod: first for 15 s, then for 30 s, 60 s and 120 s.
 
 During the pause, the ledger treats the node as not ready, so filter and bind do not choose it.
 ``EndedPods`` reports the rejections to this module.

@@ -47,7 +47,7 @@ class GpuNode:
         generation: generation of the GPUTopology; it grows when the spec changes.
         healthy: GPUs that the agent reports as healthy. GPUs without a report are not healthy.
         users: the observed users of GPUs.
-        not_ready: why the node's agent is not ready; None if it is ready or reports no condition.
+        not_ready: why the agent is not ready; None if the agent is ready or reports no condition.
         pods_version: resource version of the newest pod change on the node that the agent knew when
             it wrote the status; None if the agent does not report the version.
         reported: whether an agent has written the status. A new GPUTopology has no status.

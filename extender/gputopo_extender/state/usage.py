@@ -94,7 +94,7 @@ class NodeUsage:
 
 @dataclass(frozen=True, slots=True)
 class _PodGpus:
-    """The GPUs in the annotation of one pod, its observed GPUs, and the number not yet observed."""
+    """The GPUs in one pod's annotation, its observed GPUs, and how many are not yet observed."""
 
     annotated: GpuMask
     observed: GpuMask

@@ -33,7 +33,7 @@ class TablesNotReadyError(GputopoError):
 
 
 class EvaluationCache:
-    """Stores results by request and state; drops the least recently used requests first."""
+    """Stores results by request and node state; drops the least recently used requests first."""
 
     def __init__(
         self, evaluate: EvaluateStates, build_seconds: Histogram, *, timeout_seconds: float

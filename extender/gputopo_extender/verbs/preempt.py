@@ -34,9 +34,9 @@ def choose_nodes(freed: Iterable[FreedNode], *, sensitive: bool) -> dict[str, Vi
     """Return the nodes from which kube-scheduler should choose, with their victims.
 
     Nodes on which the preemptor does not fit even without the victims are removed. kube-scheduler
-    compares victims by violated budgets, highest priority, sum of priorities and number. Of nodes
-    that are equal in all four, only those with the best score are returned. A node with a victim of
-    unknown priority is always returned if the preemptor fits.
+    compares victims by violated PodDisruptionBudgets, highest priority, sum of priorities and
+    number. Of nodes that are equal in all four, only those with the best score are returned. A node
+    with a victim of unknown priority is always returned if the preemptor fits.
     """
     groups: defaultdict[object, dict[str, FreedNode]] = defaultdict(dict)
     for each in freed:

@@ -124,7 +124,7 @@ class FilterRetries:
         return f"{_listed(named or nodes)}: waiting until they end"
 
     def _remember(self, times: dict[str, float], uid: str, now: float) -> None:
-        """Set the time of a pod. If ``times`` is full, first drop pods that no longer wait."""
+        """Set a pod's time in ``times``. If ``times`` is full, first drop pods that do not wait."""
         if len(times) >= _MOST_REMEMBERED:
             gone = [each for each in times if not self._ledger.is_waiting(each)]
             for known in gone or [next(iter(times))]:

@@ -14,7 +14,7 @@ def list_profiles(
     namespace: Annotated[
         str | None,
         typer.Option(
-            "--namespace", "-n", metavar="NAME", help="Only profiles of this namespace; else all."
+            "--namespace", "-n", metavar="NAME", help="Only this namespace instead of all."
         ),
     ] = None,
     context: options.ClusterContext = None,
@@ -22,9 +22,9 @@ def list_profiles(
 ) -> None:
     """List the GPUProfiles with their bandwidth sensitivity, CPU demand and samples.
 
-    DECLARED: how much longer the workload runs on the worst links, by the user. MEASURED: the
-    same by the samples, with the 95 % interval. DEMAND: fewest CPUs from which more CPUs bring
-    less than 10 %. LAST: the end of the newest sample.
+    DECLARED: how much longer the workload runs on the worst links, as its user declares.
+    MEASURED: the same, from the samples, with the 95 % interval. DEMAND: the fewest CPUs with
+    which more CPUs would gain less than 10 %. LAST: the end of the newest sample.
     """
     from gputopo_cli.profile.show import write_list
 

@@ -141,7 +141,7 @@ class QueueExperiment:
 
     @property
     def scaled(self) -> tuple[str, ...]:
-        """Pairs of model and GPU count without an own matrix; the matrix of one GPU is scaled."""
+        """Models and GPU counts that were not measured: throughput is scaled from one GPU."""
         kinds = {(job.model.name, job.gpus): job for job in self.jobs}
         return tuple(
             f"{name} with {gpus} GPUs"

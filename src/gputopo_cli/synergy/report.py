@@ -100,7 +100,7 @@ def _comparison_lines(
 
 
 def _comparison_rows(runs: Sequence[CompletedRun]) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each run. Compare its mean JCT with the first run of the same queue order."""
+    """Yield a row for each run; compare the run's mean JCT with the queue order's first run."""
     first: dict[tuple[str, bool], float] = {}
     for run in runs:
         request, mean_jct = run.request, run.figures.mean_jct

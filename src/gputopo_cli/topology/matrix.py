@@ -104,7 +104,7 @@ def _styles(topology: NodeTopology) -> dict[LinkType, str]:
 
 
 def _groups(topology: NodeTopology) -> Iterator[tuple[str, tuple[GpuMask, ...]]]:
-    """Yield each level of the PCIe tree that divides the GPUs, and its groups, sockets first."""
+    """Yield each level of the PCIe tree with several groups of GPUs, and these groups."""
     before: tuple[GpuMask, ...] = (topology.mask,)
     for level, name in _LEVELS:
         groups = blocks(topology, level)

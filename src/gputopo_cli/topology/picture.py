@@ -79,7 +79,7 @@ class _Stroke:
 
 
 def _strokes(types: Sequence[LinkType]) -> dict[LinkType, _Stroke]:
-    """Return the stroke of each link type. Within a kind, faster links are wider and darker."""
+    """Return the stroke of each link type. Faster links of a kind are wider and darker."""
     fastest = max((each.mb_per_s for each in types), default=1)
     strokes: dict[LinkType, _Stroke] = {}
     nvlinks, pcies = iter(_NVLINKS), iter(_PCIE)
