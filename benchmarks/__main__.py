@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import (
+    agent,
     compare_bandwidth_models,
     decisions,
     extender,
@@ -35,6 +36,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Options], None]]] = {
     "sizing": sizing.run,
     "profiling": profiling.run,
     "steps": steps.run,
+    "agent": agent.run,
 }
 
 

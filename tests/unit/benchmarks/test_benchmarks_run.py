@@ -47,6 +47,7 @@ def everything(picture: Path) -> str:
         "alexnet           8  24           2.0%        0.4%  24, 12, 6, 9, 10, 11, 3, 1",
         "srtf            marginal",
         "mean at 10 steps/s, one of which sends",
+        "8 containers, 1 message/s each",
     ],
 )
 def test_all_benchmarks_print_their_tables(everything: str, words: str) -> None:
