@@ -124,10 +124,10 @@ def _bind(folder: Path) -> socket.socket:
     the socket is created by a path through the descriptor of the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o755)
-    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     opened = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
+        os.fchmod(descriptor, 0o755)
         path = Path(f"/proc/self/fd/{descriptor}") / STEPS_SOCKET
         path.unlink(missing_ok=True)
         opened.bind(str(path))

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gputopo.api.names import STEPS_DIRECTORY
+from gputopo.api.names import STEPS_DIRECTORY, STEPS_SOURCE_ANNOTATION
 from support.agent.world import NODE, AgentWorld, agent_world
-from support.api.store import TOPOLOGIES, Document
+from support.api.store import PODS, TOPOLOGIES, Document
 
 SAMPLE: Document = {
     "namespace": "default",
@@ -37,7 +37,10 @@ async def world(
     short_directory: Path, library_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[AgentWorld]:
     monkeypatch.setenv("FAKE_NVML_TOPOLOGY", "")
-    async with agent_world(short_directory, library_dir, measure_publish_seconds=0.2) as world:
+    logs = short_directory / "logs"
+    async with agent_world(
+        short_directory, library_dir, measure_publish_seconds=0.2, pod_logs_dir=logs
+    ) as world:
         yield world
 
 
@@ -125,3 +128,26 @@ async def test_a_killed_agent_leaves_the_socket_and_its_successor_opens_it(
         async with world.agent():
             await world.until(lambda: measured(world) == {"a": "WarmUp"})
         assert path.exists()
+
+
+async def test_steps_in_the_log_of_a_container_are_counted(world: AgentWorld) -> None:
+    assert world.settings.pod_logs_dir is not None
+    log = world.settings.pod_logs_dir / "default_a_uid-a/main/0.log"
+    log.parent.mkdir(parents=True)
+    log.touch()
+    async with world.agent():
+        await world.served()
+        await world.place("a", {"main": [0]})
+        pod = world.api.pod("a")
+        pod["metadata"]["annotations"][STEPS_SOURCE_ANNOTATION] = "Log"
+        world.api.put(PODS, pod)
+        response = (await world.kubelet.admit(("default", "a"), {"main": 1}))["main"]
+        assert [*response.mounts] == []
+        await world.until(lambda: measured(world) == {"a": "NoData"})
+
+        def logged() -> bool:
+            with log.open("a") as file:
+                file.write("2026-01-01T00:00:00Z stdout F gputopo-steps 1\n")
+            return measured(world) == {"a": "WarmUp"}
+
+        await world.until(logged)

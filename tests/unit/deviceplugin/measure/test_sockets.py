@@ -1,0 +1,130 @@
+import socket
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gputopo_deviceplugin.measure import sockets as module
+from gputopo_deviceplugin.measure.containers import ContainerKey
+from gputopo_deviceplugin.measure.sockets import StepsSockets
+
+KEY = ContainerKey("uid-a", "main")
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="gt-") as name:
+        yield Path(name) / "steps"
+
+
+@pytest.fixture
+def failures() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def sockets(directory: Path, failures: list[str]) -> Iterator[StepsSockets]:
+    sockets = StepsSockets(directory, failures.append)
+    yield sockets
+    sockets.close()
+
+
+def send(folder: Path, *datagrams: bytes) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        for datagram in datagrams:
+            sender.sendto(datagram, str(folder / "socket"))
+
+
+def received(sockets: StepsSockets) -> list[bytes | None]:
+    return [datagram.data for datagram in sockets.receive()]
+
+
+def opened(sockets: StepsSockets, key: ContainerKey = KEY) -> Path:
+    folder = sockets.open(key)
+    assert folder is not None
+    return folder
+
+
+def test_any_user_of_the_container_may_send_and_none_may_write(sockets: StepsSockets) -> None:
+    folder = opened(sockets)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+    assert stat.S_IMODE((folder / "socket").stat().st_mode) == 0o666
+    send(folder, b"1", b"2")
+    assert received(sockets) == [b"1", b"2"]
+    assert received(sockets) == []
+
+
+def test_a_container_that_is_admitted_again_keeps_its_socket(sockets: StepsSockets) -> None:
+    send(opened(sockets), b"1")
+    opened(sockets)
+    assert received(sockets) == [b"1"]
+
+
+def test_a_few_messages_of_each_container_are_read_at_a_time(
+    sockets: StepsSockets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_DATAGRAMS", 2)
+    other = ContainerKey("uid-b", "main")
+    send(opened(sockets), b"1", b"2", b"3")
+    send(opened(sockets, other), b"4")
+    assert received(sockets) == [b"1", b"2", b"4"]
+    assert received(sockets) == [b"3"]
+
+
+def test_a_name_of_any_length_has_a_socket(sockets: StepsSockets) -> None:
+    uid = "01234567-89ab-cdef-0123-456789abcdef"
+    folder = opened(sockets, ContainerKey(uid, "c" * 63))
+    assert len(str(folder)) > 107, "longer than the path of a Unix socket may be"
+    assert (folder / "socket").is_socket()
+
+
+def test_a_new_agent_opens_the_sockets_of_all_folders(
+    sockets: StepsSockets, directory: Path, failures: list[str]
+) -> None:
+    folder = opened(sockets)
+    sockets.close()
+    (directory / "other").mkdir()
+    following = StepsSockets(directory, failures.append)
+    following.open_again()
+    assert following.keys == {KEY}
+    send(folder, b"1")
+    assert received(following) == [b"1"]
+    following.close()
+    assert failures == []
+
+
+def test_an_agent_without_folders_opens_nothing(sockets: StepsSockets, failures: list[str]) -> None:
+    sockets.open_again()
+    assert (sockets.keys, failures) == (frozenset(), [])
+
+
+def test_a_socket_that_cannot_be_opened_is_counted(
+    sockets: StepsSockets, directory: Path, failures: list[str]
+) -> None:
+    (directory / "uid-a_main/socket/in-the-way").mkdir(parents=True)
+    before = len([*Path("/proc/self/fd").iterdir()])
+    assert sockets.open(KEY) is None
+    assert failures == ["socket"]
+    assert len([*Path("/proc/self/fd").iterdir()]) == before
+
+
+def test_a_link_instead_of_a_folder_is_not_used(
+    sockets: StepsSockets, directory: Path, failures: list[str]
+) -> None:
+    elsewhere = directory.parent / "elsewhere"
+    elsewhere.mkdir(mode=0o700)
+    directory.mkdir()
+    (directory / "uid-a_main").symlink_to(elsewhere)
+    assert sockets.open(KEY) is None
+    assert failures == ["socket"]
+    assert [*elsewhere.iterdir()] == []
+    assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o700
+
+
+def test_a_removed_socket_leaves_nothing(sockets: StepsSockets, directory: Path) -> None:
+    opened(sockets)
+    sockets.remove(KEY)
+    assert [*directory.iterdir()] == []
+    assert sockets.keys == frozenset()
