@@ -109,7 +109,7 @@ class AgentMetrics:
         self._rated = frozenset(rates)
 
     def count_dropped_steps(self, reason: str, count: int = 1) -> None:
-        """Count reports of training steps, or intervals between reports, that were not used."""
+        """Count reports of training steps, or intervals between reports, that the agent ignored."""
         self._dropped.labels(reason).inc(count)
 
     def count_sample(self) -> None:

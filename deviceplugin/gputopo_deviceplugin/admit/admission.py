@@ -35,7 +35,7 @@ class PodResources(Protocol):
     """Kubelet's pod-resources API."""
 
     async def list_pods(self, timeout_seconds: float) -> list[ListedPod]:
-        """Return every pod that kubelet knows."""
+        """Return every pod in kubelet's pod-resources list, with its GPUs."""
         ...
 
 
@@ -61,7 +61,7 @@ class Admission:
             pod_resources: reads kubelet's list of pods.
             lock: held during each call from kubelet.
             state: the GPUs that the agent offers to kubelet, with their health.
-            kubelet: counts the agent's registrations, which shows a restart of kubelet.
+            kubelet: counts registrations of the agent; each restart of kubelet adds one.
             recorder: records allocations and rejections.
             node: this node's name.
             timeout_seconds: time limit for all reads from the API server in one call.

@@ -30,7 +30,7 @@ from gputopo_deviceplugin.settings import AgentSettings
 
 
 class StepsFolders(Protocol):
-    """Opens sockets for the training steps of containers; ``StepsSockets`` implements this."""
+    """The protocol of ``StepsSockets``, which opens sockets for the steps of training programs."""
 
     def open_for(self, allocation: ContainerAllocation) -> Path | None:
         """Open a container's steps socket. Return the socket's folder, or None without a socket."""

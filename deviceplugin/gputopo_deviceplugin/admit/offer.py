@@ -115,7 +115,7 @@ class DeviceOffer:
         self._assigned.update(self._tracker.assigned_gpus(), complete=complete)
 
     def update(self) -> None:
-        """Decide which GPUs are offered, and whether the agent may register."""
+        """Decide which GPUs to offer, and whether the agent may register with kubelet."""
         hardware = self._state.hardware
         if hardware is None:
             return

@@ -41,7 +41,7 @@ def intended_gpus(pod: PodView, node: str) -> Mapping[str, tuple[GpuUuid, ...]]:
 
 
 def lasting_container(pod: PodView, container: str) -> GpuContainer | None:
-    """Return the sidecar or application container that finally has the GPUs of ``container``.
+    """Return the sidecar or application container that keeps the GPUs of ``container``.
 
     An ordinary init container shares the GPUs of the next sidecar or application container. For
     example, the init container A with 2 GPUs comes before the application container B with 4 GPUs.

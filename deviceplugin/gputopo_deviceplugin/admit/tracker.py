@@ -120,7 +120,7 @@ class UsageTracker:
     def all_users(self) -> dict[GpuUuid, GpuUser]:
         """Return the user of each GPU: live pods, and ended or deleted pods with a running process.
 
-        The live pods come from kubelet's list, or before its first list from the state file.
+        The live pods come from kubelet's list; before kubelet's first list, from the state file.
         Kubelets before 1.34 also list ended pods. The method ignores ended pods in the list.
         """
         stored = self._update_usage()

@@ -52,7 +52,7 @@ class ApiConnection:
         self.pod_unread.set()
 
     def record_pod_list(self) -> None:
-        """Record a new list of this node's pods."""
+        """Record that the agent has a new list of this node's pods."""
         if self.responding.is_set() and not self.connected:
             self._connected.set()
             _log.info("connected to the API server")

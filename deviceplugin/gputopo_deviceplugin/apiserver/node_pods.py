@@ -57,7 +57,7 @@ class NodePods(Mapping[ObjectKey, PodView]):
     """The pods of this node by namespace and name.
 
     Attributes:
-        version: the resource versions up to which the pods are known; None before the first list.
+        version: resource versions of this copy of the pods; None before the first list.
     """
 
     def __init__(

@@ -39,7 +39,7 @@ def discover(
 ) -> NodeTopology:
     """Return the node's topology.
 
-    If NVML fails to read a GPU, the result has this GPU and its links from ``known``. So a fault
+    If NVML fails to read a GPU, the result takes this GPU and its links from ``known``. So a fault
     does not look like a change of hardware. If NVML reports no common PCIe ancestor of two GPUs,
     the result has the ancestor SYS.
 

@@ -59,7 +59,7 @@ def evaluate_health(
 
 
 def all_unhealthy(topology: NodeTopology, reason: str) -> Health:
-    """Return the health of all GPUs while NVML is unavailable."""
+    """Return every GPU of the topology as unhealthy because of ``reason``."""
     return {gpu.uuid: reason for gpu in topology.gpus}
 
 

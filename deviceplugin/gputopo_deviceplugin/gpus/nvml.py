@@ -56,7 +56,7 @@ class Nvml:
         _session_call(pynvml.nvmlInit)
 
     def close(self) -> None:
-        """End the session."""
+        """End the NVML session."""
         _session_call(pynvml.nvmlShutdown)
 
     def read_gpus(self) -> NvmlSnapshot:
@@ -119,7 +119,7 @@ class XidListener:
         return XidEvent(uuid, int(event.eventData))
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening for XID events."""
         _session_call(lambda: pynvml.nvmlEventSetFree(self._set))
 
     def _register(self, handle: Any) -> None:  # noqa: ANN401 - a ctypes pointer

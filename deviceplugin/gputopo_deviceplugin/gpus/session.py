@@ -41,7 +41,7 @@ class NvmlSession:
         return self._listener is not None
 
     def read_topology(self, known: NodeTopology | None) -> tuple[NodeTopology, NvmlSnapshot]:
-        """Read all GPUs. GPUs that cannot be read are taken from the ``known`` topology.
+        """Read all GPUs. Take the GPUs that NVML cannot read from ``known``.
 
         Raises:
             NvmlError: NVML is unavailable, or reports values that GPUTopology does not allow. In
@@ -75,7 +75,7 @@ class NvmlSession:
             return None
 
     def close(self) -> None:
-        """End the session, if there is one."""
+        """End the NVML session, if there is one."""
         if self._nvml is None:
             return
         try:

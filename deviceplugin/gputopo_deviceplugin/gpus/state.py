@@ -43,13 +43,13 @@ class GpuState:
         }
 
     def set_hardware(self, hardware: NodeHardware) -> None:
-        """Replace the hardware."""
+        """Replace the stored GPUs and their health."""
         if hardware != self.hardware:
             self.hardware = hardware
             self.changes.notify()
 
     def withhold(self, reason: str | None, assigned: frozenset[GpuUuid]) -> None:
-        """Offer only the ``assigned`` GPUs, because of ``reason``. Without a reason, offer all."""
+        """Offer only the ``assigned`` GPUs to kubelet. If ``reason`` is None, offer all GPUs."""
         if (reason, assigned) != (self._withheld_reason, self._assigned):
             self._withheld_reason, self._assigned = reason, assigned
             self.changes.notify()

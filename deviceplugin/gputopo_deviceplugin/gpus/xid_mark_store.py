@@ -39,7 +39,7 @@ class XidMarkStore:
         self._written = xid_marks.to_document(self._marks, self._reset_at)
 
     def add(self, event: XidEvent) -> bool:
-        """Record an XID event; return whether it makes the GPU unhealthy."""
+        """Record an XID event; return whether the XID makes the GPU unhealthy."""
         critical, fatal = is_critical(event.code), is_fatal(event.code)
         _log.warning(
             "XID %s", fields(gpu=event.uuid, xid=event.code, critical=critical, fatal=fatal)

@@ -1,6 +1,6 @@
-"""Serves the agent's socket, and keeps the agent registered with kubelet.
+"""Serves the agent's device-plugin socket, and keeps the agent registered with kubelet.
 
-The agent is registered again when kubelet restarts or removes the agent's socket.
+This module registers the agent again when kubelet restarts or removes the agent's socket.
 """
 
 import asyncio

@@ -23,7 +23,7 @@ class KubeletState:
 
     @property
     def watched(self) -> bool:
-        """Whether a ``ListAndWatch`` call is open. Kubelet ends it when it forgets the agent."""
+        """Whether a ``ListAndWatch`` call is open. The call ends when kubelet forgets the agent."""
         return self.watchers > 0
 
     @property

@@ -1,4 +1,4 @@
-"""Reads kubelet's pod-resources list periodically, and records containers with other GPUs."""
+"""Reads kubelet's pod-resources list periodically; records containers with unintended GPUs."""
 
 from collections.abc import Sequence
 
@@ -43,7 +43,7 @@ class AllocationObserver:
         self.differing: Sequence[AllocationDifference] = ()
 
     async def observe(self, *, connected: bool = True) -> None:
-        """Read kubelet's list, and record each new difference once.
+        """Read kubelet's list, and record each container with unintended GPUs once.
 
         If the agent is not ``connected`` to the API server, the agent's copy of the pods may be
         outdated. Then the method does not compare the list with the annotations of the pods.

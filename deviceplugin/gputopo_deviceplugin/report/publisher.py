@@ -23,19 +23,19 @@ class TopologyStore(Protocol):
     """The requests to the API server about the GPUTopology. ``NodeApi`` implements them."""
 
     async def topology(self) -> Document | None:
-        """Return the object, or None if it does not exist."""
+        """Return the node's GPUTopology, or None if it does not exist."""
         ...
 
     async def create_topology(self, metadata: Document, spec: Document) -> Document:
-        """Create the object and return it."""
+        """Create the node's GPUTopology and return it."""
         ...
 
     async def patch_topology(self, body: Document) -> Document:
-        """Change spec or metadata of the object and return it."""
+        """Change spec or metadata of the GPUTopology and return it."""
         ...
 
     async def patch_topology_status(self, status: Document, version: str | None = None) -> Document:
-        """Change the status and return the object. Fail if ``version`` is outdated."""
+        """Change the status of the GPUTopology and return it. Fail if ``version`` is outdated."""
         ...
 
 
@@ -64,7 +64,7 @@ class TopologyPublisher:
             return None
 
     async def publish(self, node: Document, observation: NodeObservation) -> bool:
-        """Write the changed parts of the GPUTopology, and return whether it wrote the status.
+        """Write the changed parts of the GPUTopology. Return whether the status was written.
 
         ``node`` becomes the owner of the GPUTopology. A node that never had GPUs has no
         GPUTopology.
@@ -93,7 +93,7 @@ class TopologyPublisher:
         return after != before
 
     async def withdraw(self) -> bool:
-        """Set ``Ready`` to false because the agent ends, and return whether it wrote the status.
+        """Set ``Ready`` to false because the agent ends. Return whether the status was written.
 
         The method writes nothing on a node without GPUs. It also writes nothing if another agent of
         this node has written the status meanwhile.

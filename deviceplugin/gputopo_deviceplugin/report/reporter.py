@@ -147,7 +147,7 @@ class StatusReporter:
         return listed and await self._publish(observation)
 
     async def _observe(self) -> None:
-        """Read kubelet's list, and store which version of the pods was known before the read."""
+        """Read kubelet's list; store which version of the pods the agent knew before the read."""
         # The list may not include changes of pods that arrive during the read.
         version = self._tracker.pods.version
         try:

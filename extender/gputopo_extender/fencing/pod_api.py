@@ -31,7 +31,8 @@ class PodApi:
         """Change an annotation of the pod, so that Bindings in flight for this pod fail.
 
         A Binding names the version that the pod had when the extender chose its GPUs. After any
-        change the API server rejects the Binding. Return the changed pod, or None if deleted.
+        change the API server rejects the Binding. Return the changed pod, or None if the pod was
+        deleted.
 
         Raises:
             ApiError: the pod may be unchanged, so a Binding in flight may still succeed.

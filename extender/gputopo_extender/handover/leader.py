@@ -106,7 +106,7 @@ class Standby:
     def failure(
         self, own: SchedulerPodState | None, leader: SchedulerPodState | None, now: float
     ) -> str | None:
-        """Record the states ``own`` and ``leader``; return why to take the Lease, or None."""
+        """Record both states; return why this standby must take the Lease, None if it must not."""
         if own is None or not own.ready:
             self._ready_since = None
         elif self._ready_since is None:

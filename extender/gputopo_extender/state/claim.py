@@ -34,8 +34,8 @@ class Claim:
 
     Attributes:
         version: resource version of the pod that the Binding requires. It makes the claims of two
-            Bindings differ. With equal claims, the second write of the Lease would not change its
-            version, and other extenders would not notice this write.
+            Bindings differ. With equal claims, the second write of the Lease would not change the
+            version of the Lease, and other extenders would not notice this write.
         gpus: UUIDs in rank order.
     """
 

@@ -1,6 +1,6 @@
 """Makes the decision of bind: a pod, a node, exact GPUs and the annotations of the Binding.
 
-The binder calls it with the match that the policy has chosen.
+The binder calls this module with the match that the policy has chosen.
 """
 
 from collections.abc import Mapping

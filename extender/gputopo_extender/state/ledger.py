@@ -32,8 +32,8 @@ class Ledger:
         pods_version: resource version of the newest change or list of pods that was received.
         rewinds: how often a list had a lower version than an earlier change. This happens when etcd
             is restored from a backup.
-        relist: set when the API server has lost changes that it had reported. The reflectors must
-            then list everything again.
+        relist: an event, set when the API server has lost changes that it had reported. The
+            reflectors must then list everything again.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

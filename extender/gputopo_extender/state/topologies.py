@@ -101,7 +101,7 @@ def _parse_status(status: Mapping[str, Any]) -> GPUTopologyStatus:
 
 
 def _not_ready(conditions: list[Condition]) -> str | None:
-    """Return why the agent is not ready, or None if it is ready or reports no condition."""
+    """Return why the agent is not ready, or None if the agent is ready or has no condition."""
     for condition in conditions:
         if condition.type == READY_CONDITION and condition.status == "False":
             message = " ".join(condition.message.split())

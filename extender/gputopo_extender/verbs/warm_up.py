@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class TableWarmUp:
-    """Builds placement tables for one number of GPUs at a time: pods wait for fewer tables."""
+    """Builds placement tables in the background: first for 1 GPU, then for 2 GPUs, and so on."""
 
     def __init__(self, ledger: Ledger, cache: EvaluationCache, policy: PolicyName) -> None:
         """Fill ``cache`` for the topologies in ``ledger``; ``policy`` is the default policy."""

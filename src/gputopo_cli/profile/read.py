@@ -42,7 +42,7 @@ def find_profile(name: str, found: list[NamedProfile]) -> NamedProfile:
     """Return the profile with the name ``NAMESPACE/NAME`` or ``NAME``.
 
     Raises:
-        InputError: if there is no such profile, or if several namespaces have one.
+        InputError: if no profile, or more than one profile, has this name.
     """
     matching = [each for each in found if name in {str(each.key), each.key.name}]
     if not matching:

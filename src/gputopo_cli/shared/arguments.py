@@ -48,7 +48,7 @@ def _parse_member(members: type[_Member], text: str, field: str) -> _Member:
 
 
 def parse_choice(text: str, field: str, words: Collection[str]) -> str:
-    """Return the text if it is one of the words."""
+    """Return ``text`` if it is one of ``words``, else raise ``InputError``."""
     if text not in words:
         raise InputError(
             f"{field}: {quoted(text)} is not one of {', '.join(words)}{suggest(text, words)}"

@@ -95,7 +95,7 @@ def _strokes(types: Sequence[LinkType]) -> dict[LinkType, _Stroke]:
 def _links(
     topology: NodeTopology, layout: Layout, strokes: Mapping[LinkType, _Stroke], marks: Marks
 ) -> Iterator[str]:
-    """Yield SVG lines for the links: first slow links, then fast links, at last the job's links.
+    """Yield SVG lines for the links: first slow links, then fast links, finally the job's links.
 
     A link through NVSwitch is two lines, from each of its GPUs to the switch in the centre.
     """

@@ -37,7 +37,7 @@ def check_placements(snapshot: ClusterSnapshot) -> Iterator[Finding]:
 
 
 def _gpus(together: Iterable[GpuUse]) -> str:
-    """Return the start of a message: ``GPU 0, GPU 3 of its node: ``; empty if no GPU is known."""
+    """Return the start of a message, such as ``GPU 0, GPU 3 of its node: ``; empty without GPUs."""
     gpus = [f"GPU {use.uuid if use.index is None else use.index}" for use in together if use.uuid]
     return f"{join_names(gpus)} of its node: " if gpus else ""
 
