@@ -84,12 +84,7 @@ class Agent:
         self._offer = DeviceOffer(
             self._state, self._kubelet, self._tracker, self.connection, self._node
         )
-        self._sockets = StepsSockets(settings.state_dir / "steps", metrics.count_failure)
         self._measurer = self._create_measurer()
-        self._endpoints = EndpointClient(
-            timeout_seconds=RESPONSE_SECONDS, max_bytes=MAX_EXPOSITION_BYTES
-        )
-        self._scraper = MetricsScraper(self._endpoints, self._measurer, metrics)
         self._topology_file = TopologyFile(settings.state_dir)
         self._publisher = TopologyPublisher(self._api)
         lock = AdmissionLock()
@@ -97,8 +92,15 @@ class Agent:
         self._reporter = self._create_reporter(lock)
 
     def _create_measurer(self) -> Measurer:
+        settings, metrics = self._settings, self._metrics
+        self._sockets = StepsSockets(settings.state_dir / "steps", metrics.count_failure)
         sources = MeasureSources(self._state, self.connection, self._tracker, self._sockets)
-        return Measurer(self._settings, sources, self._recorder, self._metrics, self._changes)
+        measurer = Measurer(settings, sources, self._recorder, metrics, self._changes)
+        self._endpoints = EndpointClient(
+            timeout_seconds=RESPONSE_SECONDS, max_bytes=MAX_EXPOSITION_BYTES
+        )
+        self._scraper = MetricsScraper(self._endpoints, measurer, metrics)
+        return measurer
 
     def _create_registrar(self, lock: AdmissionLock) -> Registrar:
         settings = self._settings

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from gputopo.api.profile import MAX_NODE_SAMPLES, Measurement, NodeSample
 from gputopo.throughput.meter import CurrentRate, RateState
 from gputopo_deviceplugin.measure.container_meter import FoundSample
 from gputopo_deviceplugin.measure.containers import MeasuredContainer
-from gputopo_deviceplugin.measure.environment import PHYSICAL_MODEL
+from gputopo_deviceplugin.measure.environment import PHYSICAL_MODEL, LinkBandwidth
 
 _MOST_NEIGHBOURS: Final = 64
 _LONGEST_MODEL: Final = 128
@@ -58,8 +58,9 @@ def to_sample(container: MeasuredContainer, found: FoundSample, time: str) -> No
     micro = _micro(rate.steps_per_second)
     if environment is None or environment.profile is None or not micro:
         return None
-    bandwidth, runtime = environment.bandwidth, environment.runtime
+    runtime = environment.runtime
     return NodeSample(
+        **_bandwidths(environment.bandwidth),
         namespace=container.pod.namespace,
         profile=environment.profile,
         pod_uid=container.pod.uid,
@@ -72,15 +73,22 @@ def to_sample(container: MeasuredContainer, found: FoundSample, time: str) -> No
         gpu_model=environment.gpu_model[:_LONGEST_MODEL],
         gpus=len(environment.gpus),
         image_digest=runtime.image_digest[:_LONGEST_DIGEST],
-        model=PHYSICAL_MODEL if bandwidth else None,
-        effective_mb_per_s=bandwidth.effective if bandwidth else None,
-        best_mb_per_s=bandwidth.best if bandwidth else None,
-        worst_mb_per_s=bandwidth.worst if bandwidth else None,
         milli_cpu=runtime.milli_cpu,
         memory_bytes=runtime.memory_bytes,
         socket_neighbours=[each.workload for each in environment.on_socket][:_MOST_NEIGHBOURS],
         node_neighbours=[each.workload for each in environment.on_node][:_MOST_NEIGHBOURS],
     )
+
+
+def _bandwidths(bandwidth: LinkBandwidth | None) -> dict[str, Any]:
+    if bandwidth is None:
+        return {}
+    return {
+        "model": PHYSICAL_MODEL,
+        "effective_mb_per_s": bandwidth.effective,
+        "best_mb_per_s": bandwidth.best,
+        "worst_mb_per_s": bandwidth.worst,
+    }
 
 
 def merge_samples(published: Sequence[NodeSample], new: Sequence[NodeSample]) -> list[NodeSample]:
