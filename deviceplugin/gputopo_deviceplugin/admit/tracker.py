@@ -114,7 +114,7 @@ class UsageTracker:
         return frozenset(self.listed_users()) | (self._unlisted & live)
 
     def users_after_end(self) -> dict[GpuUuid, GpuUser]:
-        """Return each GPU that a process of an ended or deleted pod uses, with that pod."""
+        """Return the GPUs that processes of ended or deleted pods use, each with its pod."""
         return _after_end(self._update_usage())
 
     def all_users(self) -> dict[GpuUuid, GpuUser]:

@@ -86,8 +86,8 @@ class AllocationObserver:
         """Return the running containers whose GPUs kubelet has forgotten.
 
         Kubelet can forget GPUs only when it starts. If kubelet has listed GPUs for a container
-        since its last start and now lists none, the container has just ended. The result omits
-        pods that are being deleted, because the agent never allocates GPUs for such a pod.
+        since kubelet's last start and now lists none, the container has just ended. The result
+        omits pods that are being deleted, because the agent never allocates GPUs for these pods.
         """
         if self._registration != self._kubelet.registrations:
             self._registration = self._kubelet.registrations

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class ClaimFence:
-    """The claims of all extenders, as of the last read or write of the Lease."""
+    """The claims of all extenders, as this extender has last read or written them in the Lease."""
 
     def __init__(
         self,

@@ -180,7 +180,7 @@ def is_confirmed(pod: PodView) -> bool:
 def _updated(
     ended: _EndedPod, node: GpuNode | None, now: float, *, listed: bool
 ) -> _EndedPod | None:
-    """Return the ended pod, updated by its node's status, or None if it can be forgotten.
+    """Return the ended pod, updated by its node's status, or None if the pod can be forgotten.
 
     ``listed`` is true if any status of the node's GPUTopology has ever listed the pod.
     """

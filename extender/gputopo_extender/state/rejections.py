@@ -58,7 +58,7 @@ class KubeletRejections:
         return now + seconds
 
     def started(self, node: str, now: float) -> None:
-        """A pod has started on the node, so forget the node's last pause if that pause is over."""
+        """Forget the node's last pause if it is over, because a pod has started on the node."""
         known = self._pauses.get(node)
         if known is not None and now >= known.until:
             del self._pauses[node]

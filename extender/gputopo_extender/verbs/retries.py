@@ -1,10 +1,10 @@
 """Decides when filter returns an error, so that kube-scheduler tries the pod again soon.
 
-If filter returns no error, a pod that fits nowhere waits for a cluster event, for at most five
-minutes, and kube-scheduler may preempt other pods for it. This is right only if the pod fits as
-soon as other pods end. Otherwise filter returns an error, and kube-scheduler tries the pod again
-within seconds. An error also removes the pod's nominated node. So filter first waits a moment,
-because the watch shows the end of preempted pods with a delay.
+If a pod fits nowhere and filter returns no error, kube-scheduler may preempt other pods. It tries
+the pod again after a cluster event or after five minutes. This is right only if the pod fits as
+soon as other pods end. For other causes filter returns an error, and kube-scheduler tries the pod
+again within seconds. An error also removes the pod's nominated node. So filter first waits a
+moment, because the watch shows the end of preempted pods with a delay.
 
 Some causes last long, for instance a process that cannot be killed or an agent that is down. So for
 a pod that may preempt others, filter returns no error once a minute. Then kube-scheduler preempts.
