@@ -59,8 +59,8 @@ class Sample(ApiModel):
         effective_mb_per_s: effective bandwidth of the container's GPUs by ``model``, which is
             ``physical`` on every node. None for one GPU, and for a container whose pod has further
             containers with GPUs.
-        best_mb_per_s: highest effective bandwidth of equally many GPUs of the idle node.
-        worst_mb_per_s: lowest effective bandwidth of equally many GPUs of the idle node.
+        best_mb_per_s: highest effective bandwidth of any set of as many GPUs of the node.
+        worst_mb_per_s: lowest effective bandwidth of any set of as many GPUs of the node.
         milli_cpu: CPU limit of the container, None without a limit.
         memory_bytes: memory limit of the container, None without a limit.
         socket_neighbours: workloads of other pods with GPUs on the same NUMA nodes; a workload that

@@ -215,7 +215,7 @@ class JobPlacement(ApiModel):
 
 
 class JobFailures(ApiModel):
-    """``GPUJob.status.failures``: pods that failed in their program or at admission by kubelet."""
+    """``GPUJob.status.failures``: numbers of pods whose program failed or that kubelet rejected."""
 
     application: Annotated[int, Field(ge=0)] = 0
     admission: Annotated[int, Field(ge=0)] = 0

@@ -33,7 +33,7 @@ class EffectiveTable:
 
     @property
     def worst_and_best(self) -> tuple[int, int] | None:
-        """Lowest and highest effective bandwidth of all sets; None for one GPU."""
+        """Lowest and highest effective bandwidth of all sets; None for a pattern of one GPU."""
         if self.model is None:
             return None
         return int(self.mb_per_s.min()), int(self.mb_per_s.max())

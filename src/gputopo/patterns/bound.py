@@ -38,7 +38,7 @@ def bounds(weights: NDArray[np.int64], pattern: Pattern) -> NDArray[np.int64]:
 
 
 def _best_assignment(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return [rows]: the maximum sum of values over all assignments of ranks to members.
+    """Return [rows]: the maximum sum of values over all assignments of ranks to the set's GPUs.
 
     This is dynamic programming: ``most[mask]`` is the maximum for the first n ranks on the n
     members in ``mask``.

@@ -81,7 +81,7 @@ def embeddings(topology: NodeTopology, pattern: Pattern) -> EmbeddingTable:
 
 
 def _search(weights: NDArray[np.int64], pattern: Pattern) -> _Found:
-    """Return by GPU set: the GPU position of each rank, the bandwidth and its upper bound."""
+    """Return for each GPU set: the GPU position of each rank, the bandwidth and its upper bound."""
     if len(weights) < pattern.size:
         none = np.zeros(0, dtype=np.int64)
         return np.zeros((0, pattern.size), dtype=np.uint8), none, none

@@ -44,7 +44,7 @@ with more, the data does not fit the processor's cache."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Layer:
-    """The best cases after the first ranks of a plan were placed.
+    """The best cases of the search when the first ranks of a plan are placed.
 
     Attributes:
         frontier: the placed ranks that have an edge to an unplaced rank.
@@ -80,7 +80,7 @@ class _Cases:
 def best_embeddings(
     weights: NDArray[np.int64], pattern: Pattern, plan: SearchPlan
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the best embedding into every GPU set; of equally good rank orders, the lowest.
+    """Return the best embedding into every GPU set; if several are best, that with the lowest code.
 
     Args:
         weights: [gpus, gpus] link bandwidths in MB/s, by GPU position.
@@ -152,7 +152,7 @@ def _cases(pattern: Pattern, plan: SearchPlan, placed: int, frontier: tuple[int,
 def _frontiers(
     pattern: Pattern, plan: SearchPlan, placed: int, frontier: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the frontier after the next rank is placed, and the ranks that are not in it."""
+    """Return the frontier after the next rank is placed, and the ranks that leave the frontier."""
     candidates, later = (*frontier, plan.ranks[placed]), plan.ranks[placed + 1 :]
     free = [rank for rank in candidates if not (plan.pinned and rank == 0)]
     kept = tuple(rank for rank in free if _edges(pattern, rank, later))
@@ -162,7 +162,7 @@ def _frontiers(
 def _next_layer(
     weights: NDArray[np.int64], sets: Subsets, layer: _Layer, cases: _Cases, shift: int
 ) -> _Layer:
-    """Return the layer with one more rank placed. It is computed in blocks of limited size."""
+    """Return the layer with one more rank placed. To limit memory, it is computed in blocks."""
     bits = np.uint32(1) << sets.members.astype(np.uint32)
     without = rows_by_mask(len(weights))[sets.masks[:, None] ^ bits].T
     digits = (sets.members.astype(np.uint64) << np.uint64(shift)).T
@@ -190,7 +190,7 @@ def _best(
     digits: NDArray[np.uint64],
     links: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Return the best total of each arrangement and row of a block, and its lowest code.
+    """Return for each arrangement and row of a block the best total, and the lowest code with it.
 
     Args:
         layer: the previous layer.

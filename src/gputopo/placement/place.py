@@ -80,7 +80,7 @@ def _cached_place(
 
 
 def _best_first(keys: SortKeys, count: int) -> Iterator[int]:
-    """Yield 0..count-1, sorted by descending key; numbers with equal keys are ascending.
+    """Yield the numbers 0..count-1 by descending key; numbers with equal keys are ascending.
 
     Callers use only the first few numbers. So the function searches for one number at a time, which
     is faster than a sort of all numbers.

@@ -28,8 +28,8 @@ class Candidate:
 def score_nodes(candidates: Mapping[Key, Candidate], *, sensitive: bool) -> dict[Key, int]:
     """Return a score of 0..10 for each candidate; a better candidate never has a lower score.
 
-    A key of ``candidates`` can represent several nodes of equal state. Their number does not change
-    the scores.
+    A key of ``candidates`` can represent several nodes of equal state. How many nodes it represents
+    does not change scores.
 
     A bandwidth-sensitive job with several GPUs prefers the highest effective bandwidth, then the
     least lost bandwidth. All other jobs prefer the least lost bandwidth, then the least preserved

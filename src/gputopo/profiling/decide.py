@@ -140,10 +140,10 @@ def _move(
     if chosen is None:
         return end(situation, state, "Done", "the curve is complete")
     if _seconds_left(situation, state) < MIN_POINT_SECONDS:
-        message = f"the limit of {situation.budget_seconds} s leaves no time for a further point"
+        message = f"{situation.budget_seconds} s leave no time to measure a further CPU limit"
         return end(situation, state, "TimeLimit", message)
     if _would_be_taken(situation, state, chosen):
-        message = f"a pending pod could have taken CPUs of the pod while it has {chosen.limit}m"
+        message = f"a pending pod would take the CPUs that a limit of {chosen.limit}m frees"
         return end(situation, state, "CPUsNeeded", message)
     return Resize(resized(situation, state, chosen))
 

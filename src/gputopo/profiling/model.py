@@ -1,4 +1,4 @@
-"""Types for the decision with which CPUs a pod is measured next: its input and results."""
+"""Types of the input and results of the decision with which CPUs a pod is measured next."""
 
 from dataclasses import dataclass
 from datetime import datetime

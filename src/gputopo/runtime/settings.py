@@ -79,7 +79,7 @@ class ProgramSettings(BaseModel):
         parser = argparse.ArgumentParser(
             prog=cls.program,
             description=cls.purpose,
-            epilog=f"Each flag can be given as {cls.variable('<NAME>')} too; the flag wins.",
+            epilog=f"Environment variable of a flag: {cls.variable('<NAME>')}. Flags have priority.",
             allow_abbrev=False,
         )
         for name, field in cls.model_fields.items():

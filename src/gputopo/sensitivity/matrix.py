@@ -59,7 +59,7 @@ class SensitivityMatrix:
     ) -> Self:
         """Return the matrix of raw measurements, with non-decreasing throughput.
 
-        Each cell gets the maximum of all measurements with at most its CPUs and at most its memory.
+        Each cell gets the highest throughput that was measured with at most these CPUs and memory.
 
         Raises:
             ValueError: on invalid axes or throughput.

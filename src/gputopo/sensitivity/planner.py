@@ -97,7 +97,7 @@ def measured_matrix(gpus: int, measured: Mapping[tuple[int, float], float]) -> S
     curves = [interpolated(_at(amount, measured)) for amount in memory_gb]
     cpus = list(curves[0]) if curves else []
     if any(list(curve) != cpus for curve in curves):
-        raise ValueError(f"measured: the ranges of CPUs differ between the amounts {memory_gb} GB")
+        raise ValueError(f"measured: the ranges of CPUs differ between {memory_gb} GB of memory")
     rows = [[curve[count] for curve in curves] for count in cpus]
     return SensitivityMatrix.rising(gpus, cpus, memory_gb, rows)
 

@@ -23,7 +23,7 @@ class ResolvedSensitivity:
     Attributes:
         reason: ``Declared`` by the user, ``Profile`` (the GPUProfile of the workload decides),
             ``SensitivityUnknown`` (neither; a job of several GPUs is assumed to be sensitive) or
-                ``SingleGpu`` (one GPU uses no links).
+            ``SingleGpu`` (one GPU uses no links).
     """
 
     sensitive: bool

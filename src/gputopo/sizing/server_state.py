@@ -45,7 +45,7 @@ class ServerState:
         )
 
     def max_gpus(self, option: Option, gpus: int) -> int:
-        """Return how many GPUs fit on this server if each gets 1 / ``gpus`` of the option."""
+        """Return how many GPUs fit on this server, each with 1 / ``gpus`` of the resources."""
         fitting = float(self.gpus)
         free = (self.cpus, self.memory_gb, self.storage_mb_per_s)
         for amount, needed in zip(free, option, strict=False):
@@ -77,7 +77,7 @@ class PlacedJob:
     def __init__(
         self, request: SizingRequest, options: JobOptions, option: Option, slots: Slots
     ) -> None:
-        """Place the job: take its GPUs and its option from the servers."""
+        """Place the job: subtract its GPUs and resources from the free amounts of the servers."""
         self.request, self.options, self.option, self.slots = request, options, option, slots
         self._occupy()
 

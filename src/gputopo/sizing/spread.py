@@ -35,7 +35,7 @@ Excess: TypeAlias = tuple[float, float, float]
 
 
 class ServerBalance:
-    """Excess of each server (see the module), summed over all GPUs that jobs use on the server."""
+    """By how much the jobs on each server exceed the average resources (see the module)."""
 
     def __init__(
         self, servers: Sequence[ServerState], choices: Sequence[OptionChoice], prices: Prices
@@ -80,7 +80,7 @@ class ServerBalance:
         """Return how unlikely it is that later jobs bring the excess of the server back to 0.
 
         The result is the sum of a / b over the resources: a is the square of the server's excess
-        with the job on ``gpus`` GPUs, b the variance of that of random jobs on the GPUs left free.
+        with the job, and b is the variance of the excess of random jobs on the GPUs left free.
         """
         own, left = self._excess_of[server], server.gpus - gpus + 0.5
         return sum(
@@ -119,9 +119,9 @@ def place_jobs(
 ) -> list[PlacedJob]:
     """Place each job with its chosen option; if this does not fit, with the best option that fits.
 
-    If no option of a job fits, it gets its least option (:attr:`JobOptions.least`), and jobs on its
-    servers get theirs until all jobs fit. Least options do not exceed the proportional shares, so
-    they fit wherever GPUs are free.
+    If no option of a job fits, the job gets its least option (:attr:`JobOptions.least`), and jobs
+    on its servers get theirs until all jobs fit. Least options do not exceed the proportional
+    shares, so they fit wherever GPUs are free.
 
     The servers must be idle and have enough GPUs for all jobs. ``prices`` weight the resources.
     """

@@ -26,8 +26,8 @@ def tune(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -
     1. A job whose demand exceeds its proportional share gets its trimmed share instead: the share
        without resources beyond the demand.
     2. If the trimmed share does not fit either, servers are chosen by GPUs alone. Jobs on these
-       servers that exceed their shares get their trimmed shares until the job fits. The job fits at
-           the latest when no job exceeds its share: then the shares of all free GPUs are free.
+       servers that exceed their shares get their trimmed shares until the job fits. The job always
+       fits if no other job exceeds its share.
     """
     check_names(servers, requests)
     cache, states = OptionsCache(servers), [ServerState.idle(server) for server in servers]

@@ -1,9 +1,9 @@
 """Preserve policy: bandwidth-sensitive jobs get the best links, other jobs avoid these links.
 
 This is MAPA's algorithm 1. The policy scores each GPU set by its best embedding, and always places
-a job that fits. The authors' program differs in two points. It compares several rank orders of each
-set. And a job waits if no set has more than 12.34 GB/s, which is the value of equation 2 for a set
-without links.
+a job that fits. The authors' program differs in two points. The program compares several rank
+orders of each set. And in the program, a job waits if no set has more than 12.34 GB/s, which is the
+value of equation 2 for a set without links.
 """
 
 from gputopo.placement.feasible import FeasibleSets, SortKeys

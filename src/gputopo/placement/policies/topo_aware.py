@@ -17,7 +17,7 @@ from gputopo.topology.tables import cached_by_fingerprint
 
 
 def keys(feasible: FeasibleSets) -> SortKeys:
-    """Return two sort keys for each level: minus the used blocks, minus the free GPUs in them."""
+    """Return two keys per level: minus the number of used blocks, minus the free GPUs in these."""
     found: list[NDArray[np.int64]] = []
     for level in _levels(feasible.topology):
         used = np.zeros(len(feasible.sets), dtype=np.int64)
