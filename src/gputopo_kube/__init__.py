@@ -1,4 +1,5 @@
 """Accesses the Kubernetes API: client, errors, object kinds, pods, reflector and probe server.
 
-The components and the command line use it. No other package imports a Kubernetes client library.
+The components and the command line use this package. No other package imports a Kubernetes client
+library.
 """

@@ -1,7 +1,7 @@
 """A lightkube client for the extender that sends requests with aiohttp instead of httpx2.
 
 In a burst of binds, the transport of httpx2 took half of the extender's processor time, because
-this transport is pure Python. It also keeps only 20 connections open, so other requests had to
+this transport is pure Python. It also keeps only 20 connections open, so further requests had to
 begin with a TLS handshake.
 """
 

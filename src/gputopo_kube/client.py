@@ -52,7 +52,7 @@ class Listing(Generic[Item]):
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[Item]):
-    """One change in a watch. ``item`` is the changed object, or the last state of a deleted one."""
+    """One change in a watch. ``item`` is the changed object, or a deleted one's last state."""
 
     item: Item
     deleted: bool

@@ -20,7 +20,7 @@ from gputopo_kube.sync import SyncApi
 
 @contextmanager
 def connected(timeout_seconds: float, user_agent: str) -> Iterator[SyncApi]:
-    """Connect to the API server. Any thread may send requests.
+    """Connect to the API server; any thread may use the connection.
 
     If the API server rejects the service account's token, the client reads the token file again.
 

@@ -21,7 +21,7 @@ class EndpointClient:
     """A client that follows no redirects, uses no proxy and keeps no connections."""
 
     def __init__(self, *, timeout_seconds: float, max_bytes: int) -> None:
-        """Limit the time of a request, from the connection to the last byte, and the size."""
+        """Limit the time of a request, including the response, and the size of the response."""
         self._timeout_seconds = timeout_seconds
         self._max_bytes = max_bytes
         self._client = httpx2.AsyncClient(
@@ -66,8 +66,7 @@ def pod_url(ip: str, port: int, path: str) -> str:
     """Return the URL of an endpoint of a pod; ``path`` begins with a slash.
 
     Raises:
-        EndpointError: no pod has this address. Services of the node or of a cloud provider may
-            have it.
+        EndpointError: the address is not that of a pod, but for instance a loopback address.
     """
     try:
         address = ip_address(ip)

@@ -1,4 +1,4 @@
-"""What kubelet has applied to the containers of a pod: limits, images and the pod's address."""
+"""Parses what kubelet reports about a pod: its address, and limits and images of containers."""
 
 import re
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ class PodRuntime:
     """Address of a pod, and its containers and init containers by name.
 
     Attributes:
-        ip: None before kubelet has reported it.
+        ip: IP address of the pod; None before kubelet has reported the address.
     """
 
     ip: str | None = None

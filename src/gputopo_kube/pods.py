@@ -212,7 +212,7 @@ def version_number(text: str | None) -> int:
 
 
 def gpu_count(quantity: object) -> int:
-    """Return a quantity of 1 to 3 digits as a number, and ``UNKNOWN_COUNT`` for other text.
+    """Return a quantity of 1 to 3 digits as a number, and ``UNKNOWN_COUNT`` (1000) for other text.
 
     >>> [gpu_count(quantity) for quantity in ("8", 8, "1k", "0.5")]
     [8, 8, 1000, 1000]

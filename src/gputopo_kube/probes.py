@@ -31,7 +31,7 @@ class Pulse:
     """Records whether a program is alive: its event loop runs, and no call that it needs hangs."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start as alive."""
+        """Start as alive: the first beat is now."""
         self._clock = clock
         self._beat_at = clock()
         self._hang: str | None = None

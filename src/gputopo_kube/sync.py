@@ -85,7 +85,7 @@ class SyncApi:
 
 
 def _decode(body: bytes) -> Document | None:
-    """Return the JSON object in a body, or None if it has none, as the error page of a proxy."""
+    """Return the JSON object of a response; None for other text, such as a proxy's error page."""
     try:
         document = json.loads(body)
     except ValueError:

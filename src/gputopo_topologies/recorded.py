@@ -149,7 +149,7 @@ class _Recording:
         return LEVELS[min([*equal, LEVELS.index(farthest)])]
 
     def _levels_of_third_devices(self, one: str, other: str) -> tuple[list[int], list[int]]:
-        """Return two lists over all C: the farther of differing X and Y, and X where X equals Y."""
+        """For all C in :meth:`ancestor`, return the farther of unequal X and Y, and equal X."""
         unequal: list[int] = []
         equal: list[int] = []
         for third in self.matrix.devices:

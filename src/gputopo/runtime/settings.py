@@ -79,7 +79,7 @@ class ProgramSettings(BaseModel):
         parser = argparse.ArgumentParser(
             prog=cls.program,
             description=cls.purpose,
-            epilog=f"Environment variable of a flag: {cls.variable('<NAME>')}. Flags have priority.",
+            epilog=f"Environment variables: {cls.variable('<NAME>')}. Flags have priority.",
             allow_abbrev=False,
         )
         for name, field in cls.model_fields.items():

@@ -1,7 +1,7 @@
 """Parse job lists: MAPA's rows, CSV with a header, or JSON.
 
 The content decides the format. Text that begins with a bracket is JSON. If the first row begins
-with a number, all rows are MAPA's rows, otherwise the first row is a header. MAPA's rows have:
+with a number, all rows are MAPA's rows; if not, the first row is a header. MAPA's rows have:
 
 - six columns: gpus, pattern, arrival, service, bwSensitive (0 or 1), script;
 - four columns in MAPA's first versions: gpus, pattern, service, bwSensitive.

@@ -77,8 +77,8 @@ class FinishedSimulatedJob:
     def __post_init__(self) -> None:
         if self.end <= self.start:
             raise SimulationError(
-                f"job {self.job.id!r}: service: {self.job.service} is too short to change the"
-                f" time {self.start}"
+                f"job {self.job.id!r}: service: {self.job.service} is lost by rounding when it is"
+                f" added to the start time {self.start}; use a longer time"
             )
 
     @property

@@ -31,7 +31,7 @@ class MeasuredWorkload:
     Attributes:
         ranges: 95 % interval of the slowdown on the worst links in percent, by number of GPUs. Key
             0 is any number of GPUs.
-        curves: slowdown against bandwidth, by number of GPUs.
+        curves: slowdown as a function of bandwidth, by number of GPUs.
     """
 
     ranges: Mapping[int, tuple[int, int]]
@@ -44,7 +44,7 @@ class MeasuredWorkload:
 
 @dataclass(frozen=True)
 class MeasuredTime:
-    """The law that a job runs by its measured curve or, without one, by the law ``others``."""
+    """Time law: the measured curve of a job's workload or, without a curve, the law ``others``."""
 
     workloads: Mapping[str, MeasuredWorkload]
     others: TimeLaw
@@ -62,7 +62,7 @@ class MeasuredTime:
 def parse_profiles(text: str) -> dict[str, MeasuredWorkload]:
     """Parse the output of ``kubectl get gpuprofiles -o json`` (with ``-A`` or for one object).
 
-    The keys are the names of the profiles by :func:`normalized_name`.
+    The keys of the result are the names of the profiles by :func:`normalized_name`.
 
     Raises:
         SimulationError: the text is invalid, or two profiles have the same name.

@@ -12,7 +12,7 @@ def document(result: SimulationResult) -> dict[str, object]:
     """Return settings, makespan, throughput and jobs of a run.
 
     Times are in the unit of the job list. A job of one GPU has no link, so its effective bandwidth
-    is null. In results of the released simulator, the effective bandwidth is 12.34 GB/s.
+    is null. For this job, the released simulator gives 12.34 GB/s.
     """
     return {
         "policy": result.policy.value,

@@ -97,7 +97,7 @@ class _MapaSimulation:
         self._waiting = WaitingState(settings.waiting, settings.time_law, self._nodes)
 
     def check_fits(self, jobs: Sequence[SimulatedJob]) -> None:
-        """Check that each job fits on an idle node. An error names the first of equal jobs."""
+        """Check that each job fits on an idle node. Errors name the first of several equal jobs."""
         topologies = {topology.fingerprint: topology for topology in self._topologies.values()}
         for job in {(job.pattern, job.sensitive): job for job in reversed(jobs)}.values():
             self._nodes.check_fits(job)
@@ -108,7 +108,7 @@ class _MapaSimulation:
     def finish(
         self, jobs: Sequence[SimulatedJob], progress: ProgressCallback
     ) -> Mapping[object, FinishedSimulatedJob]:
-        """Run until all jobs have ended. At the same time, ends precede arrivals and starts."""
+        """Run until all jobs have ended. At equal times: ends, then arrivals, then starts."""
         by_arrival = sorted(jobs, key=lambda job: job.arrival)
         arrived = ended = 0
         while ended < len(jobs):

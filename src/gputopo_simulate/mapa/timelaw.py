@@ -98,7 +98,7 @@ class TimeLaw(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FixedTime:
-    """The law that every job runs for its service time, as in the authors' simulator."""
+    """Time law: every job runs for its service time, as in the authors' simulator."""
 
     name: ClassVar[str] = "fixed"
 
@@ -109,10 +109,10 @@ class FixedTime:
 
 @dataclass(frozen=True)
 class BandwidthTime:
-    """The law that a job of two GPUs or more runs longer with less bandwidth, by its curve.
+    """Time law: a job of two GPUs or more runs longer with less bandwidth, by its curve.
 
     Attributes:
-        curves: curves of workloads, by :func:`normalized_name`.
+        curves: slowdown curves of workloads, by :func:`normalized_name`.
         sensitive: curve of a sensitive job whose workload has no curve.
         insensitive: curve of an insensitive job whose workload has no curve.
     """

@@ -1,8 +1,8 @@
 """Decide when a sensitive job waits for better links instead of starting at once.
 
-In MAPA's released program, sensitive jobs wait by accident if they would get less than 12.34 GB/s.
-The rule here compares two amounts of GPU time: the time that the job loses on the links that are
-free now, and the time that the free GPUs are idle while the job waits.
+In MAPA's released program, a sensitive job waits if no free GPU set has more than 12.34 GB/s. The
+rule here compares two amounts of GPU time: the time that the job loses on the links that are free
+now, and the time that the free GPUs are idle while the job waits.
 """
 
 from bisect import bisect_right, insort
@@ -23,7 +23,7 @@ class WaitingRule:
     """Parameters of the rule by which a sensitive job waits for better links.
 
     Attributes:
-        theta: a job waits if it saves more than ``theta`` times the GPU time that stays idle.
+        theta: a job waits if the GPU time that it saves exceeds ``theta`` times the idle GPU time.
         max_mean_times: longest wait, as a multiple of the mean run time of finished jobs.
     """
 
@@ -74,7 +74,7 @@ def should_wait(
 
 
 def expected_residual(observed: Sequence[float], age: float) -> float:
-    """Return the mean residual time of jobs that ran longer than ``age``; 0 without such jobs.
+    """Return the mean time after ``age`` of the jobs that ran longer; 0 if no job ran longer.
 
     >>> expected_residual([2.0, 6.0, 10.0], 4.0)
     4.0

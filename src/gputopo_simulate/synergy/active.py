@@ -50,13 +50,13 @@ def sensitivity(job: TrainingJob, cluster: SimulatedCluster) -> SensitivityMatri
         if matrix.at(cpus * gpus, memory_gb * gpus) > 0:
             return matrix
     raise SimulationError(
-        f"job {job.id}: model: {job.model.name} was not measured with the share of only"
-        f" {cpus:g} CPUs and {memory_gb:g} GB per GPU"
+        f"job {job.id}: model: {job.model.name} was not measured with as little as the"
+        f" proportional share of {cpus:g} CPUs and {memory_gb:g} GB per GPU"
     )
 
 
 def active_jobs(jobs: Sequence[TrainingJob], cluster: SimulatedCluster) -> list[ActiveJob]:
-    """Return the jobs in the order of arrival. Jobs of equal model and GPUs share one matrix."""
+    """Return the jobs in the order of arrival. Jobs with equal model and GPUs share a matrix."""
     matrices: dict[tuple[str, int], SensitivityMatrix] = {}
     by_arrival = sorted(jobs, key=lambda job: (job.arrival_seconds, job.id))
     for job in by_arrival:

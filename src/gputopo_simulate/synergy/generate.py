@@ -46,7 +46,7 @@ def generate(
     """Return random jobs of one GPU each. Equal seeds give equal jobs.
 
     A job takes 10^x minutes with its proportional share. For 80 % of the jobs x is uniform in
-    1.5..3, for the others in 3..4. The paper calls this log-uniform distribution exponential.
+    1.5..3, for all other jobs in 3..4. The paper calls this log-uniform distribution exponential.
 
     Raises:
         SimulationError: a model of :data:`_TASKS` is missing.
@@ -77,7 +77,7 @@ def _draw_arrivals(source: random.Random, load: JobLoad) -> Iterator[tuple[int, 
 
 
 def _most_behind(counts: Sequence[int], split: Sequence[int]) -> int:
-    """Return the index of the task whose job count is furthest below its percentage."""
+    """Return the index of the task (such as speech) whose job count is furthest below its share."""
     total = sum(counts)
     behind = [
         percent / 100 - count / total if total else 0.0

@@ -75,7 +75,7 @@ class MeasuredProfile:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredModel:
-    """All measurements of one model.
+    """All measurements of one training model.
 
     Attributes:
         step_seconds: seconds of a training step at throughput 1 of the matrices.

@@ -52,8 +52,8 @@ def run(
     """Return all jobs in the order in which they finish.
 
     With rounds, a job that finishes keeps its servers until the round ends. If all jobs arrive
-    before second 1, the first round begins at second 1. Otherwise it begins at the first multiple
-    of the round's length at or after the first arrival.
+    before second 1, the first round begins at second 1. If not, it begins at the first multiple of
+    the round's length at or after the first arrival.
 
     Raises:
         SimulationError: there are no jobs, or a job would never finish.
@@ -89,7 +89,7 @@ class _SynergySimulation:
         return not self._active and self._arrived == len(self._by_arrival)
 
     def step(self) -> list[FinishedTrainingJob]:
-        """Assign servers, advance to the next assignment, and return the finished jobs."""
+        """Assign servers, advance the time to the next assignment, and return the finished jobs."""
         self._admit()
         self._decide()
         until = self._next_decision_seconds()

@@ -51,7 +51,7 @@ def run_as_released(
     """
     server = find_server(name)
     if policy not in POLICIES:
-        raise SimulationError(f"policy: {policy}; as released only {', '.join(POLICIES)}")
+        raise SimulationError(f"policy: {policy}; --as-released allows {', '.join(POLICIES)}")
     check_jobs(jobs)
     for job in jobs:
         _check_supported(job, server)

@@ -23,10 +23,9 @@ def greedy(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest])
 def demands(
     servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]
 ) -> list[OptionChoice]:
-    """Return for each job the CPUs and memory with which it is placed, usually its demand.
+    """Return for each job its demand or, if this does not fit on idle servers, its trimmed share.
 
-    A job whose demand does not fit even on idle servers gets its trimmed share instead. Errors are
-    those of :func:`check_names`.
+    Errors are those of :func:`check_names`.
     """
     check_names(servers, requests)
     cache, idle = OptionsCache(servers), [ServerState.idle(server) for server in servers]

@@ -4,7 +4,7 @@ Section 4.1 and appendix A.1 of the paper describe two linear programs. The firs
 as one and chooses an option (CPUs and memory) for each job; its optimum is the upper bound. The
 second assigns fractions of jobs to servers, and splits at most three jobs per server. The paper
 does not say how fractions become whole GPUs. Here they are rounded. Then jobs on servers with too
-few CPUs or too little memory get their least options.
+few CPUs or too little memory get their least options (:attr:`JobOptions.least`).
 """
 
 from collections import Counter

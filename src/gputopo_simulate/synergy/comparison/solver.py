@@ -30,8 +30,8 @@ class LinearProgram:
     """A linear program: maximize the sum of gains * x, with 0 <= x <= 1 and limits for rows.
 
     Attributes:
-        gains: gain of each variable.
-        columns: row and coefficient pairs of each variable.
+        gains: factor of each variable in the sum that is maximized.
+        columns: for each variable, its coefficients as pairs (row, coefficient).
         limits: minimum and maximum of the sum of each row; infinite for no limit.
         binary: whether every x is 0 or 1.
     """

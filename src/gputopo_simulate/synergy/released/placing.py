@@ -1,4 +1,4 @@
-"""Place a job and reduce other jobs for it, as ``cluster.py`` of the authors' program does."""
+"""Place a job and reduce resources of other jobs for it, as ``cluster.py`` of the authors does."""
 
 from collections.abc import Iterator
 
@@ -100,8 +100,8 @@ def _jobs_to_reduce(
 ) -> list[ReleasedJob]:
     """Return the jobs to reduce on a server to free CPUs and memory for ``gpus`` GPUs.
 
-    Jobs are tried in this order: on the fewest servers first, then with the most CPUs per GPU, then
-    with the most memory. The result contains every job that was tried, also jobs that free nothing.
+    Jobs on the fewest servers are tried first; of these, jobs with the most CPUs per GPU, then with
+    the most memory. The result contains every job that was tried, also jobs that free nothing.
     """
     cpus = gpus * per_gpu.cpus - servers.cpus[number]
     memory_gb = gpus * per_gpu.memory_gb - servers.memory_gb[number]
@@ -133,6 +133,6 @@ def _reduce_placed(servers: ReleasedServers, job: ReleasedJob) -> None:
 
 def _does_not_fit(job: ReleasedJob) -> SimulationError:
     return SimulationError(
-        f"job {job.source.id}: gpus: {job.source.gpus} with their share do not fit beside the"
-        " other jobs; the authors' program ends here"
+        f"job {job.source.id}: gpus: {job.source.gpus}; its share does not fit beside the"
+        " other jobs; the authors' program fails here"
     )

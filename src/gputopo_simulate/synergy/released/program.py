@@ -188,7 +188,7 @@ def _demand(
     """Return a job's demand per GPU, and the speed with this demand relative to the share.
 
     A demand above the resources of one server is reduced to one server; the speed-up then falls in
-    proportion to the CPUs. A job with more GPUs than a server has no speed-up. If such a job
+    proportion to the CPUs. If a job needs several servers, its speed-up is 1. If this job also
     demands more CPUs than one server has, it gets its share of CPUs. The same applies to memory.
     """
     wanted = ResourcesPerGpu(profile.best_cpus_per_gpu, profile.best_memory_gb_per_gpu)

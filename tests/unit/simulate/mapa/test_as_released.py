@@ -158,5 +158,5 @@ def test_job_of_every_size_starts_on_an_idle_server(
 
 
 def test_policy_that_the_program_does_not_have_is_rejected() -> None:
-    with pytest.raises(SimulationError, match="policy: Weakest; as released only Baseline"):
+    with pytest.raises(SimulationError, match="policy: Weakest; --as-released allows Baseline"):
         run_as_released("dgx-v", [job(0, 2)], PolicyName.WEAKEST)

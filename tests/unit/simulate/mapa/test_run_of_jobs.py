@@ -184,7 +184,7 @@ def test_run_without_nodes_is_rejected() -> None:
         ([job(1, 1, service=float("nan"))], "job 1: service: nan"),
         ([job(1, 1, arrival=1e16)], r"job 1: arrival: 1e\+16; must be between 0 and 1e\+15"),
         ([job(1, 1, service=5e-324)], "job 1: service: 5e-324; must be between 1e-09 and 1e.15"),
-        ([job(1, 1, arrival=1e15, service=1e-3)], "job 1: service: 0.001 is too short to change"),
+        ([job(1, 1, arrival=1e15, service=1e-3)], "job 1: service: 0.001 is lost by rounding"),
     ],
 )
 def test_invalid_job_is_rejected_with_field_and_value(

@@ -223,5 +223,5 @@ def test_run_ends_with_an_error_where_the_program_gives_up(hog_gb: float, last_g
         for number, name in enumerate(("hog", "hog", "odd", "last"))
     ]
     assert len(run_as_released(ONE_SERVER, jobs[:3], "fifo", "tune")) == 3
-    with pytest.raises(SimulationError, match=r"job [23]: gpus: 1 with their share do not fit"):
+    with pytest.raises(SimulationError, match=r"job [23]: gpus: 1; its share does not fit"):
         run_as_released(ONE_SERVER, jobs, "fifo", "tune")
