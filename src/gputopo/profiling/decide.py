@@ -140,7 +140,7 @@ def _move(
     if chosen is None:
         return end(situation, state, "Done", "the curve is complete")
     if _seconds_left(situation, state) < MIN_POINT_SECONDS:
-        message = f"{situation.budget_seconds} s leave no time to measure a further CPU limit"
+        message = f"the time limit of {situation.budget_seconds} s is too short for more CPU limits"
         return end(situation, state, "TimeLimit", message)
     if _would_be_taken(situation, state, chosen):
         message = f"a pending pod would take the CPUs that a limit of {chosen.limit}m frees"
