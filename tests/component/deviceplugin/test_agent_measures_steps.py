@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from gputopo.api.names import STEPS_SOURCE_ANNOTATION
+from gputopo.api.names import STEPS_SOCKET, STEPS_SOCKET_VARIABLE, STEPS_SOURCE_ANNOTATION
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
+from gputopo_steps.reporter import Reporter
 from support.agent.measured import TOPOLOGY, MeasuredNode, in_virtual_time
 from support.kubelet.device_manager import AdmissionRejectedError
 
@@ -52,6 +53,18 @@ async def test_an_honest_sender_gives_a_rate_and_samples(node: MeasuredNode) -> 
     assert node.metric("gputopo_steps_per_second", **labels) == pytest.approx(12.5, rel=0.02)
     assert node.metric("gputopo_agent_samples_total") == 1
     assert sender.lost == 0
+
+
+@in_virtual_time
+async def test_the_agent_reads_what_the_package_for_programs_sends(node: MeasuredNode) -> None:
+    folder = (await node.run_pod("a", {"main": [0]}))["main"]
+    assert folder is not None
+    environ = {STEPS_SOCKET_VARIABLE: str(folder / STEPS_SOCKET)}
+    reporter = Reporter(environ, {}, asyncio.get_running_loop().time)
+    for _ in range(750):
+        reporter.step()
+        await asyncio.sleep(0.2)
+    assert [sample.steps_per_second for sample in node.samples] == [pytest.approx(5, rel=0.01)]
 
 
 @in_virtual_time
