@@ -5,7 +5,9 @@ import logging
 import os
 import socket
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 
 import kopf
 from prometheus_client import start_http_server
@@ -16,16 +18,24 @@ from gputopo_kube.credentials import connected
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError, CredentialsError
 from gputopo_kube.sync import SyncApi
+from gputopo_operator.controller import profiling_queue
 from gputopo_operator.controller.handlers import registry_for
 from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.node_reports import NodeReports
+from gputopo_operator.controller.profile_reconciler import ProfileReconciler
 from gputopo_operator.controller.profiler import Profiler
 from gputopo_operator.controller.profiling_api import ProfilingApi
-from gputopo_operator.controller.profiling_queue import WORKERS, ProfilingQueue
+from gputopo_operator.controller.profiling_queue import ProfilingQueue
+from gputopo_operator.controller.queues import Queues
 from gputopo_operator.controller.reconciler import Reconciler
+from gputopo_operator.controller.resync import Resync
 from gputopo_operator.controller.work_queue import WorkQueue
 from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.model import PodDefaults
 from gputopo_operator.settings import OperatorSettings
+
+PROFILE_WORKERS: Final = 2
+"""GPUProfiles that are reconciled at the same time."""
 
 _log = logging.getLogger(__name__)
 
@@ -34,61 +44,66 @@ async def operate(
     settings: OperatorSettings, connection: SyncApi, metrics: OperatorMetrics
 ) -> None:
     """Run the operator until a signal stops it."""
-    loop = asyncio.get_running_loop()
-    defaults = PodDefaults(settings.resource, settings.scheduler_name)
-    api, profiling_api = JobApi(connection), ProfilingApi(connection)
-    reconciler = Reconciler(api, defaults, metrics)
+    api, profiling_api, reports = JobApi(connection), ProfilingApi(connection), NodeReports()
     profiler = Profiler(profiling_api, api, settings.resource)
     # Requests to the API server block, so each reconciliation runs in a thread.
-    threads = ThreadPoolExecutor(settings.workers + WORKERS, thread_name_prefix="reconcile")
-
-    async def work(key: ObjectKey) -> float | None:
-        return await loop.run_in_executor(threads, reconciler.timed, key)
-
-    queue = WorkQueue(work, expected=ApiError)
-    metrics.watch_queue(queue.__len__)
-    profiling = ProfilingQueue(profiler, profiling_api, settings, threads)
-    registry = registry_for(queue.add)
-    profiling.watch(registry)
-    with threads:
+    workers = settings.workers + PROFILE_WORKERS + profiling_queue.WORKERS
+    with ThreadPoolExecutor(workers, thread_name_prefix="reconcile") as threads:
+        queues = _queues(settings, api, reports, metrics, threads)
+        profiling = ProfilingQueue(profiler, profiling_api, settings, threads)
+        resync = Resync(api, queues, reports, metrics, settings.namespace_names)
+        registry = registry_for(queues, reports)
+        profiling.watch(registry)
         async with asyncio.TaskGroup() as group:
-            working = group.create_task(queue.run(settings.workers))
-            resyncing = group.create_task(_resync(api, settings, queue, metrics))
-            measuring = group.create_task(profiling.run())
+            tasks = [
+                group.create_task(queues.jobs.run(settings.workers)),
+                group.create_task(queues.profiles.run(PROFILE_WORKERS)),
+                group.create_task(resync.run(settings.resync_seconds)),
+                group.create_task(profiling.run()),
+            ]
             # kopf cancels all tasks that start after its own task, so start these tasks first.
             await asyncio.sleep(0)
-            await kopf.operator(
-                registry=registry,
-                standalone=True,
-                clusterwide=not settings.namespace_names,
-                namespaces=settings.namespace_names,
-                liveness_endpoint=f"http://{settings.probes_host}:{settings.health_port}/healthz",
-            )
-            working.cancel()
-            resyncing.cancel()
-            measuring.cancel()
+            await _watch(registry, settings)
+            for task in tasks:
+                task.cancel()
 
 
-async def _resync(
-    api: JobApi,
+async def _watch(registry: kopf.OperatorRegistry, settings: OperatorSettings) -> None:
+    """Run kopf until a signal stops it."""
+    await kopf.operator(
+        registry=registry,
+        standalone=True,
+        clusterwide=not settings.namespace_names,
+        namespaces=settings.namespace_names,
+        liveness_endpoint=f"http://{settings.probes_host}:{settings.health_port}/healthz",
+    )
+
+
+def _queues(
     settings: OperatorSettings,
-    queue: WorkQueue[ObjectKey],
+    api: JobApi,
+    reports: NodeReports,
     metrics: OperatorMetrics,
-) -> None:
-    """Add every GPUJob to the queue periodically, because a watch may lose an event."""
-    while True:
-        await asyncio.sleep(settings.resync_seconds)
-        # Known GPUJobs are added too, because the list does not contain deleted GPUJobs.
-        for key in metrics.known():
-            queue.add(key)
-        for namespace in settings.namespace_names or (None,):
-            try:
-                keys = await asyncio.to_thread(api.gpu_job_keys, namespace)
-            except ApiError as error:
-                _log.warning("resync failed %s", fields(namespace=namespace, reason=error))
-                continue
-            for key in keys:
-                queue.add(key)
+    threads: ThreadPoolExecutor,
+) -> Queues:
+    defaults = PodDefaults(settings.resource, settings.scheduler_name)
+    queues = Queues(
+        _queue(threads, Reconciler(api, defaults, metrics).timed),
+        _queue(threads, ProfileReconciler(api, reports, metrics).reconcile),
+        namespaces=settings.namespace_names,
+        profile_delay_seconds=settings.profile_delay_seconds,
+    )
+    metrics.watch_queues(queues.jobs.__len__, queues.profiles.__len__)
+    return queues
+
+
+def _queue(
+    threads: ThreadPoolExecutor, reconcile: Callable[[ObjectKey], float | None]
+) -> WorkQueue[ObjectKey]:
+    async def work(key: ObjectKey) -> float | None:
+        return await asyncio.get_running_loop().run_in_executor(threads, reconcile, key)
+
+    return WorkQueue(work, expected=ApiError)
 
 
 def main() -> None:

@@ -40,22 +40,33 @@ class OperatorMetrics:
             self._jobs.labels(phase)
         self._steps = Gauge(
             "gputopo_job_steps_per_second",
-            "Measured training steps per second of a running GPUJob; 0 while no step is made.",
+            "Measured training steps per second of a running GPUJob, while the rate is known.",
             ["namespace", "name"],
             registry=self.registry,
         )
         self._rated: set[ObjectKey] = set()
+        self._profile_updates = Counter(
+            "gputopo_operator_profile_updates_total",
+            "Updates of the status of a GPUProfile.",
+            registry=self.registry,
+        )
         build = Info("gputopo_build", "Version of gputopo.", registry=self.registry)
         build.info({"version": version("gputopo"), "component": "operator"})
 
-    def watch_queue(self, length: Callable[[], int]) -> None:
-        """Serve the number of waiting GPUJobs as a metric; ``length`` returns this number."""
+    def watch_queues(self, jobs: Callable[[], int], profiles: Callable[[], int]) -> None:
+        """Serve the numbers of waiting GPUJobs and GPUProfiles, which the functions return."""
         name, text = "gputopo_operator_queue_length", "GPUJobs that wait for a worker."
-        Gauge(name, text, registry=self.registry).set_function(length)
+        Gauge(name, text, registry=self.registry).set_function(jobs)
+        name, text = "gputopo_operator_profile_queue_length", "GPUProfiles that wait for a worker."
+        Gauge(name, text, registry=self.registry).set_function(profiles)
 
     def count_failure(self, kind: FailureKind) -> None:
         """Count one failed pod."""
         self._pod_failures.labels(kind).inc()
+
+    def count_profile_update(self) -> None:
+        """Count one written status of a GPUProfile."""
+        self._profile_updates.inc()
 
     def known(self) -> tuple[ObjectKey, ...]:
         """Return the recorded GPUJobs."""

@@ -1,5 +1,8 @@
 """Parses API objects into the values of ``model``. Only this module reads the fields of objects."""
 
+import json
+from collections import defaultdict
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -7,7 +10,7 @@ from pydantic import ValidationError
 
 from gputopo.api.annotations import AnnotationError, parse_facts, parse_placement
 from gputopo.api.names import SENSITIVITY_ANNOTATION
-from gputopo.api.profile import GPUProfile, Measurement
+from gputopo.api.profile import GPUProfile, Measurement, Sample
 from gputopo.api.profiling import parse_profiling_state
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, GPUTopologyStatus
 from gputopo.runtime.messages import first_error
@@ -16,6 +19,7 @@ from gputopo_kube.own_gpus import own_gpus
 from gputopo_kube.podmodel import parse_pod_object
 from gputopo_kube.pods import view_of
 from gputopo_operator.model import ChildJob, GpuJob, JobPod, JobResult
+from gputopo_operator.workloads import NodeReport, PodReport, ProfileState
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
@@ -88,8 +92,51 @@ def parse_job_pod(raw: Document) -> JobPod:
 
 
 def parse_profile(raw: Document) -> GPUProfile:
-    """Return a GPUProfile."""
-    return GPUProfile.model_validate(raw)
+    """Return what a GPUJob uses of a GPUProfile: its spec, and the annotation for pods."""
+    annotation = raw.get("status", {}).get("podAnnotation")
+    status = {"podAnnotation": annotation}
+    return GPUProfile.model_validate({"spec": raw.get("spec", {}), "status": status})
+
+
+def parse_profile_state(raw: Document) -> ProfileState:
+    """Return a complete GPUProfile."""
+    metadata, profile = raw["metadata"], GPUProfile.model_validate(raw)
+    return ProfileState(
+        key=ObjectKey(metadata["namespace"], metadata["name"]),
+        generation=metadata.get("generation", 0),
+        created=metadata["creationTimestamp"],
+        deleting="deletionTimestamp" in metadata,
+        spec=profile.spec,
+        status=profile.status,
+    )
+
+
+def parse_report(raw: Document) -> NodeReport:
+    """Return what a GPUTopology reports of pods and workloads."""
+    observed, measured = parse_observed(raw), parse_measured(raw)
+    pods = {uid: PodReport(observed.get(uid, ()), measured.get(uid)) for uid in observed | measured}
+    running: defaultdict[ObjectKey, set[str]] = defaultdict(set)
+    for uid, found in measured.items():
+        if found.profile is not None:
+            running[ObjectKey(found.namespace, found.profile)].add(uid)
+    samples: defaultdict[ObjectKey, list[str]] = defaultdict(list)
+    for sample in raw.get("status", {}).get("samples", []):
+        key = ObjectKey(sample["namespace"], sample["profile"])
+        samples[key].append(json.dumps(sample, separators=(",", ":")))
+    return NodeReport(
+        pods=pods,
+        running={key: frozenset(uids) for key, uids in running.items()},
+        samples={key: tuple(texts) for key, texts in samples.items()},
+    )
+
+
+def parse_samples(texts: Iterable[str]) -> tuple[Sample, ...]:
+    """Return samples in the order of their times; skip those that this version does not know."""
+    samples: list[Sample] = []
+    for text in texts:
+        with suppress(ValidationError):
+            samples.append(Sample.model_validate_json(text))
+    return tuple(sorted(samples, key=lambda sample: (sample.time, *sample.key)))
 
 
 def parse_observed(raw: Document) -> dict[str, tuple[str, ...]]:

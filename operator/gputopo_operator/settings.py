@@ -30,6 +30,9 @@ class OperatorSettings(ProgramSettings):
     resync_seconds: Annotated[
         Seconds, Field(description="interval at which every GPUJob is reconciled without an event")
     ] = 300.0
+    profile_delay_seconds: Annotated[
+        Seconds, Field(description="time to collect new samples before a GPUProfile is updated")
+    ] = 10.0
     api_timeout_seconds: Annotated[
         Seconds, Field(description="longest wait for one response of the API server")
     ] = 30.0

@@ -1,4 +1,4 @@
-"""Registers the watches with kopf. Each event adds the key of its GPUJob to the work queue.
+"""Registers the watches with kopf. Each event adds the key of its object to a work queue.
 
 The operator uses no change handlers, timers or daemons of kopf. So kopf stores no state in the
 objects and adds no finalizer.
@@ -12,16 +12,19 @@ import kopf
 from gputopo.api.names import GROUP, JOB_LABEL, VERSION
 from gputopo_kube.credentials import connection_fields
 from gputopo_kube.document import ObjectKey
+from gputopo_operator.controller.node_reports import NodeReports
+from gputopo_operator.controller.queues import Queues
 
 POD_INDEX = "gpu_job_of_pod"
 
 
-def registry_for(add: Callable[[ObjectKey], None]) -> kopf.OperatorRegistry:
-    """Return the handlers, which call ``add`` for every GPUJob that an event may concern."""
+def registry_for(queues: Queues, reports: NodeReports) -> kopf.OperatorRegistry:
+    """Return the handlers: they keep ``reports`` up to date and fill the queues."""
     registry = kopf.OperatorRegistry()
     _configure(registry)
-    _watch_jobs(registry, add)
-    _watch_topologies(registry, add)
+    _watch_jobs(registry, queues.jobs.add)
+    _watch_profiles(registry, queues.profiles.add)
+    _watch_topologies(registry, queues, reports)
     return registry
 
 
@@ -35,7 +38,7 @@ def _configure(registry: kopf.OperatorRegistry) -> None:
     async def configure(settings: kopf.OperatorSettings, **_: object) -> None:
         # The reconciler creates the events itself, each once.
         settings.posting.enabled = False
-        settings.watching.chunk_size = 500
+        settings.watching.chunk_size = 100
         # Watch the Jobs and pods of GPUJobs only, not those of the whole cluster.
         settings.watching.label_selectors["batch", "v1", "jobs"] = JOB_LABEL
         settings.watching.label_selectors["", "v1", "pods"] = JOB_LABEL
@@ -52,8 +55,20 @@ def _watch_jobs(registry: kopf.OperatorRegistry, add: Callable[[ObjectKey], None
         add(ObjectKey(namespace or "", labels[JOB_LABEL]))
 
 
-def _watch_topologies(registry: kopf.OperatorRegistry, add: Callable[[ObjectKey], None]) -> None:
-    """Watch GPUTopologies; a change queues the GPUJobs of all pods that its status names."""
+def _watch_profiles(registry: kopf.OperatorRegistry, add: Callable[[ObjectKey], None]) -> None:
+    @kopf.on.event(GROUP, VERSION, "gpuprofiles", registry=registry)
+    async def profile_changed(namespace: str | None, name: str, **_: object) -> None:
+        add(ObjectKey(namespace or "", name))
+
+
+def _watch_topologies(
+    registry: kopf.OperatorRegistry, queues: Queues, reports: NodeReports
+) -> None:
+    """Watch GPUTopologies; a change queues the GPUJobs and GPUProfiles that it concerns.
+
+    The agent writes new rates up to twice a minute, and each reconciliation of a GPUJob costs four
+    requests. So a GPUJob is queued only if something of its own pod has changed.
+    """
 
     @kopf.index("", "v1", "pods", id=POD_INDEX, labels={JOB_LABEL: kopf.PRESENT}, registry=registry)
     async def index_pod(
@@ -62,9 +77,17 @@ def _watch_topologies(registry: kopf.OperatorRegistry, add: Callable[[ObjectKey]
         return {uid: ObjectKey(namespace or "", labels[JOB_LABEL])}
 
     @kopf.on.event(GROUP, VERSION, "gputopologies", registry=registry)
-    async def topology_changed(status: kopf.Status, **indices: Any) -> None:  # noqa: ANN401 - kopf's
+    async def topology_changed(
+        event: kopf.RawEvent,
+        name: str,
+        **indices: Any,  # noqa: ANN401 - kopf's
+    ) -> None:
+        if event["type"] == "DELETED":
+            reports.drop([name])
+            return
         gpu_job_of_pod: kopf.Index[str, ObjectKey] = indices[POD_INDEX]
-        users = {gpu.get("podUID") for gpu in status.get("gpus", [])}
-        for uid in users & set(gpu_job_of_pod):
+        changed = reports.replace(dict(event["object"]))
+        for uid in changed.pods & set(gpu_job_of_pod):
             for key in gpu_job_of_pod[uid]:
-                add(key)
+                queues.jobs.add(key)
+        queues.add_changed_profiles(changed)

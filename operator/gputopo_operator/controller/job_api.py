@@ -1,6 +1,7 @@
 """The operator's requests to the API server."""
 
 import socket
+from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
 from http import HTTPStatus
@@ -17,6 +18,8 @@ _JOBS: Final = ("apis", "batch", "v1")
 _EVENTS: Final = ("apis", "events.k8s.io", "v1")
 _NOTE_BYTES: Final = 1024
 """Longest note of an event that the API server accepts, in bytes and not in characters."""
+
+_LARGE_PAGE_SIZE: Final = 50
 
 _PERMANENT: Final = {
     HTTPStatus.BAD_REQUEST,
@@ -36,7 +39,7 @@ def is_permanent(error: ApiError) -> bool:
 
 
 class JobApi:
-    """Requests about GPUJobs and their objects. Methods may be called from any thread.
+    """Requests about GPUJobs, GPUProfiles and their objects. Methods may be called from any thread.
 
     A read returns None if the object does not exist. Every method raises ``ApiError`` if its
     request fails. A write raises ``ConflictError`` if another client has created, changed or
@@ -62,6 +65,11 @@ class JobApi:
         """Return the GPUTopology of a node."""
         return self._api.find(*_GPUTOPO, "gputopologies", node)
 
+    def topologies(self) -> Iterator[Document]:
+        """Yield the GPUTopologies of all nodes."""
+        # A GPUTopology with all its samples has about 25 kB, parsed 150 kB.
+        return self._api.each(*_GPUTOPO, "gputopologies", page_size=_LARGE_PAGE_SIZE)
+
     def pods(self, key: ObjectKey) -> list[Document]:
         """Return the current pods with the GPUJob's label; the API server reads them from etcd."""
         path = ("api", "v1", "namespaces", key.namespace, "pods")
@@ -72,6 +80,17 @@ class JobApi:
         scope = () if namespace is None else ("namespaces", namespace)
         found = [job["metadata"] for job in self._api.list(*_GPUTOPO, *scope, "gpujobs")]
         return [ObjectKey(metadata["namespace"], metadata["name"]) for metadata in found]
+
+    def outdated_profiles(self, namespace: str | None) -> list[ObjectKey]:
+        """Return the GPUProfiles whose status was not written for their current spec."""
+        scope = () if namespace is None else ("namespaces", namespace)
+        path = (*_GPUTOPO, *scope, "gpuprofiles")
+        return [
+            ObjectKey(profile["metadata"]["namespace"], profile["metadata"]["name"])
+            for profile in self._api.each(*path, page_size=_LARGE_PAGE_SIZE)
+            if profile.get("status", {}).get("observedGeneration")
+            != profile["metadata"].get("generation")
+        ]
 
     def create_job(self, key: ObjectKey, manifest: Document) -> None:
         """Create the child Job. Unknown and duplicate fields are errors."""
@@ -84,6 +103,10 @@ class JobApi:
     def patch_status(self, key: ObjectKey, patch: Document) -> None:
         """Change the status of the GPUJob by a merge patch."""
         self._patch((*_gpu_job_path(key), "status"), patch)
+
+    def patch_profile_status(self, key: ObjectKey, patch: Document) -> None:
+        """Change the status of the GPUProfile by a merge patch."""
+        self._patch((*_profiles_path(key), key.name, "status"), patch)
 
     def create_profile(self, key: ObjectKey) -> None:
         """Create an empty GPUProfile, unless another client has created one meanwhile."""

@@ -66,17 +66,13 @@ def differs(shown: JobThroughput | Measurement | None, found: Measurement) -> bo
 
 
 def shown_rate(status: GPUJobStatus) -> float | None:
-    """Return the training steps per second of a running job; 0 if they have stalled.
-
-    None if the rate is not known now, and for a job that has ended.
-    """
+    """Return the current training steps per second of a running job, or None if not known now."""
     throughput = status.throughput
-    if throughput is None or status.phase in {"Succeeded", "Failed"}:
+    if throughput is None or throughput.micro_steps_per_second is None:
         return None
-    if throughput.state == "Stalled":
-        return 0.0
-    steady = throughput.state == "Steady" and throughput.micro_steps_per_second is not None
-    return (throughput.micro_steps_per_second or 0) / 1e6 if steady else None
+    if throughput.state != "Steady" or status.phase in {"Succeeded", "Failed"}:
+        return None
+    return throughput.micro_steps_per_second / 1e6
 
 
 def rate_text(micro_steps_per_second: int, ci_permille: int) -> str:

@@ -42,7 +42,7 @@ class Operator:
             *(sys.executable, "-W", "error", "-m", "gputopo_operator"),
             *("--probes-host", "127.0.0.1", "--resync-seconds", str(resync_seconds)),
             *("--health-port", str(health_port), "--metrics-port", str(metrics_port)),
-            *("--log-level", "debug"),
+            *("--log-level", "debug", "--profile-delay-seconds", "0.2"),
         ]
         kubeconfig = write_kubeconfig(folder / "kubeconfig", api.url, {"token": "secret"})
         self._environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}

@@ -162,10 +162,10 @@ def test_measurement_without_a_rate_in_a_steady_state_keeps_the_last_rate() -> N
         (None, None),
         (measurement(), 12.4),
         (measurement(None, state="WarmUp"), None),
-        (measurement(None, state="Stalled"), 0.0),
+        (measurement(None, state="Stalled"), None),
     ],
 )
-def test_metric_has_the_rate_of_a_steady_job_and_0_of_a_stalled_one(
+def test_metric_has_the_rate_of_a_steady_running_job_only(
     found: Measurement | None, rate: float | None
 ) -> None:
     situation = running()

@@ -20,6 +20,7 @@ from support.api.faults import Fault
 from support.api.kubeconfig import write_kubeconfig
 from support.api.server import ApiServer, serving_in_thread
 from support.builders.gpujobs import GPUS, bind, gpu_job, job_pod, observed_topology
+from support.builders.node_reports import gpu_profile, node_sample, reporting
 from support.operator.process import free_port
 from support.profiling.cluster import NODE, PROFILE, MeasuredCluster
 
@@ -115,6 +116,31 @@ async def test_operator_reconciles_after_events_and_after_the_resync(api: ApiSer
         api.create("gpujobs", gpu_job("unseen"))
         await eventually(lambda: phase(api, "unseen") == "Pending")
         os.kill(os.getpid(), signal.SIGTERM)  # kopf handles it
+        await running
+
+
+async def test_operator_updates_profiles_and_forgets_deleted_nodes(api: ApiServer) -> None:
+    def count(name: str) -> int | None:
+        found: int | None = (
+            (api.get("gpuprofiles", name) or {}).get("status", {}).get("sampleCount")
+        )
+        return found
+
+    settings = OperatorSettings(
+        probes_host="127.0.0.1", health_port=free_port(), profile_delay_seconds=0.1
+    )
+    with connected(5.0, "test") as connection:
+        operate = program.operate(settings, connection, OperatorMetrics())
+        running = asyncio.create_task(operate)
+        api.create("gputopologies", reporting("n1", samples=[node_sample(profile="late")]))
+        api.create("gpuprofiles", gpu_profile("first"))
+        await eventually(lambda: count("first") == 0)
+        api.delete("gputopologies", "n1")
+        api.create("gputopologies", reporting("n2", samples=[node_sample(profile="first")]))
+        await eventually(lambda: count("first") == 1)
+        api.create("gpuprofiles", gpu_profile("late"))
+        await eventually(lambda: count("late") == 0)
+        os.kill(os.getpid(), signal.SIGTERM)
         await running
 
 

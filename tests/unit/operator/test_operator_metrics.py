@@ -42,8 +42,10 @@ def test_failures_are_counted_by_cause() -> None:
     assert metrics.registry.get_sample_value(name, {"kind": "application"}) == 0
 
 
-def test_length_of_the_queue_is_read_at_each_scrape() -> None:
-    metrics, waiting = OperatorMetrics(), ["a"]
-    metrics.watch_queue(lambda: len(waiting))
-    waiting.append("b")
+def test_lengths_of_the_queues_are_read_at_each_scrape() -> None:
+    metrics, jobs, profiles = OperatorMetrics(), ["a"], ["a"]
+    metrics.watch_queues(jobs.__len__, profiles.__len__)
+    jobs.append("b")
+    profiles.clear()
     assert metrics.registry.get_sample_value("gputopo_operator_queue_length") == 2
+    assert metrics.registry.get_sample_value("gputopo_operator_profile_queue_length") == 0

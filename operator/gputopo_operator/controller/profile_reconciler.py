@@ -1,0 +1,94 @@
+"""Updates one GPUProfile from what the nodes report; the work queue calls it.
+
+The operator is the only writer of the status. It reads the GPUProfile afresh each time, so lost,
+late and repeated events, restarts and a second operator do no harm.
+"""
+
+import logging
+from collections.abc import Callable
+
+from gputopo.runtime.log import fields
+from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.errors import ApiError, ConflictError
+from gputopo_kube.merge_patch import merge_patch
+from gputopo_operator.controller.job_api import JobApi, is_final
+from gputopo_operator.controller.node_reports import NodeReports
+from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS, utc_now
+from gputopo_operator.decision.decide import REJECTED_RECHECK_SECONDS
+from gputopo_operator.decision.profiles import profile_update
+from gputopo_operator.metrics import OperatorMetrics
+from gputopo_operator.model import ObjectEvent
+from gputopo_operator.parse import parse_profile_state
+from gputopo_operator.workloads import ProfileEvidence
+
+_log = logging.getLogger(__name__)
+
+
+class ProfileReconciler:
+    """Reconciles GPUProfiles. Its methods block; any number of threads may call them."""
+
+    def __init__(
+        self,
+        api: JobApi,
+        reports: NodeReports,
+        metrics: OperatorMetrics,
+        clock: Callable[[], str] = utc_now,
+    ) -> None:
+        self._api = api
+        self._reports = reports
+        self._metrics = metrics
+        self._clock = clock
+
+    def reconcile(self, key: ObjectKey) -> float | None:
+        """Update one GPUProfile. Return the seconds until the next attempt is due, or None.
+
+        Raises:
+            ApiError: a request failed; the caller tries again later.
+        """
+        evidence = self._reports.evidence(key)
+        raw = self._api.profile(key)
+        if raw is None:
+            return self._create(key) if evidence.running else None
+        try:
+            self._update(key, raw, evidence)
+        except ConflictError as error:
+            _log.debug("changed since it was read %s", fields(gpuprofile=key, reason=error))
+            return CONFLICT_DELAY_SECONDS
+        return None
+
+    def _create(self, key: ObjectKey) -> float:
+        """Create a GPUProfile that a running pod names; return the delay of the next attempt."""
+        try:
+            self._api.create_profile(key)
+        except ApiError as error:
+            if not is_final(error):
+                raise
+            _log.warning("profile not created %s", fields(gpuprofile=key, reason=error))
+            return REJECTED_RECHECK_SECONDS
+        _log.info("profile created %s", fields(gpuprofile=key))
+        return CONFLICT_DELAY_SECONDS
+
+    def _update(self, key: ObjectKey, raw: Document, evidence: ProfileEvidence) -> None:
+        profile, now = parse_profile_state(raw), self._clock()
+        update = profile_update(profile, evidence, now)
+        if update is None:
+            return
+        metadata = raw["metadata"]
+        identity = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+        before = profile.status.to_json() if raw.get("status") else {}
+        change = merge_patch(before, update.status.to_json())
+        self._api.patch_profile_status(key, {"metadata": identity, "status": change})
+        self._metrics.count_profile_update()
+        figures = {"samples": update.status.sample_count, "summary": update.status.summary}
+        _log.info("profile updated %s", fields(gpuprofile=key, **figures))
+        for event in update.events:
+            self._create_event(key, raw, event, now)
+
+    def _create_event(self, key: ObjectKey, raw: Document, event: ObjectEvent, now: str) -> None:
+        """Create an event. No decision depends on events, so a failure is only logged."""
+        try:
+            self._api.create_event(raw, event, now)
+        except ApiError as error:
+            _log.warning(
+                "event not created %s", fields(gpuprofile=key, event=event.reason, reason=error)
+            )

@@ -1,0 +1,72 @@
+"""Reads everything again periodically, because a watch may lose an event."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
+
+from gputopo.runtime.log import fields
+from gputopo_kube.document import ObjectKey
+from gputopo_kube.errors import ApiError
+from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.node_reports import NodeReports
+from gputopo_operator.controller.queues import Queues
+from gputopo_operator.metrics import OperatorMetrics
+from gputopo_operator.workloads import ReportChanges
+
+_log = logging.getLogger(__name__)
+
+
+class Resync:
+    """Adds all GPUJobs, and the GPUProfiles that lack a change, to the queues."""
+
+    def __init__(
+        self,
+        api: JobApi,
+        queues: Queues,
+        reports: NodeReports,
+        metrics: OperatorMetrics,
+        namespaces: Collection[str],
+    ) -> None:
+        """Read these namespaces, or all if ``namespaces`` is empty."""
+        self._api = api
+        self._queues = queues
+        self._reports = reports
+        self._metrics = metrics
+        self._namespaces = tuple(namespaces) or (None,)
+
+    async def run(self, seconds: float) -> None:
+        """Resync at this interval until cancelled. A failed read is tried again the next time."""
+        while True:
+            await asyncio.sleep(seconds)
+            # Known GPUJobs are added too, because the list does not contain deleted GPUJobs.
+            for key in self._metrics.known():
+                self._queues.jobs.add(key)
+            for namespace in self._namespaces:
+                await self._attempt(partial(self._read_namespace, namespace))
+            await self._attempt(self._read_nodes)
+
+    async def _attempt(self, read: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await read()
+        except ApiError as error:
+            _log.warning("resync failed %s", fields(reason=error))
+
+    async def _read_namespace(self, namespace: str | None) -> None:
+        for key in await asyncio.to_thread(self._api.gpu_job_keys, namespace):
+            self._queues.jobs.add(key)
+        for key in await asyncio.to_thread(self._api.outdated_profiles, namespace):
+            self._queues.profiles.add(key)
+
+    async def _read_nodes(self) -> None:
+        self._queues.add_changed_profiles(await asyncio.to_thread(self._replace_reports))
+
+    def _replace_reports(self) -> ReportChanges:
+        """Replace the reports of all nodes; return the GPUProfiles that these concern."""
+        before, read = self._reports.nodes(), set[str]()
+        profiles = set[ObjectKey]()
+        for topology in self._api.topologies():
+            read.add(topology["metadata"]["name"])
+            profiles |= self._reports.replace(topology).profiles
+        self._reports.drop(before - read)
+        return ReportChanges(profiles=frozenset(profiles))

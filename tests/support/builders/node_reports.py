@@ -1,0 +1,66 @@
+"""GPUTopologies in which agents report measured pods and samples."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from gputopo.api.names import API_VERSION
+from support.builders.samples import sample
+
+Document = dict[str, Any]
+
+
+def measurement(pod: str = "train-1", **fields: Any) -> Document:
+    """Return an entry of ``status.measurements``: a pod of GPUProfile ``bert`` at 12.4 steps/s."""
+    return {
+        "namespace": "default",
+        "pod": pod,
+        "podUID": f"uid-{pod}",
+        "container": "main",
+        "gpus": 2,
+        "source": "SDK",
+        "state": "Steady",
+        "profile": "bert",
+        "microStepsPerSecond": 12_400_000,
+        "ciPermille": 24,
+        **fields,
+    }
+
+
+def node_sample(
+    number: int = 0, *, profile: str = "bert", namespace: str = "default", **fields: Any
+) -> Document:
+    """Return an entry of ``status.samples``; ``number`` makes it unique."""
+    return {**sample(number, **fields).to_json(), "namespace": namespace, "profile": profile}
+
+
+def reporting(
+    node: str,
+    *,
+    measurements: Iterable[Document] = (),
+    samples: Iterable[Document] = (),
+    users: Iterable[str] = (),
+) -> Document:
+    """Return the GPUTopology of a node; each pod UID in ``users`` has one GPU."""
+    gpus = [
+        {"uuid": f"GPU-{number}", "healthy": True, "podUID": uid}
+        for number, uid in enumerate(users)
+    ]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "GPUTopology",
+        "metadata": {"name": node},
+        "spec": {},
+        "status": {"gpus": gpus, "measurements": [*measurements], "samples": [*samples]},
+    }
+
+
+def gpu_profile(
+    name: str = "bert", *, created: str = "2026-01-01T00:00:00Z", **spec: Any
+) -> Document:
+    """Return a GPUProfile that was created before all samples."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "GPUProfile",
+        "metadata": {"name": name, "namespace": "default", "creationTimestamp": created},
+        "spec": spec,
+    }

@@ -1,0 +1,112 @@
+"""The resync finds what a watch has lost: GPUJobs, GPUProfiles, and reports of nodes."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gputopo_kube.credentials import connected
+from gputopo_kube.document import ObjectKey
+from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.node_reports import NodeReports
+from gputopo_operator.controller.queues import Queues
+from gputopo_operator.controller.resync import Resync
+from gputopo_operator.controller.work_queue import WorkQueue
+from gputopo_operator.metrics import OperatorMetrics
+from support.api.faults import Fault
+from support.api.kubeconfig import write_kubeconfig
+from support.api.server import ApiServer, serving_in_thread
+from support.builders.gpujobs import gpu_job
+from support.builders.node_reports import gpu_profile, measurement, node_sample, reporting
+
+
+@pytest.fixture
+def api() -> Iterator[ApiServer]:
+    with serving_in_thread(ApiServer()) as server:
+        yield server
+
+
+@pytest.fixture
+def job_api(api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobApi]:
+    monkeypatch.setenv(
+        "KUBECONFIG", str(write_kubeconfig(tmp_path / "kubeconfig", api.url, {"token": "secret"}))
+    )
+    with connected(5.0, "test") as connection:
+        yield JobApi(connection)
+
+
+class Process:
+    """The queues of an operator, whose workers only note the keys."""
+
+    def __init__(self, api: JobApi, *namespaces: str) -> None:
+        self.jobs: set[ObjectKey] = set()
+        self.profiles: set[ObjectKey] = set()
+        self.reports, self.metrics = NodeReports(), OperatorMetrics()
+
+        async def note_job(key: ObjectKey) -> None:
+            self.jobs.add(key)
+
+        async def note_profile(key: ObjectKey) -> None:
+            self.profiles.add(key)
+
+        self.queues = Queues(
+            WorkQueue(note_job),
+            WorkQueue(note_profile),
+            namespaces=namespaces,
+            profile_delay_seconds=0.0,
+        )
+        self.resync = Resync(api, self.queues, self.reports, self.metrics, namespaces)
+
+    def named(self, keys: set[ObjectKey]) -> set[str]:
+        return {*map(str, keys)}
+
+    async def run_until(self, *, jobs: set[str], profiles: set[str]) -> None:
+        """Run the resync until these keys, as ``NAMESPACE/NAME``, were handled, and no others."""
+        tasks = [
+            asyncio.create_task(self.queues.jobs.run(1)),
+            asyncio.create_task(self.queues.profiles.run(1)),
+            asyncio.create_task(self.resync.run(0.01)),
+        ]
+        try:
+            async with asyncio.timeout(20):
+                while (self.named(self.jobs), self.named(self.profiles)) != (jobs, profiles):  # noqa: ASYNC110 - other tasks change it
+                    await asyncio.sleep(0.01)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_resync_finds_jobs_profiles_and_samples(api: ApiServer, job_api: JobApi) -> None:
+    api.create("gpujobs", gpu_job("train"))
+    api.create("gpuprofiles", gpu_profile("edited"))
+    api.create("gpuprofiles", {**gpu_profile("current"), "status": {"observedGeneration": 1}})
+    api.create("gputopologies", reporting("n1", samples=[node_sample(profile="measured")]))
+    process = Process(job_api)
+    process.metrics.set_job(ObjectKey("default", "deleted"), "Running")
+    process.reports.replace(reporting("gone", samples=[node_sample()]))
+    await process.run_until(
+        jobs={"default/train", "default/deleted"}, profiles={"default/edited", "default/measured"}
+    )
+    assert process.reports.nodes() == {"n1"}
+
+
+async def test_failed_list_does_not_stop_the_resync(
+    api: ApiServer, job_api: JobApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.create("gpujobs", gpu_job("train"))
+    api.create("gputopologies", reporting("n1", samples=[node_sample()]))
+    for kind in ("gpujobs", "gpuprofiles", "gputopologies"):
+        api.faults.append(Fault("GET", f"/{kind}", 500, f"{kind} injected"))
+    await Process(job_api).run_until(jobs={"default/train"}, profiles={"default/bert"})
+    assert "resync failed reason=" in caplog.text
+
+
+async def test_operator_of_a_namespace_updates_its_profiles_only(
+    api: ApiServer, job_api: JobApi
+) -> None:
+    other = [measurement(namespace="other"), measurement("b", profile="own")]
+    api.create("gputopologies", reporting("n1", measurements=other))
+    api.create("gpujobs", gpu_job("train"))
+    await Process(job_api, "default").run_until(jobs={"default/train"}, profiles={"default/own"})
