@@ -20,7 +20,7 @@ MIN_BLOCKS: Final = 10
 """Fewer blocks give no interval."""
 
 _MOST_CORRELATION: Final = 0.8
-_NO_DRIFT: Final = 0.005
+NO_DRIFT: Final = 0.005
 """A smaller change of the rate is no drift, even if it is significant."""
 
 _QUANTILE: Final = NormalDist().inv_cdf(0.975)
@@ -46,23 +46,25 @@ class RateInterval:
         return max(1, math.ceil(1000 * self.half_width))
 
 
-def steady_interval(blocks: Sequence[Block]) -> RateInterval | None:
+def steady_interval(blocks: Sequence[Block], least_drift: float = NO_DRIFT) -> RateInterval | None:
     """Return the rate of a steady sequence without its outliers.
 
-    The result is None if there are fewer than 10 blocks, too many outliers, or a drift.
+    The result is None if there are fewer than 10 blocks, too many outliers, or a drift by more than
+    the share ``least_drift`` of the rate.
     """
     if len(blocks) < MIN_BLOCKS:
         return None
     kept = without_outliers(blocks)
-    return None if kept is None or drifts(kept) else rate_interval(kept)
+    return None if kept is None or drifts(kept, least_drift) else rate_interval(kept)
 
 
-def drifts(blocks: Sequence[Block]) -> bool:
+def drifts(blocks: Sequence[Block], least_drift: float = NO_DRIFT) -> bool:
     """Return whether the rate rises or falls over at least 4 blocks.
 
     It does if the test of Mann (Nonparametric Tests Against Trend, Econometrica 13, 1945) and
-    Kendall is significant at 5 %, and the rates of the two halves differ by more than 0.5 %. The
-    test counts the pairs in which the later block is faster, minus those in which it is slower.
+    Kendall is significant at 5 %, and the rates of the two halves differ by more than
+    ``least_drift``. The test counts the pairs in which the later block is faster, minus those in
+    which it is slower.
     """
     per_step = [block.seconds / block.steps for block in blocks]
     count = len(per_step)
@@ -73,7 +75,7 @@ def drifts(blocks: Sequence[Block]) -> bool:
     if abs(pairs) <= _QUANTILE * deviation:
         return False
     older, newer = _rate(blocks[: count // 2]), _rate(blocks[count // 2 :])
-    return abs(older - newer) > _NO_DRIFT * newer
+    return abs(older - newer) > least_drift * newer
 
 
 def rate_interval(blocks: Sequence[Block]) -> RateInterval:

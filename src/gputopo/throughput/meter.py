@@ -11,7 +11,7 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from gputopo.throughput.blocks import Block
-from gputopo.throughput.interval import steady_interval
+from gputopo.throughput.interval import NO_DRIFT, steady_interval
 from gputopo.throughput.message import StepMessage
 from gputopo.throughput.senders import SenderWatch
 
@@ -29,6 +29,13 @@ Before the first block the time of a step is unknown, and this time is assumed.
 
 MAX_STEPS_PER_SECOND: Final = 1e6
 """A block with a higher rate is dropped."""
+
+CLEAR_DRIFT: Final = 0.05
+"""A job that was steady warms up again only if its rate changes by more than this share.
+
+The test for a drift is significant by chance in 5 % of all cases. Without this limit, the state of
+a steady job would change every minute.
+"""
 
 _STALLED_STEPS: Final = 10
 _RECENT_BLOCKS: Final = 20
@@ -122,6 +129,7 @@ class StepMeter:
         self._senders: Final = SenderWatch()
         self._recent: Final = deque[Block](maxlen=_RECENT_BLOCKS)
         self._segment: _Segment | None = None
+        self._steady = False  # whether the recent blocks have been steady
 
     def add(self, message: StepMessage, received: float) -> Block | None:
         """Add a message; return the block that it completes."""
@@ -144,7 +152,7 @@ class StepMeter:
             return CurrentRate(RateState.SEVERAL_SENDERS)
         if now - self._segment.last.received > self._stalled_after():
             return CurrentRate(RateState.STALLED)
-        if interval := steady_interval(self._recent):
+        if interval := steady_interval(self._recent, CLEAR_DRIFT if self._steady else NO_DRIFT):
             return CurrentRate(RateState.STEADY, interval.steps_per_second, interval.ci_permille)
         steps = sum(block.steps for block in self._recent)
         seconds = sum(block.seconds for block in self._recent)
@@ -153,7 +161,7 @@ class StepMeter:
     def _begin_segment(self, number: int, count: _Count) -> None:
         offset = count.received - count.message.seconds
         self._segment = _Segment(number, offset, first=count, last=count)
-        self._recent.clear()
+        self._forget()
 
     def _advance(self, segment: _Segment, count: _Count) -> Block | None:
         """Add a count with new steps."""
@@ -161,7 +169,7 @@ class StepMeter:
         segment.last = count
         if waited > self._stalled_after():
             self.dropped[DropReason.STALL] += 1
-            self._recent.clear()  # the time of a step may be another one from here on
+            self._forget()  # the time of a step may be another one from here on
             segment.first = count
             return None
         block = segment.block()
@@ -178,7 +186,12 @@ class StepMeter:
             self.dropped[DropReason.IMPLAUSIBLE] += 1
             return None
         self._recent.append(block)
+        self._steady = self._steady or steady_interval(self._recent) is not None
         return block
+
+    def _forget(self) -> None:
+        self._recent.clear()
+        self._steady = False
 
     def _stalled_after(self) -> float:
         per_step = (

@@ -204,3 +204,12 @@ def test_very_slow_and_very_fast_jobs_have_a_rate(per_second: float) -> None:
     interval = max(1.0, 1 / per_second)
     feed(meter, [(round(per_second * interval * n), interval * n) for n in range(50)])
     assert meter.current(START + 49 * interval).steps_per_second == pytest.approx(per_second)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_steady_job_does_not_warm_up_again_by_chance(seed: int) -> None:
+    meter, states = StepMeter(), []
+    for message in until(1800, Training(10, 0.05).messages(seed)):
+        meter.add(message, received(message))
+        states.append(state(meter, message.seconds))
+    assert set(states[states.index(RateState.STEADY) :]) == {RateState.STEADY}
