@@ -37,7 +37,7 @@ class FittedModel:
     name: str = "fitted"
 
     def unsupported_reason(self, topology: NodeTopology, pattern: Pattern) -> str | None:
-        """Return why the model does not support the node or pattern, or None if it does."""
+        """Return why the model does not support node or pattern, or None if it supports both."""
         if pattern.size == 1:
             return None
         if pattern.kind is not PatternKind.RING or pattern.size not in self.sizes:

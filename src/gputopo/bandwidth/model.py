@@ -24,7 +24,7 @@ class BandwidthModel(Hashable, Protocol):
         """Name of the model in the API, on the command line and in messages."""
 
     def unsupported_reason(self, topology: NodeTopology, pattern: Pattern) -> str | None:
-        """Return why the model does not support the node or pattern, or None if it does."""
+        """Return why the model does not support node or pattern, or None if it supports both."""
 
     def effective_mb_per_s(
         self, topology: NodeTopology, pattern: Pattern, table: EmbeddingTable

@@ -88,7 +88,7 @@ def _starts(traffic: _Numbers, rows: int) -> list[_Start]:
     """Return starts of the greedy search; each is an order of ranks and the GPU of the first rank.
 
     The first start has the ranks in ascending order. Each other start places one rank on one GPU;
-    those for ranks with much traffic are first. :data:`_WORK` limits the number of starts.
+    starts whose rank has the most traffic come first. :data:`_WORK` limits the number of starts.
     """
     size = len(traffic)
     busiest = np.argsort(-traffic.sum(axis=0), kind="stable").tolist()
@@ -98,7 +98,7 @@ def _starts(traffic: _Numbers, rows: int) -> list[_Start]:
 
 
 def _by_traffic(traffic: _Numbers, first: int) -> list[int]:
-    """Order ranks: ``first``, then always the rank with the most traffic with earlier ranks."""
+    """Order ranks: ``first``, then always the rank that exchanges most data with earlier ranks."""
     ranks = [first]
     while len(ranks) < len(traffic):
         joined = traffic[ranks].sum(axis=0)

@@ -71,7 +71,7 @@ def _frontier_sizes(pattern: Pattern, *, pinned: bool) -> NDArray[np.int64]:
 
 
 def _costs(frontier: NDArray[np.int64], size: int, gpus: int, *, pinned: bool) -> NDArray[np.int64]:
-    """Return [2^size]: number of cases of the next rank. The index is the mask of placed ranks."""
+    """Return [2^size]: number of cases to place the next rank, by the mask of placed ranks."""
     placed = np.bitwise_count(np.arange(1 << size)).astype(np.int64)
     cases = np.array(
         [

@@ -76,7 +76,8 @@ def next_cpus(plan: ProfilingPlan, curve: Curve) -> int | None:
 def interpolated(curve: Curve) -> dict[int, float]:
     """Return the throughput at every number of CPUs from the fewest to the most measured CPUs.
 
-    The interpolation is linear. If the true curve becomes flatter, the result is never too high.
+    The interpolation is linear. If the true curve becomes flatter with more CPUs, the result is
+    never too high.
     """
     counts = sorted(curve)
     result = {counts[-1]: curve[counts[-1]]} if counts else {}

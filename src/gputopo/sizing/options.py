@@ -21,8 +21,8 @@ class Option(NamedTuple):
 
     Attributes:
         throughput: predicted throughput, in the unit of the job's matrix.
-        value: throughput divided by the throughput with the proportional share, to compare jobs. If
-            the latter is 0, the divisor is the job's best throughput.
+        value: throughput divided by that with the proportional share, to compare jobs. If the share
+            gives no throughput, the divisor is the job's best throughput.
     """
 
     cpus: float

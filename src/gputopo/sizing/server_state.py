@@ -59,7 +59,7 @@ class ServerState:
         return min(self.cpus, self.memory_gb, self.storage_mb_per_s) < -TOLERANCE
 
     def take(self, option: Option, fraction: float) -> None:
-        """Subtract a fraction of the option from the free amounts; a negative fraction adds."""
+        """Subtract a fraction of the option from the free amounts; if negative, add it."""
         self.cpus -= option.cpus * fraction
         self.memory_gb -= option.memory_gb * fraction
         self.storage_mb_per_s -= option.storage_mb_per_s * fraction

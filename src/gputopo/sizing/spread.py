@@ -77,10 +77,10 @@ class ServerBalance:
         return [servers[index] for _, index in chosen]
 
     def imbalance(self, server: ServerState, gpus: int, excess: Excess) -> float:
-        """Return how unlikely it is that later jobs bring the excess of the server back to 0.
+        """Return a number that is high if later jobs will hardly bring the server's excess to 0.
 
         The result is the sum of a / b over the resources: a is the square of the server's excess
-        with the job, and b is the variance of the excess of random jobs on the GPUs left free.
+        with the job, and b is the variance of the excess of random jobs on the remaining free GPUs.
         """
         own, left = self._excess_of[server], server.gpus - gpus + 0.5
         return sum(

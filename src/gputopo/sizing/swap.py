@@ -29,7 +29,7 @@ def _swap_one(job: PlacedJob, servers: Sequence[ServerState]) -> bool:
 def _find_partner(
     job: PlacedJob, option: Option, servers: Sequence[ServerState]
 ) -> PlacedJob | None:
-    """Return a job whose swap of servers with ``job`` gives ``job`` the option, or None."""
+    """Find a job to swap servers with, so that ``job`` gets ``option``; None if there is none."""
     here, now = job.slots[0][0], job.option
     max_cpus = here.cpus + now.cpus + TOLERANCE
     max_memory_gb = here.memory_gb + now.memory_gb + TOLERANCE

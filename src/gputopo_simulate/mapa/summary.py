@@ -44,7 +44,7 @@ class Quartiles:
 
 @dataclass(frozen=True, slots=True)
 class GroupSummary:
-    """Statistics of one group of jobs of a run; None where no job of the group has the value.
+    """Statistics of a group of jobs of one run; a field is None if no job has a value for it.
 
     Attributes:
         jobs: number of jobs in the group.

@@ -114,7 +114,7 @@ def _place_rounded(
     choices: Sequence[OptionChoice],
     fractions: Sequence[Sequence[float]],
 ) -> list[PlacedJob]:
-    """Place jobs on whole GPUs. The job with the largest fraction on a single server is first."""
+    """Place jobs on whole GPUs. Jobs with the largest fraction on one server are placed first."""
     placed = []
     jobs = zip(choices, fractions, strict=True)
     for choice, parts in sorted(jobs, key=lambda job: -max(job[1])):

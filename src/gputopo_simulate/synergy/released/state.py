@@ -52,7 +52,7 @@ class ReleasedJob:
         return self.steps >= self.source.iterations
 
     def remaining_seconds(self, *, by_share: bool) -> float:
-        """Return the remaining run time: if ``by_share`` with the share, else at the last speed."""
+        """Return the remaining run time with the share if ``by_share``, else at the last speed."""
         seconds = self.step_seconds * (self.source.iterations - self.steps)
         return seconds if by_share else seconds / self.speed
 
