@@ -493,7 +493,7 @@ def test_no_rule_allows_everything(everything: list[Object]) -> None:
             assert "secrets" not in rule["resources"]
 
 
-def test_only_the_extender_binds_and_writes_pods(
+def test_only_the_extender_binds_pods_and_only_the_operator_resizes_them(
     everything: list[Object],
 ) -> None:
     writing = {"create", "update", "patch", "delete", "deletecollection"}
@@ -510,6 +510,9 @@ def test_only_the_extender_binds_and_writes_pods(
         *((role, subresource) for role in both for subresource in ("pods/binding", "pods/status")),
         # The victims of preemption.
         ("gputopo-kube-scheduler", "pods"),
+        # Measurements with several numbers of CPUs; the original CPUs are kept in an annotation.
+        ("gputopo-operator", "pods"),
+        ("gputopo-operator", "pods/resize"),
     }
 
 

@@ -47,6 +47,11 @@ class TopologyPublisher:
         self._store = store
         self._clock = clock or timestamp
         self._object: Document | None = None
+        self._loading_stopped = False
+
+    def stop_loading(self) -> None:
+        """Ignore all objects that are read from now on, because another agent may write them."""
+        self._loading_stopped = True
 
     async def load(self) -> NodeTopology | None:
         """Return the topology in the GPUTopology, or None if the object is missing or not valid.
@@ -54,11 +59,14 @@ class TopologyPublisher:
         Raises:
             ApiError: the object could not be read.
         """
-        self._object = await self._store.topology()
-        if self._object is None:
+        found = await self._store.topology()
+        if self._loading_stopped:
+            return None
+        self._object = found
+        if found is None:
             return None
         try:
-            return from_spec(GPUTopologySpec.model_validate(self._object.get("spec") or {}))
+            return from_spec(GPUTopologySpec.model_validate(found.get("spec") or {}))
         except (ValidationError, TopologyError) as error:
             _log.warning("published topology not valid, replacing it %s", fields(reason=error))
             return None

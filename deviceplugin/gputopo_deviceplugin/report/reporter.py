@@ -101,9 +101,8 @@ class StatusReporter:
         while True:
             await asyncio.sleep(self._settings.resync_seconds)
             try:
-                # An agent that ends must not read the writes of its successor as its own.
                 async with self._publishing:
-                    if not self._withdrawn and self._connection.connected:
+                    if self._connection.connected:
                         await self._publisher.load()
             except ApiError as error:
                 self._metrics.record_failure("resync", error)
@@ -112,6 +111,8 @@ class StatusReporter:
     async def withdraw(self) -> bool:
         """Publish that the agent ends, and stop publishing. Return whether the write succeeded."""
         self._withdrawn = True
+        # This agent must not read the writes of its successor as its own.
+        self._publisher.stop_loading()
         try:
             async with asyncio.timeout(_WITHDRAW_SECONDS), self._publishing:
                 published = await self._publisher.withdraw()
