@@ -14,7 +14,7 @@ from gputopo_kube.merge_patch import merge_patch
 from gputopo_operator.controller.job_api import JobApi, is_final
 from gputopo_operator.controller.node_reports import NodeReports
 from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS, utc_now
-from gputopo_operator.decision.decide import REJECTED_RECHECK_SECONDS
+from gputopo_operator.decision.job_patch import REJECTED_RECHECK_SECONDS
 from gputopo_operator.decision.profiles import profile_update
 from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.model import ObjectEvent

@@ -11,7 +11,7 @@ from typing import Final
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, JobPlacement
 from gputopo_kube.document import Document
 from gputopo_operator.decision import condition_updates
-from gputopo_operator.decision.child_job import SpecError, backoff_limit, child_job
+from gputopo_operator.decision.child_job import SpecError, child_job
 from gputopo_operator.decision.conditions import (
     ACCEPTED,
     COMPLETE,
@@ -25,6 +25,7 @@ from gputopo_operator.decision.conditions import (
 )
 from gputopo_operator.decision.events import status_events
 from gputopo_operator.decision.failures import FailureCounts, count_failures, exceeded_limit
+from gputopo_operator.decision.job_patch import REJECTED_RECHECK_SECONDS, job_patch, with_job_patch
 from gputopo_operator.decision.placements import current_pod, job_placement
 from gputopo_operator.decision.profiled import profiled
 from gputopo_operator.decision.throughput import job_throughput
@@ -41,9 +42,6 @@ from gputopo_operator.parse import QUEUE_LABEL, parse_child_job
 
 NAME_TAKEN_RECHECK_SECONDS: Final = 30.0
 """Interval for a name that is taken: no event reports the deletion of a Job of another owner."""
-
-REJECTED_RECHECK_SECONDS: Final = 60.0
-"""Interval after a rejected write: a quota or an admission policy may allow it later."""
 
 
 def decide(state: GpuJobState, defaults: PodDefaults) -> ReconcilePlan:
@@ -124,26 +122,8 @@ def _with_child(state: GpuJobState, spec: GPUJobSpec, child: ChildJob) -> Reconc
         updates += condition_updates.profile_ready(state, spec.workload.profile)
     kept = before.placements if result is not None and pod is None else []
     plan = _status_plan(state, updates, [place] if place else kept, counts)
-    plan = _with_job_patch(state, plan, _job_patch(spec, child, queue, counts, result))
+    plan = with_job_patch(state, plan, job_patch(spec, child, queue, counts, result))
     return plan if result is not None else _with_profile(state, spec, plan)
-
-
-def _with_job_patch(
-    state: GpuJobState, plan: ReconcilePlan, patch: Document | None
-) -> ReconcilePlan:
-    """Add the patch of the child Job to the plan, and an event if the API server rejected it.
-
-    Even then the plan writes the status, because the status would be outdated otherwise.
-    """
-    plan = replace(plan, job_patch=patch)
-    if patch is None or not state.errors.job_patch:
-        return plan
-    note = f"Job {state.job.key.name} was not changed to {patch['spec']}: {state.errors.job_patch}"
-    return replace(
-        plan,
-        events=(*plan.events, ObjectEvent("Warning", "JobNotUpdated", note)),
-        recheck_after_seconds=REJECTED_RECHECK_SECONDS,
-    )
 
 
 def _with_profile(state: GpuJobState, spec: GPUJobSpec, plan: ReconcilePlan) -> ReconcilePlan:
@@ -155,34 +135,6 @@ def _with_profile(state: GpuJobState, spec: GPUJobSpec, plan: ReconcilePlan) -> 
         return replace(plan, recheck_after_seconds=REJECTED_RECHECK_SECONDS)
     missing = state.profile is None and not holds(state.job.status.conditions, PROFILE_READY)
     return replace(plan, create_profile=spec.workload.profile if missing else None)
-
-
-def _job_patch(
-    spec: GPUJobSpec, child: ChildJob, queue: str, counts: FailureCounts, result: JobResult | None
-) -> Document | None:
-    """Return the merge patch that the child Job needs, or None if it needs none.
-
-    To end a Job, the patch sets ``backoffLimit: 0``, because a queue may own other fields. If the
-    Job controller counts more failed pods than the operator, the patch raises ``backoffLimit``.
-    """
-    if child.result is not None or child.deleting or not child.uid:
-        return None
-    changes: Document = {}
-    if result is not None:
-        if child.backoff_limit != 0:
-            changes["backoffLimit"] = 0
-    else:
-        counted = counts.failures.application + counts.failures.admission
-        needed = backoff_limit(spec) + max(0, child.failed - counted)
-        if child.backoff_limit < needed:
-            changes["backoffLimit"] = needed
-        if not queue and child.suspended != spec.suspend:
-            changes["suspend"] = spec.suspend
-    if not changes:
-        return None
-    # With these fields the API server rejects the patch if the Job has changed meanwhile.
-    identity = {"uid": child.uid, "resourceVersion": child.resource_version}
-    return {"metadata": identity, "spec": changes}
 
 
 def _rejected(
