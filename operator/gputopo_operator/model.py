@@ -1,12 +1,13 @@
 """The input and the result of a decision. The module ``parse`` makes the input from API objects."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gputopo.api.annotations import FactsAnnotation, GpusAnnotation, PlacementAnnotation
+from gputopo.api.link_runs import LinkRunResult, LinksResult
 from gputopo.api.names import RESOURCE, SCHEDULER_NAME
-from gputopo.api.profile import GPUProfile, Measurement
+from gputopo.api.profile import GPUProfile, Measurement, Sample
 from gputopo.api.profiling import ProfilingState
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus
 from gputopo_kube.document import Document, ObjectKey
@@ -72,6 +73,7 @@ class ChildJob:
         sensitivity: bandwidth sensitivity in the annotations of the pod template.
         facts: what is known of the workload, from the same annotations.
         result: None until the Job is complete or has failed.
+        links: the result of measuring links before this Job; None if links were not requested.
     """
 
     uid: str
@@ -85,6 +87,7 @@ class ChildJob:
     sensitivity: str
     facts: FactsAnnotation | None
     result: JobResult | None
+    links: LinksResult | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,32 @@ class JobPod:
     profiling: ProfilingState | None = None
 
 
+class LinkSet(StrEnum):
+    """The GPU set of a short run that measures links."""
+
+    BEST = "Best"
+    WORST = "Worst"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRun:
+    """The Job of a short run that measures links, before the child Job is created.
+
+    Attributes:
+        created: RFC 3339 time.
+        result: what the operator recorded when it ended the run; None while the run is active.
+        finished: the Job has ended by itself, because of its program or its time limit.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    owner_uid: str
+    created: str
+    result: LinkRunResult | None
+    finished: bool
+
+
 @dataclass(frozen=True, slots=True)
 class WriteErrors:
     """The API server's messages about rejected writes of a plan; empty for accepted writes.
@@ -117,12 +146,14 @@ class WriteErrors:
         job_is_permanent: whether the same Job would be rejected again.
         profile: message about the creation of the GPUProfile.
         job_patch: message about the change of the child Job.
+        link_run: message about the creation of the Job of a short run.
     """
 
     job: str = ""
     job_is_permanent: bool = False
     profile: str = ""
     job_patch: str = ""
+    link_run: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +166,8 @@ class GpuJobState:
         measured: the agent's measurement of each pod with a measured container, by UID of the pod.
         profile: the GPUProfile that the job names; None if it does not exist or is not needed.
         now: RFC 3339 time in UTC, in whole seconds.
+        link_runs: the Jobs of the short runs that measure links, as far as they exist.
+        samples: the newest sample of each pod, by UID of the pod.
     """
 
     job: GpuJob
@@ -145,6 +178,8 @@ class GpuJobState:
     profile: GPUProfile | None
     now: str
     errors: WriteErrors = WriteErrors()
+    link_runs: Mapping[LinkSet, LinkRun] = field(default_factory=dict)
+    samples: Mapping[str, Sample] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +207,8 @@ class ReconcilePlan:
         create_job: the child Job to create.
         create_profile: name of an empty GPUProfile to create. The job does not wait for it.
         job_patch: merge patch of the child Job.
+        create_link_run: the Job of a short run to create.
+        link_run_patch: name of the Job of a short run, and its merge patch.
         status: the complete new status; None if the status does not change.
         failed_pods: the pods that the status counts for the first time.
         recheck_after_seconds: time after which to decide again, even without an event.
@@ -180,6 +217,8 @@ class ReconcilePlan:
     create_job: Document | None = None
     create_profile: str | None = None
     job_patch: Document | None = None
+    create_link_run: Document | None = None
+    link_run_patch: tuple[str, Document] | None = None
     status: GPUJobStatus | None = None
     events: tuple[ObjectEvent, ...] = ()
     failed_pods: tuple[FailedPod, ...] = ()

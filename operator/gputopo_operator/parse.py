@@ -9,7 +9,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from gputopo.api.annotations import AnnotationError, parse_facts, parse_placement
-from gputopo.api.names import SENSITIVITY_ANNOTATION
+from gputopo.api.link_runs import LinkRunResult, LinksResult
+from gputopo.api.names import LINK_RESULT_ANNOTATION, SENSITIVITY_ANNOTATION
 from gputopo.api.profile import GPUProfile, Measurement, Sample
 from gputopo.api.profiling import parse_profiling_state
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, GPUTopologyStatus
@@ -18,7 +19,7 @@ from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.own_gpus import own_gpus
 from gputopo_kube.podmodel import parse_pod_object
 from gputopo_kube.pods import view_of
-from gputopo_operator.model import ChildJob, GpuJob, JobPod, JobResult
+from gputopo_operator.model import ChildJob, GpuJob, JobPod, JobResult, LinkRun
 from gputopo_operator.workloads import NodeReport, PodReport, ProfileState
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -61,6 +62,22 @@ def parse_child_job(raw: Document) -> ChildJob:
         sensitivity=pod_annotations.get(SENSITIVITY_ANNOTATION, ""),
         facts=parse_facts(pod_annotations),
         result=_job_result(status.get("conditions", [])),
+        links=LinksResult.parse(metadata.get("annotations", {}).get(LINK_RESULT_ANNOTATION)),
+    )
+
+
+def parse_link_run(raw: Document) -> LinkRun:
+    """Parse the Job of a short run that measures links."""
+    job, metadata = parse_child_job(raw), raw["metadata"]
+    annotations = metadata.get("annotations", {})
+    return LinkRun(
+        name=metadata["name"],
+        uid=job.uid,
+        resource_version=job.resource_version,
+        owner_uid=job.owner_uid,
+        created=metadata["creationTimestamp"],
+        result=LinkRunResult.parse(annotations.get(LINK_RESULT_ANNOTATION)),
+        finished=job.result is not None,
     )
 
 
@@ -91,10 +108,14 @@ def parse_job_pod(raw: Document) -> JobPod:
     )
 
 
-def parse_profile(raw: Document) -> GPUProfile:
-    """Return what a GPUJob uses of a GPUProfile: its spec, and the annotation for pods."""
-    annotation = raw.get("status", {}).get("podAnnotation")
-    status = {"podAnnotation": annotation}
+def parse_profile(raw: Document, *, complete: bool = False) -> GPUProfile:
+    """Return what a GPUJob uses of a GPUProfile: its spec, and the annotation for pods.
+
+    With ``complete`` return all of the GPUProfile, which takes longer.
+    """
+    status = raw.get("status", {})
+    if not complete:
+        status = {"podAnnotation": status.get("podAnnotation")}
     return GPUProfile.model_validate({"spec": raw.get("spec", {}), "status": status})
 
 
@@ -147,6 +168,18 @@ def parse_observed(raw: Document) -> dict[str, tuple[str, ...]]:
         if gpu.pod_uid is not None:
             used[gpu.pod_uid] = (*used.get(gpu.pod_uid, ()), gpu.uuid)
     return used
+
+
+def parse_newest_samples(raw: Document) -> dict[str, Sample]:
+    """Return the newest sample of each pod, by pod UID, from a node's GPUTopology."""
+    samples: dict[str, Sample] = {}
+    for each in raw.get("status", {}).get("samples", []):
+        with suppress(ValidationError):
+            found = Sample.model_validate(each)
+            before = samples.get(found.pod_uid)
+            if before is None or before.time <= found.time:
+                samples[found.pod_uid] = found
+    return samples
 
 
 def parse_measured(raw: Document) -> dict[str, Measurement]:

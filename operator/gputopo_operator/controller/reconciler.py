@@ -6,10 +6,11 @@ and repeated events do no harm.
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
+from typing import TypeVar
 
 from gputopo.api.v1alpha1 import GPUJobStatus
 from gputopo.runtime.log import fields
@@ -18,12 +19,16 @@ from gputopo_kube.errors import ApiError, ConflictError
 from gputopo_kube.merge_patch import merge_patch
 from gputopo_operator.controller.job_api import JobApi, is_final, is_permanent
 from gputopo_operator.decision.decide import decide, profile_to_read
+from gputopo_operator.decision.link_run_job import link_run_name
+from gputopo_operator.decision.link_runs import has_links_to_measure
 from gputopo_operator.decision.throughput import shown_rate
 from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.model import (
     GpuJob,
     GpuJobState,
     JobPod,
+    LinkRun,
+    LinkSet,
     ObjectEvent,
     PodDefaults,
     ReconcilePlan,
@@ -33,12 +38,16 @@ from gputopo_operator.parse import (
     parse_child_job,
     parse_gpu_job,
     parse_job_pod,
+    parse_link_run,
     parse_measured,
+    parse_newest_samples,
     parse_observed,
     parse_profile,
 )
 
 CONFLICT_DELAY_SECONDS = 0.2
+
+_Value = TypeVar("_Value")
 
 _log = logging.getLogger(__name__)
 
@@ -94,6 +103,10 @@ class Reconciler:
         state = self._read_state(parse_gpu_job(raw))
         plan = decide(state, self._defaults)
         errors = self._write_objects(state.job.key, plan)
+        if errors.link_run:  # the job starts without measuring its links
+            state = replace(state, errors=errors)
+            plan = decide(state, self._defaults)
+            errors = replace(self._write_objects(state.job.key, plan), link_run=errors.link_run)
         if errors != state.errors:
             plan = decide(replace(state, errors=errors), self._defaults)
         if plan.status is not None:
@@ -110,7 +123,10 @@ class Reconciler:
 
     def _read_state(self, job: GpuJob) -> GpuJobState:
         child = self._api.job(job.key)
-        pods = tuple(parse_job_pod(pod) for pod in self._api.pods(job.key)) if child else ()
+        measures_links = child is None and has_links_to_measure(job.spec)
+        link_runs = self._read_link_runs(job.key) if measures_links else {}
+        has_pods = child is not None or bool(link_runs)
+        pods = tuple(parse_job_pod(pod) for pod in self._api.pods(job.key)) if has_pods else ()
         name = profile_to_read(job, child)
         profile = self._api.profile(ObjectKey(job.key.namespace, name)) if name else None
         topologies = self._read_topologies(pods)
@@ -118,11 +134,19 @@ class Reconciler:
             job=job,
             child=parse_child_job(child) if child else None,
             pods=pods,
-            observed=dict(chain.from_iterable(parse_observed(it).items() for it in topologies)),
-            measured=dict(chain.from_iterable(parse_measured(it).items() for it in topologies)),
-            profile=parse_profile(profile) if profile else None,
+            observed=_merged(map(parse_observed, topologies)),
+            measured=_merged(map(parse_measured, topologies)),
+            profile=parse_profile(profile, complete=measures_links) if profile else None,
             now=self._clock(),
+            link_runs=link_runs,
+            samples=_merged(map(parse_newest_samples, topologies)),
         )
+
+    def _read_link_runs(self, key: ObjectKey) -> dict[LinkSet, LinkRun]:
+        """Return the short runs of a job that measures links and is not yet started."""
+        names = {kind: link_run_name(key.name, kind) for kind in LinkSet}
+        found = {kind: self._api.job(ObjectKey(key.namespace, names[kind])) for kind in names}
+        return {kind: parse_link_run(raw) for kind, raw in found.items() if raw is not None}
 
     def _read_topologies(self, pods: tuple[JobPod, ...]) -> list[Document]:
         """Return the GPUTopologies of the nodes of all live pods with GPUs."""
@@ -131,7 +155,7 @@ class Reconciler:
         return [topology for topology in found if topology is not None]
 
     def _write_objects(self, key: ObjectKey, plan: ReconcilePlan) -> WriteErrors:
-        """Write the Job and the GPUProfile; return the errors of rejected writes."""
+        """Write the Jobs and the GPUProfile; return the errors of rejected writes."""
         errors = WriteErrors()
         if plan.create_job is not None:
             errors = self._create_job(key, plan.create_job)
@@ -141,6 +165,12 @@ class Reconciler:
             errors = replace(errors, profile=self._create_profile(key, plan.create_profile))
         if plan.job_patch is not None:
             errors = replace(errors, job_patch=self._patch_job(key, plan.job_patch))
+        if plan.create_link_run is not None:
+            created = self._create_job(key, plan.create_link_run)
+            errors = replace(errors, link_run=created.job)
+        if plan.link_run_patch is not None:
+            name, patch = plan.link_run_patch
+            self._api.patch_job(ObjectKey(key.namespace, name), patch)
         return errors
 
     def _create_job(self, key: ObjectKey, manifest: Document) -> WriteErrors:
@@ -151,7 +181,7 @@ class Reconciler:
                 raise
             _log.info("job rejected %s", fields(gpujob=key, reason=error))
             return WriteErrors(job=error.message, job_is_permanent=is_permanent(error))
-        _log.info("job created %s", fields(gpujob=key))
+        _log.info("job created %s", fields(gpujob=key, job=manifest["metadata"]["name"]))
         return WriteErrors()
 
     def _create_profile(self, key: ObjectKey, name: str) -> str:
@@ -198,3 +228,7 @@ class Reconciler:
             _log.warning(
                 "event not created %s", fields(gpujob=key, event=event.reason, reason=error)
             )
+
+
+def _merged(parts: Iterable[Mapping[str, _Value]]) -> dict[str, _Value]:
+    return dict(chain.from_iterable(part.items() for part in parts))

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from gputopo.api.names import API_VERSION, JOB_LABEL
+from gputopo.api.link_runs import LinksResult
+from gputopo.api.names import API_VERSION, JOB_LABEL, LINK_RESULT_ANNOTATION
 from gputopo.api.profile import GPUProfile
 from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo_kube.document import Document
@@ -23,9 +24,13 @@ _KUEUE_PREFIX = QUEUE_LABEL.partition("/")[0] + "/"
 
 
 def child_job(
-    job: GpuJob, spec: GPUJobSpec, profile: GPUProfile | None, defaults: PodDefaults
+    job: GpuJob,
+    spec: GPUJobSpec,
+    profile: GPUProfile | None,
+    defaults: PodDefaults,
+    links: LinksResult | None = None,
 ) -> Document:
-    """Return the Job to create.
+    """Return the Job to create; ``links`` is stored for the condition Profiled.
 
     Raises:
         SpecError: the template sets a field that gputopo sets, or the spec uses a feature that is
@@ -55,6 +60,7 @@ def child_job(
             "name": job.key.name,
             "namespace": job.key.namespace,
             "labels": {**queue_labels, JOB_LABEL: job.key.name},
+            **({"annotations": {LINK_RESULT_ANNOTATION: links.dump()}} if links else {}),
             "ownerReferences": [_owner_reference(job)],
         },
         "spec": child_spec,

@@ -32,6 +32,22 @@ def rejected(reason: str, message: str) -> list[ConditionUpdate]:
     return [ConditionUpdate(ACCEPTED, False, reason, message), *others]
 
 
+def measuring_links(spec: GPUJobSpec, waiting: str) -> list[ConditionUpdate]:
+    """Return the conditions of a job whose links are measured before it starts."""
+    reason = "MeasuringLinks"
+    message = "the job starts after two short runs of its pod; see condition Profiled"
+    suspended = "SuspendedByUser" if spec.suspend else "NotSuspended"
+    return [
+        ConditionUpdate(ACCEPTED, True, reason, message),
+        ConditionUpdate(PLACED, False, reason, ""),
+        ConditionUpdate(RUNNING, False, "NotPlaced", ""),
+        ConditionUpdate(COMPLETE, False, "NotFinished", ""),
+        ConditionUpdate(FAILED, False, "WithinLimits", ""),
+        ConditionUpdate(SUSPENDED, spec.suspend, suspended, ""),
+        ConditionUpdate(PROFILED, False, reason, f"Links: {waiting or 'the next step begins'}"),
+    ]
+
+
 def unchanged(previous: Sequence[Condition]) -> list[ConditionUpdate]:
     """Return updates that keep the current conditions."""
     types = (*TYPES, PROFILE_READY, PROFILED)

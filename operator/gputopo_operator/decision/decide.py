@@ -26,6 +26,8 @@ from gputopo_operator.decision.conditions import (
 from gputopo_operator.decision.events import status_events
 from gputopo_operator.decision.failures import FailureCounts, count_failures, exceeded_limit
 from gputopo_operator.decision.job_patch import REJECTED_RECHECK_SECONDS, job_patch, with_job_patch
+from gputopo_operator.decision.link_run_job import ended_patch, link_run_job
+from gputopo_operator.decision.link_runs import LinkPlan, link_plan
 from gputopo_operator.decision.placements import current_pod, job_placement
 from gputopo_operator.decision.profiled import profiled
 from gputopo_operator.decision.throughput import job_throughput
@@ -91,8 +93,12 @@ def _without_child(state: GpuJobState, spec: GPUJobSpec, defaults: PodDefaults) 
         )
     if _is_rejected_for_good(job):
         return _unchanged(state)
+    links = link_plan(state, spec)
     try:
-        manifest = child_job(job, spec, state.profile, defaults)
+        if links is not None and links.result is None:
+            return _measuring_links(state, spec, links, defaults)
+        result = links.result if links else None
+        manifest = child_job(job, spec, state.profile, defaults, result)
     except SpecError as spec_error:
         return _rejected(state, "SpecRefused", str(spec_error))
     plan = _with_child(state, spec, parse_child_job(manifest))
@@ -100,6 +106,28 @@ def _without_child(state: GpuJobState, spec: GPUJobSpec, defaults: PodDefaults) 
         "Normal", "JobCreated", f"created Job {job.key.name}, which creates the pod"
     )
     return replace(plan, create_job=manifest, events=(created, *plan.events))
+
+
+def _measuring_links(
+    state: GpuJobState, spec: GPUJobSpec, links: LinkPlan, defaults: PodDefaults
+) -> ReconcilePlan:
+    """Return the plan of a job whose links are measured before its child Job is created."""
+    updates = condition_updates.measuring_links(spec, links.waiting)
+    updates += condition_updates.profile_ready(state, spec.workload.profile)
+    plan = _status_plan(state, updates)
+    plan = replace(plan, recheck_after_seconds=links.recheck_after_seconds)
+    if links.create is not None:
+        run = link_run_job(state.job, spec, state.profile, defaults, links.create, links.node)
+        note = f"created Job {run['metadata']['name']}: a short run; the job starts after it"
+        created = ObjectEvent("Normal", "LinkRunCreated", note)
+        plan = replace(plan, create_link_run=run, events=(*plan.events, created))
+    if links.stop is not None:
+        run_to_end, result = links.stop
+        note = f"ended Job {run_to_end.name}: {result.result}"
+        stopped = ObjectEvent("Normal", "LinkRunEnded", note)
+        patch = run_to_end.name, ended_patch(run_to_end, result)
+        plan = replace(plan, link_run_patch=patch, events=(*plan.events, stopped))
+    return _with_profile(state, spec, plan)
 
 
 def _with_child(state: GpuJobState, spec: GPUJobSpec, child: ChildJob) -> ReconcilePlan:
@@ -116,7 +144,7 @@ def _with_child(state: GpuJobState, spec: GPUJobSpec, child: ChildJob) -> Reconc
         condition_updates.running(pod, result),
         *condition_updates.finished(result, counts.failures, spec),
         condition_updates.suspended(spec, child, queue, result),
-        *profiled(spec, pod, before.conditions),
+        *profiled(spec, child, pod, before.conditions),
     ]
     if result is None:
         updates += condition_updates.profile_ready(state, spec.workload.profile)

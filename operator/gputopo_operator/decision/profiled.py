@@ -1,39 +1,53 @@
 """Decides the condition Profiled: what was measured on purpose, and what it cost."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from gputopo.api.model import Condition
 from gputopo.api.profiling import ProfilingState
 from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo_operator.decision.conditions import PROFILED, ConditionUpdate, find
-from gputopo_operator.model import JobPod
+from gputopo_operator.model import ChildJob, JobPod
+
+_LINKS_KNOWN = {"Done", "Known"}
 
 
 def profiled(
-    spec: GPUJobSpec, pod: JobPod | None, previous: Sequence[Condition]
+    spec: GPUJobSpec, child: ChildJob, pod: JobPod | None, previous: Sequence[Condition]
 ) -> list[ConditionUpdate]:
-    """Return the condition Profiled of a job that measures CPUs.
+    """Return the condition Profiled of a job with a child Job.
 
-    The list is empty if the condition does not change because no pod has a new state.
+    The list is empty if the condition stays, because the job measures nothing or the pod with the
+    result is gone.
     """
-    if "CPUs" not in spec.profiling.measure:
-        return []
     state = pod.profiling if pod else None
-    if state is not None:
-        return [_of_state(state)]
-    if find(previous, PROFILED) is not None:
+    before = find(previous, PROFILED)
+    kept = before is not None and before.reason != "MeasuringLinks"
+    if "CPUs" in spec.profiling.measure and state is None and kept:
         return []
-    return [ConditionUpdate(PROFILED, False, "Waiting", "CPUs: waiting for the first sample")]
+    parts = [*_links(child), *(_cpus(state) if "CPUs" in spec.profiling.measure else ())]
+    if not parts:
+        return []
+    decisive = next((part for part in parts if not part.holds), parts[-1])
+    message = "; ".join(part.message for part in parts)
+    return [ConditionUpdate(PROFILED, decisive.holds, decisive.reason, message)]
 
 
-def _of_state(state: ProfilingState) -> ConditionUpdate:
-    if state.result is None:
+def _links(child: ChildJob) -> Iterator[ConditionUpdate]:
+    if child.links is not None:
+        result, message = child.links.result, f"Links: {child.links.message}"
+        yield ConditionUpdate(PROFILED, result in _LINKS_KNOWN, result, message)
+
+
+def _cpus(state: ProfilingState | None) -> Iterator[ConditionUpdate]:
+    if state is None:
+        message = "CPUs: waiting for the first sample"
+        yield ConditionUpdate(PROFILED, False, "Waiting", message)
+    elif state.result is None:
         message = (
             f"CPUs: waiting for a sample with {state.target.limit}m; points so far: "
             f"{len(state.points)}; the pod's own limit is {state.original.limit}m"
         )
-        return ConditionUpdate(PROFILED, False, "Measuring", message)
-    message = f"CPUs: {state.message}"
-    if not state.restored:
-        return ConditionUpdate(PROFILED, False, "Restoring", message)
-    return ConditionUpdate(PROFILED, state.result == "Done", state.result, message)
+        yield ConditionUpdate(PROFILED, False, "Measuring", message)
+    else:
+        reason = state.result if state.restored else "Restoring"
+        yield ConditionUpdate(PROFILED, reason == "Done", reason, f"CPUs: {state.message}")

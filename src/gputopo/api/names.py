@@ -37,6 +37,12 @@ PROFILING_STATE_ANNOTATION: Final = "gputopo.io/profiling-state"
 PROFILING_LABEL: Final = "gputopo.io/profiling-active"
 """Label of a pod whose CPUs the operator may have changed and has not yet restored."""
 
+LINK_RUN_LABEL: Final = "gputopo.io/link-run"
+"""Label of the Jobs and pods of the two short runs that measure links: Best or Worst."""
+
+LINK_RESULT_ANNOTATION: Final = "gputopo.io/link-result"
+"""Set by the operator: on the Job of a short run when it ends, and on the child Job."""
+
 # Set on a pod by the extender, in the Binding.
 GPUS_ANNOTATION: Final = "gputopo.io/gpus"
 PLACEMENT_ANNOTATION: Final = "gputopo.io/placement"

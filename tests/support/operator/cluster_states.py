@@ -3,11 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
-from gputopo.api.profile import GPUProfile, Measurement
+from gputopo.api.names import LINK_RUN_LABEL
+from gputopo.api.profile import GPUProfile, Measurement, Sample
 from gputopo.api.v1alpha1 import GPUJobStatus
 from gputopo_operator.decision.decide import decide
-from gputopo_operator.model import GpuJobState, PodDefaults, ReconcilePlan, WriteErrors
-from gputopo_operator.parse import parse_child_job, parse_gpu_job, parse_job_pod
+from gputopo_operator.model import GpuJobState, LinkSet, PodDefaults, ReconcilePlan, WriteErrors
+from gputopo_operator.parse import parse_child_job, parse_gpu_job, parse_job_pod, parse_link_run
 from support.builders.gpujobs import Document, gpu_job, job_pod
 
 DEFAULTS = PodDefaults()
@@ -28,6 +29,8 @@ class Situation:
         self.errors = WriteErrors()
         self.now = START
         self.children = 0
+        self.runs: dict[str, Document] = {}
+        self.samples: dict[str, Sample] = {}
 
     def state(self) -> GpuJobState:
         return GpuJobState(
@@ -39,6 +42,11 @@ class Situation:
             profile=self.profile,
             now=self.now,
             errors=self.errors,
+            link_runs={
+                LinkSet(run["metadata"]["labels"][LINK_RUN_LABEL]): parse_link_run(run)
+                for run in self.runs.values()
+            },
+            samples=self.samples,
         )
 
     def plan(self) -> ReconcilePlan:
@@ -67,6 +75,17 @@ class Situation:
         if plan.job_patch is not None:
             assert self.child is not None
             self.child["spec"] |= plan.job_patch["spec"]
+        if plan.create_link_run is not None and not self.errors.link_run:
+            metadata = plan.create_link_run["metadata"]
+            uid = f"uid-{metadata['name']}"
+            own = {"uid": uid, "resourceVersion": "7", "creationTimestamp": self.now}
+            run = {**plan.create_link_run, "metadata": {**metadata, **own}}
+            self.runs[metadata["name"]] = run
+        if plan.link_run_patch is not None:
+            name, patch = plan.link_run_patch
+            self.runs[name]["metadata"]["annotations"] = patch["metadata"]["annotations"]
+            self.runs[name]["spec"] |= patch["spec"]
+            self.pods = [pod for pod in self.pods if not is_owned(pod, self.runs[name])]
         if plan.status is not None:
             self.job["status"] = plan.status.to_json()
 
@@ -90,3 +109,9 @@ class Situation:
         """Return status and reason of a condition."""
         (found,) = [each for each in self.status.conditions if each.type == type_]
         return found.status, found.reason
+
+
+def is_owned(pod: Document, job: Document) -> bool:
+    """Return whether the Job controls the pod."""
+    owners = pod["metadata"].get("ownerReferences", [])
+    return any(owner["uid"] == job["metadata"]["uid"] for owner in owners)

@@ -1,10 +1,13 @@
 """The reconciler reads the state of a GPUJob, decides, and writes; with a fake API server."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gputopo.api.names import PLACEMENT_ANNOTATION
 from gputopo_kube.credentials import connected
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
@@ -13,10 +16,11 @@ from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS, Recon
 from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.model import PodDefaults
 from gputopo_operator.parse import parse_observed
-from support.api.faults import Fault
+from support.api.faults import CLOSED, Fault
 from support.api.kubeconfig import write_kubeconfig
 from support.api.server import ApiServer, serving_in_thread
 from support.builders.gpujobs import GPUS, bind, exited, gpu_job, job_pod, observed_topology
+from support.profiling.pods import sample
 
 KEY = ObjectKey("default", "train")
 DENIED = "denied by policy"
@@ -227,3 +231,119 @@ def test_free_gpus_of_a_topology_belong_to_no_pod() -> None:
     topology = observed_topology("n1", {"GPU-1": "uid-a", "GPU-2": "uid-a"})
     topology["status"]["gpus"].append({"uuid": "GPU-3", "healthy": True})
     assert parse_observed(topology) == {"uid-a": ("GPU-1", "GPU-2")}
+
+
+def measured_job(api: ApiServer) -> None:
+    """Create a GPUJob whose links are measured, and its GPUProfile."""
+    api.create("gpuprofiles", {"metadata": {"name": "bert"}, "spec": {}})
+    links = {"measure": ["Links"]}
+    api.create("gpujobs", gpu_job("train", workload={"profile": "bert"}, profiling=links))
+
+
+def of_start(job_api: JobApi) -> Reconciler:
+    """Return a reconciler whose clock shows the time at which the fake server creates objects."""
+    clock = "2026-01-01T00:00:10Z"
+    return Reconciler(job_api, PodDefaults(), OperatorMetrics(), lambda: clock)
+
+
+def run_pod(api: ApiServer, name: str, mb_per_s: int, rate: float) -> None:
+    """Run the pod of a short run, and let the agent take a sample of it."""
+    run = api.get("jobs", name)
+    assert run is not None
+    pod = job_pod(run, f"{name}-1", phase="Running")
+    pod["metadata"]["labels"] = run["spec"]["template"]["metadata"]["labels"]
+    api.create("pods", pod)
+    figures = {"physicalMBps": mb_per_s, "physicalWorstMBps": 12_000, "physicalBestMBps": 48_000}
+
+    def placed(found: dict[str, Any]) -> None:
+        bind(found, "n1", GPUS)
+        annotations = found["metadata"]["annotations"]
+        before = json.loads(annotations[PLACEMENT_ANNOTATION])
+        annotations[PLACEMENT_ANNOTATION] = json.dumps({**before, **figures})
+
+    api.change("pods", f"{name}-1", placed)
+    uid = pod["metadata"]["uid"]
+    if api.get("gputopologies", "n1") is None:
+        api.create("gputopologies", observed_topology("n1", {}))
+    taken = sample(8000, rate, pod_uid=uid).to_json()
+    api.change("gputopologies", "n1", lambda found: found["status"].update(samples=[taken]))
+    profile = {"status": {"samples": [taken]}}
+    api.change("gpuprofiles", "bert", lambda found: found.update(profile))
+
+
+def end_pod(api: ApiServer, name: str) -> None:
+    """Delete the pod of a suspended Job, as the Job controller does."""
+    run = api.get("jobs", name)
+    assert run is not None
+    if run["spec"]["suspend"] and api.get("pods", f"{name}-1") is not None:
+        api.delete("pods", f"{name}-1")
+
+
+def test_links_are_measured_by_two_jobs_before_the_child_job(
+    api: ApiServer, job_api: JobApi
+) -> None:
+    reconciler = of_start(job_api)
+    measured_job(api)
+    reconciler.reconcile(KEY)
+    assert reconciler.reconcile(KEY) is not None
+    run_pod(api, "train-links-best", 48_000, 12.0)
+    reconciler.reconcile(KEY)
+    end_pod(api, "train-links-best")
+    reconciler.reconcile(KEY)
+    run_pod(api, "train-links-worst", 12_000, 8.0)
+    reconciler.reconcile(KEY)
+    end_pod(api, "train-links-worst")
+    assert api.get("jobs", "train") is None
+    reconciler.reconcile(KEY)
+    assert api.get("jobs", "train") is not None
+    assert reasons(api) == [
+        *("Accepted", "LinkRunCreated", "LinkRunEnded", "LinkRunCreated", "LinkRunEnded"),
+        "JobCreated",
+    ]
+
+
+@pytest.mark.parametrize("write", range(10))
+def test_operator_that_is_killed_after_any_write_measures_the_same_links(
+    api: ApiServer, job_api: JobApi, write: int
+) -> None:
+    measured_job(api)
+    killing = Fault("POST|PATCH", "/jobs|/status", CLOSED, carried_out="yes")
+    killed = 0
+    for _ in range(40):
+        if killed == 0 and len(api.writes) >= write:
+            api.faults = [killing]
+        try:
+            of_start(job_api).reconcile(KEY)
+        except ApiError:
+            killed += 1
+        for name, mb_per_s, rate in (
+            ("train-links-best", 48_000, 12.0),
+            ("train-links-worst", 12_000, 8.0),
+        ):
+            run = api.get("jobs", name)
+            if run is not None:
+                end_pod(api, name)
+                if not run["spec"]["suspend"] and api.get("pods", f"{name}-1") is None:
+                    run_pod(api, name, mb_per_s, rate)
+    assert killed == 1
+    created = [w.path for w in api.writes if w.method == "POST" and "/jobs/" in w.path]
+    assert [path.rpartition("/")[2] for path in created] == [
+        *("train-links-best", "train-links-worst", "train"),
+    ]
+    job = api.get("gpujobs", "train")
+    assert job is not None
+    [profiled] = [each for each in job["status"]["conditions"] if each["type"] == "Profiled"]
+    assert profiled["reason"] == "Done"
+
+
+def test_rejected_run_lets_the_job_start_at_once(api: ApiServer, reconciler: Reconciler) -> None:
+    measured_job(api)
+    api.faults.append(Fault("POST", "/jobs", 403, DENIED))
+    reconciler.reconcile(KEY)
+    assert api.get("jobs", "train") is not None
+    job = api.get("gpujobs", "train")
+    assert job is not None
+    [profiled] = [each for each in job["status"]["conditions"] if each["type"] == "Profiled"]
+    assert DENIED in profiled["message"]
+    reconciler.reconcile(KEY)
+    assert api.get("jobs", "train-links-best") is None

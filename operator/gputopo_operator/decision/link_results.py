@@ -1,0 +1,45 @@
+"""Describes in words what the short runs have measured, and what they cost."""
+
+from datetime import datetime
+from typing import Final
+
+from gputopo.api.link_runs import LinkRunResult, LinksResult, RunResult
+from gputopo.profiling.times import seconds_since
+
+_FAILURES: Final[dict[RunResult, str]] = {
+    "Measured": "",
+    "NotPlaced": "no GPUs were idle; the job started without measuring",
+    "NoContrast": "the links of all GPU sets of the node have about the same bandwidth",
+    "TimeLimit": "spec.profiling.maxSeconds was reached before both runs had a sample",
+    "Ended": "the program ended before the agent had taken a sample; see the logs of the run",
+    "Stopped": "the job was suspended, or its links became known meanwhile",
+}
+
+
+def failed_result(run: LinkRunResult | None) -> LinksResult:
+    """Return the result if a run was not measured; None stands for a Job that ended by itself."""
+    result: RunResult = "Ended" if run is None else run.result
+    return LinksResult(result=result, message=_FAILURES[result])
+
+
+def measured_result(started: str, best: LinkRunResult, worst: LinkRunResult) -> LinksResult:
+    """Return the result of two measured runs, with the slowdown on the worst links and the time."""
+    high, low = best.micro_steps_per_second or 1, worst.micro_steps_per_second or 1
+    seconds = seconds_since(started, datetime.fromisoformat(worst.time))
+    message = (
+        f"{_described(best)}, {_described(worst)}: {round(100 * (high / low - 1))} % slower on the "
+        f"worst links; the job started {seconds} s later because of both runs on node {worst.node}"
+    )
+    return LinksResult(result="Done", message=message)
+
+
+def _described(run: LinkRunResult) -> str:
+    """Return rate and bandwidth.
+
+    >>> from gputopo.api.link_runs import LinkRunResult
+    >>> _described(LinkRunResult(result="Measured", time="2026-01-01T00:00:00Z", node="n1",
+    ...     physical_mb_per_s=48000, micro_steps_per_second=12_000_000))
+    '12 steps/s with 48 GB/s'
+    """
+    rate = (run.micro_steps_per_second or 0) / 1e6
+    return f"{rate:.4g} steps/s with {(run.physical_mb_per_s or 0) / 1000:g} GB/s"

@@ -1,0 +1,89 @@
+"""Builds the Job of a short run that measures links, and the patch that ends it."""
+
+from hashlib import sha256
+from typing import Any, Final
+
+from gputopo.api.link_runs import LinkRunResult
+from gputopo.api.names import LINK_RESULT_ANNOTATION, LINK_RUN_LABEL
+from gputopo.api.profile import GPUProfile
+from gputopo.api.v1alpha1 import GPUJobSpec
+from gputopo.placement.model import PolicyName
+from gputopo.sensitivity.resolve import Sensitivity
+from gputopo_kube.document import Document
+from gputopo_operator.decision.child_job import child_job
+from gputopo_operator.model import GpuJob, LinkRun, LinkSet, PodDefaults
+
+RUN_VARIABLE: Final = "GPUTOPO_LINK_RUN"
+"""Environment variable of the containers: ``Best`` or ``Worst``. A program can check it, and write
+no checkpoints and no results in a short run."""
+
+_POLICIES: Final = {LinkSet.BEST: PolicyName.PRESERVE, LinkSet.WORST: PolicyName.WEAKEST}
+_MOST_CHARACTERS: Final = 63
+
+
+def link_run_name(job: str, kind: LinkSet) -> str:
+    """Return the name of the Job of a run; a long name of the GPUJob is shortened.
+
+    >>> link_run_name("train", LinkSet.BEST)
+    'train-links-best'
+    """
+    suffix = f"-links-{kind.lower()}"
+    if len(job + suffix) <= _MOST_CHARACTERS:
+        return job + suffix
+    digest = sha256(job.encode()).hexdigest()[:8]
+    return f"{job[: _MOST_CHARACTERS - len(suffix) - len(digest) - 1]}-{digest}{suffix}"
+
+
+def link_run_job(
+    job: GpuJob,
+    spec: GPUJobSpec,
+    profile: GPUProfile | None,
+    defaults: PodDefaults,
+    kind: LinkSet,
+    node: str | None,
+) -> Document:
+    """Return the Job of a run. It ends at the time limit even if no operator runs.
+
+    The pod has no priority class, so that it preempts no other pod.
+
+    Raises:
+        SpecError: the template sets a field that gputopo sets, or the spec uses a feature that is
+            not yet supported.
+    """
+    run = child_job(job, _spec_of_run(spec, kind), profile, defaults)
+    run["metadata"]["name"] = link_run_name(job.key.name, kind)
+    run["metadata"]["labels"][LINK_RUN_LABEL] = kind.value
+    run["spec"] |= {"backoffLimit": 0, "activeDeadlineSeconds": spec.profiling.max_seconds}
+    template = run["spec"]["template"]
+    template["metadata"]["labels"][LINK_RUN_LABEL] = kind.value
+    pod = template["spec"]
+    pod.pop("priorityClassName", None)
+    if node is not None:
+        pod["nodeSelector"] = {**(pod.get("nodeSelector") or {}), "kubernetes.io/hostname": node}
+    for container in pod["containers"]:
+        variables = container.get("env") or []
+        container["env"] = [*variables, {"name": RUN_VARIABLE, "value": kind.value}]
+    return run
+
+
+def ended_patch(run: LinkRun, result: LinkRunResult) -> Document:
+    """Return the patch that records the result of a run and ends its pod.
+
+    Kubernetes deletes the pods of a suspended Job. So the operator needs no right to delete Jobs.
+    """
+    annotations = {LINK_RESULT_ANNOTATION: result.dump()}
+    identity = {"uid": run.uid, "resourceVersion": run.resource_version}
+    return {"metadata": {**identity, "annotations": annotations}, "spec": {"suspend": True}}
+
+
+def _spec_of_run(spec: GPUJobSpec, kind: LinkSet) -> GPUJobSpec:
+    """Return the spec with the policy of the run, and without other measurements."""
+    changes: dict[str, Any] = {
+        "priority_class_name": None,
+        "placement": spec.placement.model_copy(update={"policy": _POLICIES[kind]}),
+        "communication": spec.communication.model_copy(
+            update={"bandwidth_sensitivity": Sensitivity.SENSITIVE}
+        ),
+        "profiling": spec.profiling.model_copy(update={"measure": []}),
+    }
+    return spec.model_copy(update=changes)

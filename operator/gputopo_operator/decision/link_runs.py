@@ -1,0 +1,188 @@
+"""Decides how the links of a job are measured before the job starts.
+
+The job's own program runs twice for a short time on one node: first on the GPU set with the best
+links, then on the set with the worst links. Each run ends as soon as the agent has a sample of it.
+Then the job itself starts. MAPA learns the sensitivity of a workload in this way, by hand.
+
+All decisions follow from the Jobs of the runs, so an operator that was killed continues.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from gputopo.api.annotations import PlacementAnnotation
+from gputopo.api.link_runs import LinkRunResult, LinksResult, RunResult
+from gputopo.api.v1alpha1 import GPUJobSpec
+from gputopo.profiling.times import seconds_since
+from gputopo_operator.decision.link_results import failed_result, measured_result
+from gputopo_operator.decision.link_skips import reason_to_skip
+from gputopo_operator.decision.placements import current_pod
+from gputopo_operator.model import GpuJobState, JobPod, LinkRun, LinkSet
+
+PLACE_SECONDS: Final = 60
+"""Longest time that a run waits for idle GPUs."""
+
+STORE_SECONDS: Final = 60
+"""Longest time that the job waits until its GPUProfile has the sample of the second run."""
+
+POLL_SECONDS: Final = 10
+"""Interval while a run waits for its sample, and while the GPUProfile does not have it: no event
+reports this."""
+
+MIN_CONTRAST: Final = 1.25
+"""Least ratio of the bandwidths of both runs; with less, a slowdown is hard to measure."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkPlan:
+    """What measuring the links of a job needs now.
+
+    Attributes:
+        create: the run to start.
+        node: the node of this run; None if the scheduler chooses it.
+        result: the final result, after which the job itself starts; None while links are measured.
+        stop: the run to end, and its result.
+        waiting: what the measurement waits for, in words.
+        recheck_after_seconds: time after which to decide again, even without an event.
+    """
+
+    create: LinkSet | None = None
+    node: str | None = None
+    result: LinksResult | None = None
+    stop: tuple[LinkRun, LinkRunResult] | None = None
+    waiting: str = ""
+    recheck_after_seconds: float | None = None
+
+
+def has_links_to_measure(spec: GPUJobSpec | None) -> bool:
+    """Return whether a GPUJob requests to measure its links."""
+    return spec is not None and "Links" in spec.profiling.measure
+
+
+def link_plan(state: GpuJobState, spec: GPUJobSpec) -> LinkPlan | None:
+    """Return what to do for a job without a child Job, or None if it does not measure links."""
+    if not has_links_to_measure(spec):
+        return None
+    runs = {kind: run for kind, run in state.link_runs.items() if run.owner_uid == state.job.uid}
+    skip = reason_to_skip(state, spec)
+    for kind, run in runs.items():
+        if run.result is None and not run.finished:
+            return _active(state, spec, kind, stopped=skip is not None)
+    best = runs.get(LinkSet.BEST)
+    if best is not None:
+        return _after_best(state, spec, best, runs.get(LinkSet.WORST), skip)
+    if skip is not None:
+        return LinkPlan(result=skip)
+    return LinkPlan(waiting="the job is suspended") if spec.suspend else _create(LinkSet.BEST, None)
+
+
+def _after_best(
+    state: GpuJobState,
+    spec: GPUJobSpec,
+    best: LinkRun,
+    worst: LinkRun | None,
+    skip: LinksResult | None,
+) -> LinkPlan:
+    if best.result is None or best.result.result != "Measured":
+        return LinkPlan(result=failed_result(best.result))
+    if worst is None:
+        return LinkPlan(result=skip) if skip else _second(state, spec, best, best.result)
+    if worst.result is None or worst.result.result != "Measured":
+        return LinkPlan(result=failed_result(worst.result))
+    return _both(state, best, best.result, worst.result)
+
+
+def _second(state: GpuJobState, spec: GPUJobSpec, best: LinkRun, first: LinkRunResult) -> LinkPlan:
+    """Start the second run on the same node, when the GPUs of the first one are free."""
+    left = _seconds_left(state, spec)
+    if left <= 0:
+        return LinkPlan(result=failed_result(first.model_copy(update={"result": "TimeLimit"})))
+    if any(pod.job_uid == best.uid and pod.view.live for pod in state.pods):
+        waiting = f"waiting until the pod of Job {best.name} has ended"
+        return LinkPlan(waiting=waiting, recheck_after_seconds=left)
+    return _create(LinkSet.WORST, first.node)
+
+
+def _create(kind: LinkSet, node: str | None) -> LinkPlan:
+    return LinkPlan(kind, node, recheck_after_seconds=PLACE_SECONDS)
+
+
+def _both(
+    state: GpuJobState, best: LinkRun, first: LinkRunResult, second: LinkRunResult
+) -> LinkPlan:
+    """Return the result, as soon as the GPUProfile has the samples: the job is to use them."""
+    samples = state.profile.status.samples if state.profile else ()
+    missing = STORE_SECONDS - seconds_since(second.time, _time(state.now))
+    if missing > 0 and all(sample.pod_uid != second.pod_uid for sample in samples):
+        waiting = "waiting until the GPUProfile has the samples of both runs"
+        return LinkPlan(waiting=waiting, recheck_after_seconds=min(missing, POLL_SECONDS))
+    return LinkPlan(result=measured_result(best.created, first, second))
+
+
+def _active(state: GpuJobState, spec: GPUJobSpec, kind: LinkSet, *, stopped: bool) -> LinkPlan:
+    """End an active run if there is a reason; otherwise wait."""
+    run = state.link_runs[kind]
+    pod = current_pod([pod for pod in state.pods if pod.job_uid == run.uid], finished=True)
+    placed = pod is not None and pod.view.node is not None
+    left = _seconds_left(state, spec)
+    place_left = PLACE_SECONDS - seconds_since(run.created, _time(state.now))
+    result = "Stopped" if stopped else _finding(state, kind, pod)
+    if result is None and left <= 0:
+        result = "TimeLimit"
+    elif result is None and not placed and place_left <= 0:
+        result = "NotPlaced"
+    if result is not None:
+        return LinkPlan(stop=(run, _run_result(state, result, pod)))
+    waiting = f"Job {run.name} waits for {'a sample' if placed else 'idle GPUs'}"
+    longest = POLL_SECONDS if placed else place_left
+    return LinkPlan(waiting=waiting, recheck_after_seconds=min(left, longest))
+
+
+def _finding(state: GpuJobState, kind: LinkSet, pod: JobPod | None) -> RunResult | None:
+    """Return the result that the pod of an active run shows, or None."""
+    if pod is None:
+        return None
+    if pod.view.uid in state.samples:
+        return "Measured"
+    if not pod.view.live:
+        return "Ended"
+    best = state.link_runs[LinkSet.BEST].result if kind is LinkSet.WORST else None
+    if pod.placement is not None and not _has_contrast(pod.placement, best):
+        return "NoContrast"
+    return None
+
+
+def _has_contrast(placement: PlacementAnnotation, best: LinkRunResult | None) -> bool:
+    """Return whether the GPU sets of both runs differ enough in bandwidth.
+
+    For the first run, the worst links of the idle node stand for the second run.
+    """
+    if best is None:
+        high, low = placement.physical_mb_per_s, placement.physical_worst_mb_per_s
+    else:
+        high, low = best.physical_mb_per_s, placement.physical_mb_per_s
+    return high is not None and low is not None and high >= MIN_CONTRAST * low
+
+
+def _run_result(state: GpuJobState, result: RunResult, pod: JobPod | None) -> LinkRunResult:
+    sample = state.samples.get(pod.view.uid) if pod else None
+    placement = pod.placement if pod else None
+    return LinkRunResult(
+        result=result,
+        time=state.now,
+        node=pod.view.node if pod else None,
+        pod_uid=pod.view.uid if pod else None,
+        physical_mb_per_s=placement.physical_mb_per_s if placement else None,
+        micro_steps_per_second=sample.micro_steps_per_second if sample else None,
+    )
+
+
+def _seconds_left(state: GpuJobState, spec: GPUJobSpec) -> int:
+    """Return the seconds until the time limit, which counts from the start of the first run."""
+    started = min(run.created for run in state.link_runs.values())
+    return spec.profiling.max_seconds - seconds_since(started, _time(state.now))
+
+
+def _time(now: str) -> datetime:
+    return datetime.fromisoformat(now)
