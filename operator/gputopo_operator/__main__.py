@@ -60,8 +60,10 @@ async def operate(
                 group.create_task(queues.profiles.run(PROFILE_WORKERS)),
                 group.create_task(resync.run(settings.resync_seconds)),
                 group.create_task(profiling.run()),
+                group.create_task(profiling.resync()),
             ]
-            # kopf cancels all tasks that start after its own task, so start these tasks first.
+            # At its end kopf waits 5 s for all tasks that were created after its own task. So all
+            # workers are created now: each of these tasks creates them in its first step.
             await asyncio.sleep(0)
             await _watch(registry, settings)
             for task in tasks:

@@ -52,11 +52,13 @@ class ProfilingQueue:
 
     async def run(self) -> None:
         """Advance pods until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._queue.run(WORKERS))
-            while True:
-                await self._add_active_pods()
-                await asyncio.sleep(self._resync_seconds)
+        await self._queue.run(WORKERS)
+
+    async def resync(self) -> None:
+        """Add the pods that do not yet have their own CPUs back, until cancelled."""
+        while True:
+            await self._add_active_pods()
+            await asyncio.sleep(self._resync_seconds)
 
     async def _add_active_pods(self) -> None:
         for namespace in self._namespaces or (None,):
