@@ -1,4 +1,4 @@
-"""The operator resizes a measured pod with its own rights, on a real API server."""
+"""The operator measures pods and links with its own rights, on a real API server."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,9 +6,15 @@ from typing import Any
 
 import pytest
 
-from gputopo.api.names import PROFILING_LABEL, PROFILING_STATE_ANNOTATION
+from gputopo.api.link_runs import LinkRunResult
+from gputopo.api.names import (
+    LINK_RESULT_ANNOTATION,
+    PROFILING_LABEL,
+    PROFILING_STATE_ANNOTATION,
+)
 from gputopo.api.profiling import ProfilingState
-from support.control_plane.api_server import PODS, ApiServer
+from support.builders.gpujobs import gpu_job
+from support.control_plane.api_server import JOBS, PODS, ApiServer
 from support.control_plane.components import running_operator
 from support.control_plane.measured_pods import (
     limit_of,
@@ -19,6 +25,7 @@ from support.control_plane.measured_pods import (
 )
 from support.control_plane.scheduler_pairs import wait_until
 
+BATCH = "/apis/batch/v1/namespaces/default/jobs"
 QUOTAS = "/api/v1/namespaces/default/resourcequotas"
 ALL = dict.fromkeys(range(500, 8500, 500), 10.0)
 
@@ -78,3 +85,20 @@ def test_quota_that_rejects_more_cpus_limits_the_measurement(operator: ApiServer
     wait_until(lambda: result_of(operator, "limited") == "Done", seconds=60)
     assert limit_of(operator, "limited") == "4"
     assert uid_of(operator, "limited") == state.uid
+
+
+def test_short_run_is_accepted_and_ended_by_the_operator(operator: ApiServer) -> None:
+    spec: dict[str, Any] = {"workload": {"profile": "resnet50"}}
+    spec["profiling"] = {"measure": ["Links"]}
+    response = operator.create(JOBS, gpu_job("linked", **spec))
+    assert response.accepted, response.message
+    wait_until(lambda: operator.get(f"{BATCH}/linked-links-best").accepted, seconds=60)
+    assert not operator.get(f"{BATCH}/linked").accepted
+    suspend = {"spec": {"suspend": True}}
+    assert operator.merge(f"{JOBS}/linked", suspend).accepted
+    wait_until(lambda: operator.get(f"{BATCH}/linked").accepted, seconds=60)
+    run = operator.get(f"{BATCH}/linked-links-best").body
+    assert run["spec"]["suspend"] is True
+    result = LinkRunResult.parse(run["metadata"]["annotations"][LINK_RESULT_ANNOTATION])
+    assert result is not None
+    assert result.result == "Stopped"
