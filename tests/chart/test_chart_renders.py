@@ -511,7 +511,7 @@ def test_only_the_extender_binds_pods_and_only_the_operator_resizes_them(
         # The victims of preemption.
         ("gputopo-kube-scheduler", "pods"),
         # Measurements with several numbers of CPUs; the original CPUs are kept in an annotation.
-        ("gputopo-operator", "pods"),
+        ("gputopo-operator", "pods/status"),
         ("gputopo-operator", "pods/resize"),
     }
 

@@ -19,7 +19,7 @@ ALLOWED = {
         "patch batch jobs",
         "get core pods",
         "watch core pods",
-        "patch core pods",
+        "patch core pods/status",
         "patch core pods/resize",
         "get core nodes",
         "create events.k8s.io events",
@@ -55,8 +55,8 @@ ALLOWED = {
 FORBIDDEN = {
     OPERATOR: [
         "create core pods",
+        "patch core pods",
         "update core pods",
-        "patch core pods/status",
         "patch core nodes",
         "delete batch jobs",
         "patch gputopo.io gpujobs",

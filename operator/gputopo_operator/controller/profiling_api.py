@@ -42,7 +42,11 @@ class ProfilingApi:
         return [ObjectKey(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in found]
 
     def write_state(self, key: ObjectKey, pod: Document, state: ProfilingState) -> Document:
-        """Write the annotation and the label of a pod; return the changed pod."""
+        """Write the annotation and the label of a pod; return the changed pod.
+
+        The subresource ``status`` accepts both. The operator needs no right to patch pods, which
+        would include the right to change their images.
+        """
         active = None if state.restored else "true"
         metadata = {
             **_identity(pod),
@@ -50,7 +54,7 @@ class ProfilingApi:
             "labels": {PROFILING_LABEL: active},
         }
         try:
-            return self._api.request("PATCH", _pod_path(key), {"metadata": metadata})
+            return self._api.request("PATCH", (*_pod_path(key), "status"), {"metadata": metadata})
         except NotFoundError as error:
             raise ConflictError(error.message, error.status) from None
 

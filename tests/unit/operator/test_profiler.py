@@ -127,7 +127,7 @@ def test_operator_that_is_killed_after_any_write_restores_the_pod(
     for _ in range(60):
         before = len(cluster.api.writes)
         if not killed and number in {seen, seen + 1}:
-            path = "/pods/train-1$" if number == seen else RESIZE
+            path = "/pods/train-1/status" if number == seen else RESIZE
             cluster.api.faults = [Fault("PATCH", path, CLOSED, carried_out="yes")]
         try:
             profiler.advance(KEY)
@@ -153,7 +153,7 @@ def test_two_operators_take_each_step_once(cluster: MeasuredCluster, connection:
     async def act() -> None:
         await asyncio.to_thread(second.advance, KEY)
 
-    cluster.api.hooks.append(Hook("PATCH", "/pods/train-1$", act))
+    cluster.api.hooks.append(Hook("PATCH", "/pods/train-1/status", act))
     assert first.advance(KEY) == CONFLICT_DELAY_SECONDS
     assert first.advance(KEY) is not None
     assert [write.path for write in cluster.api.writes if write.path.endswith("resize")] == [
@@ -275,7 +275,7 @@ def test_pod_that_is_deleted_while_its_state_is_written_is_forgotten(
 ) -> None:
     cluster.measure()
     cluster.api.hooks.append(
-        Hook("PATCH", "/pods/train-1$", lambda: cluster.api.delete("pods", NAME))
+        Hook("PATCH", "/pods/train-1/status", lambda: cluster.api.delete("pods", NAME))
     )
     assert profiler.advance(KEY) == CONFLICT_DELAY_SECONDS
     assert profiler.advance(KEY) is None
