@@ -121,7 +121,7 @@ def test_profile_that_is_deleted_between_two_samples_begins_again(own_operator: 
     api.delete("gpuprofiles", "bert")
     own_operator.wait_until_idle()
     assert api.get("gpuprofiles", "bert") is None, "no running pod names it"
-    api.create("gpuprofiles", gpu_profile(created="2026-11-22T10:00:02Z"))
+    api.create("gpuprofiles", gpu_profile(created="2026-01-02T10:00:02Z"))
     put_report(api, "n1", samples=[node_sample(1), node_sample(3)])
     wait_samples(own_operator, ["u3"])
 

@@ -29,8 +29,13 @@ def measurement(pod: str = "train-1", **fields: Any) -> Document:
 def node_sample(
     number: int = 0, *, profile: str = "bert", namespace: str = "default", **fields: Any
 ) -> Document:
-    """Return an entry of ``status.samples``; ``number`` makes it unique."""
-    return {**sample(number, **fields).to_json(), "namespace": namespace, "profile": profile}
+    """Return an entry of ``status.samples``; ``number`` makes it unique.
+
+    It is older than any clock, because an operator ignores samples from the future.
+    """
+    time = f"2026-01-02T10:{number // 60 % 60:02}:{number % 60:02}Z"
+    taken = sample(number, **{"time": time, **fields})
+    return {**taken.to_json(), "namespace": namespace, "profile": profile}
 
 
 def reporting(

@@ -17,7 +17,7 @@ def running_operator(server: ApiServer, folder: Path, resync_seconds: float) -> 
     argv = [
         *(sys.executable, "-m", "gputopo_operator", "--probes-host=127.0.0.1"),
         *(f"--health-port={health}", f"--metrics-port={metrics}"),
-        f"--resync-seconds={resync_seconds}",
+        *(f"--resync-seconds={resync_seconds}", "--profile-delay-seconds=0.2"),
     ]
     log = folder / "operator.log"
     with process(argv, log, {**os.environ, "KUBECONFIG": str(access)}):

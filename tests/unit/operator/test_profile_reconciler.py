@@ -155,7 +155,7 @@ def test_deleted_profile_forgets_its_samples_until_new_ones_arrive(
     api.delete("gpuprofiles", "bert")
     assert operator.reconcile(BERT) is None
     assert api.get("gpuprofiles", "bert") is None
-    api.create("gpuprofiles", gpu_profile(created="2026-11-22T10:00:03Z"))
+    api.create("gpuprofiles", gpu_profile(created="2026-01-02T10:00:03Z"))
     operator.report(samples=[node_sample(1), node_sample(2), node_sample(4)])
     assert [sample["podUID"] for sample in status(api)["samples"]] == ["u4"]
 
