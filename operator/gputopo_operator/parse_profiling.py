@@ -1,14 +1,16 @@
 """Parses the pod whose CPUs are measured, its samples, and the CPUs of its node."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
+
+from pydantic import ValidationError
 
 from gputopo.api.annotations import AnnotationError
 from gputopo.api.measuring import MeasuringRequest, parse_measuring
 from gputopo.api.names import PROFILE_ANNOTATION, PROFILING_ANNOTATION, PROFILING_LABEL
-from gputopo.api.profile import GPUProfile, Sample
+from gputopo.api.profile import Sample
 from gputopo.api.profiling import CpuAmounts, ProfilingState, parse_profiling_state
-from gputopo.api.v1alpha1 import GPUTopologyStatus
 from gputopo.profiling.model import ProfiledPod, ResizeProblem
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.podmodel import Container, PodObject, parse_pod_object
@@ -54,26 +56,38 @@ def parse_profiled_pod(raw: Document, resource: str) -> tuple[ProfiledPod, Measu
 
 def parse_own_samples(topology: Document | None, pod_uid: str) -> tuple[Sample, ...]:
     """Return the samples of a pod in the GPUTopology of its node."""
-    status = GPUTopologyStatus.model_validate((topology or {}).get("status", {}))
-    return tuple(sample.to_sample() for sample in status.samples if sample.pod_uid == pod_uid)
+    return tuple(sample for sample in _samples(topology or {}) if sample.pod_uid == pod_uid)
 
 
 def parse_profile_samples(profile: Document) -> tuple[Sample, ...]:
     """Return the samples of a GPUProfile."""
-    return tuple(GPUProfile.model_validate(profile).status.samples)
+    return tuple(_samples(profile))
+
+
+def _samples(document: Document) -> Iterator[Sample]:
+    """Yield the samples in a status, without those that this version does not know.
+
+    An error would prevent that the measured pod gets its own CPUs back.
+    """
+    for each in (document.get("status") or {}).get("samples") or ():
+        with suppress(ValidationError):
+            yield Sample.model_validate(each)
 
 
 def available_milli_cpu(
     node: Document, pods: Iterable[Document], pod_uid: str, container: str
 ) -> int:
-    """Return the CPU of a node that no other pod and no other container of this pod requests."""
+    """Return the CPU of a node that no other pod and no other container of this pod requests.
+
+    Another measured pod counts with its own CPUs if it has fewer now: it will get them back.
+    """
     allocatable = (node.get("status") or {}).get("allocatable") or {}
     available = parse_thousandths(allocatable.get("cpu")) or 0
     for raw in pods:
         pod = parse_pod_object(raw)
         if view_of(pod).live:
-            own = container if pod.metadata.uid == pod_uid else ""
-            available -= _requested(pod, without=own)
+            is_own = pod.metadata.uid == pod_uid
+            available -= _requested(pod, container) if is_own else _requested(pod) + _lent(pod)
     return max(0, available)
 
 
@@ -140,6 +154,19 @@ def _problem(pod: PodObject) -> ResizeProblem | None:
         if found is not None and found.status == "True" and found.reason:
             return ResizeProblem(found.reason, found.message or "")
     return None
+
+
+def _lent(pod: PodObject) -> int:
+    """Return how far a measurement has lowered the CPU request of a pod."""
+    metadata = pod.metadata
+    try:
+        state = parse_profiling_state(metadata.annotations or {}, metadata.uid)
+    except AnnotationError:
+        return 0
+    if state is None or state.restored:
+        return 0
+    now = sum(_milli_cpu(each) for each in pod.spec.containers if each.name == state.container)
+    return max(0, state.original.request - now)
 
 
 def _requested(pod: PodObject, without: str = "") -> int:

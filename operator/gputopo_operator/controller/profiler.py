@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from gputopo.profiling.decide import next_step
@@ -93,35 +94,45 @@ class Profiler:
         pod, request = parse_profiled_pod(raw, self._resource)
         if pod.state.restored if pod.state else not pod.requested:
             return None
-        node = raw["spec"].get("nodeName", "")
+        now, budget = self._clock(), request.profiling_seconds
+        situation = ProfilingSituation(now, pod, budget, rejection=rejection)
+        if pod.state and pod.state.result:
+            return situation  # the restore depends on no other object
         name = request.profile
         profile = self._objects.profile(ObjectKey(key.namespace, name)) if name else None
+        return self._with_measured(situation, raw["spec"].get("nodeName", ""), profile)
+
+    def _with_measured(
+        self, situation: ProfilingSituation, node: str, profile: Document | None
+    ) -> ProfilingSituation:
+        """Return the situation with the samples, and the CPUs of the node."""
+        pod = situation.pod
         samples = None if profile is None else parse_profile_samples(profile)
         own = (
             *(each for each in samples or () if each.pod_uid == pod.uid),
             *parse_own_samples(self._objects.topology(node), pod.uid),
         )
         available, waiting = self._read_cpus(node, pod) if own or pod.state else (0, None)
-        return ProfilingSituation(
-            now=self._clock(),
-            pod=pod,
-            budget_seconds=request.profiling_seconds,
+        return replace(
+            situation,
             own=own,
             profile=samples,
             available_milli_cpu=available,
             waiting_milli_cpu=waiting,
-            rejection=rejection,
         )
 
     def _read_cpus(self, node: str, pod: ProfiledPod) -> tuple[int, tuple[int, ...] | None]:
         """Return the available CPU of the node, and the CPU that pending pods request.
 
-        Without the right to read nodes and the pods of all namespaces, nothing is available.
+        The list of pending pods may be long. It is read only for a container whose request equals
+        its limit, because other requests are never lowered. Without the right to read nodes and the
+        pods of all namespaces, nothing is available.
         """
+        lowers_request = pod.cpu is not None and pod.cpu.request == pod.cpu.limit
         try:
             found = self._api.node(node)
             on_node = self._api.pods_on(node)
-            pending = self._api.first_pending_pods()
+            pending = self._api.first_pending_pods() if lowers_request else {}
         except ApiError as error:
             if not is_final(error):
                 raise

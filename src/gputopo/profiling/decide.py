@@ -8,6 +8,7 @@ gives the speed with 4 CPUs. The pod then gets 8 CPUs until the agent has taken 
 2 CPUs, as the planner chooses. At the end, or if anything fails, the pod gets its 4 CPUs back.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from gputopo.api.profiling import CpuAmounts, ProfilingResult, ProfilingState
@@ -107,7 +108,8 @@ def _measure(situation: ProfilingSituation, state: ProfilingState) -> Step:
     pod, problem = situation.pod, _rejection(situation, state)
     if problem and state.target.limit <= state.original.limit:
         message = f"the resize to {state.target.limit}m CPU was rejected: {problem}"
-        return end(situation, state, "NotPossible", message)
+        # Only this resize was rejected. The restore may be accepted.
+        return end(replace(situation, rejection=""), state, "NotPossible", message)
     if problem:  # measure up to the own CPUs only
         state = state.model_copy(update={"most_milli_cpu": state.original.limit})
     progress = ProfilingProgress.of(situation, state)

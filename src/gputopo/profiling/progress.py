@@ -63,7 +63,7 @@ class ProfilingProgress:
         if situation.pod.cpu != state.target:  # the newest resize was never carried out
             return state
         current = state.target.limit, self.setting
-        seconds = seconds_since(state.since, situation.now)
+        seconds = max(0, seconds_since(state.since, situation.now))
         points = [
             point.model_copy(update={"seconds": point.seconds + seconds})
             if (point.milli_cpu, point.setting) == current

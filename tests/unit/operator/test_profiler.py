@@ -257,6 +257,45 @@ def test_deleted_profile_restores_the_pod(cluster: MeasuredCluster, profiler: Pr
     assert "the GPUProfile was deleted" in cluster.events()[-1][1]
 
 
+@pytest.mark.parametrize(
+    ("collection", "name"), [("gputopologies", NODE), ("gpuprofiles", PROFILE)]
+)
+def test_samples_in_an_unknown_format_do_not_prevent_the_restore(
+    cluster: MeasuredCluster, profiler: Profiler, collection: str, name: str
+) -> None:
+    cluster.measure()
+    profiler.advance(KEY)
+    unknown = {"samples": [{"source": "Counters"}]}
+    cluster.api.change(collection, name, lambda found: found.update(status=unknown))
+    cluster.annotate(profiling=None)
+    profiler.advance(KEY)
+    assert cluster.cpu() == ("4000m", "4000m")
+
+
+def test_pending_pods_are_listed_only_if_the_cpu_request_may_be_lowered(
+    api: ApiServer, connection: SyncApi
+) -> None:
+    cluster = MeasuredCluster(api, request="1")
+    api.faults.append(Fault("GET", "status.phase", 500, "no answer", times=None))
+    cluster.measure()
+    profiler_of(connection, cluster).advance(KEY)
+    assert cluster.cpu() == ("1000m", "8000m")
+
+
+def test_restore_does_not_depend_on_other_objects(
+    cluster: MeasuredCluster, profiler: Profiler
+) -> None:
+    cluster.measure()
+    profiler.advance(KEY)
+    cluster.annotate(profiling=None)
+    cluster.api.faults.append(Fault("PATCH", RESIZE, 403, "denied"))
+    assert profiler.advance(KEY) == RETRY_SECONDS
+    for kind in ("gpuprofiles", "gputopologies", "nodes", "api/v1/pods"):
+        cluster.api.faults.append(Fault("GET", kind, 500, "no answer", times=None))
+    profiler.advance(KEY)
+    assert cluster.cpu() == ("4000m", "4000m")
+
+
 def test_pod_that_ends_or_disappears_is_left_alone(
     cluster: MeasuredCluster, profiler: Profiler
 ) -> None:
@@ -444,6 +483,19 @@ def test_cpus_of_other_pods_and_containers_are_not_available() -> None:
     pods = [own, other, ended]
     assert available_milli_cpu(node, pods, "uid-own", "main") == 16_000 - 500 - 3350
     assert available_milli_cpu({}, pods, "uid-own", "main") == 0
+
+
+def test_own_cpus_of_another_measured_pod_are_not_available(
+    cluster: MeasuredCluster, profiler: Profiler
+) -> None:
+    cluster.measure()
+    while cluster.cpu()[0] != "2000m":
+        profiler.advance(KEY)
+        cluster.measure()
+    node = {"status": {"allocatable": {"cpu": "16"}}}
+    assert available_milli_cpu(node, [cluster.pod], "uid-own", "main") == 16_000 - 4000
+    cluster.annotate(profiling_state="{}")
+    assert available_milli_cpu(node, [cluster.pod], "uid-own", "main") == 16_000 - 2000
 
 
 def test_long_list_of_pending_pods_is_unknown() -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from gputopo.api.profiling import CpuAmounts, ProfilingState
+from gputopo.api.names import PROFILING_STATE_ANNOTATION
+from gputopo.api.profiling import CpuAmounts, ProfilingState, parse_profiling_state
 from gputopo.profiling.decide import MIN_POINT_SECONDS, POINT_SECONDS, next_step
 from gputopo.profiling.finish import POLL_SECONDS, RETRY_SECONDS
 from gputopo.profiling.model import Done, Resize, ResizeProblem, Restore, Wait
@@ -202,6 +203,22 @@ def test_rejection_by_the_api_server_has_the_same_effect_as_by_the_node() -> Non
     assert "exceeded quota" in ended.state.message
 
 
+def test_cut_that_the_api_server_rejects_after_a_raise_restores_the_own_cpus() -> None:
+    world = ProfiledWorld()
+    first_resize(world)
+    world.run(100)
+    cut = next_step(world.situation())
+    assert isinstance(cut, Resize)
+    assert cut.state.target.limit == 2000
+    world.state = cut.state  # the annotation was written, and the resize was rejected
+    world.rejection = "minimum cpu usage per Container is 3"
+    restored = world.step()
+    assert isinstance(restored, Restore)
+    assert restored.state.result == "NotPossible"
+    assert "minimum cpu usage per Container is 3" in restored.state.message
+    assert world.cpu == GUARANTEED
+
+
 def test_resize_in_progress_is_polled() -> None:
     world = ProfiledWorld(pod={"applied_milli_cpu": 4000})
     first_resize(world)
@@ -266,6 +283,21 @@ def test_clock_that_was_set_back_ends_the_measurement() -> None:
     world.seconds = 10
     assert "clock" in world.until_restored().message
     assert world.cpu == GUARANTEED
+
+
+def test_clock_that_was_set_back_since_the_newest_resize_leaves_a_valid_state() -> None:
+    world = ProfiledWorld()
+    first_resize(world)
+    world.run(100)
+    assert isinstance(world.step(), Resize)
+    world.run(100)
+    assert world.state is not None
+    world.seconds -= 150  # after the start, but before the newest resize
+    world.profile = None
+    world.step()
+    assert world.state.result == "Stopped"
+    state = parse_profiling_state({PROFILING_STATE_ANNOTATION: world.state.dump()}, UID)
+    assert state == world.state
 
 
 def test_ended_pod_is_not_resized() -> None:
