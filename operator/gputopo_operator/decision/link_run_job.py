@@ -70,10 +70,13 @@ def ended_patch(run: LinkRun, result: LinkRunResult) -> Document:
     """Return the patch that records the result of a run and ends its pod.
 
     Kubernetes deletes the pods of a suspended Job. So the operator needs no right to delete Jobs.
+    If a queue resumes the Job, as Kueue does with Jobs that it manages by default, the deadline
+    ends the Job again.
     """
     annotations = {LINK_RESULT_ANNOTATION: result.dump()}
     identity = {"uid": run.uid, "resourceVersion": run.resource_version}
-    return {"metadata": {**identity, "annotations": annotations}, "spec": {"suspend": True}}
+    spec = {"suspend": True, "activeDeadlineSeconds": 1}
+    return {"metadata": {**identity, "annotations": annotations}, "spec": spec}
 
 
 def _spec_of_run(spec: GPUJobSpec, kind: LinkSet) -> GPUJobSpec:

@@ -162,7 +162,7 @@ def test_runs_differ_from_the_job_only_in_what_they_measure(job: LinkSituation) 
         assert owner["uid"] == "uid-train"
         assert run["metadata"]["labels"] == {JOB_LABEL: "train", LINK_RUN_LABEL: kind}
         assert run["spec"]["backoffLimit"] == 0
-        assert run["spec"]["activeDeadlineSeconds"] == 600
+        assert run["spec"]["activeDeadlineSeconds"] == (1 if run is best else 600)
         pod = run["spec"]["template"]
         assert pod["metadata"]["labels"][LINK_RUN_LABEL] == kind
         annotations = pod["metadata"]["annotations"]
@@ -175,6 +175,12 @@ def test_runs_differ_from_the_job_only_in_what_they_measure(job: LinkSituation) 
     assert worst["spec"]["template"]["spec"]["nodeSelector"] == {"kubernetes.io/hostname": "n1"}
     assert best["spec"]["suspend"] is True
     assert worst["spec"]["suspend"] is False
+
+
+def test_ended_run_that_a_queue_resumes_ends_after_a_second(job: LinkSituation) -> None:
+    job.place(BEST).measure(BEST, 12.0)
+    assert job.runs[BEST]["spec"]["suspend"] is True
+    assert job.runs[BEST]["spec"]["activeDeadlineSeconds"] == 1
 
 
 def test_runs_have_no_priority_and_keep_selector_and_variables_of_the_template() -> None:
