@@ -98,16 +98,23 @@ def waiting_milli_cpu(page: Document) -> tuple[int, ...] | None:
     return tuple(_requested(parse_pod_object(raw)) for raw in page.get("items") or ())
 
 
-def profiled_pods(status: Mapping[str, Any], namespaces: tuple[str, ...]) -> set[ObjectKey]:
+def profiled_pods(
+    status: Mapping[str, Any], namespaces: tuple[str, ...]
+) -> dict[ObjectKey, frozenset[str]]:
     """Return the pods in the status of a GPUTopology that request to measure CPUs.
 
-    Without ``namespaces`` the pods of all namespaces count.
+    Each has its UID and the times of its samples. Without ``namespaces`` the pods of all namespaces
+    count.
     """
+    samples = status.get("samples") or ()
     return {
-        ObjectKey(each.get("namespace", ""), each.get("pod", ""))
+        ObjectKey(each.get("namespace", ""), each.get("pod", "")): frozenset(
+            (uid, *(found["time"] for found in samples if found["podUID"] == uid))
+        )
         for each in status.get("measurements") or ()
         if CPUS in (each.get("profiling") or ())
         and (not namespaces or each.get("namespace") in namespaces)
+        and (uid := each.get("podUID", ""))
     }
 
 

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from concurrent.futures import Executor
-from typing import Final
+from typing import Any, Final
 
 import kopf
 
@@ -21,6 +22,26 @@ WORKERS: Final = 2
 """Pods that are advanced at the same time; a step takes a few requests, and most steps wait."""
 
 _log = logging.getLogger(__name__)
+
+
+class ProfiledPods:
+    """Finds the pods with a new sample.
+
+    The status of a GPUTopology changes up to twice a minute because of any pod of the node. Without
+    a new sample, the decision about a pod is the same, and each decision needs several requests.
+    """
+
+    def __init__(self, namespaces: tuple[str, ...]) -> None:
+        self._namespaces = namespaces
+        self._seen: dict[str, dict[ObjectKey, frozenset[str]]] = {}
+
+    def changed(self, node: str, status: Mapping[str, Any]) -> list[ObjectKey]:
+        """Return the pods that request to measure CPUs, and are new or have a new sample."""
+        after = profiled_pods(status, self._namespaces)
+        before = self._seen.pop(node, {})
+        if after:
+            self._seen[node] = after
+        return [key for key, seen in after.items() if not seen <= before.get(key, frozenset())]
 
 
 class ProfilingQueue:
@@ -44,10 +65,11 @@ class ProfilingQueue:
 
     def watch(self, registry: kopf.OperatorRegistry) -> None:
         """Register the watch of GPUTopologies."""
+        pods = ProfiledPods(self._namespaces)
 
         @kopf.on.event(GROUP, VERSION, "gputopologies", registry=registry)
-        async def measurements_changed(status: kopf.Status, **_: object) -> None:
-            for key in profiled_pods(status, self._namespaces):
+        async def measurements_changed(name: str, status: kopf.Status, **_: object) -> None:
+            for key in pods.changed(name, status):
                 self._queue.add(key)
 
     async def run(self) -> None:

@@ -15,6 +15,7 @@ from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.profiler import Profiler, utc
 from gputopo_operator.controller.profiling_api import ProfilingApi
+from gputopo_operator.controller.profiling_queue import ProfiledPods
 from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
 from gputopo_operator.parse_profiling import (
     available_milli_cpu,
@@ -505,17 +506,34 @@ def test_long_list_of_pending_pods_is_unknown() -> None:
     assert waiting_milli_cpu({}) == ()
 
 
+def measurement(name: str, *profiling: str) -> dict[str, Any]:
+    return {"namespace": "a", "pod": name, "podUID": f"uid-{name}", "profiling": [*profiling]}
+
+
 def test_measured_pods_come_from_the_status_of_a_topology() -> None:
-    measurements = [
-        {"namespace": "a", "pod": "train", "profiling": ["CPUs", "Links"]},
-        {"namespace": "a", "pod": "other", "profiling": ["Links"]},
-        {"namespace": "a", "pod": "plain"},
-    ]
-    status = {"measurements": measurements}
-    assert profiled_pods(status, ()) == {ObjectKey("a", "train")}
-    assert profiled_pods(status, ("b", "a")) == {ObjectKey("a", "train")}
-    assert profiled_pods(status, ("b",)) == set()
-    assert profiled_pods({}, ()) == set()
+    measurements = [measurement("train", "CPUs", "Links"), measurement("other", "Links")]
+    samples = [{"podUID": "uid-train", "time": "1"}, {"podUID": "uid-other", "time": "2"}]
+    status = {"measurements": [*measurements, measurement("plain")], "samples": samples}
+    found = {ObjectKey("a", "train"): frozenset({"uid-train", "1"})}
+    assert profiled_pods(status, ()) == found
+    assert profiled_pods(status, ("b", "a")) == found
+    assert profiled_pods(status, ("b",)) == {}
+    assert profiled_pods({}, ()) == {}
+
+
+def test_report_of_a_node_advances_only_pods_with_a_new_sample() -> None:
+    pods, one, two = ProfiledPods(()), ObjectKey("a", "one"), ObjectKey("a", "two")
+    status: dict[str, Any] = {"measurements": [measurement("one", "CPUs")]}
+    assert pods.changed("n1", status) == [one]
+    assert pods.changed("n1", status) == []
+    status["measurements"].append(measurement("two", "CPUs"))
+    assert pods.changed("n1", status) == [two]
+    status["samples"] = [{"podUID": "uid-one", "time": "1"}]
+    assert pods.changed("n1", status) == [one]
+    status["samples"] = []  # newer samples of other pods have replaced it
+    assert pods.changed("n1", status) == []
+    assert pods.changed("n1", {}) == []
+    assert pods.changed("n1", status) == [one, two]
 
 
 def test_pods_with_the_label_are_listed(
