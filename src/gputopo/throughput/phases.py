@@ -5,9 +5,10 @@ and the other containers on the node. Each phase has its own samples, and a samp
 blocks of two phases.
 
 Example with the default rules: a job starts, and its first steps follow after two minutes. The
-next 30 s are dropped. The 60 s after that give the first sample, and each further 600 s give one
-more. Then a neighbour starts. The agent may notice it 10 s later, so the last 10 s are dropped. The
-blocks since the last sample give one more sample, if they have at least 60 s. A new phase begins.
+next 30 s are dropped. Each 60 s after that give a sample, until there are three. Then each further
+600 s give one more. Later a neighbour starts. The agent may notice it 10 s later, so the last 10 s
+are dropped. The blocks since the last sample give one more sample, if they have at least 60 s. A
+new phase begins.
 """
 
 import math
@@ -21,6 +22,10 @@ from gputopo.throughput.blocks import Block
 from gputopo.throughput.interval import MIN_BLOCKS, RateInterval, steady_interval
 
 Environment = TypeVar("Environment", bound=Hashable)
+
+FIRST_SAMPLES: Final = 3
+"""Samples at the beginning of a phase that follow each other without a pause, because one sample
+does not show how much samples scatter."""
 
 MAX_BLOCKS: Final = 240
 """Blocks that a tracker stores; older ones are forgotten. They last at least 12 minutes."""
@@ -56,7 +61,7 @@ class PhaseRules:
     Attributes:
         warm_up_seconds: time after the first block of a phase or process that is dropped.
         sample_seconds: shortest time that gives a sample.
-        resample_seconds: time between two samples of one phase.
+        resample_seconds: time between two samples of one phase after ``FIRST_SAMPLES``.
         guard_seconds: longest time from a change of the environment until the agent notices it. A
             block is used only after this time.
         max_ci_permille: a sample with a wider interval is not taken, and measuring continues.
@@ -92,6 +97,7 @@ class PhaseTracker(Generic[Environment]):
         self._environment = environment
         self._changed_at = -math.inf
         self._segment = 0
+        self._taken = 0  # samples of this phase
         self._warm_at: float | None = None
         self._collect(rules.sample_seconds)
 
@@ -128,6 +134,7 @@ class PhaseTracker(Generic[Environment]):
         long_enough = sum(block.seconds for block in self._window) >= self._rules.sample_seconds
         sample = self._sample(steady_interval(self._window)) if long_enough else None
         self._warm_at = None
+        self._taken = 0
         self._fresh.clear()
         self._collect(self._rules.sample_seconds)
         return sample
@@ -162,7 +169,9 @@ class PhaseTracker(Generic[Environment]):
                 self._window.popleft()
         sample = self._sample(interval)
         if sample:
-            self._collect(self._rules.resample_seconds)
+            self._taken += 1
+            first = self._taken < FIRST_SAMPLES
+            self._collect(self._rules.sample_seconds if first else self._rules.resample_seconds)
         else:
             self._wait = len(self._window)
         return sample

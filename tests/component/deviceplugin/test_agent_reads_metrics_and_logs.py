@@ -43,7 +43,7 @@ async def test_a_counter_at_an_endpoint_gives_a_rate_and_samples(node: MeasuredN
     await count(node, 2.48, seconds=250)
     [measured] = node.measurements.values()
     assert (measured.state, measured.source) == ("Steady", "Metrics")
-    [sample] = node.samples
+    sample, *_ = node.samples
     assert sample.source == "Metrics"
     assert sample.steps_per_second == pytest.approx(2.48, rel=0.02)
     assert set(node.endpoints.requests) == {URL}
@@ -122,6 +122,6 @@ async def test_lines_of_a_log_give_a_rate_and_samples(
         await asyncio.sleep(1)
     [measured] = node.measurements.values()
     assert (measured.state, measured.source) == ("Steady", "Log")
-    [sample] = node.samples
+    sample, *_ = node.samples
     assert sample.source == "Log"
     assert sample.steps_per_second == pytest.approx(10, rel=0.02)

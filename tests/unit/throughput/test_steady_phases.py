@@ -41,23 +41,26 @@ def sample(environment: str, rate: float, seconds: float) -> PhaseSample[str]:
     return PhaseSample(environment, SteadyRate(rate, 1, seconds))
 
 
-def test_first_sample_follows_after_the_warm_up_and_60_s_and_then_one_each_600_s() -> None:
+def test_three_samples_of_60_s_follow_the_warm_up_and_then_one_each_600_s() -> None:
     confirmed = 12  # the first block that ends at least 10 s later
-    assert feed(PhaseTracker("alone"), regular(100, 1420)) == [
+    assert feed(PhaseTracker("alone"), regular(100, 1540)) == [
         (190 + confirmed, sample("alone", 10, 60)),
-        (790 + confirmed, sample("alone", 10, 600)),
-        (1390 + confirmed, sample("alone", 10, 600)),
+        (250 + confirmed, sample("alone", 10, 60)),
+        (310 + confirmed, sample("alone", 10, 60)),
+        (910 + confirmed, sample("alone", 10, 600)),
+        (1510 + confirmed, sample("alone", 10, 600)),
     ]
 
 
 def test_change_of_the_environment_ends_the_phase_and_its_blocks_stay_apart() -> None:
     tracker = PhaseTracker("alone")
-    assert len(feed(tracker, regular(0, 240))) == 1
-    assert tracker.enter("alone", 240) is None
-    assert tracker.enter("beside b", 241) == sample("alone", 10, 141)
-    straddling = Block(0, 240, 243, 30, 3.0)
-    assert feed(tracker, [straddling, *regular(243, 350, steps=15)]) == [
-        (243 + 30 + 60 + 12, sample("beside b", 5, 60))
+    assert len(feed(tracker, regular(0, 300))) == 3
+    assert tracker.enter("alone", 300) is None
+    assert tracker.enter("beside b", 301) == sample("alone", 10, 81)
+    straddling = Block(0, 300, 303, 30, 3.0)
+    assert feed(tracker, [straddling, *regular(303, 470, steps=15)]) == [
+        (303 + 30 + 60 + 12, sample("beside b", 5, 60)),
+        (303 + 30 + 120 + 12, sample("beside b", 5, 60)),
     ]
 
 
@@ -99,7 +102,7 @@ def test_another_process_warms_up_again() -> None:
 def test_end_of_the_container_gives_the_last_sample_once() -> None:
     tracker = PhaseTracker("alone")
     feed(tracker, regular(0, 300))
-    assert tracker.finish(310) == sample("alone", 10, 210)
+    assert tracker.finish(310) == sample("alone", 10, 90)
     assert tracker.finish(310) is None
 
 
@@ -127,7 +130,7 @@ def test_noise_above_the_limit_gives_no_sample_until_more_blocks_narrow_it() -> 
 def test_window_whose_interval_is_too_wide_is_evaluated_again_with_twice_the_blocks() -> None:
     tracker = PhaseTracker("alone", PhaseRules(warm_up_seconds=0))
     alternating = [Block(0, 3.0 * n, 3.0 * n + 3, 30, 2.0 if n % 2 else 4.0) for n in range(1, 100)]
-    [(at, _)] = feed(tracker, alternating)
+    [(at, _), *_] = feed(tracker, alternating)
     assert at == alternating[2 * 20 - 1].ended + 12
 
 
