@@ -1,6 +1,6 @@
 """The input and the result of a decision. The module ``parse`` makes the input from API objects."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -167,7 +167,7 @@ class GpuJobState:
         profile: the GPUProfile that the job names; None if it does not exist or is not needed.
         now: RFC 3339 time in UTC, in whole seconds.
         link_runs: the Jobs of the short runs that measure links, as far as they exist.
-        samples: the newest sample of each pod, by UID of the pod.
+        samples: the samples of each pod that its node reports, oldest first, by UID of the pod.
     """
 
     job: GpuJob
@@ -179,7 +179,7 @@ class GpuJobState:
     now: str
     errors: WriteErrors = WriteErrors()
     link_runs: Mapping[LinkSet, LinkRun] = field(default_factory=dict)
-    samples: Mapping[str, Sample] = field(default_factory=dict)
+    samples: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,16 +170,14 @@ def parse_observed(raw: Document) -> dict[str, tuple[str, ...]]:
     return used
 
 
-def parse_newest_samples(raw: Document) -> dict[str, Sample]:
-    """Return the newest sample of each pod, by pod UID, from a node's GPUTopology."""
-    samples: dict[str, Sample] = {}
+def parse_pod_samples(raw: Document) -> dict[str, list[Sample]]:
+    """Return the samples of each pod by pod UID, oldest first, from a node's GPUTopology."""
+    samples: defaultdict[str, list[Sample]] = defaultdict(list)
     for each in raw.get("status", {}).get("samples", []):
         with suppress(ValidationError):
             found = Sample.model_validate(each)
-            before = samples.get(found.pod_uid)
-            if before is None or before.time <= found.time:
-                samples[found.pod_uid] = found
-    return samples
+            samples[found.pod_uid].append(found)
+    return {uid: sorted(each, key=lambda one: one.time) for uid, each in samples.items()}
 
 
 def parse_measured(raw: Document) -> dict[str, Measurement]:

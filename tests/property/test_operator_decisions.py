@@ -103,7 +103,7 @@ def _change_link_runs(draw: Callable[[st.SearchStrategy[Any]], Any], situation: 
         situation.pods = [each for each in situation.pods if each["metadata"]["uid"] != uid]
         situation.pods.append(pod)
         if draw(st.booleans()):
-            situation.samples[uid] = sample(8000, pod_uid=uid)
+            situation.samples[uid] = [sample(8000, pod_uid=uid)] * draw(st.sampled_from([1, 3]))
 
 
 @settings(max_examples=300, deadline=None)

@@ -40,8 +40,8 @@ from gputopo_operator.parse import (
     parse_job_pod,
     parse_link_run,
     parse_measured,
-    parse_newest_samples,
     parse_observed,
+    parse_pod_samples,
     parse_profile,
 )
 
@@ -139,7 +139,7 @@ class Reconciler:
             profile=parse_profile(profile, complete=measures_links) if profile else None,
             now=self._clock(),
             link_runs=link_runs,
-            samples=_merged(map(parse_newest_samples, topologies)),
+            samples=_merged(map(parse_pod_samples, topologies)),
         )
 
     def _read_link_runs(self, key: ObjectKey) -> dict[LinkSet, LinkRun]:

@@ -1,7 +1,8 @@
 """Decides how the links of a job are measured before the job starts.
 
 The job's own program runs twice for a short time on one node: first on the GPU set with the best
-links, then on the set with the worst links. Each run ends as soon as the agent has a sample of it.
+links, then on the set with the worst links. Each run ends as soon as the agent has three samples of
+it, because facts about links need that many. At half of the time limit, one sample is enough.
 Then the job itself starts. MAPA learns the sensitivity of a workload in this way, by hand.
 
 All decisions follow from the Jobs of the runs, so an operator that was killed continues.
@@ -14,6 +15,7 @@ from typing import Final
 from gputopo.api.annotations import PlacementAnnotation
 from gputopo.api.link_runs import LinkRunResult, LinksResult, RunResult
 from gputopo.api.v1alpha1 import GPUJobSpec
+from gputopo.profiles.comparable import MIN_SAMPLES
 from gputopo.profiling.times import seconds_since
 from gputopo_operator.decision.link_results import failed_result, measured_result
 from gputopo_operator.decision.link_skips import reason_to_skip
@@ -127,23 +129,31 @@ def _active(state: GpuJobState, spec: GPUJobSpec, kind: LinkSet, *, stopped: boo
     placed = pod is not None and pod.view.node is not None
     left = _seconds_left(state, spec)
     place_left = PLACE_SECONDS - seconds_since(run.created, _time(state.now))
-    result = "Stopped" if stopped else _finding(state, kind, pod)
+    share = spec.profiling.max_seconds / 2
+    late = left <= POLL_SECONDS or seconds_since(run.created, _time(state.now)) >= share
+    needed = 1 if late else MIN_SAMPLES
+    result = "Stopped" if stopped else _finding(state, kind, pod, needed)
     if result is None and left <= 0:
         result = "TimeLimit"
     elif result is None and not placed and place_left <= 0:
         result = "NotPlaced"
     if result is not None:
         return LinkPlan(stop=(run, _run_result(state, result, pod)))
-    waiting = f"Job {run.name} waits for {'a sample' if placed else 'idle GPUs'}"
+    waiting = f"Job {run.name} waits for {'samples' if placed else 'idle GPUs'}"
     longest = POLL_SECONDS if placed else place_left
     return LinkPlan(waiting=waiting, recheck_after_seconds=min(left, longest))
 
 
-def _finding(state: GpuJobState, kind: LinkSet, pod: JobPod | None) -> RunResult | None:
-    """Return the result that the pod of an active run shows, or None."""
+def _finding(
+    state: GpuJobState, kind: LinkSet, pod: JobPod | None, needed: int
+) -> RunResult | None:
+    """Return the result that the pod of an active run shows, or None.
+
+    ``needed`` is the number of samples that completes the run.
+    """
     if pod is None:
         return None
-    if pod.view.uid in state.samples:
+    if len(state.samples.get(pod.view.uid, ())) >= needed:
         return "Measured"
     if not pod.view.live:
         return "Ended"
@@ -166,7 +176,8 @@ def _has_contrast(placement: PlacementAnnotation, best: LinkRunResult | None) ->
 
 
 def _run_result(state: GpuJobState, result: RunResult, pod: JobPod | None) -> LinkRunResult:
-    sample = state.samples.get(pod.view.uid) if pod else None
+    samples = state.samples.get(pod.view.uid) if pod else None
+    sample = samples[-1] if samples else None
     placement = pod.placement if pod else None
     return LinkRunResult(
         result=result,

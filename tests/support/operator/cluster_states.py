@@ -30,7 +30,7 @@ class Situation:
         self.now = START
         self.children = 0
         self.runs: dict[str, Document] = {}
-        self.samples: dict[str, Sample] = {}
+        self.samples: dict[str, list[Sample]] = {}
 
     def state(self) -> GpuJobState:
         return GpuJobState(

@@ -19,11 +19,12 @@ from gputopo.api.names import (
     SENSITIVITY_ANNOTATION,
 )
 from gputopo.api.profile import GPUProfile, GPUProfileSpec, GPUProfileStatus
+from gputopo.profiles.comparable import MIN_SAMPLES
 from gputopo.profiling.times import timestamp
 from gputopo_operator.decision.link_run_job import RUN_VARIABLE, link_run_name
 from gputopo_operator.decision.link_runs import PLACE_SECONDS, POLL_SECONDS, STORE_SECONDS
 from gputopo_operator.model import LinkSet
-from gputopo_operator.parse import QUEUE_LABEL, parse_newest_samples
+from gputopo_operator.parse import QUEUE_LABEL, parse_pod_samples
 from support.builders.gpujobs import GPUS, container, exited, job_pod, template
 from support.operator.cluster_states import START, Situation
 from support.profiling.pods import sample
@@ -68,14 +69,18 @@ class LinkSituation(Situation):
     def measure(self, name: str, rate: float) -> "LinkSituation":
         """Let the agent take a sample of a run."""
         uid = f"uid-{name}-1"
-        self.samples[uid] = sample(8000, rate, pod_uid=uid)
+        self.samples[uid] = [
+            sample(8000, rate, pod_uid=uid, at=minute) for minute in range(MIN_SAMPLES)
+        ]
         self.reconcile()
         return self
 
     def store(self) -> "LinkSituation":
         """Let the operator store all samples in the GPUProfile."""
         assert self.profile is not None
-        status = GPUProfileStatus(samples=list(self.samples.values()))
+        status = GPUProfileStatus(
+            samples=[each for found in self.samples.values() for each in found]
+        )
         self.profile = self.profile.model_copy(update={"status": status})
         self.reconcile()
         return self
@@ -139,7 +144,7 @@ def test_conditions_show_the_measurement(job: LinkSituation) -> None:
     assert job.condition("Placed") == ("False", "MeasuringLinks")
     assert job.status.phase == "Pending"
     job.place(BEST)
-    assert job.message() == f"Links: Job {BEST} waits for a sample"
+    assert job.message() == f"Links: Job {BEST} waits for samples"
     assert job.status.placements == []
 
 
@@ -149,7 +154,7 @@ def test_events_name_the_runs_and_their_results() -> None:
     assert [event.reason for event in created.events] == ["Accepted", "LinkRunCreated"]
     job.reconcile()
     job.place(BEST)
-    job.samples["uid-train-links-best-1"] = sample(8000, 1.0)
+    job.samples["uid-train-links-best-1"] = [sample(8000, 1.0)] * MIN_SAMPLES
     [event] = job.plan().events
     assert (event.reason, event.note) == ("LinkRunEnded", f"ended Job {BEST}: Measured")
 
@@ -298,7 +303,7 @@ def test_time_limit_of_both_runs_ends_the_measurement(job: LinkSituation) -> Non
 def test_second_run_is_not_begun_after_the_time_limit(job: LinkSituation) -> None:
     job.place(BEST)
     best_pod = job.pods[-1]
-    job.samples["uid-train-links-best-1"] = sample(8000, 12.0)
+    job.samples["uid-train-links-best-1"] = [sample(8000, 12.0)] * MIN_SAMPLES
     job.write(job.plan())
     job.pods.append(best_pod)  # the pod ends slowly
     job.reconcile()
@@ -381,7 +386,7 @@ def test_rejected_run_lets_the_job_start() -> None:
 def test_rejected_second_run_lets_the_job_start(job: LinkSituation) -> None:
     job.place(BEST)
     job.errors = replace(job.errors, link_run="exceeded quota: jobs")
-    job.samples["uid-train-links-best-1"] = sample(8000, 12.0)
+    job.samples["uid-train-links-best-1"] = [sample(8000, 12.0)]
     job.runs[BEST]["metadata"]["annotations"] = {
         LINK_RESULT_ANNOTATION: LinkRunResult(result="Measured", time=START, node="n1").dump()
     }
@@ -434,13 +439,33 @@ def test_job_that_measures_links_and_cpus_reports_both() -> None:
     assert job.message().endswith("; CPUs: waiting for the first sample")
 
 
-def test_newest_valid_sample_of_each_pod_counts() -> None:
+def test_valid_samples_of_each_pod_are_sorted_by_time() -> None:
     first, second = (sample(1000, rate, at=at) for rate, at in ((1.0, 5), (2.0, 9)))
     samples = [second.to_json(), first.to_json(), {"podUID": "uid-train"}]
-    assert parse_newest_samples({"status": {"samples": samples}}) == {"uid-train": second}
-    assert parse_newest_samples({}) == {}
+    assert parse_pod_samples({"status": {"samples": samples}}) == {"uid-train": [first, second]}
+    assert parse_pod_samples({}) == {}
 
 
 def test_invalid_result_annotation_is_ignored() -> None:
     assert LinksResult.parse("{") is None
     assert LinksResult.parse(None) is None
+
+
+def test_run_goes_on_until_it_has_three_samples() -> None:
+    job = LinkSituation()
+    job.reconcile()
+    job.place(BEST)
+    job.samples[f"uid-{BEST}-1"] = [sample(8000, 12.0), sample(8000, 12.0, at=1)]
+    job.reconcile()
+    assert job.message() == f"Links: Job {BEST} waits for samples"
+    job.measure(BEST, 12.0)
+    assert job.result(BEST) == "Measured"
+
+
+def test_at_half_of_the_time_limit_one_sample_is_enough() -> None:
+    job = LinkSituation()
+    job.reconcile()
+    job.place(BEST)
+    job.samples[f"uid-{BEST}-1"] = [sample(8000, 12.0)]
+    job.after(300).reconcile()
+    assert job.result(BEST) == "Measured"

@@ -265,9 +265,9 @@ def run_pod(api: ApiServer, name: str, mb_per_s: int, rate: float) -> None:
     uid = pod["metadata"]["uid"]
     if api.get("gputopologies", "n1") is None:
         api.create("gputopologies", observed_topology("n1", {}))
-    taken = sample(8000, rate, pod_uid=uid).to_json()
-    api.change("gputopologies", "n1", lambda found: found["status"].update(samples=[taken]))
-    profile = {"status": {"samples": [taken]}}
+    taken = [sample(8000, rate, pod_uid=uid, at=minute).to_json() for minute in range(3)]
+    api.change("gputopologies", "n1", lambda found: found["status"].update(samples=taken))
+    profile = {"status": {"samples": taken}}
     api.change("gpuprofiles", "bert", lambda found: found.update(profile))
 
 
