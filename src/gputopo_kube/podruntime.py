@@ -14,6 +14,13 @@ _QUANTITY: Final = re.compile(
     r"([0-9]{1,18}(?:\.[0-9]{1,9})?)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,2}))?"
 )
 _BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_MOST: Final = 2**53 - 1
+"""Most thousandths of a CPU, and most bytes of memory, that count as a limit.
+
+Kubernetes accepts a limit of ``9E`` CPUs. The status of a GPUTopology has 64 bits for thousandths
+of a CPU, and the API server rejects the whole status if one number has more.
+"""
+
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 
 
@@ -87,7 +94,12 @@ def _container(
     limits = {**shared, **((resources.limits or {}) if resources else {})}
     cpu, memory = parse_thousandths(limits.get("cpu")), parse_thousandths(limits.get("memory"))
     return ContainerRuntime(
-        milli_cpu=cpu or None,  # a limit of 0 means no limit
-        memory_bytes=-(-memory // 1000) if memory else None,
+        milli_cpu=_limit(cpu),
+        memory_bytes=_limit(None if memory is None else -(-memory // 1000)),
         image_digest=((status.image_id if status else None) or "").rpartition("@")[2],
     )
+
+
+def _limit(amount: int | None) -> int | None:
+    # A limit of 0 means no limit.
+    return amount if amount and amount <= _MOST else None

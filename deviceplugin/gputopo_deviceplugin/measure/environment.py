@@ -22,6 +22,9 @@ PHYSICAL_MODEL = "physical"
 """Name of the bandwidth model whose predictions the extender writes for every node."""
 
 
+_MOST_MB_PER_S = 2**53 - 1
+
+
 class Neighbour(NamedTuple):
     """Another pod that uses GPUs of the node.
 
@@ -133,5 +136,8 @@ def _bandwidth(container: MeasuredContainer) -> LinkBandwidth | None:
     effective = placement.physical_mb_per_s
     worst, best = placement.physical_worst_mb_per_s, placement.physical_best_mb_per_s
     if effective is None or worst is None or best is None:
+        return None
+    # Without the chart's admission policies, any user can write this annotation.
+    if not all(0 <= each <= _MOST_MB_PER_S for each in (effective, worst, best)):
         return None
     return LinkBandwidth(effective, worst, best)

@@ -11,6 +11,13 @@ from gputopo_deviceplugin.measure.containers import MeasuredContainer
 from gputopo_deviceplugin.measure.environment import PHYSICAL_MODEL, LinkBandwidth
 
 _MOST_NEIGHBOURS: Final = 64
+_LONGEST_NEIGHBOURS: Final = 16 * 1024
+"""Most characters of all neighbours of a sample.
+
+With this limit, a status with all samples fits into etcd, which stores at most 1.5 MB for one
+object. On a node with 64 GPUs, and with the longest names, one sample would have 40 kB.
+"""
+
 _LONGEST_MODEL: Final = 128
 _LONGEST_DIGEST: Final = 256
 _MICRO: Final = 1_000_000
@@ -46,7 +53,10 @@ def to_measurement(container: MeasuredContainer, rate: CurrentRate) -> Measureme
 
 
 def to_sample(container: MeasuredContainer, found: FoundSample, time: str) -> NodeSample | None:
-    """Return the sample of a phase; None without environment or profile, or for a rate of 0.
+    """Return the sample of a phase.
+
+    The result is None without environment or profile, for a rate of 0, and if the names of the
+    neighbours are too long for a status.
 
     Args:
         container: the container.
@@ -59,6 +69,10 @@ def to_sample(container: MeasuredContainer, found: FoundSample, time: str) -> No
     if environment is None or environment.profile is None or not micro:
         return None
     runtime = environment.runtime
+    on_socket = [each.workload for each in environment.on_socket][:_MOST_NEIGHBOURS]
+    on_node = [each.workload for each in environment.on_node][:_MOST_NEIGHBOURS]
+    if sum(map(len, (*on_socket, *on_node))) > _LONGEST_NEIGHBOURS:
+        return None
     return NodeSample(
         **_bandwidths(environment.bandwidth),
         namespace=container.pod.namespace,
@@ -75,8 +89,8 @@ def to_sample(container: MeasuredContainer, found: FoundSample, time: str) -> No
         image_digest=runtime.image_digest[:_LONGEST_DIGEST],
         milli_cpu=runtime.milli_cpu,
         memory_bytes=runtime.memory_bytes,
-        socket_neighbours=[each.workload for each in environment.on_socket][:_MOST_NEIGHBOURS],
-        node_neighbours=[each.workload for each in environment.on_node][:_MOST_NEIGHBOURS],
+        socket_neighbours=on_socket,
+        node_neighbours=on_node,
     )
 
 

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from pydantic import ValidationError
 
@@ -14,7 +14,10 @@ from gputopo.topology.model import NodeTopology, TopologyError
 from gputopo_deviceplugin.apiserver.node_api import timestamp
 from gputopo_deviceplugin.report.status import NodeObservation, build_status, stopping_conditions
 from gputopo_kube.document import Document
-from gputopo_kube.errors import ApiError
+from gputopo_kube.errors import ApiError, RejectedError
+
+_MEASURED: Final = ("measurements", "samples")
+_INVALID: Final = (HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
 _log = logging.getLogger(__name__)
 
@@ -93,12 +96,27 @@ class TopologyPublisher:
                 now=self._clock(),
             )
             if after != before:
-                document = await self._store.patch_topology_status(after.to_json())
+                document = await self._write_status(after.to_json())
             self._object = document
         except ApiError:
             self._object = None  # its current state is unknown
             raise
         return after != before
+
+    async def _write_status(self, status: Document) -> Document:
+        """Write a status; write it without rates and samples if the API server rejects these.
+
+        Rates and samples are from data of users. They must not prevent that the agent publishes the
+        health of its GPUs.
+        """
+        try:
+            return await self._store.patch_topology_status(status)
+        except RejectedError as error:
+            if error.status not in _INVALID:
+                raise
+            _log.error("rates and samples not published %s", fields(reason=error))
+            rest = {name: value for name, value in status.items() if name not in _MEASURED}
+            return await self._store.patch_topology_status(rest)
 
     async def withdraw(self) -> bool:
         """Set ``Ready`` to false because the agent ends. Return whether the status was written.

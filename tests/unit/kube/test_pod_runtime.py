@@ -53,6 +53,15 @@ def test_a_status_without_limits_means_no_limit() -> None:
     assert runtime(spec=limits(cpu="0")).containers["main"].milli_cpu is None
 
 
+def test_a_limit_beyond_all_machines_is_no_limit() -> None:
+    most = 2**53 - 1
+    found = runtime(spec=limits(cpu=f"{most}m", memory=str(most))).containers["main"]
+    assert (found.milli_cpu, found.memory_bytes) == (most, most)
+    for limit in ("9E", "1e18", str(most + 1)):
+        found = runtime(spec=limits(cpu=limit, memory=limit)).containers["main"]
+        assert (found.milli_cpu, found.memory_bytes) == (None, None)
+
+
 def test_a_limit_of_the_pod_counts_for_containers_without_their_own() -> None:
     found = runtime(spec=limits(cpu="1"), resources=limits(cpu="4", memory="1k"))
     assert found.containers["main"] == ContainerRuntime(1000, 1000)

@@ -136,6 +136,8 @@ TWO_CONTAINERS = {"main": [UUIDS[0], UUIDS[3]], "other": [UUIDS[1]]}
         {PLACEMENT_ANNOTATION: json.dumps(PLACEMENT | {"physicalMBps": None})},
         {PLACEMENT_ANNOTATION: json.dumps(PLACEMENT | {"physicalWorstMBps": None})},
         {PLACEMENT_ANNOTATION: json.dumps(PLACEMENT | {"physicalBestMBps": None})},
+        {PLACEMENT_ANNOTATION: json.dumps(PLACEMENT | {"physicalMBps": -1})},
+        {PLACEMENT_ANNOTATION: json.dumps(PLACEMENT | {"physicalBestMBps": 2**53})},
         {GPUS_ANNOTATION: pod("b", [0, 3]).annotations[GPUS_ANNOTATION]},
         {GPUS_ANNOTATION: pod("a", [0, 4]).annotations[GPUS_ANNOTATION]},
         {

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from gputopo.api.measuring import MeasuringRequest
-from gputopo.api.profile import Measurement, NodeSample
+from gputopo.api.profile import MAX_SAMPLES, Measurement, NodeSample
 from gputopo.throughput.meter import CurrentRate, RateState
 from gputopo.throughput.phases import PhaseSample, SteadyRate
 from gputopo.topology.model import GpuUuid
@@ -96,6 +96,17 @@ def test_long_values_are_cut_to_the_limits_of_the_api() -> None:
     assert found is not None
     assert (len(found.gpu_model), len(found.image_digest)) == (128, 256)
     assert (len(found.socket_neighbours), len(found.node_neighbours)) == (64, 64)
+
+
+def test_a_status_full_of_samples_fits_into_etcd() -> None:
+    def beside(count: int) -> NodeSample | None:
+        longest = tuple(Neighbour(f"{'n' * 63}/{'p' * 253}", f"{each}") for each in range(count))
+        return sample(on_socket=longest, on_node=longest)
+
+    largest = [found for count in range(64) if (found := beside(count)) is not None][-1]
+    assert len(largest.node_neighbours) >= 16
+    assert len(largest.model_dump_json()) * MAX_SAMPLES < 1.2e6
+    assert beside(len(largest.node_neighbours) + 1) is None
 
 
 def test_without_a_profile_an_environment_or_a_rate_there_is_no_sample() -> None:
