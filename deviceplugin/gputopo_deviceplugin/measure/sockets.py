@@ -4,6 +4,11 @@ Each measured container has its own folder with one socket, and mounts the folde
 sender names the socket by its path in each call, so it reaches the socket of a restarted agent too.
 Nothing that a sender does can block or fill the agent: the kernel rejects messages while the queue
 of a socket is full, and the agent reads a few messages of each socket once a second.
+
+A message can also have file descriptors. If the agent received them, it would have to close them,
+and closing can block: a TCP connection with SO_LINGER blocks for as long as the sender has chosen.
+So the agent looks at each message before it receives the message. It closes the socket of such a
+sender in another thread, and that container sends no more steps.
 """
 
 import logging
@@ -12,6 +17,7 @@ import shutil
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Final, NamedTuple
 
 from gputopo.api.names import STEPS_SOCKET
@@ -43,7 +49,7 @@ class StepsSockets:
         """
         self._directory = directory
         self._on_failure = on_failure
-        self._open: dict[ContainerKey, socket.socket] = {}
+        self._open: dict[ContainerKey, socket.socket | None] = {}  # None: closed for ever
 
     @property
     def keys(self) -> frozenset[ContainerKey]:
@@ -89,25 +95,41 @@ class StepsSockets:
 
     def receive(self) -> Iterator[Datagram]:
         """Yield the messages that have arrived, at most 16 of each container."""
-        for key, opened in self._open.items():
-            for _ in range(MAX_DATAGRAMS):
-                try:
-                    # Without a buffer for them, the kernel closes file descriptors in a message.
-                    data, _, flags, _ = opened.recvmsg(MAX_DATAGRAM_BYTES)
-                except BlockingIOError:
-                    break
-                yield Datagram(key, None if flags & socket.MSG_TRUNC else data)
+        for key, opened in [*self._open.items()]:
+            if opened is not None:
+                yield from (Datagram(key, data) for data in self._receive(key, opened))
 
     def remove(self, key: ContainerKey) -> None:
         """Close the socket of a container and remove its folder. No container may mount it."""
-        self._open.pop(key).close()
+        if (opened := self._open.pop(key)) is not None:
+            _close_in_thread(opened)
         shutil.rmtree(self._folder(key), ignore_errors=True)
 
     def close(self) -> None:
         """Close all sockets. The folders stay, because containers have mounted them."""
         for opened in self._open.values():
-            opened.close()
+            if opened is not None:
+                opened.close()
         self._open.clear()
+
+    def _receive(self, key: ContainerKey, opened: socket.socket) -> Iterator[bytes | None]:
+        for _ in range(MAX_DATAGRAMS):
+            try:
+                if _has_descriptors(opened):
+                    self._reject_sender(key, opened)
+                    return
+                data, _, flags, _ = opened.recvmsg(MAX_DATAGRAM_BYTES)
+            except BlockingIOError:
+                return
+            yield None if flags & socket.MSG_TRUNC else data
+
+    def _reject_sender(self, key: ContainerKey, opened: socket.socket) -> None:
+        _log.error(
+            "steps socket closed %s",
+            fields(pod_uid=key.uid, container=key.container, reason="message with descriptors"),
+        )
+        self._open[key] = None
+        _close_in_thread(opened)
 
     def _log_failure(self, folder: Path, error: OSError) -> None:
         _log.error("steps socket not opened %s", fields(folder=folder, reason=error))
@@ -115,6 +137,20 @@ class StepsSockets:
 
     def _folder(self, key: ContainerKey) -> Path:
         return self._directory / f"{key.uid}_{key.container}"
+
+
+def _has_descriptors(opened: socket.socket) -> bool:
+    """Return whether the next message has file descriptors, which stay in the queue.
+
+    Raises:
+        BlockingIOError: there is no message.
+    """
+    _, _, flags, _ = opened.recvmsg(1, 0, socket.MSG_PEEK)
+    return bool(flags & socket.MSG_CTRUNC)  # no buffer for descriptors was given
+
+
+def _close_in_thread(opened: socket.socket) -> None:
+    Thread(target=opened.close, name="steps-socket", daemon=True).start()
 
 
 def _bind(folder: Path) -> socket.socket:

@@ -1,7 +1,10 @@
+import signal
 import socket
 import stat
+import struct
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -121,6 +124,70 @@ def test_a_link_instead_of_a_folder_is_not_used(
     assert failures == ["socket"]
     assert [*elsewhere.iterdir()] == []
     assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o700
+
+
+@contextmanager
+def limited(seconds: int) -> Iterator[None]:
+    """Interrupt a system call that blocks for longer, so that the test fails."""
+
+    def interrupt(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def send_blocking_descriptor(folder: Path) -> socket.socket:
+    """Send a descriptor that blocks for 600 s whoever closes it, and return the other end.
+
+    It is a TCP connection with unsent bytes; the end that is returned does not read them.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        end = socket.create_connection(server.getsockname())
+        other_end, _ = server.accept()
+    end.setblocking(False)
+    with suppress(BlockingIOError):
+        while True:
+            end.send(bytes(65536))
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 600))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.connect(str(folder / "socket"))
+        socket.send_fds(sender, [b"1"], [end.fileno()])
+    end.close()
+    return other_end
+
+
+def test_closing_a_descriptor_in_a_message_does_not_block_the_agent(sockets: StepsSockets) -> None:
+    other = ContainerKey("uid-b", "main")
+    folder = opened(sockets)
+    with limited(5), send_blocking_descriptor(folder):
+        send(opened(sockets, other), b"2")
+        assert received(sockets) == [b"2"]
+        send(opened(sockets, other), b"3")
+        assert received(sockets) == [b"3"]
+        assert sockets.open(KEY) == folder
+        sockets.remove(KEY)
+    assert sockets.keys == {other}
+
+
+def test_removing_a_socket_with_a_descriptor_does_not_block_the_agent(
+    sockets: StepsSockets, directory: Path
+) -> None:
+    with limited(5), send_blocking_descriptor(opened(sockets)):
+        sockets.remove(KEY)
+    assert [*directory.iterdir()] == []
+
+
+def test_an_agent_that_ends_closes_the_sockets_that_are_left(sockets: StepsSockets) -> None:
+    with limited(5), send_blocking_descriptor(opened(sockets)):
+        assert received(sockets) == []
+        sockets.close()
+    assert sockets.keys == frozenset()
 
 
 def test_a_removed_socket_leaves_nothing(sockets: StepsSockets, directory: Path) -> None:
