@@ -22,6 +22,7 @@ from gputopo.api.names import (
     POLICY_ANNOTATION,
     SENSITIVITY_ANNOTATION,
 )
+from gputopo.api.profile import Percent
 from gputopo.api.v1alpha1 import Edge
 from gputopo.errors import InvalidInputError
 from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternEdge, PatternKind
@@ -92,6 +93,9 @@ class PlacementAnnotation(_JsonAnnotation):
     aggregate_bound_mb_per_s: Annotated[int | None, Field(alias="aggregateBoundMBps")] = None
 
 
+_MOST_SAMPLES = 10**6
+
+
 class KnownSlowdown(ApiModel):
     """How much slower a workload runs on slow links, as in :class:`gputopo.api.profile.LinkFact`.
 
@@ -99,10 +103,10 @@ class KnownSlowdown(ApiModel):
         samples: number of measurements; 0 if the user declared the slowdown.
     """
 
-    percent: int
-    low: int
-    high: int
-    samples: Annotated[int, Field(ge=0)] = 0
+    percent: Percent
+    low: Percent
+    high: Percent
+    samples: Annotated[int, Field(ge=0, le=_MOST_SAMPLES)] = 0
 
     def __str__(self) -> str:
         if not self.samples:

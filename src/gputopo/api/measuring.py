@@ -26,6 +26,7 @@ MAX_PROFILING_SECONDS: Final = 7 * 86_400
 _PROFILE: Final[TypeAdapter[str]] = TypeAdapter(ProfileName)
 _METRICS: Final = re.compile(r"([0-9]{1,5})(/[!-~]{0,255}) ([a-zA-Z_:][a-zA-Z0-9_:]{0,127})")
 _MAX_PORT: Final = 65_535
+_LONGEST_TARGETS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,11 @@ def _metrics(annotations: Mapping[str, str], source: StepsSource) -> MetricsEndp
 
 def _targets(annotations: Mapping[str, str]) -> tuple[ProfilingTarget, ...]:
     text = annotations.get(PROFILING_ANNOTATION, "")
+    if len(text) > _LONGEST_TARGETS:  # the agent parses the annotation every second
+        raise AnnotationError(
+            f"{PROFILING_ANNOTATION}: {quoted(text)} has {len(text)} characters; at most"
+            f" {_LONGEST_TARGETS} are allowed"
+        )
     targets = tuple(dict.fromkeys(filter(None, (part.strip() for part in text.split(",")))))
     allowed = get_args(ProfilingTarget)
     for target in targets:

@@ -4,6 +4,7 @@ The format is Prometheus' text format 0.0.4; the lines of OpenMetrics 1.0 have t
 """
 
 import re
+from itertools import islice
 from typing import Final
 
 from gputopo.errors import InvalidInputError
@@ -14,6 +15,7 @@ MAX_EXPOSITION_BYTES: Final = 2**20
 """Maximum size of the text."""
 
 _MAX_NUMBER_BYTES: Final = 64
+_MAX_LABEL_SETS: Final = 1024
 
 # Labels and value after the name. Possessive quantifiers (`*+`) never backtrack, so that the time
 # is linear, and a line with a million quotation marks needs no memory.
@@ -32,17 +34,20 @@ def parse_metric(text: bytes, name: str) -> int:
     ranks.
 
     Raises:
-        StepMetricError: the text is too large, has no such metric, or the value of one label set is
-            not a valid count.
+        StepMetricError: the text is too large, has no such metric or more than 1,024 label sets of
+            it, or the value of one label set is not a valid count.
     """
     if len(text) > MAX_EXPOSITION_BYTES:
         raise StepMetricError(
             f"metric {name}: the endpoint returned {len(text)} bytes; at most"
             f" {MAX_EXPOSITION_BYTES} are allowed"
         )
-    values = re.findall(rb"^" + re.escape(name.encode()) + _REST, text, re.MULTILINE)
+    found = re.finditer(rb"^" + re.escape(name.encode()) + _REST, text, re.MULTILINE)
+    values = [match[1] for match in islice(found, _MAX_LABEL_SETS + 1)]
     if not values:
         raise StepMetricError(f"metric {name}: not found; check the name and the endpoint")
+    if len(values) > _MAX_LABEL_SETS:
+        raise StepMetricError(f"metric {name}: more than {_MAX_LABEL_SETS} label sets")
     return max(_steps(name, value) for value in values)
 
 

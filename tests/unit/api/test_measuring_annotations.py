@@ -47,6 +47,7 @@ def test_targets_are_separated_by_commas_and_unique() -> None:
         (METRICS | {"gputopo.io/steps-metrics": "0/m a"}, "'0/m a' is not PORT/PATH METRIC"),
         (METRICS | {"gputopo.io/steps-metrics": "65536/m a"}, "is not PORT/PATH METRIC"),
         ({"gputopo.io/profiling": "GPUs"}, "'GPUs' is not one of CPUs, Links"),
+        ({"gputopo.io/profiling": "," * 257}, "has 257 characters; at most 256 are allowed"),
         ({"gputopo.io/profiling-seconds": "0"}, "'0' is not a whole number of seconds from 1"),
         ({"gputopo.io/profiling-seconds": "1e3"}, "'1e3' is not a whole number of seconds"),
         ({"gputopo.io/profiling-seconds": "604801"}, "'604801' is not a whole number"),

@@ -1,10 +1,13 @@
 """Samples of GPUTopologies and GPUProfiles, and the annotation with the facts."""
 
+import json
+
 import pytest
 
 from gputopo.api.annotations import AnnotationError, FactsAnnotation, KnownSlowdown, parse_facts
 from gputopo.api.names import FACTS_ANNOTATION
 from gputopo.api.profile import NodeSample, Sample
+from gputopo.sensitivity.resolve import Sensitivity
 
 FIELDS = {
     "podUID": "u1",
@@ -52,6 +55,22 @@ def test_facts_are_written_and_read_again() -> None:
 def test_declared_slowdown_holds_for_every_number_of_gpus() -> None:
     declared = KnownSlowdown(percent=45, low=45, high=45)
     assert FactsAnnotation(profile="b", source="Declared", links={0: declared}).slowdown(3)
+
+
+SLOWDOWN = {"percent": 45, "low": 40, "high": 50, "samples": 8}
+
+
+@pytest.mark.parametrize("field", SLOWDOWN)
+def test_facts_of_any_client_fit_into_the_placement_annotation(field: str) -> None:
+    def facts(number: int) -> str:
+        links = {"0": SLOWDOWN | {field: number}}
+        return json.dumps({"v": 1, "profile": "p" * 253, "source": "x", "links": links})
+
+    largest = parse_facts({FACTS_ANNOTATION: facts(100_000)})
+    assert largest is not None
+    assert len(largest.resolve(Sensitivity.AUTO, 2)[1] or "") < 512
+    with pytest.raises(AnnotationError, match=FACTS_ANNOTATION):
+        parse_facts({FACTS_ANNOTATION: facts(10**300)})
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"v":2}', '{"v":1,"profile":"A B","source":"x"}'])

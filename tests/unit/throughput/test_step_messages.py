@@ -191,6 +191,12 @@ def test_text_that_is_too_large_is_rejected() -> None:
         parse_metric(b"steps 1\n".ljust(MAX_EXPOSITION_BYTES + 1), "steps")
 
 
+def test_metric_with_too_many_label_sets_is_rejected() -> None:
+    assert parse_metric(b"a 1\n" * 1024, "a") == 1
+    with pytest.raises(StepMetricError, match="metric a: more than 1024 label sets"):
+        parse_metric(b"a 1\n" * 1025, "a")
+
+
 def test_name_is_not_a_pattern() -> None:
     with pytest.raises(StepMetricError, match="not found"):
         parse_metric(EXPOSITION, ".*")

@@ -143,9 +143,9 @@ def limited(seconds: int) -> Iterator[None]:
 
 
 def send_blocking_descriptor(folder: Path) -> socket.socket:
-    """Send a descriptor that blocks for 600 s whoever closes it, and return the other end.
+    """Send the descriptor of a TCP connection with unsent bytes, and return its other end.
 
-    It is a TCP connection with unsent bytes; the end that is returned does not read them.
+    To close this descriptor takes 600 s, or until the other end is closed.
     """
     with socket.create_server(("127.0.0.1", 0)) as server:
         end = socket.create_connection(server.getsockname())
