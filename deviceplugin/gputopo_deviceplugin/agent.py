@@ -96,10 +96,8 @@ class Agent:
         self._sockets = StepsSockets(settings.state_dir / "steps", metrics.count_failure)
         sources = MeasureSources(self._state, self.connection, self._tracker, self._sockets)
         measurer = Measurer(settings, sources, self._recorder, metrics, self._changes)
-        self._endpoints = EndpointClient(
-            timeout_seconds=RESPONSE_SECONDS, max_bytes=MAX_EXPOSITION_BYTES
-        )
-        self._scraper = MetricsScraper(self._endpoints, measurer, metrics)
+        endpoints = EndpointClient(timeout_seconds=RESPONSE_SECONDS, max_bytes=MAX_EXPOSITION_BYTES)
+        self._scraper = MetricsScraper(endpoints, measurer, metrics)
         return measurer
 
     def _create_registrar(self, lock: AdmissionLock) -> Registrar:
@@ -160,7 +158,6 @@ class Agent:
             await self._run_loops()
         finally:
             self._sockets.close()
-            await self._endpoints.close()
             await self._pod_resources.close()
 
     async def stop(self) -> None:

@@ -1,16 +1,25 @@
-"""Reads small texts from HTTP endpoints of pods. The endpoints are not trusted."""
+"""Reads small texts from HTTP endpoints of pods. The endpoints are not trusted.
+
+The client sends requests of HTTP 1.0, because a server must not respond to them in chunks. To parse
+a text in chunks of one byte would need seconds of processor time, in which the agent does nothing
+else.
+"""
 
 import asyncio
-import ssl
+import re
 from http import HTTPStatus
 from ipaddress import IPv6Address, ip_address
-
-import httpx2
+from typing import Final
 
 from gputopo.errors import GputopoError
 from gputopo.runtime.messages import quoted
 
-_HEADERS = {"Accept": "text/plain;version=0.0.4", "Accept-Encoding": "identity"}
+_MAX_HEAD_BYTES: Final = 64 * 1024
+_HEADERS: Final = "Accept: text/plain;version=0.0.4\r\nAccept-Encoding: identity"
+_STATUS: Final = re.compile(rb"HTTP/1\.[01] ([0-9]{3})[ \r]")
+_ENCODING: Final = re.compile(rb"\r\nTransfer-Encoding:", re.IGNORECASE)
+_LENGTH: Final = re.compile(rb"\r\nContent-Length:[ \t]*+([^\r\n]*)", re.IGNORECASE)
+_DIGITS: Final = re.compile(rb"([0-9]{1,12})[ \t]*")
 
 
 class EndpointError(GputopoError):
@@ -24,20 +33,12 @@ class EndpointClient:
         """Limit the time of a request, including the response, and the size of the response."""
         self._timeout_seconds = timeout_seconds
         self._max_bytes = max_bytes
-        self._client = httpx2.AsyncClient(
-            # Endpoints are not read with TLS. The default would load the CA certificates (11 MB).
-            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-            trust_env=False,
-            limits=httpx2.Limits(max_keepalive_connections=0),
-            timeout=timeout_seconds,
-        )
-
-    async def close(self) -> None:
-        """Close the client."""
-        await self._client.aclose()
 
     async def read(self, url: str) -> bytes:
         """Return the body of a successful response to GET.
+
+        Args:
+            url: of the form ``http://IP:PORT/PATH``, without characters that HTTP does not allow.
 
         Raises:
             EndpointError: the status is not 200, or the response is too large or too late.
@@ -45,21 +46,61 @@ class EndpointClient:
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 return await self._get(url)
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise EndpointError(f"{url}: {error or type(error).__name__}") from error
         except TimeoutError:
             raise EndpointError(f"{url}: no response within {self._timeout_seconds:g} s") from None
+        except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as error:
+            raise EndpointError(f"{url}: {str(error) or type(error).__name__}") from error
 
     async def _get(self, url: str) -> bytes:
+        authority, _, path = url.removeprefix("http://").partition("/")
+        host, _, port = authority.rpartition(":")
+        reader, writer = await asyncio.open_connection(
+            host.strip("[]"), int(port), limit=_MAX_HEAD_BYTES
+        )
+        try:
+            request = f"GET /{path} HTTP/1.0\r\nHost: {authority}\r\n{_HEADERS}\r\n\r\n"
+            writer.write(request.encode())
+            length = _body_length(await reader.readuntil(b"\r\n\r\n"))
+            return await self._read_body(reader, length)
+        finally:
+            writer.transport.abort()  # closes the connection at once
+
+    async def _read_body(self, reader: asyncio.StreamReader, length: int | None) -> bytes:
+        if length is not None:
+            self._check_size(length)
+            return await reader.readexactly(length)
         body = bytearray()
-        async with self._client.stream("GET", url, headers=_HEADERS) as response:
-            if response.status_code != HTTPStatus.OK:
-                raise EndpointError(f"{url}: status {response.status_code}")
-            async for chunk in response.aiter_raw():
-                body += chunk
-                if len(body) > self._max_bytes:
-                    raise EndpointError(f"{url}: more than {self._max_bytes} bytes")
+        while chunk := await reader.read(_MAX_HEAD_BYTES):
+            body += chunk
+            self._check_size(len(body))
         return bytes(body)
+
+    def _check_size(self, size: int) -> None:
+        if size > self._max_bytes:
+            raise ValueError(f"more than {self._max_bytes} bytes")
+
+
+def _body_length(head: bytes) -> int | None:
+    """Return the length of the body; None if the body ends with the connection.
+
+    Args:
+        head: status line and headers of a response.
+
+    Raises:
+        ValueError: the status is not 200, or the head is not valid.
+    """
+    status = _STATUS.match(head)
+    if status is None:
+        raise ValueError(f"{quoted(head[:80])} is not a response of HTTP 1")
+    if int(status[1]) != HTTPStatus.OK:
+        raise ValueError(f"status {int(status[1])}")
+    if _ENCODING.search(head):
+        raise ValueError("Transfer-Encoding is not allowed in a response to HTTP 1.0")
+    if (length := _LENGTH.search(head)) is None:
+        return None
+    if (digits := _DIGITS.fullmatch(length[1])) is None:
+        raise ValueError(f"Content-Length: {quoted(length[1])} is not a length")
+    return int(digits[1])
 
 
 def pod_url(ip: str, port: int, path: str) -> str:
@@ -72,6 +113,9 @@ def pod_url(ip: str, port: int, path: str) -> str:
         address = ip_address(ip)
     except ValueError:
         raise EndpointError(f"{quoted(ip)} is not an IP address") from None
+    host = f"[{ip}]" if isinstance(address, IPv6Address) else ip
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
     if (
         address.is_loopback
         or address.is_link_local
@@ -79,5 +123,4 @@ def pod_url(ip: str, port: int, path: str) -> str:
         or address.is_unspecified
     ):
         raise EndpointError(f"{ip} is not the address of a pod")
-    host = f"[{ip}]" if isinstance(address, IPv6Address) else ip
     return f"http://{host}:{port}{path}"
