@@ -9,12 +9,14 @@ import pytest
 from gputopo.api.link_runs import LinkRunResult
 from gputopo.api.names import (
     LINK_RESULT_ANNOTATION,
+    PROFILE_ANNOTATION,
+    PROFILING_ANNOTATION,
     PROFILING_LABEL,
     PROFILING_STATE_ANNOTATION,
 )
 from gputopo.api.profiling import ProfilingState
 from support.builders.gpujobs import gpu_job
-from support.control_plane.api_server import JOBS, PODS, ApiServer
+from support.control_plane.api_server import JOBS, PODS, ApiServer, service_account
 from support.control_plane.components import running_operator
 from support.control_plane.measured_pods import (
     limit_of,
@@ -27,6 +29,7 @@ from support.control_plane.scheduler_pairs import wait_until
 
 BATCH = "/apis/batch/v1/namespaces/default/jobs"
 QUOTAS = "/api/v1/namespaces/default/resourcequotas"
+OPERATOR = service_account("gputopo-operator")
 ALL = dict.fromkeys(range(500, 8500, 500), 10.0)
 
 
@@ -45,6 +48,20 @@ def state_of(server: ApiServer, name: str) -> ProfilingState | None:
 def result_of(server: ApiServer, name: str) -> str | None:
     state = state_of(server, name)
     return state.result if state is not None and state.restored else None
+
+
+@pytest.fixture
+def pods(nodes: ApiServer) -> Iterator[ApiServer]:
+    """Two running pods; only the first one requests a measurement."""
+    for name in ("requested", "other"):
+        put_measured_pod(nodes, name, "4")
+    labels = {"labels": {"team": "vision"}}
+    assert nodes.merge(f"{PODS}/requested", {"metadata": labels}).accepted
+    none = {"annotations": {PROFILING_ANNOTATION: None}}
+    assert nodes.merge(f"{PODS}/other", {"metadata": none}).accepted
+    yield nodes
+    for name in ("requested", "other"):
+        nodes.request("DELETE", f"{PODS}/{name}")
 
 
 @pytest.mark.parametrize(("name", "requested"), [("guaranteed", "4"), ("burstable", "1")])
@@ -102,3 +119,40 @@ def test_short_run_is_accepted_and_ended_by_the_operator(operator: ApiServer) ->
     result = LinkRunResult.parse(run["metadata"]["annotations"][LINK_RESULT_ANNOTATION])
     assert result is not None
     assert result.result == "Stopped"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"metadata": {"annotations": {"a": "b"}}}, "metadata.annotations: "),
+        ({"metadata": {"annotations": {PROFILE_ANNOTATION: None}}}, "annotations: "),
+        ({"metadata": {"labels": {"a": "b"}}}, "metadata.labels: "),
+        ({"metadata": {"labels": {"team": None}}}, "metadata.labels: "),
+        ({"metadata": {"finalizers": ["a/b"]}}, "metadata.finalizers: "),
+        ({"status": {"phase": "Failed"}}, "status: "),
+    ],
+)
+def test_operator_changes_only_its_own_annotation_and_label(
+    pods: ApiServer, change: dict[str, Any], message: str
+) -> None:
+    denied = pods.merge(f"{PODS}/requested/status", change, OPERATOR)
+    assert not denied.accepted
+    assert message in denied.message
+
+
+def test_operator_changes_only_pods_that_request_a_measurement(pods: ApiServer) -> None:
+    state = {"metadata": {"annotations": {PROFILING_STATE_ANNOTATION: "{}"}}}
+    state["metadata"]["labels"] = {PROFILING_LABEL: "true"}
+    assert pods.merge(f"{PODS}/requested/status", state, OPERATOR).accepted
+    for subresource in ("status", "resize"):
+        denied = pods.merge(f"{PODS}/other/{subresource}", state, OPERATOR)
+        assert not denied.accepted
+        assert "annotations[gputopo.io/profiling]: missing" in denied.message
+    assert pods.merge(f"{PODS}/other/status", state).accepted
+
+
+def test_operator_may_restore_a_pod_whose_request_was_removed(pods: ApiServer) -> None:
+    state = {PROFILING_STATE_ANNOTATION: "{}", PROFILING_ANNOTATION: None}
+    assert pods.merge(f"{PODS}/requested", {"metadata": {"annotations": state}}).accepted
+    ended = {"annotations": {PROFILING_STATE_ANNOTATION: None}, "labels": {PROFILING_LABEL: None}}
+    assert pods.merge(f"{PODS}/requested/status", {"metadata": ended}, OPERATOR).accepted

@@ -27,6 +27,7 @@ POLICIES: Final = (
     "placement-annotations",
     "scheduler-name",
     "environment",
+    "measured-pods",
 )
 _INSTALL: Final = "install the chart: docs/install.md"
 _APPLY: Final = "kubectl apply --server-side -f crds/"
