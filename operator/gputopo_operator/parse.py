@@ -8,9 +8,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gputopo.api.annotations import AnnotationError, parse_facts, parse_placement
+from gputopo.api.annotations import (
+    AnnotationError,
+    FactsAnnotation,
+    parse_facts,
+    parse_placement,
+)
 from gputopo.api.link_runs import LinkRunResult, LinksResult
-from gputopo.api.names import LINK_RESULT_ANNOTATION, SENSITIVITY_ANNOTATION
+from gputopo.api.names import FACTS_ANNOTATION, LINK_RESULT_ANNOTATION, SENSITIVITY_ANNOTATION
 from gputopo.api.profile import GPUProfile, Measurement, Sample
 from gputopo.api.profiling import parse_profiling_state
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, GPUTopologyStatus
@@ -60,7 +65,7 @@ def parse_child_job(raw: Document) -> ChildJob:
         queue=metadata.get("labels", {}).get(QUEUE_LABEL, ""),
         failed=status.get("failed", 0),
         sensitivity=pod_annotations.get(SENSITIVITY_ANNOTATION, ""),
-        facts=parse_facts(pod_annotations),
+        facts=_facts(pod_annotations.get(FACTS_ANNOTATION)),
         result=_job_result(status.get("conditions", [])),
         links=LinksResult.parse(metadata.get("annotations", {}).get(LINK_RESULT_ANNOTATION)),
     )
@@ -111,12 +116,16 @@ def parse_job_pod(raw: Document) -> JobPod:
 def parse_profile(raw: Document, *, complete: bool = False) -> GPUProfile:
     """Return what a GPUJob uses of a GPUProfile: its spec, and the annotation for pods.
 
-    With ``complete`` return all of the GPUProfile, which takes longer.
+    With ``complete`` return all of the GPUProfile, which takes longer. Parts in the format of a
+    newer operator are left out, because a job must not depend on them.
     """
-    status = raw.get("status", {})
-    if not complete:
-        status = {"podAnnotation": status.get("podAnnotation")}
-    return GPUProfile.model_validate({"spec": raw.get("spec", {}), "status": status})
+    spec, status = raw.get("spec", {}), raw.get("status", {})
+    text = status.get("podAnnotation")
+    known = {"podAnnotation": text if _facts(text) else None}
+    if complete:
+        with suppress(ValidationError):
+            return GPUProfile.model_validate({"spec": spec, "status": {**status, **known}})
+    return GPUProfile.model_validate({"spec": spec, "status": known})
 
 
 def parse_profile_state(raw: Document) -> ProfileState:
@@ -193,6 +202,14 @@ def parse_measured(raw: Document) -> dict[str, Measurement]:
             found = Measurement.model_validate(each)
             measured.setdefault(found.pod_uid, found)
     return measured
+
+
+def _facts(text: str | None) -> FactsAnnotation | None:
+    """Return the facts in an annotation, None without any and for facts of a newer operator."""
+    try:
+        return None if text is None else parse_facts({FACTS_ANNOTATION: text})
+    except AnnotationError:
+        return None
 
 
 def _job_result(conditions: list[dict[str, Any]]) -> JobResult | None:

@@ -14,7 +14,7 @@ from gputopo.sensitivity.resolve import Sensitivity
 from gputopo_kube.document import Document
 from gputopo_operator.decision.child_job import SpecError, child_job
 from gputopo_operator.model import PodDefaults
-from gputopo_operator.parse import QUEUE_LABEL, parse_gpu_job
+from gputopo_operator.parse import QUEUE_LABEL, parse_child_job, parse_gpu_job, parse_profile
 from support.builders.gpujobs import container, gpu_job, requested_gpus, template
 
 DECLARED = FactsAnnotation.declared("bert", 90).dump()
@@ -223,3 +223,28 @@ def test_template_is_rejected_with_field_and_value(message: str) -> None:
 def test_a_container_without_gpus_may_hide_them() -> None:
     child = _child(template=template(container("main"), container("logger", env=[A, HIDDEN])))
     assert child["spec"]["template"]["spec"]["containers"][1]["env"] == [A, HIDDEN]
+
+
+@pytest.mark.parametrize("complete", [False, True])
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"podAnnotation": '{"v":2}'},
+        {"podAnnotation": "{", "samples": [{"source": "Counters"}]},
+    ],
+)
+def test_status_of_a_newer_operator_gives_the_job_no_facts(
+    status: Document, *, complete: bool
+) -> None:
+    known = {"podAnnotation": MEASURED}
+    profile = parse_profile({"status": status | known}, complete=complete)
+    assert profile.status.pod_annotation == MEASURED
+    profile = parse_profile({"status": status}, complete=complete)
+    manifest = _child(profile, workload={"profile": "bert"})
+    assert FACTS_ANNOTATION not in manifest["spec"]["template"]["metadata"]["annotations"]
+
+
+def test_job_with_facts_of_a_newer_operator_is_parsed() -> None:
+    manifest = _child(GPUProfile(), workload={"profile": "bert"})
+    manifest["spec"]["template"]["metadata"]["annotations"][FACTS_ANNOTATION] = '{"v":2}'
+    assert parse_child_job(manifest).facts is None
