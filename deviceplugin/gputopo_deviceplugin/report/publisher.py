@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
@@ -51,6 +52,7 @@ class TopologyPublisher:
         self._clock = clock or timestamp
         self._object: Document | None = None
         self._loading_stopped = False
+        self._unstored = False  # the API server does not store rates and samples
 
     def stop_loading(self) -> None:
         """Ignore all objects that are read from now on, because another agent may write them."""
@@ -65,7 +67,7 @@ class TopologyPublisher:
         found = await self._store.topology()
         if self._loading_stopped:
             return None
-        self._object = found
+        self._object, self._unstored = found, False
         if found is None:
             return None
         try:
@@ -86,6 +88,8 @@ class TopologyPublisher:
         topology = observation.hardware.topology
         if topology is None:
             return False
+        if self._unstored:
+            observation = replace(observation, measured=None)
         try:
             document = await self._publish_spec(node, to_spec(topology))
             before = _parse_status(document)
@@ -97,6 +101,7 @@ class TopologyPublisher:
             )
             if after != before:
                 document = await self._write_status(after.to_json())
+                self._unstored = _measured(_parse_status(document)) != _measured(after)
             self._object = document
         except ApiError:
             self._object = None  # its current state is unknown
@@ -107,7 +112,9 @@ class TopologyPublisher:
         """Write a status; write it without rates and samples if the API server rejects these.
 
         Rates and samples are from data of users. They must not prevent that the agent publishes the
-        health of its GPUs.
+        health of its GPUs. An older CustomResourceDefinition does not store them at all. In both
+        cases the agent does not send them again before it has read the GPUTopology again. Otherwise
+        each report would write the status.
         """
         try:
             return await self._store.patch_topology_status(status)
@@ -174,6 +181,10 @@ def _parse_spec(document: Document) -> GPUTopologySpec | None:
         return GPUTopologySpec.model_validate(document.get("spec") or {})
     except ValidationError:
         return None
+
+
+def _measured(status: GPUTopologyStatus) -> tuple[object, object]:
+    return status.measurements, status.samples
 
 
 def _parse_status(document: Document) -> GPUTopologyStatus:

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from gputopo.api.profile import Measurement
 from gputopo_deviceplugin.conditions import not_ready
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
+from gputopo_deviceplugin.measure.records import NodeMeasurements
 from gputopo_deviceplugin.report.publisher import TopologyPublisher
 from gputopo_deviceplugin.report.status import NodeObservation, observed_gpus
 from gputopo_kube.document import Document
@@ -72,31 +74,49 @@ async def test_stopped_agent_does_not_take_the_status_of_its_successor_for_its_o
     assert bool(store.written) is not stop
 
 
-class StrictStore:
-    """An API server that rejects measurements with ``status``, and has no GPUTopology yet."""
+MEASUREMENT = Measurement(
+    namespace="team",
+    pod="a",
+    pod_uid="uid-a",
+    container="main",
+    gpus=1,
+    source="SDK",
+    state="NoData",
+)
 
-    def __init__(self, status: int) -> None:
+
+class StrictStore:
+    """An API server with an old schema: it rejects measurements with ``status``, or drops them."""
+
+    def __init__(self, status: int | None) -> None:
         self.status = status
+        self.object: Document | None = None
+        self.requests = 0
         self.written: list[Document] = []
 
     async def topology(self) -> Document | None:
-        return None
+        return self.object
 
     async def create_topology(self, metadata: Document, spec: Document) -> Document:
-        return {"metadata": metadata, "spec": spec}
+        self.object = {"metadata": metadata, "spec": spec}
+        return self.object
 
     async def patch_topology(self, body: Document) -> Document:
         raise NotImplementedError
 
     async def patch_topology_status(self, status: Document, version: str | None = None) -> Document:
         assert version is None
-        if "measurements" in status:
+        assert self.object is not None
+        self.requests += 1
+        if self.status is not None and "measurements" in status:
             raise error_of_status(self.status, "status.measurements[0].milliCPU: Invalid value")
-        self.written.append(status)
-        return {"metadata": {}, "status": status}
+        stored = {name: status[name] for name in status if name not in {"measurements", "samples"}}
+        self.written.append(stored)
+        self.object = {**self.object, "status": stored}
+        return self.object
 
 
-async def publish_to(store: StrictStore) -> bool:
+async def publish_with(publisher: TopologyPublisher) -> bool:
     topology = named("dgx1-v100", node="n1")
     health = dict.fromkeys(gpu.uuid for gpu in topology.gpus)
     observation = NodeObservation(
@@ -106,22 +126,27 @@ async def publish_to(store: StrictStore) -> bool:
         differing=(),
         pods_version=None,
         processes_visible=True,
+        measured=NodeMeasurements((MEASUREMENT,)),
     )
-    return await TopologyPublisher(store).publish(
-        {"metadata": {"name": "n1", "uid": "u"}}, observation
-    )
+    return await publisher.publish({"metadata": {"name": "n1", "uid": "u"}}, observation)
 
 
-@pytest.mark.parametrize("status", [422, 413])
-async def test_health_is_published_even_if_measurements_are_rejected(status: int) -> None:
+@pytest.mark.parametrize(("status", "requests"), [(422, 2), (413, 2), (None, 1)])
+async def test_health_is_published_even_if_measurements_are_rejected(
+    status: int | None, requests: int
+) -> None:
     store = StrictStore(status)
-    assert await publish_to(store)
+    publisher = TopologyPublisher(store)
+    assert await publish_with(publisher)
     assert [len(each["gpus"]) for each in store.written] == [8]
-    assert "samples" not in store.written[0]
+    assert not await publish_with(publisher)
+    assert store.requests == requests, "the next report must not send the measurements again"
+    await publisher.load()
+    assert await publish_with(publisher), "the schema may have changed meanwhile"
 
 
 async def test_other_rejections_fail() -> None:
     store = StrictStore(403)
     with pytest.raises(RejectedError):
-        await publish_to(store)
+        await publish_with(TopologyPublisher(store))
     assert store.written == []
