@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from gputopo.api.annotations import AnnotationError
 from gputopo.api.measuring import MeasuringRequest, parse_measuring
+from gputopo.api.names import STEPS_SOURCE_ANNOTATION
 from gputopo.patterns.model import MAX_GPUS_PER_POD
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.usage import GpuUser, PodState
@@ -71,12 +72,20 @@ def requested_measuring(pod: PodView) -> tuple[MeasuringRequest, str | None]:
     """Return what a pod requests to measure, and what is wrong with its annotations.
 
     If an annotation is not valid, the request has only default values. So the rate of such a pod is
-    measured, but the pod gives no samples.
+    measured, but the pod gives no samples. An endpoint belongs to the pod, so it counts steps only
+    if one container has GPUs. Otherwise each of them would seem to do all the steps.
     """
     try:
-        return parse_measuring(pod.annotations), None
+        request = parse_measuring(pod.annotations)
     except AnnotationError as error:
         return MeasuringRequest(), str(error)
+    keepers = len(pod.gpu_keepers)
+    if request.source == "Metrics" and keepers > 1:
+        return MeasuringRequest(), (
+            f"{STEPS_SOURCE_ANNOTATION}: Metrics, but {keepers} containers have GPUs; use SDK or "
+            "Log, which count the steps of each container"
+        )
+    return request, None
 
 
 def _container(pod: PodView, name: str, gpus: frozenset[GpuUuid]) -> MeasuredContainer:

@@ -3,7 +3,11 @@ from collections.abc import Mapping
 import pytest
 
 from gputopo.api.measuring import MeasuringRequest
-from gputopo.api.names import PROFILE_ANNOTATION, STEPS_SOURCE_ANNOTATION
+from gputopo.api.names import (
+    PROFILE_ANNOTATION,
+    STEPS_METRICS_ANNOTATION,
+    STEPS_SOURCE_ANNOTATION,
+)
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.usage import GpuUser, PodState
 from gputopo_deviceplugin.measure.containers import ContainerKey, measured_containers
@@ -54,6 +58,21 @@ def test_an_invalid_annotation_gives_the_default_request_and_a_fault() -> None:
     ).values()
     assert found.request == MeasuringRequest()
     assert found.fault == "gputopo.io/steps-source: 'Guess' is not one of SDK, Metrics, Log"
+
+
+def test_the_endpoint_of_a_pod_does_not_count_for_several_containers() -> None:
+    annotations = {
+        PROFILE_ANNOTATION: "bert",
+        STEPS_SOURCE_ANNOTATION: "Metrics",
+        STEPS_METRICS_ANNOTATION: "9090/metrics steps_total",
+    }
+    both = pod(GpuContainer("main", 1), GpuContainer("eval", 1), annotations=annotations)
+    for found in measured_containers({A: user(), B: user("eval")}, {KEY: both}).values():
+        assert found.request == MeasuringRequest()
+        assert found.fault == (
+            "gputopo.io/steps-source: Metrics, but 2 containers have GPUs; use SDK or Log, which "
+            "count the steps of each container"
+        )
 
 
 @pytest.mark.parametrize(
