@@ -26,6 +26,7 @@ from gputopo_deviceplugin.gpus.xid_mark_store import XidMarkStore
 from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesClient
 from gputopo_deviceplugin.kubelet.registration import Registrar
 from gputopo_deviceplugin.kubelet.state import KubeletState
+from gputopo_deviceplugin.measure.isolation import run_isolated
 from gputopo_deviceplugin.measure.log_reader import LogReader
 from gputopo_deviceplugin.measure.measurer import Measurer, MeasureSources
 from gputopo_deviceplugin.measure.scraper import RESPONSE_SECONDS, MetricsScraper
@@ -184,10 +185,11 @@ class Agent:
             loops.create_task(self._reporter.resync())
             loops.create_task(self._reporter.run())
             loops.create_task(tracker.watch_processes(self._changes))
-            loops.create_task(self._measurer.run())
-            loops.create_task(self._scraper.run())
+            measuring = [self._measurer.run, self._scraper.run]
             if (logs := self._settings.pod_logs_dir) is not None:
-                loops.create_task(LogReader(self._measurer, logs).run())
+                measuring.append(LogReader(self._measurer, logs).run)
+            for run in measuring:
+                loops.create_task(run_isolated(run, self._metrics.count_failure))
 
     def _create_hardware_watch(self) -> HardwareWatch:
         settings = self._settings
