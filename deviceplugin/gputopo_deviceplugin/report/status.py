@@ -96,9 +96,14 @@ def build_status(
         measurements=[*measured.measurements],
         samples=merge_samples(before.samples, measured.samples),
     )
-    if status == before or version is None:
+    if version is None or _without_measured(status) == _without_measured(before):
+        # Another version of the pods would make the extender evaluate the node again.
         return status
     return status.model_copy(update={"observed_pods_version": str(version.newest)})
+
+
+def _without_measured(status: GPUTopologyStatus) -> GPUTopologyStatus:
+    return status.model_copy(update={"measurements": [], "samples": []})
 
 
 def _pods_version(before: str | None, version: PodsVersion | None) -> str:

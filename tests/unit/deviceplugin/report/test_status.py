@@ -176,6 +176,16 @@ def test_measurements_are_replaced_and_samples_are_added() -> None:
     assert after.samples == [*first.samples, *second.samples]
 
 
+def test_new_measurements_do_not_change_the_published_version_of_the_pods() -> None:
+    first = status(HEALTHY, GPUTopologyStatus(), "t1")
+    observed = replace(
+        observe(HEALTHY, newest=20, needed=7), measured=measured("a", "2026-01-01T00:00:00Z")
+    )
+    after = build_status(observed, generation=3, before=first, now="t2")
+    assert after != first
+    assert after.observed_pods_version == first.observed_pods_version == "7"
+
+
 def test_an_agent_that_has_just_started_keeps_the_measurements() -> None:
     observation = replace(observe(HEALTHY), measured=measured("a", "2026-01-01T00:00:00Z"))
     before = build_status(observation, generation=3, before=GPUTopologyStatus(), now="t1")
