@@ -5,6 +5,7 @@ Every verb calls this module. A pod with an invalid request is rejected with the
 
 from gputopo.api.annotations import (
     AnnotationError,
+    FactsAnnotation,
     RequestAnnotations,
     parse_facts,
     parse_request,
@@ -35,11 +36,11 @@ def placement_request(
         )
     try:
         annotated = parse_request(pod.annotations)
-        facts = parse_facts(pod.annotations)
         parse_measuring(pod.annotations)  # so that a pod with a wrong value is rejected here
         pattern = _pattern(annotated, size)
     except AnnotationError as error:
         return Misfit(MisfitKind.REJECTED, str(error))
+    facts = _facts(pod)
     if facts is None:
         resolved, fact = resolve_sensitivity(annotated.sensitivity, gpus=size), None
     else:
@@ -72,6 +73,18 @@ def _unusable_containers(pod: PodView, resource: str) -> str | None:
                 f"keeps only {most} GPUs: request at most {most}"
             )
     return None
+
+
+def _facts(pod: PodView) -> FactsAnnotation | None:
+    """Return what is known of the pod's workload, or None.
+
+    Facts in another format are ignored. A newer operator may have written them, and a pod must not
+    wait until the extender is upgraded too.
+    """
+    try:
+        return parse_facts(pod.annotations)
+    except AnnotationError:
+        return None
 
 
 def _pattern(annotated: RequestAnnotations, size: int) -> Pattern:
