@@ -38,8 +38,12 @@ class Neighbour(NamedTuple):
 
 
 class LinkBandwidth(NamedTuple):
-    """Effective bandwidth in MB/s: of a container's GPUs, and the range of the idle node."""
+    """Effective bandwidth in MB/s: of a container's GPUs, and the range of the idle node.
 
+    ``pattern`` is the communication pattern for which these were predicted.
+    """
+
+    pattern: str
     effective: int
     worst: int
     best: int
@@ -140,4 +144,4 @@ def _bandwidth(container: MeasuredContainer) -> LinkBandwidth | None:
     # Without the chart's admission policies, any user can write this annotation.
     if not all(0 <= each <= _MOST_MB_PER_S for each in (effective, worst, best)):
         return None
-    return LinkBandwidth(effective, worst, best)
+    return LinkBandwidth(placement.pattern, effective, worst, best)

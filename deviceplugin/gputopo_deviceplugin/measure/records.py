@@ -20,6 +20,7 @@ object. On a node with 64 GPUs, and with the longest names, one sample would hav
 
 _LONGEST_MODEL: Final = 128
 _LONGEST_DIGEST: Final = 256
+_LONGEST_PATTERN: Final = 32
 _MICRO: Final = 1_000_000
 
 
@@ -99,6 +100,7 @@ def _bandwidths(bandwidth: LinkBandwidth | None) -> dict[str, Any]:
         return {}
     return {
         "model": PHYSICAL_MODEL,
+        "pattern": bandwidth.pattern[:_LONGEST_PATTERN],
         "effective_mb_per_s": bandwidth.effective,
         "best_mb_per_s": bandwidth.best,
         "worst_mb_per_s": bandwidth.worst,

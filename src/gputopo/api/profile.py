@@ -59,6 +59,8 @@ class Sample(ApiModel):
         effective_mb_per_s: effective bandwidth of the container's GPUs by ``model``, which is
             ``physical`` on every node. None for one GPU, and for a container whose pod has further
             containers with GPUs.
+        pattern: communication pattern of this bandwidth; bandwidths of two patterns cannot be
+            compared.
         best_mb_per_s: highest effective bandwidth of any set of as many GPUs of the node.
         worst_mb_per_s: lowest effective bandwidth of any set of as many GPUs of the node.
         milli_cpu: CPU limit of the container, None without a limit.
@@ -79,6 +81,7 @@ class Sample(ApiModel):
     gpus: Gpus
     image_digest: Annotated[str, Field(max_length=256)] = ""
     model: Annotated[str, Field(max_length=32)] | None = None
+    pattern: Annotated[str, Field(max_length=32)] | None = None
     effective_mb_per_s: Annotated[MegabytesPerSecond | None, Field(alias="effectiveMBps")] = None
     best_mb_per_s: Annotated[MegabytesPerSecond | None, Field(alias="bestMBps")] = None
     worst_mb_per_s: Annotated[MegabytesPerSecond | None, Field(alias="worstMBps")] = None

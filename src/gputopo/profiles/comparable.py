@@ -24,6 +24,7 @@ ALONE: Final = ""
 """Instead of the workload of a neighbour: there is none."""
 
 BandwidthKey: TypeAlias = tuple[str, int]
+"""The model with the pattern of a bandwidth, and the bandwidth in MB/s."""
 
 
 def in_order(samples: Iterable[Sample]) -> list[Sample]:
@@ -57,12 +58,12 @@ def first_enough(
 
 
 def with_known_bandwidth(samples: Sequence[Sample]) -> list[Sample]:
-    """Return the samples with a bandwidth, from the bandwidth model of the newest of them.
+    """Return the samples with a bandwidth, of the model and the pattern of the newest of them.
 
     ``samples`` ascend by time.
     """
     known = [sample for sample in samples if sample.effective_mb_per_s]
-    return [sample for sample in known if sample.model == known[-1].model]
+    return [sample for sample in known if bandwidth_key(sample)[0] == bandwidth_key(known[-1])[0]]
 
 
 def alone_on_socket(samples: Iterable[Sample]) -> list[Sample]:
@@ -106,8 +107,9 @@ def cpu_limit(sample: Sample) -> float:
 
 
 def bandwidth_key(sample: Sample) -> BandwidthKey:
-    """Return the bandwidth model and the bandwidth in MB/s; an unknown bandwidth is 0."""
-    return sample.model or "", sample.effective_mb_per_s or 0
+    """Return the key of the sample's bandwidth; an unknown bandwidth is 0 MB/s."""
+    kind = " ".join(filter(None, (sample.model, sample.pattern)))
+    return kind, sample.effective_mb_per_s or 0
 
 
 def bandwidth_classes(samples: Iterable[Sample]) -> dict[BandwidthKey, BandwidthKey]:

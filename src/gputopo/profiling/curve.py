@@ -18,6 +18,7 @@ def setting_of(sample: Sample) -> str:
         sample.gpus,
         sample.image_digest,
         sample.model,
+        sample.pattern,
         sample.effective_mb_per_s,
         sample.memory_bytes,
         sorted(sample.socket_neighbours),

@@ -22,6 +22,7 @@ def sample(number: int = 0, **fields: Any) -> Sample:
             "gpus": 2,
             "imageDigest": "sha256:1",
             "model": "physical",
+            "pattern": "Ring",
             "effectiveMBps": BEST,
             "bestMBps": BEST,
             "worstMBps": WORST,

@@ -150,6 +150,15 @@ def test_samples_of_another_bandwidth_model_are_not_compared() -> None:
     assert link_facts([*older, newer]) == []
 
 
+def test_bandwidths_of_two_patterns_are_not_compared() -> None:
+    ring = runs_on(0, *[BEST_MB_PER_S] * 4, pattern="Ring")
+    star = runs_on(45, *[WORST_MB_PER_S] * 4, pattern="Star")
+    renamed = [each.model_copy(update={"pod_uid": f"{each.pod_uid}-star"}) for each in star]
+    assert link_facts([*ring, *renamed]) == []
+    same = [each.model_copy(update={"pattern": "Ring"}) for each in renamed]
+    assert only_fact([*ring, *same]).sensitivity == "Sensitive"
+
+
 def test_each_number_of_gpus_has_its_own_fact_and_one_gpu_has_none() -> None:
     pairs = [BEST_MB_PER_S, WORST_MB_PER_S] * 3
     samples = [

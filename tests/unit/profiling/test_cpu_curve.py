@@ -47,6 +47,7 @@ def point(limit: int, rate: float, seconds: int = 0, setting: str = "a") -> Prof
         {"gpus": 2},
         {"image_digest": "sha256:1"},
         {"effective_mb_per_s": 100},
+        {"pattern": "Star"},
         {"memory_bytes": 100},
         {"socket_neighbours": ["default/other"]},
     ],

@@ -122,7 +122,7 @@ def test_another_pod_of_the_same_workload_is_another_environment() -> None:
 
 
 def test_the_bandwidths_are_those_of_the_physical_model() -> None:
-    assert known(pod("a", [0, 3]), [0, 3]).bandwidth == LinkBandwidth(40, worst=10, best=50)
+    assert known(pod("a", [0, 3]), [0, 3]).bandwidth == LinkBandwidth("Ring", 40, 10, 50)
     assert PHYSICAL.name == PHYSICAL_MODEL
 
 
