@@ -10,6 +10,9 @@ every step, at the bandwidth of its slowest link (``links``: MB/s of a pair, in 
 ``workers`` above 0, that many processes decode JPEG images, and a step needs ``images`` of them; a
 step starts when its images are decoded and the previous step has ended, as in a training loop that
 prefetches. ``noise`` is the relative standard deviation of a step's time.
+
+The job ends after ``steps`` steps. With ``log`` it also logs each step, and with ``port`` it serves
+the number of steps as a Prometheus metric at this port.
 """
 
 import io
@@ -19,7 +22,9 @@ import os
 import random
 import signal
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any
 
 from PIL import Image
@@ -34,6 +39,28 @@ _JPEG_QUALITY = 90
 _PREFETCHED = 4
 
 
+class MetricsHandler(BaseHTTPRequestHandler):
+    """Serves the number of steps.
+
+    Attributes:
+        steps: since the start.
+    """
+
+    steps = 0
+
+    def do_GET(self) -> None:
+        """Respond with the metric."""
+        text = f"# TYPE training_steps_total counter\ntraining_steps_total {self.steps}\n"
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain; version=0.0.4")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
 def main() -> None:
     """Train until SIGTERM, or for the number of steps in the law."""
     law = json.loads(os.environ["LAW"])
@@ -41,6 +68,9 @@ def main() -> None:
     rng = random.Random(law["seed"])  # noqa: S311 - repeatable on purpose
     workers = law.get("workers", 0)
     decoded = start_workers(workers, law.get("images", 1))
+    if "port" in law:
+        server = HTTPServer(("", law["port"]), MetricsHandler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
     gpu_seconds = law["seconds"] + communication_seconds(law)
     print(f"seconds of a step without noise: {gpu_seconds}", flush=True)
     for step in range(law.get("steps", sys.maxsize)):
@@ -48,6 +78,7 @@ def main() -> None:
             decoded.get()
         time.sleep(max(0.0, gpu_seconds * rng.gauss(1, law["noise"])))
         gputopo_steps.step()
+        MetricsHandler.steps = step + 1
         if law.get("log"):
             print(f"gputopo-steps {step + 1}", flush=True)
 
