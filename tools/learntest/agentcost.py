@@ -1,0 +1,68 @@
+"""CPU and memory of a node's agent, from the process table; writes, from the API server."""
+
+import os
+import re
+import time
+from collections import Counter
+from dataclasses import dataclass
+
+from learntest.bench import Bench
+from localcluster import containers
+
+_PROGRAM = "gputopo-deviceplugin"
+_TICKS = os.sysconf("SC_CLK_TCK")
+_WRITES = re.compile(
+    r'^apiserver_request_total\{(?=[^}]*group="gputopo.io")(?=[^}]*verb="(?:PATCH|PUT|POST|APPLY)")'
+    r'(?=[^}]*resource="(\w+)")[^}]*\} (\S+)$',
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Resources that the agent of a node has used up to a time.
+
+    Attributes:
+        at: by the monotonic clock.
+        cpu_seconds: of all its processes.
+        memory_mib: resident memory.
+    """
+
+    at: float
+    cpu_seconds: float
+    memory_mib: float
+
+    def milli_cpu_since(self, before: "Usage") -> float:
+        """Return the mean CPU since then in thousandths of a CPU."""
+        return 1000 * (self.cpu_seconds - before.cpu_seconds) / (self.at - before.at)
+
+
+def usage(node: str) -> Usage:
+    """Return what the agent of a node has used."""
+    pids = [
+        one.pid
+        for one in containers.processes()
+        if one.node == node and _PROGRAM in containers.read(one.pid, "cmdline")
+    ]
+    return Usage(
+        time.monotonic(), sum(map(_cpu_seconds, pids)), sum(map(_resident_kib, pids)) / 1024
+    )
+
+
+def writes(bench: Bench) -> Counter[str]:
+    """Return the number of writes to gputopo's objects since the API server started, by kind."""
+    found: Counter[str] = Counter()
+    for kind, number in _WRITES.findall(bench.client.text("/metrics")):
+        found[kind] += int(float(number))
+    return found
+
+
+def _cpu_seconds(pid: int) -> float:
+    # The name of the program may contain spaces; utime and stime are fields 14 and 15.
+    rest = containers.read(pid, "stat").rpartition(")")[2].split()
+    return (int(rest[11]) + int(rest[12])) / _TICKS
+
+
+def _resident_kib(pid: int) -> int:
+    found = re.search(r"^VmRSS:\s+(\d+) kB$", containers.read(pid, "status"), re.MULTILINE)
+    return int(found[1]) if found else 0
