@@ -224,10 +224,11 @@ def test_a_pod_without_gpus_chooses_its_scheduler(server: ApiServer) -> None:
     assert response.accepted, response.message
 
 
-def test_example_of_other_pods_is_accepted(server: ApiServer) -> None:
-    path = Path(__file__).parents[2] / "examples" / "deployment-with-annotations.yaml"
+@pytest.mark.parametrize("name", ["deployment-with-annotations", "deployment-measured"])
+def test_example_of_other_pods_is_accepted(server: ApiServer, name: str) -> None:
+    path = Path(__file__).parents[2] / "examples" / f"{name}.yaml"
     template = yaml.safe_load(path.read_text())["spec"]["template"]
-    template["metadata"]["name"] = "inference"
+    template["metadata"]["name"] = name
     response = server.create(PODS, {"apiVersion": "v1", "kind": "Pod", **template}, ALICE)
     assert response.accepted, response.message
 

@@ -29,6 +29,8 @@ from scenarios import CarryOut
 from showcase import install
 from showcase.kubectl import Kubectl
 
+_VALUES = Path(__file__).with_name("values.yaml")
+
 
 @pytest.fixture(scope="session")
 def installed() -> Iterator[install.Installed]:
@@ -44,7 +46,7 @@ def installed() -> Iterator[install.Installed]:
         return
     was_running = install.cluster_is_running()
     try:
-        local = install.on_local_cluster(print)
+        local = install.on_local_cluster(print, _VALUES)
         _assert_idle(local.kubectl)
         yield local
     finally:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gputopo.api.measuring import MeasuringRequest, MetricsEndpoint, parse_measuring
 from gputopo.api.names import RESOURCE
 from gputopo.patterns.model import Pattern, PatternEdge, chain, custom, ring, star
 from gputopo.placement.model import PlacementRequest, PolicyName
@@ -25,6 +26,7 @@ EXPECTED: dict[str, tuple[Pattern, bool]] = {
         True,
     ),
     "gpujob-insensitive": (ring(2), False),
+    "gpujob-measured": (ring(2), True),
 }
 
 
@@ -52,6 +54,17 @@ def test_example_requests_the_pattern_that_it_describes(name: str) -> None:
     pattern, sensitive = EXPECTED[name]
     request = request_of(yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text()))
     assert request == PlacementRequest(pattern, sensitive)
+
+
+def test_measured_deployment_names_its_workload_and_a_counter_of_steps() -> None:
+    template = yaml.safe_load((EXAMPLES / "deployment-measured.yaml").read_text())["spec"][
+        "template"
+    ]
+    assert parse_measuring(template["metadata"]["annotations"]) == MeasuringRequest(
+        profile="fine-tuning",
+        source="Metrics",
+        metrics=MetricsEndpoint(9090, "/metrics", "training_steps_total"),
+    )
 
 
 def test_weights_of_a_gpujob_are_in_the_placed_pattern() -> None:

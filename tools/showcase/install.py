@@ -84,12 +84,17 @@ def install_chart(*more_values: Path) -> Installed:
     return installed
 
 
-def on_local_cluster(say: Callable[[str], None]) -> Installed:
-    """Install gputopo on the local cluster, which is started if necessary."""
+def on_local_cluster(say: Callable[[str], None], *more_values: Path) -> Installed:
+    """Install gputopo on the local cluster, which is started if necessary.
+
+    Args:
+        say: gets the name of each stage.
+        more_values: see :func:`install_chart`.
+    """
     say("starting the local cluster")
     start_cluster()
     say("installing the chart")
-    return install_chart()
+    return install_chart(*more_values)
 
 
 def _kubectl() -> Kubectl:
