@@ -1,1 +1,1 @@
-"""What the samples of a workload show: facts with confidence intervals, and a profile's status."""
+"""Derives facts about a workload from its samples, and the status of its GPUProfile from facts."""

@@ -1,4 +1,4 @@
-"""Which samples to compare: those whose surroundings differ in one respect only."""
+"""Selects samples of a workload whose speeds can be compared: they differ in one condition only."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,38 +10,40 @@ from typing import Final, TypeAlias
 from gputopo.api.profile import Sample
 
 SIMILAR: Final = 1.25
-"""Bandwidths are similar if the higher one is below the lower one times this factor."""
+"""Two bandwidths are similar if the higher one is less than the lower one times this factor."""
 
 MIN_SAMPLES: Final = 3
-"""Samples of one run that are enough; see :func:`enough`."""
+"""This number of samples is enough, even if all are of one run; see :func:`enough`."""
 
 Demands: TypeAlias = Mapping[int, int | None]
-"""CPUs that the workload needs, in thousandths, by number of GPUs; None if unknown."""
+"""For each number of GPUs: the CPUs that the workload needs, in thousandths of a CPU; None if
+unknown."""
 
 UNKNOWN: Final[Demands] = MappingProxyType({})
 
 ALONE: Final = ""
-"""Instead of the workload of a neighbour: there is none."""
+"""Stands for the name of the neighbouring workload if a sample has no neighbour."""
 
 BandwidthKey: TypeAlias = tuple[str, int]
-"""The model with the pattern of a bandwidth, and the bandwidth in MB/s."""
+"""Bandwidth model and pattern for which a bandwidth was computed, and the bandwidth in MB/s."""
 
 
 def in_order(samples: Iterable[Sample]) -> list[Sample]:
-    """Return samples ascending by time; samples of one time by pod and container."""
+    """Return samples ascending by time; samples of equal time ascend by pod UID and container."""
     return sorted(samples, key=lambda sample: (sample.time, sample.key))
 
 
 def by_gpus(samples: Iterable[Sample]) -> dict[int, list[Sample]]:
-    """Return samples by number of GPUs, ascending, each list ascending by time."""
+    """Group samples by number of GPUs. The numbers ascend, and each list ascends by time."""
     ordered = sorted(in_order(samples), key=lambda sample: sample.gpus)
     return {gpus: list(group) for gpus, group in groupby(ordered, lambda sample: sample.gpus)}
 
 
 def enough(samples: Sequence[Sample]) -> bool:
-    """Return whether a wild sample would be noticed: in three samples, or in those of two runs.
+    """Return whether there are three samples, or samples of two runs (pods).
 
-    Three samples have a median, and two runs that differ much give a wide interval.
+    One wrong sample then does little harm: three samples have a median, and two runs that differ
+    much give a wide confidence interval.
     """
     return len(samples) >= MIN_SAMPLES or len({sample.pod_uid for sample in samples}) > 1
 
@@ -49,7 +51,7 @@ def enough(samples: Sequence[Sample]) -> bool:
 def first_enough(
     choices: Iterable[list[Sample]], is_enough: Callable[[Sequence[Sample]], bool]
 ) -> list[Sample]:
-    """Return the first list that has enough samples, otherwise the last list."""
+    """Return the first list for which ``is_enough`` is true, or the last list if there is none."""
     chosen: list[Sample] = []
     for chosen in choices:
         if is_enough(chosen):
@@ -58,24 +60,24 @@ def first_enough(
 
 
 def with_known_bandwidth(samples: Sequence[Sample]) -> list[Sample]:
-    """Return the samples with a bandwidth, of the model and the pattern of the newest of them.
+    """Return the samples whose bandwidth is known and has one bandwidth model and one pattern.
 
-    ``samples`` ascend by time.
+    They are those of the newest sample with a known bandwidth. ``samples`` ascend by time.
     """
     known = [sample for sample in samples if sample.effective_mb_per_s]
     return [sample for sample in known if bandwidth_key(sample)[0] == bandwidth_key(known[-1])[0]]
 
 
 def alone_on_socket(samples: Iterable[Sample]) -> list[Sample]:
-    """Return the samples without neighbours on the socket."""
+    """Return the samples taken while no other pod had GPUs on the same CPU socket."""
     return [sample for sample in samples if not sample.socket_neighbours]
 
 
 def with_enough_cpus(samples: Sequence[Sample], demand: int | None) -> list[Sample]:
-    """Return the samples whose CPU limit is at least the demand.
+    """Return the samples whose CPU limit is at least ``demand``, in thousandths of a CPU.
 
-    If the demand is unknown, these are the samples with the most frequent CPU limit, because the
-    rate may depend on the limit.
+    If ``demand`` is None, return the samples with the most frequent CPU limit. Samples with
+    different limits may have different speeds, so they cannot be compared.
     """
     if demand is not None:
         return [sample for sample in samples if cpu_limit(sample) >= demand]
@@ -85,35 +87,36 @@ def with_enough_cpus(samples: Sequence[Sample], demand: int | None) -> list[Samp
 
 
 def neighbour_on_socket(sample: Sample) -> str | None:
-    """Return the only workload beside the sample on its socket.
+    """Return the one other workload that had GPUs on the same CPU socket during the sample.
 
-    The result is ``ALONE`` without neighbours, and None if there are several, or if neighbours have
-    no profile (``NAMESPACE/``), because these may be several.
+    Return ``ALONE`` if no other pod had GPUs on the socket. Return None if there were several
+    workloads, or a pod without GPUProfile (``NAMESPACE/``), whose workload is unknown.
     """
     return _only(sample.socket_neighbours)
 
 
 def neighbour_on_node(sample: Sample) -> str | None:
-    """Return the only workload on the node, if there is none on the socket; see the function above.
+    """Return the one other workload that had GPUs on the same node, but on other CPU sockets.
 
-    None if there are neighbours on the socket.
+    Return None if another pod had GPUs on the same socket. Return ``ALONE``, or None for several
+    workloads, as :func:`neighbour_on_socket` does.
     """
     return None if sample.socket_neighbours else _only(sample.node_neighbours)
 
 
 def cpu_limit(sample: Sample) -> float:
-    """Return the CPU limit in thousandths of a CPU, infinite without a limit."""
+    """Return the CPU limit of a sample in thousandths of a CPU, or infinity if it has no limit."""
     return inf if sample.milli_cpu is None else sample.milli_cpu
 
 
 def bandwidth_key(sample: Sample) -> BandwidthKey:
-    """Return the key of the sample's bandwidth; an unknown bandwidth is 0 MB/s."""
+    """Return the bandwidth model with the pattern, and the bandwidth in MB/s (0 if unknown)."""
     kind = " ".join(filter(None, (sample.model, sample.pattern)))
     return kind, sample.effective_mb_per_s or 0
 
 
 def bandwidth_classes(samples: Iterable[Sample]) -> dict[BandwidthKey, BandwidthKey]:
-    """Return for each bandwidth the lowest one of its class; those of one class are similar."""
+    """Group similar bandwidths. Return for each bandwidth the lowest one of its group."""
     classes: dict[BandwidthKey, BandwidthKey] = {}
     start = ("", -1)
     for key in sorted(set(map(bandwidth_key, samples))):

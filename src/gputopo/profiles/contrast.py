@@ -1,7 +1,8 @@
-"""The difference between two settings, such as beside a neighbour and alone.
+"""Compares the speed of a workload in two settings, for example beside a neighbour and alone.
 
-A run that was in both settings shows the difference best, because what makes this run fast or slow
-is in both. Runs that were in one setting only are compared by their means.
+A run (one pod) that was in both settings shows the difference best, because everything else that
+makes this run fast or slow is equal in both settings. Runs that were in only one setting are
+compared by the mean of each setting.
 """
 
 from collections.abc import Mapping
@@ -12,17 +13,17 @@ from gputopo.profiles.estimate import Estimate, combined, difference
 from gputopo.profiles.runs import level, without_outliers
 
 Runs: TypeAlias = Mapping[str, Estimate]
-"""Means of runs by pod UID; their variance is that within the run."""
+"""The mean of each run, by pod UID; its variance counts only the differences within the run."""
 
 
 def contrast(one: Runs, other: Runs) -> Estimate | None:
-    """Return ``one - other``, None if no runs show it."""
+    """Estimate the difference ``one - other``. Return None if a setting has no runs."""
     parts = [part for part in (paired(one, other), unpaired(one, other)) if part]
     return combined(parts) if parts else None
 
 
 def paired(one: Runs, other: Runs) -> Estimate | None:
-    """Return ``one - other`` from the runs that were in both settings, None without any."""
+    """Estimate ``one - other`` from runs that were in both settings; None if no run was in both."""
     found = [difference(mean, other[run]) for run, mean in one.items() if run in other]
     if not found:
         return None
@@ -32,7 +33,7 @@ def paired(one: Runs, other: Runs) -> Estimate | None:
 
 
 def unpaired(one: Runs, other: Runs) -> Estimate | None:
-    """Return ``one - other`` from the runs in only one setting, None unless both have some."""
+    """Estimate ``one - other`` from runs in only one setting; None if a setting has no such run."""
     only_one = [mean for run, mean in one.items() if run not in other]
     only_other = [mean for run, mean in other.items() if run not in one]
     return difference(level(only_one), level(only_other)) if only_one and only_other else None

@@ -1,9 +1,9 @@
-"""The time per step by CPU limit, relative to a reference limit.
+"""Estimates the time per training step with each CPU limit, relative to a reference limit.
 
-The reference is the highest limit of the runs whose limit changed while they ran, or the highest
-limit of all if there is no such run. A limit is compared with the reference within these runs;
-limits that these runs did not have are compared between runs with similar links. The time at the
-reference is the mean of all its runs.
+The reference is the highest CPU limit of the runs whose limit changed during the run. If no run
+changed its limit, the reference is the highest limit of all runs. Each other limit is compared with
+the reference, within runs that had both limits. If no run had both, different runs are compared.
+Only samples with similar links are compared.
 """
 
 from collections import Counter, defaultdict
@@ -17,25 +17,25 @@ from gputopo.profiles.estimate import Estimate, combined
 from gputopo.profiles.runs import SAMPLE_SCATTER, Cells, cells_of, level, repeats, run_means
 
 _CURVE_FREEDOM: Final = 1
-"""Degrees of freedom of the scatter assumed within a run, in addition to those of
-:mod:`gputopo.profiles.estimate`, because it differs less from workload to workload than the scatter
-between runs."""
+"""Weight of the scatter that is assumed within a run, in degrees of freedom, in addition to
+``ASSUMED_FREEDOM``. This scatter differs less from workload to workload than the scatter between
+runs."""
 
 
 class CpuSetting(NamedTuple):
-    """What is equal in all samples of a cell: class of the links, and the CPU limit."""
+    """Conditions that all samples of a group share: bandwidth class of the links, and CPU limit."""
 
     links: BandwidthKey
     milli_cpu: int
 
 
 class CpuCurve(NamedTuple):
-    """Logarithms of times.
+    """The time per step by CPU limit; all times are natural logarithms.
 
     Attributes:
-        reference: CPU limit in thousandths of a CPU.
-        level: time per step at the reference.
-        losses: time per step at other limits, relative to the reference.
+        reference: the reference limit, in thousandths of a CPU.
+        level: time per step with the reference limit.
+        losses: for each other limit, the time per step minus ``level``.
     """
 
     reference: int
@@ -47,7 +47,7 @@ _Means: TypeAlias = Mapping[CpuSetting, Runs]
 
 
 def cpu_curve(samples: Iterable[Sample]) -> CpuCurve:
-    """Return the curve of samples with a CPU limit and one number of GPUs, at least one."""
+    """Return the curve from samples with equal numbers of GPUs; at least one has a CPU limit."""
     limited = [(sample, sample.milli_cpu) for sample in samples if sample.milli_cpu is not None]
     classes = bandwidth_classes(sample for sample, _ in limited)
     cells = cells_of(
@@ -67,7 +67,7 @@ def _reference(cells: Cells[CpuSetting]) -> int:
 
 
 def _level(means: _Means, reference: int) -> Estimate:
-    """Return the time at the reference on the links with most runs, on the best of equal ones."""
+    """Return the time per step with the reference limit, on the links where most runs had it."""
     _, _, runs = max(
         (len(runs), setting.links, list(runs.values()))
         for setting, runs in means.items()
@@ -101,11 +101,12 @@ def _compared(
 
 
 def _scatter(cells: Cells[CpuSetting], losses: Sequence[Estimate]) -> tuple[float, int]:
-    """Return squares and freedom of the scatter within runs, from two sources.
+    """Return ``squares`` and ``freedom`` of an estimate for the scatter of times within runs.
 
-    One source are repeated samples with the same limit. The other one is the shape of the curve:
-    ``losses``, ascending by limit, should fall to 0. Half of the variance of a loss is that of its
-    own limit, the other half that of the reference.
+    Two sources show this scatter. One is repeated samples of a run with an unchanged limit. The
+    other is the shape of the curve: ``losses``, ascending by limit, should fall to 0, because more
+    CPUs make no step slower. Half of the variance of a loss comes from its own limit, the other
+    half from the reference.
     """
     squares, repeated = repeats(cells)
     points = [(loss.value, loss.variance / 2) for loss in losses]
@@ -118,10 +119,11 @@ def _scatter(cells: Cells[CpuSetting], losses: Sequence[Estimate]) -> tuple[floa
 
 
 def scatter_about_falling(points: Sequence[tuple[float, float]]) -> tuple[float, int]:
-    """Return the squares of the residuals from the best falling sequence, and their freedom.
+    """Return squared residuals from the best falling sequence, and their degrees of freedom.
 
-    Each point has a value and its variance. The pool-adjacent-violators algorithm (Barlow et al.
-    1972) merges neighbouring points that rise into their mean.
+    Each point is a value and its variance; the squared residual is divided by this variance. The
+    pool-adjacent-violators algorithm (Barlow et al. 1972) replaces neighbouring points that rise by
+    their mean.
 
     >>> scatter_about_falling([(2.0, 1.0), (0.0, 1.0), (1.0, 1.0)])
     (0.5, 1)

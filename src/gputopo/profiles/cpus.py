@@ -1,13 +1,13 @@
-"""Throughput against CPUs, and the CPUs that a workload needs, by number of GPUs (Synergy).
+"""Computes throughput by number of CPUs, and how many CPUs a workload needs (Synergy).
 
-The demand is the lowest CPU limit from which more CPUs bring less than 10 %, as in the search of
-:mod:`gputopo.sensitivity.planner`. It is known if the intervals decide this for all limits up to
-it: the gain from the demand to the reference (:mod:`gputopo.profiles.cpucurve`) is completely below
-10 %, and the gain from each lower limit completely at least 10 %. If the rate rises up to the
-reference or above it, the demand is unknown, because still more CPUs may bring more.
+The *demand* is the lowest CPU limit from which more CPUs raise throughput by less than 10 %, as in
+:mod:`gputopo.sensitivity.planner`. The gain of a limit is the rise of throughput from this limit to
+a reference limit (:mod:`gputopo.profiles.cpucurve`). A limit is the demand only if the 95 %
+interval of its gain is below 10 %, and the intervals of all lower limits begin at 10 % or more. If
+no limit meets this rule, or if throughput still rises above the reference, the demand is unknown.
 
-Example: 40, 79, 100 and 102 steps per second with 2, 4, 8 and 16 CPUs, each within 1 %. The gains
-to 16 CPUs are 155 %, 29 % and 2 %, so the demand is 8 CPUs.
+Example: a workload makes 40, 79, 100 and 102 steps per second with 2, 4, 8 and 16 CPUs, each known
+to 1 %. The gains to 16 CPUs are 155 %, 29 % and 2 %, so the demand is 8 CPUs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,10 +22,10 @@ from gputopo.sensitivity.planner import MIN_GAIN
 
 
 def cpu_facts(samples: Iterable[Sample]) -> list[CpuFact]:
-    """Return the curve and the demand for each number of GPUs with samples that have a CPU limit.
+    """Return throughput by CPU limit, and the demand for CPUs, for each number of GPUs.
 
-    ``samples`` are of one GPU model and image. Samples beside a neighbour on the socket are
-    excluded if the others have at least two limits.
+    All ``samples`` are of one GPU model and image; those without a CPU limit are ignored. Samples
+    taken beside a neighbour on the socket are excluded if the others have at least two CPU limits.
     """
     limited = [sample for sample in samples if sample.milli_cpu is not None]
     return [_fact(gpus, group) for gpus, group in by_gpus(limited).items()]

@@ -1,16 +1,16 @@
-"""Means, differences and 95 % intervals of few values whose scatter is not known in advance.
+"""Computes means, differences and 95 % confidence intervals of a few measured values.
 
-All values are natural logarithms of times, so a scatter of 0.02 means 2 %, and a constant factor on
-all times changes no difference.
+All values are natural logarithms of times. So a scatter (standard deviation) of 0.02 means 2 %, and
+a factor that multiplies all times changes no difference.
 
-An estimate has the variance that it has if its values scatter as assumed, and the squares of the
-scatter that was found. The interval uses both, as a moderated t-test does (Smyth 2004, Statistical
-Applications in Genetics and Molecular Biology 3(1), section 3): with few values the assumption
-prevents that an accidental agreement gives a narrow interval.
+How much values scatter is assumed in advance. An estimate contains its variance under this
+assumption, and the squared residuals that were observed. The interval uses both, as in a moderated
+t-test (Smyth 2004, Statistical Applications in Genetics and Molecular Biology 3(1), section 3).
+Without the assumption, a few values that agree by chance would give a too narrow interval.
 
 Example: two runs with an assumed scatter of 0.02 differ by 0.05. The variance of their mean is
-``0.02^2 / 2``, and the squares are ``0.05^2 / (2 * 0.02^2) = 3.1`` with one degree of freedom: the
-runs scatter more than assumed, so the interval is wider.
+``0.02^2 / 2``. The squared residuals, relative to the assumed variance, are ``0.05^2 / (2 * 0.02^2)
+= 3.1`` with one degree of freedom. The assumption predicts 1, so the interval is wider.
 """
 
 import math
@@ -21,7 +21,7 @@ ASSUMED_FREEDOM: Final = 1.0
 """Degrees of freedom of the assumed scatter: it counts as much as the scatter of two values."""
 
 MAX_HALF_WIDTH: Final = 10.0
-"""Limit of intervals, a factor of 22,000 in both directions, so that no number overflows."""
+"""Largest half width of an interval (a factor of 22,000 for times), so that no number overflows."""
 
 _NORMAL: Final = 1.959964  # quantile with infinitely many degrees of freedom
 _TWO: Final = 4.302653  # with two
@@ -29,7 +29,7 @@ _ONE: Final = 12.706205  # with one
 
 
 class Estimate(NamedTuple):
-    """An estimated logarithm.
+    """An estimated logarithm of a time, with the data for its confidence interval.
 
     Attributes:
         variance: variance of ``value`` if the scatter is as assumed; positive.
@@ -46,8 +46,8 @@ class Estimate(NamedTuple):
     def half_width(self) -> float:
         """Half of the width of the 95 % confidence interval, at most ``MAX_HALF_WIDTH``.
 
-        The assumed scatter has less weight the more the scatter that was found exceeds it.
-        Otherwise a wrong assumption would make the interval too narrow.
+        The more the observed scatter exceeds the assumed scatter, the less weight the assumption
+        has. Otherwise a wrong assumption would make the interval too narrow.
         """
         found = self.squares / self.freedom if self.freedom else 1.0
         assumed = ASSUMED_FREEDOM / max(1.0, found)
@@ -57,23 +57,23 @@ class Estimate(NamedTuple):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Both ends of the 95 % confidence interval."""
+        """The lower and the upper end of the 95 % confidence interval."""
         return self.value - self.half_width, self.value + self.half_width
 
     def plus(self, squares: float, freedom: int) -> Self:
-        """Return the estimate with the squares of more residuals."""
+        """Return the estimate with further squared residuals and their degrees of freedom."""
         return self._replace(squares=self.squares + squares, freedom=self.freedom + freedom)
 
     def scaled(self, factor: float) -> Self:
-        """Return the estimate of ``factor`` times the value."""
+        """Return the estimate of the value multiplied by ``factor``."""
         return self._replace(value=factor * self.value, variance=factor**2 * self.variance)
 
 
 def combined(estimates: Iterable[Estimate]) -> Estimate:
-    """Return the mean of independent estimates of one value, weighted by the inverse variances.
+    """Return the mean of independent estimates of one value, weighted by their inverse variances.
 
     Raises:
-        ValueError: without estimates.
+        ValueError: if ``estimates`` is empty.
     """
     parts = list(estimates)
     if not parts:
@@ -90,7 +90,7 @@ def combined(estimates: Iterable[Estimate]) -> Estimate:
 
 
 def total(one: Estimate, other: Estimate) -> Estimate:
-    """Return ``one + other`` of two independent estimates."""
+    """Return the estimate of ``one + other``; the two estimates must be independent."""
     return Estimate(
         one.value + other.value,
         one.variance + other.variance,
@@ -100,16 +100,17 @@ def total(one: Estimate, other: Estimate) -> Estimate:
 
 
 def difference(one: Estimate, other: Estimate) -> Estimate:
-    """Return ``one - other`` of two independent estimates."""
+    """Return the estimate of ``one - other``; the two estimates must be independent."""
     return total(one, other.scaled(-1))
 
 
 def student_t(freedom: float) -> float:
-    """Return the 97.5 % quantile of Student's t distribution, for at least 1 degree of freedom.
+    """Return the 97.5 % quantile of Student's t distribution for at least 1 degree of freedom.
 
-    From 2 degrees on, this is the expansion of Abramowitz and Stegun, 26.7.5, with its last
-    coefficient changed so that it is exact for 2; the error is below 0.1 %. Below 2, the logarithm
-    is interpolated in ``1 / freedom``; the result is up to 3 % too large.
+    For 2 or more degrees of freedom, the function uses the expansion 26.7.5 of Abramowitz and
+    Stegun. Its last coefficient is changed so that the result for 2 is exact; the error is below
+    0.1 %. Below 2, the logarithm of the quantile is interpolated in ``1 / freedom``, and the result
+    is up to 3 % too large.
     """
     inverse = 1 / freedom
     share = 2 * inverse - 1  # 1 for one degree, 0 for two

@@ -1,4 +1,4 @@
-"""All facts of a workload from its samples."""
+"""Derives all facts about a workload from its samples."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ from gputopo.profiles.scaling import scaling_facts
 
 
 def workload_facts(samples: Iterable[Sample]) -> WorkloadFacts | None:
-    """Return what the current samples show, None without samples."""
+    """Return the facts for the GPU model and image of the newest sample; None without samples."""
     used = current(samples)
     if not used:
         return None

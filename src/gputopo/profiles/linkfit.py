@@ -1,19 +1,21 @@
-"""Weighted regression of the time per step on ``1 / bandwidth``.
+"""Fits how the time per training step depends on the bandwidth between the GPUs of a job.
 
-The time per step is ``a + v / bandwidth``: ``a`` is the time of computing, which no link changes,
-and ``v`` the data that each step sends, as in Amdahl's law. MAPA (section 2.3) divides jobs into
-sensitive and insensitive ones by such times; its figure 16 shows that they fall with the effective
-bandwidth, up to a limit. Noise multiplies times, so the logarithm is fitted::
+The model is ``time = a + v / bandwidth``. ``a`` is the computing time, which does not depend on
+links, and ``v`` is the data that the GPUs exchange in a step (compare Amdahl's law). MAPA (section
+2.3) divides jobs into sensitive and insensitive ones by such times. Errors of measurement multiply
+the time, so a weighted regression fits the logarithm of the time::
 
     log time = c + log(1 + (exp(s) - 1) u) + d r
 
 ``u`` is ``1 / bandwidth``, scaled to 0 for the fastest and to 1 for the slowest links with samples.
-So ``s`` is the logarithm of the slowdown between both. ``r`` is the position of the run in time,
-from -1/2 to 1/2, and ``d`` the drift of the workload. Without ``d``, a workload that slowly becomes
-slower would look sensitive if its first runs had good links and its last runs bad ones.
+So ``exp(s)`` is the slowdown from the fastest to the slowest links, and ``c`` is the logarithm of
+the time on the fastest links. ``r`` is the position of a run among all runs in time, from -1/2 to
+1/2. ``d`` is the drift of the workload: how its speed changes with time. Without ``d``, a workload
+that slowly becomes slower would look sensitive if its first runs had good links and its last runs
+bad ones.
 
-Example: 0.10 s with 50 GB/s and 0.16 s with 10 GB/s give ``exp(s) = 1.6``. At 25 GB/s, where
-``1 / bandwidth`` is 0.04 between 0.02 and 0.1, ``u`` is 0.25 and the time 0.115 s.
+Example: a step takes 0.10 s at 50 GB/s and 0.16 s at 10 GB/s, so ``exp(s) = 1.6``. At 25 GB/s,
+``u`` is ``(1/25 - 1/50) / (1/10 - 1/50) = 0.25``, and a step takes 0.115 s.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,10 +28,10 @@ from gputopo.profiles.estimate import Estimate
 from gputopo.profiles.runs import without_outliers
 
 MIDDLE: Final = 0.5
-"""Value of ``u`` that divides fast and slow links."""
+"""Links with ``u`` below this value are fast, all others are slow."""
 
 DRIFT_PER_RUN: Final = 0.01
-"""Assumed standard deviation of the drift from one run to the next."""
+"""Assumed standard deviation of the drift between two successive runs."""
 
 _STEPS: Final = 6
 _LOWEST: Final = -3.0  # a factor of 20
@@ -38,7 +40,7 @@ _LEAST_TIME: Final = 1e-3
 
 
 class RunPoint(NamedTuple):
-    """One run: ``u``, ``r``, the logarithm of its time, and the variance of this logarithm."""
+    """One run in the fit; ``slowness`` is 0 for the fastest links and 1 for the slowest links."""
 
     slowness: float
     position: float
@@ -47,22 +49,22 @@ class RunPoint(NamedTuple):
 
 
 class Line(NamedTuple):
-    """The law through two points ``(u, logarithm of the time)``."""
+    """A curve ``time = a + v / bandwidth`` through two points ``(slowness, logarithm of time)``."""
 
     one: tuple[float, float]
     other: tuple[float, float]
 
     def log_time(self, slowness: float) -> float:
-        """Return the logarithm of the time at ``u``; times that are not positive are cut off."""
+        """Return the logarithm of the time at ``slowness``. The time is limited to above 0."""
         (u1, log1), (u2, log2) = self.one, self.other
         rise = exp(_limited(log2 - log1)) - 1
         return log1 + log(max(_LEAST_TIME, 1 + rise * (slowness - u1) / (u2 - u1)))
 
 
 def robust_line(points: Iterable[RunPoint]) -> Line:
-    """Return the law through the medians of the runs on fast and on slow links.
+    """Return the curve through two medians: of the runs on fast and of those on slow links.
 
-    This is the resistant line of Tukey (Exploratory Data Analysis, 1977).
+    Outliers hardly change medians (Tukey 1977, Exploratory Data Analysis: resistant line).
     """
     sides: tuple[list[RunPoint], list[RunPoint]] = ([], [])
     for point in points:
@@ -75,13 +77,13 @@ def robust_line(points: Iterable[RunPoint]) -> Line:
 
 
 def fit_slowdown(points: Sequence[RunPoint]) -> Estimate | None:
-    """Return the logarithm of the slowdown from ``u = 0`` to ``u = 1``.
+    """Return the logarithm of the slowdown from the fastest to the slowest links.
 
-    There must be points on both sides of ``MIDDLE``, and at least three. None if all runs of one
-    side are outliers: two runs disagree so much that one of them must be wrong.
+    ``points`` are three runs or more, with at least one on fast and one on slow links. Return None
+    if all runs on fast links, or all on slow links, are outliers.
 
-    The drift has the normal prior distribution with deviation ``n * DRIFT_PER_RUN`` for ``n``
-    runs. It acts as one more point, so ``n + 1`` points determine three parameters.
+    The drift has a normal prior distribution with standard deviation ``n * DRIFT_PER_RUN`` for
+    ``n`` runs. The prior acts as one more point, so ``n + 1`` points determine three parameters.
     """
     line = robust_line(points)
     residuals = [point.log_time - line.log_time(point.slowness) for point in points]
@@ -100,9 +102,9 @@ def fit_slowdown(points: Sequence[RunPoint]) -> Estimate | None:
 def _newton_step(
     points: Sequence[RunPoint], slowdown: float, scale: float
 ) -> tuple[float, float, float]:
-    """Return the change of ``s``, its variance, and the squares of the residuals after it.
+    """Return the next change of ``slowdown``, its variance, and the squared residuals after it.
 
-    ``scale`` is the variance of runs relative to the assumed one.
+    ``scale`` is the observed variance of the runs, divided by their assumed variance.
     """
     rise = exp(slowdown) - 1
     matrix = [[0.0] * 4 for _ in range(3)]  # normal equations: upper triangle and right side
@@ -119,7 +121,7 @@ def _newton_step(
 
 
 def _solution(matrix: list[list[float]], squares: float) -> tuple[float, float, float]:
-    """Solve the equations for the second of three unknowns, after eliminating the others."""
+    """Solve normal equations; return the second unknown, its variance and the squared residuals."""
     (a, b, c, x), (_, d, e, y), (_, _, f, z) = matrix
     d, e, f, y, z = d - b * b / a, e - b * c / a, f - c * c / a, y - b * x / a, z - c * x / a
     pivot, side = d - e * e / f, y - e * z / f

@@ -1,15 +1,16 @@
-"""The slowdown on slow links, by number of GPUs (MAPA, section 2.3; law in ``linkfit``).
+"""Computes how much slower a workload runs on slow links, by number of GPUs (MAPA, section 2.3).
 
-Only runs on different links show it. The middle of ``1 / bandwidth`` divides the samples into those
-on fast and those on slow links. The result is "not enough data" unless there are
+Only runs on different links show this. The middle of ``1 / bandwidth`` divides the samples into
+those on fast and those on slow links. A slowdown is computed only if
 
-- links of which the fastest have at least ``MIN_CONTRAST`` times the bandwidth of the slowest;
-- three samples of one run, or samples of two runs, on each side, so that one wild sample does not
-  make a fact;
-- ``MIN_RUNS`` runs, because two runs do not show how much runs scatter.
+- the fastest links have at least ``MIN_CONTRAST`` times the bandwidth of the slowest links;
+- both fast and slow links have three samples, or samples of two runs, so that one wrong sample has
+  little effect;
+- there are ``MIN_RUNS`` runs, because two runs do not show how much the speed differs by chance.
 
-Samples beside a neighbour on the socket, and samples with fewer CPUs than the demand, are excluded
-if enough other samples are left. Otherwise they count, and the slowdown may include such effects.
+Samples taken beside a neighbour on the socket, or with fewer CPUs than the workload needs, are
+excluded if enough other samples are left. Otherwise all samples count, and the slowdown may include
+the effects of neighbours and missing CPUs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,7 +43,7 @@ MIN_RUNS: Final = 3
 
 
 class Range(NamedTuple):
-    """Seconds per megabyte: of the best and worst links of the nodes, and of those with samples."""
+    """Seconds per megabyte of all links (``best`` to ``worst``) and of the links with samples."""
 
     best: float
     fastest: float
@@ -50,13 +51,13 @@ class Range(NamedTuple):
     worst: float
 
     def position(self, bandwidth: float) -> float:
-        """Return ``u`` of :mod:`gputopo.profiles.linkfit`: 0 for the fastest, 1 for the slowest."""
+        """Return where a bandwidth in MB/s lies between ``fastest`` (0) and ``slowest`` (1)."""
         return self._position(1 / bandwidth)
 
     def percent(self, log_slowdown: float) -> float:
         """Return the slowdown from the best to the worst links in percent.
 
-        ``log_slowdown`` is that from the fastest to the slowest links with samples.
+        ``log_slowdown`` is the logarithm of the slowdown from the fastest to the slowest links.
         """
         rise = exp(log_slowdown) - 1
         best = 1 + rise * self._position(self.best)
@@ -68,9 +69,9 @@ class Range(NamedTuple):
 
 
 def link_facts(samples: Iterable[Sample], demands: Demands = UNKNOWN) -> list[LinkFact]:
-    """Return the slowdown for each number of GPUs, from 2 on, that has enough samples.
+    """Return the slowdown on slow links for each number of GPUs above 1 with enough samples.
 
-    ``samples`` are of one GPU model and image.
+    All ``samples`` are of one GPU model and image.
     """
     facts = (
         _fact(gpus, usable(group, demands.get(gpus)))
@@ -81,7 +82,7 @@ def link_facts(samples: Iterable[Sample], demands: Demands = UNKNOWN) -> list[Li
 
 
 def usable(samples: Sequence[Sample], demand: int | None = None) -> list[Sample]:
-    """Return the samples of one number of GPUs to compare; ``samples`` ascend by time."""
+    """Return the samples to compare. ``samples`` have equal numbers of GPUs and ascend by time."""
     known = with_known_bandwidth(samples)
     alone = alone_on_socket(known)
     choices = (with_enough_cpus(alone, demand), alone, known)
@@ -89,7 +90,7 @@ def usable(samples: Sequence[Sample], demand: int | None = None) -> list[Sample]
 
 
 def shortage(samples: Sequence[Sample]) -> str:
-    """Return what is missing for a fact, empty if the samples are enough."""
+    """Return in words what is missing to compute a slowdown; empty if the samples are enough."""
     if not samples:
         return "no sample has the bandwidth of its GPUs"
     bandwidths = [bandwidth_key(sample)[1] for sample in samples]
@@ -100,7 +101,7 @@ def shortage(samples: Sequence[Sample]) -> str:
         )
     for side, found in zip(("fast", "slow"), _sides(samples), strict=True):
         if not enough(found):
-            return f"{len(found)} of {MIN_SAMPLES} samples on {side} links, or run there again"
+            return f"{len(found)} of {MIN_SAMPLES} samples on {side} links; run again on such links"
     runs = len({sample.pod_uid for sample in samples})
     return f"{runs} of {MIN_RUNS} runs" if runs < MIN_RUNS else ""
 

@@ -1,17 +1,17 @@
-"""The slowdown beside another workload (interference; SC17, section 3 and figure 6).
+"""Computes how much slower a workload runs beside another workload (SC17, section 3, figure 6).
 
-Time per step beside the neighbour is compared with time per step alone, with equal numbers of GPUs,
-similar bandwidth and similar CPUs. There are two scopes:
+The time per step beside the other workload is compared with the time per step alone. Only samples
+with equal numbers of GPUs, similar bandwidth and similar CPUs are compared. There are two scopes:
 
-- ``Socket``: the only neighbour on the socket is the workload, possibly with several pods. Alone
-  means without neighbours on the socket. Neighbours on other sockets are ignored.
-- ``Node``: no neighbour on the socket, and the only neighbour on the node is the workload. Alone
-  means without neighbours on the node.
+- ``Socket``: "beside" means that all other pods with GPUs on the same CPU socket are of the other
+  workload. "Alone" means that there are no such pods. Pods on other sockets are ignored.
+- ``Node``: no other pod has GPUs on the same socket. "Beside" means that all other pods with GPUs
+  on the node are of the other workload. "Alone" means that there are no such pods.
 
-A sample beside several workloads shows nothing about any one of them and is not used. The same
-applies to neighbours without a profile (``NAMESPACE/``), which may be any workload. The result is
-"not enough data" with less than three samples of one run, or samples of two runs, beside the
-neighbour and alone; and with less than two runs that were in both, or three runs that were not.
+Samples beside several workloads do not show which workload had the effect, so they are not used.
+Samples beside a pod without GPUProfile (``NAMESPACE/``) are not used, because its workload is
+unknown. A slowdown needs three samples, or samples of two runs, beside the workload and as many
+alone. It also needs two runs that were both beside it and alone, or at least three runs in total.
 """
 
 from collections import defaultdict
@@ -43,7 +43,7 @@ Scope: TypeAlias = Literal["Socket", "Node"]
 
 
 class Surroundings(NamedTuple):
-    """What is equal in samples that are compared; enough CPUs count as infinitely many."""
+    """Conditions that compared samples share; ``cpus`` is infinite if the CPUs are enough."""
 
     gpus: int
     links: BandwidthKey
@@ -51,10 +51,7 @@ class Surroundings(NamedTuple):
 
 
 def neighbour_facts(samples: Iterable[Sample], demands: Demands = UNKNOWN) -> list[NeighbourFact]:
-    """Return the slowdown beside each workload with enough samples.
-
-    ``samples`` are of one GPU model and image.
-    """
+    """Return the slowdown beside each other workload. Samples are of one GPU model and image."""
     ordered = in_order(samples)
     surroundings = _surroundings(ordered, demands)
     kinds: tuple[tuple[Scope, Callable[[Sample], str | None]], ...] = (
@@ -98,7 +95,7 @@ def _estimate(
     alone: Sequence[Sample],
     surroundings: Callable[[Sample], Surroundings],
 ) -> Estimate | None:
-    """Return the logarithm of the slowdown, None if no surroundings have both kinds of samples."""
+    """Return the logarithm of the slowdown, or None if no samples share their surroundings."""
     kinds = chain(((each, True) for each in beside), ((each, False) for each in alone))
     cells = cells_of((each, (surroundings(each), is_beside)) for each, is_beside in kinds)
     runs = defaultdict[tuple[Surroundings, bool], dict[str, Estimate]](dict)

@@ -1,4 +1,4 @@
-"""A slowdown and its interval as whole percentages of the API."""
+"""Converts a slowdown and its interval to whole percentages, as the API shows them."""
 
 from collections.abc import Callable
 from math import ceil, expm1, floor
@@ -20,14 +20,14 @@ class Slowdown(NamedTuple):
 
 
 def percent_of(log_slowdown: float) -> float:
-    """Return the slowdown in percent for the logarithm of a ratio of times."""
+    """Return the slowdown in percent from the logarithm of the ratio of two times."""
     return 100 * expm1(log_slowdown)
 
 
 def to_slowdown(estimate: Estimate, percent: Callable[[float], float] = percent_of) -> Slowdown:
-    """Return whole percentages; the interval is rounded outwards.
+    """Return a slowdown and its interval in whole percent. The interval is rounded outwards.
 
-    ``percent`` is a rising function of the estimated logarithm.
+    ``percent`` converts the estimated logarithm to percent. It must be a rising function.
     """
     low, high = estimate.interval
     return Slowdown(

@@ -1,4 +1,4 @@
-"""Rates of the API from logarithms of times."""
+"""Converts logarithms of the time per step to the rates of the API."""
 
 from math import ceil, exp, expm1, log
 from typing import Final, NamedTuple
@@ -10,16 +10,17 @@ _MOST: Final = log(1e18)  # fits into 64 bits
 
 
 class Rate(NamedTuple):
-    """Micro-steps per second, and half the width of the 95 % interval in permille of them."""
+    """Micro-steps per second, and half the 95 % interval in thousandths of this rate."""
 
     micro_steps_per_second: int
     ci_permille: int
 
 
 def to_rate(log_time: Estimate) -> Rate:
-    """Return the rate for the logarithm of the seconds per step.
+    """Return the rate from the logarithm of the seconds per step.
 
-    The interval of the logarithm is symmetric; ``ci_permille`` is its larger half, upwards.
+    The interval of the logarithm is symmetric. The interval of the rate is wider above the rate
+    than below it; ``ci_permille`` is the upper part.
     """
     return Rate(
         round(exp(min(_MOST, _MICRO - log_time.value))),

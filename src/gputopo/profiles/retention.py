@@ -1,4 +1,4 @@
-"""Which samples a GPUProfile keeps, and which of them its facts use."""
+"""Selects which samples a GPUProfile keeps, and from which of them facts are derived."""
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
@@ -14,15 +14,15 @@ from gputopo.profiles.comparable import (
 
 
 def current(samples: Iterable[Sample]) -> list[Sample]:
-    """Return the samples that facts use, ascending by time.
+    """Return the samples from which facts are derived, ascending by time.
 
-    They are of the GPU model and the image of the newest sample. A new image may run differently,
-    and rates of two GPU models cannot be compared. Older samples are kept, and count again when
-    the newest sample is of their model and image.
+    They have the GPU model and the image of the newest sample, because speeds with another model or
+    image cannot be compared. The GPUProfile keeps its other samples. It uses them again when a new
+    sample has their model and image.
 
-    In a cluster with two GPU models, facts are therefore about the model of the last run
-    (``facts.gpuModel``), and jobs on the other model get them too. Such a cluster needs one
-    GPUProfile for each GPU model.
+    So in a cluster with two GPU models, the facts describe the model of the newest sample
+    (``facts.gpuModel``). gputopo also applies them to jobs on the other model. Such a cluster needs
+    one GPUProfile for each GPU model.
     """
     ordered = in_order(samples)
     return [sample for sample in ordered if _kind(sample) == _kind(ordered[-1])]
@@ -31,14 +31,13 @@ def current(samples: Iterable[Sample]) -> list[Sample]:
 def retain(samples: Iterable[Sample]) -> list[Sample]:
     """Return at most ``MAX_SAMPLES`` samples, without duplicates, ascending by time.
 
-    Each setting keeps its newest sample; of too many settings, the newest stay. Then come other
-    samples of the current GPU model and image, then the rest. In both groups, all settings keep the
-    same number of samples if they have so many. A setting keeps the newest sample of each of its
-    runs, then the second of each run, and so on, because facts need many runs more than many
-    samples of one run.
+    A setting is a combination of GPUs, image, links, CPU limit and neighbours. The newest sample of
+    each setting is kept first. Then come other samples with the newest sample's GPU model and
+    image, and then all others, each time one from each setting in turn. Within a setting, the
+    newest sample of each run comes before the second newest of any run, because facts need many
+    runs.
 
-    Dropped samples that are added again are dropped again, so the result stays the same if an agent
-    reports a sample several times.
+    A dropped sample is dropped again if an agent reports it again. So the result does not change.
     """
     ordered = _unique(samples)
     stays = {_kind(sample) for sample in ordered[-1:]}
@@ -57,7 +56,7 @@ def _kind(sample: Sample) -> tuple[str, str]:
 
 
 def _unique(samples: Iterable[Sample]) -> list[Sample]:
-    """Return one sample for each key; the choice does not depend on the order of the samples."""
+    """Return one sample for each ``key``, whatever the order of ``samples`` is."""
     found: dict[tuple[str, str, str], Sample] = {}
     for sample in samples:
         other = found.setdefault(sample.key, sample)
@@ -85,7 +84,7 @@ def _setting(sample: Sample) -> Hashable:
 
 
 def _by_place_in_run(group: Sequence[Sample]) -> list[tuple[int, Sample]]:
-    """Return samples with their place in their run, the newest is 0, by place and then by time."""
+    """Number the samples of each run from 0, newest first; sort all samples by this number."""
     counts = Counter[str]()
     places = []
     for sample in reversed(group):

@@ -1,9 +1,9 @@
-"""The mean of each run: samples of one run (one pod) count as one value.
+"""Computes the mean of each run. All samples of one run (one pod) count as one value.
 
-Samples of one run have more in common than samples of different runs: GPUs of one model differ in
+Samples of one run are more similar than samples of different runs: GPUs of one model differ in
 speed by several percent (Sinha et al., "Not All GPUs Are Created Equal", SC '22), and data, clocks
-and storage differ from run to run. So an interval from the scatter of single samples, or from the
-intervals that they report, would be too narrow. Intervals come from the scatter between runs.
+and storage differ from run to run. So confidence intervals are computed from the differences
+between runs. Intervals from the differences between single samples would be too narrow.
 """
 
 from collections import defaultdict
@@ -17,15 +17,15 @@ from gputopo.api.profile import Sample
 from gputopo.profiles.estimate import Estimate, combined
 
 RUN_SCATTER: Final = 0.02
-"""Assumed standard deviation of runs in one setting, of the logarithm of the time per step."""
+"""Assumed standard deviation between runs in one setting, of the logarithm of the time per step."""
 
 SAMPLE_SCATTER: Final = 0.01
-"""Assumed standard deviation of the same between parts of one run. More samples do not lower it,
-because samples that follow each other have common causes."""
+"""Assumed standard deviation between parts of one run, of the logarithm of the time per step. More
+samples do not lower it, because successive samples have common causes of error."""
 
 MAX_RUNS: Final = 16
-"""Number of the newest runs that count on one side of a comparison. So facts follow a workload
-whose behaviour changes."""
+"""Number of the newest runs that count on each side of a comparison. So the facts follow a workload
+whose speed changes over time."""
 
 _OUTLIER: Final = 5.0  # in standard deviations
 _LEAST_OUTLIER: Final = 0.15
@@ -41,29 +41,29 @@ Setting = TypeVar("Setting")
 
 
 class Observation(NamedTuple):
-    """The logarithm of the seconds per step in one sample, and its reported deviation."""
+    """The logarithm of the seconds per step in one sample, and its reported standard deviation."""
 
     log_time: float
     deviation: float
 
 
 Cells: TypeAlias = Mapping[tuple[str, Setting], Sequence[Observation]]
-"""Observations by run and setting."""
+"""Observations by pod UID and setting. One cell has the observations of one run in one setting."""
 
 
 def newest_runs(samples: Sequence[Sample]) -> list[Sample]:
-    """Return the samples of the newest ``MAX_RUNS`` runs; ``samples`` ascend by time."""
+    """Return the samples of the newest ``MAX_RUNS`` runs (pods); ``samples`` ascend by time."""
     runs = list(dict.fromkeys(sample.pod_uid for sample in reversed(samples)))
     kept = set(runs[:MAX_RUNS])
     return [sample for sample in samples if sample.pod_uid in kept]
 
 
 def cells_of(samples: Iterable[tuple[Sample, Setting]]) -> Cells[Setting]:
-    """Return the observations of each run in each setting, without outliers.
+    """Group samples by run (pod) and setting, and remove outliers.
 
-    In a cell of at least three observations, an outlier is further from the median than 15 %, and
-    than five standard deviations of all cells, estimated by medians. The majority of a cell is
-    never an outlier.
+    A group of one or two samples has no outliers. In other groups, an outlier differs from the
+    median by more than 15 % and by more than five standard deviations, which are estimated from all
+    groups. If half of a group or more would be outliers, none of the group is removed.
     """
     cells = defaultdict[tuple[str, Setting], list[Observation]](list)
     for sample, setting in samples:
@@ -87,7 +87,7 @@ def cells_of(samples: Iterable[tuple[Sample, Setting]]) -> Cells[Setting]:
 
 
 def repeats(cells: Cells[Setting]) -> tuple[float, int]:
-    """Return the sum of the squared residuals within cells, and their degrees of freedom."""
+    """Return the squared differences from the mean of each cell, and their degrees of freedom."""
     squares = sum(
         (each.log_time - mean) ** 2
         for values in cells.values()
@@ -98,10 +98,10 @@ def repeats(cells: Cells[Setting]) -> tuple[float, int]:
 
 
 def run_means(cells: Cells[Setting]) -> dict[tuple[str, Setting], Estimate]:
-    """Return the mean of each cell, with the variance that it has within its run.
+    """Return the mean of each cell (one run in one setting), with its variance within the run.
 
-    The variance of a single sample is the larger one of that between all repeated samples, and of
-    that which the samples of the cell report.
+    The variance of one sample is estimated in two ways: from the differences between samples of one
+    cell, and from the deviations that the samples report. The larger estimate counts.
     """
     squares, freedom = repeats(cells)
     variance = squares / freedom if freedom else 0.0
@@ -116,12 +116,12 @@ def run_means(cells: Cells[Setting]) -> dict[tuple[str, Setting], Estimate]:
 
 
 def across_runs(mean: Estimate) -> Estimate:
-    """Return the mean of a run as an estimate for all runs."""
+    """Return the mean of one run as an estimate for all runs: add the variance between runs."""
     return mean._replace(variance=mean.variance + RUN_SCATTER**2)
 
 
 def level(means: Iterable[Estimate]) -> Estimate:
-    """Return the mean of the runs of one setting, without outliers."""
+    """Return the mean of several runs in one setting, without outliers."""
     runs = [across_runs(mean) for mean in means]
     centre = median(run.value for run in runs)
     keep = without_outliers([run.value - centre for run in runs])
@@ -129,10 +129,10 @@ def level(means: Iterable[Estimate]) -> Estimate:
 
 
 def without_outliers(residuals: Sequence[float]) -> list[bool]:
-    """Return for each residual of a robust fit to runs whether the run is kept.
+    """Return for each run whether to keep it. ``residuals`` come from a robust fit to the runs.
 
-    If more than a quarter of the runs are outliers, the workload has changed rather than the
-    measurement failed. Then all are kept, and the interval is wide.
+    If more than a quarter of the runs are outliers, probably the workload itself has changed. Then
+    all runs are kept, and the confidence interval is wide.
     """
     count = len(residuals)
     if count < _MIN_RUNS:

@@ -1,21 +1,22 @@
-"""Throughput by number of GPUs on good links, and its extrapolation (FLEET, equation 1).
+"""Computes throughput on good links by number of GPUs, and extrapolates it (FLEET, equation 1).
 
-FLEET extrapolates beyond the ``M`` GPUs that were measured by the loss of the last GPU::
+A job with ``m`` GPUs processes ``r(m)`` data per second. ``M`` is the largest measured number of
+GPUs. FLEET assumes that each further GPU causes the same relative loss as the last one::
 
     r(m) = m * r(M) / M * (r(M) / r(M - 1) * (M - 1) / M)^(m - M)
 
-The paper anchors this at twice the GPUs of a node even if more GPUs were measured. Here ``M`` is
-the largest number that was measured (``research/artefacts.md``, section 5), and ``M - 1`` must have
-been measured too.
+So ``M - 1`` GPUs must be measured too. The paper extrapolates from twice the GPUs of a node, even
+if more GPUs were measured.
 
-``r`` is data per second, but samples have steps per second, and how much data a step has is not
-known. There are two usual cases. If each GPU has its own batch, ``r`` is proportional to ``m``
-times the steps per second; if GPUs divide one batch, ``r`` is proportional to the steps per second.
-Without losses, the rate of steps is constant in the first case, and proportional to ``m`` in the
-second. The nearer case is assumed; if the interval contains both, nothing is extrapolated.
+Samples contain steps per second, and not the amount of data of a step. There are two usual cases.
+If each GPU has its own batch, ``r`` is proportional to ``m`` times the steps per second. If the
+GPUs divide one batch, ``r`` is proportional to the steps per second. Without losses, the steps per
+second are constant in the first case, and proportional to ``m`` in the second. The case that is
+nearer to the measured rates is assumed. If the confidence interval does not show which case is
+nearer, nothing is extrapolated.
 
-Example: 10, 9.8 and 9.6 steps per second with 1, 2 and 3 GPUs are nearly constant. Each GPU has its
-own batch, and four GPUs make ``9.6 * 9.6 / 9.8 = 9.4`` steps per second.
+Example: a workload makes 10, 9.8 and 9.6 steps per second with 1, 2 and 3 GPUs. This is nearly
+constant, so each GPU has its own batch. Four GPUs make ``9.6 * 9.6 / 9.8 = 9.4`` steps per second.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,14 +41,14 @@ from gputopo.profiles.rates import to_rate
 from gputopo.profiles.runs import cells_of, level, newest_runs, run_means
 
 GOOD_LINKS: Final = 0.8
-"""Least share of the bandwidth of the best links of the nodes."""
+"""Links are good if they have at least this fraction of the bandwidth of the nodes' best links."""
 
 
 def scaling_facts(samples: Iterable[Sample], demands: Demands = UNKNOWN) -> list[ScalingFact]:
     """Return the rate for each number of GPUs that has enough samples or can be extrapolated.
 
-    ``samples`` are of one GPU model and image. Samples beside a neighbour on the socket and samples
-    with fewer CPUs than the demand are excluded if enough others are left.
+    All ``samples`` are of one GPU model and image. Samples taken beside a neighbour on the socket,
+    or with fewer CPUs than in ``demands``, are excluded if enough others are left.
     """
     levels = {
         gpus: _level(chosen)
@@ -68,7 +69,7 @@ def _chosen(group: Sequence[Sample], demand: int | None) -> list[Sample]:
 
 
 def _on_good_links(group: Sequence[Sample]) -> list[Sample]:
-    """Return the samples on links that are nearly the best; one GPU uses no links."""
+    """Return the samples on good links, or all samples if the jobs have one GPU."""
     if group[0].gpus == 1:
         return list(group)
     known = with_known_bandwidth(group)
@@ -77,12 +78,12 @@ def _on_good_links(group: Sequence[Sample]) -> list[Sample]:
 
 
 def _level(samples: Sequence[Sample]) -> Estimate:
-    """Return the logarithm of the time per step."""
+    """Return the logarithm of the time per step, averaged over runs."""
     return level(run_means(cells_of((sample, None) for sample in samples)).values())
 
 
 def _extrapolated(levels: Mapping[int, Estimate]) -> list[tuple[int, Estimate]]:
-    """Return the logarithms of the times per step beyond the largest number of GPUs."""
+    """Return the logarithm of the time per step for each number of GPUs above the measured ones."""
     last = max(levels, default=0)
     if last - 1 not in levels or (divided := _one_batch(levels)) is None:
         return []
@@ -95,7 +96,7 @@ def _extrapolated(levels: Mapping[int, Estimate]) -> list[tuple[int, Estimate]]:
 
 
 def _one_batch(levels: Mapping[int, Estimate]) -> bool | None:
-    """Return whether GPUs divide one batch, None if the rates do not show it."""
+    """Return whether the GPUs divide one batch, or None if the rates do not show this."""
     first, last = min(levels), max(levels)
     low, high = difference(levels[first], levels[last]).interval
     middle = log(last / first) / 2

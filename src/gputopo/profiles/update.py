@@ -1,4 +1,4 @@
-"""The status of a GPUProfile after new samples."""
+"""Computes the status of a GPUProfile from its former status and new samples."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -23,7 +23,8 @@ MEASURED: Final = "Measured"
 """Condition: the slowdown on slow links was measured for at least one number of GPUs."""
 
 SPEC_CONTRADICTED: Final = "SpecContradicted"
-"""Condition: measurements show another sensitivity than ``spec``, which still applies."""
+"""Condition: measurements contradict the sensitivity in ``spec``. The value in ``spec`` still
+applies."""
 
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 _CLOCK_ERROR: Final = timedelta(hours=1)
@@ -46,21 +47,22 @@ def updated_status(
     generation: int,
     now: str,
 ) -> GPUProfileStatus:
-    """Return the status with new samples; the same samples again return an equal status.
+    """Return the status of a GPUProfile with new samples. A repeated sample changes nothing.
 
-    A new sample that is more than an hour later than ``now`` is ignored: a node whose clock is
-    wrong would otherwise determine which GPU model and image the facts are about.
+    A new sample that is more than an hour later than ``now`` is ignored, because the clock of its
+    node is wrong. It would count as the newest sample and determine the GPU model and image of the
+    facts.
 
     Args:
         status: the current status.
-        spec: the user's words, which have priority.
-        new: samples of this workload; they may be in ``status`` already.
+        spec: values that the user declares; they have priority over measured ones.
+        new: samples of this workload; ``status`` may contain some of them already.
         name: name of the GPUProfile.
         generation: ``metadata.generation`` of the GPUProfile.
-        now: time of a condition that changes, RFC 3339 in UTC.
+        now: current time, RFC 3339 in UTC; the transition time of conditions that change.
 
     Raises:
-        ValueError: if ``now`` is not in this form.
+        ValueError: if ``now`` does not have this form.
     """
     samples = retain([*status.samples, *_not_from_future(new, now)])
     facts = workload_facts(samples)
@@ -112,8 +114,8 @@ def _contradicted(declared: int | None, links: Sequence[LinkFact]) -> _State:
     other = [with_gpus(fact.gpus, sensitivity(fact)) for fact in links if fact.sensitivity == shown]
     if other:
         message = (
-            f"spec.bandwidthSensitivityPercent: {declared} is declared and applies, but measured "
-            f"was {'; '.join(other)}; correct or remove the declared value"
+            f"spec.bandwidthSensitivityPercent: {declared} is declared and applies, but "
+            f"measurements show {'; '.join(other)}; correct or remove the declared value"
         )
         return _State(True, "OtherSensitivityMeasured", message)
     return _State(
@@ -126,7 +128,7 @@ def _contradicted(declared: int | None, links: Sequence[LinkFact]) -> _State:
 def _conditions(
     present: Sequence[Condition], states: dict[str, _State], generation: int, now: str
 ) -> list[Condition]:
-    """Return conditions; the time of one whose status stays is kept, and so are other types."""
+    """Return ``present`` with the new states; keep the time of conditions whose status stays."""
     former = {condition.type: condition for condition in present}
     for kind, state in states.items():
         status, old = "True" if state.is_true else "False", former.get(kind)

@@ -1,4 +1,4 @@
-"""The facts about links in words, for ``kubectl get`` and for conditions."""
+"""Describes the facts about links in words, for ``kubectl get`` and for conditions."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -13,9 +13,9 @@ _MAX_SUMMARY: Final = 256
 
 
 def summary(declared_percent: int | None, links: Sequence[LinkFact]) -> str:
-    """Return the sensitivity in at most 256 characters; the declared one has priority.
+    """Describe the sensitivity of a workload. A value that the user declares has priority.
 
-    Example: ``45 % (40..50)``, ``insensitive, 3 % (0..8)``, ``unknown``.
+    Examples: ``45 % (40..50)``, ``insensitive, 3 % (0..8)``, ``unknown``.
     """
     if declared_percent is not None:
         return f"{declared_percent} % (declared)"
@@ -28,7 +28,7 @@ def summary(declared_percent: int | None, links: Sequence[LinkFact]) -> str:
 
 
 def sensitivity(fact: LinkFact) -> str:
-    """Return the slowdown and its interval, with the class unless it is sensitive."""
+    """Describe a slowdown, for example ``45 % (40..50)`` or ``insensitive, 3 % (0..8)``."""
     slowdown = f"{fact.percent} % ({fact.low_percent}..{fact.high_percent})"
     if fact.sensitivity == "Sensitive":
         return slowdown
@@ -36,14 +36,14 @@ def sensitivity(fact: LinkFact) -> str:
 
 
 def with_gpus(gpus: int, text: str) -> str:
-    """Return the text as one about jobs with this number of GPUs."""
+    """Put the number of GPUs before the text, for example ``4 GPUs: 45 % (40..50)``."""
     return f"{gpus} GPUs: {text}"
 
 
 def known_and_missing(facts: WorkloadFacts, samples: Iterable[Sample]) -> str:
-    """Return for each number of GPUs the fact, or what is missing for it.
+    """Describe for each number of GPUs the slowdown on slow links, or what is missing for it.
 
-    ``samples`` are those of the facts. One GPU uses no links and is left out.
+    ``facts`` are derived from ``samples``. Jobs with one GPU are left out: they use no links.
     """
     links = {fact.gpus: fact for fact in facts.links}
     demands = {fact.gpus: fact.demand_milli_cpu for fact in facts.cpus}

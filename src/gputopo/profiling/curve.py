@@ -8,7 +8,7 @@ from gputopo.api.profiling import MAX_POINTS, ProfiledPoint
 
 
 def setting_of(sample: Sample) -> str:
-    """Return the setting of a sample: a hash of all conditions of its rate except the CPUs.
+    """Return the setting of a sample: a hash of all conditions of its speed except the CPUs.
 
     The conditions are the number, model and bandwidth of the GPUs, the image, the memory limit, and
     the workloads of other pods on the NUMA nodes of the GPUs.
@@ -27,15 +27,15 @@ def setting_of(sample: Sample) -> str:
 
 
 def newest_setting(own: Iterable[Sample]) -> str | None:
-    """Return the setting of the pod's newest sample, or None if ``own`` is empty."""
+    """Return the setting of the newest sample (see :func:`setting_of`), or None without samples."""
     newest = max(own, key=lambda sample: sample.time, default=None)
     return None if newest is None else setting_of(newest)
 
 
 def merged(points: Sequence[ProfiledPoint], own: Iterable[Sample]) -> tuple[ProfiledPoint, ...]:
-    """Return the stored points of a pod, updated with its samples; the newest points are last.
+    """Update the stored points of a pod with its samples. Return the newest ``MAX_POINTS`` points.
 
-    At most ``MAX_POINTS`` points are returned; the oldest points are dropped.
+    A point is the speed with one CPU limit in one setting. The newest points are last.
     """
     known = {(point.milli_cpu, point.setting): point for point in points}
     for sample in sorted(own, key=lambda each: each.time):
@@ -57,7 +57,8 @@ def curve_of(
 ) -> dict[int, int]:
     """Return the micro-steps per second for each CPU limit (thousandths of a CPU) of one setting.
 
-    For each limit, a point of the pod has priority over the samples of earlier pods.
+    ``points`` are those of the measured pod; ``profile`` are samples of earlier pods of the
+    workload. For a limit that is in both, the point has priority.
     """
     earlier = {
         sample.milli_cpu: sample.micro_steps_per_second

@@ -1,11 +1,12 @@
 """Decides the next step in measuring a running pod with several CPU limits (Synergy, section 3.1).
 
-The decision depends only on the current state, not on the event that caused the decision. So any
-operator can repeat the decision at any time.
+The decision depends only on the current state, not on the event that caused the decision. So an
+operator that has restarted can repeat the decision.
 
-Example: a pod has a limit of 4 CPUs, and its node can give 8. The agent's first sample of the pod
-gives the speed with 4 CPUs. The pod then gets 8 CPUs until the agent has taken a sample, then 6 or
-2 CPUs, as the planner chooses. At the end, or if anything fails, the pod gets its 4 CPUs back.
+Example: a pod has a limit of 4 CPUs, and its node has CPUs for a limit of 8. The agent's first
+sample of the pod gives the speed with 4 CPUs. The pod then gets 8 CPUs until the agent has taken a
+sample, then 6 or 2 CPUs, as the planner chooses. At the end, or if anything fails, the pod gets its
+4 CPUs back.
 """
 
 from dataclasses import replace
@@ -19,16 +20,17 @@ from gputopo.profiling.progress import ProfilingProgress
 from gputopo.profiling.times import seconds_since, timestamp
 
 POINT_SECONDS: Final = 300
-"""Longest time for one point. A pod without a steady rate in this time has rate 0 there."""
+"""Longest time for which one CPU limit is measured. If the pod reaches no steady rate in this time,
+its rate with this limit is stored as 0."""
 
 MIN_POINT_SECONDS: Final = 60
-"""With less time left, no further point is begun."""
+"""If less time is left, the operator does not begin to measure another CPU limit."""
 
 _NONE: Final = CpuAmounts(request=1, limit=1)
 
 
 def next_step(situation: ProfilingSituation) -> Step:
-    """Return the operator's next step, as the docstring of the module describes."""
+    """Return the operator's next step. ``situation`` is all that the decision depends on."""
     pod = situation.pod
     state = pod.state
     if state is None:
@@ -53,7 +55,7 @@ def _continue(situation: ProfilingSituation, state: ProfilingState) -> Step:
 
 
 def _begin(situation: ProfilingSituation) -> Step:
-    """Start to measure when the pod has a sample with its original CPUs; until then, wait."""
+    """Begin when the pod has a sample with its original CPUs; until then, wait for the sample."""
     pod, now = situation.pod, timestamp(situation.now)
     if not pod.requested or pod.deleting or not pod.running:
         return Wait(None, "nothing to measure")
@@ -137,7 +139,7 @@ def _rejection(situation: ProfilingSituation, state: ProfilingState) -> str:
 def _move(
     situation: ProfilingSituation, progress: ProfilingProgress, chosen: CpuAmounts | None
 ) -> Step:
-    """Resize the pod to ``chosen``, or end the measurement."""
+    """Resize the pod to ``chosen``. End the measurement if ``chosen`` is None or not possible."""
     state = progress.timed(situation)
     if chosen is None:
         return end(situation, state, "Done", "the curve is complete")
@@ -156,8 +158,9 @@ def _would_be_taken(
     """Return whether a pending pod could get CPUs that the measured pod frees.
 
     kube-scheduler would give these CPUs to the pending pod within a second, and the measured pod
-    could not get them back. Example: the node has 16 CPUs. The measured pod has 12 and would get 4.
-    Then a pending pod that requests 8 CPUs fits. One that requests 2 CPUs fits already now.
+    could not get them back. Example: the node has 16 CPUs. The measured pod has 12 and would be
+    resized to 4. Then a pending pod that requests 8 CPUs fits. One that requests 2 CPUs fits even
+    before the resize.
     """
     if chosen.request >= state.original.request:
         return False

@@ -8,10 +8,10 @@ from gputopo.profiling.report import summary
 from gputopo.profiling.times import timestamp
 
 POLL_SECONDS: Final = 5.0
-"""Interval while a resize is not yet applied: no event reports this."""
+"""How often the operator checks whether kubelet has applied a resize. No event reports this."""
 
 RETRY_SECONDS: Final = 30.0
-"""Interval while the API server rejects the restore, or the node has no CPUs for it."""
+"""How often the operator tries to restore the CPUs while the API server or kubelet rejects this."""
 
 _MAX_MESSAGE: Final = 1024
 
@@ -24,7 +24,7 @@ def end(
 
 
 def close(state: ProfilingState, result: ProfilingResult, why: str) -> Step:
-    """Record the result and leave the CPUs unchanged. A result in ``state`` is not replaced."""
+    """Record the result without changing the CPUs. If ``state`` has a result, keep that result."""
     ended = state if state.result else _with_result(state, result, why)
     return Done(ended.model_copy(update={"restored": True}))
 

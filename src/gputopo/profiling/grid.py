@@ -3,8 +3,8 @@
 The planner (:mod:`gputopo.sensitivity.planner`) searches whole numbers, so it counts in *units* of
 CPU. A unit is a round amount, at most an eighth of the container's own limit.
 
-Example: a container has a limit of 4 CPUs, and its node can give 7. A unit is 500m. The planner
-may measure 2 (1 CPU) to 14 units (7 CPUs), and its proportional share is 8 units.
+Example: a container has a limit of 4 CPUs, and its node has CPUs for a limit of 7. A unit is 500m.
+The planner may measure 1 unit (500m) to 14 units (7 CPUs). The container's own limit is 8 units.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class CpuGrid:
 
     @property
     def unit_milli_cpu(self) -> int:
-        """The amount of CPU in which the planner counts."""
+        """One unit of the planner, in thousandths of a CPU."""
         limit = self.original.limit
         for unit in _UNITS_MILLI_CPU:
             if limit % unit == 0 and limit // unit >= _LEAST_UNITS:
@@ -49,8 +49,9 @@ class CpuGrid:
         """Input of the planner, in units of CPU. ``share_cpus`` is the container's original limit.
 
         ``least_cpus`` is one CPU for each GPU, but at most an eighth of the original limit. With
-        even fewer CPUs, the job could look as if it had failed. A container whose request is below
-        its limit is measured only above its request, because kubelet guarantees the requested CPUs.
+        even fewer CPUs, the job could look as if it had failed. If the container's request is below
+        its limit, ``least_cpus`` is above the request, because the measurement does not lower the
+        request.
         """
         unit, share = self.unit_milli_cpu, self._share
         least = -(-min(_MILLI_CPU_PER_GPU * self.gpus, self.original.limit // _LEAST_UNITS) // unit)
@@ -69,7 +70,7 @@ class CpuGrid:
         return self.original.request == self.original.limit
 
     def units(self, milli_cpu: int) -> int | None:
-        """Return a CPU limit in units, or None if it is not a limit of this grid."""
+        """Return a CPU limit in units, or None if the limit is not a whole number of units."""
         if milli_cpu == self.original.limit:
             return self._share
         units, rest = divmod(milli_cpu, self.unit_milli_cpu)
@@ -94,9 +95,10 @@ class CpuGrid:
 
 
 def most_milli_cpu(original: CpuAmounts, available_milli_cpu: int) -> int:
-    """Return the highest CPU limit to measure: at most ``MOST_TIMES_LIMIT`` times the original.
+    """Return the highest CPU limit to measure, at least the original limit.
 
-    The node must have these CPUs available: ``available_milli_cpu`` is what no other pod requests.
+    It is at most ``MOST_TIMES_LIMIT`` times the original limit, and at most
+    ``available_milli_cpu``, the CPUs of the node that no other pod requests.
     """
     raised = min(MOST_TIMES_LIMIT * original.limit, available_milli_cpu)
     return max(original.limit, raised)

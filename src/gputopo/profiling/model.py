@@ -1,4 +1,4 @@
-"""Types of the input and results of the decision with which CPUs a pod is measured next."""
+"""Types of the input and the results of :func:`gputopo.profiling.decide.next_step`."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,7 +17,7 @@ class ResizeProblem:
 
     @property
     def is_rejection(self) -> bool:
-        """Whether the node lacks the requested CPUs, for now (``Deferred``) or always."""
+        """Whether the node lacks the CPUs: now (``Deferred``) or always (``Infeasible``)."""
         return self.reason in {"Deferred", "Infeasible"}
 
 
@@ -50,16 +50,15 @@ class ProfiledPod:
 
 @dataclass(frozen=True, slots=True)
 class ProfilingSituation:
-    """The input of one decision.
+    """All that the decision of the operator's next step depends on.
 
     Attributes:
         now: time in UTC.
         budget_seconds: time limit of the measurement.
         own: the agent's samples of this pod.
         profile: samples in the pod's GPUProfile; None if the GPUProfile does not exist.
-        available_milli_cpu: CPU of the node that no other pod and no other container requests; 0 if
-            unknown.
-        waiting_milli_cpu: CPU requests of pods without a node; None if they are unknown or many.
+        available_milli_cpu: CPU of the node that no other container requests; 0 if unknown.
+        waiting_milli_cpu: CPU request of each pod without a node; None if unknown or too many.
         rejection: the API server's message if it has rejected the newest resize, else empty.
     """
 
@@ -75,32 +74,32 @@ class ProfilingSituation:
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """Step: write ``state`` to the pod's annotation, then give the container ``state.target``."""
+    """Next step: write ``state`` to the pod's annotation, then set the CPUs to ``state.target``."""
 
     state: ProfilingState
 
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """Step: write ``state`` with the result, then give the container its original CPUs."""
+    """Next step: write ``state`` with the result, then give the container its original CPUs."""
 
     state: ProfilingState
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Step: write ``state`` to the pod's annotation, and leave the CPUs unchanged."""
+    """Next step: write ``state`` to the pod's annotation, and leave the CPUs unchanged."""
 
     state: ProfilingState
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Step: decide again after the next event, or after ``seconds`` if these are not None.
+    """Next step: decide again after an event, or after ``seconds`` if these are not None.
 
     Attributes:
         reason: the state or event for which the measurement waits.
-        warning: the reason needs the attention of a user.
+        warning: whether the operator records a Warning event with the reason.
     """
 
     seconds: float | None

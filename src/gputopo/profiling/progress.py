@@ -1,4 +1,4 @@
-"""Derives from the measured points of a pod the CPUs to measure next."""
+"""Chooses the CPU limit to measure next, from the limits that were already measured."""
 
 from dataclasses import dataclass, replace
 from typing import Self
@@ -13,11 +13,12 @@ from gputopo.sensitivity.planner import next_cpus
 
 @dataclass(frozen=True, slots=True)
 class ProfilingProgress:
-    """The profiling state with all samples of the pod, and the throughput by CPU limit.
+    """What is known about the throughput of a pod with different CPU limits.
 
     Attributes:
+        state: the profiling state, with the points of all samples of the pod.
         grid: the CPU limits that the node can give the container now.
-        setting: setting of the newest sample; points of other settings do not count.
+        setting: hash of the other conditions of the newest sample; other points are ignored.
         rates: micro-steps per second by CPU limit, also of earlier pods with this setting.
     """
 
@@ -28,7 +29,7 @@ class ProfilingProgress:
 
     @classmethod
     def of(cls, situation: ProfilingSituation, state: ProfilingState) -> Self:
-        """Return the progress with the current samples and available CPUs."""
+        """Return the progress from the samples of the pod and the available CPUs of its node."""
         points = merged(state.points, situation.own)
         setting = newest_setting(situation.own) or (points[-1].setting if points else "")
         available = most_milli_cpu(state.original, situation.available_milli_cpu)
@@ -40,14 +41,14 @@ class ProfilingProgress:
         )
 
     def next_amounts(self) -> CpuAmounts | None:
-        """Return the CPUs to measure next, or None if no further CPU limit is needed."""
+        """Return the CPU request and limit to measure next, or None if the curve is complete."""
         units = {self.grid.units(limit): rate for limit, rate in self.rates.items()}
         known = {count: float(rate) for count, rate in units.items() if count is not None}
         chosen = next_cpus(self.grid.plan, known)
         return None if chosen is None else self.grid.amounts(chosen)
 
     def without_rate(self) -> Self:
-        """Return the progress with rate 0 for the current CPUs; the pod is too slow with them."""
+        """Record rate 0 for the current CPU limit: the pod reached no steady rate with it."""
         limit = self.state.target.limit
         stopped = ProfiledPoint(milli_cpu=limit, micro_steps_per_second=0, setting=self.setting)
         points = (*self.state.points, stopped)[-MAX_POINTS:]
@@ -58,7 +59,7 @@ class ProfilingProgress:
         )
 
     def timed(self, situation: ProfilingSituation) -> ProfilingState:
-        """Return the state; the time since the newest resize is added to the current point."""
+        """Return the state; add the time since the newest resize to the current point."""
         state = self.state
         if situation.pod.cpu != state.target:  # the newest resize was never carried out
             return state

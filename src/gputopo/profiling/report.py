@@ -1,4 +1,4 @@
-"""Describes in words what was measured, and how many steps the measurement cost the job."""
+"""Describes what was measured, and how many training steps the job lost by the measurement."""
 
 from gputopo.api.profiling import ProfiledPoint, ProfilingState
 
@@ -7,7 +7,7 @@ def summary(state: ProfilingState) -> str:
     """Describe points, time and cost, such as ``3 points (1000m to 8000m CPU) in 412 s; ...``.
 
     The cost is the number of training steps that the job lost because it did not have its original
-    CPUs. With more CPUs the job can make more steps; then the text says ``gain`` for ``cost``.
+    CPUs. If the job made more steps because it had more CPUs, the text says ``gain``.
     """
     used = [point for point in state.points if point.seconds]
     if not used:
@@ -23,7 +23,7 @@ def summary(state: ProfilingState) -> str:
 
 
 def _lost_steps(state: ProfilingState, used: list[ProfiledPoint]) -> int | None:
-    """Return the cost in steps. Return None if the rate with the original CPUs is unknown."""
+    """Return the training steps that the job lost; None if the rate with its CPUs is unknown."""
     own = {
         point.setting: point.micro_steps_per_second
         for point in state.points

@@ -185,7 +185,7 @@ def test_missing_contrast_is_reported() -> None:
 def test_missing_samples_on_slow_links_are_reported() -> None:
     samples = runs_on(0, *[BEST_MB_PER_S] * 4, WORST_MB_PER_S)[:-1]
     assert link_facts(samples) == []
-    assert shortage(samples) == "2 of 3 samples on slow links, or run there again"
+    assert shortage(samples) == "2 of 3 samples on slow links; run again on such links"
 
 
 def test_single_samples_of_two_runs_on_slow_links_are_enough() -> None:
@@ -200,7 +200,7 @@ def test_two_runs_of_which_one_must_be_wrong_make_no_fact() -> None:
 
 def test_missing_samples_on_fast_links_are_reported() -> None:
     samples = runs_on(0, BEST_MB_PER_S, *[WORST_MB_PER_S] * 4)[2:]
-    assert shortage(samples) == "1 of 3 samples on fast links, or run there again"
+    assert shortage(samples) == "1 of 3 samples on fast links; run again on such links"
 
 
 def test_two_runs_do_not_show_how_much_runs_scatter() -> None:

@@ -198,7 +198,7 @@ def test_message_names_the_declared_and_the_measured_value() -> None:
     status = updated(SENSITIVE, 2)
     link = only_link(status)
     assert condition(status, "SpecContradicted")[2] == (
-        "spec.bandwidthSensitivityPercent: 2 is declared and applies, but measured was "
+        "spec.bandwidthSensitivityPercent: 2 is declared and applies, but measurements show "
         f"2 GPUs: 45 % ({link.low_percent}..{link.high_percent}); correct or remove the declared "
         "value"
     )
