@@ -71,7 +71,7 @@ async def operate(
 
 
 async def _watch(registry: kopf.OperatorRegistry, settings: OperatorSettings) -> None:
-    """Run kopf until a signal stops it."""
+    """Run the watches of kopf until a signal stops this process."""
     await kopf.operator(
         registry=registry,
         standalone=True,

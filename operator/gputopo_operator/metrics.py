@@ -54,7 +54,7 @@ class OperatorMetrics:
         build.info({"version": version("gputopo"), "component": "operator"})
 
     def watch_queues(self, jobs: Callable[[], int], profiles: Callable[[], int]) -> None:
-        """Serve the numbers of waiting GPUJobs and GPUProfiles, which the functions return."""
+        """Serve the lengths of the work queues; ``jobs()`` and ``profiles()`` return them."""
         name, text = "gputopo_operator_queue_length", "GPUJobs that wait for a worker."
         Gauge(name, text, registry=self.registry).set_function(jobs)
         name, text = "gputopo_operator_profile_queue_length", "GPUProfiles that wait for a worker."
@@ -69,12 +69,12 @@ class OperatorMetrics:
         self._profile_updates.inc()
 
     def known(self) -> tuple[ObjectKey, ...]:
-        """Return the recorded GPUJobs."""
+        """Return the GPUJobs that have metrics, which includes deleted ones until ``drop_job``."""
         with self._lock:
             return tuple(self._phase_of)
 
     def set_job(self, key: ObjectKey, phase: str, steps_per_second: float | None = None) -> None:
-        """Record the phase and the throughput of a GPUJob; None for a throughput not known now."""
+        """Record the phase and the throughput of a GPUJob. None removes the throughput."""
         with self._lock:
             self._drop_phase(key)
             self._phase_of[key] = phase
@@ -86,7 +86,7 @@ class OperatorMetrics:
                 self._steps.labels(*key).set(steps_per_second)
 
     def drop_job(self, key: ObjectKey) -> None:
-        """Forget a deleted GPUJob."""
+        """Remove the metrics of a deleted GPUJob."""
         with self._lock:
             self._drop_phase(key)
             self._drop_rate(key)

@@ -1,4 +1,4 @@
-"""The input and the result of a decision. The module ``parse`` makes the input from API objects."""
+"""The input and the result of a decision about a GPUJob. ``parse`` makes the input from objects."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from gputopo_kube.podstatus import PodStatus
 
 @dataclass(frozen=True, slots=True)
 class PodDefaults:
-    """Configured names that the pods of all GPUJobs use.
+    """Names from the settings of the operator, for the pods of all GPUJobs.
 
     Attributes:
         resource: extended resource that counts the GPUs.
@@ -55,7 +55,7 @@ class GpuJob:
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """The result of a finished job. A job that has not succeeded has failed."""
+    """The result of a finished job. The job has failed if ``succeeded`` is false."""
 
     succeeded: bool
     reason: str
@@ -71,9 +71,9 @@ class ChildJob:
         queue: the Kueue queue in the labels of the Job; empty without such a label.
         failed: number of pods that the Job controller counts as failed.
         sensitivity: bandwidth sensitivity in the annotations of the pod template.
-        facts: what is known of the workload, from the same annotations.
+        facts: facts about the workload in the annotations of the pod template, if any.
         result: None until the Job is complete or has failed.
-        links: the result of measuring links before this Job; None if links were not requested.
+        links: result of measuring links before this Job; None if the GPUJob did not request it.
     """
 
     uid: str
@@ -99,7 +99,7 @@ class JobPod:
         created: RFC 3339 time of the creation of the pod.
         gpus: the GPUs that the extender chose for this pod; None if it has not chosen yet.
         placement: the extender's policy and predicted bandwidths for these GPUs, if known.
-        profiling: how far the CPUs of the pod were measured.
+        profiling: state of the measurement with several CPU limits, if it has begun.
     """
 
     view: PodView
@@ -124,8 +124,8 @@ class LinkRun:
 
     Attributes:
         created: RFC 3339 time.
-        result: what the operator recorded when it ended the run; None while the run is active.
-        finished: the Job has ended by itself, because of its program or its time limit.
+        result: what the operator stored when it ended the run; None if it has not ended the run.
+        finished: whether the Job has ended because of its program or its time limit.
     """
 
     name: str
@@ -139,11 +139,11 @@ class LinkRun:
 
 @dataclass(frozen=True, slots=True)
 class WriteErrors:
-    """The API server's messages about rejected writes of a plan; empty for accepted writes.
+    """For each write of a plan, the API server's message if it rejected the write, else "".
 
     Attributes:
         job: message about the creation of the child Job.
-        job_is_permanent: whether the same Job would be rejected again.
+        job_is_permanent: whether the API server would reject the same child Job again.
         profile: message about the creation of the GPUProfile.
         job_patch: message about the change of the child Job.
         link_run: message about the creation of the Job of a short run.
@@ -158,16 +158,16 @@ class WriteErrors:
 
 @dataclass(frozen=True, slots=True)
 class GpuJobState:
-    """The input of one decision.
+    """The input of one decision about a GPUJob.
 
     Attributes:
-        pods: the pods with the label of the GPUJob, even if its Job does not own them.
+        pods: all pods with the label of the GPUJob, also pods that another Job owns.
         observed: UUIDs of the GPUs that kubelet has given to each pod, by UID of the pod.
-        measured: the agent's measurement of each pod with a measured container, by UID of the pod.
+        measured: the agent's newest measurement of each measured pod, by UID of the pod.
         profile: the GPUProfile that the job names; None if it does not exist or is not needed.
         now: RFC 3339 time in UTC, in whole seconds.
-        link_runs: the Jobs of the short runs that measure links, as far as they exist.
-        samples: the samples of each pod that its node reports, oldest first, by UID of the pod.
+        link_runs: the existing Jobs of the short runs that measure links.
+        samples: the samples in the GPUTopology of each pod's node, oldest first, by UID of the pod.
     """
 
     job: GpuJob
@@ -205,7 +205,7 @@ class ReconcilePlan:
 
     Attributes:
         create_job: the child Job to create.
-        create_profile: name of an empty GPUProfile to create. The job does not wait for it.
+        create_profile: name of an empty GPUProfile to create. The job starts without it.
         job_patch: merge patch of the child Job.
         create_link_run: the Job of a short run to create.
         link_run_patch: name of the Job of a short run, and its merge patch.

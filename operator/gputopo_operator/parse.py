@@ -114,10 +114,10 @@ def parse_job_pod(raw: Document) -> JobPod:
 
 
 def parse_profile(raw: Document, *, complete: bool = False) -> GPUProfile:
-    """Return what a GPUJob uses of a GPUProfile: its spec, and the annotation for pods.
+    """Parse a GPUProfile for the decision about a GPUJob.
 
-    With ``complete`` return all of the GPUProfile, which takes longer. Parts in the format of a
-    newer operator are left out, because a job must not depend on them.
+    If ``complete`` is false, the result has only the spec and the annotation for pods, which takes
+    less time. A part in an unknown format of a newer operator is left out.
     """
     spec, status = raw.get("spec", {}), raw.get("status", {})
     text = status.get("podAnnotation")
@@ -129,7 +129,7 @@ def parse_profile(raw: Document, *, complete: bool = False) -> GPUProfile:
 
 
 def parse_profile_state(raw: Document) -> ProfileState:
-    """Return a complete GPUProfile."""
+    """Parse a GPUProfile with all its samples."""
     metadata, profile = raw["metadata"], GPUProfile.model_validate(raw)
     return ProfileState(
         key=ObjectKey(metadata["namespace"], metadata["name"]),
@@ -142,7 +142,7 @@ def parse_profile_state(raw: Document) -> ProfileState:
 
 
 def parse_report(raw: Document) -> NodeReport:
-    """Return what a GPUTopology reports of pods and workloads."""
+    """Return what a GPUTopology reports of pods and of the workloads that GPUProfiles name."""
     observed, measured = parse_observed(raw), parse_measured(raw)
     pods = {uid: PodReport(observed.get(uid, ()), measured.get(uid)) for uid in observed | measured}
     running: defaultdict[ObjectKey, set[str]] = defaultdict(set)
@@ -161,7 +161,7 @@ def parse_report(raw: Document) -> NodeReport:
 
 
 def parse_samples(texts: Iterable[str]) -> tuple[Sample, ...]:
-    """Return samples in the order of their times; skip those that this version does not know."""
+    """Parse samples and sort them by time; skip samples in an unknown format of a newer agent."""
     samples: list[Sample] = []
     for text in texts:
         with suppress(ValidationError):
@@ -170,7 +170,7 @@ def parse_samples(texts: Iterable[str]) -> tuple[Sample, ...]:
 
 
 def parse_observed(raw: Document) -> dict[str, tuple[str, ...]]:
-    """Return the UUIDs of the GPUs that each pod uses, by pod UID, from a node's GPUTopology."""
+    """Parse from a GPUTopology the UUIDs of the GPUs that each pod uses, by UID of the pod."""
     used: dict[str, tuple[str, ...]] = {}
     gpus = raw.get("status", {}).get("gpus", [])
     for gpu in GPUTopologyStatus.model_validate({"gpus": gpus}).gpus:
@@ -180,7 +180,7 @@ def parse_observed(raw: Document) -> dict[str, tuple[str, ...]]:
 
 
 def parse_pod_samples(raw: Document) -> dict[str, list[Sample]]:
-    """Return the samples of each pod by pod UID, oldest first, from a node's GPUTopology."""
+    """Parse from a GPUTopology the samples of each pod, oldest first, by UID of the pod."""
     samples: defaultdict[str, list[Sample]] = defaultdict(list)
     for each in raw.get("status", {}).get("samples", []):
         with suppress(ValidationError):
@@ -190,10 +190,10 @@ def parse_pod_samples(raw: Document) -> dict[str, list[Sample]]:
 
 
 def parse_measured(raw: Document) -> dict[str, Measurement]:
-    """Return the measurement of each pod, by pod UID, from a node's GPUTopology.
+    """Parse from a GPUTopology the measurement of each pod, by UID of the pod.
 
-    If several containers of a pod are measured, the first one counts. A GPUJob has one container
-    with GPUs.
+    Of a pod with several measured containers, the result has the first measurement. Pods of GPUJobs
+    have one container with GPUs, so they have at most one measurement.
     """
     measured: dict[str, Measurement] = {}
     for each in raw.get("status", {}).get("measurements", []):
@@ -205,7 +205,7 @@ def parse_measured(raw: Document) -> dict[str, Measurement]:
 
 
 def _facts(text: str | None) -> FactsAnnotation | None:
-    """Return the facts in an annotation, None without any and for facts of a newer operator."""
+    """Parse the annotation with facts; None if it is missing or has a newer operator's format."""
     try:
         return None if text is None else parse_facts({FACTS_ANNOTATION: text})
     except AnnotationError:

@@ -1,4 +1,4 @@
-"""Parses the pod whose CPUs are measured, its samples, and the CPUs of its node."""
+"""Parses the objects for measuring a pod with several CPU limits: pod, samples and node."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -22,7 +22,7 @@ CPUS: Final = "CPUs"
 
 
 def parse_profiled_pod(raw: Document, resource: str) -> tuple[ProfiledPod, MeasuringRequest]:
-    """Return a pod, and what it requests to measure.
+    """Parse a pod and its annotations that request a measurement.
 
     Raises:
         PodError: the object is not a valid pod; the message names the field.
@@ -65,9 +65,9 @@ def parse_profile_samples(profile: Document) -> tuple[Sample, ...]:
 
 
 def _samples(document: Document) -> Iterator[Sample]:
-    """Yield the samples in a status, without those that this version does not know.
+    """Yield the samples in the status of an object; skip samples in an unknown newer format.
 
-    An error would prevent that the measured pod gets its own CPUs back.
+    If such a sample were an error, the operator could not give the pod its own CPUs back.
     """
     for each in (document.get("status") or {}).get("samples") or ():
         with suppress(ValidationError):
@@ -77,9 +77,10 @@ def _samples(document: Document) -> Iterator[Sample]:
 def available_milli_cpu(
     node: Document, pods: Iterable[Document], pod_uid: str, container: str
 ) -> int:
-    """Return the CPU of a node that no other pod and no other container of this pod requests.
+    """Return how much CPU of a node is left for ``container`` of the pod ``pod_uid``.
 
-    Another measured pod counts with its own CPUs if it has fewer now: it will get them back.
+    This is the CPU that no other container on the node requests. If another measured pod has less
+    than its own CPUs now, its own CPUs count, because the operator will give them back.
     """
     allocatable = (node.get("status") or {}).get("allocatable") or {}
     available = parse_thousandths(allocatable.get("cpu")) or 0
@@ -92,7 +93,7 @@ def available_milli_cpu(
 
 
 def waiting_milli_cpu(page: Document) -> tuple[int, ...] | None:
-    """Return the CPU requests of pods without a node, or None if the page is not the whole list."""
+    """Return the CPU requests of unbound pods, or None if ``page`` is only a part of the list."""
     if (page.get("metadata") or {}).get("continue"):
         return None
     return tuple(_requested(parse_pod_object(raw)) for raw in page.get("items") or ())
@@ -103,8 +104,8 @@ def profiled_pods(
 ) -> dict[ObjectKey, frozenset[str]]:
     """Return the pods in the status of a GPUTopology that request to measure CPUs.
 
-    Each has its UID and the times of its samples. Without ``namespaces`` the pods of all namespaces
-    count.
+    The value of each pod is a set of its UID and the times of its samples, which changes with each
+    new sample. If ``namespaces`` is empty, pods of all namespaces are returned.
     """
     samples = status.get("samples") or ()
     return {
@@ -121,7 +122,7 @@ def profiled_pods(
 def _annotations(
     view: PodView, labels: Mapping[str, str]
 ) -> tuple[MeasuringRequest, ProfilingState | None, str]:
-    """Return the request, the state, and why the pod cannot be measured."""
+    """Return what the pod requests, the stored state, and why it cannot be measured, or ""."""
     try:
         request = parse_measuring(view.annotations)
     except AnnotationError as error:
@@ -164,7 +165,7 @@ def _problem(pod: PodObject) -> ResizeProblem | None:
 
 
 def _lent(pod: PodObject) -> int:
-    """Return how far a measurement has lowered the CPU request of a pod."""
+    """Return by how many thousandths of a CPU a measurement has lowered the request of a pod."""
     metadata = pod.metadata
     try:
         state = parse_profiling_state(metadata.annotations or {}, metadata.uid)
@@ -177,7 +178,7 @@ def _lent(pod: PodObject) -> int:
 
 
 def _requested(pod: PodObject, without: str = "") -> int:
-    """Return the CPU that the scheduler counts for a pod, without the container ``without``."""
+    """Return the CPU that kube-scheduler reserves for a pod, minus the container ``without``."""
     inits = pod.spec.init_containers or ()
     sidecars = [each for each in inits if each.restart_policy == "Always"]
     steps = [each for each in inits if each.restart_policy != "Always"]

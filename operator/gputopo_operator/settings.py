@@ -42,6 +42,6 @@ class OperatorSettings(ProgramSettings):
 
     @property
     def namespace_names(self) -> tuple[str, ...]:
-        """The namespaces to serve; empty to serve the whole cluster."""
+        """The namespaces whose objects the operator serves; empty for all namespaces."""
         names = (name.strip() for name in self.namespaces.split(","))
         return tuple(name for name in names if name)

@@ -1,4 +1,4 @@
-"""What the nodes report of pods and workloads, and the GPUProfiles that are updated from it."""
+"""What the GPUTopologies report of pods and workloads, and the GPUProfiles updated from this."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from gputopo_operator.model import ObjectEvent
 
 @dataclass(frozen=True, slots=True)
 class PodReport:
-    """What the agent of a node reports of one pod: its GPUs, and its speed if it is measured."""
+    """What a GPUTopology reports of one pod: its GPUs, and its rate if the agent measures one."""
 
     gpus: tuple[str, ...]
     measured: Measurement | None
@@ -21,10 +21,10 @@ class NodeReport:
     """What the GPUTopology of a node reports of pods and workloads.
 
     Attributes:
-        pods: by UID of the pod.
-        running: UIDs of the measured pods that name each GPUProfile.
-        samples: the samples of each GPUProfile as JSON texts. Parsed samples of 1,000 nodes would
-            need 120 MB, the texts need 20 MB.
+        pods: the reports by UID of the pod.
+        running: for each GPUProfile, the UIDs of the measured pods that name it.
+        samples: for each GPUProfile, its samples as JSON texts. For 1,000 nodes the texts need
+            20 MB of memory, parsed samples 120 MB.
     """
 
     pods: Mapping[str, PodReport]
@@ -34,7 +34,7 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True)
 class ReportChanges:
-    """The pods and GPUProfiles that a new report may concern."""
+    """The UIDs of pods, and the GPUProfiles, whose objects a new report may change."""
 
     pods: frozenset[str] = frozenset()
     profiles: frozenset[ObjectKey] = frozenset()
@@ -42,7 +42,7 @@ class ReportChanges:
 
 @dataclass(frozen=True, slots=True)
 class ProfileEvidence:
-    """What all nodes report of one workload now.
+    """What all nodes report now of the workload of one GPUProfile.
 
     Attributes:
         running: UIDs of the measured pods that name the GPUProfile.

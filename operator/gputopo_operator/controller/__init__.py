@@ -1,1 +1,1 @@
-"""Watches GPUJobs, reads their state, calls the decision and carries out its writes."""
+"""Watches API objects, reads their state, calls a deciding function and writes its result."""

@@ -1,4 +1,4 @@
-"""Registers the watches with kopf. Each event adds the key of its object to a work queue.
+"""Registers the watches with kopf. Each event of a watch adds an object's key to a work queue.
 
 The operator uses no change handlers, timers or daemons of kopf. So kopf stores no state in the
 objects and adds no finalizer.
@@ -19,7 +19,7 @@ POD_INDEX = "gpu_job_of_pod"
 
 
 def registry_for(queues: Queues, reports: NodeReports) -> kopf.OperatorRegistry:
-    """Return the handlers: they keep ``reports`` up to date and fill the queues."""
+    """Return handlers of watch events, which update ``reports`` and add keys to the queues."""
     registry = kopf.OperatorRegistry()
     _configure(registry)
     _watch_jobs(registry, queues.jobs.add)
@@ -64,10 +64,10 @@ def _watch_profiles(registry: kopf.OperatorRegistry, add: Callable[[ObjectKey], 
 def _watch_topologies(
     registry: kopf.OperatorRegistry, queues: Queues, reports: NodeReports
 ) -> None:
-    """Watch GPUTopologies; a change queues the GPUJobs and GPUProfiles that it concerns.
+    """Watch GPUTopologies; a change adds GPUJobs and GPUProfiles to the queues.
 
-    The agent writes new rates up to twice a minute, and each reconciliation of a GPUJob costs four
-    requests. So a GPUJob is queued only if something of its own pod has changed.
+    Each agent changes its GPUTopology up to twice a minute, and each reconciliation of a GPUJob
+    sends four requests. So a GPUJob is added only if the GPUs or the rate of its pod have changed.
     """
 
     @kopf.index("", "v1", "pods", id=POD_INDEX, labels={JOB_LABEL: kopf.PRESENT}, registry=registry)

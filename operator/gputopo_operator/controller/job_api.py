@@ -29,21 +29,21 @@ _PERMANENT: Final = {
 
 
 def is_final(error: ApiError) -> bool:
-    """Return whether the API server would also reject an immediate retry of the request."""
+    """Return whether the API server would reject the same request again if it is repeated now."""
     return error.status == HTTPStatus.FORBIDDEN or is_permanent(error)
 
 
 def is_permanent(error: ApiError) -> bool:
-    """Return whether the API server would reject every retry, because the object is invalid."""
+    """Return whether the API server rejected an invalid object, and would always reject it."""
     return error.status in _PERMANENT
 
 
 class JobApi:
-    """Requests about GPUJobs, GPUProfiles and their objects. Methods may be called from any thread.
+    """Reads and writes GPUJobs, their Jobs and Pods, GPUProfiles and GPUTopologies.
 
-    A read returns None if the object does not exist. Every method raises ``ApiError`` if its
-    request fails. A write raises ``ConflictError`` if another client has created, changed or
-    deleted the object since it was read.
+    Any thread may call the methods. A method that reads one object returns None if the object does
+    not exist. A method raises ``ApiError`` if its request fails. A method that writes raises
+    ``ConflictError`` if another client has created, changed or deleted the object meanwhile.
     """
 
     def __init__(self, api: SyncApi) -> None:
@@ -71,18 +71,18 @@ class JobApi:
         return self._api.each(*_GPUTOPO, "gputopologies", page_size=_LARGE_PAGE_SIZE)
 
     def pods(self, key: ObjectKey) -> list[Document]:
-        """Return the current pods with the GPUJob's label; the API server reads them from etcd."""
+        """Return the pods with the label of the GPUJob, not outdated: without a cache."""
         path = ("api", "v1", "namespaces", key.namespace, "pods")
         return self._api.list(*path, selector=f"{JOB_LABEL}={key.name}")
 
     def gpu_job_keys(self, namespace: str | None) -> list[ObjectKey]:
-        """Return every GPUJob of a namespace, or of the cluster if ``namespace`` is None."""
+        """Return the keys of the GPUJobs in a namespace, or in all if ``namespace`` is None."""
         scope = () if namespace is None else ("namespaces", namespace)
         found = [job["metadata"] for job in self._api.list(*_GPUTOPO, *scope, "gpujobs")]
         return [ObjectKey(metadata["namespace"], metadata["name"]) for metadata in found]
 
     def outdated_profiles(self, namespace: str | None) -> list[ObjectKey]:
-        """Return the GPUProfiles whose status was not written for their current spec."""
+        """Return the keys of the GPUProfiles whose status is older than their spec."""
         scope = () if namespace is None else ("namespaces", namespace)
         path = (*_GPUTOPO, *scope, "gpuprofiles")
         return [
@@ -93,7 +93,7 @@ class JobApi:
         ]
 
     def create_job(self, key: ObjectKey, manifest: Document) -> None:
-        """Create the child Job. Unknown and duplicate fields are errors."""
+        """Create the child Job. The API server rejects unknown and duplicate fields."""
         self._api.request("POST", _jobs_path(key), manifest, {"fieldValidation": "Strict"})
 
     def patch_job(self, key: ObjectKey, patch: Document) -> None:
@@ -109,7 +109,7 @@ class JobApi:
         self._patch((*_profiles_path(key), key.name, "status"), patch)
 
     def create_profile(self, key: ObjectKey) -> None:
-        """Create an empty GPUProfile, unless another client has created one meanwhile."""
+        """Create an empty GPUProfile. Do nothing if a GPUProfile with this name exists."""
         metadata = {"name": key.name, "namespace": key.namespace}
         manifest = {"apiVersion": API_VERSION, "kind": "GPUProfile", "metadata": metadata}
         with suppress(ConflictError):
@@ -118,10 +118,10 @@ class JobApi:
     def create_event(
         self, regarding: Document, event: ObjectEvent, now: str, version: str | None = None
     ) -> None:
-        """Create an event on an object. A second call for the same ``version`` has no effect.
+        """Create a Kubernetes Event on an object; repeat no Event of the same ``version``.
 
-        The version is by default the resource version of the object. The name contains a hash of
-        version and content, so the API server rejects a repeated event.
+        The default of ``version`` is the resource version of the object. The name of the Event has
+        a hash of ``version`` and content, so the API server rejects an Event that exists already.
         """
         metadata = regarding["metadata"]
         namespace, name = metadata["namespace"], metadata["name"]

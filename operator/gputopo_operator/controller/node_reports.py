@@ -1,4 +1,4 @@
-"""Keeps the newest report of every node, for all threads of the operator."""
+"""Keeps what the GPUTopology of every node reports, for all threads of the operator."""
 
 import threading
 from collections.abc import Iterable
@@ -10,10 +10,10 @@ from gputopo_operator.workloads import NodeReport, PodReport, ProfileEvidence, R
 
 
 class NodeReports:
-    """The reports by node. Each GPUTopology that is read replaces the report of its node.
+    """The newest report of each node. A report is parsed from the node's GPUTopology.
 
-    So lost, late and repeated events have no lasting effect, and after a restart the first list of
-    GPUTopologies contains all samples that may be missing in a GPUProfile.
+    A GPUTopology contains the complete report, so a lost, late or repeated watch event has no
+    lasting effect. After a restart, the operator gets all reports from a list of GPUTopologies.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class NodeReports:
         self._known: dict[str, dict[str, PodReport]] = {}
 
     def replace(self, topology: Document) -> ReportChanges:
-        """Replace the report of a node; return what the new report concerns."""
+        """Replace a node's report; return the pods and GPUProfiles that the change concerns."""
         node, after = topology["metadata"]["name"], parse_report(topology)
         with self._lock:
             before, known = self._reports.get(node, NO_REPORT), self._known.get(node, {})
@@ -44,7 +44,7 @@ class NodeReports:
             return set(self._reports)
 
     def evidence(self, profile: ObjectKey) -> ProfileEvidence:
-        """Return what all nodes report of one workload."""
+        """Return what all nodes report of the workload with this GPUProfile."""
         with self._lock:
             reports = tuple(self._reports.values())
         texts = {text for report in reports for text in report.samples.get(profile, ())}

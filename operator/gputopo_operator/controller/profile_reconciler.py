@@ -1,7 +1,7 @@
-"""Updates one GPUProfile from what the nodes report; the work queue calls it.
+"""Updates the status of one GPUProfile with the samples that the nodes report.
 
-The operator is the only writer of the status. It reads the GPUProfile afresh each time, so lost,
-late and repeated events, restarts and a second operator do no harm.
+Only the operator writes this status. It reads the GPUProfile again before each update, so lost,
+late and repeated watch events, restarts and a second operator cause no wrong status.
 """
 
 import logging
@@ -85,7 +85,7 @@ class ProfileReconciler:
             self._create_event(key, raw, event, now)
 
     def _create_event(self, key: ObjectKey, raw: Document, event: ObjectEvent, now: str) -> None:
-        """Create an event. No decision depends on events, so a failure is only logged."""
+        """Create an Event. No decision reads Events, so a failure is only logged."""
         try:
             self._api.create_event(raw, event, now)
         except ApiError as error:

@@ -1,4 +1,4 @@
-"""Measures the CPUs of one pod: reads its state, calls the decision and carries out the step."""
+"""Measures a pod with several CPU limits: reads its state, calls the decision, resizes the pod."""
 
 import logging
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def utc() -> datetime:
 
 
 class Profiler:
-    """Measures pods. Its methods block; any number of threads may call them."""
+    """Measures pods with several CPU limits. Its methods block; any thread may call them."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Profiler:
         self._clock = clock
 
     def advance(self, key: ObjectKey) -> float | None:
-        """Take the next step of a pod. Return the seconds until the next call is due, or None.
+        """Resize, restore or wait for one pod; return the seconds until the next call, or None.
 
         Raises:
             ApiError: a request failed; the caller tries again later.
@@ -90,7 +90,7 @@ class Profiler:
                 return POLL_SECONDS
 
     def _read(self, key: ObjectKey, raw: Document, rejection: str) -> ProfilingSituation | None:
-        """Return the input of the decision, or None if the pod needs none."""
+        """Return the input of the decision, or None if the pod needs no decision."""
         pod, request = parse_profiled_pod(raw, self._resource)
         if pod.state.restored if pod.state else not pod.requested:
             return None
@@ -105,7 +105,7 @@ class Profiler:
     def _with_measured(
         self, situation: ProfilingSituation, node: str, profile: Document | None
     ) -> ProfilingSituation:
-        """Return the situation with the samples, and the CPUs of the node."""
+        """Add the samples of the pod and of its GPUProfile, and the node's free CPUs."""
         pod = situation.pod
         samples = None if profile is None else parse_profile_samples(profile)
         own = (
@@ -122,11 +122,11 @@ class Profiler:
         )
 
     def _read_cpus(self, node: str, pod: ProfiledPod) -> tuple[int, tuple[int, ...] | None]:
-        """Return the available CPU of the node, and the CPU that pending pods request.
+        """Return the CPU that the pod may use on its node, and the CPU requests of pending pods.
 
-        The list of pending pods may be long. It is read only for a container whose request equals
-        its limit, because other requests are never lowered. Without the right to read nodes and the
-        pods of all namespaces, nothing is available.
+        The list of pending pods may be long. The operator reads this list only if the container's
+        request equals its limit, because the operator lowers no other request. If the operator may
+        not read nodes and the pods of all namespaces, the first value is 0.
         """
         lowers_request = pod.cpu is not None and pod.cpu.request == pod.cpu.limit
         try:
@@ -142,7 +142,7 @@ class Profiler:
         return available, waiting_milli_cpu(pending)
 
     def _carry_out(self, key: ObjectKey, raw: Document, step: Step) -> str:
-        """Write the state, then the CPUs. Return why the API server rejected the CPUs, or ""."""
+        """Write the state annotation, then resize. Return why the resize was rejected, or ""."""
         if isinstance(step, Wait):
             return ""
         written = self._api.write_state(key, raw, step.state)
@@ -163,7 +163,7 @@ class Profiler:
         return ""
 
     def _report(self, raw: Document, step: Step, situation: ProfilingSituation) -> None:
-        """Create the event of a step. No decision depends on it, so a failure is only logged."""
+        """Create an Event on the pod. No decision reads Events, so a failure is only logged."""
         before, budget = situation.pod.state, situation.budget_seconds
         event = profiling_event(step, first=before is None, budget_seconds=budget)
         if event is None:

@@ -1,4 +1,4 @@
-"""The requests to the API server that measure the CPUs of a pod."""
+"""The requests to the API server with which the operator measures a pod at several CPU limits."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ _MOST_PENDING: Final = "500"
 
 
 class ProfilingApi:
-    """Requests about measured pods and their nodes, with the errors of ``JobApi``."""
+    """Reads and resizes measured pods, and reads their nodes. Errors are those of ``JobApi``."""
 
     def __init__(self, api: SyncApi) -> None:
         self._api = api
@@ -31,21 +31,21 @@ class ProfilingApi:
         return self._api.list(*_CORE, "pods", fields=f"spec.nodeName={node}")
 
     def first_pending_pods(self) -> Document:
-        """Return the first page of the list of pods without a node, in all namespaces."""
+        """Return the first page of a list of all pods that are bound to no node."""
         pending = "spec.nodeName=,status.phase=Pending"
         return self._api.get(*_CORE, "pods", limit=_MOST_PENDING, fieldSelector=pending)
 
     def active_pods(self, namespace: str | None) -> list[ObjectKey]:
-        """Return the pods whose own CPUs are not yet restored."""
+        """Return the pods to which the operator has not yet given their own CPUs back."""
         scope = () if namespace is None else ("namespaces", namespace)
         found = self._api.list(*_CORE, *scope, "pods", selector=PROFILING_LABEL)
         return [ObjectKey(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in found]
 
     def write_state(self, key: ObjectKey, pod: Document, state: ProfilingState) -> Document:
-        """Write the annotation and the label of a pod; return the changed pod.
+        """Write the state of a measurement into an annotation and a label; return the pod.
 
-        The subresource ``status`` accepts both. The operator needs no right to patch pods, which
-        would include the right to change their images.
+        The operator patches the subresource ``pods/status``, which accepts annotations and labels.
+        So it needs no right to patch ``pods``, with which it could also change images.
         """
         active = None if state.restored else "true"
         metadata = {
@@ -77,7 +77,7 @@ class ProfilingApi:
 
 
 def _identity(pod: Document) -> Document:
-    """Return the fields with which the API server rejects a patch of a pod that has changed."""
+    """Return UID and resource version: with them, a patch fails if the pod has changed."""
     metadata = pod["metadata"]
     return {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
 

@@ -1,4 +1,4 @@
-"""Finds the pods whose CPUs are to be measured, and takes their steps one after the other."""
+"""Finds the pods to measure with several CPU limits, and calls the profiler for each of them."""
 
 import asyncio
 import logging
@@ -25,10 +25,10 @@ _log = logging.getLogger(__name__)
 
 
 class ProfiledPods:
-    """Finds the pods with a new sample.
+    """Finds the pods that request to measure CPUs and have a new sample.
 
-    The status of a GPUTopology changes up to twice a minute because of any pod of the node. Without
-    a new sample, the decision about a pod is the same, and each decision needs several requests.
+    Each pod of a node can change the status of the GPUTopology, up to twice a minute in total. A
+    pod without a new sample is skipped: the decision about it would be the same and cost requests.
     """
 
     def __init__(self, namespaces: tuple[str, ...]) -> None:
@@ -36,7 +36,7 @@ class ProfiledPods:
         self._seen: dict[str, dict[ObjectKey, frozenset[str]]] = {}
 
     def changed(self, node: str, status: Mapping[str, Any]) -> list[ObjectKey]:
-        """Return the pods that request to measure CPUs, and are new or have a new sample."""
+        """Return the pods that request to measure CPUs, if they or one of their samples are new."""
         after = profiled_pods(status, self._namespaces)
         before = self._seen.pop(node, {})
         if after:
@@ -45,10 +45,11 @@ class ProfiledPods:
 
 
 class ProfilingQueue:
-    """The queue of measured pods.
+    """The work queue of the pods that are measured with several CPU limits.
 
-    The status of a GPUTopology names the pods that request a measurement. A label marks the pods
-    that do not yet have their own CPUs back. So a new operator finds them even if no agent runs.
+    The operator finds a pod that requests a measurement in the status of a GPUTopology. It finds a
+    pod that does not yet have its own CPUs back by a label, so it can restore the pod after a
+    restart even if no agent runs.
     """
 
     def __init__(
@@ -73,11 +74,11 @@ class ProfilingQueue:
                 self._queue.add(key)
 
     async def run(self) -> None:
-        """Advance pods until cancelled."""
+        """Call the profiler for the pods in the queue until cancelled."""
         await self._queue.run(WORKERS)
 
     async def resync(self) -> None:
-        """Add the pods that do not yet have their own CPUs back, until cancelled."""
+        """Add the pods that do not yet have their own CPUs back, periodically until cancelled."""
         while True:
             await self._add_active_pods()
             await asyncio.sleep(self._resync_seconds)

@@ -1,4 +1,4 @@
-"""The two work queues of the operator, and which keys the changes of a report add to them."""
+"""The work queues of GPUJobs and GPUProfiles."""
 
 from collections.abc import Collection
 
@@ -23,10 +23,10 @@ class Queues:
         namespaces: Collection[str],
         profile_delay_seconds: float,
     ) -> None:
-        """Serve only these namespaces, or all if ``namespaces`` is empty.
+        """Accept only GPUProfiles of these namespaces, or of all if ``namespaces`` is empty.
 
-        New samples of a GPUProfile are collected for ``profile_delay_seconds``, because many nodes
-        may report samples of one workload.
+        A GPUProfile is reconciled ``profile_delay_seconds`` after its first new sample, so that one
+        write stores the samples of many nodes.
         """
         self.jobs = jobs
         self.profiles = profiles
@@ -34,9 +34,9 @@ class Queues:
         self._delay_seconds = profile_delay_seconds
 
     def add_changed_profiles(self, changed: ReportChanges) -> None:
-        """Add the GPUProfiles that a report of a node concerns.
+        """Add the GPUProfiles that the new report of a node concerns.
 
-        GPUTopologies belong to no namespace, so they also report pods that others serve.
+        A GPUTopology reports pods of all namespaces, so keys of other namespaces are skipped here.
         """
         for key in changed.profiles:
             if not self._namespaces or key.namespace in self._namespaces:

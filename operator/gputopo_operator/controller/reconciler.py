@@ -1,7 +1,7 @@
-"""Reconciles one GPUJob: reads its state, calls the decision and carries out the plan.
+"""Reconciles one GPUJob: reads its state, calls the decision and carries out the planned writes.
 
-The work queue calls the reconciler. Every decision uses objects that were just read, so lost, late
-and repeated events do no harm.
+Every decision uses objects that the operator has just read, so a lost, late or repeated watch event
+causes no wrong decision.
 """
 
 import logging
@@ -143,7 +143,7 @@ class Reconciler:
         )
 
     def _read_link_runs(self, key: ObjectKey) -> dict[LinkSet, LinkRun]:
-        """Return the short runs of a job that measures links and is not yet started."""
+        """Return the Jobs that measure the links of a GPUJob before its child Job is created."""
         names = {kind: link_run_name(key.name, kind) for kind in LinkSet}
         found = {kind: self._api.job(ObjectKey(key.namespace, names[kind])) for kind in names}
         return {kind: parse_link_run(raw) for kind, raw in found.items() if raw is not None}
@@ -155,7 +155,7 @@ class Reconciler:
         return [topology for topology in found if topology is not None]
 
     def _write_objects(self, key: ObjectKey, plan: ReconcilePlan) -> WriteErrors:
-        """Write the Jobs and the GPUProfile; return the errors of rejected writes."""
+        """Write the Jobs and the GPUProfile; return the messages about rejected writes."""
         errors = WriteErrors()
         if plan.create_job is not None:
             errors = self._create_job(key, plan.create_job)
@@ -220,7 +220,7 @@ class Reconciler:
         _log.info("status written %s", fields(gpujob=key, phase=status.phase))
 
     def _create_event(self, raw: Document, event: ObjectEvent, now: str) -> None:
-        """Create an event. No decision depends on events, so a failure is only logged."""
+        """Create an Event. No decision reads Events, so a failure is only logged."""
         try:
             self._api.create_event(raw, event, now)
         except ApiError as error:

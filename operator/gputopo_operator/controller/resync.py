@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class Resync:
-    """Adds all GPUJobs, and the GPUProfiles that lack a change, to the queues."""
+    """Adds to the queues all GPUJobs, and the GPUProfiles whose status may be outdated."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class Resync:
         metrics: OperatorMetrics,
         namespaces: Collection[str],
     ) -> None:
-        """Read these namespaces, or all if ``namespaces`` is empty."""
+        """Read objects of these namespaces, or of all if ``namespaces`` is empty."""
         self._api = api
         self._queues = queues
         self._reports = reports
@@ -36,7 +36,7 @@ class Resync:
         self._namespaces = tuple(namespaces) or (None,)
 
     async def run(self, seconds: float) -> None:
-        """Resync at this interval until cancelled. A failed read is tried again the next time."""
+        """Read everything at this interval until cancelled. After a failure, wait as usual."""
         while True:
             await asyncio.sleep(seconds)
             # Known GPUJobs are added too, because the list does not contain deleted GPUJobs.
@@ -62,7 +62,7 @@ class Resync:
         self._queues.add_changed_profiles(await asyncio.to_thread(self._replace_reports))
 
     def _replace_reports(self) -> ReportChanges:
-        """Replace the reports of all nodes; return the GPUProfiles that these concern."""
+        """Replace the reports of all nodes; return the GPUProfiles that changed reports concern."""
         before, read = self._reports.nodes(), set[str]()
         profiles = set[ObjectKey]()
         for topology in self._api.topologies():

@@ -43,7 +43,7 @@ class WorkQueue(Generic[KeyType]):
         return len(self._waiting)
 
     def add(self, key: KeyType) -> None:
-        """Add a key. A free worker handles it at once; otherwise the key waits."""
+        """Add a key. The next free worker calls ``work`` with the key."""
         if key in self._running:
             self._again.add(key)
         elif key not in self._waiting:
@@ -51,9 +51,9 @@ class WorkQueue(Generic[KeyType]):
             self._ready.put_nowait(key)
 
     def add_later(self, key: KeyType, seconds: float) -> None:
-        """Add a key after this time, so that all calls in this time cause one call of ``work``.
+        """Add a key after this time, once, even if this method is called again in this time.
 
-        A key that waits for its next attempt after an error keeps its longer delay.
+        If the key already waits for a retry after an error, its delay does not change.
         """
         waits_after_error = key in self._errors and key in self._timers
         if key not in self._waiting and not waits_after_error:
@@ -84,7 +84,7 @@ class WorkQueue(Generic[KeyType]):
                 self._schedule(key, delay_seconds)
 
     def _schedule(self, key: KeyType, seconds: float) -> None:
-        """Add the key after this time, or earlier if it is already scheduled earlier."""
+        """Add the key after this time. If the key is already scheduled earlier, do nothing."""
         loop = asyncio.get_running_loop()
         timer = self._timers.get(key)
         if timer is not None:

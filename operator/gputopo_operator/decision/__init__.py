@@ -1,1 +1,1 @@
-"""Decides which writes a GPUJob needs, from the state of the GPUJob. No I/O."""
+"""Pure functions that decide which writes GPUJobs, GPUProfiles and measured pods need."""

@@ -30,7 +30,7 @@ def child_job(
     defaults: PodDefaults,
     links: LinksResult | None = None,
 ) -> Document:
-    """Return the Job to create; ``links`` is stored for the condition Profiled.
+    """Return the Job to create. An annotation of the Job stores ``links``, the result of the runs.
 
     Raises:
         SpecError: the template sets a field that gputopo sets, or the spec uses a feature that is
@@ -68,7 +68,7 @@ def child_job(
 
 
 def backoff_limit(spec: GPUJobSpec) -> int:
-    """Return a ``backoffLimit`` so high that the operator ends the job, not the Job controller."""
+    """Return a ``backoffLimit`` above the operator's limits, so that the operator ends the job."""
     return spec.limits.backoff_limit + spec.limits.max_admission_retries + SPARE_FAILURES
 
 

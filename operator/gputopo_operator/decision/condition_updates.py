@@ -49,7 +49,7 @@ def measuring_links(spec: GPUJobSpec, waiting: str) -> list[ConditionUpdate]:
 
 
 def unchanged(previous: Sequence[Condition]) -> list[ConditionUpdate]:
-    """Return updates that keep the current conditions."""
+    """Return condition updates that repeat the current conditions of a GPUJob."""
     types = (*TYPES, PROFILE_READY, PROFILED)
     return [_repeat(condition) for condition in previous if condition.type in types]
 

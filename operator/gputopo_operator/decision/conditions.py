@@ -28,7 +28,7 @@ _PHASES = (
 
 @dataclass(frozen=True, slots=True)
 class ConditionUpdate:
-    """The new value of one condition; ``holds`` stands for the status True or False."""
+    """The new value of one condition. ``holds`` is true if the condition's status is True."""
 
     type: str
     holds: bool
@@ -41,8 +41,8 @@ def updated_conditions(
 ) -> list[Condition]:
     """Return the conditions after these updates.
 
-    The transition time of a condition changes only if its status changes. Conditions without an
-    update are kept, because they may belong to other clients.
+    The transition time of a condition changes only if its status changes. A condition of a type
+    without an update is kept, because another client may have written it.
     """
     old = {condition.type: condition for condition in previous}
     updated = [_condition(old.get(update.type), update, generation, now) for update in updates]

@@ -47,7 +47,7 @@ NAME_TAKEN_RECHECK_SECONDS: Final = 30.0
 
 
 def decide(state: GpuJobState, defaults: PodDefaults) -> ReconcilePlan:
-    """Return the writes that a GPUJob needs now."""
+    """Return the plan of the writes that a GPUJob needs now."""
     job, child = state.job, state.child
     if job.deleting:
         return ReconcilePlan()
@@ -70,11 +70,11 @@ def decide(state: GpuJobState, defaults: PodDefaults) -> ReconcilePlan:
 
 
 def profile_to_read(job: GpuJob, child: Document | None) -> str | None:
-    """Return the name of the GPUProfile that the decision needs, or None if it needs none.
+    """Return the name of the GPUProfile that the next decision uses, or None if it uses none.
 
-    The decision needs the GPUProfile to create a Job. While the GPUProfile is missing, the decision
-    also checks whether it now exists. Later changes of the GPUProfile have no effect, because the
-    pod template of a Job is immutable.
+    A decision uses the GPUProfile to create the child Job, and to find out whether a GPUProfile
+    that was missing now exists. Later changes of the GPUProfile have no effect, because the pod
+    template of a Job is immutable.
     """
     if job.spec is None or _recorded_result(job.status) is not None:
         return None
@@ -155,9 +155,9 @@ def _with_child(state: GpuJobState, spec: GPUJobSpec, child: ChildJob) -> Reconc
 
 
 def _with_profile(state: GpuJobState, spec: GPUJobSpec, plan: ReconcilePlan) -> ReconcilePlan:
-    """Add the creation of a missing GPUProfile to the plan, or a later retry after an error.
+    """Add the creation of a missing GPUProfile to the plan; after an error, a later retry.
 
-    An empty GPUProfile has no effect on the job, so the job never waits for the GPUProfile.
+    The job does not wait for the created GPUProfile, because an empty GPUProfile has no effect.
     """
     if state.errors.profile:
         return replace(plan, recheck_after_seconds=REJECTED_RECHECK_SECONDS)
@@ -206,7 +206,7 @@ def _status_plan(
 def _result(
     before: GPUJobStatus, spec: GPUJobSpec, child: ChildJob, counts: FailureCounts
 ) -> JobResult | None:
-    """Return the result of a finished job, else None. A recorded result never changes."""
+    """Return the result of a job, or None if it has not finished. A stored result never changes."""
     recorded = _recorded_result(before)
     if recorded is not None or (child.result is not None and child.result.succeeded):
         return recorded or child.result
@@ -221,7 +221,7 @@ def _recorded_result(status: GPUJobStatus) -> JobResult | None:
 
 
 def _is_rejected_for_good(job: GpuJob) -> bool:
-    """Return whether the API server has rejected the child Job of the current spec."""
+    """Return whether the API server has rejected the child Job as invalid for the current spec."""
     before = find(job.status.conditions, ACCEPTED)
     return (
         before is not None

@@ -23,7 +23,7 @@ def status_events(
     failed_pods: Sequence[FailedPod],
     spec: GPUJobSpec | None,
 ) -> tuple[ObjectEvent, ...]:
-    """Return the events for the change from one status to another; none if they are equal."""
+    """Return the Kubernetes Events about the change of a status from ``before`` to ``after``."""
     return (
         *_acceptance(before, after),
         *_profile(before, after),

@@ -50,10 +50,11 @@ def count_failures(status: GPUJobStatus, pods: Sequence[JobPod]) -> FailureCount
 
 
 def failure_kind(pod: JobPod) -> FailureKind | None:
-    """Return the cause of a failed pod, or None if the pod did not fail.
+    """Return the cause of a failed pod, or None if the pod does not count as failed.
 
-    A pod that was deleted (by a suspension, by a user) or disrupted (preempted, evicted) did not
-    fail. If kubelet does not admit a pod, the pod's status has a reason and no started container.
+    A pod that was deleted (by a user, or because its Job was suspended), preempted or evicted does
+    not count as failed. A pod that kubelet did not admit has a reason in its status, and none of
+    its containers has started.
     """
     disruption = pod.status.condition("DisruptionTarget")
     disrupted = disruption is not None and disruption.status == "True"

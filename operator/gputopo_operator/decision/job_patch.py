@@ -18,8 +18,9 @@ def job_patch(
 ) -> Document | None:
     """Return the merge patch that the child Job needs, or None if it needs none.
 
-    To end a Job, the patch sets ``backoffLimit: 0``, because a queue may own other fields. If the
-    Job controller counts more failed pods than the operator, the patch raises ``backoffLimit``.
+    To end a Job, the patch sets ``backoffLimit: 0``, because Kueue may control the other fields
+    that could end it. If the Job controller counts more failed pods than the operator, the patch
+    raises ``backoffLimit``.
     """
     if child.result is not None or child.deleting or not child.uid:
         return None
@@ -44,9 +45,9 @@ def job_patch(
 def with_job_patch(
     state: GpuJobState, plan: ReconcilePlan, patch: Document | None
 ) -> ReconcilePlan:
-    """Add the patch of the child Job to the plan, and an event if the API server rejected it.
+    """Add the patch of the child Job to the plan.
 
-    Even then the plan writes the status, because the status would be outdated otherwise.
+    If the API server has rejected the patch, add an event too. The plan still writes the status.
     """
     plan = replace(plan, job_patch=patch)
     if patch is None or not state.errors.job_patch:

@@ -1,4 +1,4 @@
-"""Describes in words what the short runs have measured, and what they cost."""
+"""Writes the messages about the short runs that measure links: their rates and their duration."""
 
 from datetime import datetime
 from typing import Final
@@ -17,13 +17,13 @@ _FAILURES: Final[dict[RunResult, str]] = {
 
 
 def failed_result(run: LinkRunResult | None) -> LinksResult:
-    """Return the result if a run was not measured; None stands for a Job that ended by itself."""
+    """Return the result if one run has no rate. ``run`` is None if the program of the run ended."""
     result: RunResult = "Ended" if run is None else run.result
     return LinksResult(result=result, message=_FAILURES[result])
 
 
 def measured_result(started: str, best: LinkRunResult, worst: LinkRunResult) -> LinksResult:
-    """Return the result of two measured runs, with the slowdown on the worst links and the time."""
+    """Return the result of two measured runs: the slowdown on the worst links, and the duration."""
     high, low = best.micro_steps_per_second or 1, worst.micro_steps_per_second or 1
     seconds = seconds_since(started, datetime.fromisoformat(worst.time))
     message = (
@@ -34,7 +34,7 @@ def measured_result(started: str, best: LinkRunResult, worst: LinkRunResult) -> 
 
 
 def _described(run: LinkRunResult) -> str:
-    """Return rate and bandwidth.
+    """Return the rate and the bandwidth of a run as text.
 
     >>> from gputopo.api.link_runs import LinkRunResult
     >>> _described(LinkRunResult(result="Measured", time="2026-01-01T00:00:00Z", node="n1",

@@ -42,7 +42,7 @@ def link_run_job(
     kind: LinkSet,
     node: str | None,
 ) -> Document:
-    """Return the Job of a run. It ends at the time limit even if no operator runs.
+    """Return the Job of a run. Kubernetes ends it at its time limit, even if no operator runs.
 
     The pod has no priority class, so that it preempts no other pod.
 
@@ -67,11 +67,11 @@ def link_run_job(
 
 
 def ended_patch(run: LinkRun, result: LinkRunResult) -> Document:
-    """Return the patch that records the result of a run and ends its pod.
+    """Return the patch that stores the result of a run and suspends its Job.
 
-    Kubernetes deletes the pods of a suspended Job. So the operator needs no right to delete Jobs.
-    If a queue resumes the Job, as Kueue does with Jobs that it manages by default, the deadline
-    ends the Job again.
+    Kubernetes deletes the pods of a suspended Job, so the operator needs no right to delete Jobs.
+    If Kueue manages Jobs without a queue, it may resume this Job. Then the Job ends at its
+    ``activeDeadlineSeconds``.
     """
     annotations = {LINK_RESULT_ANNOTATION: result.dump()}
     identity = {"uid": run.uid, "resourceVersion": run.resource_version}
@@ -80,7 +80,7 @@ def ended_patch(run: LinkRun, result: LinkRunResult) -> Document:
 
 
 def _spec_of_run(spec: GPUJobSpec, kind: LinkSet) -> GPUJobSpec:
-    """Return the spec with the policy of the run, and without other measurements."""
+    """Return the GPUJob's spec with the policy of the run, and without requests to measure."""
     changes: dict[str, Any] = {
         "priority_class_name": None,
         "placement": spec.placement.model_copy(update={"policy": _POLICIES[kind]}),

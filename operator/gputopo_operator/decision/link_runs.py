@@ -1,11 +1,13 @@
 """Decides how the links of a job are measured before the job starts.
 
 The job's own program runs twice for a short time on one node: first on the GPU set with the best
-links, then on the set with the worst links. Each run ends as soon as the agent has three samples of
-it, because facts about links need that many. At half of the time limit, one sample is enough.
-Then the job itself starts. MAPA learns the sensitivity of a workload in this way, by hand.
+links, then on the GPU set with the worst links. The operator ends each run as soon as the agent has
+taken three samples, because a fact about links needs three samples of a run. Once half of the time
+limit has passed, one sample is enough. Then the job itself starts. The authors of MAPA found the
+sensitivity of a workload in this way, by hand.
 
-All decisions follow from the Jobs of the runs, so an operator that was killed continues.
+The decisions depend only on the Jobs of the runs, their pods and samples, so an operator that was
+killed continues after its restart.
 """
 
 from dataclasses import dataclass
@@ -38,7 +40,7 @@ MIN_CONTRAST: Final = 1.25
 
 @dataclass(frozen=True, slots=True)
 class LinkPlan:
-    """What measuring the links of a job needs now.
+    """The next step in measuring the links of a job.
 
     Attributes:
         create: the run to start.
@@ -63,7 +65,7 @@ def has_links_to_measure(spec: GPUJobSpec | None) -> bool:
 
 
 def link_plan(state: GpuJobState, spec: GPUJobSpec) -> LinkPlan | None:
-    """Return what to do for a job without a child Job, or None if it does not measure links."""
+    """Return the next step for a job without a child Job; None if it measures no links."""
     if not has_links_to_measure(spec):
         return None
     runs = {kind: run for kind, run in state.link_runs.items() if run.owner_uid == state.job.uid}
@@ -96,7 +98,7 @@ def _after_best(
 
 
 def _second(state: GpuJobState, spec: GPUJobSpec, best: LinkRun, first: LinkRunResult) -> LinkPlan:
-    """Start the second run on the same node, when the GPUs of the first one are free."""
+    """Start the second run on the node of the first run, after the first run's pod has ended."""
     left = _seconds_left(state, spec)
     if left <= 0:
         return LinkPlan(result=failed_result(first.model_copy(update={"result": "TimeLimit"})))
@@ -113,7 +115,10 @@ def _create(kind: LinkSet, node: str | None) -> LinkPlan:
 def _both(
     state: GpuJobState, best: LinkRun, first: LinkRunResult, second: LinkRunResult
 ) -> LinkPlan:
-    """Return the result, as soon as the GPUProfile has the samples: the job is to use them."""
+    """Return the result of both runs when the GPUProfile has their samples; before that, wait.
+
+    The child Job is created after that, and gets the facts of the GPUProfile.
+    """
     samples = state.profile.status.samples if state.profile else ()
     missing = STORE_SECONDS - seconds_since(second.time, _time(state.now))
     if missing > 0 and all(sample.pod_uid != second.pod_uid for sample in samples):
@@ -123,7 +128,7 @@ def _both(
 
 
 def _active(state: GpuJobState, spec: GPUJobSpec, kind: LinkSet, *, stopped: bool) -> LinkPlan:
-    """End an active run if there is a reason; otherwise wait."""
+    """End an active run if it is measured, late or not possible; otherwise wait."""
     run = state.link_runs[kind]
     pod = current_pod([pod for pod in state.pods if pod.job_uid == run.uid], finished=True)
     placed = pod is not None and pod.view.node is not None
@@ -147,9 +152,9 @@ def _active(state: GpuJobState, spec: GPUJobSpec, kind: LinkSet, *, stopped: boo
 def _finding(
     state: GpuJobState, kind: LinkSet, pod: JobPod | None, needed: int
 ) -> RunResult | None:
-    """Return the result that the pod of an active run shows, or None.
+    """Return the result of an active run by the state of its pod, or None if it has no result yet.
 
-    ``needed`` is the number of samples that completes the run.
+    The run is complete with ``needed`` samples.
     """
     if pod is None:
         return None
@@ -166,7 +171,8 @@ def _finding(
 def _has_contrast(placement: PlacementAnnotation, best: LinkRunResult | None) -> bool:
     """Return whether the GPU sets of both runs differ enough in bandwidth.
 
-    For the first run, the worst links of the idle node stand for the second run.
+    During the first run, the second GPU set is not known. Then the bandwidth of the worst GPU set
+    of the idle node is used.
     """
     if best is None:
         high, low = placement.physical_mb_per_s, placement.physical_worst_mb_per_s

@@ -9,7 +9,7 @@ from gputopo_operator.parse import QUEUE_LABEL
 
 
 def reason_to_skip(state: GpuJobState, spec: GPUJobSpec) -> LinksResult | None:
-    """Return why the links are not measured, or None if they are to be measured."""
+    """Return why the operator must not measure the links of a job, or None if it must measure."""
     job, known = state.job, _known(state.profile, spec.gpus_per_replica)
     accepted = find(job.status.conditions, ACCEPTED)
     taken = next((run for run in state.link_runs.values() if run.owner_uid != job.uid), None)
@@ -34,7 +34,7 @@ def reason_to_skip(state: GpuJobState, spec: GPUJobSpec) -> LinksResult | None:
 
 
 def _known(profile: GPUProfile | None, gpus: int) -> str:
-    """Return what the GPUProfile already says about the links, or an empty text."""
+    """Return the slowdown on slow links that the GPUProfile states; empty if it states none."""
     if profile is None:
         return ""
     percent = profile.spec.bandwidth_sensitivity_percent

@@ -22,7 +22,7 @@ def job_placement(
 ) -> JobPlacement | None:
     """Return the placement of a pod, or None if the extender has not chosen its GPUs yet.
 
-    The observed GPUs stay in the placement after the pod has released them.
+    The placement still lists the observed GPUs after the pod has ended.
     """
     if pod.gpus is None or not pod.gpus.containers:
         return None
@@ -45,7 +45,7 @@ def job_placement(
 
 
 def _sensitivity(figures: PlacementAnnotation) -> str:
-    """Return how the extender treated the pod, with the fact or the rule that decided it."""
+    """Return whether the extender treated the pod as bandwidth-sensitive, and why, as text."""
     treated = Sensitivity.SENSITIVE if figures.sensitive else Sensitivity.INSENSITIVE
     return f"{treated} ({figures.fact or figures.reason})"
 
@@ -53,7 +53,7 @@ def _sensitivity(figures: PlacementAnnotation) -> str:
 def differs(place: JobPlacement) -> bool:
     """Return whether kubelet has given the pod a GPU that the extender did not choose.
 
-    Fewer GPUs are no difference, because kubelet serves the containers one after the other.
+    A missing GPU is no difference, because kubelet may not have served all containers yet.
     """
     return not set(place.observed) <= set(place.intended)
 

@@ -28,7 +28,7 @@ _AMOUNTS = ("requests", "limits")
 
 
 class SpecError(InvalidInputError):
-    """The spec contradicts itself, or uses a feature that is not yet supported.
+    """The spec of a GPUJob contradicts itself, or uses a feature that is not yet supported.
 
     The message names the field, its value and the remedy.
     """
@@ -65,7 +65,7 @@ def pod_template(
 
 
 def _facts(profile: GPUProfile | None, name: str | None) -> dict[str, str]:
-    """Return the annotation with what is known of the workload; the user's word comes first."""
+    """Return the annotation with facts; a sensitivity declared in the GPUProfile has priority."""
     if profile is None or name is None:
         return {}
     percent = profile.spec.bandwidth_sensitivity_percent
@@ -145,7 +145,7 @@ def _request_gpus(pod: Document, spec: GPUJobSpec, resource: str) -> None:
 
 
 def _reject_visible_devices(container: Document, where: str, *, has_gpus: bool) -> None:
-    """Reject environment variables that the chart's policy ``environment`` would reject."""
+    """Reject environment variables that the admission policy ``gputopo-environment`` rejects."""
     env = container.get("env") or []
     if not isinstance(env, list):
         raise SpecError(f"{where}: {env!r} is not a list")

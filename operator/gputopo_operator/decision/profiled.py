@@ -1,4 +1,4 @@
-"""Decides the condition Profiled: what was measured on purpose, and what it cost."""
+"""Decides the condition Profiled: the state of the measurements that a GPUJob requests."""
 
 from collections.abc import Iterator, Sequence
 
@@ -16,8 +16,8 @@ def profiled(
 ) -> list[ConditionUpdate]:
     """Return the condition Profiled of a job with a child Job.
 
-    The list is empty if the condition stays, because the job measures nothing or the pod with the
-    result is gone.
+    The list is empty if the job requests no measurement, or if the pod with the result no longer
+    exists. The current condition then stays.
     """
     state = pod.profiling if pod else None
     before = find(previous, PROFILED)

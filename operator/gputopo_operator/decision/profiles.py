@@ -50,11 +50,11 @@ def profile_events(before: GPUProfileStatus, after: GPUProfileStatus) -> Iterato
 
 
 def _counted(profile: ProfileState, evidence: ProfileEvidence) -> list[Sample]:
-    """Return the samples that count for this GPUProfile.
+    """Return the reported samples that count for this GPUProfile.
 
-    A GPUTopology lists samples for a long time, also after a user has deleted the GPUProfile to
-    forget them. So a sample from the time before the GPUProfile counts only while its pod runs:
-    the operator creates the GPUProfile when it sees the first pod that names it.
+    A user can delete a GPUProfile to forget its samples, but the GPUTopologies still list them. So
+    a sample that is older than the GPUProfile does not count. The exception is a sample of a pod
+    that still runs: the operator creates the GPUProfile only after the start of such a pod.
     """
     return [
         sample

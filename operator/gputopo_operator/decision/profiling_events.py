@@ -6,7 +6,7 @@ from gputopo_operator.model import ObjectEvent
 
 
 def profiling_event(step: Step, *, first: bool, budget_seconds: int) -> ObjectEvent | None:
-    """Return the event that reports a step; ``first`` is true for the first resize of a pod."""
+    """Return the Event about a step of the measurement; ``first`` marks the pod's first resize."""
     match step:
         case Resize(state) if first:
             note = (

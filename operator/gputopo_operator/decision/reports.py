@@ -10,13 +10,14 @@ NO_REPORT = NodeReport({}, {}, {})
 
 
 def changes(known: Mapping[str, PodReport], before: NodeReport, after: NodeReport) -> ReportChanges:
-    """Return what a new report concerns.
+    """Return the pods and GPUProfiles that the change from one report to the next concerns.
 
     Args:
-        known: for each pod the report that changed something last. A rate is compared with this
-            rate and not with that of ``before``; otherwise many small changes would have no effect.
+        known: by UID of the pod, the last report for which this function returned the pod. The new
+            rate is compared with the rate of this report and not with that of ``before``.
+            Otherwise a rate could drift far by small changes, and no GPUJob would show it.
         before: the former report of the node.
-        after: the new report.
+        after: the new report of the node.
     """
     pods = {uid for uid, pod in after.pods.items() if _concerns_job(known.get(uid), pod)}
     samples = _changed_keys(before.samples, after.samples)
@@ -32,12 +33,12 @@ def changes(known: Mapping[str, PodReport], before: NodeReport, after: NodeRepor
 def known_pods(
     known: Mapping[str, PodReport], after: NodeReport, changed: ReportChanges
 ) -> dict[str, PodReport]:
-    """Return the value of ``known`` for the next report."""
+    """Return the argument ``known`` of the next call of :func:`changes`."""
     return {uid: pod if uid in changed.pods else known[uid] for uid, pod in after.pods.items()}
 
 
 def _concerns_job(known: PodReport | None, pod: PodReport) -> bool:
-    """Return whether the GPUJob of a pod may show something else after a report."""
+    """Return whether a new report of a pod may change the status of its GPUJob."""
     if known is None or known.gpus != pod.gpus:
         return True
     return pod.measured is not None and differs(known.measured, pod.measured)

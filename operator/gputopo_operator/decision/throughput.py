@@ -1,7 +1,7 @@
 """Decides which measured throughput the status of a GPUJob shows, and formats it.
 
 The agent updates the rate of a container up to twice a minute, and consecutive rates of a steady
-job differ a little. So the status changes only if the measurement differs from it clearly.
+job differ a little. So the status changes only if a new rate clearly differs from the shown rate.
 """
 
 import math
@@ -26,9 +26,10 @@ _SIGNIFICANT_DIGITS: Final = 4
 def job_throughput(
     before: GPUJobStatus, placements: Sequence[JobPlacement], measured: Mapping[str, Measurement]
 ) -> JobThroughput | None:
-    """Return the throughput that the status shows: that of the pod in ``placements``.
+    """Return the throughput that the new status shows: that of the pod in ``placements``.
 
-    Without a measurement the last one of the same pod is kept, also after the job has ended.
+    If the agents report no measurement of this pod, the throughput that the current status shows
+    for the pod is kept, also after the job has ended.
 
     Args:
         before: the current status.
@@ -45,11 +46,11 @@ def job_throughput(
 
 
 def differs(shown: JobThroughput | Measurement | None, found: Measurement) -> bool:
-    """Return whether a measurement differs clearly from the one that is shown.
+    """Return whether a measurement differs clearly from the shown measurement.
 
-    It differs if its state or source is another one, or if both have a rate and
+    It differs if its state or source is another one, or if both measurements have a rate and
     - the rates differ by more than ``LEAST_CHANGE`` and their intervals do not overlap; or
-    - the shown interval is wide, and the new one is at most half as wide.
+    - the shown interval is wide, and the new interval is at most half as wide.
 
     For example, 13.0 ±0.4 differs from a shown 12.0 ±0.4 (by 8 %, without overlap), and so does
     12.1 ±0.2 (half the interval). But 12.5 ±0.3 (4 %) and 13.0 ±0.8 (overlap) do not.
@@ -66,7 +67,7 @@ def differs(shown: JobThroughput | Measurement | None, found: Measurement) -> bo
 
 
 def shown_rate(status: GPUJobStatus) -> float | None:
-    """Return the current training steps per second of a running job, or None if not known now."""
+    """Return the training steps per second of a running job; None while the rate is not steady."""
     throughput = status.throughput
     if throughput is None or throughput.micro_steps_per_second is None:
         return None
@@ -93,7 +94,7 @@ def rate_text(micro_steps_per_second: int, ci_permille: int) -> str:
 
 
 def _throughput(found: Measurement, shown: JobThroughput | None) -> JobThroughput:
-    """Return the throughput of a measurement. Without a rate it keeps the last rate of the pod."""
+    """Return the throughput to show; if ``found`` has no rate, with the last shown rate."""
     rated = found if found.micro_steps_per_second is not None else shown
     micro = rated.micro_steps_per_second if rated is not None else None
     ci_permille = rated.ci_permille if rated is not None else None
